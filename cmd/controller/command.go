@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/webhook"
 )
 
-// options is what the command line says.
+// options are the flags of the command line.
 type options struct {
 	kubeconfig     string
 	leaderElect    bool
@@ -28,8 +28,8 @@ type options struct {
 	logging        *logsapi.LoggingConfiguration
 }
 
-// newCommand returns the program. It runs until the context that signals gives
-// is done, and ends without an error then.
+// newCommand returns the command of the program. It runs until the
+// context that signals returns ends, and then returns no error.
 func newCommand(signals func() context.Context) *cobra.Command {
 	o := options{lease: defaultLeaseTimes(), podGroup: podgroup.DefaultConfig(), webhook: webhook.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{

@@ -34,9 +34,8 @@ const (
 	crdFile   = manifests + "/crds/scheduling.x-k8s.io_podgroups.yaml"
 )
 
-// The program is started before the CRD is there, works under one that is older
-// than itself and without the webhook's configuration, ends when it is told to, and
-// picks up where it left off.
+// The program starts before the CRD is installed, works with a CRD that is older than itself and
+// without the webhook's configuration, ends when it gets a signal, and continues after a restart.
 func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -56,7 +55,7 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	// Without rights it lives, is not ready, and ends when it is told to.
+	// Without rights it lives, is not ready, and ends when it gets a signal.
 	p, url, _ := launch(ctx, t, c, binary)
 	if code := status(ctx, t, url+"/readyz"); code == http.StatusOK {
 		t.Error("it is ready without any right")
@@ -116,7 +115,7 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	stop(ctx, t, p)
 }
 
-// start starts the program and waits until it says that it is ready.
+// start starts the program and waits until it is ready.
 func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) *process.Process {
 	t.Helper()
 	p, url, _ := launch(ctx, t, c, binary)
@@ -126,8 +125,8 @@ func start(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string)
 	return p
 }
 
-// launch starts the program and waits until it says that it lives. It returns where it
-// is probed, and where it serves metrics.
+// launch starts the program and waits until it lives. It
+// returns the addresses of its probes and of its metrics.
 func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string) (p *process.Process, probes, metrics string) {
 	t.Helper()
 	kubeconfig, err := c.KubeconfigFor("system:serviceaccount:fluence-system:fluence-controller",
@@ -153,8 +152,8 @@ func launch(ctx context.Context, t *testing.T, c *cluster.Cluster, binary string
 	return p, "http://" + addr, "https://" + metricsAddr + "/metrics"
 }
 
-// servesWhatAlertsAskFor checks that the metrics of libraries that are documented are there
-// once the program has its lease, and tell that it has.
+// servesWhatAlertsAskFor checks that the documented metrics of libraries
+// exist once the program has its lease, and that they show the lease.
 func servesWhatAlertsAskFor(ctx context.Context, t *testing.T, url, token string) {
 	t.Helper()
 	rows, err := metricdoc.Read()
@@ -183,7 +182,7 @@ func servesWhatAlertsAskFor(ctx context.Context, t *testing.T, url, token string
 	}
 }
 
-// status is the code of an answer.
+// status is the status code of a response.
 func status(ctx context.Context, t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -216,7 +215,7 @@ func kubectl(ctx context.Context, t *testing.T, c *cluster.Cluster, in []byte, a
 	}
 }
 
-// plainCRD is the CRD without the fields that scheduler-plugins does not have.
+// plainCRD is the CRD with only the fields of scheduler-plugins.
 func plainCRD(t *testing.T) []byte {
 	t.Helper()
 	text, err := os.ReadFile(crdFile)
@@ -240,7 +239,7 @@ func plainCRD(t *testing.T) []byte {
 	return text
 }
 
-// until watches a PodGroup until it is as wanted.
+// until watches a PodGroup until ok returns true.
 func until(ctx context.Context, t *testing.T, c *cluster.Cluster, key client.ObjectKey, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -8,14 +8,15 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 )
 
-// leaseTimes are those of the lease by which one replica works at a time.
+// leaseTimes are the times of the lease by which one replica works at a time.
 type leaseTimes struct {
-	// duration is how long the lease of one that died keeps the next one waiting. Defaults to 15s.
+	// duration is how long the lease of a replica that
+	// died keeps the next one waiting. Defaults to 15s.
 	duration time.Duration
-	// renew is how long the one that works tries to renew its lease before it gives up.
-	// Defaults to 10s.
+	// renew is how long the replica that works tries to
+	// renew its lease before it gives up. Defaults to 10s.
 	renew time.Duration
-	// retry is how often each tries to get or renew it. Defaults to 2s.
+	// retry is how often each replica tries to get or renew the lease. Defaults to 2s.
 	retry time.Duration
 }
 
@@ -35,7 +36,8 @@ func (l *leaseTimes) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&l.retry, retryFlag, l.retry, "How often each tries to get or renew the lease; less than 5/6 of the deadline.")
 }
 
-// check refuses times by which no lease can be held. An error names the flag and its value.
+// check fails for times with which no replica can hold
+// a lease. An error names the flag and its value.
 func (l *leaseTimes) check() error {
 	switch {
 	case l.duration < time.Second || l.duration%time.Second != 0:

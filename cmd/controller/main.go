@@ -1,5 +1,5 @@
-// Fluence-controller makes the PodGroups of Jobs and labelled pods and keeps
-// their status. It writes API objects and asks no engine for anything.
+// Fluence-controller creates the PodGroups of Jobs and labelled pods and
+// keeps their status. It writes API objects. It does not use the matcher.
 package main
 
 import (

@@ -12,18 +12,19 @@ import (
 )
 
 const (
-	// reviewQPS is how many tokens, and how many rights, the API server is asked about in a
-	// second, and reviewBurst how many at once. Whoever can reach the port may send tokens of
-	// his making, and these must take nothing from the controller's other requests. An answer
-	// counts for a minute.
-	reviewQPS   = 5
+	// reviewQPS is how many tokens, and how many rights, the API server is asked to
+	// review in a second. Whoever can reach the port may send made-up tokens, and these
+	// must not slow down the controller's other requests. An answer counts for a minute.
+	reviewQPS = 5
+	// reviewBurst is how many reviews there may be at once.
 	reviewBurst = 10
-	// reviewTimeout bounds one such question.
+	// reviewTimeout bounds one such review.
 	reviewTimeout = 10 * time.Second
 )
 
-// metricsOptions has metrics served over HTTPS at an address, with a certificate that is
-// made at each start, to who may get the URL /metrics. The address "0" is for nobody.
+// metricsOptions returns options by which metrics are served over HTTPS at
+// an address, to users who may get the URL /metrics. The certificate is
+// created at each start. The address "0" means that no metrics are served.
 func metricsOptions(address string) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    address,
@@ -33,8 +34,8 @@ func metricsOptions(address string) metricsserver.Options {
 	}
 }
 
-// reviewed returns a filter that asks the API server who calls and whether he may get the URL.
-// Its requests have a rate of their own.
+// reviewed returns a filter that asks the API server who calls and whether
+// the caller may get the URL. Its requests have a separate rate limit.
 func reviewed(config *rest.Config, _ *http.Client) (metricsserver.Filter, error) {
 	config = rest.CopyConfig(config)
 	config.RateLimiter, config.QPS, config.Burst, config.Timeout = nil, reviewQPS, reviewBurst, reviewTimeout

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// metricsAreForReaders asks for the metrics of a controller as nobody, as somebody that the
-// API server does not know, as an account without the right and as one with it.
+// metricsAreForReaders requests the metrics of a controller without a token, with a token
+// that the API server does not know, for an account without the right and for one with it.
 func metricsAreForReaders(ctx context.Context, t *testing.T, c *cluster.Cluster, url string) {
 	t.Helper()
 	for _, account := range []string{"reader", "stranger"} {
@@ -31,7 +31,8 @@ func metricsAreForReaders(ctx context.Context, t *testing.T, c *cluster.Cluster,
 		body  string
 	}{
 		"without a token": {code: http.StatusUnauthorized, body: "Unauthorized"},
-		// controller-runtime takes the API server's word on such a token for a failed question.
+		// controller-runtime takes the API server's answer
+		// to such a token for a request that failed.
 		"with a token of nobody": {token: "e30.e30.e30", code: http.StatusInternalServerError, body: "Authentication failed"},
 		"without the right":      {token: token(ctx, t, c, "stranger"), code: http.StatusForbidden, body: "denied for user system:serviceaccount:default:stranger"},
 		"with the right":         {token: token(ctx, t, c, "reader"), code: http.StatusOK, body: "\nfluence_controller_incomplete_groups 0\n"},
@@ -44,7 +45,7 @@ func metricsAreForReaders(ctx context.Context, t *testing.T, c *cluster.Cluster,
 	}
 }
 
-// token is one of an account in the namespace default.
+// token is a token of an account in the namespace default.
 func token(ctx context.Context, t *testing.T, c *cluster.Cluster, account string) string {
 	t.Helper()
 	got, err := c.Client().CoreV1().ServiceAccounts(corev1.NamespaceDefault).CreateToken(ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -54,7 +55,7 @@ func token(ctx context.Context, t *testing.T, c *cluster.Cluster, account string
 	return got.Status.Token
 }
 
-// get asks for a page with a token, or without if that is empty.
+// get requests a page with a token, or without one if it is empty.
 func get(ctx context.Context, t *testing.T, url, token string) (code int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)

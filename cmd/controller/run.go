@@ -26,8 +26,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// run runs the controller until ctx is done. It fails when it loses its lease, for
-// another replica works then, or the API server.
+// run runs the controller until ctx ends. It fails when it loses its lease,
+// because another replica works then, or when it loses the API server.
 func run(ctx context.Context, o options) error {
 	if err := o.lease.check(); err != nil {
 		return err
@@ -83,14 +83,16 @@ func run(ctx context.Context, o options) error {
 	return serve(ctx, mgr)
 }
 
-// The manager has so long to end what it runs. One that was never able to list what it
-// watches does not end at all, and is left after a little longer.
+// The times in which the manager ends.
 const (
+	// graceful is how long the manager has to end what it runs.
 	graceful = 10 * time.Second
-	leave    = graceful + 2*time.Second
+	// leave is after which time serve returns anyway, because a manager
+	// that was never able to list what it watches does not end at all.
+	leave = graceful + 2*time.Second
 )
 
-// serve runs the manager until it ends.
+// serve runs the manager until it ends, or until leave has passed after ctx has ended.
 func serve(ctx context.Context, mgr ctrl.Manager) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -112,8 +114,8 @@ func serve(ctx context.Context, mgr ctrl.Manager) error {
 // readyWithin is how long a probe waits for caches.
 const readyWithin = 500 * time.Millisecond
 
-// addHealth serves that the process lives, and that it is ready: that all it watches has
-// been listed. One without the rights never is, so that a rolling update stops there.
+// addHealth serves whether the process lives, and whether it is ready: whether all that it watches
+// has been listed. A controller without its rights never is, so that a rolling update stops there.
 func addHealth(mgr ctrl.Manager) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serve health: %w", err)
@@ -132,8 +134,8 @@ func addHealth(mgr ctrl.Manager) error {
 	return nil
 }
 
-// addLifeline ends the manager when it has lost the API server for so long that one that
-// works has lost its lease.
+// addLifeline adds a watch over the API server. It ends the manager when the API server
+// has not answered for patience. By then a replica that works has lost its lease.
 func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) error {
 	ping, err := apiwatch.Livez(cfg)
 	if err != nil {
@@ -148,8 +150,8 @@ func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) err
 	return nil
 }
 
-// addVersionWatch logs that the API server is of a version that this build is not made
-// for.
+// addVersionWatch adds a watch over the API server's version.
+// It logs if this build is not made for this version.
 func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
 	api, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
@@ -177,7 +179,7 @@ type always struct{ manager.Runnable }
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (always) NeedLeaderElection() bool { return false }
 
-// restConfig reads the kubeconfig file or, without one, the service account.
+// restConfig reads the kubeconfig file. Without one it uses the service account.
 func restConfig(kubeconfig string) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/webhook"
 )
 
-// namespaceFile is where a pod finds its namespace.
+// namespaceFile is the file in which a pod finds its namespace.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// addWebhook adds the webhook for the scheduler that groups are made for.
+// addWebhook adds the webhook for the scheduler whose groups the controller creates.
 func addWebhook(mgr ctrl.Manager, o options) error {
 	config := o.webhook
 	config.SchedulerName = o.podGroup.SchedulerName

@@ -26,8 +26,8 @@ type plugin struct {
 	}
 }
 
-// What hack/krew.sh packs is what krew would install: the manifest names the archive by
-// its sum, and the program in it runs and knows its version.
+// What hack/krew.sh packs is what krew would install: the manifest names
+// the archive by its sum, and the program in it runs and knows its version.
 func TestKrew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("links the program")
@@ -77,8 +77,8 @@ func TestKrew(t *testing.T) {
 	}
 }
 
-// packedAgain is the archive as somebody else packs it, at another time: the files that go into
-// it are younger, and none but their owner may read what is made.
+// packedAgain is the archive as another user packs it at another time:
+// the packed files are newer, and only their owner may read the result.
 func packedAgain(t *testing.T, root, platform, name string) []byte {
 	t.Helper()
 	pack := exec.CommandContext(t.Context(), "bash", "-c", `umask 077; exec bash hack/krew.sh "$@"`, "krew", "v9.8.7", "https://example.com/there", platform)

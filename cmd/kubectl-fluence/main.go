@@ -1,5 +1,5 @@
-// Command kubectl-fluence is a plugin of kubectl: it says what stands where, why a
-// group waits, and where one would go.
+// Command kubectl-fluence is a plugin of kubectl. It shows where
+// pods and groups are, why a group waits, and where one would go.
 package main
 
 import (
@@ -19,25 +19,25 @@ import (
 	"github.com/flux-k8s/fluence/pkg/cli"
 )
 
-// version is set when the program is built.
+// version is the release, set when the program is built.
 var version = "devel"
 
 func main() {
-	// What the scheduler's code says to its log is of no use here: what it answers is.
+	// The log of the scheduler's code is of no use here. Only its answers are.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	utilruntime.ErrorHandlers = nil
-	// As the scheduler has it.
+	// The scheduler sets the same.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
 	if err != nil {
-		panic(err) // the gate is one of this very version of Kubernetes
+		panic(err) // the gate exists in this version of Kubernetes
 	}
 	ctx, end := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(ctx, end) // a second signal ends what does not heed the first
+	context.AfterFunc(ctx, end) // a second signal ends what ignores the first
 	code := cli.Run(ctx, cli.Config{
 		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 		Now:       time.Now,
-		// As https://no-color.org has it.
+		// See https://no-color.org.
 		Terminal: term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		Version:  version,
 	}, os.Args[1:])

@@ -27,13 +27,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/versionskew"
 )
 
-// name is the program's, in its usage and to the API server.
+// name is the name of the program, in its usage and to the API server.
 const name = "fluence-scheduler"
 
-// command returns kube-scheduler's own command with the plugins. kube-scheduler
-// hands out its scheduler only in parts: what app.NewSchedulerCommand would do is
-// done here step by step, to know whether a leader is elected and to change how pods
-// are told that they wait.
+// command returns kube-scheduler's own command with the plugins. It does step by
+// step what app.NewSchedulerCommand would do, because only so it can find out
+// whether a leader is elected, and change how it is reported that pods wait.
 func command(l *lease, plugins ...app.Option) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
@@ -43,7 +42,7 @@ func command(l *lease, plugins ...app.Option) *cobra.Command {
 enables it pods start together with the others of their group or not at all, on nodes
 that a matcher chose for the whole group.`,
 		Args: cobra.NoArgs,
-		// Feature gates are set before anything is run.
+		// Feature gates must be set before anything runs.
 		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, l, plugins) },
 	}
@@ -91,7 +90,7 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 		return err
 	}
 	if election := config.LeaderElection; election != nil {
-		// As with the lifeline, the process is to be started again: it ends with failure.
+		// As with holdOn, the process must be started again, so it ends with failure.
 		end := func() { klog.FlushAndExit(klog.ExitFlushTimeout, 1) }
 		election.Lock = releasing{Interface: election.Lock, given: l.given.Load, end: end}
 		fluence.EnableHandover(sched, l.giveUp)
@@ -107,8 +106,8 @@ func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Opti
 	return app.Run(ctx, config, sched)
 }
 
-// holdOn ends the process when it has lost the API server: a leader would lose its
-// lease then, and one that stands by is not to take it up blind.
+// holdOn ends the process when it has lost the API server. A leader would lose its lease
+// then, and a standby must not take up the lease without knowing the present state.
 func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error {
 	patience := apiwatch.DefaultTimeout
 	if d := config.ComponentConfig.LeaderElection.RenewDeadline.Duration; d > 0 {
@@ -120,8 +119,8 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 	}
 	go func() {
 		if err := apiwatch.Watch(ctx, ping, patience); err != nil {
-			// Not by way of ctx: a leader whose context ends takes that for a wish, and
-			// ends with success.
+			// The process does not end by ctx: a leader whose context ends
+			// takes this for a request to stop, and ends with success.
 			klog.FromContext(ctx).Error(err, "Ending, to begin anew")
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
@@ -129,8 +128,7 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 	return nil
 }
 
-// watchVersion logs that the API server is of a version that this build is not made for, and has the
-// metrics say so.
+// watchVersion logs if this build is not made for the version of the API server, and sets a metric.
 func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig, sched *scheduler.Scheduler) error {
 	api, err := discovery.NewDiscoveryClientForConfig(config.KubeConfig)
 	if err != nil {

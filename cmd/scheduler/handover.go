@@ -7,16 +7,16 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// successorEvery is how often a process that gave up its lease looks whether another has it.
+// successorEvery is how often a process that gave up its lease checks whether another one has it.
 const successorEvery = 250 * time.Millisecond
 
-// A releasing lock ends the process that has given up its lease on purpose. kube-scheduler
-// ends as soon as the lease is free, is started again, and may be the first to ask for it: so
-// the process stays, and does nothing, until another has the lease or as long as the release
-// may take.
+// A releasing lock ends the process that has given up its lease on purpose.
+// kube-scheduler would end as soon as the lease is free, would be started
+// again, and could be the first to ask for the lease. So the process stays, and
+// does nothing, until another has the lease or the context of the release ends.
 type releasing struct {
 	resourcelock.Interface
-	// given says that the lease is given up on purpose.
+	// given reports whether the lease is given up on purpose.
 	given func() bool
 	end   func()
 }
@@ -32,7 +32,7 @@ func (r releasing) Update(ctx context.Context, record resourcelock.LeaderElectio
 	return nil
 }
 
-// await returns when another has the lease, or ctx ends.
+// await returns when another process has the lease, or when ctx ends.
 func (r releasing) await(ctx context.Context) {
 	t := time.NewTicker(successorEvery)
 	defer t.Stop()

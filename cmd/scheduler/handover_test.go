@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// memory is a lock in memory, which another takes as long after its release as takes says.
+// memory is a lock in memory. Another process gets it this long after its release.
 type memory struct {
-	resourcelock.Interface // not to be asked for more
+	resourcelock.Interface // no other method may be called
 	record                 resourcelock.LeaderElectionRecord
 	takes                  time.Duration
 	fails                  error

@@ -7,26 +7,28 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A lease says whether this process decides, or stands by.
+// A lease records whether this process decides or stands by.
 type lease struct {
-	// unwanted says that nobody is elected, so that the one scheduler leads.
+	// unwanted is true if there is no election, so that the only scheduler leads.
 	unwanted atomic.Bool
-	// given says that this process gives it up, and gives is closed then.
+	// given is true once this process gives up the lease.
 	given atomic.Bool
+	// gives is closed when given becomes true.
 	gives chan struct{}
 }
 
 func newLease() *lease { return &lease{gives: make(chan struct{})} }
 
-// giveUp has this process give up the lease, for another to lead.
+// giveUp makes this process give up the lease, so that another can lead.
 func (l *lease) giveUp() {
 	if !l.given.Swap(true) {
 		close(l.gives)
 	}
 }
 
-// held says whether this process holds the lease, as its own metric has it:
-// kube-scheduler tells nobody else. One that has just started has no such metric yet.
+// held reports whether this process holds the lease. It reads the metric
+// of client-go's leader election, because kube-scheduler shows it nowhere
+// else. A process that has just started does not have this metric yet.
 func (l *lease) held() bool {
 	if l.unwanted.Load() {
 		return true

@@ -1,6 +1,5 @@
-// Command fluence-scheduler is kube-scheduler with the plugin Fluence: it starts
-// the pods of a group together or not at all, on nodes chosen by a matcher that
-// runs beside it.
+// Command fluence-scheduler is kube-scheduler with the plugin Fluence. It starts the pods
+// of a group together or not at all, on nodes chosen by a matcher that runs beside it.
 package main
 
 import (
@@ -31,12 +30,12 @@ import (
 var version = "devel"
 
 func main() {
-	// The plugin says once that the matcher does not answer; the connection would
-	// say it several times a second.
+	// The plugin logs once that the matcher does not answer.
+	// The connection would log it several times a second.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
 	if os.Getenv("GOGC") == "" {
-		// What lives long, pods and nodes, is read once; to look through it half as often
-		// saves a tenth of the CPU time of a burst.
+		// Pods and nodes live long and are read once. With half as many
+		// garbage collections a burst takes a tenth less CPU time.
 		debug.SetGCPercent(200)
 	}
 	os.Exit(cli.Run(newCommand()))
@@ -44,11 +43,12 @@ func main() {
 
 // newCommand returns kube-scheduler's own command with the plugin.
 func newCommand() *cobra.Command {
-	// A pod that waits for its group would get its node nominated first, which is
-	// one more write for every pod, and after a restart room reserved for nobody.
+	// Without this, a pod that waits for its group would get its node
+	// nominated first. That is one more write for every pod, and after
+	// a restart nodes would be held for pods that do not get them.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
 	if err != nil {
-		panic(err) // the gate is one of this very version of Kubernetes
+		panic(err) // the gate exists in this version of Kubernetes
 	}
 	l := newLease()
 	r := relay.New("fluence_sidecar_")
@@ -57,8 +57,7 @@ func newCommand() *cobra.Command {
 	return command(l, app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 }
 
-// ownName is what this process calls itself: the name of its pod, which is that of
-// its host.
+// ownName returns the name of this process: the name of its pod, which is the name of its host.
 func ownName() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -67,7 +66,8 @@ func ownName() string {
 	return name
 }
 
-// relaying connects to the sidecar and serves its metrics, for as long as the scheduler runs.
+// relaying returns a Dialer that connects to the sidecar and
+// serves the sidecar's metrics as long as the scheduler runs.
 func relaying(r *relay.Relay) fluence.Dialer {
 	return func(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
 		c, err := dial(ctx, args)
@@ -81,7 +81,7 @@ func relaying(r *relay.Relay) fluence.Dialer {
 	}
 }
 
-// dial connects to the sidecar for as long as the scheduler runs.
+// dial connects to the sidecar as long as the scheduler runs.
 func dial(ctx context.Context, args *fluence.Args) (*client.Client, error) {
 	o := client.Options{Timeout: args.MatchTimeout.Duration}
 	if t := args.TLS; t != nil {

@@ -66,8 +66,7 @@ func TestDialWaitsForNobodyAndEndsWithTheScheduler(t *testing.T) {
 	cancel()
 	const closed = "the client connection is closing"
 	for {
-		// The connection is closed by a goroutine of its own; before that nobody
-		// answers.
+		// A separate goroutine closes the connection. Before that nobody answers.
 		err := m.Ping(t.Context())
 		if err == nil {
 			t.Fatal("somebody answers")

@@ -46,8 +46,7 @@ func blocks(t *testing.T) []block {
 	return all
 }
 
-// examples returns a copy of docs/examples, and the environment that finds the
-// command.
+// examples returns a copy of docs/examples, and the environment in which the command is found.
 func examples(t *testing.T) (dir string, env []string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -57,7 +56,7 @@ func examples(t *testing.T) (dir string, env []string) {
 	return dir, append(os.Environ(), "PATH="+filepath.Dir(built)+":"+os.Getenv("PATH"), "PWD="+dir)
 }
 
-// varying is what differs from run to run.
+// varying matches what differs from run to run.
 var varying = regexp.MustCompile(`\bin [0-9.]+(ns|µs|ms|s)|into [0-9]+ bytes`)
 
 func TestTheCommandsOfTheDocumentSayWhatItSays(t *testing.T) {

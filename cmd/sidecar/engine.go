@@ -16,7 +16,7 @@ const (
 	engineFluxion  = "fluxion"
 )
 
-// defaultEngine is Fluxion where its library was linked into this program.
+// defaultEngine returns Fluxion if its library was linked into this program.
 func defaultEngine() string {
 	if fluxion.Available {
 		return engineFluxion
@@ -24,8 +24,8 @@ func defaultEngine() string {
 	return engineEmbedded
 }
 
-// newEngine makes the engine that is served. Its epochs are random, so that none
-// comes back after a restart.
+// newEngine returns the engine that is served. Its epochs
+// are random, so that no epoch returns after a restart.
 func newEngine(o *options) (match.Engine, error) {
 	switch o.engine {
 	case engineEmbedded:

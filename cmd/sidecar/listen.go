@@ -14,12 +14,12 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 )
 
-// A socket that takes no connection for so long belongs to a process that is busy
-// or stopped, not dead.
+// dialTimeout is how long a socket may take to accept a connection. A socket
+// that takes longer belongs to a process that is busy or stopped, not dead.
 const dialTimeout = time.Second
 
-// listen opens an endpoint. A socket is for this user alone; one that a dead
-// process has left is replaced, and one that a live process serves is an error.
+// listen opens an endpoint. Only this user can open a socket. A socket that a dead
+// process has left is replaced. A socket that a live process serves is an error.
 func listen(ctx context.Context, e endpoint.Endpoint) (net.Listener, error) {
 	var config net.ListenConfig
 	if e.Network != endpoint.Unix {
@@ -31,13 +31,13 @@ func listen(ctx context.Context, e endpoint.Endpoint) (net.Listener, error) {
 	if err := removeStale(ctx, e.Address); err != nil {
 		return nil, err
 	}
-	// A mode set afterwards would leave a moment in which others can connect.
+	// If the mode were set afterwards, others could connect for a moment.
 	before := syscall.Umask(0o177)
 	defer syscall.Umask(before)
 	return config.Listen(ctx, e.Network, e.Address)
 }
 
-// removeStale removes a socket that nobody listens at.
+// removeStale removes a socket at which no process listens.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

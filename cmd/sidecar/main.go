@@ -1,6 +1,5 @@
-// Command fluence-sidecar serves a resource graph and its matcher to the
-// scheduler beside it. Its subcommands ask the matcher by themselves, without
-// Kubernetes.
+// Command fluence-sidecar serves a resource graph and its matcher to the scheduler
+// beside it. Its subcommands use the matcher themselves, without Kubernetes.
 package main
 
 import (
@@ -19,8 +18,8 @@ import (
 var version = "devel"
 
 func main() {
-	// The first signal asks for an orderly end. It also gives the signals back
-	// their own meaning, so that a second one ends the process at once.
+	// The first signal asks for an orderly end. It also restores the default
+	// action of the signals, so that a second one ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	context.AfterFunc(ctx, stop)
 	err := newCommand(openEngine).ExecuteContext(ctx)
@@ -31,7 +30,7 @@ func main() {
 	os.Exit(code)
 }
 
-// newCommand returns the command, whose subcommands ask the engines of open.
+// newCommand returns the command. Its subcommands use the engines of open.
 func newCommand(open command.Opener) *cobra.Command {
 	o := defaults()
 	c := &cobra.Command{

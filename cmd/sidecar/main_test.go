@@ -52,18 +52,18 @@ func soon(t *testing.T) context.Context {
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(soon(t), built, args...)
-	// Whatever becomes of the test, no process stays behind.
+	// No process stays behind, whatever the test does.
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return c
 }
 
-// A sidecar is a running process. Its lines are what it logs.
+// A sidecar is a running process. Its lines are its log.
 type sidecar struct {
 	*exec.Cmd
 	lines *bufio.Scanner
 }
 
-// start runs the command and waits until it says that it serves.
+// start runs the command and waits until it serves.
 func start(t *testing.T, args ...string) *sidecar {
 	t.Helper()
 	s := launch(t, args...)
@@ -105,7 +105,7 @@ func (s *sidecar) read(t *testing.T, text string) string {
 	return ""
 }
 
-// end sends a signal and returns after what time the process ended, and how.
+// end sends a signal and returns how long the process took to end, and how it ended.
 func (s *sidecar) end(t *testing.T, sig os.Signal) (time.Duration, error) {
 	t.Helper()
 	begin := time.Now()
@@ -173,7 +173,7 @@ func TestAnEpochEndsWithItsProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Killed: the socket stays, and the next process replaces it.
+	// The process was killed: the socket stays, and the next process replaces it.
 	if _, err := s.end(t, syscall.SIGKILL); err == nil {
 		t.Fatal("a killed process ended well")
 	}
@@ -197,7 +197,7 @@ func TestAStoppedProcessIsFoundByPing(t *testing.T) {
 	if err := s.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// The signal is there at once, what it does a moment later.
+	// The signal arrives at once, and takes effect a moment later.
 	for ctx := soon(t); ; {
 		err := c.Ping(t.Context())
 		if errors.Is(err, match.ErrUnavailable) {
@@ -215,8 +215,8 @@ func TestAStoppedProcessIsFoundByPing(t *testing.T) {
 	}
 }
 
-// A probe of the kubelet's asks a process that runs. It fails while the process is stopped, and names
-// where it asked.
+// A kubelet's probe asks a process that runs. The probe
+// fails while the process is stopped, and names the address.
 func TestProbe(t *testing.T) {
 	target := "unix://" + filepath.Join(t.TempDir(), "s")
 	probe := func(timeout string) (string, error) {

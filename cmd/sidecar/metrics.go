@@ -21,14 +21,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A sizer is an engine that knows how much it holds: how many jobs hold something, how many slots
-// that is, and how many nodes there are. It says so, and whether its graph is complete, without
-// waiting for other calls.
+// A sizer is an engine that knows how many jobs hold something, how many slots they hold, how many
+// nodes there are, and whether its graph is loaded. It answers without waiting for other calls.
 type sizer interface {
 	Sizes() (jobs, slots, nodes int, ready bool)
 }
 
-// A measured engine times the matches of an engine, and tells how much it holds if it knows.
+// A measured engine times the matches of an engine. It also
+// reports how much the engine holds, if the engine is a sizer.
 type measured struct {
 	match.Engine
 	duration *prometheus.HistogramVec
@@ -50,7 +50,7 @@ func measure(e match.Engine) *measured {
 		registry: prometheus.NewRegistry(),
 	}
 	for _, o := range match.Outcomes() {
-		m.duration.WithLabelValues(o) // so that each can be seen to rise
+		m.duration.WithLabelValues(o) // so that a rise from 0 can be seen
 	}
 	m.registry.MustRegister(
 		m.duration,
@@ -64,7 +64,7 @@ func measure(e match.Engine) *measured {
 	return m
 }
 
-// registerSizes registers how much an engine holds.
+// registerSizes registers the metrics of how much an engine holds.
 func (m *measured) registerSizes(of sizer) {
 	m.registry.MustRegister(
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -87,7 +87,7 @@ func (m *measured) registerSizes(of sizer) {
 	)
 }
 
-// served returns the measured engine as one that takes graphs of any shape, if it is one.
+// served returns the measured engine. It is a match.GraphEngine if the engine itself is one.
 func (m *measured) served() match.Engine {
 	if g, ok := m.Engine.(match.GraphEngine); ok {
 		return &measuredGraphs{m, g}
@@ -95,7 +95,7 @@ func (m *measured) served() match.Engine {
 	return m
 }
 
-// measuredGraphs is a measured engine that takes graphs of any shape.
+// measuredGraphs is a measured engine that accepts graphs of any shape.
 type measuredGraphs struct {
 	*measured
 	graphs match.GraphEngine
@@ -124,14 +124,14 @@ func (m *measured) Match(ctx context.Context, r match.Request) (*match.Allocatio
 	return a, err
 }
 
-// prefix is that of the names of our own metrics. What is told to the scheduler has no other,
-// for it stands among the scheduler's own.
+// prefix is the prefix of the names of this project's metrics. The scheduler
+// gets only metrics with it, because they are served among the scheduler's own.
 const prefix = "fluence_sidecar_"
 
-// ofProcess are the metrics of any process that are told to the scheduler, under our prefix.
+// ofProcess are the metrics of any process that the scheduler gets, with prefix.
 var ofProcess = []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "process_start_time_seconds"}
 
-// told returns what the scheduler is told.
+// told returns the metrics that the scheduler gets.
 func (m *measured) told() ([]*dto.MetricFamily, error) {
 	all, err := m.registry.Gather()
 	if err != nil {
@@ -149,7 +149,7 @@ func (m *measured) told() ([]*dto.MetricFamily, error) {
 	return told, nil
 }
 
-// text is what the scheduler is told, as Prometheus writes it.
+// text returns these metrics in the text format of Prometheus.
 func (m *measured) text() ([]byte, error) {
 	families, err := m.told()
 	if err != nil {
@@ -170,7 +170,7 @@ func (m *measured) handler() http.Handler {
 	return mux
 }
 
-// serveMetrics serves until ctx ends. A scrape that is running then is cut off.
+// serveMetrics serves until ctx ends. It cuts off a scrape that is running then.
 func serveMetrics(ctx context.Context, l net.Listener, h http.Handler) error {
 	s := &http.Server{Handler: h, ReadTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	defer context.AfterFunc(ctx, func() { _ = s.Close() })()

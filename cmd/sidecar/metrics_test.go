@@ -34,7 +34,7 @@ func TestEachMetricOfTheSidecarIsDocumented(t *testing.T) {
 	}
 }
 
-// sizes returns what the metrics say of how much the engine holds.
+// sizes returns how much the engine holds, by the metrics.
 func (m *measured) sizes(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := m.told()
@@ -72,7 +72,7 @@ func TestTheMetricsSayHowMuchTheEngineHolds(t *testing.T) {
 	}
 }
 
-// An engine that does not know how much it holds has no series that says 0.
+// For an engine that does not know how much it holds, there is no series with the value 0.
 func TestWhatAnEngineDoesNotKnowIsNotSaid(t *testing.T) {
 	if got := measure(matchtest.NewFake()).sizes(t); len(got) > 0 {
 		t.Errorf("of an engine that does not know the metrics say %v", got)

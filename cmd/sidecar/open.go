@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/command"
 )
 
-// openEngine opens the embedded engine.
+// openEngine returns the embedded engine with these options.
 func openEngine(options []byte) (match.GraphEngine, error) {
 	o, err := traverser.ParseOptions(options)
 	if err != nil {
@@ -19,7 +19,7 @@ func openEngine(options []byte) (match.GraphEngine, error) {
 	return engine.New(engine.Options{Epoch: randomEpoch, Graph: o})
 }
 
-// graph returns how graphs are walked that are added to the engine that is served.
+// graph returns how the served engine walks graphs that are added to it.
 func (o *options) graph() (traverser.Options, error) {
 	given, err := command.ReadOptions(o.graphOptions, map[string]string{command.OptionPolicy: o.policy}, nil)
 	if err != nil {

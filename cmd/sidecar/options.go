@@ -11,25 +11,25 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
-	// listen is where the service is: unix:///path or tcp://host:port.
+	// listen is where the service listens: unix:///path or tcp://host:port.
 	listen string
-	// tls names the files of mutual TLS; none by default.
+	// tls names the files of mutual TLS. Defaults to none.
 	tls endpoint.Identity
 	// engine is embedded or fluxion.
 	engine string
-	// granules are the sizes of Fluxion's units by type; empty, the default, is by the
-	// unit that a type is counted in.
+	// granules are the sizes of Fluxion's units by type. By default, which
+	// is empty, the size depends on the unit in which a type is counted.
 	granules map[string]int64
-	// policy serves requests that name none.
+	// policy is the policy of requests that name none.
 	policy string
-	// graphOptions are Fluxion's initialisation options, as JSON, for graphs of any
-	// shape that are added to the embedded engine. What they leave out is as in
-	// Fluxion, and the policy as above.
+	// graphOptions are Fluxion's initialisation options, as JSON, for graphs
+	// of any shape that are added to the embedded engine. Options that are
+	// left out are as in Fluxion, except that the policy is the one above.
 	graphOptions string
-	// metricsListen is the host:port of /metrics; empty, the default, is none. They
-	// hold no secret and change nothing, so any address will do.
+	// metricsListen is the host:port of /metrics. Defaults to empty, which means none.
+	// The metrics contain no secret and change nothing, so any address is allowed.
 	metricsListen string
 	// verbosity is 0 for what an operator must know, and 4 for every call.
 	verbosity int
@@ -58,7 +58,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVarP(&o.verbosity, "v", "v", 0, "how much to log: 0 what an operator must know, 4 every call")
 }
 
-// checkPolicy fails for a policy that there is not.
+// checkPolicy fails for an unknown policy.
 func (o *options) checkPolicy() error {
 	if !slices.Contains(match.Policies(), o.policy) {
 		return fmt.Errorf("--policy %q: none of %q", o.policy, match.Policies())
@@ -66,8 +66,8 @@ func (o *options) checkPolicy() error {
 	return nil
 }
 
-// endpoints reads the addresses. An error names the flag and its value; the
-// second endpoint is nil if no metrics are wanted.
+// endpoints reads the addresses. An error names the flag
+// and its value. metrics is nil if no metrics are wanted.
 func (o *options) endpoints() (service endpoint.Endpoint, metrics *endpoint.Endpoint, err error) {
 	secured, err := o.tls.Enabled()
 	if err != nil {

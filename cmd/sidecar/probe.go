@@ -30,7 +30,7 @@ It ends with 0 if it does, and with 1 if not.`,
 	return c
 }
 
-// probe fails if the sidecar gives no answer in time. One that is at work for a call answers.
+// probe fails if the sidecar gives no answer in time. A sidecar that works on a call answers.
 func probe(ctx context.Context, target string, timeout time.Duration) error {
 	if timeout <= 0 {
 		return fmt.Errorf("--timeout %s: must be above 0", timeout)

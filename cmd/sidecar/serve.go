@@ -15,10 +15,10 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/server"
 )
 
-// stopTimeout is how long running calls have to come to their end.
+// stopTimeout is how long running calls may take to end.
 const stopTimeout = 5 * time.Second
 
-// run serves until ctx ends, and returns nil then.
+// run serves until ctx ends, and then returns nil.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}))
 	at, metricsAt, err := o.endpoints()

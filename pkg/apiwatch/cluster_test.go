@@ -18,12 +18,12 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// jailed is a user whose requests the flow control of the API server refuses.
+// jailed is a user whom the flow control of the API server throttles.
 const jailed = "jailed"
 
-// The flow control of a real API server refuses a user everything, at first but for
-// /livez, which it exempts; its etcd does not answer for a while; and then it refuses that
-// too. The server is there all the time, until it goes.
+// The flow control of a real API server throttles all requests of a user, at first
+// except /livez, which it exempts. Then its etcd does not answer for a while. Then the
+// flow control throttles /livez too. The server answers all the time, until it ends.
 func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -65,7 +65,7 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	if err := etcd.Pause(ctx); err != nil {
 		t.Fatal(err)
 	}
-	// What the server knows of its etcd it tells again for a moment.
+	// For a moment the server repeats what it last knew of its etcd.
 	ticker := time.NewTicker(250 * time.Millisecond)
 	defer ticker.Stop()
 	for range 20 {
@@ -78,7 +78,7 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Of schemas that come alike the first by name counts: this one comes before "probes".
+	// If several schemas match alike, the first by name counts. This one comes before "probes".
 	before := []byte(`{"spec":{"matchingPrecedence":2}}`)
 	if _, err := c.Client().FlowcontrolV1().FlowSchemas().Patch(ctx, jailed, types.MergePatchType, before, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -93,8 +93,8 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	}
 }
 
-// imprison gives the user a priority level without a queue, where one request is served
-// at a time, and waits until the API server goes by that.
+// imprison gives the user a priority level without a queue, where one request
+// is served at a time, and waits until the API server has applied it.
 func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *rest.Config) {
 	t.Helper()
 	api := c.Client().FlowcontrolV1()
@@ -131,8 +131,7 @@ func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *res
 	})
 }
 
-// takeTheSeat asks something that every user may ask, and does not end its question
-// before the test ends.
+// takeTheSeat sends a request that every user may send, and does not end it before the test ends.
 func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
@@ -158,8 +157,8 @@ func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
 	})
 }
 
-// untilAnswered waits until a path is answered so. A refusal is checked to be the one
-// that client-go has no decoder for.
+// untilAnswered waits until a path gets this answer. It checks
+// that a 429 is one for which client-go has no decoder.
 func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path string, code int) {
 	t.Helper()
 	contentType := ""
@@ -172,7 +171,7 @@ func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path 
 	}
 }
 
-// until asks for a path until the answer is as wanted.
+// until requests a path until the answer is as wanted.
 func until(ctx context.Context, t *testing.T, config *rest.Config, path string, wanted func(*http.Response) bool) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)

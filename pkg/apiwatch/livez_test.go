@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// says answers every request so.
+// says gives every request this answer.
 func says(code int, body string, header ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i+1 < len(header); i += 2 {
@@ -23,7 +23,7 @@ func says(code int, body string, header ...string) http.HandlerFunc {
 	}
 }
 
-// endless answers with a body that does not end before the client has enough.
+// endless answers with a body that does not end before the client stops reading.
 func endless(w http.ResponseWriter, _ *http.Request) {
 	for chunk := make([]byte, 4<<10); ; {
 		if _, err := w.Write(chunk); err != nil {

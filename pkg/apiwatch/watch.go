@@ -1,9 +1,9 @@
-// Package lifeline tells a process that it has lost the API server.
+// Package apiwatch ends a process that cannot reach the API server any more.
 //
-// The watches of such a process come back by themselves, but each waits longer from
-// attempt to attempt, up to a minute: long after the server is there again it would
-// act on what it last saw. A process that starts anew sees all at once, as one does
-// that lost its lease; so it is better to end, whether it leads or stands by.
+// The watches of such a process come back by themselves, but each waits longer from attempt
+// to attempt, up to a minute. Long after the server is back, the process would act on the
+// state that it last saw. A process that is started anew sees the present state at once. So
+// it is better to end, as after a lost lease, whether the process leads or stands by.
 package apiwatch
 
 import (
@@ -16,17 +16,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pingEvery is the time between two questions, and how long each may take.
+// pingEvery is the time between two pings, and how long each may take.
 const pingEvery = 2 * time.Second
 
-// DefaultTimeout is the patience of those who have no lease that says otherwise:
-// that of kube-scheduler's and controller-runtime's leaders.
+// DefaultTimeout is the timeout without leader election. It equals the
+// renew deadline of the leaders of kube-scheduler and controller-runtime.
 const DefaultTimeout = 10 * time.Second
 
-// Watch asks again and again whether the API server answers. It returns nil when ctx
-// ends, and an error when the server has not answered for as long as patience, asked
-// several times in a row: a process that was stopped meanwhile is not counted as
-// one that asked in vain.
+// Watch pings the API server until ctx ends, and then returns nil. It returns an error if
+// the server has not answered for as long as timeout, in at least two pings in a row. It
+// counts pings, not time: otherwise a process that was stopped would end when it continues.
 func Watch(ctx context.Context, ping func(context.Context) error, timeout time.Duration) error {
 	most := max(2, int((timeout+pingEvery-1)/pingEvery))
 	ticker := time.NewTicker(pingEvery)
@@ -57,14 +56,14 @@ func pingOnce(ctx context.Context, ping func(context.Context) error) error {
 	return ping(ctx)
 }
 
-// Livez returns a ping that asks /livez, which the API server answers under any load:
-// its flow control exempts that path. What stands behind the server is left out, for a
-// slow etcd would delay the answer. Every answer of HTTP will do, whatever its status and
-// its body; only silence is an error: no connection, no TLS, no answer before the deadline.
+// Livez returns a ping that requests /livez. The API server answers this path under any load,
+// because its flow control exempts it. The checks of etcd and of KMS providers are excluded,
+// because a slow etcd would delay the answer. Every HTTP response counts as an answer, whatever
+// its status and its body. No connection, no TLS and no response before the deadline are errors.
 //
-// It speaks HTTP itself, with the credentials of config. client-go's REST client hides
-// the status of an answer whose body it cannot decode, such as the text of flow control's
-// 429 and of a proxy's 503, and it follows redirects.
+// It speaks HTTP itself, with the credentials of config. client-go's REST client
+// hides the status of a response whose body it cannot decode, such as the text
+// of flow control's 429 and of a proxy's 503. It also follows redirects.
 func Livez(config *rest.Config) (func(context.Context) error, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -86,12 +85,12 @@ func Livez(config *rest.Config) (func(context.Context) error, error) {
 		if err != nil {
 			return fmt.Errorf("ask %s: %w", url, err)
 		}
-		// Over HTTP/1 a connection is kept only if the answer was read to its end.
+		// Over HTTP/1 a connection is kept only if the response was read to its end.
 		_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
 		_ = answer.Body.Close()
 		return nil
 	}, nil
 }
 
-// maxAnswer is how many bytes of an answer are read.
+// maxAnswer is how many bytes of a response are read.
 const maxAnswer = 64 << 10

@@ -10,9 +10,9 @@ import (
 
 func TestHold(t *testing.T) {
 	cases := map[string]struct {
-		// answers says at what second after the start the server answers.
+		// answers reports whether the server answers at this second after the start.
 		answers func(second int) bool
-		// hangs has it be silent rather than refuse.
+		// hangs makes the server silent instead of rejecting requests.
 		hangs bool
 		want  time.Duration // when it is given up; 0 is not within the hour
 	}{
@@ -55,7 +55,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A process that does not run loses no patience: when it goes on, it asks again.
+// The timeout does not count time in which the process
+// does not run: when it continues, it asks again.
 func TestHoldCountsWhatItAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// inUnit writes an amount in its pool's own unit.
+// inUnit returns an amount in its pool's own unit.
 func inUnit(n int64) string { return strconv.FormatInt(n, 10) }
 
-// cores writes thousandths of a core as cores.
+// cores returns thousandths of a core as cores.
 func cores(n int64) string {
 	text := strconv.FormatInt(n/1000, 10)
 	if rest := n % 1000; rest > 0 {
@@ -20,9 +20,8 @@ func cores(n int64) string {
 	return text
 }
 
-// inBytes writes a number of bytes in the largest unit that it has at least one of, with
-// one digit after the point where that is not nothing. It rounds down: what is free is
-// never said to be more.
+// inBytes returns a number of bytes in the largest binary unit that is not above it, with
+// one decimal unless that is 0. It rounds down, so that free room is never overstated.
 func inBytes(n int64) string {
 	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	i, unit := 0, int64(1)
@@ -31,7 +30,7 @@ func inBytes(n int64) string {
 		i++
 	}
 	text := strconv.FormatInt(n/unit, 10)
-	// Without the multiplication that could overflow.
+	// A multiplication could overflow.
 	if tenth := (n % unit) / max(1, unit/10); i > 0 && tenth > 0 {
 		text += "." + strconv.FormatInt(min(9, tenth), 10)
 	}

@@ -1,7 +1,7 @@
-// Package cli is what kubectl fluence does: it says what stands where, why a group
-// waits, and where one would go.
+// Package cli implements kubectl fluence. It shows where pods
+// and groups are, why a group waits, and where one would go.
 //
-// It reads, once, what its user may read, and writes nothing.
+// It reads once what its user may read, and writes nothing.
 package cli
 
 import (
@@ -21,25 +21,25 @@ import (
 
 // The exit codes.
 const (
-	// ExitYes is of what was answered, and of a yes.
+	// ExitYes means yes, or success for a command without a yes or no.
 	ExitYes = 0
-	// ExitError is of what could not be answered.
+	// ExitError means that the question could not be answered.
 	ExitError = 1
-	// ExitNo is of an answer that is no: the group waits, or would not fit, or the
-	// scheduler does not say that it is well.
+	// ExitNo means that the answer is no: the group waits or would
+	// not fit, or the scheduler does not report that it is healthy.
 	ExitNo = 2
 )
 
-// errNo ends a command that has answered no, which its output tells.
+// errNo ends a command whose answer is no. The output has the answer.
 var errNo = errors.New("no")
 
-// options are what all commands share.
+// options are shared by all commands.
 type options struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
-	// now is the clock.
+	// now returns the present time.
 	now func() time.Time
-	// terminal says whether the output is one.
+	// terminal is true if the output is a terminal.
 	terminal bool
 
 	config             string
@@ -49,14 +49,14 @@ type options struct {
 	timeout            time.Duration
 }
 
-// Config is what a command is made with.
+// Config is the configuration of Run.
 type Config struct {
 	genericiooptions.IOStreams
-	// Now is the clock.
+	// Now returns the present time.
 	Now func() time.Time
-	// Terminal says whether Out is a terminal, where colours are seen.
+	// Terminal is true if Out is a terminal, which shows colours.
 	Terminal bool
-	// Version is that of the program.
+	// Version is the version of the program.
 	Version string
 }
 
@@ -81,7 +81,7 @@ func Run(ctx context.Context, c Config, args []string) (code int) {
 	}
 }
 
-// withAdvice says what to do about an error of which its place does not know.
+// withAdvice adds advice to errors that can come from any request.
 func withAdvice(err error) error {
 	if apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("%w: your credentials are not accepted, or not any longer: log in again, or name another context by --context", err)
@@ -94,7 +94,7 @@ func withAdvice(err error) error {
 	return err
 }
 
-// command returns the command with all that are below it.
+// command returns the root command with all its subcommands.
 func command(c Config) *cobra.Command {
 	o := &options{IOStreams: c.IOStreams, flags: genericclioptions.NewConfigFlags(true), now: c.Now, terminal: c.Terminal}
 	cmd := &cobra.Command{
@@ -132,8 +132,8 @@ does not say that it is well.`,
 	return cmd
 }
 
-// hide leaves most of kubectl's own flags out of the help, so that those of this program
-// are seen.
+// hide removes most of kubectl's own flags from the
+// help, so that the flags of this program are seen.
 func hide(f *pflag.FlagSet) {
 	for _, name := range []string{
 		"as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
@@ -158,7 +158,7 @@ func (o *options) validate() error {
 	return nil
 }
 
-// withTimeout runs a command's work with the deadline that the user gave.
+// withTimeout runs a command's work with the timeout that the user gave.
 func (o *options) withTimeout(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s: give it longer by --timeout", o.timeout))
 	defer cancel()

@@ -22,23 +22,23 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// A call is a command line with what it stands on.
+// A call is a command line with the objects of its cluster.
 type call struct {
 	args  string
 	stdin string
-	// in is read instead of stdin if it is set.
+	// in is the standard input if it is set.
 	in      io.Reader
 	objects []runtime.Object
-	// without and forbidden are resources that are not served, or may not be read.
+	// without are resources that are not served. forbidden are resources that may not be read.
 	without, forbidden []string
-	// unauthorized is that the user's credentials are not accepted.
+	// unauthorized is true if the user's credentials are not accepted.
 	unauthorized bool
-	// minor is that of the API server's version; empty is that of this build.
+	// minor is the minor version of the API server. If it is empty it is the version of this build.
 	minor    string
 	terminal bool
 	want     int
-	// completes says that the command line is to be completed: its last word may be empty,
-	// and KUBECONFIG in it stands for the file's name.
+	// completes is true if the command line is to be completed. Its last
+	// word may be empty, and KUBECONFIG in it stands for the file's name.
 	completes bool
 }
 
@@ -233,7 +233,7 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// manifest is that of a Job.
+// manifest is the manifest of a Job.
 func manifest(name string, n int, cpu string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job

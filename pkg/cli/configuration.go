@@ -12,11 +12,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
-// configMap is what the chart installs the scheduler's configuration as.
+// configMap is the ConfigMap in which the chart installs the scheduler's configuration.
 const configMap = "fluence-scheduler-config"
 
-// configuration is the scheduler's: of the file that the user names, or as the chart
-// installed it, or as Fluence is shipped.
+// configuration returns the scheduler's configuration: from the file that
+// the user names, or as the chart installed it, or as Fluence is shipped.
 func (o *options) configuration(ctx context.Context, r *reader) (simulate.Configuration, error) {
 	c, err := o.foundConfiguration(ctx, r)
 	if err != nil || len(o.levels) == 0 {

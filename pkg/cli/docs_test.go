@@ -11,10 +11,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
-// block is a command in docs/cli.md with its output.
+// block matches a command in docs/cli.md with its output.
 var block = regexp.MustCompile("(?s)```text\n(\\$ kubectl fluence .*?)```")
 
-// fields are the names of a type in JSON, and those of what is in it.
+// fields are the names of a type in JSON, and of the types in it.
 func fields(of reflect.Type) []string {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice:
@@ -50,7 +50,7 @@ func TestDocsNameTheFields(t *testing.T) {
 	}
 }
 
-// What docs/cli.md shows is what the commands write.
+// docs/cli.md shows what the commands write.
 func TestDocsShowWhatCommandsWrite(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
 	if err != nil {

@@ -17,17 +17,16 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A naming is what a user calls something: by its name, and by its kind in small letters
-// unless that is empty.
+// A target is an argument NAME or KIND/NAME. kind is in lower case, and "" if it was not given.
 type target struct{ kind, name string }
 
-// shortNames are those that kubectl takes for kinds.
+// shortNames are the short names that kubectl accepts for kinds.
 var shortNames = map[string]string{
 	"cj": "cronjob", "deploy": "deployment", "fpg": "podgroup", "pg": "podgroup", "pgs": "podgroup",
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
-// parseTarget reads NAME or KIND/NAME, the kind as kubectl takes and prints it.
+// parseTarget reads NAME or KIND/NAME, with the kind as kubectl accepts and prints it.
 func parseTarget(text string) (target, error) {
 	kind, name, said := strings.Cut(text, "/")
 	if !said {
@@ -43,30 +42,31 @@ func parseTarget(text string) (target, error) {
 	return target{strings.TrimSuffix(kind, "s"), name}, nil
 }
 
-// names says whether something is called so.
+// names reports whether the target names an object of this kind and name.
 func (n target) names(kind, name string) bool {
 	return n.name == name && (n.kind == "" || n.kind == strings.ToLower(kind))
 }
 
-// A namespace is what was read of one.
+// A namespace is what was read of one namespace.
 type namespace struct {
 	pods     []*corev1.Pod
 	groups   []scheduling.PodGroup
 	owners   []runtime.Object
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
-	// groupsUnreadable is that groups could not be read.
+	// groupsUnreadable is true if PodGroups could not be read.
 	groupsUnreadable bool
 }
 
-// A finding is something of the name that was asked for.
+// A candidate is an object that the argument may name.
 type candidate struct {
-	// fullName is what to call it to be understood.
+	// fullName is its unambiguous KIND/NAME.
 	fullName string
 	*whyAnswer
 }
 
-// find finds what a user names.
+// find returns the answer about the object that a user names.
+// It fails if there is no such object, or more than one.
 func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	ns := &namespace{}
 	var err error
@@ -102,7 +102,7 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	return nil, fmt.Errorf("%q: there are %s: say which", n, strings.Join(as, " and "))
 }
 
-// String writes it as it is typed.
+// String returns the target as a user types it.
 func (n target) String() string {
 	if n.kind == "" {
 		return n.name
@@ -110,7 +110,7 @@ func (n target) String() string {
 	return n.kind + "/" + n.name
 }
 
-// candidates lists what is called so, each group once.
+// candidates returns the objects that a target may name, each group once.
 func (ns *namespace) candidates(n target) []candidate {
 	var found []candidate
 	for i := range ns.groups {
@@ -125,7 +125,7 @@ func (ns *namespace) candidates(n target) []candidate {
 		}
 	}
 	if i := slices.IndexFunc(found, func(f candidate) bool { return f.Pod != nil && f.podGroup != nil }); i >= 0 {
-		// A group that is called as its pod is, is not another.
+		// A pod whose group has the pod's name matches twice. Only the pod's entry stays.
 		same := func(f candidate) bool { return f.Pod == nil && f.podGroup == found[i].podGroup }
 		if k := slices.IndexFunc(found, same); k >= 0 {
 			found = slices.Delete(found, k, k+1)
@@ -137,7 +137,7 @@ func (ns *namespace) candidates(n target) []candidate {
 	return append(found, ns.groupless(n)...)
 }
 
-// isOf says that a PodGroup, or pods in it, are of what is called so.
+// isOf reports whether n names an owner of the PodGroup or an object that made one of its pods.
 func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
 		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
@@ -146,7 +146,7 @@ func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
 		})
 }
 
-// answerForGroup is how it stands with a PodGroup.
+// answerForGroup returns the answer about a PodGroup.
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	s := &whyAnswer{Kind: "PodGroup", row: rowOf(pg, own), podGroup: pg, members: own}
@@ -159,7 +159,7 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	return s
 }
 
-// answerForPod is how it stands with a pod: with its group, if there is one.
+// answerForPod returns the answer about a pod's group or, if it has none, about the pod.
 func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	p := &podAnswer{Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase), Ended: whyEnded(pod)}
 	for _, c := range pod.Status.Conditions {
@@ -186,7 +186,8 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	}
 }
 
-// whyEnded says of a pod that is not to run any more what becomes of it.
+// whyEnded returns in words why a pod is not to run
+// any more. It returns "" if the pod is still to run.
 func whyEnded(pod *corev1.Pod) string {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
@@ -199,7 +200,7 @@ func whyEnded(pod *corev1.Pod) string {
 	return ""
 }
 
-// group is the PodGroup of an identity, or nil.
+// group returns the PodGroup of an identity, or nil.
 func (ns *namespace) group(id group.Identity) *scheduling.PodGroup {
 	for i := range ns.groups {
 		if pg := &ns.groups[i]; id.InPodGroup && pg.Name == id.Key.Name && pg.Namespace == id.Key.Namespace {
@@ -209,10 +210,10 @@ func (ns *namespace) group(id group.Identity) *scheduling.PodGroup {
 	return nil
 }
 
-// waits says that a pod has no node and is to have one.
+// waits reports whether a pod still needs a node.
 func waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// errNameOne is of why without a name, or with several.
+// errNameOne is the error of why unless it is given exactly one name.
 var errNameOne = errors.New("name one group or one pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups")

@@ -36,7 +36,7 @@ pool with the property "used".`,
 	}, func(v *tree) any { return v.root }, o.writeGraph)
 }
 
-// treeCommand makes a command that shows a view.
+// treeCommand returns a command that shows a tree.
 func (o *options) treeCommand(cmd *cobra.Command, value func(*tree) any, text func(io.Writer, *tree, bool) error) *cobra.Command {
 	cmd.Args = cobra.NoArgs
 	f := addOutputFlag(cmd, formatWide, formatJGF)
@@ -113,7 +113,7 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 	return table(w, rows)
 }
 
-// maxGroups is how many groups are named in one line.
+// maxGroups returns how many groups are named in one line. Zero means all.
 func maxGroups(wide bool) int {
 	if wide {
 		return 0
@@ -121,7 +121,7 @@ func maxGroups(wide bool) int {
 	return 3
 }
 
-// freeText writes what is free of a resource, and of how much.
+// freeText returns how much of a resource is free, and how much there is.
 func freeText(p *domain, r string) string {
 	if _, ok := p.Size[r]; !ok {
 		return "-"
@@ -148,7 +148,7 @@ func (o *options) draw(w io.Writer, p *domain, indent string, resources []string
 	}
 }
 
-// line is what is written of a place in the tree.
+// line returns the line for a domain of the tree.
 func (o *options) line(p *domain, resources []string, wide bool) string {
 	if p.Type != graph.TypeNode {
 		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Plural(p.Nodes, "node"), o.freeTexts(p, resources))
@@ -166,7 +166,7 @@ func (o *options) line(p *domain, resources []string, wide bool) string {
 	return text
 }
 
-// freeTexts writes what is free of each resource; what is used up stands out.
+// freeTexts returns how much is free of each resource. A resource that is used up is highlighted.
 func (o *options) freeTexts(p *domain, resources []string) string {
 	var parts []string
 	for _, r := range resources {

@@ -17,14 +17,14 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// What is waited for where there are no pods.
+// Reasons of an object without pods.
 const (
 	waitingSuspended = "Suspended"
 	waitingNoPods    = "NoPods"
 )
 
-// groupless lists what is called so and has no PodGroup, though it makes pods of a group,
-// or pods say that they are in it.
+// groupless returns the candidates that a target names and that have no PodGroup:
+// objects that create pods of a group, and groups that only the labels of pods name.
 func (ns *namespace) groupless(n target) []candidate {
 	answers := map[target]*whyAnswer{}
 	answerFor := func(kind string, in, name string) *whyAnswer {
@@ -67,7 +67,8 @@ func (ns *namespace) groupless(n target) []candidate {
 	return found
 }
 
-// wantedGroup is the PodGroup that pods of an identity wait for; empty if they need none.
+// wantedGroup returns the PodGroup for which pods of
+// an identity wait. It returns "" if they need none.
 func wantedGroup(id group.Identity) string {
 	if id.InPodGroup && id.NeedsPodGroup {
 		return id.Key.Name
@@ -75,7 +76,7 @@ func wantedGroup(id group.Identity) string {
 	return ""
 }
 
-// madeBy is what is called so and made a pod, at first hand or at the top.
+// madeBy returns the pod's controller or its top owner, if the target names it.
 func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
 	var makers []group.Owner
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
@@ -89,14 +90,14 @@ func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
 	return group.Owner{}, false
 }
 
-// hasPodsOrGroup says that there are pods, or a PodGroup, of an object.
+// hasPodsOrGroup reports whether an object owns pods or a PodGroup.
 func (ns *namespace) hasPodsOrGroup(o metav1.Object) bool {
 	of := func(ref metav1.OwnerReference) bool { return ref.UID == o.GetUID() }
 	return slices.ContainsFunc(ns.pods, func(p *corev1.Pod) bool { return slices.ContainsFunc(p.OwnerReferences, of) }) ||
 		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })
 }
 
-// suspended says that an object is a Job that makes no pods for now.
+// suspended reports whether an object is a Job that is suspended.
 func suspended(o runtime.Object) bool {
 	job, ok := o.(*batchv1.Job)
 	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
@@ -105,7 +106,7 @@ func suspended(o runtime.Object) bool {
 // untilResumed is why a suspended Job has no pods.
 const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
 
-// withoutPods says why an object of a kind has no pods; nothing if it is to have none.
+// withoutPods returns why an object has no pods. It returns "" if the object is to have none.
 func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	none := false
 	switch o := o.(type) {

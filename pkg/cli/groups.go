@@ -22,19 +22,19 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A row is what there is to say of a group.
+// A row is what is shown of a group.
 type row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Owner is what the group is named for, as KIND/NAME.
+	// Owner is the object for which the group is named, as KIND/NAME.
 	Owner string `json:"of,omitempty"`
-	// Size is how many pods there are that have not ended, or Minimum if that is more:
-	// how many it can start with.
-	Size    int32  `json:"size"`
+	// Size is how many pods there are that have not ended, and at least Minimum.
+	Size int32 `json:"size"`
+	// Minimum is how many pods the group can start with.
 	Minimum int32  `json:"minimum"`
 	Bound   int32  `json:"bound"`
 	Phase   string `json:"phase,omitempty"`
-	// WaitingFor is a reason, empty if the group waits for nothing.
+	// WaitingFor is the reason why the group waits. It is empty if the group does not wait.
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Message    string      `json:"message,omitempty"`
 	Since      metav1.Time `json:"since,omitzero"`
@@ -116,8 +116,8 @@ func (o *options) cells(rows []row, namespaces, wide bool) [][]string {
 	return cells
 }
 
-// counts writes names with how many there are of each; at most that many names, or all
-// if most is 0.
+// counts returns "NAME: N" for the names, sorted. After maxNames
+// names it only counts the others. Zero means no limit.
 func counts(of map[string]int, maxNames int) string {
 	var parts []string
 	for _, name := range sortedKeys(of) {
@@ -188,8 +188,8 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 	return g
 }
 
-// waitingCondition is the condition that says why a group waits: what is wrong with it,
-// or what the scheduler says, or that it lacks members. It is nil if none does.
+// waitingCondition returns the condition that says why a group waits: Valid if it is False, else
+// Scheduled if it is False, else Incomplete if it is True. It returns nil if there is none.
 func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	for _, c := range []struct {
 		kind string

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// addHints says what the objects show of why something waits, where nobody has said it.
+// addHints adds what the objects themselves show of why pods wait, if no status says it.
 func (s *whyAnswer) addHints(scheduler string) {
 	otherSchedulers := map[string]int{}
 	ours := 0
@@ -42,8 +42,8 @@ func (s *whyAnswer) addHints(scheduler string) {
 	}
 }
 
-// unclear says that it waits, and the scheduler has not said why, or more may be wrong
-// than it says.
+// unclear reports whether pods wait and the reason in the status is missing
+// or may be incomplete: there is no PodGroup, no reason, or only Gathering.
 func (s *whyAnswer) unclear() bool {
 	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
 }
@@ -55,7 +55,7 @@ func asks(n int) string {
 	return fmt.Sprintf("%d pods ask", n)
 }
 
-// whyGated says which gates hold pods back; nothing if none does.
+// whyGated returns in words which scheduling gates hold pods back. It returns "" if there are none.
 func whyGated(pods []*corev1.Pod) string {
 	names := map[string]bool{}
 	n := 0
@@ -81,5 +81,5 @@ func are(n int) string {
 	return fmt.Sprintf("%d pods are", n)
 }
 
-// gated says that a pod waits, and that a gate keeps it from being looked at.
+// gated reports whether a pod waits and has a scheduling gate.
 func gated(pod *corev1.Pod) bool { return waits(pod) && len(pod.Spec.SchedulingGates) > 0 }

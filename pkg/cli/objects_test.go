@@ -22,7 +22,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
-// node has 8 cores and 32Gi in a zone and a rack.
+// node has 8 cores and 32Gi, in a zone and a rack.
 func node(name, zone, rack string, change ...func(*corev1.Node)) *corev1.Node {
 	list := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
 	n := &corev1.Node{
@@ -46,7 +46,7 @@ func gpus(n *corev1.Node) {
 	n.Status.Allocatable["nvidia.com/gpu"] = resource.MustParse("4")
 }
 
-// pod is of namespace lab, on a node unless that is empty.
+// pod is a pod of namespace lab. It is on a node unless node is empty.
 func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: ago(5 * time.Minute)},
@@ -76,7 +76,7 @@ func job(name string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID("uid-" + name)}}
 }
 
-// podGroup is that of a Job.
+// podGroup is the PodGroup of a Job.
 func podGroup(j *batchv1.Job, size, bound int32, phase string, conditions ...metav1.Condition) *scheduling.PodGroup {
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: j.Namespace, Name: group.Owner{Group: "batch", Kind: "Job", Name: j.Name, UID: j.UID}.PodGroupName(),
@@ -93,8 +93,8 @@ func scheduled(status metav1.ConditionStatus, reason, message string) metav1.Con
 	return metav1.Condition{Type: "Scheduled", Status: status, Reason: reason, Message: message, LastTransitionTime: ago(3 * time.Minute)}
 }
 
-// cluster has two zones with two racks each; a group runs in one, another waits, and a
-// lone pod is too large for all.
+// cluster has two zones with two racks each. One group runs in a
+// rack, another waits, and a single pod is too large for all nodes.
 func cluster() []runtime.Object {
 	runs, waits := job("solver"), job("training")
 	objects := []runtime.Object{runs, waits, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}}
@@ -122,7 +122,7 @@ func cluster() []runtime.Object {
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
 }
 
-// troubled holds what users get wrong, and names that are two things.
+// troubled has what users often get wrong, and names that two objects have.
 func troubled() []runtime.Object {
 	held := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }
 	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "band"} }
@@ -155,7 +155,7 @@ func troubled() []runtime.Object {
 		pod("odd-0", "node-1", "1", ofJob(odd)), pod("odd-1", "", "1", ofJob(odd), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
 }
 
-// figures is the ConfigMap of a scheduler's health.
+// figures is the ConfigMap with the status of a scheduler.
 func figures(f statusmap.Status) *corev1.ConfigMap {
 	data, err := f.Data()
 	if err != nil {
@@ -164,7 +164,7 @@ func figures(f statusmap.Status) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: statusmap.Name}, Data: data}
 }
 
-// standingBy is that ConfigMap where no scheduler has led yet.
+// standingBy is this ConfigMap if no scheduler has led yet.
 func standingBy() *corev1.ConfigMap {
 	cm := figures(statusmap.Status{})
 	cm.Data = map[string]string{statusmap.StandbyKey("fluence-scheduler-1", "id"): "{}"}
@@ -179,7 +179,7 @@ func well() statusmap.Status {
 	}
 }
 
-// promised is a group of which nobody has said yet why it waits.
+// promised is a group without a reason why it waits.
 func promised() []runtime.Object {
 	j := job("fresh")
 	return []runtime.Object{j, podGroup(j, 1, 0, ""), pod("fresh-0", "", "1", ofJob(j))}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The forms of output, beside the text that is the default.
+// The output formats, except the text that is the default.
 const (
 	formatJSON = "json"
 	formatYAML = "yaml"
@@ -24,13 +24,13 @@ const (
 	formatJGF  = "jgf"
 )
 
-// A form is the value of the flag -o.
+// An outputFormat is the value of the flag -o.
 type outputFormat struct {
 	value string
 	valid []string
 }
 
-// addOutputFlag adds the flag -o with what is valid beside json and yaml.
+// addOutputFlag adds the flag -o. It accepts more in addition to json and yaml.
 func addOutputFlag(cmd *cobra.Command, more ...string) *outputFormat {
 	f := &outputFormat{valid: append([]string{formatJSON, formatYAML}, more...)}
 	cmd.Flags().StringVarP(&f.value, "output", "o", "", "one of "+strings.Join(f.valid, ", "))
@@ -48,7 +48,7 @@ func (f *outputFormat) validate() error {
 	return nil
 }
 
-// print writes v as JSON or YAML if that was asked for, and else what text writes.
+// print writes v as JSON or YAML if the user asked for it. Otherwise it writes what text writes.
 func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) error {
 	switch f.value {
 	case formatJSON:
@@ -66,7 +66,8 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 		_, err = w.Write(out)
 		return err
 	}
-	// What cannot be written is an error, whoever wrote it.
+	// The text is buffered, so that a failed write to w
+	// is an error even if text ignores its own errors.
 	var b bytes.Buffer
 	if err := text(&b); err != nil {
 		return err
@@ -75,7 +76,7 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 	return err
 }
 
-// table writes rows below each other.
+// table writes rows as aligned columns.
 func table(w io.Writer, rows [][]string) error {
 	t := printers.GetNewTabWriter(w)
 	for _, row := range rows {
@@ -84,14 +85,14 @@ func table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// notes writes to the side what limits an answer.
+// notes writes the limits of an answer to stderr.
 func (o *options) notes(notes []string) {
 	for _, n := range notes {
 		fmt.Fprintf(o.ErrOut, "note: %s\n", n)
 	}
 }
 
-// age says how long ago something was.
+// age returns how long ago a time was.
 func (o *options) age(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"
@@ -99,7 +100,7 @@ func (o *options) age(t metav1.Time) string {
 	return duration.HumanDuration(max(0, o.now().Sub(t.Time)).Round(time.Second))
 }
 
-// A paint is a colour of a terminal, as its number in ECMA-48.
+// A paint is a colour or style of a terminal, as its number in ECMA-48.
 type paint int
 
 const (
@@ -110,7 +111,7 @@ const (
 	yellow paint = 33
 )
 
-// paint colours text where that is wanted.
+// paint colours text if colours are wanted.
 func (o *options) paint(p paint, text string) string {
 	if text == "" || o.color == "never" || o.color == "auto" && !o.terminal {
 		return text

@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// readOwners reads what controls pods in the reader's namespace. Where that may not be
-// read, pods are found by their labels alone.
+// readOwners reads the owners of pods in the reader's namespace. Kinds that the
+// user may not read are left out. Their pods are then found by their labels alone.
 func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	var hidden []string
@@ -39,7 +39,7 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 	return objects, nil
 }
 
-// membersOf are the pods of each group with a PodGroup.
+// membersOf returns the pods of each group that is in a PodGroup.
 func membersOf(pods []*corev1.Pod, above group.Owners) map[types.NamespacedName][]*corev1.Pod {
 	members := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range pods {

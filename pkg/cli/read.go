@@ -28,9 +28,9 @@ import (
 type reader struct {
 	client    kubernetes.Interface
 	podGroups rest.Interface
-	// namespace is where the user is, and all namespaces are asked for if it is empty.
+	// namespace is the user's namespace. If it is empty, all namespaces are read.
 	namespace string
-	// missing says what could not be read, and what follows from that.
+	// missing names what could not be read, and what follows from that.
 	missing []string
 }
 
@@ -68,7 +68,7 @@ func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error)
 	var all []runtime.Object
 	err := pager.New(pager.ListPageFunc(l)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if m, ok := o.(metav1.Object); ok {
-			m.SetManagedFields(nil) // most of what is read, and of no use
+			m.SetManagedFields(nil) // most of what is read, and not needed
 		}
 		all = append(all, o)
 		return nil
@@ -82,12 +82,12 @@ func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error)
 	return all, nil
 }
 
-// lister makes a list of a typed client's.
+// lister adapts the List method of a typed client.
 func lister[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, error)) list {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
 }
 
-// readPodGroups reads those of a namespace, or all if it is empty.
+// readPodGroups reads the PodGroups of a namespace, or all if it is empty.
 func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
 	objects, err := listAll(ctx, "podgroups."+scheduling.GroupVersion.Group, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		l := &scheduling.PodGroupList{}
@@ -119,7 +119,7 @@ func (r *reader) readPods(ctx context.Context, namespace string) ([]*corev1.Pod,
 	return ofType[*corev1.Pod](objects), nil
 }
 
-// ofType are the objects of one type.
+// ofType returns the objects of one type.
 func ofType[T runtime.Object](objects []runtime.Object) []T {
 	var all []T
 	for _, o := range objects {
@@ -130,8 +130,8 @@ func ofType[T runtime.Object](objects []runtime.Object) []T {
 	return all
 }
 
-// checkVersion says what is wrong with the version of the API server, if anything is. One that
-// does not tell it may still tell all else.
+// checkVersion returns what is wrong with the version of the API server, if anything is. It returns
+// nil if the version cannot be read, because the server may still answer all other requests.
 func (r *reader) checkVersion(ctx context.Context) error {
 	v, err := discovery.ToServerVersionInterfaceWithContext(r.client.Discovery()).ServerVersionWithContext(ctx)
 	if err == nil {
@@ -140,8 +140,8 @@ func (r *reader) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// readCluster reads all that the scheduler looks at. Without nodes and pods there is no
-// answer; what else cannot be read is left out, and said.
+// readCluster reads all that the scheduler reads. It fails if nodes or pods
+// cannot be read. What else cannot be read is left out, and added to missing.
 func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	var c simulate.Cluster
 	if err := r.checkVersion(ctx); err != nil {
@@ -155,7 +155,7 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 		case k.without == "" || ctx.Err() != nil:
 			return c, err
 		case apierrors.IsNotFound(err):
-			// This API server has no such kind, so there are no such objects.
+			// This API server does not have the kind, so there are no objects of it.
 		case !apierrors.IsForbidden(err):
 			return c, err
 		default:
@@ -173,8 +173,8 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	return c, nil
 }
 
-// notePending tells how many groups wait of which nobody has said why: a scheduler may have
-// given them room that the API does not show yet. Those of but are left out.
+// notePending notes how many groups wait without a reason in their status: a scheduler may have
+// assigned nodes to them that the API does not show yet. It does not count the groups in but.
 func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
 	waiting := map[types.NamespacedName]bool{}
@@ -196,12 +196,11 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 	}
 }
 
-// A kind is one that the scheduler looks at.
+// A kind is a kind that the scheduler reads.
 type kind struct {
 	name string
 	list list
-	// without says what follows where it cannot be read; empty is that there is no
-	// answer then.
+	// without is what follows if the kind cannot be read. If it is empty there is no answer then.
 	without string
 }
 
@@ -233,7 +232,7 @@ func (r *reader) kinds() []kind {
 	})
 }
 
-// followed are the kinds of group.FollowedKinds, of one namespace or, with "", of all.
+// followed returns the kinds of group.FollowedKinds, of one namespace or, with "", of all.
 func (r *reader) followed(namespace string) []kind {
 	const without = "pods that they control are taken to wait for them"
 	return []kind{

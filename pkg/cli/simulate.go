@@ -18,13 +18,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
-// A simulated is what would become of a group.
+// A simulatedGroup is what would become of a group.
 type simulatedGroup struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Kind      string `json:"kind"`
 	simulate.Decision
-	// first is the place in the file of the group's first pod.
+	// first is the index of the group's first pod among the simulated pods.
 	first int
 }
 
@@ -111,7 +111,7 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	return nil
 }
 
-// decideGroups has the groups of a workload ask, in the order of the queue.
+// decideGroups decides on the groups of the additions, in the order of the queue.
 func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Additions, c simulate.Configuration) ([]simulatedGroup, error) {
 	pods := w.Pods()
 	if len(pods) == 0 {
@@ -148,7 +148,7 @@ func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Add
 	return answers, nil
 }
 
-// readFiles reads the objects of files; those without a namespace are of the user's.
+// readFiles reads the objects of files. An object without a namespace gets the user's.
 func (o *options) readFiles(ctx context.Context, files *resource.FilenameOptions, namespace string) ([]*unstructured.Unstructured, error) {
 	infos, err := o.visitFiles(ctx, files)
 	if err != nil {
@@ -174,8 +174,8 @@ func (o *options) readFiles(ctx context.Context, files *resource.FilenameOptions
 	return objects, nil
 }
 
-// visitFiles reads files. Neither the standard input nor a URL ends with ctx, so they are
-// left to themselves then.
+// visitFiles reads files. A read of the standard input or of a URL does
+// not end with ctx. If ctx ends, the goroutine that reads is abandoned.
 func (o *options) visitFiles(ctx context.Context, files *resource.FilenameOptions) ([]*resource.Info, error) {
 	named := *files
 	named.Filenames = slices.DeleteFunc(slices.Clone(files.Filenames), func(f string) bool { return f == "-" })

@@ -15,16 +15,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// staleAfter is the age of figures from which nobody seems to write them any more.
+// staleAfter is the age at which figures seem to be written no more.
 const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
-// A statusAnswer is the answer of status.
+// A statusAnswer is the answer of the command status.
 type statusAnswer struct {
-	// Healthy says that the figures are fresh, and that the matcher answers and has its
-	// graph. Wrong says what is not.
-	Healthy bool              `json:"healthy"`
-	Wrong   []string          `json:"wrong,omitempty"`
-	Status  *statusmap.Status `json:"figures,omitempty"`
+	// Healthy is true if the figures are recent, and the matcher answers and has its graph.
+	Healthy bool `json:"healthy"`
+	// Wrong names what is not as it should be.
+	Wrong  []string          `json:"wrong,omitempty"`
+	Status *statusmap.Status `json:"figures,omitempty"`
 }
 
 func (o *options) statusCommand() *cobra.Command {
@@ -85,7 +85,7 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	figures, err := statusmap.Read(c.Data)
 	switch {
 	case errors.Is(err, statusmap.ErrNoStatus):
-		// Those who stand by write to it too.
+		// Standbys write to it too.
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no figures: no scheduler has led there; see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case err != nil:

@@ -16,37 +16,39 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A place is a vertex of the graph down to the nodes: the cluster, a zone or a rack,
-// or a node.
+// A domain is a vertex of the graph, at most as deep
+// as a node: the cluster, a zone or a rack, or a node.
 type domain struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
-	// Status says of a node what keeps pods off it; empty if nothing does.
+	// Status is what keeps pods off a node. It is empty if nothing does.
 	Status string `json:"status,omitempty"`
-	// Nodes is how many there are, Size and Used what they have and what is held of it,
-	// by resource: in thousandths of a core, in bytes, or counted.
-	Nodes int               `json:"nodes"`
-	Size  translate.Amounts `json:"size"`
-	Used  translate.Amounts `json:"used"`
-	// Closed is what nodes below have free that take no pods: that are cordoned, not
-	// ready, or being deleted.
+	// Nodes is the number of nodes at or below it.
+	Nodes int `json:"nodes"`
+	// Size is what these nodes have, by resource: in thousandths of a core, in bytes, or counted.
+	Size translate.Amounts `json:"size"`
+	// Used is what is held of it, by resource.
+	Used translate.Amounts `json:"used"`
+	// Closed is what is free on nodes that accept no pods:
+	// nodes that are cordoned, not ready, or being deleted.
 	Closed translate.Amounts `json:"closed,omitempty"`
-	// Groups counts the pods of Fluence's groups, and Others those of others.
-	Groups   map[string]int `json:"groups,omitempty"`
-	Others   int            `json:"others,omitempty"`
-	Children []*domain      `json:"below,omitempty"`
+	// Groups counts the pods of Fluence's groups, by group.
+	Groups map[string]int `json:"groups,omitempty"`
+	// Others counts the pods of other schedulers.
+	Others   int       `json:"others,omitempty"`
+	Children []*domain `json:"below,omitempty"`
 }
 
-// free is what is left of a resource, but for that on closed nodes below; never less than
-// nothing.
+// free returns what is free of a resource, without what is free on closed nodes. It is at least 0.
 func (p *domain) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Closed[of]) }
 
-// closed says that a node takes no pods. One with a taint takes those that tolerate it.
+// closed reports whether a node accepts no pods. A
+// node with a taint accepts the pods that tolerate it.
 func (p *domain) closed() bool {
 	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
 }
 
-// nodes lists the nodes at and below a place.
+// nodes returns the nodes at or below a domain.
 func (p *domain) nodes() []*domain {
 	if p.Type == graph.TypeNode {
 		return []*domain{p}
@@ -58,11 +60,11 @@ func (p *domain) nodes() []*domain {
 	return all
 }
 
-// A view is the graph of a cluster, and who stands where.
+// A tree is the graph of a cluster, with the pods in it.
 type tree struct {
 	root  *domain
 	graph *graph.Graph
-	// levels are the types of places between cluster and nodes.
+	// levels are the levels between the cluster and its nodes.
 	levels []translate.Level
 }
 
@@ -142,7 +144,7 @@ func newDomain(kind, name string) *domain {
 	return &domain{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Closed: translate.Amounts{}, Groups: map[string]int{}}
 }
 
-// insert puts a node below the places that its part of the graph names.
+// insert puts a node below the domains that its part of the graph names.
 func (v *tree) insert(part *graph.Graph, n *domain) {
 	at := v.root
 	for i := range v.levels {
@@ -153,7 +155,8 @@ func (v *tree) insert(part *graph.Graph, n *domain) {
 	at.Children = append(at.Children, n)
 }
 
-// child returns the place below p that a vertex is, in the order of names.
+// child returns the domain below p for a vertex. It
+// adds the domain if needed, in the order of names.
 func (p *domain) child(v graph.Vertex) *domain {
 	k, found := slices.BinarySearchFunc(p.Children, v.Name, func(b *domain, name string) int { return cmp.Compare(b.Name, name) })
 	if !found {
@@ -162,7 +165,7 @@ func (p *domain) child(v graph.Vertex) *domain {
 	return p.Children[k]
 }
 
-// addNode adds a node to a place that it is below.
+// addNode adds a node to a domain above it.
 func (p *domain) addNode(n *domain) {
 	p.Nodes++
 	p.Size.Add(n.Size)
@@ -178,7 +181,7 @@ func (p *domain) addNode(n *domain) {
 	}
 }
 
-// usedProperty tells, of a pool in a graph that is written, how much of it is held.
+// usedProperty is the property that says how much of a pool is held, in a graph that is written.
 const usedProperty = "used"
 
 // merge adds a node's part to the whole graph.
@@ -210,10 +213,10 @@ func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
 	}
 }
 
-// tainted is the status of a node that some pods may come to.
+// tainted is the status of a node that accepts only the pods that tolerate its taints.
 const tainted = "Tainted"
 
-// statusOf says what keeps pods off a node.
+// statusOf returns what keeps pods off a node.
 func statusOf(n *corev1.Node) string {
 	var why []string
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -236,8 +239,8 @@ func statusOf(n *corev1.Node) string {
 	return strings.Join(why, ",")
 }
 
-// resources are those of a place that are shown: cores, memory and what else there is
-// to count, such as GPUs; all of them if wide is set.
+// resources returns the resources to show: cores, memory and what
+// else is counted, such as GPUs. If wide is set it returns all.
 func (p *domain) resources(wide bool) []string {
 	show := []string{translate.TypeCore, translate.TypeMemory}
 	for _, t := range p.Size.Types() {
@@ -249,7 +252,7 @@ func (p *domain) resources(wide bool) []string {
 	return show
 }
 
-// resourceName is what users call a type of pool.
+// resourceName returns what users call a type of pool.
 func resourceName(of string) string {
 	if of == translate.TypeCore {
 		return "cpu"
@@ -257,7 +260,7 @@ func resourceName(of string) string {
 	return of
 }
 
-// amount writes an amount as users write it.
+// amount returns an amount as users write it.
 func amount(of string, n int64) string {
 	switch {
 	case of == translate.TypeCore:

@@ -16,24 +16,24 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A standing is the answer of why.
+// A whyAnswer is the answer of the command why.
 type whyAnswer struct {
-	// Kind is PodGroup, or Pod where the pod is of no group, or that of what makes pods of a
-	// group without a PodGroup.
+	// Kind is PodGroup, or Pod for a pod without a group. For a group
+	// without a PodGroup it is the kind of the object that creates its pods.
 	Kind string `json:"kind"`
 	row
-	// Waits says that pods of it wait for nodes.
+	// Waits is true if pods of it wait for nodes.
 	Waits bool `json:"waits"`
-	// Pod is what was asked about, where that is a pod of the group.
+	// Pod is set if the question was about a pod.
 	Pod *podAnswer `json:"pod,omitempty"`
-	// Hints say what else keeps pods of it waiting.
+	// Hints name what else keeps pods of it waiting.
 	Hints []string `json:"hints,omitempty"`
-	// Now is what the scheduler would say now.
+	// Now is what the scheduler would decide now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
 	podGroup *scheduling.PodGroup
 	members  []*corev1.Pod
-	// wantedGroup is the PodGroup that its pods wait for, where there is none.
+	// wantedGroup is the PodGroup for which its pods wait, if it does not exist.
 	wantedGroup string
 }
 
@@ -41,7 +41,7 @@ type podAnswer struct {
 	Name  string `json:"name"`
 	Node  string `json:"node,omitempty"`
 	Phase string `json:"phase,omitempty"`
-	// Ended says what has become of it, if it is not to run any more.
+	// Ended is how the pod ended. It is empty if the pod is still to run.
 	Ended   string `json:"ended,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -116,7 +116,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	return nil
 }
 
-// decideNow has the scheduler's code decide on the group.
+// decideNow sets Now to what the scheduler's code decides on the group.
 func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simulate.Configuration) error {
 	cluster, err := r.readCluster(ctx)
 	if err != nil {
@@ -196,7 +196,7 @@ func (o *options) writePod(w io.Writer, p *podAnswer) {
 	}
 }
 
-// since says for how long something has been.
+// since returns in words how long something has lasted.
 func (o *options) since(t metav1.Time) string {
 	if t.IsZero() {
 		return ""
@@ -204,7 +204,7 @@ func (o *options) since(t metav1.Time) string {
 	return " for " + o.age(t)
 }
 
-// writeDecision writes what the scheduler's code says of a group.
+// writeDecision writes a decision on a group.
 func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
 	nodes := map[string]int{}
 	for _, p := range d.Placements {

@@ -21,17 +21,18 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A server is an API server that can be read only. It lists what it was given, and
-// answers a write with an error that it remembers.
+// A server is a read-only API server. It lists the objects that it was
+// given. It answers a write with an error, and remembers the write.
 type server struct {
 	t       *testing.T
 	scheme  *runtime.Scheme
 	objects map[schema.GroupVersionResource][]runtime.Object
-	// forbidden and unknown are the resources that may not be read, or are not served.
+	// forbidden are the resources that may not be read.
+	// unknown are the resources that are not served.
 	forbidden, unknown map[string]bool
-	// minor is that of its version.
+	// minor is its minor version.
 	minor string
-	// unauthorized is that nobody is let in.
+	// unauthorized is true if no request is accepted.
 	unauthorized bool
 
 	mu     sync.Mutex
@@ -58,7 +59,7 @@ func serve(t *testing.T, objects ...runtime.Object) *server {
 	return s
 }
 
-// kubeconfig starts the server and returns the file that points there.
+// kubeconfig starts the server and returns a kubeconfig file for it.
 func (s *server) kubeconfig() string {
 	s.t.Helper()
 	h := httptest.NewServer(s)
@@ -125,7 +126,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// parse takes the path of a request apart.
+// parse splits the path of a request.
 func parse(path string) (gvr schema.GroupVersionResource, namespace, name string) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	if parts[0] == "apis" {

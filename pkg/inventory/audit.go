@@ -12,34 +12,31 @@ import (
 )
 
 const (
-	// minPage is the least number of nodes on a page. A small page costs little CPU time
-	// at rest, also where each node has a hundred pods.
+	// minPage is the smallest number of nodes on a page. A small page
+	// costs little CPU time at rest, even if each node has a hundred pods.
 	minPage = 16
-	// maxSuspects bounds the differences that are watched at a time, and so what a
-	// look costs; further ones are met again in the next round.
+	// maxSuspects bounds the differences that are watched at a time, and so
+	// the cost of a page. Further ones are found again in the next round.
 	maxSuspects = 256
-	// maxHeals is how often one difference is healed before the graph is filled
-	// anew.
+	// maxHeals is how often one difference is healed before the graph is filled anew.
 	maxHeals = 3
-	// restFactor is how much longer than a look the time until the next one is: an engine
-	// that is slow has other things to do first.
+	// restFactor is how long the audit rests after a page, in multiples of
+	// the time that the page took. So audits do not keep a slow engine busy.
 	restFactor = 4
 )
 
 // An audit compares an engine in one epoch with the cluster, page by page and
-// round by round. The cluster is what the informers' stores say, not what the
-// inventory has noted of it: an event that was lost shows too.
+// round by round. It takes the cluster from the informers' stores, not from
+// what the inventory has recorded, so that an event that was lost shows too.
 //
-// A difference is suspect first. Each look looks at all suspects again, and only
-// one that was the same at each for as long as anything can be on its way is a
-// Drift, which is told and healed.
+// A difference is a suspect first. Each page checks all suspects again. A suspect that stays
+// the same for as long as a call or an event can take is a Drift: it is reported and healed.
 type audit struct {
 	sender
 	next     string // where the next page begins
 	suspects map[subject]*suspect
-	lastPage time.Time // when the last look was over
-	// failed says that the last look could not be had, and rests until when there is
-	// no other.
+	lastPage time.Time // when the last page was compared
+	// failed is true if the engine could not be listed the last time.
 	failed     bool
 	restsUntil time.Time
 }
@@ -47,29 +44,28 @@ type audit struct {
 // A suspect is a difference that may pass.
 type suspect struct {
 	finding
-	// lasted is for how long it was the same, between looks that were not further
-	// apart than they should be.
+	// lasted is how long it has been the same. A gap
+	// between two pages counts as at most AuditEvery.
 	lasted time.Duration
 	heals  int
-	// wasReleasing says that it was being given back when the last look began.
+	// wasReleasing is true if the slot was being released when the last page began.
 	wasReleasing bool
 }
 
-// newAudit goes on where the one of the epoch before was: where epochs are short,
-// the last nodes have their turn too.
+// newAudit returns an audit that begins where the audit of the epoch before
+// stopped, so that the last nodes are compared even if epochs are short.
 func newAudit(s sender) *audit {
 	return &audit{sender: s, next: s.inventory.auditNext, suspects: map[subject]*suspect{}}
 }
 
-// comparePage compares the next page. An error means that the engine is to be filled
-// anew.
+// comparePage compares the next page. An error means that the engine must be filled anew.
 func (a *audit) comparePage(ctx context.Context) error {
 	start := time.Now()
 	if start.Before(a.restsUntil) {
 		return nil
 	}
-	// What is given back while the engine is listed is in the list, and no longer
-	// about to be given back.
+	// A slot that is released while the engine is being listed is still in the
+	// list, but isReleasing no longer reports it. So isReleasing is called before.
 	for _, s := range a.suspects {
 		s.wasReleasing = a.inventory.isReleasing(s)
 	}
@@ -89,8 +85,7 @@ func (a *audit) comparePage(ctx context.Context) error {
 	return nil
 }
 
-// rest puts the next look off, where the engine is there and cannot be listed. It
-// says so once.
+// rest delays the next page if the engine answers but cannot be listed. It logs this once.
 func (a *audit) rest(ctx context.Context, why error) error {
 	if err := a.probe(ctx); err != nil {
 		return err
@@ -103,8 +98,8 @@ func (a *audit) rest(ctx context.Context, why error) error {
 	return nil
 }
 
-// readPage takes down both sides of the next page, on which there are this many
-// nodes, and of the suspects.
+// readPage reads the next page and the nodes of the suspects, from the
+// engine and from the cluster. listed is the number of nodes on the page.
 func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err error) {
 	cfg := &a.inventory.cfg
 	nodes := cfg.Nodes.GetStore().List()
@@ -121,7 +116,7 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 	a.next = ""
 	if !v.last {
 		v.to = page[limit-1].Name
-		a.next = v.to + "\x00" // the name that comes next after it
+		a.next = v.to + "\x00" // the first name after it
 	}
 	a.inventory.auditNext = a.next
 	v.showEngine(page, cfg.Levels)
@@ -134,8 +129,8 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 	return v, len(page), nil
 }
 
-// readSuspects adds what the engine has of the suspects that are not on the page, of
-// as many as half the time of a call allows. The others are left for later looks.
+// readSuspects reads from the engine the nodes of suspects that are not on the page,
+// in half the time of a call. Nodes that it does not get to are left for later pages.
 func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	all, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()
@@ -160,8 +155,8 @@ func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	return nil
 }
 
-// list lists nodes in half the time that a call has: an engine that does not
-// answer is soon to be known as such.
+// list lists nodes. It has half the time of a call, so
+// that an engine that does not answer is noticed soon.
 func (a *audit) list(ctx context.Context, from string, limit int) (nodes []match.Node, err error) {
 	err = a.inventory.call(ctx, a.timeout/2, func(ctx context.Context) error {
 		nodes, err = a.inventory.cfg.Engine.Nodes(ctx, a.epoch, from, limit)

@@ -19,17 +19,15 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A scheduler is the caller of an inventory's engine, with groups that come, wait
-// for their answers, are seated, bound, and end, all at once. What it is told
-// takes its time.
+// A scheduler is the caller of an inventory's engine. Its groups are created, wait for their
+// answers, are assigned, bound and end, all at the same time. Events reach it with a delay.
 type scheduler struct {
 	*world
 	seats *source
 }
 
-// TestNothingIsFoundInHealthHoweverSlow lets groups come and go while every
-// answer, every release and every event takes as long as it may, and the engine is
-// restarted or does not answer now and then.
+// TestNothingIsFoundInHealthHoweverSlow creates and ends groups while every answer, every release
+// and every event takes as long as it may. Now and then the engine is restarted or does not answer.
 func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 	for seed := range trials.Seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -63,7 +61,7 @@ func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 	}
 }
 
-// live has groups come for some minutes, and waits for their end.
+// live creates groups for some minutes, and waits for their end.
 func (s *scheduler) live(seed uint64) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var wg, faults sync.WaitGroup
@@ -81,7 +79,7 @@ func (s *scheduler) live(seed uint64) {
 	faults.Wait()
 }
 
-// disturb restarts the engine or has it not answer, every now and then.
+// disturb restarts the engine or keeps it from answering, every now and then.
 func (s *scheduler) disturb(ctx context.Context, random *rand.Rand) {
 	for {
 		select {
@@ -107,8 +105,8 @@ func (s *scheduler) disturb(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// group is the life of a pod: it is matched, seated, bound where it was matched or
-// given up, and ends.
+// group is the life of a pod: it is matched, assigned,
+// bound where it was matched or given up, and ends.
 func (s *scheduler) group(random *rand.Rand, name string) {
 	job, p := match.NewJobID("group", name), pod(name, types.UID(name), "", fmt.Sprintf("%dm", 250*(1+random.IntN(8))))
 	epoch := s.Epoch()
@@ -122,7 +120,7 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 		return
 	}
 	s.seat(hold{job: job, slot: a.Slots[0]})
-	if s.Epoch() != epoch { // maybe filled anew without this seat
+	if s.Epoch() != epoch { // maybe filled anew without this assignment
 		s.unseat(name)
 		s.give(random, job)
 		return
@@ -142,14 +140,14 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 	s.tell(random, func() { done(s.pods.store.Delete(p)) }, func() { s.pods.handler.OnDelete(p) })
 }
 
-// tell changes the store, and tells of it a while later.
+// tell changes the store, and calls the handler a while later.
 func (s *scheduler) tell(random *rand.Rand, store, handler func()) {
 	store()
 	time.Sleep(upTo(random, time.Second))
 	handler()
 }
 
-// give gives a job back until the engine has taken note.
+// give releases a job until the engine has done so.
 func (s *scheduler) give(random *rand.Rand, job match.JobID) {
 	time.Sleep(upTo(random, s.cfg.Timeout))
 	for {

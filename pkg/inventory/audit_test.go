@@ -21,12 +21,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// jobOf names the job of a pod that was matched for no group.
+// jobOf returns the job of a pod that was matched for no group.
 func jobOf(uid string) match.JobID { return match.NewJobID("pod", uid) }
 
 var group = match.NewJobID("group")
 
-// holding books what stands in the engine behind the inventory's back.
+// holding books a slot in the engine that the inventory does not know.
 func (w *world) holding(job match.JobID, key, node, cores string, edits ...func(*match.Slot)) {
 	w.t.Helper()
 	s := translate.HeldSlot(pod("", types.UID(key), node, cores))
@@ -47,7 +47,7 @@ func (w *world) putting(node *corev1.Node) {
 	w.behind(w.fake.PutNode(w.t.Context(), w.Epoch(), g))
 }
 
-// behind is how a call behind the inventory's back must end.
+// behind fails if a call that the inventory does not know has failed.
 func (w *world) behind(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -72,8 +72,8 @@ func (w *world) portrait() []string {
 	return lines
 }
 
-// audited begins with two nodes, a pod on each, and a seat on n1 that a source
-// lists, in an engine that is the real one.
+// audited begins with two nodes, a pod on each, and an
+// assignment on n1 that a source lists, in the real engine.
 func audited(t *testing.T, test func(w *world, seats *source)) {
 	t.Helper()
 	seats := &source{}
@@ -82,7 +82,7 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 		w.nodes.add(node("n1", "8"), node("n2", "8"))
 		w.pods.add(pod("a", "u1", "n1", "2"), pod("b", "u2", "n2", "3"))
 		w.begin()
-		time.Sleep(2*DefaultAuditEvery + time.Millisecond) // it was looked at in health
+		time.Sleep(2*DefaultAuditEvery + time.Millisecond) // it was compared while all was well
 		test(w, seats)
 	})
 }
@@ -90,8 +90,8 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 // seat is a core on n1.
 func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
-// State 8 of the lessons of earlier systems: drift between graph and cluster is
-// measured continuously and heals.
+// State 8 of the lessons of earlier systems: drift between
+// graph and cluster is measured continuously and heals.
 func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T) {
 	pair := func(job match.JobID, holds string) string { return fmt.Sprintf("%s for job %d", holds, job) }
 	a := pair(jobOf("u1"), "core=2000m pods=1 on n1")
@@ -225,7 +225,7 @@ func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T)
 	}
 }
 
-// saysOnce fails unless one line of the log has these words, all of them.
+// saysOnce fails unless one line of the log has all these words.
 func (w *world) saysOnce(words ...string) {
 	w.t.Helper()
 	n := 0
@@ -243,8 +243,7 @@ func (w *world) saysOnce(words ...string) {
 	}
 }
 
-// TestAnEventThatWasLostShows has the informers' stores say something else than
-// what was told.
+// TestAnEventThatWasLostShows lets the informers' stores differ from the events.
 func TestAnEventThatWasLostShows(t *testing.T) {
 	cases := map[string]struct {
 		change func(nodes, pods *informer)
@@ -301,7 +300,7 @@ func TestAnEventThatWasLostShows(t *testing.T) {
 	}
 }
 
-// compared compares the engine with what the stores say.
+// compared compares the engine with the stores.
 func compared(w *world) (string, error) {
 	var nodes []*corev1.Node
 	for _, obj := range w.nodes.store.List() {
@@ -324,8 +323,8 @@ func TestAMatchWhoseAnswerComesLateIsNoDrift(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The answer takes as long as a match may, and then it is given back, which
-		// may take as long once more.
+		// The answer takes as long as a match may. Then the
+		// slot is released, which may take as long once more.
 		time.Sleep(2 * w.cfg.Timeout)
 		seats.set(hold{job: group, slot: seat("u3")}, hold{job: 7, slot: seat("u7")})
 		time.Sleep(time.Minute)
@@ -337,8 +336,8 @@ func TestAMatchWhoseAnswerComesLateIsNoDrift(t *testing.T) {
 	})
 }
 
-// TestAProcessThatStoodStillHasNotWaited has no look for a while, in which nothing
-// else goes on either.
+// TestAProcessThatStoodStillHasNotWaited compares no
+// page for a while in which nothing else runs either.
 func TestAProcessThatStoodStillHasNotWaited(t *testing.T) {
 	stand := func(Change) {}
 	run(t, embedded, func(c *Config) { c.OnChange = func(change Change) { stand(change) } }, func(w *world) {
@@ -375,8 +374,7 @@ func TestADifferenceThatTurnsIntoAnotherHasNotLasted(t *testing.T) {
 	})
 }
 
-// TestWhatStandsInLineIsNoDrift has far more pods end at once than are sent in the
-// time to settle.
+// TestWhatStandsInLineIsNoDrift ends far more pods at once than are sent in the time to settle.
 func TestWhatStandsInLineIsNoDrift(t *testing.T) {
 	freed := func() {}
 	run(t, embedded, func(c *Config) {
@@ -395,7 +393,7 @@ func TestWhatStandsInLineIsNoDrift(t *testing.T) {
 		}
 		w.begin()
 		freed = func() { time.Sleep(w.cfg.AuditEvery) }
-		// Those that the audit meets first stand in line last.
+		// The pods that the audit meets first are last in the queue.
 		for _, p := range slices.Backward(pods) {
 			w.pods.remove(p)
 		}
@@ -412,7 +410,7 @@ func TestWhatStandsInLineIsNoDrift(t *testing.T) {
 	})
 }
 
-// afterList is an engine of which something happens as soon as it has listed its nodes.
+// afterList is an engine that calls a function as soon as it has listed its nodes.
 type afterList struct {
 	*matchtest.Fake
 	then *atomic.Pointer[func()]
@@ -476,7 +474,7 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 		w.saysOnce("The engine refuses a node")
 		w.saysOnce("The engine refuses what is held")
 
-		// Taken since, it is watched as all else is.
+		// Once the engine has taken it, it is compared like all else.
 		w.nodes.update(node("n1", "9"))
 		w.nodes.update(node("n2", "9"))
 		w.pods.update(pod("a", "u1", "n3", "1"))
@@ -491,13 +489,13 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 	})
 }
 
-// deaf is an engine that does not take what it is told of one slot.
+// deaf is an engine that ignores what it is sent of one slot.
 type deaf struct {
 	match.Engine
 	key string
 }
 
-// Update takes all but the one slot.
+// Update takes all slots except one.
 func (d deaf) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
 	return d.Engine.Update(ctx, e, slices.DeleteFunc(jobs, func(j match.Job) bool {
 		return slices.ContainsFunc(j.Slots, func(s match.Slot) bool { return s.Key == d.key })
@@ -621,7 +619,7 @@ func TestAResetBySomebodyElseIsSaid(t *testing.T) {
 	})
 }
 
-// slowList is an engine that takes its time to list its nodes.
+// slowList is an engine that is slow to list its nodes.
 type slowList struct {
 	*matchtest.Fake
 	takes *atomic.Int64 // nanoseconds
@@ -636,8 +634,8 @@ func (s slowList) Nodes(ctx context.Context, e match.Epoch, from string, limit i
 	return s.Fake.Nodes(ctx, e, from, limit)
 }
 
-// With an engine that lists slowly what the cluster tells is sent on nevertheless,
-// and differences that lie apart are found all the same.
+// With an engine that lists slowly, changes of the cluster are
+// still sent, and differences that lie far apart are still found.
 func TestTheAuditKeepsNothingUp(t *testing.T) {
 	var takes atomic.Int64
 	const suspects = 64
@@ -650,7 +648,7 @@ func TestTheAuditKeepsNothingUp(t *testing.T) {
 		w.begin()
 		w.within(time.Minute, "the graph is filled", w.loaded)
 		takes.Store(int64(300 * time.Millisecond))
-		// In the cluster, and not told of.
+		// These are in the cluster, but no event was sent.
 		for i := range suspects {
 			done(w.pods.store.Add(pod(fmt.Sprintf("p%d", i), types.UID(fmt.Sprintf("x%d", i)), fmt.Sprintf("n%04d", i), "1")))
 		}

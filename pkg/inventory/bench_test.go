@@ -31,7 +31,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkHeartbeat tells of nodes and pods again that did not change.
+// BenchmarkHeartbeat sends events of nodes and pods that did not change.
 func BenchmarkHeartbeat(b *testing.B) {
 	i, err := New(Config{Engine: embedded(), Nodes: newInformer(), Pods: newInformer()})
 	if err != nil {

@@ -8,49 +8,47 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A Kind tells the changes apart.
+// A ChangeKind is a kind of Change.
 type ChangeKind string
 
-// The changes that may alter the answer to a request that was refused. That a
-// pod came to hold something does not.
+// The changes that may alter the answer to a request that
+// was refused. A pod that takes resources is no such change.
 const (
-	// Loaded: the graph is filled and verdicts are given, in a new epoch. What
-	// only the caller's own Match had booked in the former one is gone.
+	// Loaded means that the graph is filled and can be matched, in a new epoch. Slots
+	// that only the caller's own Match had booked in the epoch before are gone.
 	Loaded ChangeKind = "Loaded"
-	// Lost: the engine does not answer or lost its graph; Epoch is 0 until the
-	// next Loaded.
+	// Lost means that the engine does not answer or
+	// lost its graph. Epoch is 0 until the next Loaded.
 	Lost ChangeKind = "Lost"
-	// NodeAdded: the graph has one more node, up or down.
+	// NodeAdded means that the graph has one more node, up or down.
 	NodeAdded ChangeKind = "NodeAdded"
-	// NodeChanged: a node's pools, levels or status are others. Changes of taints
-	// and of labels that are no level's are none of the graph.
+	// NodeChanged means that a node's pools, levels or status have changed. Taints,
+	// and labels that are no level, are not in the graph and cause no change.
 	NodeChanged ChangeKind = "NodeChanged"
-	// NodeRemoved: the graph has one node less.
+	// NodeRemoved means that the graph has one node less.
 	NodeRemoved ChangeKind = "NodeRemoved"
-	// Freed: slots were given back, or shrank, or leave their node to others than
-	// before.
+	// Freed means that slots were released, or shrank, or that the holder of their node changed.
 	Freed ChangeKind = "Freed"
 )
 
-// A Change is something that the engine has taken.
+// A Change is a change that the engine has taken.
 type Change struct {
 	Kind ChangeKind
-	// Generation is the inventory's after the change.
+	// Generation is the inventory's generation after the change.
 	Generation uint64
-	// Node is the node that the change is about; empty for Loaded and Lost.
+	// Node is the node that the change is about. It is empty for Loaded and Lost.
 	Node string
-	// More says by how much of each type the room on the node may have grown: what
-	// was freed there, or added, or all there is when the node came up or moved to
-	// another place in the graph. The rest of a node that was somebody's as a whole
-	// is not in it.
+	// More is by how much the free room on the node may have grown, by type:
+	// what was released or added, or the whole node if it came up or moved in
+	// the graph. The unused rest of a node that was held whole is not counted.
 	More translate.Amounts
-	// Shared says that some of what was freed was held by pods that run on every node,
-	// so that there may be more room than there ever was for others.
+	// Shared is true if pods that run on every node held some of what was
+	// freed, so that the room for other pods may be larger than it ever was.
 	Shared bool
 }
 
-// changesOf tells what a batch of steps has changed: nodes in the order of the
-// steps, then what was freed, by node.
+// changesOf returns what a batch of steps has changed: nodes
+// in the order of the steps, then what was freed, by node.
 func changesOf(nodes []nodeStep, holds []holdStep) []Change {
 	var changes []Change
 	for _, s := range nodes {
@@ -93,9 +91,9 @@ func grown(before, after *resource.Graph) translate.Amounts {
 	return positive(now)
 }
 
-// addFreed adds to freed, by node, what one pod holds less than before. Pods are not
-// set off against each other: what another has come to hold may have been booked
-// long before the cluster told of it.
+// addFreed adds to freed, by node, what one pod holds less than before.
+// It does not offset what one pod frees by what another takes, because
+// the other pod may have been booked long before the cluster showed it.
 func addFreed(freed map[string]translate.Amounts, s holdStep) {
 	less := map[string]translate.Amounts{}
 	for _, h := range s.before {
@@ -118,7 +116,7 @@ func addFreed(freed map[string]translate.Amounts, s holdStep) {
 	}
 }
 
-// holderChanged reports whether a slot leaves its node to others than before.
+// holderChanged reports whether a slot has another holder than before, or another Shared.
 func holderChanged(s holdStep) bool {
 	return slices.ContainsFunc(s.before, func(was hold) bool {
 		return slices.ContainsFunc(s.after, func(is hold) bool {
@@ -135,14 +133,14 @@ func amountsOf(h hold) translate.Amounts {
 	return a
 }
 
-// subtract takes b from a as far as a has it; amounts may come out negative.
+// subtract subtracts b from the types that a has. Amounts may become negative.
 func subtract(a, b translate.Amounts) {
 	for t := range a {
 		a[t] -= b[t]
 	}
 }
 
-// positive returns a without what is not more than zero.
+// positive returns a without the amounts that are not positive.
 func positive(a translate.Amounts) translate.Amounts {
 	maps.DeleteFunc(a, func(_ string, n int64) bool { return n <= 0 })
 	return a

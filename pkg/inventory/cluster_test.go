@@ -32,8 +32,8 @@ type live struct {
 	pods   int
 }
 
-// TestTheEngineEqualsARealCluster follows what another scheduler, the controller
-// manager and kubelets do, and an engine that is restarted in the middle of it.
+// TestTheEngineEqualsARealCluster follows another scheduler, the
+// controller manager and kubelets, and restarts the engine meanwhile.
 func TestTheEngineEqualsARealCluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -71,7 +71,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	l.Inventory, err = New(Config{
 		Engine: l.fake,
 		Nodes:  factory.Core().V1().Nodes().Informer(),
-		// More strictly than in service: whatever lasts for two seconds.
+		// This is stricter than in service: two seconds suffice.
 		AuditEvery: 100 * time.Millisecond,
 		Settle:     2 * time.Second,
 		OnDrift:    func(d Drift) { t.Errorf("the audit found %+v", d) },
@@ -148,8 +148,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	l.expectEqual("an engine that was restarted", -1)
 }
 
-// create creates pods of one core for the other scheduler and returns their
-// names.
+// create creates pods of one core for the other scheduler and returns their names.
 func (l *live) create(n int, annotations map[string]string) []string {
 	l.t.Helper()
 	var names []string
@@ -169,8 +168,8 @@ func (l *live) create(n int, annotations map[string]string) []string {
 	return names
 }
 
-// expectEqual waits until the engine equals what the API server says at the same
-// time and, unless it is negative, a number of pods hold something.
+// expectEqual waits until the engine equals the API server's state of the same
+// time and, unless holding is negative, that number of pods hold something.
 func (l *live) expectEqual(what string, holding int) {
 	l.t.Helper()
 	last := "nothing was compared"
@@ -198,7 +197,7 @@ func (l *live) expectEqual(what string, holding int) {
 	})
 }
 
-// list reads nodes and pods, and a text that is another when a pod is.
+// list reads nodes and pods, and a text that differs if a pod has changed.
 func (l *live) list(ctx context.Context) (nodes []*corev1.Node, pods []*corev1.Pod, version string, err error) {
 	nodeList, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

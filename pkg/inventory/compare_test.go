@@ -15,22 +15,22 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A slotID is how a slot is told apart in an engine.
+// A slotID identifies a slot in an engine.
 type slotID struct {
 	Job match.JobID
 	Key string
 }
 
-// A booking is what a slot is.
+// A booking is what a slot holds.
 type booking struct {
 	Node    string
 	Amounts map[string]int64
 	Holder  string
 }
 
-// difference says how an engine differs from the cluster: in what it holds, slot
-// by slot, or in the room that it sees, by plain arithmetic. jobs says which pods
-// were matched, holders of which pods the node is somebody's as a whole.
+// difference returns in words how an engine differs from the cluster: in what it
+// holds, slot by slot, or in the room that it sees, by plain arithmetic. jobs
+// has the pods that were matched. holders has the pods whose node is held whole.
 func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []*corev1.Node, pods []*corev1.Pod, jobs map[types.UID]match.JobID, holders map[types.UID]string) (string, error) {
 	want := map[slotID]booking{}
 	used, owned := map[string]translate.Amounts{}, map[string]bool{}
@@ -72,8 +72,7 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 	return "", nil
 }
 
-// room counts the pods of one core that fit on the nodes that are ready and
-// nobody's own.
+// room counts the pods of one core that fit on the nodes that are ready and not held whole.
 func room(nodes []*corev1.Node, used map[string]translate.Amounts, owned map[string]bool) int64 {
 	var sum int64
 	for _, n := range nodes {

@@ -12,8 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A subject is what a difference is about: a node by its name, or what is held
-// under one key.
+// A subject is what a difference is about: a node by its name, or the slots under one key.
 type subject struct {
 	node bool
 	name string
@@ -25,11 +24,10 @@ func slotSubject(key string) subject  { return subject{name: key} }
 // sides are the two sides of a subject in words.
 type sides struct{ cluster, engine string }
 
-// A view is what cluster and engine have of some nodes and of what is held on
-// them: the engine first, then the cluster.
+// A comparison is what cluster and engine have of some nodes and of
+// the slots on them. The engine is read first, then the cluster.
 type comparison struct {
-	// from and to are the names that a page begins and ends with; all names from
-	// from on where last is set.
+	// from is the first name of the page.
 	from, to   string
 	last       bool
 	extraNodes map[string]bool // further nodes
@@ -37,18 +35,18 @@ type comparison struct {
 	slots      map[string]*slotSides
 }
 
-// A nodeSides is both sides of a node; nil is nothing.
+// A nodeSides is both sides of a node. A side without the node is nil.
 type nodeSides struct{ cluster, engine *resource.Graph }
 
 // A slotSides is both sides of a key.
 type slotSides struct {
-	pod         *corev1.Pod // which holds in the cluster, if one does
-	fromSources []hold      // what sources call for beside
-	cluster     []hold      // all that is called for
-	engine      []hold      // in the engine
+	pod         *corev1.Pod // the pod that holds in the cluster, if there is one
+	fromSources []hold      // what sources list in addition
+	cluster     []hold      // all that the cluster calls for
+	engine      []hold      // what the engine has
 }
 
-// covers says whether the view shows all that the engine has on a node.
+// covers reports whether the comparison has all that the engine has on a node.
 func (v *comparison) covers(node string) bool {
 	return node >= v.from && (v.last || node <= v.to) || v.extraNodes[node]
 }
@@ -57,11 +55,11 @@ func (v *comparison) coversAll(nodes []string) bool {
 	return !slices.ContainsFunc(nodes, func(node string) bool { return !v.covers(node) })
 }
 
-// showEngine adds nodes that the engine listed.
+// showEngine adds nodes that the engine has listed.
 func (v *comparison) showEngine(nodes []match.Node, levels []translate.Level) {
 	for _, n := range nodes {
 		if v.nodes[n.Name] != nil {
-			continue // on the page and beside it
+			continue // on the page and among the extra nodes
 		}
 		v.nodes[n.Name] = &nodeSides{engine: n.Graph}
 		for _, h := range holdsOf(n.Jobs) {
@@ -96,9 +94,9 @@ func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
 	}
 }
 
-// showPods adds what pods hold on the nodes of the view, and elsewhere if the
-// engine has it here. Pods elsewhere are looked at only if the engine has a key here that
-// none of the pods on these nodes has.
+// showPods adds what pods hold on the nodes of the comparison, and also
+// elsewhere if the engine has it on these nodes. It looks at pods elsewhere
+// only if the engine has a key here that no pod on these nodes has.
 func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	show := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
@@ -126,7 +124,8 @@ func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	}
 }
 
-// showSources adds what sources call for, likewise.
+// showSources adds the slots of the sources that lie on the
+// nodes of the comparison, or that the engine has there.
 func (v *comparison) showSources(sources []Source, levels []translate.Level) {
 	for _, source := range sources {
 		for _, h := range holdsOf(source.Jobs()) {
@@ -135,7 +134,7 @@ func (v *comparison) showSources(sources []Source, levels []translate.Level) {
 			}
 			s := v.slot(h.slot.Key)
 			if h = normalize(h, levels); slices.ContainsFunc(s.cluster, h.sameSlot) {
-				continue // the pod prevails
+				continue // the pod's slot counts
 			}
 			s.fromSources = append(s.fromSources, h)
 			s.cluster = append(s.cluster, h)
@@ -143,18 +142,18 @@ func (v *comparison) showSources(sources []Source, levels []translate.Level) {
 	}
 }
 
-// A finding is a subject whose sides are not the same.
+// A finding is a subject whose sides differ.
 type finding struct {
 	subject
 	sides
 	kind DriftKind
-	// nodes are the nodes that it is about.
+	// nodes are the nodes that the finding is about.
 	nodes []string
 	node  *nodeSides
 	slot  *slotSides
 }
 
-// findings lists them in an order of their own.
+// findings returns the findings sorted by node, kind and name.
 func (v *comparison) findings() []finding {
 	var all []finding
 	for name, n := range v.nodes {
@@ -175,7 +174,7 @@ func (v *comparison) findings() []finding {
 
 func (n *nodeSides) finding(name string) *finding {
 	if n.cluster == nil && n.engine == nil {
-		return nil // merely something held there
+		return nil // only slots are held there
 	}
 	both := sides{nodeWords(n.cluster), nodeWords(n.engine)}
 	if both.cluster == both.engine {

@@ -17,7 +17,7 @@ func TestAViewShowsThePodsOnItsNodesAndThoseThatTheEngineHasThere(t *testing.T) 
 	cases := map[string]struct {
 		listed []match.Node
 		pods   []any
-		// want are the keys with a pod, and read the pods of which it was read what they hold.
+		// want are the keys with a pod. read are the pods whose holds were read.
 		want, read []string
 	}{
 		"a pod on a node of the page":             {nil, []any{pod("a", "u1", "n2", "1")}, []string{"u1"}, []string{"a"}},

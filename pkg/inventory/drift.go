@@ -11,12 +11,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A DriftKind tells the ways apart in which the engine can differ from the
-// cluster.
+// A DriftKind is a way in which the engine can differ from the cluster.
 type DriftKind string
 
-// The kinds of drift. A slot differs that stands on another node, or is of
-// another job or holder, or has other amounts than the cluster calls for.
+// The kinds of drift. SlotDiffers means that a slot has another
+// node, job, holder or other amounts than in the cluster.
 const (
 	NodeMissing DriftKind = "node_missing"
 	NodeSurplus DriftKind = "node_surplus"
@@ -26,29 +25,29 @@ const (
 	SlotDiffers DriftKind = "slot_differs"
 )
 
-// DriftKinds lists them.
+// DriftKinds returns all kinds.
 func DriftKinds() []DriftKind {
 	return []DriftKind{NodeMissing, NodeSurplus, NodeDiffers, SlotMissing, SlotSurplus, SlotDiffers}
 }
 
-// A Drift is a difference between the engine and the cluster that has lasted for
-// longer than anything that is on its way. It is healed when it is told of.
+// A Drift is a difference between the engine and the cluster that has lasted longer
+// than any call or event can take. OnDrift is called just before the drift is healed.
 type Drift struct {
 	Kind DriftKind
-	// Node is the node that it is about, or where the slot stands or should.
+	// Node is the node that the drift is about, or the node where the slot is or should be.
 	Node string
-	// Key is the slot's, a pod's UID; empty for a node.
+	// Key is the key of the slot: a pod's UID. It is empty for a node.
 	Key string
-	// Pod is the pod of that UID, if the cluster has it.
+	// Pod is the pod with this UID, if the cluster has it.
 	Pod types.NamespacedName
-	// Cluster and Engine say in words what either has; "nothing" where it has none.
+	// Cluster is in words what the cluster has, "nothing" if it has nothing.
 	Cluster, Engine string
 }
 
-// nothing is the word for a side that has nothing.
+// nothing is the text for a side that has nothing.
 const nothing = "nothing"
 
-// nodeWords says what a node is: status, place, pools and properties.
+// nodeWords describes a node: status, place, pools and properties.
 func nodeWords(g *resource.Graph) string {
 	if g == nil {
 		return nothing
@@ -79,7 +78,7 @@ func nodeWords(g *resource.Graph) string {
 	return strings.Join(words, " ")
 }
 
-// holdWords says what is held under one key.
+// holdWords describes what is held under one key.
 func holdWords(holds []hold) string {
 	if len(holds) == 0 {
 		return nothing
@@ -97,8 +96,8 @@ func holdWords(holds []hold) string {
 	return strings.Join(words, "; ")
 }
 
-// normalize returns what is held without what only an engine knows of it, so that
-// what a Match gave out can be compared with what a pod calls for.
+// normalize returns a hold without what only an engine knows of it (vertices and
+// label), so that a slot of a Match can be compared with what its pod requests.
 func normalize(h hold, levels []translate.Level) hold {
 	held := make(translate.Amounts, len(h.slot.R.Vertices))
 	for i := range h.slot.R.Vertices {

@@ -58,7 +58,7 @@ func TestWhatIsToldDuringTheLoadFollows(t *testing.T) {
 func TestAnEngineThatLostItsGraphIsFilledAnew(t *testing.T) {
 	cases := map[string]struct {
 		fails  matchtest.Method
-		notice func(*world) // something that shows the loss
+		notice func(*world) // shows the loss
 		within time.Duration
 	}{
 		"seen by a change": {
@@ -123,7 +123,7 @@ func TestNothingIsLostWhileTheEngineIsAway(t *testing.T) {
 				w.nodes.add(node("n2", "8"))
 				w.within(100*time.Millisecond, "the loss", func() bool { return !w.loaded() })
 				w.pods.update(pod("b", "u2", "n1", "3"))
-				time.Sleep(time.Minute) // of the bubble's time
+				time.Sleep(time.Minute) // in the bubble's time
 				tries := len(w.fake.Calls(matchtest.Reset))
 				if tries < 60 || tries > 130 {
 					t.Errorf("the engine was tried %d times in a minute", tries)
@@ -136,7 +136,7 @@ func TestNothingIsLostWhileTheEngineIsAway(t *testing.T) {
 				w.within(time.Second, "the engine is back", w.loaded)
 				got := strings.Split(w.step(), "\n")
 				if len(got) == 4 && strings.HasSuffix(got[1], "n2 n1") {
-					got[1] = "PutNode n1 n2" // their order is the engine's to fix
+					got[1] = "PutNode n1 n2" // the engine decides their order
 				}
 				if want := []string{"Reset", "PutNode n1 n2", "Update pod: u2@n1 core=3000m", "Ready"}; !slices.Equal(got, want) {
 					t.Errorf("the engine was called\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -151,7 +151,7 @@ func TestALongOutageDoesNotSlowTheNextRecovery(t *testing.T) {
 		w.begin()
 		w.fake.Fail(matchtest.Reset, match.ErrUnavailable)
 		w.fake.FailNext(matchtest.Update, match.ErrStale)
-		time.Sleep(time.Minute) // of the bubble's time
+		time.Sleep(time.Minute) // in the bubble's time
 		w.fake.Fail(matchtest.Reset, nil)
 		w.within(time.Second, "the end of the outage", w.loaded)
 
@@ -269,7 +269,7 @@ func TestWhatTheEngineRefusesKeepsNothingElseOut(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.nodes.add(node("n1", "8"), node("n2", "8"))
 		w.pods.add(pod("a", "u1", "n1", "1"), pod("b", "u2", "n1", "1"))
-		// The batch, then the first of it alone; the second is taken.
+		// The batch fails, then its first node alone. The engine takes the second.
 		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid)
 		w.fake.FailNext(matchtest.Update, match.ErrInvalid, match.ErrInvalid)
 		w.begin()

@@ -22,7 +22,7 @@ func following(t *testing.T, test func(*world)) {
 	})
 }
 
-// State 6 of the lessons of earlier systems: an end that nobody saw is one too.
+// State 6 of the lessons of earlier systems: a pod that has ended without an event is gone, too.
 func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 	cases := map[string]struct {
 		end  func(*world)
@@ -118,7 +118,7 @@ func TestAPodThatTurnsIntoItsSuccessorInOneUpdate(t *testing.T) {
 
 func TestTheClusterSaysWhereAPodIs(t *testing.T) {
 	following(t, func(w *world) {
-		// Matched to n1 as the engine knows, bound to n2 all the same.
+		// Matched to n1 in the engine, but bound to n2.
 		w.jobs["u1"] = match.NewJobID("group")
 		w.pods.add(pod("a", "u1", "n2", "2"))
 		w.expect("bound elsewhere", "Update group: u1@n2 core=2000m")
@@ -133,7 +133,7 @@ func TestPodsOfOneJobThatEndTogetherAreReleasedTogether(t *testing.T) {
 		resume()
 		w.step()
 		resume = w.fake.Hold(matchtest.PutNode)
-		w.nodes.add(node("n2", "1")) // keeps the worker while both end
+		w.nodes.add(node("n2", "1")) // keeps the worker busy while both end
 		w.step()
 		w.pods.remove(pod("a", "u1", "n1", "1"))
 		w.pods.remove(pod("b", "u2", "n1", "1"))
@@ -152,7 +152,7 @@ func TestNewsOvertakesNews(t *testing.T) {
 			w.pods.update(pod("a", "u1", "n1", cores))
 			w.nodes.update(node("n1", cores+"0"))
 		}
-		// Booked by a match and bound; gone before the engine was told.
+		// Booked by a match and bound, but gone before the engine got the event.
 		w.jobs["u2"] = match.NewJobID("group")
 		w.pods.add(pod("b", "u2", "n1", "5"))
 		w.pods.remove(pod("b", "u2", "n1", "5"))
@@ -287,7 +287,7 @@ func TestGenerationRisesWithEveryChangeBeforeItIsTold(t *testing.T) {
 	var seen []uint64
 	configure := func(c *Config) {
 		c.OnChange = func(change Change) {
-			// Also proves that no lock is held.
+			// This also proves that no lock is held.
 			if g := w.Generation(); g != change.Generation {
 				t.Errorf("%s carries generation %d in generation %d", change.Kind, change.Generation, g)
 			}

@@ -7,9 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// heal has the engine brought to where the cluster is: what was noted of the
-// cluster is put right first, then what the engine was sent, and the key listed.
-// What sources call for stands in no list, and is booked here.
+// heal corrects what was recorded of the cluster and what was recorded as sent,
+// and queues the key. Slots of sources are in no ledger, so heal books them here.
 func (a *audit) heal(ctx context.Context, d *finding) error {
 	if d.subject.node {
 		a.inventory.healNode(d.name, d.node)
@@ -37,7 +36,7 @@ func (i *Inventory) healSlot(key types.UID, s *slotSides) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	name := types.NamespacedName{Name: string(key)} // no pod has it, for it has no namespace
+	name := types.NamespacedName{Name: string(key)} // no pod has this name, because it has no namespace
 	switch noted := i.pods[key]; {
 	case s.pod != nil:
 		name = types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name}
@@ -46,14 +45,14 @@ func (i *Inventory) healSlot(key types.UID, s *slotSides) {
 		i.unindex(name)
 		i.holds.drop(name)
 	}
-	// Of what the engine has, this is not the sources'.
+	// Leave out the slots that the engine has because of a source.
 	i.holds.correct(name, slices.DeleteFunc(slices.Clone(s.engine), func(h hold) bool {
 		return slices.ContainsFunc(s.fromSources, h.sameSlot)
 	}))
 	signal(i.wake)
 }
 
-// queuedSubjects lists what is to be sent, or is to be read once more before.
+// queuedSubjects returns what is queued to be sent or to be rechecked.
 func (i *Inventory) queuedSubjects() map[subject]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -73,8 +72,8 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	return line
 }
 
-// isReleasing says that what the engine has too much of is being given back by whose
-// it was, which may take its time.
+// isReleasing reports whether the owner of a slot that only
+// the engine has is releasing it, which may take a while.
 func (i *Inventory) isReleasing(s *suspect) bool {
 	return s.slot != nil && slices.ContainsFunc(s.slot.engine, func(h hold) bool {
 		return !slices.ContainsFunc(s.slot.cluster, h.sameSlot) && i.cfg.IsReleasing(h.job, h.slot.Key)

@@ -165,12 +165,12 @@ func TestARecheckGoesBehindAnEventThatIsBeingRead(t *testing.T) {
 		w.begin()
 		w.step()
 		go w.pods.update(pod("a", "u1", "n1", "2"))
-		<-reading // that nobody has the node
+		<-reading // it has read that the node has no holder
 		mu.Lock()
 		holder = "ns/g"
 		mu.Unlock()
 		w.Recheck("u1")
-		// Gives a recheck that would not wait for the event time to pass it.
+		// A recheck that did not wait for the event would have time to pass it.
 		for range 10_000 {
 			if asked() > 2 {
 				break
@@ -204,7 +204,7 @@ func TestWhatWasRecheckedWhileTheEngineWasAwayIsInTheNextFilling(t *testing.T) {
 	})
 }
 
-// TestManyRechecksWhilePodsComeAndGo has the holders of pods change in between
+// TestManyRechecksWhilePodsComeAndGo changes the holders of pods between
 // events of the pods, from another goroutine, and compares in the end.
 func TestManyRechecksWhilePodsComeAndGo(t *testing.T) {
 	run(t, embedded, func(c *Config) {

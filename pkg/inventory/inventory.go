@@ -1,11 +1,10 @@
-// Package inventory keeps an engine's graph equal to a Kubernetes cluster: its
-// nodes, and what is held on them.
+// Package inventory keeps an engine's graph equal to a Kubernetes
+// cluster: its nodes, and the slots that are held on them.
 //
-// The cluster is the only store. An inventory remembers what each object of the
-// cluster calls for and brings the engine there, one object at a time and only
-// where something changed. An engine that was restarted, reset or out of reach
-// is emptied and filled anew in another epoch, so nothing that happened
-// meanwhile can be missed.
+// The cluster is the only store. An inventory records what each node and pod
+// implies for the graph, and sends the engine the differences, one object at a
+// time. An engine that was restarted, reset or out of reach is emptied and filled
+// anew in another epoch, so that nothing that happened meanwhile is missed.
 package inventory
 
 import (
@@ -25,113 +24,111 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// The times that hold unless the configuration says otherwise.
+// Default times of a Config.
 const (
 	// DefaultTimeout bounds a call of the engine.
 	DefaultTimeout = 2 * time.Second
 	// DefaultAuditEvery is the time between two pages of an audit.
 	DefaultAuditEvery = time.Second
-	// DefaultAuditRound is the time for the whole graph.
+	// DefaultAuditRound is the time in which an audit compares the whole graph.
 	DefaultAuditRound = time.Minute
 )
 
-// Config is what an inventory is made of.
+// Config is the configuration of an inventory.
 type Config struct {
-	// Engine is the engine to keep. Nobody else resets it, puts nodes into it or
-	// releases what pods with a node hold. Required.
+	// Engine is the engine to keep. Nobody else may reset it, put
+	// nodes into it or release what pods with a node hold. Required.
 	Engine match.Engine
-	// Nodes and Pods tell of all *corev1.Node and *corev1.Pod. Required.
+	// Nodes and Pods are the informers of all *corev1.Node and *corev1.Pod. Required.
 	Nodes, Pods Informer
-	// JobOf names the job that a pod was matched for, or 0. It is called for pods
-	// with a node whenever they change and whenever they are compared, and must not
-	// block. What it answers otherwise than before is booked so after a Recheck. A pod of no job counts
-	// as one of its own, match.NewJobID("pod", UID). nil knows no pod.
+	// JobOf returns the job that a pod was matched for, or 0. It is called for pods with a
+	// node whenever they change and whenever they are compared, and for the pods of a Recheck.
+	// It must not block. If its answer for a pod changes, call Recheck. A pod without a job
+	// counts as a separate one, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
 	JobOf func(*corev1.Pod) match.JobID
-	// HolderOf names the one whose a pod's node is as a whole, empty for nobody. It
-	// is called as JobOf is, and for the pods of a Recheck. That of a pod that runs
-	// on every node does not count. nil names nobody.
+	// HolderOf returns the holder that has a pod's node whole, "" if there is none. It is called as
+	// JobOf is, but not for a pod that runs on every node. If HolderOf is nil no node has a holder.
 	HolderOf func(*corev1.Pod) string
-	// Sources list what is held beside.
+	// Sources list what is held in addition to what pods with a node hold.
 	Sources []Source
 	// Levels are the layers of the graph between the cluster and its nodes.
 	Levels []translate.Level
-	// OnChange, if set, is called with each Change once the engine has taken it:
-	// in order, by one goroutine, without locks held. The engine is not brought
-	// up to date while it runs.
+	// OnChange, if set, is called with each Change once the engine has taken it: in order, by
+	// one goroutine, without locks held. While it runs the engine is not brought up to date.
 	OnChange func(Change)
 	// OnDrift, if set, is called with each Drift, as OnChange is.
 	OnDrift func(Drift)
-	// OnAudit, if set, is called each time a page of the graph was compared with
-	// the cluster, as OnChange is: with the number of nodes on it, and whether it
-	// was the last of its round.
+	// OnAudit, if set, is called each time a page of the graph was
+	// compared with the cluster, as OnChange is. It gets the number of
+	// nodes on the page, and whether the page was the last of its round.
 	OnAudit func(nodes int, round bool)
-	// IsReleasing says that a slot is about to be given back to the engine by whose it
-	// was: while it waits for that it is no Drift. It must not block. nil is never.
+	// IsReleasing reports whether the owner of a slot is about to release it. Until then
+	// the slot is no Drift. It must not block. If it is nil no slot is being released.
 	IsReleasing func(job match.JobID, key string) bool
-	// AuditEvery is the time from one page to the next; more where the engine is
-	// slow. Defaults to DefaultAuditEvery.
+	// AuditEvery is the time from one page to the next. It is
+	// longer if the engine is slow. Defaults to DefaultAuditEvery.
 	AuditEvery time.Duration
-	// AuditRound is about how long it takes to compare the whole graph; a small one
-	// is done sooner, and one of more than 1,024 nodes a page later. Defaults to
-	// DefaultAuditRound.
+	// AuditRound is about how long it takes to compare the whole graph.
+	// A small graph takes less time. A graph that would need more than
+	// 1,024 nodes on a page takes more. Defaults to DefaultAuditRound.
 	AuditRound time.Duration
-	// Settle is how long a difference must last to be a Drift. It has to be longer
-	// than any call that is under way: a Match and a Release of the caller's, and
-	// an event of the cluster. Defaults to two Timeouts and a second.
+	// Settle is how long a difference must last to be a Drift. It has to be
+	// longer than any call or event under way: a Match and a Release of the
+	// caller, and an event of the cluster. Defaults to two Timeouts and a second.
 	Settle time.Duration
-	// Timeout bounds one call of the engine. A call that fills an empty graph may
-	// take five times as long. Defaults to DefaultTimeout.
+	// Timeout bounds one call of the engine. A call that fills an empty
+	// graph may take five times as long. Defaults to DefaultTimeout.
 	Timeout time.Duration
 }
 
-// A Source lists what is held beside what pods with a node hold, for instance
-// what was matched for pods that are not bound yet.
+// A Source lists what is held in addition to what pods with a node
+// hold, for instance what was matched for pods that are not bound yet.
 type Source interface {
-	// Jobs is called each time the graph is filled and each time a page of it is
-	// compared, without locks held. Between two fillings the source's owner itself
-	// matches and releases. While there is no epoch it cannot: what it then gives up
-	// it releases as soon as there is one, for it may have been listed before. Where
-	// a pod holds a slot of the same job and key, the pod prevails.
+	// Jobs is called each time the graph is filled and each time a page of it is compared,
+	// without locks held. While the graph is loaded, the owner of the source calls Match
+	// and Release itself. While there is no epoch, it cannot call Release. It must release
+	// a job that it gives up then in the next epoch, because Jobs may have listed the job
+	// before. If a pod holds a slot of the same job and key, the pod's slot counts.
 	Jobs() []match.Job
 }
 
 // An Inventory keeps one engine. Its methods are safe for concurrent use.
 type Inventory struct {
 	cfg   Config
-	wake  chan struct{} // holds a token when there is something to send
-	check chan struct{} // holds a token when the engine's epoch is in doubt
+	wake  chan struct{} // holds a token if there is something to send
+	check chan struct{} // holds a token if the engine's epoch is in doubt
 
-	// readMu is held while what a pod holds is read and noted, so that what was
-	// read first is not noted last. It comes before mu.
+	// readMu is held while what a pod holds is read and recorded. Without it
+	// an older answer could overwrite a newer one. It is locked before mu.
 	readMu sync.Mutex
 
-	// auditNext is where the next page of the audit begins. Only the worker has it.
+	// auditNext is where the next page of the audit begins. Only the worker uses it.
 	auditNext string
 
 	mu        sync.Mutex
-	pods      map[types.UID]*corev1.Pod // those that hold
-	toRecheck map[types.UID]struct{}    // pods to read once more
+	pods      map[types.UID]*corev1.Pod // the pods that hold something
+	toRecheck map[types.UID]struct{}    // the pods to read once more
 	nodes     ledger[string, *resource.Graph]
 	holds     ledger[types.NamespacedName, []hold] // by pod
-	// podsOn names the pods that hold something on each node, and sent are the binds that were
-	// sent for pods which do not yet.
-	podsOn    map[string]sets.Set[types.NamespacedName]
+	// podsOn names the pods that hold something on each node.
+	podsOn map[string]sets.Set[types.NamespacedName]
+	// sentBinds are the binds that were sent for pods that the cluster does not show on a node yet.
 	sentBinds map[types.UID]sentBind
 
 	epoch      match.Epoch // 0: not loaded
 	generation uint64
 
-	// What follows is the worker's alone.
+	// Only the worker uses the fields below.
 
-	// invalid lists what the engine found invalid when it was last sent.
+	// invalid holds the subjects that the engine found invalid when they were last sent.
 	invalid map[subject]struct{}
-	// unfixable lists the differences that were there again after the graph had been
-	// filled anew because of them.
+	// unfixable holds the differences that were there again
+	// after the graph had been filled anew because of them.
 	unfixable map[subject]*unfixable
 }
 
-// New returns an inventory, which does nothing until it is Run. It fails where
-// the configuration lacks something required or has a negative timeout.
+// New returns an inventory, which does nothing until Run is called. It
+// fails if the configuration lacks a required field or has a negative time.
 func New(cfg Config) (*Inventory, error) {
 	switch {
 	case cfg.Engine == nil:
@@ -173,7 +170,7 @@ func New(cfg Config) (*Inventory, error) {
 	}, nil
 }
 
-// setTimes sets the times that are left out, and fails for negative ones.
+// setTimes sets the times that are left out. It fails if one is negative.
 func (c *Config) setTimes() error {
 	for _, t := range []struct {
 		name string
@@ -192,39 +189,37 @@ func (c *Config) setTimes() error {
 	return nil
 }
 
-// Epoch returns the epoch that the graph is loaded in, for the caller's own
-// calls of the engine; 0 while it is not loaded and no verdict can be had.
+// Epoch returns the epoch in which the graph is loaded, for the caller's own calls
+// of the engine. It is 0 while the graph is not loaded and nothing can be matched.
 func (i *Inventory) Epoch() match.Epoch {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.epoch
 }
 
-// Nodes returns how many nodes the graph has, or is to have while it is loaded.
+// Nodes returns the number of nodes in the graph. While the graph
+// is being loaded it is the number that the graph will have.
 func (i *Inventory) Nodes() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.nodes.size()
 }
 
-// Generation rises with every Change, after the engine took it and before
-// OnChange is called. A refusal holds for as long as the generation is the one
-// that was read before asking.
+// Generation rises with every Change, after the engine took it and before OnChange is
+// called. A refusal stays valid while the generation is what it was before the match.
 func (i *Inventory) Generation() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.generation
 }
 
-// Resync has the engine asked at once whether it still has the graph, which is
-// filled anew if not. It is for callers that were told ErrStale; without it the
-// same comes about a little later.
+// Resync makes the inventory check at once whether the engine still has the graph, and fill
+// it anew if not. It is for callers that got ErrStale. Without it the next probe finds out.
 func (i *Inventory) Resync() { signal(i.check) }
 
-// Recheck has JobOf and HolderOf asked about these pods soon, and the engine
-// brought up to date where they answer otherwise than before. It does not wait
-// for that, and may be called with any lock held that they take. Pods that hold
-// nothing, or were not told of yet, are left out.
+// Recheck makes the inventory call JobOf and HolderOf for these pods soon, and update the
+// engine if the answers have changed. It only queues the pods, so the caller may hold locks
+// that JobOf and HolderOf take. Pods that hold nothing, or are not known yet, are ignored.
 func (i *Inventory) Recheck(uids ...types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -237,9 +232,9 @@ func (i *Inventory) Recheck(uids ...types.UID) {
 	signal(i.wake)
 }
 
-// Run keeps the engine until ctx ends, and then returns nil. It waits for all
-// that is in the cluster to be told before it first fills the graph. It fails
-// only where it cannot watch the cluster, and may be called once.
+// Run keeps the engine until ctx ends, and then returns nil. It waits until
+// the informers have all objects of the cluster before it first fills the
+// graph. It fails only if it cannot watch the cluster. It may be called once.
 func (i *Inventory) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watches
@@ -263,7 +258,7 @@ func (i *Inventory) Run(ctx context.Context) error {
 	return nil
 }
 
-// signal leaves a token for the worker, one at most.
+// signal leaves a token for the worker, at most one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -8,19 +8,19 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// A hopeless difference was there again after the graph had been filled anew
-// because of it. It is left alone for as long as it stays the same.
+// An unfixable difference was there again after the graph had been filled
+// anew because of it. It is left alone as long as it stays the same.
 type unfixable struct {
 	sides
-	// seen says that it was seen in this round.
+	// seen is true if it was seen in this round.
 	seen bool
 }
 
-// judge brings the suspects up to date with a view that was begun at start, and
-// tells and heals what has lasted. An error means that the graph is to be filled
-// anew.
+// judge updates the suspects from a comparison whose reading began at start. It reports and
+// heals the suspects that have lasted. An error means that the graph must be filled anew.
 func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
-	// A process that stood still has not waited: what was on its way then is so still.
+	// The time in which this process was stopped does not count:
+	// calls and events that were under way then still are.
 	passed := min(start.Sub(a.lastPage), a.inventory.cfg.AuditEvery)
 	a.lastPage = time.Now()
 	room := maxSuspects - len(a.suspects)
@@ -73,8 +73,7 @@ func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error
 	return nil
 }
 
-// confirm tells of a difference that has lasted and heals it, or fails if that has
-// not helped.
+// confirm reports a difference that has lasted and heals it. It fails if healing has not helped.
 func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	d := s.drift()
 	klog.FromContext(ctx).Info("The engine differs from the cluster",
@@ -89,7 +88,7 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	return a.heal(ctx, &s.finding)
 }
 
-// drift returns the difference as others are told of it.
+// drift returns the finding as a Drift.
 func (d *finding) drift() Drift {
 	t := Drift{Kind: d.kind, Node: d.nodes[0], Cluster: d.cluster, Engine: d.engine}
 	if d.slot != nil {
@@ -101,8 +100,9 @@ func (d *finding) drift() Drift {
 	return t
 }
 
-// checkKnown reports whether a difference is known and cannot be helped: what is
-// called for is invalid to the engine, or it came again whatever was done.
+// checkKnown reports whether a difference is known and cannot be healed:
+// the engine found what it was sent invalid, or the difference came again
+// after the graph was filled anew. It marks such a difference as seen.
 func (i *Inventory) checkKnown(d finding) bool {
 	if _, ok := i.invalid[d.subject]; ok {
 		return true
@@ -115,7 +115,7 @@ func (i *Inventory) checkKnown(d finding) bool {
 	return true
 }
 
-// endRound forgets the hopeless differences that are there no more.
+// endRound forgets the unfixable differences that were not seen in this round.
 func (i *Inventory) endRound() {
 	for subject, h := range i.unfixable {
 		if !h.seen {

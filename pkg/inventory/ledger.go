@@ -1,12 +1,11 @@
 package inventory
 
-// A ledger keeps by key what the cluster calls for and what the engine was last
-// sent, and lists the keys where the two may differ in the order in which that
-// came about. However often a key changes before its turn, it stands in the list
-// once, and what is sent is the newest. The zero ledger is empty.
+// A ledger keeps by key what the cluster calls for and what the engine was last sent. It
+// has a queue of the keys for which the two may differ, oldest first. A key is in the queue
+// once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, returns what the engine may have of what it was sent and of
-	// what it will not be sent, because more news came in.
+	// skipped, if set, returns what the engine may have after a value was replaced
+	// before it was sent: the sum of what was sent and of what was skipped.
 	skipped func(sent, want V) V
 
 	entries map[K]*entry[V]
@@ -15,15 +14,15 @@ type ledger[K comparable, V any] struct {
 
 type entry[V any] struct {
 	want V
-	// gone says that nothing is called for any more; want is the zero value then.
+	// gone is true if nothing is called for any more. want is the zero value then.
 	gone bool
-	// sent is what the engine may have; the zero value is nothing.
+	// sent is what the engine may have. The zero value is nothing.
 	sent   V
 	queued bool
 }
 
-// A step is the way of one key from what the engine may have to what it shall
-// have; the zero value is nothing.
+// A step is the change of one key from what the engine may
+// have to what it is to have. The zero value is nothing.
 type step[K comparable, V any] struct {
 	key    K
 	before V
@@ -31,7 +30,7 @@ type step[K comparable, V any] struct {
 	gone   bool
 }
 
-// want sets what is called for and reports whether that is news.
+// want sets what is called for, and reports whether that has changed.
 func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 	e := l.entries[key]
 	if e == nil {
@@ -48,7 +47,7 @@ func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 	return true
 }
 
-// wanted returns what is called for; the zero value is nothing.
+// wanted returns what is called for. The zero value is nothing.
 func (l *ledger[K, V]) wanted(key K) (v V) {
 	if e := l.entries[key]; e != nil {
 		v = e.want
@@ -56,7 +55,7 @@ func (l *ledger[K, V]) wanted(key K) (v V) {
 	return v
 }
 
-// size is how many keys something is called for under.
+// size returns the number of keys for which something is called for.
 func (l *ledger[K, V]) size() int {
 	n := 0
 	for _, e := range l.entries {
@@ -67,7 +66,7 @@ func (l *ledger[K, V]) size() int {
 	return n
 }
 
-// drop calls for nothing and reports whether that is news.
+// drop calls for nothing, and reports whether that has changed.
 func (l *ledger[K, V]) drop(key K) bool {
 	e := l.entries[key]
 	if e == nil || e.gone {
@@ -79,7 +78,7 @@ func (l *ledger[K, V]) drop(key K) bool {
 	return true
 }
 
-// enqueue lists a key whose entry is about to change.
+// enqueue queues a key whose entry is about to change.
 func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 	switch {
 	case !e.queued:
@@ -90,8 +89,8 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 	}
 }
 
-// correct says what the engine has of a key, whatever it was sent, and lists the
-// key, so that it gets what is called for.
+// correct records what the engine was found to have under a key, whatever
+// it was sent. It queues the key, so that the wanted value is sent.
 func (l *ledger[K, V]) correct(key K, has V) {
 	e := l.entries[key]
 	if e == nil {
@@ -111,7 +110,7 @@ func (l *ledger[K, V]) correct(key K, has V) {
 	e.sent = has
 }
 
-// take removes up to n keys from the list. From then on they count as sent.
+// take removes up to n keys from the queue. From then on they count as sent.
 func (l *ledger[K, V]) take(n int) []step[K, V] {
 	n = min(n, len(l.queue))
 	if n == 0 {
@@ -127,13 +126,13 @@ func (l *ledger[K, V]) take(n int) []step[K, V] {
 		}
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
-		l.queue = nil // lets go of the array
+		l.queue = nil // frees the array
 	}
 	return steps
 }
 
-// restart says that the engine was emptied: all that is called for is listed, and
-// the number of keys returned.
+// restart records that the engine was emptied. It queues all keys
+// for which something is called for, and returns their number.
 func (l *ledger[K, V]) restart() int {
 	var zero V
 	l.queue = make([]K, 0, len(l.entries))

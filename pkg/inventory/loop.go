@@ -13,22 +13,21 @@ import (
 )
 
 const (
-	// firstRetry and lastRetry bound the pause before an engine that was lost is
-	// tried again; it doubles each time in between.
+	// firstRetry is the pause before an engine that was lost is tried
+	// again. The pause doubles each time (exponential backoff).
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = 500 * time.Millisecond
-	// probeEvery is how often the engine is asked whether it still has the graph:
-	// when nothing changes in the cluster, nothing else would show.
+	// probeEvery is how often the engine is asked whether it still has the
+	// graph. In a quiet cluster no other call would notice that it does not.
 	probeEvery = 250 * time.Millisecond
-	// batch bounds the nodes, and the slots, of one call, and so its duration and
-	// the size of its message.
+	// batch bounds the nodes, and the slots, of one call,
+	// and so its duration and the size of its message.
 	batch = 256
-	// loadFactor is how many timeouts a call may take that fills the graph.
+	// loadFactor is how many timeouts a call of load may take.
 	loadFactor = 5
 )
 
-// loop fills the engine and brings it up to date, anew after every error, until
-// ctx ends.
+// loop fills the engine and keeps it up to date until ctx ends. After every error it begins anew.
 func (i *Inventory) loop(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	verbosity, pause := 0, firstRetry
@@ -45,7 +44,7 @@ func (i *Inventory) loop(ctx context.Context) {
 		if errors.Is(err, match.ErrStale) && e != 0 {
 			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "epoch", e)
 		}
-		// One line for an outage, however long it is.
+		// An outage is one line in the log, however long it is.
 		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "after", pause, "reason", err)
 		verbosity = 4
 		select {
@@ -57,8 +56,8 @@ func (i *Inventory) loop(ctx context.Context) {
 	}
 }
 
-// load begins an epoch, fills the graph with all that is known, and opens it for
-// verdicts. What is told meanwhile is left for later.
+// load begins an epoch, fills the graph with all that is known, and
+// makes it ready for matches. sendChanges sends what changes meanwhile.
 func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 	start := time.Now()
 	var e match.Epoch
@@ -101,7 +100,7 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 	return e, nil
 }
 
-// sendChanges sends what is told, until the engine fails or ctx ends.
+// sendChanges sends what changes, until the engine fails or ctx ends.
 func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
 	audit := newAudit(s)
@@ -138,11 +137,11 @@ func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 	}
 }
 
-// idle waits until there is something to send, or for a time. Asked says that somebody wants the
-// engine to be probed. The error is that ctx has ended.
+// idle waits until there is something to send, or until a time. asked
+// is true if Resync was called. It returns an error if ctx has ended.
 //
-// It makes a timer for each wait. A ticker that is due as it is read is run by the goroutine that
-// reads it, and in a bubble of synctest the race detector crashes where two do so at once.
+// It makes a timer for each wait, not one ticker. The goroutine that reads a due ticker runs
+// it, and in a bubble of synctest the race detector crashes if two goroutines do so at once.
 func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err error) {
 	left := time.Until(until)
 	if left <= 0 {
@@ -173,7 +172,7 @@ func (i *Inventory) takeHolds(n int) []holdStep {
 	return i.holds.take(n)
 }
 
-// setEpoch publishes a change together with the epoch that it leads to.
+// setEpoch publishes a change together with the epoch that follows it.
 func (i *Inventory) setEpoch(e match.Epoch, c Change) {
 	i.mu.Lock()
 	i.epoch = e
@@ -181,7 +180,7 @@ func (i *Inventory) setEpoch(e match.Epoch, c Change) {
 	i.publish(c)
 }
 
-// publish counts changes and passes them on.
+// publish counts changes and calls OnChange with each.
 func (i *Inventory) publish(changes ...Change) {
 	for _, c := range changes {
 		i.mu.Lock()

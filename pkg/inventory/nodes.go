@@ -11,14 +11,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// nodeStep is the way of a node, by name, from one graph to another.
+// nodeStep is the change of a node, by name, from one graph to another.
 type nodeStep = step[string, *resource.Graph]
 
 func (i *Inventory) setNode(_, node *corev1.Node) {
 	g := translate.Node(node, i.cfg.Levels)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// Kubelets report every few minutes, and mostly nothing that is in the graph.
+	// Kubelets report every few minutes, and mostly nothing of it is in the graph.
 	if i.nodes.want(node.Name, g, sameNode) {
 		signal(i.wake)
 	}
@@ -34,7 +34,7 @@ func (i *Inventory) dropNode(name cache.ObjectName, _ *corev1.Node) {
 
 func sameNode(a, b *resource.Graph) bool { return reflect.DeepEqual(a, b) }
 
-// nodeOf returns the one vertex of a part of the graph that is a node.
+// nodeOf returns the one vertex that is a node in a part of the graph.
 func nodeOf(g *resource.Graph) resource.Vertex {
 	return g.Vertices[slices.IndexFunc(g.Vertices, func(v resource.Vertex) bool { return v.Type == resource.TypeNode })]
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A hold is the slot that a pod holds, and the job that it counts as.
+// A hold is the slot that a pod holds, and the job of the slot.
 type hold struct {
 	job  match.JobID
 	slot match.Slot
 }
 
-// holdStep is the way of a pod from the slots it may hold in the engine to the
-// one that it holds in the cluster. Pods go by name, not by UID: where a watch
-// was interrupted, a pod may turn into its successor in one update.
+// holdStep is the change of a pod from the slots that it may hold in the engine to the
+// slot that it holds in the cluster. Pods are identified by name, not by UID, because
+// after an interrupted watch one update may replace a pod by another of the same name.
 type holdStep = step[types.NamespacedName, []hold]
 
-// setPod takes note of what a pod is, and of what its name stood for before; nil is nothing.
+// setPod records a pod, and what was known under its name before, which may be nil.
 func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	name := nameOf(pod)
 	if was != nil && was.UID != pod.UID {
@@ -68,7 +68,7 @@ func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 	return h
 }
 
-// recheck reads the pods anew that Recheck was given.
+// recheck reads the pods again that Recheck was given.
 func (i *Inventory) recheck() {
 	i.readMu.Lock()
 	defer i.readMu.Unlock()
@@ -86,14 +86,14 @@ func (i *Inventory) recheck() {
 	for _, pod := range pods {
 		name, now := nameOf(pod), i.holdOf(pod)
 		i.mu.Lock()
-		if i.pods[pod.UID] == pod { // and is not gone meanwhile
+		if i.pods[pod.UID] == pod { // it is not gone meanwhile
 			i.holds.want(name, []hold{now}, sameHolds)
 		}
 		i.mu.Unlock()
 	}
 }
 
-// unindex forgets the pod that a name stood for.
+// unindex forgets the pod that has a name.
 func (i *Inventory) unindex(name types.NamespacedName) {
 	for _, h := range i.holds.wanted(name) {
 		delete(i.pods, types.UID(h.slot.Key))
@@ -103,7 +103,7 @@ func (i *Inventory) unindex(name types.NamespacedName) {
 	}
 }
 
-// dropPod takes note that a pod is gone, and of what it was last; nil is that nobody knows.
+// dropPod records that a pod is gone. last is its last known state, which may be nil.
 func (i *Inventory) dropPod(gone cache.ObjectName, last *corev1.Pod) {
 	name := types.NamespacedName{Namespace: gone.Namespace, Name: gone.Name}
 	if last != nil {
@@ -123,18 +123,18 @@ func (i *Inventory) removePod(pod types.NamespacedName) {
 	}
 }
 
-// sameSlot reports whether the engine knows both by the same job and key.
+// sameSlot reports whether two holds have the same job and key, by which the engine knows them.
 func (h hold) sameSlot(o hold) bool { return h.job == o.job && h.slot.Key == o.slot.Key }
 
 func sameHolds(a, b []hold) bool { return reflect.DeepEqual(a, b) }
 
-// addSkipped adds to what the engine was sent for a pod what it was not, and may
-// have all the same: a Match books a pod before the cluster tells of it.
+// addSkipped returns the slots that were sent for a pod and the slots that were skipped. The
+// engine may have a skipped slot too, because a Match books a pod before the cluster shows it.
 func addSkipped(sent, skipped []hold) []hold {
 	return append(slices.Clip(sent), endedHolds(skipped, sent)...)
 }
 
-// endedHolds lists the slots of before that are not in after.
+// endedHolds returns the slots of before that are not in after.
 func endedHolds(before, after []hold) []hold {
 	var gone []hold
 	for _, h := range before {

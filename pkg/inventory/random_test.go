@@ -31,7 +31,7 @@ func embedded() *matchtest.Fake {
 	return matchtest.Spy(e)
 }
 
-// A cluster is what the API server would say, and happens at random.
+// A cluster is the state of an API server that changes at random.
 type cluster struct {
 	*world
 	random *rand.Rand
@@ -41,9 +41,9 @@ type cluster struct {
 	away   bool
 }
 
-// TestTheEngineEqualsTheClusterWhateverHappens lets things happen and compares,
-// now and then, what the engine holds with what the cluster says, and the room
-// it sees with what is left by plain arithmetic.
+// TestTheEngineEqualsTheClusterWhateverHappens changes the cluster at
+// random. Now and then it compares what the engine holds with the cluster,
+// and the room that the engine sees with what is left by plain arithmetic.
 func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 	for seed := range trials.Seeds(30) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 	}
 }
 
-// auditOften has everything compared ten times a second, and what lasts for half a
-// second be a drift.
+// auditOften compares everything ten times a second. A
+// difference that lasts for half a second is a drift.
 func auditOften(c *Config) {
 	c.AuditEvery, c.AuditRound, c.Settle = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
 }
@@ -120,7 +120,7 @@ func (c *cluster) happen() {
 			delete(c.pods, name)
 		}
 	case n < 94:
-		// Another process takes the engine for its own.
+		// Another process takes over the engine.
 		if _, err := c.fake.Reset(c.t.Context()); err != nil && !c.away {
 			c.t.Errorf("reset: %v", err)
 		}
@@ -147,14 +147,13 @@ func (c *cluster) putNode() {
 	c.nodes[name] = n
 }
 
-// bindForeign has another scheduler bind a pod, maybe where there is no room or
-// where no node is any more.
+// bindForeign lets another scheduler bind a pod, maybe where there is no room or no node any more.
 func (c *cluster) bindForeign() {
 	c.put(pod(c.name(), c.uid(), fmt.Sprintf("n%d", c.random.IntN(7)), c.cores()))
 }
 
-// matchAndBind does as the scheduler does: a pod of a group gets a node from the
-// engine and is bound there, or to another, or not at all.
+// matchAndBind does what the scheduler does: a pod of a group gets a node
+// from the engine and is bound there, or to another node, or not at all.
 func (c *cluster) matchAndBind() {
 	p := pod(c.name(), c.uid(), "", c.cores())
 	group := match.NewJobID("group", fmt.Sprint(c.random.IntN(4)), string(p.UID))
@@ -187,8 +186,7 @@ func (c *cluster) matchAndBind() {
 	c.put(p)
 }
 
-// put tells of a pod, which may have the name of another and so be seen to
-// replace it.
+// put sends an event of a pod. The pod may have the name of another one and replace it.
 func (c *cluster) put(p *corev1.Pod) {
 	if c.pods[p.Name] == nil {
 		c.world.pods.add(p)
@@ -206,8 +204,7 @@ func (c *cluster) changePod(change func(*corev1.Pod)) {
 	}
 }
 
-// changeHolder has it become known, or be forgotten, whose the node of a pod is as
-// a whole.
+// changeHolder changes whether the node of a pod has a holder.
 func (c *cluster) changeHolder() {
 	if name, ok := c.anyPod(); ok {
 		uid := c.pods[name].UID
@@ -252,7 +249,7 @@ func anyOf[V any](random *rand.Rand, m map[string]V) (string, bool) {
 func (c *cluster) check() {
 	c.t.Helper()
 	c.setAway(false)
-	// Whatever happened before, an engine that is there is in service in a second.
+	// An engine that answers is in service within a second, whatever happened before.
 	time.Sleep(time.Second)
 	synctest.Wait()
 	if !c.loaded() {

@@ -10,10 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// Flow 21 of the lessons of earlier systems: what makes a restart slow is a call for
-// each node and each pod. The graph of 1,000 nodes with ten pods each is filled in as
-// many calls as there are batches. How long that takes is BenchmarkRestart's to say,
-// in test/perf.
+// Flow 21 of the lessons of earlier systems: a restart would be slow with a call for
+// each node and each pod. The graph of 1,000 nodes with ten pods each is filled in one
+// call for each batch. BenchmarkRestart in test/perf measures how long that takes.
 func TestARestartedEngineIsFilledInFewCalls(t *testing.T) {
 	const nodes, pods, atATime = 1_000, 10, 256
 	run(t, embedded, nil, func(w *world) {

@@ -11,15 +11,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A sentBind is a bind that was sent for a pod which the cluster does not show on the node.
+// A sentBind is a bind that was sent for a pod that the cluster does not show on the node yet.
 type sentBind struct {
 	pod     types.NamespacedName
 	node    string
 	amounts translate.Amounts
 }
 
-// BindSent takes note that the bind of a pod to a node was sent. The pod counts as one that
-// holds there until the cluster tells of it or ForgetBind is called.
+// BindSent records that the bind of a pod to a node was sent. The pod counts as
+// holding resources there until the cluster shows it or ForgetBind is called.
 func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	bind := sentBind{nameOf(pod), node, translate.Requests(pod)}
 	i.mu.Lock()
@@ -29,24 +29,24 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	}
 }
 
-// ForgetBind forgets the bind that was sent for a pod: it was not made, or the pod has ended.
-// If it was made all the same, the cluster will tell of it.
+// ForgetBind forgets the bind that was sent for a pod, because it failed or the
+// pod has ended. If the bind was made all the same, the cluster will show the pod.
 func (i *Inventory) ForgetBind(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	delete(i.sentBinds, pod.UID)
 }
 
-// forgetBinds forgets what was sent for pods of a name.
+// forgetBinds forgets the binds that were sent for pods of a name.
 func (i *Inventory) forgetBinds(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.sentBinds, func(_ types.UID, bind sentBind) bool { return bind.pod == pod })
 }
 
-// WhyNoRoom says what a node has too little of for pods that are not there, by what the
-// cluster has told and the binds that were sent; empty if there is enough of all. It says
-// nothing of a node that is not there.
+// WhyNoRoom returns in words which resources of a node are too small for these pods,
+// which are not on it yet. It counts the pods that the cluster shows on the node and
+// the binds that were sent. It returns "" if the pods fit, or if the node is not known.
 func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	asked, names := translate.Amounts{}, make(sets.Set[types.NamespacedName], len(pods))
 	for _, pod := range pods {
@@ -62,8 +62,8 @@ func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	return translate.WhyNoRoom(asked, i.heldAmounts(node, names, asked), translate.Pools(g))
 }
 
-// heldAmounts says what is held on a node by others than the pods named, of each type that is
-// asked for.
+// heldAmounts returns what pods hold on a node, except
+// the pods named in but, for the types in asked.
 func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
 	held := make(translate.Amounts, len(asked))
 	add := func(poolType string, n int64) {

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// Whether a node of two CPUs has room for one more, by what happened there.
+// Whether a node of two CPUs has room for one more, after what happened there.
 func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 	mate := pod("mate", "m", "", "1")
 	cases := map[string]struct {
@@ -157,7 +157,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 	}
 }
 
-// Pods that are asked about together share what is free.
+// Pods that are checked together share what is free.
 func TestWhatANodeLacksForPodsTogether(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.nodes.add(node("n1", "3"))
@@ -174,7 +174,8 @@ func TestWhatANodeLacksForPodsTogether(t *testing.T) {
 	})
 }
 
-// misplaced says where what an inventory knows of the pods on each node differs from them.
+// misplaced returns in words where the pods that an
+// inventory has on each node differ from the given ones.
 func misplaced(i *Inventory, pods []*corev1.Pod) string {
 	want := map[string]sets.Set[types.NamespacedName]{}
 	for _, p := range pods {
@@ -194,7 +195,7 @@ func misplaced(i *Inventory, pods []*corev1.Pod) string {
 	return ""
 }
 
-// What is known of pods goes with them.
+// The inventory forgets pods that are gone.
 func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.begin()

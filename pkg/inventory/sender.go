@@ -13,17 +13,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A sender brings steps to the engine in one epoch. Any error it returns means
-// that the engine is to be filled anew: whether the call was taken is not known.
+// A sender brings steps to the engine in one epoch. Any error that it returns means that
+// the engine must be filled anew, because it is not known whether the engine took the call.
 type sender struct {
 	inventory *Inventory
 	epoch     match.Epoch
 	timeout   time.Duration
 }
 
-// send charges before it frees, and charges the pods of a node before it puts
-// the node, so that a match in between sees too little room rather than too
-// much.
+// send charges before it releases, and charges the pods of a node before it
+// puts the node. So a match in between sees too little room, never too much.
 func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) error {
 	if err := s.charge(ctx, holdsAfter(holds)); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 	return nil
 }
 
-// release gives back what is held no more.
+// release releases what is held no more.
 func (s sender) release(ctx context.Context, steps []holdStep) error {
 	var over []hold
 	for _, step := range steps {
@@ -106,7 +105,7 @@ func (s sender) release(ctx context.Context, steps []holdStep) error {
 	return nil
 }
 
-// probe asks whether the engine still has this epoch, by booking nothing.
+// probe checks whether the engine still has this epoch, by booking nothing.
 func (s sender) probe(ctx context.Context) error {
 	err := s.call(ctx, func(ctx context.Context) error { return s.inventory.cfg.Engine.Update(ctx, s.epoch) })
 	if err != nil {
@@ -119,9 +118,9 @@ func (s sender) call(ctx context.Context, f func(context.Context) error) error {
 	return s.inventory.call(ctx, s.timeout, f)
 }
 
-// inBatches sends items in few calls. A batch that the engine finds invalid is
-// sent one by one, so that an object it cannot take keeps no other out; refused
-// is told of that one, and it is not tried again until it changes.
+// inBatches sends items in few calls. If the engine finds a batch invalid, its items
+// are sent one by one, so that one invalid item does not block the others. refused
+// is called for the invalid item, which is sent again only after it has changed.
 func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) error {
 	for part := range slices.Chunk(items, batch) {
 		err := send(part)
@@ -144,7 +143,7 @@ func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) e
 	return nil
 }
 
-// holdsAfter lists what is held after the steps.
+// holdsAfter returns what is held after the steps.
 func holdsAfter(steps []holdStep) []hold {
 	var holds []hold
 	for _, step := range steps {
@@ -164,7 +163,7 @@ func holdsOf(jobs []match.Job) []hold {
 	return holds
 }
 
-// jobsOf gathers slots by job, in the order in which they come.
+// jobsOf collects slots by job, in the order in which they come.
 func jobsOf(holds []hold) []match.Job {
 	var jobs []match.Job
 	at := map[match.JobID]int{}

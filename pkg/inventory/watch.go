@@ -8,19 +8,19 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// An Informer tells its handlers of all objects of one kind and of their
-// changes, in order; for instance a cache.SharedIndexInformer. Its owner starts
-// it. Its store has what it tells of, and has it first.
+// An Informer passes all objects of one kind and their changes to its
+// handlers, in order, for instance a cache.SharedIndexInformer. Its
+// owner starts it. Its store is updated before its handlers are called.
 type Informer interface {
 	GetStore() cache.Store
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
 }
 
-// watch calls set for each object as it is and as it becomes, with what it was, and gone
-// when it is there no more, with what it was last; what was not seen is nil. It does so until
-// ctx ends. The channel is closed when the objects that were there at first have been passed
-// on.
+// watch calls set for each object that exists or changes, with its former
+// state. It calls gone for each object that is deleted, with its last known
+// state. A state that is not known is nil. It does so until ctx ends. The
+// channel is closed when all objects that existed at first have been passed on.
 func watch[T any](ctx context.Context, informer Informer, set func(was, is *T), gone func(cache.ObjectName, *T)) (<-chan struct{}, error) {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { set(nil, obj.(*T)) },
@@ -29,7 +29,7 @@ func watch[T any](ctx context.Context, informer Informer, set func(was, is *T), 
 			set(was, obj.(*T))
 		},
 		DeleteFunc: func(obj any) {
-			// An object may have gone unseen; then there is its name alone.
+			// The watch may have missed a deletion. Then only the name is known.
 			name, err := cache.DeletionHandlingObjectToName(obj)
 			if err != nil {
 				utilruntime.HandleErrorWithContext(ctx, err, "An object without a name was deleted", "type", fmt.Sprintf("%T", obj))

@@ -23,7 +23,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// An informer tells its one handler what a test has happen.
+// An informer passes what a test does to its one handler.
 type informer struct {
 	handler cache.ResourceEventHandler
 	synced  chan struct{}
@@ -81,8 +81,8 @@ func done(err error) {
 	}
 }
 
-// A world is an inventory that runs between a cluster and an engine, both in
-// the test's hands. Everything in it stands still when step returns.
+// A world is an inventory that runs between a cluster and an engine,
+// both controlled by the test. When step returns nothing in it runs.
 type world struct {
 	*Inventory
 	t           *testing.T
@@ -91,15 +91,15 @@ type world struct {
 	changes     []Change
 	log         func() string
 
-	mu      sync.Mutex                // where the worker may read jobs and holders meanwhile
-	jobs    map[types.UID]match.JobID // what JobOf says
-	holders map[types.UID]string      // what HolderOf says
+	mu      sync.Mutex                // the worker may read jobs and holders meanwhile
+	jobs    map[types.UID]match.JobID // what JobOf returns
+	holders map[types.UID]string      // what HolderOf returns
 	drifts  []Drift
 	audited []string // "3" for a page of three nodes, "3." for the last of a round
 }
 
-// run runs test in a bubble of its own time on a world whose objects are told
-// but not complete until begin.
+// run runs test in a bubble with its own clock. The objects
+// of the world are known, but not complete until begin.
 func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,12 +136,12 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx) }()
-		defer func() { // also where the test gives up
+		defer func() { // also if the test gives up
 			cancel()
 			if err := <-ended; err != nil {
 				t.Errorf("Run: %v", err)
 			}
-			synctest.Wait() // for the watches' end
+			synctest.Wait() // for the watches to end
 			if w.nodes.handler != nil || w.pods.handler != nil {
 				t.Error("Run has ended and still watches")
 			}
@@ -151,7 +151,7 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 	})
 }
 
-// found lists what the audit has found when all stands still.
+// found returns what the audit has found once nothing runs any more.
 func (w *world) found() []Drift {
 	synctest.Wait()
 	w.mu.Lock()
@@ -159,7 +159,7 @@ func (w *world) found() []Drift {
 	return slices.Clone(w.drifts)
 }
 
-// pages lists what it has compared.
+// pages returns the pages that the audit has compared.
 func (w *world) pages() []string {
 	synctest.Wait()
 	w.mu.Lock()
@@ -167,29 +167,29 @@ func (w *world) pages() []string {
 	return slices.Clone(w.audited)
 }
 
-// locked reads what a world says of a pod.
+// locked reads what a world has of a pod.
 func locked[V any](w *world, m map[types.UID]V, uid types.UID) V {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return m[uid]
 }
 
-// set says something else of a pod.
+// set changes what is known of a pod.
 func set[V any](w *world, m map[types.UID]V, uid types.UID, v V) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	m[uid] = v
 }
 
-// begin says that all objects have been told and waits for what follows.
+// begin marks all objects as known, and waits for what follows.
 func (w *world) begin() {
 	close(w.nodes.synced)
 	close(w.pods.synced)
 	synctest.Wait()
 }
 
-// step waits until the inventory has done all it can, then passes it in calls,
-// without probes and audits, as lines of text.
+// step waits until the inventory has done all it can. Then it returns
+// the calls meanwhile as lines of text, without probes and audits.
 func (w *world) step() string {
 	synctest.Wait()
 	var lines []string

@@ -1,7 +1,7 @@
-// Package relay serves the metrics of another process among those of this one.
+// Package relay serves the metrics of another process among those of this process.
 //
-// The other process is asked every few seconds, and not when somebody gathers: a process that
-// is silent holds up nobody, and its metrics are left out until it answers again.
+// It asks the other process every few seconds, not at each scrape. If the other process
+// hangs, no scrape waits for it, and its metrics are left out until it answers again.
 package relay
 
 import (
@@ -20,28 +20,28 @@ import (
 )
 
 const (
-	// askEvery is the time between two questions.
+	// askEvery is the time between two requests.
 	askEvery = 5 * time.Second
-	// askTimeout bounds one question.
+	// askTimeout bounds one request.
 	askTimeout = time.Second
-	// maxText is the size of the largest answer that is read, and maxSeries the number of
-	// series that it may have.
-	maxText   = 256 << 10
+	// maxText is the size of the largest answer that is read, in bytes.
+	maxText = 256 << 10
+	// maxSeries is the largest number of series in an answer.
 	maxSeries = 2000
 )
 
-// A Relay is a collector of another process's metrics. It has none until Run has got some.
+// A Relay is a collector of another process's metrics. It has none until Run has read some.
 type Relay struct {
 	prefix string
 	last   atomic.Pointer[[]*dto.MetricFamily]
 }
 
-// New returns a Relay of metrics whose names all begin with prefix, so that they differ from
-// those of this process.
+// New returns a Relay of metrics whose names all begin with prefix, so
+// that their names differ from the names of this process's metrics.
 func New(prefix string) *Relay { return &Relay{prefix: prefix} }
 
-// Run asks for metrics, as Prometheus writes them, until ctx ends. It tells why there are none:
-// once for each row of failures.
+// Run asks for metrics, in the text format of Prometheus, until ctx ends.
+// It calls tell with the error of the first of several failures in a row.
 func (r *Relay) Run(ctx context.Context, ask func(context.Context) ([]byte, error), tell func(error)) {
 	defer r.last.Store(nil)
 	ticker := time.NewTicker(askEvery)
@@ -71,8 +71,8 @@ func (r *Relay) askOnce(ctx context.Context, ask func(context.Context) ([]byte, 
 	return r.read(text)
 }
 
-// read reads an answer. It takes all of it or nothing: what cannot be gathered would take the
-// metrics of this process with it.
+// read reads an answer. It accepts all metrics or none, because a metric
+// that cannot be gathered would make the whole scrape of this process fail.
 func (r *Relay) read(text []byte) ([]*dto.MetricFamily, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("metrics: %d bytes, of at most %d", len(text), maxText)
@@ -104,7 +104,8 @@ func (r *Relay) read(text []byte) ([]*dto.MetricFamily, error) {
 	return families, nil
 }
 
-// Describe implements prometheus.Collector. What there will be is not known.
+// Describe implements prometheus.Collector. It describes
+// nothing, because it is not known which metrics there will be.
 func (r *Relay) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
@@ -114,7 +115,7 @@ func (r *Relay) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// collected are metrics as a collector.
+// collected is a collector of metrics that were read.
 type collected []*dto.MetricFamily
 
 func (collected) Describe(chan<- *prometheus.Desc) {}

@@ -24,7 +24,7 @@ other_seconds_sum{outcome="matched"} 3
 other_seconds_count{outcome="matched"} 2
 `
 
-// gathered is what a registry serves that has the relay beside a metric of its own.
+// gathered is the output of a registry that has the relay and one other metric.
 func gathered(t *testing.T, r *Relay) string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -44,8 +44,8 @@ func gathered(t *testing.T, r *Relay) string {
 
 const own = "# HELP own_total Own.\n# TYPE own_total counter\nown_total 1\n"
 
-// The other process answers, is silent, sends what is no answer, and answers again. What this
-// process counts is served all the while.
+// The other process answers, is silent, sends something that is no answer,
+// and answers again. The metrics of this process are served all the time.
 func TestRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := []func(context.Context) ([]byte, error){

@@ -1,5 +1,5 @@
-// Package served finds out which kinds an API server serves, and asks that no more often than
-// it may, whatever kinds it is asked for.
+// Package served finds out which kinds an API server serves. Its rate
+// limit holds even if it is asked for ever new kinds that are not served.
 package served
 
 import (
@@ -22,39 +22,40 @@ import (
 )
 
 const (
-	// askEach and askAtOnce bound how often the API server is asked for all that it serves,
-	// which is two requests: once each so often after as many at once. Whoever may create pods
-	// can name kinds as the owners of these that are not served, each another one.
+	// askEach and askAtOnce bound how often the API server is asked for all that it serves (a
+	// discovery of two requests), by a token bucket: once per askEach, after a burst of
+	// askAtOnce. Anyone who may create pods can name any number of unknown kinds as their owners.
 	askEach   = 5 * time.Second
 	askAtOnce = 4
-	// askTimeout bounds one answer.
+	// askTimeout bounds one discovery.
 	askTimeout = 5 * time.Second
 )
 
-// A Mapper is a meta.RESTMapper. What it has once seen served it finds without a question and
-// without a wait. For anything else it asks for all that is served, if that is due, and answers
-// all that is not among it from the same memory, which is bounded by what is served. A kind
-// whose CRD is installed is found within askEach. Errors other than that there is no match say
-// that it is not known now.
+// A Mapper is a meta.RESTMapper. It answers from memory, without a wait, for a kind
+// that it has once found. For any other kind it runs a discovery, if the rate limit
+// allows one. It remembers only what is served, so its memory is bounded. It finds a
+// kind whose CRD has just been installed within askEach. A NoMatch error means that
+// the kind is not served. Any other error means that it could not be found out.
 type Mapper struct {
 	api   discovery.ServerResourcesInterfaceWithContext
 	limit *rate.Limiter
 
 	last atomic.Pointer[snapshot]
-	// asking has one place, for a question: who misses something then waits for its answer.
+	// asking has an element during a discovery. Callers that miss a kind then wait for its result.
 	asking chan struct{}
 }
 
-// A view is what an API server serves, as it was last seen.
+// A snapshot is what an API server served when it was last asked.
 type snapshot struct {
 	meta.RESTMapper
 	groups map[string]*restmapper.APIGroupResources
-	// unknown has the groups of which not all is known, and why. With err nothing new is known of any.
+	// unknown has the groups whose discovery failed, with the error.
 	unknown map[string]error
-	err     error
+	// err is the error if the whole discovery failed.
+	err error
 }
 
-// NewMapper makes a Mapper, which asks nothing yet. It is a MapperProvider of a manager.
+// NewMapper returns a Mapper that has asked for nothing yet. It is a MapperProvider of a manager.
 func NewMapper(config *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	api, err := discovery.NewDiscoveryClientForConfigAndClient(config, client)
 	if err != nil {
@@ -73,7 +74,7 @@ func newSnapshot(groups map[string]*restmapper.APIGroupResources) *snapshot {
 	return &snapshot{RESTMapper: restmapper.NewDiscoveryRESTMapper(slices.Collect(maps.Values(groups))), groups: groups}
 }
 
-// lookup answers from what is known or, if nothing there matches, from what is served now.
+// lookup answers from the last snapshot or, if nothing in it matches, from a new one.
 func lookup[T any](m *Mapper, group string, in func(meta.RESTMapper) (T, error)) (T, error) {
 	v := m.last.Load()
 	found, err := in(v)
@@ -91,8 +92,8 @@ func lookup[T any](m *Mapper, group string, in func(meta.RESTMapper) (T, error))
 	return found, err
 }
 
-// refresh returns a view that is newer than one that lacks something, or that one again if it
-// is too early to ask.
+// refresh returns a snapshot that is newer than old. It
+// returns old if the rate limit allows no discovery.
 func (m *Mapper) refresh(old *snapshot) *snapshot {
 	m.asking <- struct{}{}
 	defer func() { <-m.asking }()
@@ -107,7 +108,7 @@ func (m *Mapper) refresh(old *snapshot) *snapshot {
 	return v
 }
 
-// ask asks for all that is served. What the API server does not tell is as it was.
+// ask runs a discovery. Groups whose discovery fails keep their former resources.
 func (m *Mapper) ask(old *snapshot) *snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
@@ -131,7 +132,7 @@ func (m *Mapper) ask(old *snapshot) *snapshot {
 	}
 	unknown := map[string]error{}
 	for gv, why := range failed {
-		// Not wrapped: "not found" is no answer about a kind.
+		// It is not wrapped, because "not found" would count as an answer about a kind.
 		unknown[gv.Group] = errors.New(gv.String() + ": " + why.Error())
 		before := old.groups[gv.Group]
 		if before == nil || before.VersionedResources[gv.Version] == nil {

@@ -60,7 +60,7 @@ var (
 
 func newScript() *script { return &script{kinds: map[schema.GroupVersion][]string{batch: {"Job"}}} }
 
-// mapping says how a kind is mapped.
+// mapping describes in words how a kind is mapped.
 func mapping(m meta.RESTMapper, kind schema.GroupKind, versions ...string) string {
 	switch found, err := m.RESTMapping(kind, versions...); {
 	case err == nil:
@@ -79,7 +79,7 @@ func expect(t *testing.T, what, got, want string) {
 	}
 }
 
-// Whoever names kinds that are not served, each another one, has little asked.
+// A user who names ever new kinds that are not served causes few requests.
 func TestKindsThatAreNotServedAreAskedForWithinBounds(t *testing.T) {
 	for name, kind := range map[string]func(i int) (schema.GroupKind, string){
 		"one kind":                func(int) (schema.GroupKind, string) { return jobSet, "v1alpha2" },
@@ -111,7 +111,7 @@ func TestKindsThatAreNotServedAreAskedForWithinBounds(t *testing.T) {
 	}
 }
 
-// A question is one for all who miss something, and nobody else waits for it.
+// One request serves all callers that miss something. No other caller waits for it.
 func TestWhatIsKnownIsFoundDuringAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newScript()
@@ -137,7 +137,7 @@ func TestWhatIsKnownIsFoundDuringAQuestion(t *testing.T) {
 	})
 }
 
-// What cannot be found out is not taken for what is not served, and changes nothing of what was.
+// What cannot be found out does not count as not served, and changes nothing.
 func TestAnAPIServerThatDoesNotTell(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := newScript()

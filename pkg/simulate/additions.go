@@ -22,11 +22,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A Workload is what controllers would make of objects that are not there yet.
+// Additions are the objects that controllers would create for objects that do not exist yet.
 type Additions struct {
 	Cluster
-	// Notes say what was left out of it, or is otherwise than with the real
-	// controllers.
+	// Notes name what was left out, or differs from what the real controllers do.
 	Notes []string
 
 	existing  Cluster
@@ -34,25 +33,25 @@ type Additions struct {
 	now       time.Time
 	owners    Owners
 	names     names
-	// namespaces are those that there are; empty if they could not be read.
+	// namespaces are the namespaces that exist. It is empty if they could not be read.
 	namespaces map[string]bool
 	// about is the object of the file that is being read, as KIND NAME.
 	about string
-	// sizes are the groups that owners ask for, by the owner's UID.
+	// sizes are the sizes that owners give their groups, by the owner's UID.
 	sizes map[types.UID]group.Size
 	pods  []*corev1.Pod
 	last  int
 }
 
-// Kinds lists the kinds that Make knows the pods of.
+// Kinds returns the kinds of objects that Make reads.
 func Kinds() []string {
 	return []string{"CronJob", "Deployment", "Job", "Pod", "PodGroup", "ReplicaSet", "StatefulSet"}
 }
 
-// Make makes the pods and PodGroups that the controllers of Kubernetes and of Fluence
-// would make of objects, as far as pods ask for this scheduler, in a cluster as it was
-// read. Objects of other kinds are left out with a note, where they may have pods. An
-// error names the object, the field and the value that is wrong.
+// Make returns the pods and PodGroups that the controllers of Kubernetes and of
+// Fluence would create for objects, if the pods ask for this scheduler. there is the
+// cluster as it was read. Objects of other kinds are left out, with a note if they
+// may have pods. An error names the object, the field and the value that is wrong.
 func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string, now time.Time) (*Additions, error) {
 	w := &Additions{existing: there, scheduler: scheduler, now: now, owners: OwnersOf(there.Objects), names: names{}, namespaces: map[string]bool{}, sizes: map[types.UID]group.Size{}}
 	for _, o := range there.Objects {
@@ -83,10 +82,10 @@ func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string,
 	return w, nil
 }
 
-// Pods are those that were made.
+// Pods returns the pods that Make has created.
 func (w *Additions) Pods() []*corev1.Pod { return w.pods }
 
-// add makes what an object asks for.
+// add adds what the controllers would create for an object.
 func (w *Additions) add(u *unstructured.Unstructured) error {
 	switch gk := u.GroupVersionKind().GroupKind().String(); gk {
 	case "Pod":
@@ -137,18 +136,18 @@ func (w *Additions) add(u *unstructured.Unstructured) error {
 	}
 }
 
-// podless are kinds that have no pods and do not bear on where pods go.
+// podless are kinds that create no pods and do not affect where pods go.
 var podless = []string{"ConfigMap", "Namespace", "Secret", "Service", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy", "PodDisruptionBudget"}
 
-// note notes something once.
+// note adds a note, once.
 func (w *Additions) note(format string, args ...any) {
 	if n := fmt.Sprintf(format, args...); !slices.Contains(w.Notes, n) {
 		w.Notes = append(w.Notes, n)
 	}
 }
 
-// read turns an object into its type, and gives it what the API server would. A field
-// that does not exist is an error.
+// read converts an object to its type, and sets the metadata that the API
+// server would set. It fails if the object has a field that does not exist.
 func (w *Additions) read(u *unstructured.Unstructured, into metav1.Object) error {
 	text, err := json.Marshal(u.Object)
 	if err != nil {
@@ -169,19 +168,19 @@ func (w *Additions) read(u *unstructured.Unstructured, into metav1.Object) error
 	return w.names.take(into)
 }
 
-// setMetadata gives an object what the API server would.
+// setMetadata sets the metadata that the API server sets at creation: name, UID and creation time.
 func (w *Additions) setMetadata(o metav1.Object) {
 	w.last++
 	if o.GetName() == "" {
 		o.SetName(madeUp(o.GetGenerateName(), w.last))
 	}
 	o.SetUID(types.UID("simulated-" + strconv.Itoa(w.last)))
-	// The order in which they stand in the file.
+	// The creation times keep the order of the objects in the file.
 	o.SetCreationTimestamp(metav1.NewTime(w.now.Add(time.Duration(w.last) * time.Microsecond)))
 	o.SetManagedFields(nil)
 }
 
-// setOwner has an object control another.
+// setOwner sets the controller of an object.
 func (w *Additions) setOwner(o, owner metav1.Object, version, kind string) {
 	o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: new(true)}})
 }

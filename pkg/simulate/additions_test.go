@@ -16,15 +16,15 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// template is that of a maker's pods.
+// template is the pod template of an owner.
 const template = `
     metadata: {labels: {app: a}}
     spec: {schedulerName: fluence, containers: [{name: c, image: i, resources: {limits: {cpu: "2"}}}]}`
 
-// jobTemplate is that of a Job's.
+// jobTemplate is the pod template of a Job.
 var jobTemplate = strings.Replace(template, "schedulerName", "restartPolicy: Never, schedulerName", 1)
 
-// job is the manifest of one of one pod, but for its name.
+// job is the manifest of a Job of one pod, without its name.
 var job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec:\n  template:" + jobTemplate
 
 func objects(t *testing.T, text string) []*unstructured.Unstructured {
@@ -87,7 +87,7 @@ func TestMakeMakesWhatTheControllersWould(t *testing.T) {
 				}
 			}
 			for _, pg := range w.PodGroups {
-				// Without the hash of a UID.
+				// The name without the hash of a UID.
 				short := pg.Name
 				if i := strings.LastIndexByte(short, '-'); i > 0 {
 					short = short[:i]

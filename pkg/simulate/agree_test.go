@@ -36,31 +36,31 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// That one error after another is slowed down is left out: the times of different
-	// bubbles do not compare.
+	// The delay between two errors is left out, because
+	// the times of different bubbles do not compare.
 	utilruntime.ErrorHandlers = utilruntime.ErrorHandlers[:1]
 	os.Exit(m.Run())
 }
 
-// An outcome is what became of the groups: the nodes of pods by name, and by PodGroup
-// what it was told.
+// An outcome is the result for all groups: the nodes of
+// pods by name, and the reported conditions by PodGroup.
 type outcome struct {
 	Nodes map[string]string
 	Told  map[string]string
 }
 
-// reasons leaves of what groups were told the reasons alone.
+// reasons keeps only the reasons of what was reported to groups.
 func (o outcome) reasons() {
 	for name, told := range o.Told {
 		o.Told[name], _, _ = strings.Cut(told, ":")
 	}
 }
 
-// inBubble runs f in a bubble of its own time.
+// inBubble runs f in a bubble with its own clock.
 func inBubble(t *testing.T, f func(*testing.T, context.Context)) {
 	t.Helper()
-	// The first to ask for a signal starts a goroutine that never ends, and that may not
-	// be in a bubble.
+	// The first call that asks for a signal starts a goroutine
+	// that never ends, and that may not be in a bubble.
 	ossignal.Notify(make(chan os.Signal, 1), syscall.SIGUSR2)
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.NominatedNodeNameForExpectation, false)
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func inBubble(t *testing.T, f func(*testing.T, context.Context)) {
 	})
 }
 
-// rehearse asks for all groups.
+// rehearse decides on all groups.
 func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
 	t.Helper()
 	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
@@ -98,7 +98,7 @@ func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
 	return o
 }
 
-// play has a scheduler run over the same for a while.
+// play runs a scheduler over the same objects for a while.
 func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 	t.Helper()
 	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
@@ -138,7 +138,7 @@ func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 	return o
 }
 
-// told has pods bound, and takes note of conditions that are False.
+// told binds pods, and records conditions that are False.
 type told struct {
 	fakeAPI
 	client kubernetes.Interface
@@ -219,8 +219,8 @@ func random(seed uint64) Cluster {
 		c.PodGroups = append(c.PodGroups, pg)
 		cpu := func() string { return fmt.Sprint(1 + rng.IntN(2)) }
 		if groups > 1 {
-			// Members of another size that may come late stand in the queue when they do, which
-			// may be before or after the next group.
+			// Members of another size that come late are queued when
+			// they come, which may be before or after the next group.
 			same := cpu()
 			cpu = func() string { return same }
 		}
@@ -239,7 +239,7 @@ func random(seed uint64) Cluster {
 	return c
 }
 
-// drawn is what the pods of a group ask for beside room.
+// drawn is what the pods of a group request in addition to room.
 func drawn(rng *rand.Rand) func(*corev1.Pod) {
 	self := func(p *corev1.Pod) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": p.Labels["app"]}}
@@ -281,7 +281,7 @@ func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
 			c := random(seed)
 			want, got := play(t, c, configuration), rehearse(t, c, configuration)
 			if len(c.PodGroups) > 1 {
-				// While several ask, numbers change until all have.
+				// While several groups are being placed, numbers change until all have been.
 				want.reasons()
 				got.reasons()
 			}

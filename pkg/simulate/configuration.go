@@ -14,8 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// shipped is the profile of manifests/scheduler-config.yaml, its arguments left to
-// their defaults.
+// shipped is the profile of manifests/scheduler-config.yaml, with the defaults of its arguments.
 const shipped = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
@@ -28,19 +27,19 @@ profiles:
     bind: {enabled: [{name: Fluence}]}
 `
 
-// A Configuration is the part of a scheduler's configuration that decides where pods
-// go: the profile that enables Fluence.
+// A Configuration is the part of a scheduler's configuration
+// that decides where pods go: the profile that enables Fluence.
 type Configuration struct {
 	profile config.KubeSchedulerProfile
-	// Extenders is how many extenders the scheduler asks, which a rehearsal does not.
+	// Extenders is the number of extenders in the configuration. A simulation does not call them.
 	Extenders int
 }
 
-// Shipped is the configuration that Fluence comes with.
+// Shipped returns the configuration that is shipped with Fluence.
 func Shipped() (Configuration, error) { return Parse([]byte(shipped)) }
 
-// Parse reads a KubeSchedulerConfiguration, as YAML or JSON. An error says what of it
-// is wrong: it is none, or none or several of its profiles enable Fluence.
+// Parse reads a KubeSchedulerConfiguration, as YAML or JSON. It fails
+// for any other kind, and unless exactly one profile enables Fluence.
 func Parse(text []byte) (Configuration, error) {
 	obj, kind, err := configscheme.Codecs.UniversalDecoder().Decode(text, nil, nil)
 	if err != nil {
@@ -69,10 +68,10 @@ func enables(p config.KubeSchedulerProfile) bool {
 	return p.Plugins != nil && slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, func(e config.Plugin) bool { return e.Name == fluence.Name })
 }
 
-// Scheduler is the name that pods ask for.
+// Scheduler returns the scheduler name for which pods ask.
 func (c Configuration) Scheduler() string { return c.profile.SchedulerName }
 
-// Levels are those of the graph between the cluster and its nodes.
+// Levels returns the layers of the graph between the cluster and its nodes.
 func (c Configuration) Levels() ([]translate.Level, error) {
 	for _, p := range c.profile.PluginConfig {
 		if p.Name == fluence.Name {

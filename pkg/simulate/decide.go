@@ -15,45 +15,47 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A Decision is what becomes of a group that asks now.
+// A Decision is what the scheduler would decide on a group now.
 type Decision struct {
-	// Group is that of the PodGroup if Named, and else names a pod alone.
+	// Group is the name of the PodGroup. If Named is false, it names a single pod.
 	Group types.NamespacedName `json:"-"`
-	Named bool                 `json:"-"`
-	// Starts says that the group's minimum has nodes, or would have.
+	// Named is true if the group has a PodGroup.
+	Named bool `json:"-"`
+	// Starts is true if the group's minimum has nodes, or would have.
 	Starts bool `json:"starts"`
-	// Placements are the nodes that pods would be bound to, in the order in which the
-	// scheduler takes them up.
+	// Placements are the nodes to which pods would be bound,
+	// in the order in which the scheduler assigns them.
 	Placements []Placement `json:"places,omitempty"`
-	// Waiting names the pods that would have none.
+	// Waiting names the pods that would get no node.
 	Waiting []string `json:"waiting,omitempty"`
-	// Reason and Message say why not, as the PodGroup's condition does.
-	Reason  string `json:"reason,omitempty"`
+	// Reason is why they would get none, as in the PodGroup's condition.
+	Reason string `json:"reason,omitempty"`
+	// Message is the text to Reason.
 	Message string `json:"message,omitempty"`
 }
 
-// A Place is the node of a pod.
+// A Placement is the node of a pod.
 type Placement struct {
 	Pod  string `json:"pod"`
 	Node string `json:"node"`
 }
 
-// maxTries bounds the cycles of one pod in a rehearsal: what a filter refuses is asked
-// for once more in another way, as the scheduler does after a while.
+// maxTries bounds the cycles of one pod in a simulation. After a refusal by a filter
+// the group is tried again differently, as the scheduler does after its backoff.
 const maxTries = 10
 
-// Groups lists the groups that have a pod without a node, in the order of the queue.
+// Groups returns the groups that have a pod without a node, in the order of the queue.
 func (r *Scheduler) Groups() []types.NamespacedName { return r.order }
 
-// GroupOf returns the group that a pod without a node is in, and false for any other.
+// GroupOf returns the group of a pod without a node. It returns false for any other pod.
 func (r *Scheduler) GroupOf(uid types.UID) (types.NamespacedName, bool) {
 	key, ok := r.groups[uid]
 	return key, ok
 }
 
-// Decide returns what becomes of a group. The groups that stand before it in the queue
-// ask first, as they do in the scheduler: they take what there is for them, or have it
-// reserved for them. It fails for a group that has no pod without a node.
+// Decide returns the decision on a group. It decides on the groups before
+// it in the queue first, as the scheduler does: they take their nodes, or
+// have nodes reserved. It fails for a group that has no pod without a node.
 func (r *Scheduler) Decide(ctx context.Context, key types.NamespacedName) (Decision, error) {
 	for _, k := range r.order {
 		d, ok := r.decided[k]
@@ -74,8 +76,8 @@ func (r *Scheduler) Decide(ctx context.Context, key types.NamespacedName) (Decis
 	return Decision{}, fmt.Errorf("group %s: no pod of it waits for a node", key)
 }
 
-// decideGroup has a group ask for all its pods that wait. What was refused for a while is asked
-// for again, as if that had passed; if it is in vain, the first answer holds.
+// decideGroup decides on a group, for all its pods that wait. After a refusal with a backoff it
+// tries again as if the backoff had passed. If that places no more pods, the first decision counts.
 func (r *Scheduler) decideGroup(ctx context.Context, key types.NamespacedName) (Decision, error) {
 	members, tries := r.members[key], map[*corev1.Pod]int{}
 	d, err := r.runCycles(ctx, key, tries)
@@ -92,7 +94,7 @@ func (r *Scheduler) decideGroup(ctx context.Context, key types.NamespacedName) (
 	return d, err
 }
 
-// runCycles has the members of a group go through their cycles as long as one may.
+// runCycles runs scheduling cycles for the members of a group until none may be placed any more.
 func (r *Scheduler) runCycles(ctx context.Context, key types.NamespacedName, tries map[*corev1.Pod]int) (Decision, error) {
 	d := Decision{Group: key}
 	members := r.members[key]
@@ -120,7 +122,7 @@ func (r *Scheduler) runCycles(ctx context.Context, key types.NamespacedName, tri
 	return d, nil
 }
 
-// fillIn fills in what has become of a group.
+// fillIn fills in the result of a group's cycles.
 func (r *Scheduler) fillIn(d *Decision, members []*corev1.Pod, last *fwk.Status) {
 	d.Starts = len(members) > 0
 	for _, pod := range members {
@@ -152,7 +154,7 @@ func (r *Scheduler) fillIn(d *Decision, members []*corev1.Pod, last *fwk.Status)
 	}
 }
 
-// A cycle is the scheduling cycle of a pod that was given a node.
+// A cycle is the scheduling cycle of a pod that got a node.
 type cycle struct {
 	node    string
 	state   fwk.CycleState
@@ -162,14 +164,14 @@ type cycle struct {
 func queued(pod *corev1.Pod) *schedulerframework.QueuedPodInfo {
 	info, err := schedulerframework.NewPodInfo(pod)
 	if err != nil {
-		// An affinity term that cannot be parsed: PodInfo is usable all the same.
+		// An affinity term cannot be parsed. PodInfo is usable all the same.
 		info = &schedulerframework.PodInfo{Pod: pod}
 	}
 	return &schedulerframework.QueuedPodInfo{PodInfo: info, QueueingParams: schedulerframework.QueueingParams{Timestamp: pod.CreationTimestamp.Time}}
 }
 
-// runCycle takes a pod through a scheduling cycle as far as Permit. Its status says why it
-// was given no node; an error is unexpected.
+// runCycle runs a scheduling cycle of a pod up to Permit. The status says why
+// the pod got no node. It is nil if the pod got one. An error is unexpected.
 func (r *Scheduler) runCycle(ctx context.Context, pod *corev1.Pod) (*fwk.Status, error) {
 	logger := klog.FromContext(ctx)
 	if err := r.sched.Cache.UpdateSnapshot(logger, r.snapshot); err != nil {
@@ -206,7 +208,7 @@ func (r *Scheduler) runCycle(ctx context.Context, pod *corev1.Pod) (*fwk.Status,
 	return nil, nil
 }
 
-// undo takes back the cycles of members whose seats the group has given back.
+// undo undoes the cycles of members whose assignments the group has revoked.
 func (r *Scheduler) undo(ctx context.Context, members []*corev1.Pod) {
 	for _, pod := range members {
 		if _, placed := r.cycles[pod]; !placed {
@@ -220,7 +222,7 @@ func (r *Scheduler) undo(ctx context.Context, members []*corev1.Pod) {
 	}
 }
 
-// forget takes the cycle of a pod back.
+// forget undoes the cycle of a pod.
 func (r *Scheduler) forget(ctx context.Context, pod *corev1.Pod) error {
 	c := r.cycles[pod]
 	delete(r.cycles, pod)

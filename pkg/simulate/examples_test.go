@@ -17,7 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// exampleCluster is one of 16 nodes in two zones and four racks, with a device each.
+// exampleCluster is a cluster of 16 nodes in two zones and four racks, with a device each.
 func exampleCluster() Cluster {
 	c := Cluster{Objects: []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "ns", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed},
@@ -33,13 +33,13 @@ func exampleCluster() Cluster {
 }
 
 func TestEachExampleCanBeSimulated(t *testing.T) {
-	// What does not start on an empty cluster, by what is said of it.
+	// These do not start on an empty cluster, for the reason given.
 	waits := map[string]string{
 		"five-in-a-rack.yaml":  "NeverFits",
 		"missing-member.yaml":  "Gathering",
 		"nodes-ruled-out.yaml": "NeverFits",
 	}
-	// What makes pods that are not known.
+	// The kinds of these owners are not known.
 	unknown := []string{"daemonset.yaml"}
 	files, err := filepath.Glob(filepath.Join("..", "..", "manifests", "examples", "*.yaml"))
 	if err != nil || len(files) == 0 {

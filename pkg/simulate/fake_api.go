@@ -16,8 +16,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A store serves what the plugin reads by clients of its own, by resource: PodGroups,
-// and the metadata of what controls pods. It takes no write.
+// A fakeAPI answers the plugin's own clients, by resource: it has
+// PodGroups, and the metadata of the owners of pods. It accepts no writes.
 type fakeAPI map[string][]byte
 
 func newFakeAPI(c Cluster) (fakeAPI, error) {
@@ -62,7 +62,7 @@ func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
 	})
 }
 
-// RoundTrip lists; a watch never has anything to tell.
+// RoundTrip answers a list. A watch stays open without events until its request ends.
 func (s fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := path.Base(r.URL.Path)
 	list, ok := s[resource]
@@ -71,7 +71,7 @@ func (s fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	case r.Method != http.MethodGet || !ok:
 		return errorResponse(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
 	case q.Get("sendInitialEvents") != "":
-		// The client lists then.
+		// The client falls back to a list then.
 		return errorResponse(apierrors.NewInvalid(schema.GroupKind{Kind: resource}, "", nil))
 	case q.Get("watch") != "":
 		reader, writer := io.Pipe()

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// madeUp is a name in place of one that is drawn when an object is made. No object has
-// it: the API server takes no "#" in a name.
+// madeUp returns a name that stands for one that the API server would
+// generate. No object has it, because the API server accepts no "#" in a name.
 func madeUp(prefix string, which any) string {
 	return fmt.Sprintf("%s#%v", strings.TrimSuffix(prefix, "-"), which)
 }
 
-// A name is that of an object in its kind.
+// A name is the name of an object of one kind.
 type name struct {
 	kind string
 	types.NamespacedName
@@ -25,10 +25,10 @@ func nameOf(o metav1.Object) name {
 	return name{fmt.Sprintf("%T", o), types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
 }
 
-// errExists is of an object that is in the cluster.
+// errExists is the error for an object that the cluster has already.
 var errExists = errors.New("exists already: simulate makes what is not there yet, and changes nothing that is; ask why about it, or give it another name")
 
-// names says of names whether an object in the cluster has them, or one that was made.
+// names has the names that are taken, each with the error for taking it again.
 type names map[name]error
 
 // take takes an object's name. It fails if another object has it.

@@ -8,11 +8,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Owners know what controls objects that control pods, by the UID of these: the zero
-// Owner where nothing does. They implement group.Owners.
+// Owners has the controllers of Jobs, ReplicaSets and StatefulSets, by the UID of these.
+// It has the zero Owner for one without a controller. It implements group.Owners.
 type Owners map[types.UID]group.Owner
 
-// OwnersOf are those among objects of any kind.
+// OwnersOf returns the Owners of the Jobs, ReplicaSets and StatefulSets among objects of any kind.
 func OwnersOf(objects []runtime.Object) Owners {
 	owners := Owners{}
 	for _, o := range objects {

@@ -16,8 +16,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// addPodGroup adds a PodGroup. One that exists is given what the file says, and keeps its
-// place and its state.
+// addPodGroup adds a PodGroup. If the PodGroup exists, the file replaces its
+// labels, annotations and spec. UID, creation time, owners and status are kept.
 func (w *Additions) addPodGroup(u *unstructured.Unstructured) error {
 	pg := scheduling.PodGroup{}
 	if err := w.read(u, &pg); err != nil && !errors.Is(err, errExists) {
@@ -35,7 +35,7 @@ func (w *Additions) addPodGroup(u *unstructured.Unstructured) error {
 	return nil
 }
 
-// addPodGroups makes the PodGroups that the controller would, for groups that have none.
+// addPodGroups adds the PodGroups that the controller would create, for groups that have none.
 func (w *Additions) addPodGroups() error {
 	have := map[types.NamespacedName]bool{}
 	for _, pg := range slices.Concat(w.existing.PodGroups, w.PodGroups) {
@@ -62,7 +62,7 @@ func (w *Additions) addPodGroups() error {
 			return fmt.Errorf("group %s: %w", key, err)
 		}
 		if size == (group.Size{}) {
-			// Nobody says how many there are: the scheduler has its words for that.
+			// Nothing gives a size. The scheduler will report that there is no PodGroup.
 			continue
 		}
 		pg := scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -73,8 +73,8 @@ func (w *Additions) addPodGroups() error {
 	return nil
 }
 
-// sizeOf is how many pods a group is to start with: as labels say, and else what the
-// owners of its pods ask for in sum.
+// sizeOf returns the size of a group: the size in its labels
+// or else the sum of what the owners of its pods give.
 func (w *Additions) sizeOf(pods []*corev1.Pod) (group.Size, error) {
 	said, err := group.SizeOfPods(pods)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// addPod adds a pod with what the API server fills in. The path is that of its spec in
-// the object of the file.
+// addPod adds a pod with what the API server fills in.
+// path is the path of its spec in the object of the file.
 func (w *Additions) addPod(pod *corev1.Pod, path string) error {
 	apicorev1.SetObjectDefaults_Pod(pod)
 	if pod.Spec.SchedulerName != w.scheduler {
@@ -51,7 +51,7 @@ func (w *Additions) addPod(pod *corev1.Pod, path string) error {
 	return nil
 }
 
-// prioritise gives a pod the priority of its class, or of the default one.
+// prioritise sets a pod's priority from its class, or from the default class.
 func (w *Additions) prioritise(pod *corev1.Pod, path string) error {
 	for o := range w.all() {
 		class, ok := o.(*schedulingv1.PriorityClass)
@@ -66,7 +66,7 @@ func (w *Additions) prioritise(pod *corev1.Pod, path string) error {
 	return nil
 }
 
-// podFromTemplate makes a pod of a template.
+// podFromTemplate creates a pod from a template.
 func (w *Additions) podFromTemplate(t corev1.PodTemplateSpec, namespace, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: *t.ObjectMeta.DeepCopy(), Spec: *t.Spec.DeepCopy()}
 	pod.Namespace, pod.Name = namespace, name
@@ -81,7 +81,7 @@ func (w *Additions) podFromTemplate(t corev1.PodTemplateSpec, namespace, name st
 	return pod
 }
 
-// size takes note of the size of an owner's group, and returns how many pods it makes.
+// size records the size of an owner's group, and returns the number of its pods.
 func (w *Additions) size(o group.Owner, spec any) (int, error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *Additions) addStatefulSet(set *appsv1.StatefulSet) error {
 	return nil
 }
 
-// orZero is n, but for replicas that are to be none, which a size never is.
+// orZero returns n, or 0 if replicas is 0, because a group's size is never 0.
 func orZero(replicas *int32, n int) int {
 	if replicas != nil && *replicas == 0 {
 		return 0
@@ -165,7 +165,7 @@ func orZero(replicas *int32, n int) int {
 	return n
 }
 
-// addClaims makes the claims of a StatefulSet's pod that are not there yet.
+// addClaims adds the claims of a StatefulSet's pod that do not exist yet.
 func (w *Additions) addClaims(set *appsv1.StatefulSet, pod *corev1.Pod) {
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		name := t.Name + "-" + pod.Name

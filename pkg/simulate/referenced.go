@@ -21,20 +21,20 @@ import (
 	apistoragev1 "k8s.io/kubernetes/pkg/apis/storage/v1"
 )
 
-// An object is one of the API.
+// An object is an object of the API.
 type object interface {
 	runtime.Object
 	metav1.Object
 }
 
-// A need is a kind that pods name and that makes none.
+// A referencedKind is a kind to which pods refer, and which creates no pods.
 type referencedKind struct {
 	version, kind string
 	namespaced    bool
 	make          func() object
 }
 
-// referencedKinds are in the order in which they name each other.
+// referencedKinds are in an order in which each kind comes after the kinds to which it refers.
 var referencedKinds = []referencedKind{
 	{"scheduling.k8s.io/v1", "PriorityClass", false, func() object { return &schedulingv1.PriorityClass{} }},
 	{"storage.k8s.io/v1", "StorageClass", false, func() object { return &storagev1.StorageClass{} }},
@@ -45,7 +45,8 @@ var referencedKinds = []referencedKind{
 	{"v1", "PersistentVolumeClaim", true, func() object { return &corev1.PersistentVolumeClaim{} }},
 }
 
-// referencedIndex is the index in needs of an object's kind; their number if it is none of them.
+// referencedIndex returns the index of an object's kind in
+// referencedKinds. For any other kind it returns their number.
 func referencedIndex(u *unstructured.Unstructured) int {
 	i := slices.IndexFunc(referencedKinds, func(n referencedKind) bool { return n.version == u.GetAPIVersion() && n.kind == u.GetKind() })
 	if i < 0 {
@@ -54,15 +55,15 @@ func referencedIndex(u *unstructured.Unstructured) int {
 	return i
 }
 
-// referencedFirst are the objects in their order, but for those that others name, which come
-// first.
+// referencedFirst returns the objects with the objects of
+// referencedKinds first. Otherwise it keeps their order.
 func referencedFirst(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	sorted := slices.Clone(objects)
 	slices.SortStableFunc(sorted, func(a, b *unstructured.Unstructured) int { return cmp.Compare(referencedIndex(a), referencedIndex(b)) })
 	return sorted
 }
 
-// addReferenced adds an object that pods name. One that exists stays as it is.
+// addReferenced adds an object to which pods refer. One that exists stays as it is.
 func (w *Additions) addReferenced(u *unstructured.Unstructured, n referencedKind) error {
 	if !n.namespaced {
 		u.SetNamespace("")
@@ -90,7 +91,7 @@ func (w *Additions) addReferenced(u *unstructured.Unstructured, n referencedKind
 	return nil
 }
 
-// setDefaults gives a claim what the API server fills in.
+// setDefaults sets the defaults of a claim as the API server does, with the default StorageClass.
 func (w *Additions) setDefaults(claim *corev1.PersistentVolumeClaim) {
 	apicorev1.SetObjectDefaults_PersistentVolumeClaim(claim)
 	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
@@ -103,7 +104,7 @@ func (w *Additions) setDefaults(claim *corev1.PersistentVolumeClaim) {
 		if !ok || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
 			continue
 		}
-		// Of several the newest, and of those the first by name.
+		// Of several classes the newest counts, and of these the first by name.
 		if byDefault == nil || cmp.Or(class.CreationTimestamp.Compare(byDefault.CreationTimestamp.Time), cmp.Compare(byDefault.Name, class.Name)) > 0 {
 			byDefault = class
 		}
@@ -113,7 +114,7 @@ func (w *Additions) setDefaults(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// all goes through what is in the cluster, and then through what was made.
+// all iterates over the objects of the cluster, and then over the added ones.
 func (w *Additions) all() iter.Seq[runtime.Object] {
 	return func(yield func(runtime.Object) bool) {
 		for _, objects := range [][]runtime.Object{w.existing.Objects, w.Objects} {
@@ -126,7 +127,7 @@ func (w *Additions) all() iter.Seq[runtime.Object] {
 	}
 }
 
-// addVolumes makes the claims of a pod's ephemeral volumes.
+// addVolumes adds the claims of a pod's ephemeral volumes.
 func (w *Additions) addVolumes(pod *corev1.Pod) error {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -147,7 +148,7 @@ func (w *Additions) addVolumes(pod *corev1.Pod) error {
 	return nil
 }
 
-// addDevices makes the resource claims that a pod asks for by templates.
+// addDevices adds the resource claims that a pod requests by templates.
 func (w *Additions) addDevices(pod *corev1.Pod, path string) error {
 	for i, c := range pod.Spec.ResourceClaims {
 		if c.ResourceClaimTemplateName == nil {

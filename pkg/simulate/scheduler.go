@@ -1,10 +1,9 @@
-// Package rehearsal lets the scheduler decide on a group without carrying it out.
+// Package simulate lets the scheduler decide on a group without carrying out the decision.
 //
-// It builds the scheduler that Fluence runs, with the plugin, the profile's own
-// filters and the embedded matcher, over objects that were read from a cluster once,
-// and has one group after the other go through its scheduling cycles in memory. What
-// it answers is what the scheduler would answer if it had just been started on those
-// objects: what a scheduler has promised and the API does not show yet is not in it.
+// It builds the scheduler that Fluence runs, with the plugin, the profile's own filters and the
+// embedded matcher, over objects that were read from a cluster once. It runs the scheduling cycles
+// of one group after the other in memory. It decides like a scheduler that has just been started
+// on these objects. It does not know of assignments of a running scheduler that are not bound yet.
 package simulate
 
 import (
@@ -38,15 +37,14 @@ import (
 
 // A Cluster is what was read of a cluster.
 type Cluster struct {
-	// Objects are of the kinds that the scheduler looks at: nodes, pods and what
-	// controls them, volumes, claims. Pods have a UID each.
+	// Objects are of the kinds that the scheduler reads: nodes,
+	// pods and their owners, volumes, claims. Each pod has a UID.
 	Objects []runtime.Object
-	// PodGroups are those of all namespaces.
+	// PodGroups are the PodGroups of all namespaces.
 	PodGroups []scheduling.PodGroup
 }
 
-// With returns the cluster with more in it. A PodGroup of more takes the place of the
-// one with its name.
+// With returns c with the objects of more. A PodGroup of more replaces the one of its name.
 func (c Cluster) With(more Cluster) Cluster {
 	c.Objects = slices.Concat(c.Objects, more.Objects)
 	groups := slices.Clone(more.PodGroups)
@@ -59,27 +57,26 @@ func (c Cluster) With(more Cluster) Cluster {
 	return c
 }
 
-// A Rehearsal is a scheduler that decides and binds nothing. It is not safe for
-// concurrent use.
+// A Scheduler decides on groups and binds nothing. It is not safe for concurrent use.
 type Scheduler struct {
 	sched    *scheduler.Scheduler
 	profile  schedulerframework.Framework
 	snapshot *internalcache.Snapshot
 	pl       *fluence.Fluence
-	// members are the pods of the profile that may ask for a node, by group, and order is that
-	// of the groups in the queue.
+	// members are the pods of the profile that wait for a node, by group.
 	members map[types.NamespacedName][]*corev1.Pod
-	order   []types.NamespacedName
-	// groups are those of the members, by their UID.
+	// order are the groups in the order of the queue.
+	order []types.NamespacedName
+	// groups are the groups of the members, by the members' UID.
 	groups map[types.UID]types.NamespacedName
-	// decided is what has become of groups so far.
+	// decided has the decisions so far.
 	decided map[types.NamespacedName]Decision
-	// cycles are those that ended with a node.
+	// cycles are the scheduling cycles that gave their pod a node.
 	cycles map[*corev1.Pod]cycle
 }
 
-// New builds the scheduler of a configuration over a cluster and waits until it knows
-// all of it. It ends with ctx, whose deadline bounds the wait.
+// New builds the scheduler of a configuration over a cluster, and waits until it has
+// read all of it. The scheduler ends with ctx. The deadline of ctx bounds the wait.
 func New(ctx context.Context, c Cluster, configuration Configuration) (*Scheduler, error) {
 	api, err := newFakeAPI(c)
 	if err != nil {
@@ -106,8 +103,8 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 	}
 	slices.SortStableFunc(waiting, r.inQueue)
 	for _, pod := range waiting {
-		// Nobody else is to take it out of the queue, or to look at it there while it is in
-		// a cycle.
+		// Nothing else may take the pod out of the queue,
+		// or look at it there while it is in a cycle.
 		r.sched.SchedulingQueue.Delete(klog.FromContext(ctx), pod)
 		if s, ok := r.pl.StateOf(pod); ok {
 			if r.members[s.Group] == nil {
@@ -120,15 +117,14 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 	return r, nil
 }
 
-// mayBePlaced says that a pod is to have a node, and that no gate holds it back.
+// mayBePlaced reports whether a pod still needs a node and has no scheduling gate.
 func mayBePlaced(pod *corev1.Pod) bool {
 	ended := pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	return pod.Spec.NodeName == "" && !ended && len(pod.Spec.SchedulingGates) == 0
 }
 
-// build builds the scheduler over a store of Kubernetes' own objects, and one that serves
-// what the plugin reads by clients of its own. A scheduler that does not lead writes
-// nothing to it.
+// build builds the scheduler over a clientset with the objects of Kubernetes, and a transport
+// that answers the plugin's own clients. A scheduler that does not lead writes nothing.
 func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripper, configuration Configuration, leading func() bool) (*Scheduler, error) {
 	r := &Scheduler{
 		snapshot: internalcache.NewEmptySnapshot(),
@@ -163,7 +159,7 @@ func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripp
 	return r, r.ready(ctx)
 }
 
-// ready waits until the plugin could place groups.
+// ready waits until the plugin can place groups.
 func (r *Scheduler) ready(ctx context.Context) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -193,14 +189,14 @@ func (r *Scheduler) inQueue(a, b *corev1.Pod) int {
 	return 0
 }
 
-// matcher is an engine in this process: it always answers.
+// matcher is an engine in this process. It always answers.
 type matcher struct{ match.Engine }
 
 // Ping implements fluence.Matcher.
 func (matcher) Ping(context.Context) error { return nil }
 
-// embedded implements fluence.Dialer. Who rehearses has read all pods, so that nothing is
-// to be kept from him, and nobody else waits for the answer.
+// embedded implements fluence.Dialer. Names are not hidden and the search is not
+// throttled, because the caller has read all pods, and nobody else waits for the answer.
 func embedded(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	args.TellNames = fluence.TellNamesAll
 	args.MaxAsk.Duration = fluence.MaxAskLimit

@@ -41,7 +41,7 @@ func podGroup(name string, min int32) scheduling.PodGroup {
 	return pg
 }
 
-// A group is drawn as one line: how it ends, where its pods stand, and why others wait.
+// A group is drawn as one line: how it ends, where its pods are, and why others wait.
 func (d Decision) line() string {
 	text := "waits"
 	if d.Starts {
@@ -116,7 +116,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// gated holds the first of pods back.
+// gated adds a scheduling gate to the first of pods.
 func gated(pods []*corev1.Pod) []*corev1.Pod {
 	pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "a/b"}}
 	return pods

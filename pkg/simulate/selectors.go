@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// mergeLabelKeys puts into a pod's selectors what its own labels say by matchLabelKeys and
-// mismatchLabelKeys, as the API server does when it makes the pod.
+// mergeLabelKeys adds matchLabelKeys and mismatchLabelKeys to a pod's selectors, with
+// the values of the pod's own labels, as the API server does when it creates the pod.
 func mergeLabelKeys(pod *corev1.Pod) {
 	merge := func(s *metav1.LabelSelector, keys []string, by metav1.LabelSelectorOperator) {
 		for _, key := range keys {
@@ -24,7 +24,7 @@ func mergeLabelKeys(pod *corev1.Pod) {
 	}
 }
 
-// affinityTerms are all that speak of other pods.
+// affinityTerms returns all terms of pod affinity and pod anti-affinity.
 func affinityTerms(a *corev1.Affinity) []*corev1.PodAffinityTerm {
 	var terms []*corev1.PodAffinityTerm
 	add := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {

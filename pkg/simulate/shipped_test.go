@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The configuration that is taken where none can be had is the one in manifests.
+// The configuration that is used if none can be read is the one in manifests.
 func TestShippedIsWhatManifestsHave(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "manifests", "scheduler-config.yaml"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// racks is a cluster of two racks with two nodes each, a default class of volumes that
-// are made when a pod comes, and one device on n3.
+// racks is a cluster of two racks with two nodes each, a default class
+// of volumes that are created when a pod comes, and one device on n3.
 func racks() Cluster {
 	var c Cluster
 	for i := range 4 {
@@ -32,8 +32,8 @@ func racks() Cluster {
 	)}
 }
 
-// What the API server and the controllers give to pods and claims is given to those of a
-// file, before the scheduler's filters see them.
+// The pods and claims of a file get what the API server and the
+// controllers would set, before the scheduler's filters see them.
 func TestWhatIsSimulatedIsCompleted(t *testing.T) {
 	with := func(spec string) string {
 		return strings.Replace(fmt.Sprintf(job, "j"), "schedulerName: fluence", "schedulerName: fluence, "+spec, 1)

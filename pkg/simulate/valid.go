@@ -13,11 +13,11 @@ import (
 	corevalidation "k8s.io/kubernetes/pkg/apis/core/validation"
 )
 
-// valid says what of a pod the API server would refuse. The path is that of its spec in
-// the object of the file.
+// valid returns the errors for which the API server would reject a
+// pod. path is the path of the pod's spec in the object of the file.
 func valid(pod *corev1.Pod, path string) error {
 	pod = pod.DeepCopy()
-	// The names that are made up stand for ones that are right.
+	// Names that are made up stand for valid ones.
 	right := strings.NewReplacer("#", "-")
 	pod.Name, pod.Labels = right.Replace(pod.Name), maps.Clone(pod.Labels)
 	for _, key := range []string{batchv1.JobNameLabel, "job-name"} {

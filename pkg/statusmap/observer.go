@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// An Observer follows the ConfigMap from reading to reading, and tells by the clock of
-// the reader how old a word is: clocks of two machines are not compared for that. A word
-// that stood there at the first reading has no age, and counts for nothing before it has
-// changed. The zero Observer has read nothing. It is not safe for concurrent use.
+// An Observer follows the ConfigMap from reading to reading. It measures the age of each
+// entry by the clock of the reader, so that the clocks of two machines are not compared.
+// An entry that exists at the first reading has no known age, and does not count until
+// it changes. The zero Observer has read nothing. It is not safe for concurrent use.
 type Observer struct {
 	read time.Time
 	keys map[string]sight
 }
 
-// A sight is what stands under a key.
+// A sight is the entry under a key.
 type sight struct {
 	text string
-	// at is when this text was first read, and dated says that it cannot have been there
-	// for much longer.
-	at    time.Time
+	// at is when this text was first read.
+	at time.Time
+	// dated is true if the text was written shortly
+	// before at, because the reading before was recent.
 	dated bool
 }
 
-// Update takes note of the data of the ConfigMap as it is now. It is to be called more often
-// than words go stale: what changed while nobody read for as long as Fresh has no age.
+// Update reads the data of the ConfigMap. It must be called more often than once in
+// HeartbeatTimeout: after a longer gap, entries that have changed have no known age.
 func (o *Observer) Update(data map[string]string, now time.Time) {
 	follows := !o.read.IsZero() && now.Sub(o.read) < HeartbeatTimeout
 	keys := make(map[string]sight, len(o.keys))
@@ -43,7 +44,8 @@ func (o *Observer) Update(data map[string]string, now time.Time) {
 	o.keys, o.read = keys, now
 }
 
-// HealthyStandbys lists the standbys that said lately that their matcher answers, by their keys.
+// HealthyStandbys returns the standbys whose last heartbeat is
+// recent and reports that their matcher answers, sorted by key.
 func (o *Observer) HealthyStandbys(now time.Time) []Standby {
 	var well []Standby
 	for _, key := range o.standbys() {
@@ -55,10 +57,10 @@ func (o *Observer) HealthyStandbys(now time.Time) []Standby {
 	return well
 }
 
-// maxStaleKeys bounds how many keys are removed at once.
+// maxStaleKeys bounds how many keys are removed at a time.
 const maxStaleKeys = 32
 
-// StaleKeys lists keys of standbys that have said nothing for as long as Gone.
+// StaleKeys returns keys of standbys without a heartbeat for StandbyTTL.
 func (o *Observer) StaleKeys(now time.Time) []string {
 	gone := slices.DeleteFunc(o.standbys(), func(key string) bool { return now.Sub(o.keys[key].at) < StandbyTTL })
 	return gone[:min(len(gone), maxStaleKeys)]
@@ -75,8 +77,8 @@ func (o *Observer) standbys() []string {
 	return keys
 }
 
-// LastHandover returns the last handover; false if there was none, or what stands there cannot
-// be read.
+// LastHandover returns the last handover. It returns false
+// if there was none, or if its entry cannot be read.
 func (o *Observer) LastHandover() (Handover, bool) {
 	var h Handover
 	k, ok := o.keys[HandoverKey]
@@ -84,10 +86,11 @@ func (o *Observer) LastHandover() (Handover, bool) {
 	return h, ok
 }
 
-// MayHandOver says whether the last handover is Between ago. Of one that this reader saw
-// come it knows when that was; of one that was there before it goes by what is written,
-// but for a time to come, which it takes for the time of the first reading. One that was written and
-// not made counts, too: that it was not made cannot be told from a scheduler that leads again.
+// MayHandOver reports whether the last handover was at least MinHandoverInterval
+// ago. If this reader saw the entry appear, the handover was at that time. If the
+// entry is older, the handover was at the time written in it, or at the first
+// reading if that time is later. A handover that was written but not carried out
+// counts too, because it looks the same as a scheduler that leads again.
 func (o *Observer) MayHandOver(now time.Time) bool {
 	k, ok := o.keys[HandoverKey]
 	if !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A reading is the ConfigMap as it is read at some time.
+// A reading is the ConfigMap at some time.
 type reading struct {
 	after time.Duration
 	data  map[string]string
@@ -19,7 +19,7 @@ type reading struct {
 
 var start = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// says is the word of a standby, the nth that it has.
+// says is the nth heartbeat of a standby.
 func says(t *testing.T, name string, nth int, answers bool) map[string]string {
 	t.Helper()
 	text, err := Standby{Name: name, MatcherAnswers: answers, Updated: start.Add(time.Duration(nth) * HeartbeatInterval)}.Text()

@@ -8,32 +8,33 @@ import (
 )
 
 const (
-	// HeartbeatInterval is the time between two words of a standby.
+	// HeartbeatInterval is the time between two heartbeats of a standby.
 	HeartbeatInterval = 10 * time.Second
-	// HeartbeatTimeout is for how long its word counts after the reader saw it change.
+	// HeartbeatTimeout is how long a heartbeat counts after the reader has seen it.
 	HeartbeatTimeout = 3 * HeartbeatInterval
-	// MaxSilence is for how long the matcher of a leader gives no answer before a standby is
-	// to lead in its stead.
+	// MaxSilence is how long the matcher of a leader may give
+	// no answer before the leader hands over to a standby.
 	MaxSilence = 30 * time.Second
-	// MinHandoverInterval is the least time from one handover to the next.
+	// MinHandoverInterval is the shortest time from one handover to the next.
 	MinHandoverInterval = 10 * time.Minute
-	// StandbyTTL is after how long without another word the key of a standby is removed.
+	// StandbyTTL is how long after its last heartbeat the key of a standby is removed.
 	StandbyTTL = 10 * time.Minute
 )
 
-// HandoverKey is the key of the ConfigMap under which the last handover is, as JSON.
+// HandoverKey is the key of the ConfigMap under which the last handover is stored, as JSON.
 const HandoverKey = "handover.json"
 
-// The key of a standby is its own, so that none overwrites the other.
+// Each standby has a separate key, so that none overwrites another.
 const (
 	standbyPrefix = "standby."
 	standbySuffix = ".json"
-	// maxNameInKey bounds what a key says of its standby.
+	// maxNameInKey bounds the part of the name in a key, in bytes.
 	maxNameInKey = 63
 )
 
-// StandbyKey is the key under which a process keeps its word while it stands by. The name
-// is that of the process, cut where it is long; id tells it from others of that name.
+// StandbyKey returns the key under which a process stores its heartbeat
+// while it stands by. The name is the name of the process. It is cut if
+// it is long. id distinguishes processes of the same name.
 func StandbyKey(name, id string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' || r == '_' {
@@ -44,33 +45,33 @@ func StandbyKey(name, id string) string {
 	return standbyPrefix + name[:min(len(name), maxNameInKey)] + "." + id + standbySuffix
 }
 
-// isStandby says whether a key is a standby's.
+// isStandby reports whether a key is the key of a standby.
 func isStandby(key string) bool {
 	return strings.HasPrefix(key, standbyPrefix) && strings.HasSuffix(key, standbySuffix)
 }
 
-// A Standby is what a scheduler that could lead says of itself.
+// A Standby is the heartbeat of a scheduler that could lead.
 type Standby struct {
-	// Name is that of its process.
+	// Name is the name of its process.
 	Name string `json:"name"`
-	// MatcherAnswers says whether its matcher does, with a graph that is loaded.
+	// MatcherAnswers is true if its matcher answers and has loaded its graph.
 	MatcherAnswers bool `json:"matcherAnswers"`
-	// Updated is when it said so, by its own clock. Readers go by theirs.
+	// Updated is when it was written, by the clock of the standby. Readers use their own clock.
 	Updated time.Time `json:"updated"`
 }
 
-// A Handover is what a leader says that gives up its lease since its matcher is silent.
+// A Handover is written by a leader that gives up its lease because its matcher does not answer.
 type Handover struct {
-	// From names its process.
+	// From is the name of its process.
 	From string `json:"from"`
-	// At is when it was, by its own clock.
+	// At is when it was written, by the clock of the leader.
 	At time.Time `json:"at"`
 }
 
-// Text is the word of a standby as it stands in the ConfigMap.
+// Text returns the entry of a standby in the ConfigMap.
 func (s Standby) Text() (string, error) { return text(s) }
 
-// Text is the handover as it stands in the ConfigMap.
+// Text returns the entry of the handover in the ConfigMap.
 func (h Handover) Text() (string, error) { return text(h) }
 
 func text(of any) (string, error) {

@@ -1,6 +1,6 @@
-// Package health is the object in which schedulers say how Fluence does:
-// a ConfigMap with a few figures of the leader, for those who may read it and not the
-// metrics, and a word of each standby, by which a leader knows whether another can take over.
+// Package statusmap reads and writes the ConfigMap in which the schedulers publish their
+// state. It has a few figures of the leader, for users who may read it but not the metrics. It
+// also has a heartbeat of each standby, by which a leader knows whether another can take over.
 package statusmap
 
 import (
@@ -11,51 +11,52 @@ import (
 	"time"
 )
 
-// Name is the ConfigMap's, in the namespace of the scheduler.
+// Name is the name of the ConfigMap, in the namespace of the scheduler.
 const Name = "fluence-status"
 
-// dataKey is the key of the ConfigMap under which the figures are, as JSON.
+// dataKey is the key of the ConfigMap under which the figures are stored, as JSON.
 const dataKey = "figures.json"
 
 const (
-	// MinWriteInterval is the least time between two writes, however much changes.
+	// MinWriteInterval is the shortest time between two writes, however much changes.
 	MinWriteInterval = 30 * time.Second
-	// MaxWriteInterval is after how long the figures are written again though they are the
-	// same: those that are older by more than a Pause come from a scheduler that leads no
-	// more or cannot write.
+	// MaxWriteInterval is how long figures that have not changed stay before they are
+	// written again. Figures that are older than MaxWriteInterval and MinWriteInterval
+	// together come from a scheduler that does not lead any more or cannot write.
 	MaxWriteInterval = time.Minute
 )
 
-// Status are what there is to say.
+// Status holds the figures that the leader publishes.
 type Status struct {
-	// Epoch numbers the loading of the matcher's graph; 0 while it is not loaded. It is
-	// text in JSON, since it is beyond what all readers take for a number.
+	// Epoch is the epoch in which the matcher's graph is loaded, 0 while it is not
+	// loaded. It is a string in JSON, because many readers cannot hold 64-bit numbers.
 	Epoch uint64 `json:"epoch,string"`
-	// Nodes is how many the graph has.
+	// Nodes is the number of nodes in the graph.
 	Nodes int `json:"nodes"`
-	// GroupsByPhase counts the groups, lone pods among them, by group.Phase, those that
-	// there are none of left out.
+	// GroupsByPhase counts the groups, single pods among them,
+	// by group.Phase. Phases without groups are left out.
 	GroupsByPhase map[string]int `json:"groupsByPhase"`
-	// WaitingByReason counts the groups that wait by the reason that they were given.
+	// WaitingByReason counts the groups that wait, by reason.
 	WaitingByReason map[string]int `json:"waitingByReason"`
-	// PodsWithRoom is how many pods of groups hold room: those on nodes and those that
-	// were matched and are not bound yet.
+	// PodsWithRoom is how many pods of groups have resources: the pods
+	// on nodes and the pods that were matched and are not bound yet.
 	PodsWithRoom int `json:"allocations"`
-	// Drift counts the lasting differences between graph and cluster that were found
-	// since this scheduler was started.
+	// Drift counts the lasting differences between graph and
+	// cluster that were found since this scheduler was started.
 	Drift int64 `json:"drift"`
-	// MatcherAnswers says whether the matcher does.
+	// MatcherAnswers is true if the matcher answers.
 	MatcherAnswers bool `json:"matcherAnswers"`
-	// LastMatch is when a group was last given room by this scheduler; nil if never.
+	// LastMatch is when this scheduler last placed a group, nil if it never has.
 	LastMatch *time.Time `json:"lastMatch,omitempty"`
-	// Leader names the process that wrote this, and Version is its release.
-	Leader  string `json:"leader"`
+	// Leader is the name of the process that wrote this.
+	Leader string `json:"leader"`
+	// Version is the release of the process that wrote this.
 	Version string `json:"version"`
-	// Updated is when it did.
+	// Updated is when the leader wrote this.
 	Updated time.Time `json:"updated"`
 }
 
-// Same says whether figures differ in nothing but the times of their writing.
+// Same reports whether two statuses differ at most in Updated.
 func (f Status) Same(o Status) bool {
 	matched := f.LastMatch == o.LastMatch || f.LastMatch != nil && o.LastMatch != nil && f.LastMatch.Equal(*o.LastMatch)
 	return f.Epoch == o.Epoch && f.Nodes == o.Nodes && f.PodsWithRoom == o.PodsWithRoom && f.Drift == o.Drift &&
@@ -63,7 +64,7 @@ func (f Status) Same(o Status) bool {
 		maps.Equal(f.GroupsByPhase, o.GroupsByPhase) && maps.Equal(f.WaitingByReason, o.WaitingByReason)
 }
 
-// Data returns the figures as the data of the ConfigMap.
+// Data returns the status as the data of the ConfigMap.
 func (f Status) Data() (map[string]string, error) {
 	text, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
@@ -72,11 +73,11 @@ func (f Status) Data() (map[string]string, error) {
 	return map[string]string{dataKey: string(text) + "\n"}, nil
 }
 
-// ErrNoStatus says that the ConfigMap has none: no scheduler has led that writes them.
+// ErrNoStatus means that the ConfigMap has no figures, because no leader has written them yet.
 var ErrNoStatus = errors.New("no figures")
 
-// Read reads the figures from the data of the ConfigMap, or fails with ErrNoStatus. A field that it does not
-// know is left out: the scheduler may be newer than the reader.
+// Read reads the status from the data of the ConfigMap. It returns ErrNoStatus if there is none.
+// It ignores fields that it does not know, because the scheduler may be newer than the reader.
 func Read(data map[string]string) (Status, error) {
 	text, ok := data[dataKey]
 	if !ok {

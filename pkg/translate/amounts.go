@@ -1,9 +1,8 @@
-// Package translate turns the objects of Kubernetes into the terms of a
-// resource graph, and a matcher's answers back into the words of Kubernetes.
+// Package translate translates the objects of Kubernetes into a
+// resource graph, and a matcher's answers into the words of Kubernetes.
 //
-// It is the only package that knows both worlds. All of it is pure: the same
-// objects give the same result, and nothing that is passed in is changed or
-// kept.
+// It is the only package that knows both. Its functions are pure: the
+// same objects give the same result, and no argument is changed or kept.
 package translate
 
 import (
@@ -20,39 +19,37 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// The types of the pools that Kubernetes calls otherwise or does not count in
-// a pod's requests. Every other pool has the full name of its resource, for
-// instance "ephemeral-storage" or "nvidia.com/gpu".
+// Types of the pools whose names differ from the resource's name in Kubernetes,
+// or that are not in a pod's requests. Every other pool has the full name of
+// its resource, for instance "ephemeral-storage" or "nvidia.com/gpu".
 const (
 	// TypeCore is the resource cpu, in thousandths of a core (unit "m").
 	TypeCore = "core"
 	// TypeMemory is the resource memory, in bytes (unit "B").
 	TypeMemory = "memory"
-	// TypePods is the number of pods a node takes; every pod holds one.
+	// TypePods is the number of pods that a node may hold. Every pod takes one.
 	TypePods = "pods"
 )
 
-// Units of pools; what is counted has none.
+// Units of pools. Pools that are counted have no unit.
 const (
 	unitMilli = "m"
 	unitBytes = "B"
 )
 
-// Amounts say how much of each type of pool: cores in thousandths, memory,
-// ephemeral-storage and huge pages in bytes, all else counted. No amount is
-// negative; one that exceeds an int64 is math.MaxInt64.
+// Amounts has an amount for each type of pool: cores in thousandths,
+// memory, ephemeral-storage and huge pages in bytes, all others counted.
+// No amount is negative. An amount that exceeds an int64 is math.MaxInt64.
 type Amounts map[string]int64
 
-// A Shape is the text of some amounts. Equal amounts, and only they, have equal
-// shapes.
+// A Shape is the text of some amounts. Equal amounts have
+// equal shapes, and different amounts have different shapes.
 type Shape string
 
-// Requests returns what the kubelet charges a pod: its containers or, where
-// they are set, its pod-level resources, with init and sidecar containers, the
-// overhead of its runtime class and whatever a resize in place has been granted
-// or is asking for; and one of TypePods. Each amount is rounded up, and those
-// that are zero are left out. Devices claimed through resource claims are not
-// part of it.
+// Requests returns what the kubelet charges a pod: its containers or, if they are set, its
+// pod-level resources, with init and sidecar containers, the overhead of its runtime class, and
+// what a resize in place has been granted or asks for. It adds one of TypePods. Each amount is
+// rounded up. Amounts that are zero are left out. Devices of resource claims are not counted.
 func Requests(pod *corev1.Pod) Amounts {
 	list := podresource.PodRequests(pod, podresource.PodResourcesOptions{
 		UseStatusResources: true,
@@ -68,7 +65,7 @@ func Requests(pod *corev1.Pod) Amounts {
 	return a
 }
 
-// Types lists the types, sorted.
+// Types returns the types, sorted.
 func (a Amounts) Types() []string { return slices.Sorted(maps.Keys(a)) }
 
 // Shape returns the shape of the amounts, for instance
@@ -98,8 +95,8 @@ func (a Amounts) Add(b Amounts) {
 	}
 }
 
-// Set returns the amounts as shares that name no vertex, only a type: those of
-// one slot in an Update of a match.Engine.
+// Set returns the amounts as shares that name a type and
+// no vertex, for one slot in an Update of a match.Engine.
 func (a Amounts) Set() *resource.Set {
 	s := &resource.Set{Vertices: make([]resource.Share, 0, len(a))}
 	for _, t := range a.Types() {
@@ -131,8 +128,8 @@ func unit(poolType string) string {
 	}
 }
 
-// amount returns a quantity in its pool's unit, rounded up as the kubelet does,
-// and within 0 and math.MaxInt64: a quantity itself silently wraps around.
+// amount returns a quantity in its pool's unit, rounded up as the kubelet does. It
+// is at least 0 and at most math.MaxInt64, because Quantity.Value wraps around.
 func amount(name corev1.ResourceName, q apiresource.Quantity) int64 {
 	switch {
 	case q.Sign() <= 0:

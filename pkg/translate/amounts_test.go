@@ -17,7 +17,7 @@ const (
 	gi = int64(1) << 30
 )
 
-// list builds a resource list from names and quantities in turn.
+// list builds a resource list from alternating names and quantities.
 func list(pairs ...string) corev1.ResourceList {
 	l := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -69,7 +69,7 @@ func podLevel(requests ...string) podOption {
 	return func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: list(requests...)} }
 }
 
-// allocated is what the kubelet reports of the container main.
+// allocated is what the kubelet reports for the container main.
 func allocated(amounts ...string) podOption {
 	return func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
@@ -86,8 +86,8 @@ func resizeRefused(p *corev1.Pod) {
 	})
 }
 
-// Requests 12 of the lessons of earlier systems: a pod is charged what the kubelet
-// charges it, all its kinds of containers and of resources.
+// Requests 12 of the lessons of earlier systems: a pod is charged what
+// the kubelet charges it, with all types of containers and of resources.
 func TestRequests(t *testing.T) {
 	cases := map[string]struct {
 		pod  *corev1.Pod
@@ -216,15 +216,14 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// FuzzRequests holds the kubelet's rule, written down once more, against what is
-// charged: init containers run one after the other, each beside the sidecars
-// started before it.
+// FuzzRequests compares the charge with the kubelet's rule, written down a second time: init
+// containers run one after the other, each together with the sidecars that were started before it.
 func FuzzRequests(f *testing.F) {
 	f.Add(int64(100), int64(200), int64(50), int64(1000), int64(0))
 	f.Add(int64(math.MaxInt64), int64(1), int64(0), int64(math.MaxInt64), int64(7))
 	f.Add(int64(-1), int64(3), int64(0), int64(0), int64(0))
 	f.Fuzz(func(t *testing.T, one, two, side, initially, over int64) {
-		// The API server takes no negative quantity.
+		// The API server accepts no negative quantity.
 		one, two, side, initially, over = max(0, one), max(0, two), max(0, side), max(0, initially), max(0, over)
 		of := func(n int64) corev1.ResourceList {
 			return corev1.ResourceList{
@@ -263,8 +262,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzAdd wants sums that are never negative, never smaller than a part, and
-// the same both ways.
+// FuzzAdd checks that a sum is never negative, never smaller than a part, and the same both ways.
 func FuzzAdd(f *testing.F) {
 	f.Add(int64(1), int64(2))
 	f.Add(int64(math.MaxInt64), int64(1))

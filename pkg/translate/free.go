@@ -6,9 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FreeWhenEmpty returns what a node has for others while, of these pods, only those hold
-// something that run on every node: as much as there can ever be. No amount is
-// negative.
+// FreeWhenEmpty returns what would be free on a node if all of these pods were gone except
+// the ones that run on every node. No more can ever be free. No amount is negative.
 func FreeWhenEmpty(node *corev1.Node, pods iter.Seq[*corev1.Pod]) Amounts {
 	left := sizes(node.Status.Allocatable)
 	for pod := range pods {
@@ -24,7 +23,7 @@ func FreeWhenEmpty(node *corev1.Node, pods iter.Seq[*corev1.Pod]) Amounts {
 	return left
 }
 
-// Covers reports whether amounts are enough for others.
+// Covers reports whether a is at least b in each type of b.
 func (a Amounts) Covers(b Amounts) bool {
 	for t, n := range b {
 		if a[t] < n {

@@ -41,7 +41,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// controlledBy gives the pod a controller, beside an owner that is none.
+// controlledBy sets the pod's controller, and adds another owner that does not control it.
 func controlledBy(apiVersion, kind string) podOption {
 	return func(p *corev1.Pod) {
 		yes := true

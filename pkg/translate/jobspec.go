@@ -4,25 +4,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// version marks a jobspec of the general form. Version 1 is kept for the form
-// of RFC 25, which knows no memory and no pods.
+// version marks a jobspec of the general form. Version 1
+// is the form of RFC 25, which has no memory and no pods.
 const version = 9999
 
-// A ShapeRequest asks for slots of one shape.
+// A ShapeRequest is a request for slots of one shape.
 type ShapeRequest struct {
-	// Label names the slot request; it is unique in its jobspec and not empty.
+	// Label is the name of the slot request. It is unique in its jobspec and not empty.
 	Label string
 	// Amounts is what each slot holds.
 	Amounts Amounts
 	// Min and Max bound the number of slots, 1 <= Min <= Max.
 	Min, Max int64
-	// Attributes narrow where the slots may stand; the zero value does not.
+	// Attributes restrict where the slots may be. The zero value has no restriction.
 	Attributes jobspec.SlotAttributes
 }
 
-// Jobspec returns the request for all shapes together, one slot request each,
-// in their order (RFC 14). It has no known end: a caller that knows one sets
-// Attributes.System.Duration.
+// Jobspec returns one request for all shapes together, with one slot request for each, in their
+// order (RFC 14). Its duration is unlimited. A caller may set Attributes.System.Duration.
 func Jobspec(shapes []ShapeRequest) *jobspec.Jobspec {
 	js := &jobspec.Jobspec{Version: version}
 	for _, s := range shapes {
@@ -32,7 +31,7 @@ func Jobspec(shapes []ShapeRequest) *jobspec.Jobspec {
 		}
 		js.Resources = append(js.Resources, slot)
 		js.Tasks = append(js.Tasks, jobspec.Task{
-			// RFC 14 wants a command of at least one word; what runs is the pod.
+			// RFC 14 requires a command of at least one word. What runs is the pod.
 			Command: []string{"pod"},
 			Slot:    s.Label,
 			Count:   jobspec.TaskCount{PerSlot: 1},

@@ -12,9 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Level is a layer of the graph between the cluster and its nodes: the nodes
-// whose label Key has the same value stand below one vertex, which has that
-// value as its name.
+// A Level is a layer of the graph between the cluster and its nodes. The nodes whose
+// label Key has the same value are below one vertex, whose name is that value.
 type Level struct {
 	// Type is the type of the level's vertices, for instance "rack".
 	Type string
@@ -22,14 +21,13 @@ type Level struct {
 	Key string
 }
 
-// Unlabelled names the vertex of a level below which those nodes stand that
-// lack the level's label. It can be no label's value.
+// Unlabelled is the name of the vertex of a level for the nodes
+// that lack the level's label. No label can have this value.
 const Unlabelled = "_none"
 
-// ParseLevels reads the label keys of the levels, the outermost first. A
-// level's type is what follows the slash of its key. An error names the place
-// in keys, counted from 0, and the key that is wrong: no label key, or of a type
-// that another level or the graph itself has.
+// ParseLevels reads the label keys of the levels, the outermost first. The type of a level is
+// the part of its key after the slash. An error names the wrong key and its index in keys, from
+// 0: it is no valid label key, or its type is the type of another level or of the graph itself.
 func ParseLevels(keys []string) ([]Level, error) {
 	levels := make([]Level, 0, len(keys))
 	for i, key := range keys {
@@ -48,9 +46,8 @@ func ParseLevels(keys []string) ([]Level, error) {
 	return levels, nil
 }
 
-// reserved reports whether the graph of a cluster has vertices of this type
-// that are not of a level. Extended resources have a slash in their names, and
-// so no level's type.
+// reserved reports whether the graph of a cluster has vertices of this type that are not of a
+// level. Extended resources have a slash in their names, which the type of a level never has.
 func reserved(vertexType string) bool {
 	switch vertexType {
 	case resource.TypeCluster, resource.TypeNode, jobspec.SlotType,
@@ -62,8 +59,8 @@ func reserved(vertexType string) bool {
 	}
 }
 
-// vertexName returns the name of the level's vertex that a node with these
-// labels stands below. A label may be there and empty, which no name can be.
+// vertexName returns the name of the level's vertex above a node with these
+// labels. An empty label counts as no label, because a vertex needs a name.
 func (l Level) vertexName(labels map[string]string) string {
 	if v := labels[l.Key]; v != "" {
 		return v
@@ -71,9 +68,8 @@ func (l Level) vertexName(labels map[string]string) string {
 	return Unlabelled
 }
 
-// Domain names the vertex of a level that a node with these labels stands below, by
-// the way down to it, so that two nodes have the same domain if they stand below the
-// same vertex. It is false where the type is none of the levels.
+// Domain returns the path to the vertex of a level above a node with these labels. Two nodes have
+// the same domain if they are below the same vertex. It returns false if no level has the type.
 func Domain(labels map[string]string, levels []Level, levelType string) (string, bool) {
 	var path strings.Builder
 	for _, l := range levels {

@@ -11,16 +11,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// maxMessage bounds a message in bytes: an event's message may not be longer.
+// maxMessage bounds a message in bytes, because the message of an event may not be longer.
 const maxMessage = 1023
 
-// Message says why pods found no room, in one line of less than 1024 bytes with
-// the quantities of Kubernetes. The same reason has the same text. Slot labels
-// are the caller's own and not repeated. Of more shortages than there is space
-// for, the last are counted only.
+// Message returns why pods found no room, in one line of less than 1024 bytes, with the
+// quantities of Kubernetes. The same reason has the same text. Slot labels are internal to the
+// caller and left out. If there are more shortages than fit, the last ones are only counted.
 //
-// Holder names the one who holds what the end of the reason's End.Job would free,
-// in words such as "job ns/name"; empty leaves that out.
+// endOf names the owner of the job of the reason's Blocker in words,
+// such as "job ns/name". If it is empty, this part is left out.
 func Message(r match.Reason, endOf string) string {
 	for n := len(r.Shortages); n > 0; n-- {
 		if m := message(r, endOf, n); len(m) <= maxMessage {
@@ -30,21 +29,20 @@ func Message(r match.Reason, endOf string) string {
 	return Shorten(message(r, endOf, 0))
 }
 
-// MoreIfPrefix and Ends are the words of a message before and after whose end would help most,
-// which may be another from one moment to the next.
+// MoreIfPrefix and EndsSuffix surround the name of the job whose end
+// would help most. The name can change from one message to the next.
 const (
 	MoreIfPrefix = " more if "
 	EndsSuffix   = " ends"
 )
 
-// Shorten cuts a text off where an event's message would have to end.
+// Shorten cuts a text to the length of an event's message.
 func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
-// WhyNoRoom lists the types of which less is free than asked for, in one line with the
-// quantities of Kubernetes; empty if there is enough of all. What is free is room without
-// what is held.
+// WhyNoRoom returns the types of which less is free than asked for, in one line with the
+// quantities of Kubernetes. It returns "" if there is enough of all. Free is room minus held.
 func WhyNoRoom(asked, held, room Amounts) string {
 	var lacks []string
 	for _, t := range asked.Types() {
@@ -56,7 +54,7 @@ func WhyNoRoom(asked, held, room Amounts) string {
 	return strings.Join(lacks, ", ")
 }
 
-// message renders a reason with its first n shortages.
+// message returns the text of a reason with its first n shortages.
 func message(r match.Reason, endOf string, n int) string {
 	var b strings.Builder
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
@@ -99,7 +97,7 @@ func message(r match.Reason, endOf string, n int) string {
 		b.WriteString("the nodes found were taken or changed while they were looked for")
 		return b.String()
 	default:
-		// A code of a newer matcher: better its own words than none.
+		// A newer matcher may have other codes. Its own words are better than none.
 		b.WriteString(r.String())
 		return b.String()
 	}
@@ -109,8 +107,8 @@ func message(r match.Reason, endOf string, n int) string {
 	return b.String()
 }
 
-// writeRequests lists what a pod wants of the pools that are short. That every
-// pod counts as one pod goes without saying.
+// writeRequests writes what a pod requests of the pools that
+// are short. It leaves out that every pod counts as one pod.
 func writeRequests(b *strings.Builder, shortages []match.Shortage) {
 	word := " with "
 	for _, s := range shortages {
@@ -128,23 +126,22 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	}
 	switch {
 	case s.Nodes == 0:
-		// Enough on any one node, but not for all that would have to go there.
+		// There is enough on any one node, but not for all pods that would have to go there.
 		fmt.Fprintf(b, "%s runs out", name)
 	case inVertex(r) != "":
-		// How many nodes there are in that place is not told.
+		// The reason does not give the number of nodes in that vertex.
 		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
 	default:
 		usable := r.Nodes - r.Down - r.Excluded - r.OtherHolder - r.InUse
 		if s.Nodes > usable {
-			// The verdict "never" looks at nodes that are not ready too.
+			// The verdict "never" also counts nodes that are not ready.
 			usable += r.Down
 		}
 		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
 	}
 	most := "most free"
 	if !r.WaitingHelps {
-		// What is free is not what matters, and it may be whole sizes that were
-		// looked at.
+		// What is free does not matter if waiting does not help. MaxFree may then be a whole size.
 		most = "at most"
 	}
 	fmt.Fprintf(b, " (%s %s)", most, quantity(s.Unit, s.MaxFree))
@@ -156,7 +153,7 @@ func writeMore(b *strings.Builder, more int) {
 	}
 }
 
-// writeUnusable counts the nodes that were no choice.
+// writeUnusable writes how many nodes were excluded.
 func writeUnusable(b *strings.Builder, r match.Reason) {
 	var parts []string
 	if r.Down > 0 {
@@ -170,7 +167,7 @@ func writeUnusable(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeOccupied counts the nodes that were no choice for what others have there.
+// writeOccupied writes how many nodes could not be used because of what others hold there.
 func writeOccupied(b *strings.Builder, r match.Reason) {
 	switch r.InUse {
 	case 0:
@@ -188,8 +185,8 @@ func writeOccupied(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeOutlook says whether waiting helps where the code leads to expect the
-// opposite: a shortage of what is free passes, a node does not grow.
+// writeOutlook writes whether waiting helps if the code suggests the
+// opposite: a shortage of free resources ends, but a node does not grow.
 func writeOutlook(b *strings.Builder, r match.Reason) {
 	switch r.Code {
 	case match.TooFew, match.NotFound:
@@ -201,12 +198,12 @@ func writeOutlook(b *strings.Builder, r match.Reason) {
 			b.WriteString("; waiting may help")
 		}
 	case match.TooHard, match.Overtaken:
-		// Said above.
+		// The message says it already.
 	}
 }
 
-// inOneLevel says that the pods are wanted below one vertex, where it fails for that: one
-// of them came closest.
+// inOneLevel returns " in one" and the level, if the
+// request failed because all pods must be below one vertex.
 func inOneLevel(r match.Reason) string {
 	if r.Vertex == "" || r.Level == resource.TypeCluster {
 		return ""
@@ -255,7 +252,7 @@ func kubernetesName(poolType string) string {
 	return poolType
 }
 
-// quantity writes an amount as a manifest would.
+// quantity returns an amount as a manifest would have it.
 func quantity(unit string, n int64) string {
 	switch unit {
 	case unitMilli:

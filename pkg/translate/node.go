@@ -13,15 +13,14 @@ import (
 const rootName = resource.TypeCluster + "0"
 
 // Node returns a node as a part of the cluster's graph. Its vertices are, in
-// this order: the cluster, one of each level, the node, and its pools by type;
-// each stands below the one before, and all pools below the node. Vertices are
-// told apart by path; UniqID numbers them within the part only.
+// this order: the cluster, one of each level, the node, and its pools by type.
+// Each vertex is below the one before, except that all pools are below the node.
+// Vertices are distinguished by path. UniqID numbers them only within the part.
 //
-// The pools are what the node's status calls allocatable, those of size zero
-// and in any case cores, memory and pods among them, so that a shortage can be
-// told. The node's properties are its labels that are keys of levels. It is down
-// unless it is ready and not being deleted. Cordon and taints are no part of
-// this: whether they matter is different from pod to pod.
+// The pools are what the node's status calls allocatable, also pools of size zero. Cores, memory
+// and pods are always present, so that a shortage of them can be reported. The node's properties
+// are its labels that are keys of levels. The node is up if it is ready and not being deleted.
+// Cordons and taints are left out, because whether they matter depends on the pod.
 func Node(node *corev1.Node, levels []Level) *resource.Graph {
 	pools := sizes(node.Status.Allocatable)
 	types := pools.Types()
@@ -57,8 +56,8 @@ func Pools(g *resource.Graph) Amounts {
 	return a
 }
 
-// poolName names the one pool of a type on a node. A slash would read as
-// another step of the path; a colon is in no resource's name.
+// poolName returns the name of the one pool of a type on a node. A slash
+// would be another step of the path. No resource has a colon in its name.
 func poolName(poolType string) string { return strings.ReplaceAll(poolType, "/", ":") + "0" }
 
 func sizes(allocatable corev1.ResourceList) Amounts {

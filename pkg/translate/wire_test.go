@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An engine behind a wire is told of nodes as JGF and of what is held as R.
+// An engine behind a connection gets nodes as JGF and holds as R.
 func TestWhatIsTranslatedSurvivesItsTextForms(t *testing.T) {
 	labels := map[string]string{"example.com/rack": "r7"}
 	part := Node(nodeWith(labels, "cpu", "3920m", "memory", "8Gi", "pods", "110", "nvidia.com/gpu", "0"), zoneAndRack)

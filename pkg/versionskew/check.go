@@ -1,9 +1,9 @@
-// Package skew says whether an API server is of a version that this build is made for.
+// Package versionskew checks whether this build is made for the version of an API server.
 //
-// The rule is that of Kubernetes for kube-scheduler: never newer than the API server,
+// The rule is the rule of Kubernetes for kube-scheduler: never newer than the API server,
 // and at most one minor version older (Version Skew Policy, kube-controller-manager,
-// kube-scheduler, and cloud-controller-manager). Beyond it fields that are filtered by may be
-// missing there or unknown here, and nothing else would say so.
+// kube-scheduler, and cloud-controller-manager). Outside this range, fields on which filters
+// depend may be missing on the server or unknown here, and no other error would show it.
 package versionskew
 
 import (
@@ -14,11 +14,11 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// libraries is the version of Kubernetes whose libraries are built in, major and minor.
+// libraries is the version (major and minor) of the Kubernetes libraries in this build.
 const libraries = version.DefaultKubeBinaryVersion
 
-// Check returns nil for an API server that this build is made for, and for one that does
-// not tell its version. Otherwise the error names both versions and what to do.
+// Check returns nil for an API server that this build is made for, and for an API server
+// that does not give its version. Otherwise the error names both versions and what to do.
 func Check(server apiversion.Info) error {
 	major, minor, ok := emulated(server)
 	if !ok {
@@ -35,8 +35,7 @@ func Check(server apiversion.Info) error {
 		major, minor, ownMajor, ownMinor, ownMajor, ownMinor+1, major, minor)
 }
 
-// emulated returns the version that a server behaves as: one that is told to emulate an
-// older version is as good as that.
+// emulated returns the version that a server behaves as: the emulated version if there is one.
 func emulated(server apiversion.Info) (major, minor int, ok bool) {
 	if server.EmulationMajor != "" {
 		server.Major, server.Minor = server.EmulationMajor, server.EmulationMinor

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// askEvery is the time between two questions.
+	// askEvery is the time between two requests.
 	askEvery = 30 * time.Second
-	// askTimeout bounds one question.
+	// askTimeout bounds one request.
 	askTimeout = 10 * time.Second
 )
 
-// Watch asks for the version of the API server at once and then again and again, until
-// ctx ends: a server may be upgraded while its clients run. It tells what Of says of the
-// first version and of each that differs from the one before, and nil of one that this build is made
-// for, if it told something else before. A question that fails is
-// no fault, for a server under load may refuse it: the next one comes soon.
+// Watch asks for the version of the API server at once and then every askEvery until ctx ends,
+// because a server may be upgraded while its clients run. It calls tell with the error of
+// Check for the first version, and for each version that differs from the one before. It calls
+// tell with nil when a version follows for which this build is made. It ignores requests that
+// fail, because a server under load may reject them and the next one comes soon.
 func Watch(ctx context.Context, ask func(context.Context) (*apiversion.Info, error), tell func(error)) {
 	ticker := time.NewTicker(askEvery)
 	defer ticker.Stop()

@@ -15,8 +15,8 @@ import (
 func TestWatch(t *testing.T) {
 	old, fits, tooNew := &apiversion.Info{Major: "1", Minor: "36"}, &apiversion.Info{Major: "1", Minor: "37"}, &apiversion.Info{Major: "1", Minor: "39"}
 	cases := map[string]struct {
-		answers []*apiversion.Info // nil is a refusal; the last one goes on
-		want    []string           // the versions that are told
+		answers []*apiversion.Info // nil is a request that fails; the last one is repeated
+		want    []string           // the reported versions
 	}{
 		"a version that fits":                     {answers: []*apiversion.Info{fits}},
 		"one that does not is told once":          {answers: []*apiversion.Info{old}, want: []string{"1.36"}},
@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A question that is not answered is given up, and the next one asked.
+// A request that gets no answer is given up, and the next one is sent.
 func TestWatchGivesUpAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)

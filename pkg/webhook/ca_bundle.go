@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// writeCABundle writes authorities, in PEM, into every entry of the configuration that
-// has others. It says whether there were such.
+// writeCABundle writes a CA bundle, in PEM, into every entry of the configuration
+// whose bundle differs. It reports whether there was such an entry.
 func (c *certificates) writeCABundle(ctx context.Context, ca []byte) (written bool, err error) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	if err := c.client.Get(ctx, client.ObjectKey{Name: ConfigurationName}, &config); err != nil {
@@ -28,8 +28,8 @@ func (c *certificates) writeCABundle(ctx context.Context, ca []byte) (written bo
 	if len(entries) == 0 {
 		return false, nil
 	}
-	// Entries are merged by name, and what is not named here stays as it is. The
-	// version guards against bringing back an entry that was removed just now.
+	// The API server merges entries by name, and leaves fields alone that are not named here.
+	// The resource version keeps the patch from restoring an entry that was removed just now.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": config.ResourceVersion},
 		"webhooks": entries,

@@ -21,55 +21,54 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The keys of the Secret beside those of the certificate itself.
+// The keys of the Secret, except the keys of the certificate itself.
 const (
-	// caCertKey is that of the authority.
+	// caCertKey is the key of the CA certificate.
 	caCertKey = "ca.crt"
-	// previousCAKey is that of the authority before, and previousUntilKey when its certificate ends,
-	// by RFC 3339: until then a replica may still serve it.
+	// previousCAKey is the key of the CA certificate before it.
 	previousCAKey    = "before.crt"
 	previousUntilKey = "before-until"
 )
 
 const (
 	caLife = 10 * 365 * 24 * time.Hour
-	// serverLife is how long a certificate is valid, and renewBefore how long
-	// before its end it is replaced.
-	serverLife  = 365 * 24 * time.Hour
+	// serverLife is how long a certificate is valid.
+	serverLife = 365 * 24 * time.Hour
+	// renewBefore is how long before its end a certificate is replaced.
 	renewBefore = 90 * 24 * time.Hour
-	// backdate allows for clocks that differ.
+	// backdate is how long before its creation a certificate is valid, because clocks may differ.
 	backdate = time.Hour
 )
 
 // certificates keeps the certificate of the webhook in a Secret that all replicas
-// share, and the authority that signed it in the webhook's configuration. It
-// works with the rights to these two objects alone, and looks at them again and
-// again: whatever becomes of them, it makes them right.
+// share, and the CA that signed it in the webhook's configuration. It needs rights
+// on these two objects only. It checks both every CertificatePoll, and repairs them.
 //
-// What cert-controller's rotator makes and checks it by is used here; its
-// reconciler is not, which ends the program if a right or the Secret is missing.
+// It uses the functions of cert-controller's rotator that create and
+// check certificates. It does not use the rotator's reconciler, because
+// the reconciler ends the program if a right or the Secret is missing.
 type certificates struct {
 	config Config
 	client client.Client
 	clock  clock.WithTicker
 
 	current atomic.Pointer[tls.Certificate]
-	// served is the Secret's content that it is from; only round touches it.
+	// served is the content of the Secret from which current was loaded. Only syncOnce uses it.
 	served map[string][]byte
-	loaded chan struct{} // closed when there is a current one
+	loaded chan struct{} // closed when there is a current certificate
 	once   sync.Once
-	// expiry tells when the current one ends; nil tells nobody.
+	// expiry is when the current certificate ends. It may be nil.
 	expiry prometheus.Gauge
-	// errorCount counts the rounds that failed; nil counts none.
+	// errorCount counts the calls of syncOnce that failed. It may be nil.
 	errorCount prometheus.Counter
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: every replica
-// serves.
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+// It returns false because every replica serves.
 func (c *certificates) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. It never fails: without a certificate the
-// API server goes on without the webhook.
+// Start implements manager.Runnable. It never fails: without
+// a certificate the API server goes on without the webhook.
 func (c *certificates) Start(ctx context.Context) error {
 	tick := c.clock.NewTicker(c.config.CertificatePoll)
 	defer tick.Stop()
@@ -94,7 +93,7 @@ func (c *certificates) Start(ctx context.Context) error {
 	}
 }
 
-// serving is the certificate for a TLS handshake.
+// serving returns the certificate for a TLS handshake.
 func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.current.Load(); cert != nil {
 		return cert, nil
@@ -102,9 +101,9 @@ func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return nil, errors.New("there is no certificate yet")
 }
 
-// syncOnce looks at Secret and configuration once. A new certificate is served from the round on
-// that finds its authority in the configuration: until then the API server may know the one
-// before alone. Where that has ended, or there is none, the new one is served in any case.
+// syncOnce checks Secret and configuration once. It serves a new certificate only once it finds
+// the new CA in the configuration: until then the API server may trust the previous CA alone.
+// If the previous certificate has ended, or there is none, it serves the new one at once.
 func (c *certificates) syncOnce(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, c.config.CertificateTimeout)
 	defer cancel()
@@ -123,14 +122,14 @@ func (c *certificates) syncOnce(ctx context.Context) error {
 	return err
 }
 
-// serves says whether there is a certificate that has not ended.
+// serves reports whether there is a certificate that has not ended.
 func (c *certificates) serves() bool {
 	cert := c.current.Load()
 	return cert != nil && cert.Leaf != nil && c.clock.Now().Before(cert.Leaf.NotAfter)
 }
 
-// authorities are those of a Secret that the API server is to trust: also the one before, as
-// long as its certificate may be served.
+// authorities returns the CA certificates of a Secret that the API server is to trust:
+// the current one and, while its certificate may still be served, the previous one.
 func (c *certificates) authorities(data map[string][]byte) []byte {
 	ca := slices.Clone(data[caCertKey])
 	until, err := time.Parse(time.RFC3339, string(data[previousUntilKey]))
@@ -154,8 +153,8 @@ func (c *certificates) load(data map[string][]byte) error {
 	return nil
 }
 
-// secret returns the content of the Secret, which it makes or renews if needed.
-// If another replica does so at the same time, that one's counts.
+// secret returns the content of the Secret. It creates or renews the Secret if needed. If another
+// replica writes the Secret at the same time, it returns what the other replica has written.
 func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
 	data, overtaken, err := c.readOrMake(ctx)
 	if overtaken {
@@ -164,8 +163,8 @@ func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
 	return data, err
 }
 
-// readOrMake is one attempt to return the content of the Secret. Overtaken says
-// that the error is due to another's write, so that a second one may do.
+// readOrMake tries once to return the content of the Secret. overtaken is true if
+// another replica's write caused the error, so that a second attempt may succeed.
 func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, overtaken bool, err error) {
 	secret := &corev1.Secret{}
 	err = c.client.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: SecretName}, secret)
@@ -194,14 +193,14 @@ func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, 
 	return secret.Data, false, nil
 }
 
-// names are those that the certificate is for, the Service's first.
+// names returns the DNS names of the certificate, the Service's first.
 func (c *certificates) names() []string {
 	return append([]string{fmt.Sprintf("%s.%s.svc", ServiceName, c.config.Namespace)}, c.config.DNSNames...)
 }
 
 var serverAuth = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 
-// isStillValid says whether the certificate of a Secret can still be used for a while.
+// isStillValid reports whether the certificate of a Secret is valid for at least renewBefore.
 func (c *certificates) isStillValid(data map[string][]byte) bool {
 	at := c.clock.Now().Add(renewBefore)
 	for _, name := range c.names() {
@@ -213,10 +212,9 @@ func (c *certificates) isStillValid(data map[string][]byte) bool {
 	return true
 }
 
-// renew puts a new certificate, and the authority that signed it, into a Secret.
-// The authority is new, too: it is trusted for this one certificate, so that
-// nothing is lost by it, and an old one need not be sound. Its key is kept nowhere,
-// so that nobody can sign a second one.
+// renew puts a new certificate into a Secret, and the CA that signed it. The CA is
+// new each time, and signs nothing else, so that a damaged old CA does no harm. The
+// key of the CA is not stored, so that nobody can sign a second certificate with it.
 func (c *certificates) renew(secret *corev1.Secret) error {
 	names := c.names()
 	maker := &rotator.CertRotator{
@@ -235,7 +233,8 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 	}
 	was := secret.Data
 	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.served != nil {
-		// The Secret was lost or spoilt. What this replica serves the others serve, too.
+		// The Secret was lost or damaged. The other
+		// replicas serve the same certificate as this one.
 		was = c.served
 	}
 	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}

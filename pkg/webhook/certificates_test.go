@@ -84,7 +84,7 @@ func TestCertificateIsRenewedInTime(t *testing.T) {
 	}
 }
 
-// authority is one that has signed another certificate.
+// authority returns a CA that has signed another certificate.
 func authority(t *testing.T) []byte {
 	t.Helper()
 	c, _ := newCertificates(nil)
@@ -153,7 +153,7 @@ func TestCertificateOfAnotherReplicaCounts(t *testing.T) {
 	}
 }
 
-// What was served goes on being served while the API server does not answer.
+// A certificate is served on while the API server does not answer.
 func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	c, _ := newCertificates(nil)
 	if _, err := c.serving(nil); err == nil {
@@ -178,7 +178,7 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	}
 }
 
-// The log tells of a failure once, the metric of each look that fails.
+// The log reports a failure once, the metric counts each check that fails.
 func TestEachLookThatFailsIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c, now := newCertificates(nil, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}})
@@ -218,7 +218,7 @@ func TestEachLookThatFailsIsCounted(t *testing.T) {
 	}
 }
 
-// The next look is soon enough: a certificate is dear to make.
+// The next round is soon enough, because creating a certificate takes much time.
 func TestARoundTriesTwiceAtMost(t *testing.T) {
 	resource := schema.GroupResource{Resource: "secrets"}
 	missing := apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
@@ -258,7 +258,7 @@ func TestARoundTriesTwiceAtMost(t *testing.T) {
 	}
 }
 
-// Nobody needs the key of the authority again.
+// Nobody needs the key of the CA again.
 func TestTheSecretHoldsWhatIsServed(t *testing.T) {
 	c, _ := newCertificates(nil)
 	data, err := c.secret(t.Context())
@@ -270,8 +270,8 @@ func TestTheSecretHoldsWhatIsServed(t *testing.T) {
 	}
 }
 
-// While one certificate gives way to the next, each replica serves one whose authority is in the
-// configuration, whoever of them looks when.
+// While one certificate replaces another, each replica serves a certificate
+// whose CA is in the configuration, whichever replica checks when.
 func TestACertificateGivesWayWithoutAGap(t *testing.T) {
 	hook := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName}, Webhooks: []admissionregistrationv1.MutatingWebhook{{Name: "pods.fluence.flux-framework.org"}}}
 	first, now := newCertificates([]string{"localhost"}, hook)

@@ -44,7 +44,7 @@ type env struct {
 	port   int
 }
 
-// newEnv starts a control plane that has none of Fluence's manifests yet.
+// newEnv starts a control plane without any of Fluence's manifests.
 func newEnv(t *testing.T) *env {
 	t.Helper()
 	if testing.Short() {
@@ -81,8 +81,7 @@ func freePort(t *testing.T) int {
 }
 
 // serve runs a replica with the rights of manifests/rbac until the returned
-// function is called, which it is at the end of the test at the latest. Log is
-// what the replica says.
+// function is called, or until the test ends. log is the replica's log.
 func (e *env) serve(port int) (stop func(), log ktesting.Buffer) {
 	e.Helper()
 	rc, err := e.RESTConfigFor("system:serviceaccount:fluence-system:fluence-controller", "system:serviceaccounts", "system:serviceaccounts:fluence-system")
@@ -118,7 +117,7 @@ func (e *env) serve(port int) (stop func(), log ktesting.Buffer) {
 	return stop, logger.GetSink().(ktesting.Underlier).GetBuffer()
 }
 
-// install applies a folder of manifests, and configure that of the webhook.
+// install applies a folder of manifests.
 func (e *env) install(folder string) {
 	e.Helper()
 	if _, _, err := e.Kubectl(e.ctx, "apply", "-f", "../../manifests/"+folder); err != nil {
@@ -126,6 +125,7 @@ func (e *env) install(folder string) {
 	}
 }
 
+// configure applies the webhook's configuration.
 func (e *env) configure() {
 	e.Helper()
 	text, err := stack.WebhookConfiguration(e.port)
@@ -137,7 +137,7 @@ func (e *env) configure() {
 	}
 }
 
-// until waits until something is so.
+// until waits until a condition is true.
 func (e *env) until(what string, ok func() bool) {
 	e.Helper()
 	err := wait.PollUntilContextTimeout(e.ctx, poll, patience, true, func(context.Context) (bool, error) { return ok(), nil })
@@ -146,7 +146,7 @@ func (e *env) until(what string, ok func() bool) {
 	}
 }
 
-// untilServed waits until the API server labels what is created.
+// untilServed waits until the API server labels new objects.
 func (e *env) untilServed() {
 	e.Helper()
 	e.until("the webhook answers", func() bool {
@@ -154,7 +154,7 @@ func (e *env) untilServed() {
 	})
 }
 
-// create makes an object, and returns what the API server made of it.
+// create creates an object, and returns it as the API server stores it.
 func (e *env) create(namespace, text string, opts ...client.CreateOption) *unstructured.Unstructured {
 	e.Helper()
 	u := e.read(namespace, text)
@@ -174,21 +174,21 @@ func (e *env) read(namespace, text string) *unstructured.Unstructured {
 	return u
 }
 
-// namespace makes a namespace.
+// namespace creates a namespace.
 func (e *env) namespace() string {
 	e.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "wh-"}}
 	if err := e.client.Create(e.ctx, ns); err != nil {
 		e.Fatal(err)
 	}
-	// Pods are refused before it has a service account.
+	// The API server rejects pods before the namespace has a service account.
 	e.until("the namespace has a service account", func() bool {
 		return e.client.Get(e.ctx, client.ObjectKey{Namespace: ns.Name, Name: "default"}, &corev1.ServiceAccount{}) == nil
 	})
 	return ns.Name
 }
 
-// pods waits until so many pods of a namespace exist, and returns them.
+// pods waits until a namespace has this many pods, and returns them.
 func (e *env) pods(namespace string, n int) []corev1.Pod {
 	e.Helper()
 	var list corev1.PodList
@@ -201,7 +201,7 @@ func (e *env) pods(namespace string, n int) []corev1.Pod {
 	return list.Items
 }
 
-// calls counts what the webhooks of this process were asked.
+// calls counts the requests to the webhooks of this process.
 func (e *env) calls() (n float64) {
 	e.Helper()
 	families, err := metrics.Registry.Gather()
@@ -227,7 +227,7 @@ func (e *env) secret() *corev1.Secret {
 	return s
 }
 
-// trusts says whether every entry of the configuration trusts an authority.
+// trusts reports whether every entry of the configuration trusts a CA.
 func (e *env) trusts(ca []byte) bool {
 	e.Helper()
 	var c admissionregistrationv1.MutatingWebhookConfiguration

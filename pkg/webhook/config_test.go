@@ -43,7 +43,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// The names in the manifests are those of the code.
+// The names in the manifests are the names in the code.
 func TestManifests(t *testing.T) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	var service corev1.Service

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// FuzzWebhook gives it arbitrary objects under arbitrary owners. Whatever they
-// are, what it adds is valid, and what the user said stays.
+// FuzzWebhook gives the webhook arbitrary objects with arbitrary owners.
+// What the webhook adds is always valid, and what the user wrote stays.
 func FuzzWebhook(f *testing.F) {
 	kinds := []schema.GroupKind{{Group: "example.com", Kind: "Thing"}}
 	for kind := range kindLayouts {
@@ -48,7 +48,7 @@ func FuzzWebhook(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// All that is looked up is controlled by what the pod is, and has its spec.
+		// Every object that is looked up has the pod's controller and the object's spec.
 		find := func(_ string, o group.Owner) (OwnerInfo, bool) {
 			above := group.OwnerOf(metav1.OwnerReference{APIVersion: ownerAPI, Kind: named, Name: name, UID: types.UID(size)})
 			return ownerInfoOf(o, above, []byte(spec)), len(ownerName)%2 == 0

@@ -15,21 +15,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A handler answers what the API server asks. It allows everything.
+// A handler answers the admission requests of the API server. It allows everything.
 type handler struct {
 	scheduler string
 	find      func(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool)
 	whole     wholeRule
-	// timeout bounds the time that is spent on looking up owners and the namespace.
+	// timeout bounds the time for looking up owners and the namespace.
 	timeout time.Duration
-	// outcomes counts by outcome; nil counts nothing.
+	// outcomes counts objects by outcome. It may be nil.
 	outcomes *prometheus.CounterVec
 }
 
 // Handle implements admission.Handler.
 func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
 	defer func() {
-		// The API server takes an error for a refusal, whatever the failure policy.
+		// The API server takes an error for a denial, whatever the failure policy.
 		if r := recover(); r != nil {
 			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "A bug: the object is created without labels", "stack", string(debug.Stack()))
 			h.count(outcomeBug)

@@ -25,9 +25,9 @@ const (
 	selector = `selector: {matchLabels: {app: a}}, template: {metadata: {labels: {app: a}}, spec: ` + forever + `}`
 )
 
-// TestOnARealAPIServer is one story on one control plane: the webhook comes up as
-// its parts are installed, labels, comes back when its certificate is lost, and is
-// missed by nobody when it is gone.
+// TestOnARealAPIServer is one story on one control plane: the webhook
+// comes up as its parts are installed, labels, and comes back when its
+// certificate is lost. Everything works without it when it is gone.
 func TestOnARealAPIServer(t *testing.T) {
 	e := newEnv(t)
 	stop, log := e.serve(e.port)
@@ -39,7 +39,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		e.until("it says what else it lacks", func() bool {
 			return strings.Contains(log.String(), "get the configuration: mutatingwebhookconfigurations")
 		})
-		// As an operator does it; here no Service leads to the webhook.
+		// An operator does it this way. Here no Service leads to the webhook.
 		if _, _, err := e.Kubectl(e.ctx, "apply", "--dry-run=server", "-f", "../../manifests/webhook"); err != nil {
 			t.Error(err)
 		}
@@ -140,7 +140,7 @@ func testKinds(e *env) func(*testing.T) {
 		ns := e.namespace()
 		for name, tc := range cases {
 			t.Run(name, func(t *testing.T) {
-				// A dry run passes all that a creation does, and makes no pods.
+				// A dry run passes every step of a creation, and creates no pods.
 				got := e.in(t).create(ns, tc.object, client.DryRunAll)
 				if size := got.GetLabels()[group.SizeLabel] + "/" + got.GetLabels()[group.MinLabel]; size != tc.size {
 					t.Errorf("size and minimum %s, want %s", size, tc.size)
@@ -156,7 +156,7 @@ func testKinds(e *env) func(*testing.T) {
 	}
 }
 
-// testPods creates workloads for their controllers to make pods of.
+// testPods creates workloads whose controllers create pods.
 func testPods(e *env) func(*testing.T) {
 	cases := map[string]struct {
 		object string
@@ -233,7 +233,7 @@ func testCalls(e *env) func(*testing.T) {
 	}
 }
 
-// jobSets is a CRD with as much of JobSet's as the webhook reads.
+// jobSets is a CRD with the fields of JobSet that the webhook reads.
 const jobSets = `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: jobsets.jobset.x-k8s.io}, spec: {
 group: jobset.x-k8s.io, scope: Namespaced, names: {kind: JobSet, plural: jobsets}, versions: [{name: v1alpha2, served: true, storage: true,
 schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}}]}}`
@@ -299,8 +299,7 @@ func testCertificates(e *env) func(*testing.T) {
 	}
 }
 
-// pemOf is the certificate that is served at a port of loopback, empty while none
-// is.
+// pemOf is the certificate that is served at a port of loopback. It is "" if none is served.
 func pemOf(t *testing.T, port int) string {
 	t.Helper()
 	conn, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true})

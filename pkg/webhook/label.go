@@ -10,19 +10,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// OwnerInfo is what there is to know of an object that controls pods, directly or
-// through others.
+// OwnerInfo is what is known of an object that controls pods, directly or through other objects.
 type OwnerInfo struct {
-	// Controller is what controls the object itself; zero if nothing does.
+	// Controller is the object's own controller. It is zero if there is none.
 	Controller group.Owner
-	// Size is what its spec gives by default to the group that is named for it; zero
-	// if it gives none that is valid.
+	// Size is the default size that the object's spec gives to the
+	// group that is named for it. It is zero if there is no valid one.
 	Size group.Size
 }
 
-// ownerInfoOf returns what matters of an object with this spec, as JSON.
+// ownerInfoOf returns the OwnerInfo of an object. spec is JSON.
 func ownerInfoOf(o, controller group.Owner, spec []byte) OwnerInfo {
-	// An error is the controller's to tell.
+	// The controller reports the error.
 	size, err := group.DefaultSize(o, spec)
 	if err != nil {
 		size = group.Size{}
@@ -30,23 +29,22 @@ func ownerInfoOf(o, controller group.Owner, spec []byte) OwnerInfo {
 	return OwnerInfo{Controller: controller, Size: size}
 }
 
-// A lookup finds an object of a namespace. It returns false if the object cannot
-// be seen, or is another one of the same name.
+// A lookup finds an object of a namespace. It returns false if
+// the object cannot be read, or if another object has the name.
 type lookup func(namespace string, o group.Owner) (OwnerInfo, bool)
 
-// A labeller decides what an object gets when it is created.
+// A labeller decides what to add to an object that is being created.
 type labeller struct {
 	*newObject
 	find lookup
 }
 
-// edits returns what to add to an object; nothing if its pods do not ask for the
-// scheduler.
+// edits returns what to add to an object. It returns nothing
+// if the object's pods do not ask for the scheduler.
 //
-// Of the template of pods only labels are changed that the user wrote, one level
-// too high. Defaults stay out of it: they would go stale when the object is
-// scaled, and replacing the object by its manifest, which does not have them,
-// would be a change of the template and so start a rollout.
+// To a pod template it only adds labels that the user wrote on the object instead. It adds no
+// defaults there: they would go stale when the object is scaled. Replacing the object by its
+// manifest, which does not have the defaults, would change the template and so start a rollout.
 func (l labeller) edits(scheduler string) []edit {
 	if l.scheduler != scheduler {
 		return nil
@@ -57,8 +55,8 @@ func (l labeller) edits(scheduler string) []edit {
 	l.pod.Labels = mergeLabels(l.pod.Labels, copied.values)
 	id := group.IdentityOf(l.pod, l)
 	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !ownGroup(id)) {
-		// The name of a group that is called after an object without a UID is not
-		// known: such as that of a Job, which is just being created.
+		// The name of the group contains the owner's UID. An owner
+		// that is being created, such as a Job, has no UID yet.
 		own.take(map[string]string{group.Label: id.Key.Name}, []string{group.Label})
 	}
 	if !hasAny(group.WithoutDefaults(l.labels, l.annotations), []string{group.SizeLabel, group.MinLabel}) {
@@ -67,9 +65,9 @@ func (l labeller) edits(scheduler string) []edit {
 	return []edit{copied, own, note}
 }
 
-// copyDown returns, as an addition to the template, the labels of a group that
-// the user put on the object instead. What another object controls keeps the
-// template that its controller gave it.
+// copyDown returns the labels of a group that the user put on the object
+// instead of its template, as an addition to the template. An object
+// with a controller keeps the template that its controller gave it.
 func (l labeller) copyDown() edit {
 	e := edit{path: below(l.template, "metadata", "labels"), values: map[string]string{}}
 	if l.template == nil || l.controller != (group.Owner{}) {
@@ -79,8 +77,7 @@ func (l labeller) copyDown() edit {
 	if l.ownerLabels != nil {
 		sources = append([]map[string]string{l.ownerLabels}, sources...)
 	}
-	// The two of a size are of one mind: of a template that has one the other is
-	// not looked for elsewhere.
+	// Size and minimum belong together: if the template has one of them, the other is not copied.
 	for _, keys := range [][]string{{group.Label}, {group.SizeLabel, group.MinLabel}} {
 		if hasAny(l.pod.Labels, keys) {
 			continue
@@ -95,8 +92,8 @@ func (l labeller) copyDown() edit {
 	return e
 }
 
-// fillIn adds the size of the group to the labels, and the note that they are
-// not the user's, if it is known.
+// fillIn adds the size of the group to the labels, if it is known. It
+// also adds an annotation that marks the size as filled in by default.
 func (l labeller) fillIn(id group.Identity, labels, annotations map[string]string) {
 	size, ok := l.size(id)
 	if !ok {
@@ -104,7 +101,7 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 	}
 	note := map[string]string{group.DefaultedAnnotation: group.Defaulted(size)}
 	if apivalidation.ValidateAnnotationsSize(mergeLabels(l.annotations, note)) != nil {
-		// The API server would refuse the object.
+		// The API server would reject the object.
 		return
 	}
 	labels[group.SizeLabel] = strconv.Itoa(int(size.Size))
@@ -112,10 +109,10 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 	maps.Copy(annotations, note)
 }
 
-// size returns the size that the group will have: what the pods' labels say, and
-// else what their owner gives it. It returns false if that is not known, or if the
-// labels are wrong: to tell the user is up to the controller. What an owner gives
-// to its own group says nothing of one that a label names.
+// size returns the size that the group will have: the size in the pods' labels, or
+// else the size that their owner gives. It returns false if the size is not known, or
+// if a label is invalid, which the controller reports. An owner's size counts only
+// for the group that is named for this owner, not for a group that a label names.
 func (l labeller) size(id group.Identity) (group.Size, bool) {
 	said, err := group.SizeOf(group.WithoutDefaults(l.pod.Labels, l.pod.Annotations))
 	if err != nil || said.Size > 0 {
@@ -131,14 +128,14 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 	return size, size != (group.Size{})
 }
 
-// maxAbove is how many objects may control one another above a pod. Most that
-// there are is four: a worker of a LeaderWorkerSet, whose StatefulSet is
-// controlled by its leader, which is a pod of the StatefulSet of leaders.
+// maxAbove is how many objects may control one another above a pod. The longest
+// known chain has four, above a worker of a LeaderWorkerSet: the worker's
+// StatefulSet, the leader pod, the leaders' StatefulSet and the LeaderWorkerSet.
 const maxAbove = 5
 
-// sizeOf returns the size that an owner gives its group, zero if that is not
-// known. It is looked for among all that control the pod, by its kind alone: the
-// unit of a LeaderWorkerSet has its kind and another name.
+// sizeOf returns the size that an owner gives its group, or zero if it is not known.
+// It walks up the pod's owners until one has the owner's kind. It does not compare
+// names, because the unit of a LeaderWorkerSet has that kind and the leader's name.
 func (l labeller) sizeOf(owner group.Owner) group.Size {
 	o := group.ControllerOf(l.pod)
 	for range maxAbove {
@@ -160,7 +157,7 @@ func (l labeller) ControllerOf(namespace string, o group.Owner) (group.Owner, bo
 	return known.Controller, ok
 }
 
-// get is find that knows the object that is being created.
+// get is find, except that it also answers for the object that is being created.
 func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	switch {
 	case l.template != nil && o == l.podOwner:
@@ -171,7 +168,7 @@ func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	return l.find(namespace, o)
 }
 
-// ownGroup says whether the group is the one that is named for the pod's owner.
+// ownGroup reports whether a group is named for the pod's owner.
 func ownGroup(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
 
 func hasAny(labels map[string]string, keys []string) bool {

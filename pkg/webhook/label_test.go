@@ -300,7 +300,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// label is what the webhook does in namespace ns, or in that of the object.
+// label is what the webhook does in namespace ns, or in the object's namespace.
 func label(t *testing.T, kind string, raw []byte) []jsonpatch.JsonPatchOperation {
 	t.Helper()
 	g, k, found := strings.Cut(kind, " ")

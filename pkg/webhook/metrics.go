@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// How the webhook leaves an object.
+// The outcomes of a request, as values of the label outcome.
 const (
 	outcomeLabelled   = "labelled"
 	outcomeUnchanged  = "unchanged"
@@ -15,23 +15,24 @@ const (
 	outcomeBug        = "bug"
 )
 
-// newExpiryGauge registers the time at which the webhook's certificate ends, or finds it registered.
+// newExpiryGauge registers the gauge of when the webhook's
+// certificate ends, or finds it if it is registered already.
 func newExpiryGauge(r prometheus.Registerer) (prometheus.Gauge, error) {
 	return registered[prometheus.Gauge](r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_webhook_certificate_expiration_timestamp_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
 	}))
 }
 
-// newErrorCounter registers the count of looks at the webhook's certificate that failed, or finds it
-// registered.
+// newErrorCounter registers the counter of failed checks of the
+// webhook's certificate, or finds it if it is registered already.
 func newErrorCounter(r prometheus.Registerer) (prometheus.Counter, error) {
 	return registered[prometheus.Counter](r, prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "fluence_webhook_certificate_errors_total", Help: "Looks at the webhook's certificate and configuration after which these were not as they should be.",
 	}))
 }
 
-// newObjectCounter registers the count of objects that the webhook was asked about, or finds
-// the one that is registered already.
+// newObjectCounter registers the counter of objects that were created
+// under the webhook, or finds it if it is registered already.
 func newObjectCounter(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 	objects, err := registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fluence_webhook_objects_total", Help: "Objects that were created under the webhook, by how it left them.",
@@ -45,7 +46,7 @@ func newObjectCounter(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 	return objects, nil
 }
 
-// registered is a metric that is registered: this one, or one that was there already.
+// registered registers a metric, or returns the one that is registered already.
 func registered[M prometheus.Collector](r prometheus.Registerer, metric M) (M, error) {
 	err := r.Register(metric)
 	if before, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
@@ -59,7 +60,7 @@ func registered[M prometheus.Collector](r prometheus.Registerer, metric M) (M, e
 	return metric, nil
 }
 
-// count counts an object.
+// count counts an object by outcome.
 func (h *handler) count(outcome string) {
 	if h.outcomes != nil {
 		h.outcomes.WithLabelValues(outcome).Inc()

@@ -14,7 +14,7 @@ func TestEachMetricOfTheWebhookIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	// Also where it is registered twice.
+	// It also works if the metrics are registered twice.
 	for range 2 {
 		if _, err := newObjectCounter(registry); err != nil {
 			t.Fatal(err)

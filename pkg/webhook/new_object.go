@@ -15,13 +15,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A shape is how objects of a kind hold what matters here.
+// A kindLayout is where objects of a kind hold the fields that are read.
 type kindLayout struct {
-	// template is the path to the template of the object's pods; a Pod has none.
+	// template is the path to the pod template. A Pod has none.
 	template []string
-	// ownerPath is the path to the template of the object that makes the pods, and
-	// makes its kind, where that is not the object itself.
+	// ownerPath is the path to the template of an intermediate object that creates the
+	// pods, such as the Job of a CronJob. It is nil if the object itself creates them.
 	ownerPath []string
+	// ownerKind is the kind of the intermediate object.
 	ownerKind string
 }
 
@@ -37,27 +38,28 @@ var kindLayouts = map[schema.GroupKind]kindLayout{
 	{Group: "apps", Kind: "StatefulSet"}: {template: []string{"spec", "template"}},
 }
 
-// A creation is an object as it arrives to be created.
+// A newObject is an object that is being created.
 type newObject struct {
 	kindLayout
-	// fields is the whole of it.
+	// fields is the whole object.
 	fields map[string]any
-	// labels and annotations are its own, and between the labels that a user gave to
-	// the object that it makes, which makes the pods.
+	// labels and annotations are the object's own.
 	labels, annotations map[string]string
-	ownerLabels         map[string]string
-	controller          group.Owner
-	// pod is the object if that is a Pod, and otherwise one as its template makes
-	// them, as far as its group depends on it.
+	// ownerLabels are the labels that the user gave to the intermediate object, without defaults.
+	ownerLabels map[string]string
+	controller  group.Owner
+	// pod is the object itself if it is a Pod. Otherwise pod is a pod as
+	// the template creates it, with only the fields that decide its group.
 	pod       *corev1.Pod
 	scheduler string
-	// podOwner is the object that makes the pods, and made what there is to know of it;
-	// zero if the object is a Pod. It has no UID, which the API server gives later.
-	podOwner     group.Owner
+	// podOwner is the object that will create the pods. It has no UID
+	// yet, because the API server sets it later. It is zero for a Pod.
+	podOwner group.Owner
+	// podOwnerInfo is what the spec of podOwner gives. It is zero for a Pod.
 	podOwnerInfo OwnerInfo
 }
 
-// readNewObject reads an object of a kind that shapes lists.
+// readNewObject reads an object of a kind in kindLayouts.
 func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObject, error) {
 	s, ok := kindLayouts[kind]
 	if !ok {
@@ -89,7 +91,7 @@ func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObj
 	return c, c.readPodOwner(kind, u.GetName())
 }
 
-// readPodOwner sets what makes the pods of an object that is no Pod.
+// readPodOwner sets podOwner and its fields, for an object that is not a Pod.
 func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
 	c.podOwner = group.Owner{Group: kind.Group, Kind: kind.Kind, Name: name}
 	above := c.controller
@@ -128,7 +130,7 @@ func (c *newObject) metadata(path ...string) (labels, annotations map[string]str
 	return labels, annotations, nil
 }
 
-// below returns the path to a field under another.
+// below returns the path to a field under another path.
 func below(path []string, fields ...string) []string {
 	return append(slices.Clip(path), fields...)
 }

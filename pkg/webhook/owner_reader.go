@@ -22,39 +22,41 @@ import (
 )
 
 const (
-	// rememberFor is how long an object is not asked for again: all pods of a large
-	// JobSet are created within that. Its controller never changes, and its spec
-	// rarely.
+	// rememberFor is how long an answer is cached. All pods of a large JobSet are created
+	// within this time. An object's controller never changes, and its spec rarely does.
 	rememberFor = 10 * time.Second
-	// maxRemembered bounds the memory, and group.Owner.CanExist each entry.
+	// maxRemembered bounds the number of cached answers.
+	// group.Owner.CanExist bounds the size of each.
 	maxRemembered = 4096
-	// askAtOnce and askEach bound the questions to the API server: so many at a time, and one
-	// each so often after as many at once. Whoever may create pods, or reach the port, has them
-	// asked, with the controller's own rights.
+	// askAtOnce and askEach bound the requests to the API server, by a token
+	// bucket: at most askAtOnce are in flight, and after a burst of askAtOnce
+	// there is one each askEach. Anyone who may create pods, or reach the
+	// port, causes such requests, and they run with the controller's rights.
 	askAtOnce = 8
 	askEach   = 20 * time.Millisecond
 )
 
-// ownerReader finds what controls pods: among what the controller watches and, where
-// that has not been seen or is of another kind, by asking the API server.
+// ownerReader finds the owners of pods. It looks into the controller's cache first.
+// It asks the API server if the cache does not have the owner, or is not of its kind.
 type ownerReader struct {
 	watched client.Reader
 	live    client.Reader
 	kinds   meta.RESTMapper
-	// timeout bounds a question to the API server.
+	// timeout bounds a request to the API server.
 	timeout time.Duration
 
-	// limit and places bound the questions.
-	limit    *rate.Limiter
+	// limit bounds the rate of the requests.
+	limit *rate.Limiter
+	// inFlight has an element for each request in flight.
 	inFlight chan struct{}
 
 	asking singleflight.Group
-	// cache holds the answer about each object that was asked for. When it is full an empty one
-	// takes its place.
+	// cache holds the answer about each object that was
+	// requested. When it is full, an empty one replaces it.
 	cache atomic.Pointer[cache.Expiring]
 }
 
-// newOwnerReader makes objects that have asked for nothing yet.
+// newOwnerReader returns an ownerReader with an empty cache.
 func newOwnerReader(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *ownerReader {
 	s := &ownerReader{
 		watched: watched, live: live, kinds: kinds, timeout: timeout,
@@ -69,13 +71,13 @@ type ownerKey struct {
 	group.Owner
 }
 
-// An answer is what the API server said about an object.
+// An answer is what the API server returned about an object.
 type answer struct {
 	known OwnerInfo
 	ok    bool
 }
 
-// find is a lookup. It returns false also when ctx ends before there is an answer.
+// find implements lookup. It returns false also if ctx ends before there is an answer.
 func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
 	if !o.CanExist() {
 		return OwnerInfo{}, false
@@ -87,14 +89,14 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 	if a, ok := s.cache.Load().Get(key); ok {
 		return a.(answer).known, a.(answer).ok
 	}
-	// One question for all pods that are created at this time. It goes on when the
-	// pod that it was first asked for is let go.
+	// One request serves all pods that are created at this time. It
+	// goes on even if the admission of the first of these pods ends.
 	asked := s.asking.DoChan(fmt.Sprintf("%q", key), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 		defer cancel()
 		known, err := s.askLimited(ctx, namespace, o)
 		if errors.Is(err, errBusy) {
-			// Nothing is known of it: the next pod asks again.
+			// Nothing is known of the object: the next pod asks again.
 			return answer{}, nil
 		}
 		if err != nil {
@@ -113,7 +115,7 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 	}
 }
 
-// seen finds an object in the cache.
+// seen finds an object in the controller's cache.
 func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
 	if !o.Followed() {
 		return OwnerInfo{}, false
@@ -130,11 +132,12 @@ func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner)
 	return ownerInfoOf(o, group.ControllerOf(obj), spec), err == nil
 }
 
-// errBusy is that too many questions are asked.
+// errBusy is the error if too many requests are waiting.
 var errBusy = errors.New("too many objects are asked for")
 
-// askLimited asks as soon as it may, by the deadline of ctx. To find out which API has a kind may take
-// longer, and no place: those who wait for that keep nobody from asking for kinds that are known.
+// askLimited asks the API server as soon as the limits allow it. It fails if that is after
+// the deadline of ctx. Mapping the kind to an API may take longer. It happens before a slot
+// is taken, because otherwise owners of unknown kinds would block requests for known kinds.
 func (s *ownerReader) askLimited(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, error) {
 	mapping, err := s.kinds.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 	if err != nil {
@@ -148,8 +151,8 @@ func (s *ownerReader) askLimited(ctx context.Context, namespace string, o group.
 	return s.ask(ctx, namespace, o, mapping.GroupVersionKind)
 }
 
-// acquire waits until a question may be asked, and returns what ends it. It fails with errBusy
-// when that is not by the deadline of ctx.
+// acquire waits until a request may be sent. It returns the function
+// that ends the request. It fails with errBusy if ctx ends first.
 func (s *ownerReader) acquire(ctx context.Context) (end func(), err error) {
 	select {
 	case s.inFlight <- struct{}{}:
@@ -185,7 +188,7 @@ func (s *ownerReader) ask(ctx context.Context, namespace string, o group.Owner, 
 	return ownerInfoOf(o, controller, spec), nil
 }
 
-// remember keeps an answer. The cache drops those that are out of date.
+// remember caches an answer. The cache drops answers that are out of date.
 func (s *ownerReader) remember(key ownerKey, a answer) {
 	if s.cache.Load().Len() >= maxRemembered {
 		s.cache.Store(cache.NewExpiring())

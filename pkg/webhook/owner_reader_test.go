@@ -25,8 +25,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// seeing sees Jobs that are watched, and others by asking; get stands before
-// each question to the API server.
+// seeing returns an ownerReader that has Jobs in the cache, and asks
+// for other kinds. get is called before each request to the API server.
 func seeing(get func(context.Context) error, cached, live []client.Object) *ownerReader {
 	kinds := meta.NewDefaultRESTMapper([]schema.GroupVersion{batchv1.SchemeGroupVersion, appsv1.SchemeGroupVersion})
 	kinds.Add(schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, meta.RESTScopeNamespace)
@@ -171,8 +171,8 @@ func TestFindGivesUpInTime(t *testing.T) {
 	})
 }
 
-// Who has a thousand objects asked for that each are another spends a part of what the controller
-// may ask, and no more.
+// A user who causes requests for a thousand different objects
+// uses only a part of the requests that the controller may send.
 func TestFindAsksNoMoreThanItMay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked, now, most atomic.Int32
@@ -200,7 +200,7 @@ func TestFindAsksNoMoreThanItMay(t *testing.T) {
 	})
 }
 
-// slowKinds take long to say that a kind is not served.
+// slowKinds takes long to find out that a kind is not served.
 type slowKinds struct {
 	meta.RESTMapper
 	takes time.Duration
@@ -214,8 +214,8 @@ func (k slowKinds) RESTMapping(kind schema.GroupKind, versions ...string) (*meta
 	return found, err
 }
 
-// However many owners of kinds that are not served pods name, and however long it takes to find that
-// out, owners of other kinds are found.
+// Owners of other kinds are found, however many owners of unknown kinds
+// pods name, and however long it takes to find out that these are unknown.
 func TestWhoWaitsForAKindHoldsNoPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := seeing(func(context.Context) error { return nil }, nil, []client.Object{replicaSet("web-1", group.Owner{})})
@@ -243,7 +243,7 @@ func TestFindRemembersNotTooMuch(t *testing.T) {
 	}
 }
 
-// What is remembered of one reference has no size that its author chooses.
+// What is remembered of one reference is bounded in size.
 func TestFindRemembersNothingThatCannotExist(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	asked := 0

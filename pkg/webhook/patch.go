@@ -15,8 +15,8 @@ type edit struct {
 	values map[string]string
 }
 
-// take adds those of the labels that have one of the keys and that the API server
-// accepts: what it would refuse is left for it to refuse where the user put it.
+// take adds the labels with these keys whose values are valid. An invalid label is
+// left where the user wrote it, so that the API server's error names this place.
 func (e edit) take(labels map[string]string, keys []string) {
 	for _, key := range keys {
 		if value, ok := labels[key]; ok && len(validation.IsValidLabelValue(value)) == 0 {
@@ -25,9 +25,8 @@ func (e edit) take(labels map[string]string, keys []string) {
 	}
 }
 
-// patch returns the edits of an object, which it changes, as a JSON patch (RFC
-// 6902). Everything else in the object stays as it is, also what this program
-// does not know.
+// patch returns the edits of an object as a JSON patch (RFC 6902). It changes the object,
+// too. All other fields stay as they are, also fields that this program does not know.
 func patch(fields map[string]any, edits []edit) []jsonpatch.JsonPatchOperation {
 	var ops []jsonpatch.JsonPatchOperation
 	for _, e := range edits {
@@ -61,7 +60,7 @@ func escape(key string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 }
 
-// mergeLabels returns the labels and those added, which count where both have one.
+// mergeLabels returns the labels together with added. added counts if both have a key.
 func mergeLabels(labels, added map[string]string) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {

@@ -18,8 +18,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// The manager does without the webhook: what keeps it from being served is tried
-// again, and served once it is gone.
+// The manager runs on without the webhook. The server tries
+// again after a failure, and serves once the cause is gone.
 func TestAServerThatCannotServeTriesAgain(t *testing.T) {
 	cases := map[string]func(t *testing.T, c *Config) (mend func()){
 		"another listens at its port": func(t *testing.T, c *Config) func() {
@@ -82,7 +82,7 @@ func TestAServerThatCannotServeTriesAgain(t *testing.T) {
 	}
 }
 
-// A server that waits to try again stops when it is told to.
+// A server that waits to try again stops when its context ends.
 func TestAServerThatWaitsStops(t *testing.T) {
 	c := DefaultConfig()
 	c.Address, c.CertDir, c.Port = "127.0.0.1", t.TempDir(), unusedPort(t)

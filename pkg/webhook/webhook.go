@@ -1,11 +1,10 @@
-// Package webhook labels pods and workloads that ask for the Fluence scheduler
-// with their group and its size, as they are created, and warns their user of whole nodes
-// that the group will not get.
+// Package webhook labels pods and workloads that ask for the Fluence scheduler with their group and
+// its size, when they are created. It warns the user if a request for whole nodes will be denied.
 //
-// It is a hint, for those who look at objects and for programs that select them by
-// label, and never a condition: scheduler and controller compute the same from the
-// objects themselves. So it fails open, writes labels and one annotation only,
-// never over what a user wrote, and has no side effects: a dry run is safe.
+// The labels are a hint, for users who read objects and for programs that select objects by
+// label. They are never a condition, because scheduler and controller compute the same from
+// the objects themselves. So the webhook fails open. It writes labels and one annotation
+// only, and never over what a user wrote. It has no side effects: a dry run is safe.
 package webhook
 
 import (
@@ -33,54 +32,54 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// The names that manifests/webhook and manifests/rbac use.
+// Names that manifests/webhook and manifests/rbac use.
 const (
-	// ConfigurationName is that of the MutatingWebhookConfiguration.
+	// ConfigurationName is the name of the MutatingWebhookConfiguration.
 	ConfigurationName = "fluence-webhook"
-	// ServiceName is that of the Service before the replicas.
+	// ServiceName is the name of the Service in front of the replicas.
 	ServiceName = "fluence-webhook"
-	// SecretName is that of the Secret that holds the certificate.
+	// SecretName is the name of the Secret that holds the certificate.
 	SecretName = "fluence-webhook-cert"
-	// Path is where the webhook is served.
+	// Path is the path of the URL at which the webhook is served.
 	Path = "/label"
 )
 
 const fieldManager = "fluence-controller"
 
-// Config is what an operator may choose. Start from DefaultConfig.
+// Config holds the settings of an operator. Start from DefaultConfig.
 type Config struct {
-	// SchedulerName is what pods ask for in spec.schedulerName. The match conditions
+	// SchedulerName is the spec.schedulerName of the pods. The match conditions
 	// of the MutatingWebhookConfiguration name it, too. Defaults to "fluence".
 	SchedulerName string
-	// Address is the IP address to listen on; empty for all. Defaults to all.
+	// Address is the IP address to listen on. Empty means all. Defaults to all.
 	Address string
 	// Port is the TCP port to listen on. Defaults to 9443.
 	Port int
-	// CertDir is a folder with tls.crt and tls.key, which are read again when they
-	// change; the authority is then somebody else's to write into the configuration.
-	// Empty, the default, is that the program sees to both itself.
+	// CertDir is a folder with tls.crt and tls.key. The files are read again when
+	// they change, and somebody else must write the CA bundle into the configuration.
+	// If CertDir is empty, the program manages both itself. Defaults to empty.
 	CertDir string
-	// Namespace is that of the Service and of the Secret. Needed without CertDir.
+	// Namespace is the namespace of the Service and of the Secret. It is needed without CertDir.
 	Namespace string
-	// DNSNames are further names of the server, beside the Service's, for a
-	// configuration that names a URL. Defaults to none.
+	// DNSNames are names of the server in addition to the Service's,
+	// for a configuration that names a URL. Defaults to none.
 	DNSNames []string
-	// CertificatePoll is the time between two looks at Secret and configuration, and
-	// between two attempts to serve. Defaults to 10s.
+	// CertificatePoll is the time between two checks of Secret and
+	// configuration, and between two attempts to serve. Defaults to 10s.
 	CertificatePoll time.Duration
-	// CertificateTimeout bounds one such look. Defaults to 5s.
+	// CertificateTimeout bounds one such check. Defaults to 5s.
 	CertificateTimeout time.Duration
-	// WholeNodes is the scheduler's argument wholeNodes: in which namespaces annotations may
-	// ask for whole nodes. Who creates what asks for them elsewhere is warned. Where the
-	// scheduler's own policy gives whole nodes to all, it is to be group.WholeNodesAll. Defaults
-	// to group.WholeNodesLabelled.
+	// WholeNodes is the scheduler's argument wholeNodes: in which namespaces
+	// annotations may ask for whole nodes. A user who creates an object that asks for
+	// them elsewhere gets a warning. If the scheduler's own policy gives whole nodes
+	// to all, set it to group.WholeNodesAll. Defaults to group.WholeNodesLabelled.
 	WholeNodes string
-	// LookupTimeout bounds the time that is spent for one object on looking up what
-	// controls it, and its namespace; what is not known by then is left out. Defaults to 1s.
+	// LookupTimeout bounds the time for looking up the owners of one object and
+	// its namespace. What is not known by then is left out. Defaults to 1s.
 	LookupTimeout time.Duration
 }
 
-// DefaultConfig returns the configuration of an operator who chooses nothing.
+// DefaultConfig returns the configuration with all defaults.
 func DefaultConfig() Config {
 	return Config{
 		SchedulerName:      "fluence",
@@ -121,12 +120,13 @@ func (c Config) validate() error {
 	return nil
 }
 
-// AddToManager adds the webhook to a manager, which serves it whether or not it
-// leads. The manager's cache must hold Jobs, ReplicaSets and StatefulSets, and of
-// their specs at least what says how many pods they make. Without the rights to
-// its Secret, without a configuration, a readable CertDir or a port to listen on,
-// the webhook says so in the log and tries again; nothing else of the manager
-// suffers, but that it is not ready: the API server is not to be led here.
+// AddToManager adds the webhook to a manager. The manager serves it whether or
+// not it leads. The manager's cache must hold Jobs, ReplicaSets and StatefulSets,
+// with at least the fields of their specs that give the number of their pods.
+//
+// The webhook logs and tries again if it lacks the rights to its Secret, a configuration,
+// a readable CertDir or a port to listen on. The rest of the manager runs on. Only the
+// readiness check fails, so that the API server sends no admission requests here.
 func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -150,7 +150,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
 	}}
 	if config.CertDir == "" {
-		// Not the manager's client, which would watch all Secrets.
+		// The manager's client would watch all Secrets.
 		direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
@@ -175,11 +175,11 @@ type server struct {
 	handler      admission.Handler
 	certificates *certificates // nil if they are in a folder
 	clock        clock.Clock
-	// started checks the listener of the current attempt; nil before the first.
+	// started checks the listener of the current attempt. It holds nil before the first attempt.
 	started atomic.Pointer[healthz.Checker]
 }
 
-// ready says whether the webhook answers, to the prober of the manager.
+// ready is the readiness check of the webhook. It returns why the webhook does not answer.
 func (s *server) ready(req *http.Request) error {
 	started := s.started.Load()
 	if started == nil {
@@ -191,11 +191,11 @@ func (s *server) ready(req *http.Request) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *server) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. It never fails: while it cannot serve, the API
-// server goes on without the webhook.
+// Start implements manager.Runnable. It never fails: while it
+// cannot serve, the API server goes on without the webhook.
 func (s *server) Start(ctx context.Context) error {
 	options := webhook.Options{Host: s.config.Address, Port: s.config.Port, CertDir: s.config.CertDir}
-	// Over HTTP/2 one connection of anybody's makes very many requests at once.
+	// HTTP/2 would let a single connection send very many requests at once.
 	options.TLSOpts = []func(*tls.Config){func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }}
 	if s.certificates != nil {
 		select {
@@ -221,9 +221,9 @@ func (s *server) Start(ctx context.Context) error {
 	}
 }
 
-// serve serves until ctx ends, or returns why it cannot.
+// serve serves until ctx ends. It returns an error if it cannot serve.
 func (s *server) serve(ctx context.Context, options webhook.Options) error {
-	// What an attempt leaves running, such as the watch of a folder, ends with it.
+	// What an attempt leaves running, such as the watch of a folder, ends with this context.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	srv := webhook.NewServer(options)

@@ -16,18 +16,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// A wholeRule says who may ask for whole nodes by annotation.
+// A wholeRule says which namespaces may ask for whole nodes by annotation.
 type wholeRule struct {
 	// mode is one of group.WholeNodesModes.
 	mode string
-	// label returns the value of a namespace's label group.WholeNodesLabel, and false if
-	// that is not known.
+	// label returns the value of a namespace's label
+	// group.WholeNodesLabel. It returns false if the value is not known.
 	label func(ctx context.Context, namespace string) (string, bool)
 }
 
-// warnings says that an object asks in vain for whole nodes. Only its user is told so: what
-// another object controls is made by a controller, which reads no warning. A PodGroup of the
-// user's own that says otherwise is not looked at.
+// warnings returns a warning if the object's request for whole nodes will be
+// denied. An object with a controller gets none, because controllers ignore
+// warnings. A PodGroup that overrides the annotation is not considered.
 func (r wholeRule) warnings(ctx context.Context, c *newObject) []string {
 	annotation, value := group.ExclusiveRequest(c.pod.Annotations)
 	if annotation == "" || c.controller != (group.Owner{}) {
@@ -47,21 +47,22 @@ func (r wholeRule) warnings(ctx context.Context, c *newObject) []string {
 	return []string{group.DeniedMessage(annotation, value, why) + "; no pod of the group starts (" + reason.NotAllowed + ")"}
 }
 
-// namespaces reads labels of namespaces. It remembers nothing: who is warned labels the
-// namespace and tries again at once.
+// namespaces reads a label of namespaces. It caches nothing, because
+// a user who is warned may label the namespace and retry at once.
 type namespaces struct {
 	live client.Reader
-	// limit is how often a namespace may be asked for. It is apart from that of objects, and nobody
-	// waits for it: a warning is a courtesy, and labels are not.
+	// limit bounds how often a namespace is read, by a token bucket.
+	// It is separate from the limit of owner lookups, and nobody waits
+	// for it: a warning may be skipped, but labels should not be.
 	limit *rate.Limiter
-	// timeout bounds a question to the API server.
+	// timeout bounds a request to the API server.
 	timeout time.Duration
 
 	asking singleflight.Group
 }
 
-// wholeNodes returns the value of a namespace's label group.WholeNodesLabel. It returns false
-// if the namespace cannot be read, also when ctx ends before there is an answer.
+// wholeNodes returns the value of a namespace's label group.WholeNodesLabel. It returns
+// false if the namespace cannot be read, or if ctx ends before there is an answer.
 func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool) {
 	asked := n.asking.DoChan(name, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.timeout)
@@ -80,7 +81,7 @@ func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool)
 	}
 }
 
-// warnEach and warnAtOnce bound how often namespaces are asked for.
+// warnEach and warnAtOnce are the interval and the burst of the reads of namespaces.
 const (
 	warnEach   = 100 * time.Millisecond
 	warnAtOnce = 8

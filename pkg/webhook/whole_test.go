@@ -116,8 +116,8 @@ func TestTheLabelOfANamespace(t *testing.T) {
 	}
 }
 
-// Many creations at once are one question, which ends in time. Past what may be asked there is no
-// warning, at once, and objects are asked for all the same.
+// Many creations at once cause one request, which ends in time. Above
+// the limit there is at once no warning, and owners are still looked up.
 func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// long is a name that is none of a label's values.
+// long is a name that no label can have as its value.
 var long = strings.Repeat("long.", 40) + "set"
 
 // world is what the labeller of the table sees in namespace ns, and only there.
@@ -47,7 +47,7 @@ func owner(api, kind, name string) group.Owner {
 
 func uidOf(kind, name string) types.UID { return types.UID(strings.ToLower(kind) + "-" + name) }
 
-// nameOf is that of the PodGroup of an object.
+// nameOf is the name of the PodGroup of an object.
 func nameOf(api, kind, name string) string { return owner(api, kind, name).PodGroupName() }
 
 // see looks up objects of the world.
@@ -70,18 +70,18 @@ func see(t *testing.T) lookup {
 	}
 }
 
-// pod is one of namespace ns that has a controller, such as "batch Job train".
+// pod is a pod of namespace ns that has a controller, such as "batch Job train".
 func pod(controller, labels, annotations string) string {
 	return fmt.Sprintf("{metadata: {name: p, namespace: ns, labels: {%s}, annotations: {%s}, ownerReferences: [%s]}, spec: {schedulerName: fluence, priority: 3}}",
 		labels, annotations, reference(controller))
 }
 
-// controlled is the metadata of an object that another controls.
+// controlled is the metadata of an object with a controller.
 func controlled(controller string) string {
 	return fmt.Sprintf("{ownerReferences: [%s]}", reference(controller))
 }
 
-// reference is that to a controller; "core" stands for the group without a name.
+// reference is the owner reference to a controller. "core" stands for the group without a name.
 func reference(controller string) string {
 	f := strings.Fields(controller)
 	if len(f) == 0 {
@@ -91,8 +91,8 @@ func reference(controller string) string {
 	return fmt.Sprintf("{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true}", version, f[1], f[2], uidOf(f[1], f[2]))
 }
 
-// workload is an object of namespace ns with this metadata, spec and metadata of
-// its template.
+// workload is an object of namespace ns with this
+// metadata, this spec and this metadata of its template.
 func workload(metadata, spec, template string) string {
 	metadata = "{name: w, namespace: ns, " + metadata[1:]
 	return fmt.Sprintf("{metadata: %s, spec: {%s, template: {metadata: %s, spec: {schedulerName: fluence}}}}", metadata, orNothing(spec), template)
@@ -117,7 +117,7 @@ func filled(name string, size, least int) map[string]string {
 	}
 }
 
-// leaves applies a patch as the API server does, and returns what it set.
+// leaves applies a patch as the API server does, and returns what the patch has set.
 func leaves(t *testing.T, raw []byte, ops []jsonpatch.JsonPatchOperation) map[string]string {
 	t.Helper()
 	text, err := json.Marshal(ops)
@@ -148,8 +148,8 @@ func parse(t *testing.T, raw []byte) any {
 	return v
 }
 
-// differences collects the strings of after that before does not have, or has
-// otherwise. Nothing else may differ.
+// differences collects the strings of after that before does
+// not have, or has with another value. Nothing else may differ.
 func differences(t *testing.T, got map[string]string, path []string, before, after any) {
 	t.Helper()
 	b, _ := before.(map[string]any)

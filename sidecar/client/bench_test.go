@@ -12,8 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/client"
 )
 
-// cluster returns nodes in racks of 40, and what they hold: perNode pods each, in
-// jobs of 10.
+// cluster returns nodes in racks of 40, and what they hold: perNode pods each, in jobs of 10.
 func cluster(nodes, perNode int) ([]*resource.Graph, []match.Job) {
 	var (
 		graphs []*resource.Graph

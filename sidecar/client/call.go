@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// bounded returns ctx with a deadline: its own, or else one after timeout.
+// bounded returns ctx with a deadline: its own, or else timeout from now.
 func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
@@ -22,20 +22,20 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 	return context.WithTimeout(ctx, timeout)
 }
 
-// fail reads the error of a call that was made with ctx, the caller's.
+// fail returns the error of a call that was made with ctx, the context of the caller.
 func fail(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	s := status.Convert(err)
 	if s.Code() == codes.Canceled && !errors.Is(ctx.Err(), context.Canceled) {
-		// The connection was closed, or the server gave the call up: no answer.
+		// The connection was closed, or the server gave up the call: there is no answer.
 		return fmt.Errorf("%w: %s", match.ErrUnavailable, s.Message())
 	}
 	return fluxionpb.FromStatus(s)
 }
 
-// invalid is the error for arguments that cannot be sent.
+// invalid returns the error for arguments that cannot be sent.
 func invalid(err error) error { return fmt.Errorf("%w: %w", match.ErrInvalid, err) }
 
 // drain reads a stream to its end, message by message.

@@ -1,6 +1,6 @@
-// Package client is a match.Engine that stands in another process: it asks the
-// service of fluxionpb. It keeps one connection, made in the background and made
-// again whenever it breaks; no call waits for longer than its deadline.
+// Package client implements match.Engine over gRPC, for an engine in another process
+// that serves fluxionpb. It keeps one connection, which it opens in the background
+// and opens again whenever it breaks. No call waits for longer than its deadline.
 package client
 
 import (
@@ -20,35 +20,34 @@ import (
 )
 
 const (
-	// retryFirst and retryMax bound the time between two tries to connect, so
-	// that work goes on within a second of the sidecar's return.
+	// retryFirst is the shortest time between two attempts to connect.
 	retryFirst = 50 * time.Millisecond
-	retryMax   = 250 * time.Millisecond
-	// connectTimeout bounds one try. A stopped process lets its kernel take
-	// connections and says nothing.
+	// retryMax is the longest such time. It is short, so that
+	// work goes on within a second of the sidecar's return.
+	retryMax = 250 * time.Millisecond
+	// connectTimeout bounds one attempt. The kernel of a stopped
+	// process still accepts connections, but nothing answers on them.
 	connectTimeout = time.Second
-	// pingAfter and pingTimeout find a connection whose other end has vanished,
-	// for those who make no call meanwhile.
-	pingAfter   = 10 * time.Second
+	// pingAfter is how long a connection is idle before it is pinged. Pings
+	// find a connection whose other end has vanished while no call is made.
+	pingAfter = 10 * time.Second
+	// pingTimeout is how long a ping may go unanswered.
 	pingTimeout = 2 * time.Second
 )
 
-// Options are what a client is made with. The zero Options are right for a unix
-// socket.
+// Options are the options of a client. The zero Options are right for a unix socket.
 type Options struct {
-	// TLS names the files of mutual TLS, for a sidecar on another machine.
-	// Defaults to none.
+	// TLS names the files of mutual TLS, for a sidecar on another machine. Defaults to none.
 	TLS endpoint.Identity
 	// Timeout bounds a call whose context has no deadline. Defaults to 2s.
 	Timeout time.Duration
-	// LoadTimeout does so for Update, PutNode, Jobs, AddSubgraph and Find, which
-	// carry a whole cluster. Defaults to 30s.
+	// LoadTimeout does the same for Update, PutNode, Jobs, AddSubgraph
+	// and Find, which may carry a whole cluster. Defaults to 30s.
 	LoadTimeout time.Duration
 }
 
-// A Client is a match.GraphEngine over a connection. Where no answer comes, in time or
-// at all, the error is match.ErrUnavailable; the call may have been carried out
-// even so, and may be repeated.
+// A Client is a match.GraphEngine over a connection. If no answer comes, or none in time, the error
+// is match.ErrUnavailable. The call may have been carried out all the same, and may be repeated.
 type Client struct {
 	conn    *grpc.ClientConn
 	rpc     fluxionpb.FluxionClient
@@ -58,10 +57,9 @@ type Client struct {
 
 var _ match.Engine = (*Client)(nil)
 
-// Dial returns a client of the sidecar at unix:///path or tcp://host:port. It
-// does not wait for a connection, nor fail without one. It fails for a target that
-// is neither, or that would need mutual TLS and goes without, and for files that
-// cannot be read.
+// Dial returns a client of the sidecar at unix:///path or tcp://host:port. It does not wait for
+// a connection, and does not fail without one. It fails for any other target, for a TCP target
+// that is no loopback address if there is no mutual TLS, and for files that cannot be read.
 func Dial(target string, o Options) (*Client, error) {
 	if o.Timeout == 0 {
 		o.Timeout = 2 * time.Second
@@ -98,7 +96,7 @@ func Dial(target string, o Options) (*Client, error) {
 	}, nil
 }
 
-// address names an endpoint as gRPC does.
+// address returns the name of an endpoint in gRPC.
 func address(e endpoint.Endpoint) string {
 	if e.Network == endpoint.Unix {
 		return "unix://" + e.Address
@@ -120,8 +118,8 @@ func dialOptions(creds credentials.TransportCredentials) []grpc.DialOption {
 			grpc.MaxCallSendMsgSize(fluxionpb.MaxMessage),
 			grpc.MaxCallRecvMsgSize(fluxionpb.MaxMessage),
 		),
-		// Nothing outside of the options has a say: no proxy of the environment, no
-		// configuration from DNS. And the connection is kept while it is idle.
+		// Only the options count: no proxy of the environment, no
+		// configuration from DNS. The connection is kept while it is idle.
 		grpc.WithNoProxy(),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),

@@ -21,7 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/server"
 )
 
-// epochs counts up for all engines of a run, as no two may share one.
+// epochs counts up for all engines of a run, because no two may have the same.
 var epochs atomic.Uint64
 
 func newEngine(tb testing.TB) match.Engine {
@@ -33,8 +33,8 @@ func newEngine(tb testing.TB) match.Engine {
 	return e
 }
 
-// serve serves an engine at a socket until the returned function kills the
-// server: calls are cut off, and the socket is gone.
+// serve serves an engine at a socket until the returned function
+// kills the server: calls are cut off, and the socket is gone.
 func serve(tb testing.TB, path string, e match.Engine) (kill func()) {
 	tb.Helper()
 	l, err := net.Listen("unix", path)
@@ -126,8 +126,8 @@ func calls(c *client.Client) map[matchtest.Method]func(context.Context) error {
 	}
 }
 
-// stopped opens a socket as a stopped process has it: connections are taken, by
-// the kernel, and nothing is ever said.
+// stopped opens a socket like a stopped process: the
+// kernel accepts connections, and nothing answers.
 func stopped(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
@@ -167,11 +167,11 @@ func TestEveryCallComesBackByItsDeadline(t *testing.T) {
 					if !errors.Is(err, match.ErrUnavailable) || !strings.HasPrefix(err.Error(), match.ErrUnavailable.Error()+": ") {
 						t.Errorf("deadline %s: got %v", whose, err)
 					}
-					// With a process that is stopped a connection may come to nothing first.
+					// With a stopped process a connection may fail first.
 					if path == held && !errors.Is(err, context.DeadlineExceeded) {
 						t.Errorf("deadline %s: got %v, want that it has passed", whose, err)
 					}
-					// The most of what a busy machine may add.
+					// This is the most that a busy machine may add.
 					if took := time.Since(start); took > timeout+5*time.Second {
 						t.Errorf("deadline %s: took %v", whose, took)
 					}

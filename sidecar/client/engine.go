@@ -48,8 +48,8 @@ func (c *Client) Release(ctx context.Context, e match.Epoch, id match.JobID, key
 	return fail(ctx, err)
 }
 
-// Update implements match.Engine. All jobs together take effect, or none, however
-// many messages they need.
+// Update implements match.Engine. Either all jobs take
+// effect or none, however many messages they need.
 func (c *Client) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
 	call, cancel := bounded(ctx, c.options.LoadTimeout)
 	defer cancel()
@@ -62,8 +62,8 @@ func (c *Client) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) e
 	})
 }
 
-// PutNode implements match.Engine. All nodes together take effect, or none,
-// however many messages they need.
+// PutNode implements match.Engine. Either all nodes
+// take effect or none, however many messages they need.
 func (c *Client) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Graph) error {
 	call, cancel := bounded(ctx, c.options.LoadTimeout)
 	defer cancel()
@@ -76,9 +76,9 @@ func (c *Client) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.
 	})
 }
 
-// send sends parts as messages of a stream, and waits for the answer to them all.
-// The server acts on the end of a stream alone, so one that is left without it,
-// because a part cannot be sent, has changed nothing.
+// send sends parts as messages of a stream, and waits for the answer to
+// all of them. The server acts only at the end of a stream, so a stream
+// that is abandoned because a part cannot be sent changes nothing.
 func send[Part, M, Answer any](
 	ctx context.Context, stream grpc.ClientStreamingClient[M, Answer], parts iter.Seq2[Part, error], message func(Part) *M,
 ) error {
@@ -88,7 +88,7 @@ func send[Part, M, Answer any](
 		}
 		err := stream.Send(message(part))
 		if errors.Is(err, io.EOF) {
-			break // The server has answered already; what, the next line reads.
+			break // The server has answered already. The next line reads the answer.
 		}
 		if err != nil {
 			return fail(ctx, err)
@@ -140,8 +140,8 @@ func (c *Client) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
 	return jobs.Jobs(), nil
 }
 
-// Nodes implements match.Engine. A page shows one moment of the engine, however
-// many messages it needs.
+// Nodes implements match.Engine. A page shows one
+// moment of the engine, however many messages it needs.
 func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit int) ([]match.Node, error) {
 	if err := fluxionpb.CheckText("from", from); err != nil {
 		return nil, invalid(err)

@@ -12,9 +12,9 @@ import (
 
 var _ match.GraphEngine = (*Client)(nil)
 
-// AddSubgraph implements match.GraphEngine. A sidecar whose engine takes no graphs
-// answers match.ErrInvalid to it, to RemoveSubgraph and to Find. A text of more
-// than fluxionpb.MaxGraph bytes is match.ErrInvalid, too, and is not sent.
+// AddSubgraph implements match.GraphEngine. A sidecar whose engine accepts no
+// graphs answers match.ErrInvalid to AddSubgraph, RemoveSubgraph and Find. A text
+// of more than fluxionpb.MaxGraph bytes is match.ErrInvalid, too, and is not sent.
 func (c *Client) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error {
 	call, cancel := bounded(ctx, c.options.LoadTimeout)
 	defer cancel()

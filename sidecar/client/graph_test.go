@@ -36,7 +36,7 @@ func TestConformanceWithGraphs(t *testing.T) {
 	})
 }
 
-// A reading engine looks at the graphs that it is given.
+// A reading engine looks at the graphs that it gets.
 type reading struct {
 	match.GraphEngine
 	read func(jgf []byte) error

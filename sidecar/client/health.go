@@ -16,20 +16,21 @@ import (
 const (
 	// probeTimeout bounds a Ping whose context has no deadline.
 	probeTimeout = 500 * time.Millisecond
-	// rewatchFirst and rewatchMax bound the time from the end of one watch to the
-	// next, for a server that is reached and ends them.
+	// rewatchFirst is the shortest time from the end of one watch
+	// to the next, if the server is reached but ends the watches.
 	rewatchFirst = 20 * time.Millisecond
-	rewatchMax   = 320 * time.Millisecond
+	// rewatchMax is the longest such time.
+	rewatchMax = 320 * time.Millisecond
 )
 
-// ErrOccupied is that the sidecar answers, and that its engine is at work for another call, whose
-// time is not over.
+// ErrOccupied means that the sidecar answers, but its
+// engine works on another call that is not overdue.
 var ErrOccupied = errors.New("the matcher is at work for another call")
 
-// Ping returns nil if the sidecar answers that it serves, ErrOccupied if it is at work for another
-// call, and match.ErrUnavailable if there is no answer by the deadline of ctx, or within half a
-// second without one. It is the way to find a process that is stopped: its connection stays open,
-// so that Watch hears nothing.
+// Ping returns nil if the sidecar answers that it serves. It returns ErrOccupied if the
+// engine works on another call. It returns match.ErrUnavailable if there is no answer
+// by the deadline of ctx, or within half a second without one. It finds a process that
+// is stopped, which Watch does not: the connection of such a process stays open.
 func (c *Client) Ping(ctx context.Context) error {
 	call, cancel := bounded(ctx, probeTimeout)
 	defer cancel()
@@ -46,9 +47,9 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Watch calls changed with false, then at every change with what the sidecar says
-// of itself: true while it serves, false when it stops or the connection breaks.
-// It watches until ctx ends. The calls come one after another.
+// Watch calls changed with false, and then at every change: with true
+// while the sidecar serves, with false when it stops or the connection
+// breaks. It watches until ctx ends. The calls come one after another.
 func (c *Client) Watch(ctx context.Context, changed func(serving bool)) {
 	changed(false)
 	last := false
@@ -70,8 +71,8 @@ func (c *Client) Watch(ctx context.Context, changed func(serving bool)) {
 	}
 }
 
-// watch waits for a connection and tells what one watch says until it ends. It
-// returns whether that was anything.
+// watch waits for a connection and passes on what one watch reports
+// until it ends. It returns whether the watch has reported anything.
 func (c *Client) watch(ctx context.Context, tell func(serving bool)) (heard bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/client"
 )
 
-// watch starts a watch and returns what it says.
+// watch starts a watch and returns its reports.
 func watch(t *testing.T, c *client.Client) <-chan bool {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -64,7 +64,7 @@ func TestAServerThatIsKilledAndReturns(t *testing.T) {
 	returned := time.Now()
 	serve(t, path, newEngine(t))
 	next(ctx, t, said, true)
-	// Work goes on within a second of the return. A busy machine may add one.
+	// Work goes on within a second of the return. A busy machine may add a second.
 	if took := time.Since(returned); took > 2*time.Second {
 		t.Errorf("the watch took %v to see that the server is back", took)
 	}
@@ -124,7 +124,7 @@ func TestPing(t *testing.T) {
 	for what, path := range map[string]string{"nobody": nobody, "a process that is stopped": stopped(t)} {
 		c := dial(t, path, client.Options{Timeout: time.Hour})
 		start := time.Now()
-		// Without a deadline: half a second is given, and no more.
+		// Without a deadline the wait is half a second.
 		if err := c.Ping(t.Context()); !errors.Is(err, match.ErrUnavailable) {
 			t.Errorf("%s: got %v", what, err)
 		}
@@ -134,7 +134,7 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// Whoever is probed while its graph is being filled is not silent.
+// A sidecar answers a probe while its graph is being loaded.
 func TestPingIsAnsweredWhileTheGraphIsBeingFilled(t *testing.T) {
 	ctx, path := soon(t), filepath.Join(t.TempDir(), "s")
 	serve(t, path, newEngine(t))

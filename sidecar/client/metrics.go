@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// Metrics returns the figures of the sidecar's process as Prometheus' text.
+// Metrics returns the metrics of the sidecar's process in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 	call, cancel := bounded(ctx, c.options.Timeout)
 	defer cancel()

@@ -2,5 +2,5 @@
 
 package client_test
 
-// raced says that the race detector is on, under which pools forget at random.
+// raced is true if the race detector is on. Pools then forget at random.
 const raced = true

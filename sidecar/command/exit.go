@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// What the process ends with. Serving ends with exitOK or exitError.
+// The exit codes of the process. Serving ends with exitOK or exitError.
 const (
 	exitOK            = 0
 	exitError         = 1 // a file, a graph or a jobspec is wrong, or it could not be served
@@ -27,12 +27,12 @@ func (u *usageError) Unwrap() error { return u.err }
 
 func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
 
-// An answered error is one whose text has been written already.
+// A reportedError is an error whose text has been written already.
 type reportedError struct{ code int }
 
 func (a *reportedError) Error() string { return fmt.Sprintf("ended with code %d", a.code) }
 
-// ExitCode returns what to end with, and whether the error is still to be told.
+// ExitCode returns the exit code, and whether the error must still be written.
 func ExitCode(err error) (code int, tell bool) {
 	if err == nil {
 		return exitOK, false
@@ -46,7 +46,7 @@ func ExitCode(err error) (code int, tell bool) {
 	return exitError, true
 }
 
-// verdict returns the code that the error of a match ends with.
+// verdict returns the exit code for the error of a match.
 func verdict(err error) int {
 	switch {
 	case err == nil:
@@ -59,7 +59,7 @@ func verdict(err error) int {
 	return exitError
 }
 
-// withUsage makes mistakes in a command's line usage errors.
+// withUsage makes unknown flags and arguments of a command usage errors.
 func withUsage(c *cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {

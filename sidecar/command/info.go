@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Info returns the command that says what a graph holds.
+// Info returns the command that shows what a graph holds.
 func Info(open Opener) *cobra.Command {
 	a := &query{open: open}
 	c := withUsage(&cobra.Command{
@@ -38,7 +38,7 @@ func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// What the graph takes is what is free without it.
+	// The memory of the graph is what is free once the graph is dropped.
 	used := heap()
 	if _, err := e.Reset(ctx); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// heap returns how many bytes are in use, after the garbage is gone: what pools
-// keep back from one collection, the next one takes.
+// heap returns how many bytes are in use after two garbage
+// collections, because pools survive the first one.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// stdin is the name of a file that says to read what comes in.
+// stdin is the name of a file that means standard input.
 const stdin = "-"
 
-// readInput reads a regular file of at most limit bytes or, for "-", as much from
-// in. An error names the file.
+// readInput reads a regular file of at most limit bytes or, for
+// "-", at most limit bytes from in. An error names the file.
 func readInput(name string, in io.Reader, limit int64) ([]byte, error) {
 	if name == stdin {
 		b, err := readAll(in, 0, limit)

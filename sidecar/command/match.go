@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// operations are the names that Fluxion gives to what a match may do.
+// operations are Fluxion's names of what a match may do.
 var operations = []struct {
 	name string
 	op   match.Op
@@ -28,7 +28,7 @@ var operations = []struct {
 	{"without_allocating_future", match.WithoutAllocatingFuture},
 }
 
-// A matching is the command match.
+// A matchCommand is the command match.
 type matchCommand struct {
 	query
 	op     string
@@ -141,7 +141,7 @@ func (m *matchCommand) run(ctx context.Context, in io.Reader, out, stderr io.Wri
 	return nil
 }
 
-// outcomeOf says what became of a jobspec.
+// outcomeOf returns the result of a jobspec in words.
 func outcomeOf(a *match.Allocation, err error) string {
 	if err != nil {
 		return err.Error()
@@ -157,7 +157,7 @@ func outcomeOf(a *match.Allocation, err error) string {
 	return says
 }
 
-// writeR writes a set in one of formats.
+// writeR writes a set in one of the formats.
 func writeR(out io.Writer, r *resource.Set, format string) error {
 	if r == nil {
 		return errors.New("the engine gave no R")

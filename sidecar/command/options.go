@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// OptionPolicy is Fluxion's name of a policy for requests that name none.
+// OptionPolicy is Fluxion's name of the policy for requests that name none.
 const OptionPolicy = "matcher_policy"
 
-// ReadOptions reads Fluxion's initialisation options. What the text leaves out is
-// as in base, and graphs are JGF; what is in over comes before the text.
+// ReadOptions reads Fluxion's initialisation options. Options that the text leaves out
+// come from base, and load_format is jgf by default. Options in over override the text.
 func ReadOptions(text string, base, over map[string]string) (map[string]json.RawMessage, error) {
 	o := map[string]json.RawMessage{}
 	set := func(of map[string]string) error {

@@ -1,16 +1,16 @@
-// Package command is what fluence-sidecar does beside serving: its subcommands ask a matcher by
-// themselves, without Kubernetes. The caller chooses the matcher.
+// Package command has the subcommands of fluence-sidecar. They use a
+// matcher themselves, without Kubernetes. The caller chooses the matcher.
 //
 // Its files, each of which uses those before it:
 //
-//	exit.go     what does the process end with?
-//	options.go  what do Fluxion's options say, and the flags before them?
+//	exit.go     with which code does the process end?
+//	options.go  which options of Fluxion hold, and which flags override them?
 //	input.go    what is in a file, or on standard input?
-//	query.go      which graph is loaded, and what is asked?
-//	match.go    what is each jobspec given?
-//	satisfy.go  could it ever be matched?
-//	stats.go   what does a graph hold, in numbers?
-//	info.go     what does it say, and what does it take?
+//	query.go    which graph is loaded, and which jobspecs are asked for?
+//	match.go    what does each jobspec get?
+//	satisfy.go  could a jobspec ever be matched?
+//	stats.go    what does a graph hold, in numbers?
+//	info.go     what is shown of a graph, and what time and memory does it take?
 package command
 
 import (
@@ -29,29 +29,30 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// An Opener makes the engine that match, satisfy and info ask, by Fluxion's
-// initialisation options as JSON. It fails for options that are wrong.
+// An Opener returns the engine for match, satisfy and info, with
+// Fluxion's initialisation options as JSON. It fails for invalid options.
 type Opener func(options []byte) (match.GraphEngine, error)
 
-// An asking is what match, satisfy and info have in common: a graph, and an engine
-// that takes it.
+// A query is what match, satisfy and info have in common: a graph, and an engine that loads it.
 type query struct {
 	open Opener
-	// graph and jobspecs are files; "-" is standard input, for one of them.
-	graph    string
+	// graph is the file of the graph. "-" is standard input.
+	graph string
+	// jobspecs are the files of the jobspecs. "-" is
+	// standard input, which only one of all files may be.
 	jobspecs []string
-	// options are Fluxion's, as JSON. The texts below come before them if their flags
-	// are given.
+	// options are Fluxion's options, as JSON. The fields
+	// below override them if their flags are given.
 	options      string
 	policy       string
 	pruneFilters string
 	matcherName  string
-	// now is the time of every question: seconds since 1970, or RFC 3339.
+	// now is the time of every request: seconds since 1970, or RFC 3339.
 	now   string
 	flags *pflag.FlagSet
 }
 
-// The flags that come before --options.
+// The flags that override --options.
 const (
 	flagPolicy  = "policy"
 	flagFilters = "prune-filters"
@@ -73,7 +74,7 @@ func (a *query) addJobspecFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.now, "now", "0", "the time of all questions, in seconds since 1970 or as RFC 3339")
 }
 
-// check fails for flags that do not make a question.
+// check fails for flags that do not belong together.
 func (a *query) check(wantJobspec bool) error {
 	if a.graph == "" {
 		return usage("--graph: missing")
@@ -93,8 +94,8 @@ func (a *query) check(wantJobspec bool) error {
 	return nil
 }
 
-// initOptions returns the options as one JSON object, the flags before what
-// --options says. Graphs are JGF unless that says otherwise.
+// initOptions returns the options as one JSON object. The flags override
+// --options. Graphs are JGF unless --options has another format.
 func (a *query) initOptions() (map[string]json.RawMessage, error) {
 	over := map[string]string{}
 	for _, f := range []struct{ flag, option, value string }{
@@ -102,7 +103,7 @@ func (a *query) initOptions() (map[string]json.RawMessage, error) {
 		{flagFilters, "prune_filters", a.pruneFilters},
 		{flagMatcher, "matcher_name", a.matcherName},
 	} {
-		if a.flags.Changed(f.flag) { // An empty one says something, too.
+		if a.flags.Changed(f.flag) { // An empty flag counts, too.
 			over[f.option] = f.value
 		}
 	}
@@ -125,17 +126,17 @@ func (a *query) clock() (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// A loaded engine is ready to be asked.
+// A loadedEngine is an engine with a graph, ready for matches.
 type loadedEngine struct {
 	match.GraphEngine
 	epoch match.Epoch
-	// text is the graph's.
+	// text is the JGF of the graph.
 	text []byte
-	// took is how long the engine needed for it.
+	// took is how long the engine needed to load the graph.
 	took time.Duration
 }
 
-// load reads the graph and fills an engine with it.
+// load reads the graph and loads it into an engine.
 func (a *query) load(ctx context.Context, in io.Reader) (*loadedEngine, error) {
 	options, err := a.initOptions()
 	if err != nil {
@@ -167,8 +168,7 @@ func (a *query) load(ctx context.Context, in io.Reader) (*loadedEngine, error) {
 	return l, nil
 }
 
-// readJobspecs reads all jobspecs, so that a wrong one is told before anything is
-// asked.
+// readJobspecs reads all jobspecs, so that an invalid one is found before anything is matched.
 func (a *query) readJobspecs(in io.Reader) ([]*jobspec.Jobspec, error) {
 	specs := make([]*jobspec.Jobspec, len(a.jobspecs))
 	for i, name := range a.jobspecs {
@@ -183,7 +183,7 @@ func (a *query) readJobspecs(in io.Reader) ([]*jobspec.Jobspec, error) {
 	return specs, nil
 }
 
-// requests returns a request for each jobspec, with ids that count up from 1.
+// requests returns a request for each jobspec. The job ids count up from 1.
 func (a *query) requests(in io.Reader, op match.Op) ([]match.Request, error) {
 	now, err := a.clock()
 	if err != nil {

@@ -46,7 +46,7 @@ const (
 tasks: [{command: [app], slot: a, count: {per_slot: 1}}], attributes: {system: {duration: %d}}}`
 )
 
-// ask runs a command that asks an engine, and returns what it writes and ends with.
+// ask runs a command that uses an engine, and returns its output and its exit code.
 func ask(t *testing.T, open Opener, in string, args ...string) (out, says string, code int) {
 	t.Helper()
 	c := &cobra.Command{Use: "fluence-sidecar", SilenceUsage: true, SilenceErrors: true}
@@ -64,8 +64,7 @@ func ask(t *testing.T, open Opener, in string, args ...string) (out, says string
 	return o.String(), e.String(), code
 }
 
-// scripted opens an engine of a script, and keeps the options that it was opened
-// with.
+// scripted opens an engine with a script, and keeps the options with which it was opened.
 func scripted(fake *matchtest.Fake, options *string) Opener {
 	return func(o []byte) (match.GraphEngine, error) {
 		if options != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Satisfy returns the command that says whether jobspecs could ever be matched.
+// Satisfy returns the command that answers whether jobspecs could ever be matched.
 func Satisfy(open Opener) *cobra.Command {
 	a := &query{open: open}
 	c := withUsage(&cobra.Command{

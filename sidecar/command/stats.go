@@ -12,26 +12,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A census is what a graph holds, in numbers.
+// graphStats is what a graph holds, in numbers.
 type graphStats struct {
 	vertices, edges int
 	types           map[string]*typeStats
-	// levels lists the types by their distance from the root.
+	// levels has the types by their distance from the root.
 	levels []map[string]bool
 	ranks  map[int64]bool
 	// properties counts the vertices with a property, by "key" or "key=value".
 	properties map[string]int
 }
 
-// A tally is of the vertices of one type.
+// typeStats counts the vertices of one type.
 type typeStats struct {
 	vertices, down int
-	// size adds up the vertices' amounts, in units.
+	// size is the sum of the vertices' sizes, in units.
 	size  int64
 	units map[string]bool
 }
 
-// graphStatsOf counts what a text holds that an engine has taken.
+// graphStatsOf counts what is in a text that an engine has loaded.
 func graphStatsOf(jgf []byte) (*graphStats, error) {
 	c := &graphStats{types: map[string]*typeStats{}, ranks: map[int64]bool{}, properties: map[string]int{}}
 	return c, resource.WalkJGF(jgf, func(v *resource.Vertex) error {
@@ -69,7 +69,7 @@ func (c *graphStats) add(v *resource.Vertex) {
 	}
 	depth := strings.Count(v.Path, "/") - 1
 	if depth < 0 {
-		return // of another subsystem alone
+		return // a vertex of another subsystem only
 	}
 	for len(c.levels) <= depth {
 		c.levels = append(c.levels, map[string]bool{})
@@ -77,8 +77,7 @@ func (c *graphStats) add(v *resource.Vertex) {
 	c.levels[depth][v.Type] = true
 }
 
-// write writes the census for people, a line for each thing it counts and a table
-// of the types.
+// write writes the numbers for people: a line for each, and a table of the types.
 func (c *graphStats) write(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "vertices\t%d\n", c.vertices)
@@ -103,7 +102,7 @@ func (c *graphStats) write(out io.Writer) error {
 	return w.Flush()
 }
 
-// levelNames names the types from the root down.
+// levelNames returns the types from the root down.
 func (c *graphStats) levelNames() string {
 	names := make([]string, len(c.levels))
 	for i, types := range c.levels {

@@ -1,6 +1,6 @@
-// Package endpoint says where the sidecar's service is reached, and who may.
-// Whoever reaches the service owns the resource graph, so the way there is a
-// socket that one user can open, this machine alone, or mutual TLS.
+// Package endpoint defines where the sidecar's service is reached, and who may reach it.
+// Whoever reaches the service controls the resource graph. So the endpoint is a socket
+// that one user can open, an address of this machine alone, or protected by mutual TLS.
 package endpoint
 
 import (
@@ -19,11 +19,10 @@ const (
 	TCP  = "tcp"
 )
 
-// maxPath is the longest path of a socket in bytes: sun_path has 108, and the
-// last is a zero.
+// maxPath is the longest path of a socket in bytes. sun_path has 108 bytes, and the last is a zero.
 const maxPath = 107
 
-// An Endpoint is a place to listen at or to dial.
+// An Endpoint is an address at which to listen, or to dial.
 type Endpoint struct {
 	// Network is Unix or TCP.
 	Network string
@@ -35,9 +34,9 @@ type Endpoint struct {
 func (e Endpoint) String() string { return e.Network + "://" + e.Address }
 
 // Parse reads unix:///path or tcp://host:port. It fails for everything else, and
-// for TCP without mutual TLS unless the host is a loopback address: no name,
-// since what a name means is not this machine's to say. mutualTLS says that both
-// sides prove who they are; it goes with TCP alone.
+// for TCP without mutual TLS unless the host is a loopback address. A host name
+// is not accepted, because DNS could resolve it to another machine. mutualTLS
+// means that both sides prove who they are. It is allowed with TCP only.
 func Parse(text string, mutualTLS bool) (Endpoint, error) {
 	network, address, ok := strings.Cut(text, "://")
 	if !ok {

@@ -8,19 +8,19 @@ import (
 	"os"
 )
 
-// An Identity names the PEM files by which one side proves who it is and knows
-// the other. The zero Identity is none.
+// An Identity names the PEM files by which one side proves
+// who it is and checks the other. The zero Identity is none.
 type Identity struct {
-	// Cert and Key are this side's certificate and its private key. They are read
-	// at every handshake, so that renewed files count without a restart.
+	// Cert is this side's certificate. It is read at every
+	// handshake, so that a renewed file counts without a restart.
 	Cert string
-	Key  string
-	// CA holds the authorities that the other side's certificate must come from.
-	// It is read once.
+	// Key is the private key of Cert. It is read at every handshake, too.
+	Key string
+	// CA has the authorities that must have signed the other side's certificate. It is read once.
 	CA string
 }
 
-// Enabled says whether files are named. It fails if some are and some are missing.
+// Enabled reports whether files are named. It fails if some are named and some are missing.
 func (i Identity) Enabled() (bool, error) {
 	if i == (Identity{}) {
 		return false, nil
@@ -31,8 +31,8 @@ func (i Identity) Enabled() (bool, error) {
 	return true, nil
 }
 
-// Server returns what a server needs to take only the calls of clients that the
-// authorities vouch for. It fails if a file cannot be read.
+// Server returns the configuration of a server that accepts only clients whose
+// certificate the authorities have signed. It fails if a file cannot be read.
 func (i Identity) Server() (*tls.Config, error) {
 	pool, err := i.check()
 	if err != nil {
@@ -48,8 +48,8 @@ func (i Identity) Server() (*tls.Config, error) {
 	}, nil
 }
 
-// Client returns what a client needs to prove who it is, and to talk only to
-// servers that the authorities vouch for. It fails if a file cannot be read.
+// Client returns the configuration of a client that proves who it is, and accepts only
+// servers whose certificate the authorities have signed. It fails if a file cannot be read.
 func (i Identity) Client() (*tls.Config, error) {
 	pool, err := i.check()
 	if err != nil {

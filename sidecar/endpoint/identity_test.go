@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/endpoint/endpointtest"
 )
 
-// meet lets a server and a client shake hands. Each fails by its own verdict.
+// meet lets a server and a client shake hands. Each returns its own error.
 func meet(t *testing.T, server, client *tls.Config) (serverErr, clientErr error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -32,8 +32,8 @@ func meet(t *testing.T, server, client *tls.Config) (serverErr, clientErr error)
 	client.ServerName = "127.0.0.1"
 	c := tls.Client(b, client)
 	clientErr = c.HandshakeContext(ctx)
-	// In TLS 1.3 a server judges its client after the client is through. Reading
-	// gives it the time.
+	// In TLS 1.3 a server checks its client after the client
+	// has finished. The read gives the server time for it.
 	_, _ = c.Read(make([]byte, 1))
 	b.Close()
 	return <-done, clientErr

@@ -9,26 +9,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An answer is what the library gave out: R in JGF, read as far as it is of use.
+// An answer is what the library gave out: the parts of R, in JGF, that are used.
 type answer struct {
-	// nodes are the numbers of nodes with something on them, as they came.
+	// nodes are the numbers of the nodes with units on them, in the order of R.
 	nodes []int64
-	// units are those below each node, by the name of their type, and way the
-	// vertices on the way to them, by path.
-	units     map[int64]map[string][]answerVertex
+	// units are the vertices below each node, by the name of their type.
+	units map[int64]map[string][]answerVertex
+	// ancestors are all other vertices (nodes, levels, cluster), by path.
 	ancestors map[string]answerVertex
-	// parents is what each vertex stands in, by id.
+	// parents is the id of each vertex's parent, by the vertex's id.
 	parents map[string]string
 }
 
-// A piece is a vertex of an answer, as it was written.
+// An answerVertex is a vertex of R, as it was written.
 type answerVertex struct {
 	ID       string          `json:"id"`
 	Metadata json.RawMessage `json:"metadata"`
 	path     string
 }
 
-// An edge is one of an answer.
+// An edge is an edge of R.
 type edge struct {
 	Source string `json:"source"`
 	Target string `json:"target"`
@@ -75,8 +75,7 @@ func readAnswer(text string) (*answer, error) {
 	return a, nil
 }
 
-// nodeAbove returns the number of the node that the vertex at a path stands in
-// directly.
+// nodeAbove returns the number of the node directly above the vertex at a path.
 func nodeAbove(path string) (int64, bool) {
 	steps := strings.Split(path, "/")
 	if len(steps) < 3 {
@@ -90,8 +89,8 @@ func nodeAbove(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// share is the part of R that is one slot's: what it holds of a node, nth among
-// the slots there, and the way up from it.
+// share returns the part of R that belongs to one slot, the nth
+// on a node: its units, and the vertices from there to the root.
 func (a *answer) share(number int64, nth int64, need []amount) string {
 	var nodes []answerVertex
 	for _, x := range need {
@@ -113,12 +112,12 @@ func (a *answer) share(number int64, nth int64, need []amount) string {
 			r.Graph.Edges = append(r.Graph.Edges, edge{above, p.ID})
 		}
 	}
-	text, _ := json.Marshal(r) // It is made of what was read.
+	text, _ := json.Marshal(r) // It consists of what was read.
 	return string(text)
 }
 
-// count returns how many slots stand on a node, or fails if what is there is no
-// whole number of them.
+// count returns how many slots are on a node. It fails
+// if the node's units are not a whole number of slots.
 func (a *answer) count(number int64, need []amount) (int64, error) {
 	has := a.units[number]
 	if len(has) != len(need) {

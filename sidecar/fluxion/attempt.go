@@ -11,16 +11,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A placing is one request on its way.
+// An attempt is one request while it is being placed.
 type attempt struct {
 	engine  *Engine
 	request *match.Request
 	// rounded is the jobspec in whole granules.
 	rounded *jobspec.Jobspec
-	// shapes are those that were read.
+	// shapes are the shapes that were read.
 	shapes map[int]*shape
 	runs   []run
-	// jobs are all that the library made for the request.
+	// jobs are all jobs that the library made for the request.
 	jobs []int64
 }
 
@@ -29,15 +29,14 @@ type run struct {
 	shape int
 	host  *host
 	count int64
-	// jobs are the library's that hold the run: one for all slots of a match, which
-	// its runs have in common, or in the end one a slot.
+	// jobs are the library's jobs that hold the run: after a match one job,
+	// which all runs of that match share; after splitJobs one for each slot.
 	jobs   []int64
 	answer *answer
 }
 
-// matchRequest has the library place the request. Where its jobspec cannot say what is
-// asked for, or where matches one after the other led into a corner, it is asked
-// for what the book has planned.
+// matchRequest has the library place the request. If Fluxion's jobspec cannot express the request,
+// or if matching shape after shape fails, the library is asked for exactly the plan of the shadow.
 func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) error {
 	if len(p.request.Near) == 0 && !p.needsPlan() {
 		err := p.matchShapes(ctx)
@@ -57,8 +56,8 @@ func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) erro
 	return nil
 }
 
-// needsPlan says whether a request has limits or a topology, or has ranges of which the
-// least of all go before the more of any.
+// needsPlan reports whether a request has limits or a topology, or several shapes of which one has
+// a range. With a range, the minimums of all shapes must be placed before any shape gets more.
 func (p *attempt) needsPlan() bool {
 	for _, a := range p.rounded.Attributes.System.Fluence {
 		if len(a.MaxPerLevel)+len(a.Limits) > 0 || a.Topology != nil {
@@ -87,10 +86,10 @@ func (p *attempt) matchShapes(ctx context.Context) error {
 	return nil
 }
 
-// maxSlots bounds the slots of one range, as the book does.
+// maxSlots bounds the slots of one range, as the shadow does.
 const maxSlots = 1 << 20
 
-// match makes one match for slots of a shape, and notes where they stand.
+// match makes one match for slots of a shape, and records where they are.
 func (p *attempt) match(ctx context.Context, at int, s *shape, r request) error {
 	text, job, err := p.engine.session.match(ctx, r.encode())
 	if err != nil {
@@ -123,8 +122,8 @@ func (p *attempt) match(ctx context.Context, at int, s *shape, r request) error 
 	return nil
 }
 
-// sort puts the runs of one match in the order of the policy: the library lists
-// them as its graph has them.
+// sort puts the runs of one match in the order of the policy,
+// because the library lists them in the order of its graph.
 func (p *attempt) sort(runs []run) {
 	policy, _ := match.PolicyOf(p.engine.options.Policy)
 	switch policy.Order {
@@ -132,11 +131,11 @@ func (p *attempt) sort(runs []run) {
 		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.host.node.number, b.host.node.number) })
 	case match.HighestFirst:
 		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.host.node.number, a.host.node.number) })
-	case match.DepthFirst: // as the library's graph has them
+	case match.DepthFirst: // as in the library's graph
 	}
 }
 
-// follow takes the runs of a plan.
+// follow sets the runs to the runs of a plan.
 func (p *attempt) follow(plan *match.Allocation) {
 	at := make(map[string]int, len(p.rounded.Resources))
 	for i, r := range p.rounded.Resources {

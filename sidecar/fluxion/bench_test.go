@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
-// BenchmarkMatch gives out a group that fills nodes and takes it back, over the
-// stand-in, which takes most of the time. One node is ruled out.
+// BenchmarkMatch places a group that fills nodes and releases it, over
+// the stand-in, which takes most of the time. One node is excluded.
 func BenchmarkMatch(b *testing.B) {
 	for _, slots := range []int64{1, 64, 512} {
 		b.Run(fmt.Sprintf("nodes=300/slots=%d", slots), func(b *testing.B) {

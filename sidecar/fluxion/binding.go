@@ -7,13 +7,13 @@ import (
 	"github.com/flux-framework/fluxion-go/pkg/types"
 )
 
-// Available says whether this program was linked with Fluxion's library.
+// Available is true if this program was linked with Fluxion's library.
 const Available = true
 
-// Open returns a client of the library that this program was linked with.
+// Open returns a client of the library with which this program was linked.
 func Open() Library { return client{fluxcli.NewReapiClient()} }
 
-// A client is the library's own, but for the type of an operation.
+// A client is the library's own client, with another type for an operation.
 type client struct{ *fluxcli.ReapiClient }
 
 // Match implements Library.

@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// hasGraph says whether the library holds the graph as it is; if not it is built anew
-// before the next match, and nothing else need be told to it until then.
+// hasGraph reports whether the library holds the present graph. If not, the graph is built
+// anew before the next match, and changes need not be sent to the library until then.
 func (e *Engine) hasGraph() bool { return e.session != nil }
 
-// dropGraph has the library's graph built anew before the next match.
+// dropGraph drops the library's graph, so that it is built anew before the next match.
 func (e *Engine) dropGraph() {
 	if e.session != nil {
 		e.session.close()
@@ -28,9 +28,9 @@ func (e *Engine) dropGraph() {
 	}
 }
 
-// build loads the graph into the library, if it is not there, and books all that
-// is held. Once begun it goes on to its end, so that it need not begin again for
-// one who has more time.
+// build loads the graph into the library, if it is not there, and books
+// all that is held. It ignores the caller's deadline, because the next
+// caller would have to repeat an aborted build from the start.
 func (e *Engine) build() error {
 	if e.hasGraph() || len(e.hosts) == 0 {
 		return nil
@@ -75,8 +75,8 @@ func (e *Engine) build() error {
 	return nil
 }
 
-// replay books all that stands on a host into a graph that has nothing of it. A
-// slot that has no room any more is charged with the rest.
+// replay books all slots of a host into a graph that has none of
+// them. A slot that has no room any more is charged with the rest.
 func (e *Engine) replay(h *host) error {
 	h.rest, h.charged = 0, nil
 	var own []*slot
@@ -104,7 +104,7 @@ func (e *Engine) replay(h *host) error {
 	return e.chargeRest(h)
 }
 
-// covers says whether there is enough of every type.
+// covers reports whether have is at least want in every type of want.
 func covers(have, want map[string]int64) bool {
 	for kind, n := range want {
 		if have[kind] < n {
@@ -114,7 +114,7 @@ func covers(have, want map[string]int64) bool {
 	return true
 }
 
-// pin books units on a node, where they must have room.
+// pin books units on a node, which must have room for them.
 func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
 	_, job, err := e.session.match(ctx, request{
 		count: exactly(1), need: e.granules.needs(units), hosts: hostlist([]int64{n.number}),
@@ -125,9 +125,9 @@ func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64
 	return job, err
 }
 
-// chargeRest charges the host with what its slots without a job of their own hold:
-// their sum by type, rounded up to units, as far as there is room. What there is
-// no room for is charged when others leave.
+// chargeRest updates the rest job of a host. The job holds the sum, by type,
+// of all slots without a separate job in the library, rounded up to units, but
+// at most what is free. What does not fit is charged when other slots leave.
 func (e *Engine) chargeRest(h *host) error {
 	if !e.hasGraph() || h.node == nil {
 		return nil
@@ -170,15 +170,15 @@ func (e *Engine) chargeRest(h *host) error {
 	return nil
 }
 
-// chargeRestOrDrop is settle for those who cannot fail: what the cluster says is
-// true whatever the library makes of it.
+// chargeRestOrDrop is chargeRest for callers that must not fail: what the cluster
+// reports is a fact, so after an error the library's graph is built anew.
 func (e *Engine) chargeRestOrDrop(h *host) {
 	if err := e.chargeRest(h); err != nil {
 		e.dropGraph()
 	}
 }
 
-// addSlot has a slot stand on its host, charged with the rest there.
+// addSlot adds a slot to its host, charged with the rest there.
 func (e *Engine) addSlot(name string, s *slot) {
 	e.slotCounter++
 	s.order = e.slotCounter
@@ -187,7 +187,7 @@ func (e *Engine) addSlot(name string, s *slot) {
 	e.chargeRestOrDrop(h)
 }
 
-// removeSlot takes a slot off its host and gives back what it held.
+// removeSlot removes a slot from its host and releases what it held.
 func (e *Engine) removeSlot(h *host, s *slot) {
 	h.drop(s)
 	if s.own != 0 && e.hasGraph() {
@@ -200,7 +200,7 @@ func (e *Engine) removeSlot(h *host, s *slot) {
 	e.dropIfEmpty(h)
 }
 
-// host returns the host of this name, made where it is lacking.
+// host returns the host of this name. It adds the host if there is none.
 func (e *Engine) host(name string) *host {
 	h := e.hosts[name]
 	if h == nil {
@@ -210,14 +210,14 @@ func (e *Engine) host(name string) *host {
 	return h
 }
 
-// dropIfEmpty forgets a host that has neither node nor slots.
+// dropIfEmpty forgets a host that has neither a node nor slots.
 func (e *Engine) dropIfEmpty(h *host) {
 	if h.node == nil && len(h.slots) == 0 {
 		delete(e.hosts, h.name)
 	}
 }
 
-// capacity returns how many slots of these units the host has room for.
+// capacity returns for how many slots of these units the host has room.
 func (h *host) capacity(units map[string]int64) int64 {
 	most := int64(math.MaxInt64)
 	for kind, n := range units {

@@ -9,15 +9,15 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
-// offered is all but amounts of any size, reservations, and policies that fill
-// nodes in another order.
+// offered is all except amounts of any size, reservations,
+// and policies that fill nodes in another order.
 var offered = matchtest.Capabilities{
 	Shapes: true, Ranges: true, PartialRelease: true, Update: true,
 	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Expected: true, Reasons: true,
 	Policies: []string{match.PolicyLow, match.PolicyLonodex},
 }
 
-// newEngine returns an engine that was never reset, whose epochs count up.
+// newEngine returns an engine that was never reset. Its epochs count up.
 func newEngine(t testing.TB, r reapitest.Release, p *reapitest.Process) *fluxion.Engine {
 	t.Helper()
 	var last match.Epoch

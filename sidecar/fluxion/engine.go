@@ -2,30 +2,29 @@
 //
 // # Granules
 //
-// Fluxion gives out whole vertices, so pools are cut into units: a node has one
-// vertex for each whole granule of a pool (1 CPU, 1 GiB; one of whatever is only
-// counted), and a slot takes its amounts rounded up to granules. What the cluster
-// holds of a node beside the slots that were matched here is added up by type and
-// rounded up once.
+// Fluxion gives out whole vertices, so pools are cut into units. A node has one vertex
+// for each whole granule of a pool: 1 CPU, 1 GiB, or one of what is only counted. A
+// slot takes its amounts rounded up to granules. What the cluster holds on a node in
+// addition to the slots that were matched here is summed by type and rounded up once.
 //
 // # Who decides
 //
-// Requests are checked, repeated, refused and listed by a book, which is the
-// embedded engine with the same nodes and the same slots, by exact amounts. Where
-// slots stand is Fluxion's to say: a slot request is one match, and where a jobspec
-// has several, one after the other, all or none. Fluxion's jobspec has no words for
-// Near, for limits and for topology, and its shape-by-shape matches may end in a
-// corner; there the book plans, in granules, and Fluxion is asked node by node.
+// A second engine, the shadow, has the same nodes and slots in exact amounts. It is the
+// embedded engine. It checks, repeats, refuses and lists. Fluxion decides only where
+// slots go. A slot request is one match. The slot requests of one jobspec are matched
+// one after the other, all or none. Fluxion's jobspec cannot express Near, limits and
+// topology, and matching shape after shape may fail although a placement exists. In
+// these cases the shadow plans in granules, and Fluxion is asked node by node.
 //
-// Down nodes, nodes of other holders and constraints reach Fluxion as the list of
-// the hosts that may be used.
+// Down nodes, nodes of other holders and constraints reach
+// Fluxion as the list of the hosts that may be used.
 //
 // # The graph in the library
 //
-// The library this is bound to (fluxion-go v0.39.0) can neither grow nor shrink a
-// graph. After a node came or changed its units the graph is built anew before the
-// next match, with all that is held booked again: many changes cost one building.
-// Nodes that go, or turn up or down, cost none.
+// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph.
+// After a node came or changed its units, the graph is built anew before the
+// next match, with all that is held booked again. So many changes cost one
+// build. Nodes that are removed, or change between up and down, cost none.
 package fluxion
 
 import (
@@ -40,22 +39,21 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Options are what an engine is made with.
+// Options are the options of an engine.
 type Options struct {
-	// Policy is one of match.Policies, and the one that the library's graph is
-	// loaded with. Defaults to match.PolicyLonode.
+	// Policy is one of match.Policies. The library's graph
+	// is loaded with it. Defaults to match.PolicyLonode.
 	Policy string
-	// Epoch draws the name of a new epoch, as in engine.Options. Required.
+	// Epoch returns a new epoch, as in engine.Options. Required.
 	Epoch func() match.Epoch
-	// Open makes a client of the library without a graph. Required.
+	// Open returns a client of the library without a graph. Required.
 	Open func() Library
-	// Granules are the sizes of the units of types, in what the type is counted in,
-	// each at least 1. A type that is not named has that of its unit; see
-	// DefaultGranules.
+	// Granules are the sizes of the units of types, in the type's own unit, each at
+	// least 1. Any other type has the default size of its unit: see DefaultGranules.
 	Granules map[string]int64
 }
 
-// An Engine is a match.Engine whose matches are Fluxion's.
+// An Engine is a match.Engine that matches with Fluxion.
 type Engine struct {
 	options Options
 	shadow  *engine.Engine
@@ -66,24 +64,26 @@ type Engine struct {
 	granules granules
 	hosts    map[string]*host
 	levelUp  map[string]bool
-	// jobs say on which host each slot stands, by job and key.
+	// jobs has the host of each slot, by job and key.
 	jobs        map[match.JobID]map[string]*host
 	answers     map[match.JobID]pastAnswer
-	nextNumber  int64  // given to nodes
-	slotCounter uint64 // counts the slots ever stood
-	// session is the library with the graph of so many nodes; nil while it has to be
-	// built anew.
-	session    *session
+	nextNumber  int64  // the next number of a node
+	slotCounter uint64 // counts all slots that were added so far
+	// session is the library with its graph loaded. It is nil while the graph must be built anew.
+	session *session
+	// graphNodes is the number of nodes in that graph.
 	graphNodes int
-	// wrap is what a probe of the library found.
+	// probed is true once the library was probed.
 	probed bool
-	wrap   func(jgf string) string
+	// wrap turns JGF into the R that UpdateAllocate accepts,
+	// as the probe found out. It is nil if none works.
+	wrap func(jgf string) string
 }
 
 var _ match.Engine = (*Engine)(nil)
 
-// New returns an engine without a graph: it answers match.ErrStale until Reset.
-// It fails if the options are wrong.
+// New returns an engine without a graph, which answers
+// match.ErrStale until Reset. It fails if the options are invalid.
 func New(o Options) (*Engine, error) {
 	if o.Policy == "" {
 		o.Policy = match.PolicyLonode
@@ -109,9 +109,9 @@ func New(o Options) (*Engine, error) {
 	return &Engine{options: o, shadow: book}, nil
 }
 
-// Policies returns the policies that requests may name where the library's graph
-// is loaded with a policy: those that fill nodes in the same order. Of those that
-// take whole nodes that is match.PolicyLonodex alone.
+// Policies returns the policies that requests may name if the library's
+// graph is loaded with a policy: all that fill nodes in the same order. Of
+// the policies that take whole nodes only match.PolicyLonodex is among them.
 func Policies(loaded string) []string {
 	var alike []string
 	of, _ := match.PolicyOf(loaded)
@@ -143,8 +143,8 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	return next, nil
 }
 
-// Ready implements match.Engine. It loads the graph into the library, and fails
-// where that does, so that it can be called again.
+// Ready implements match.Engine. It loads the graph into the
+// library, and fails if that fails. Then it can be called again.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -165,14 +165,14 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	return nil
 }
 
-// Close frees the library's graph. An engine that is closed may be used again.
+// Close frees the library's graph. The engine may be used again after it.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.dropGraph()
 }
 
-// number gives the nodes their numbers, by name.
+// number numbers the nodes by name.
 func (e *Engine) number() {
 	e.nextNumber = 0
 	for _, name := range slices.Sorted(maps.Keys(e.hosts)) {
@@ -187,8 +187,8 @@ func (e *Engine) newNumber() int64 {
 	return e.nextNumber - 1
 }
 
-// admit fails for calls that came too late: those whose caller has gone, and
-// those built on another epoch.
+// admit fails for calls that are too late: calls whose
+// context has ended, and calls of another epoch.
 func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -199,7 +199,7 @@ func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
 	return nil
 }
 
-// invalid is the error for arguments that are wrong.
+// invalid returns the error for invalid arguments.
 func invalid(format string, a ...any) error {
 	return fmt.Errorf("%w: %w", match.ErrInvalid, fmt.Errorf(format, a...))
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// A program is a library as the recorded cases call it: graph and jobspecs go as they
-// are, past the engine.
+// A program is a library as the recorded cases call it:
+// graph and jobspecs go to it unchanged, without the engine.
 type program struct{ lib fluxion.Library }
 
-// openProgram returns what opens programs over a library.
+// openProgram returns a function that opens programs over a library.
 func openProgram(t *testing.T, open func() fluxion.Library) golden.Open {
 	t.Helper()
 	return func(graph, options []byte) (golden.Program, error) {
@@ -29,7 +29,7 @@ func openProgram(t *testing.T, open func() fluxion.Library) golden.Open {
 	}
 }
 
-// call makes a call and returns the text that it left.
+// call makes a call and returns its error text.
 func (p program) call(f func() error) (string, error) {
 	p.lib.ClearErrMsg()
 	err := f()
@@ -44,8 +44,8 @@ var numbers = map[string]int{
 	golden.WithoutAllocating: 5, golden.WithoutAllocatingFuture: 6,
 }
 
-// Match implements golden.Program. The binding does not say why there was no match:
-// all is busy.
+// Match implements golden.Program. The binding does
+// not return why there was no match, so each is busy.
 func (p program) Match(op, jobspec string) golden.Answer {
 	got := golden.Answer{Status: golden.Allocated}
 	text, err := p.call(func() (err error) {
@@ -127,7 +127,7 @@ func playGolden(t *testing.T, open func() fluxion.Library) {
 	}
 }
 
-// What the engine is tested with answers as the library does.
+// The stand-in with which the engine is tested answers as the library does.
 func TestTheStandInIsLikeFluxion(t *testing.T) {
 	p := reapitest.NewProcess()
 	playGolden(t, func() fluxion.Library { return p.Open(reapitest.V054) })

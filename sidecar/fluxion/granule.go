@@ -10,24 +10,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// maxUnits bounds the units of one type on one node: each is a vertex, and the
-// library tells nodes apart by numbers that leave room for so many.
+// maxUnits bounds the units of one type on one node. Each unit is a vertex.
+// It is less than nodeStride, which separates the numbers of nodes.
 const maxUnits = 8192
 
-// DefaultGranules returns the sizes of the units that pools are cut into, by the
-// unit that they are counted in: 1 CPU of thousandths, 1 GiB of bytes. What is
-// counted in any other unit is cut into ones.
+// DefaultGranules returns the sizes of the units into which pools are
+// cut, by the unit in which they are counted: 1 CPU for thousandths, 1
+// GiB for bytes. What is counted in any other unit is cut into ones.
 func DefaultGranules() map[string]int64 {
 	return map[string]int64{"m": 1000, "B": 1 << 30}
 }
 
-// granules tell how pools are cut, and how their types are called in the library.
+// granules are how pools are cut, and how their types are named in the library.
 type granules struct {
 	byType map[string]int64
 	byUnit map[string]int64
-	// unit is what the nodes that were put count a type in.
+	// unit is the unit in which the nodes count a type.
 	unit map[string]string
-	// names are those of types in the library's graph, and kinds whose they are.
+	// names are the names of types in the library's graph. types is the inverse.
 	names, types map[string]string
 }
 
@@ -38,8 +38,8 @@ func newGranules(byType map[string]int64) granules {
 	}
 }
 
-// sizeOf returns the size of one unit of a type; unit is what it is counted in where
-// no node has said so.
+// sizeOf returns the size of one unit of a type. unit is the
+// unit in which the type is counted if no node has given one.
 func (g *granules) sizeOf(kind, unit string) int64 {
 	if n, ok := g.byType[kind]; ok {
 		return n
@@ -50,17 +50,19 @@ func (g *granules) sizeOf(kind, unit string) int64 {
 	return max(1, g.byUnit[unit])
 }
 
-// down returns how many whole units an amount has; up how many it takes.
+// down returns an amount in units, rounded down, at most maxUnits.
 func (g *granules) down(kind string, n int64) int64 { return min(n/g.sizeOf(kind, ""), maxUnits) }
 
+// up returns an amount in units, rounded up.
 func (g *granules) up(kind string, n int64) int64 {
 	size := g.sizeOf(kind, "")
 	return n/size + min(1, n%size)
 }
 
-// name returns the name of a type in the library: there a slash would read as a
-// step of a path, and colons and commas part filters. It does not end in a digit:
-// a vertex is called after its type and number, and none may be called as another.
+// name returns the name of a type in the library. It has only letters, digits and
+// underscores, because a slash would be a step of a path, and colons and commas
+// separate filters. It does not end in a digit: a vertex is named after its type
+// and number, so "gpu1" with number 2 would have the name of "gpu" with number 12.
 func (g *granules) name(kind string) string {
 	if n, ok := g.names[kind]; ok {
 		return n
@@ -84,13 +86,13 @@ func (g *granules) name(kind string) string {
 	return name
 }
 
-// reserved says whether a name has a meaning of its own in the library's graph.
+// reserved reports whether a name has another meaning in the library's graph.
 func reserved(name string) bool {
 	return name == "" || name == resource.TypeCluster || name == resource.TypeNode || name == jobspec.SlotType ||
 		name == nodeBasename || strings.HasPrefix(name, levelType)
 }
 
-// needs returns amounts of units under the names of the library, in a fixed order.
+// needs returns units under the library's names of their types, in a fixed order.
 func (g *granules) needs(units map[string]int64) []amount {
 	need := make([]amount, 0, len(units))
 	for kind, n := range units {
@@ -103,7 +105,7 @@ func (g *granules) needs(units map[string]int64) []amount {
 }
 
 // roundUp returns a copy of a jobspec with the amounts of its slots rounded up to
-// whole units. What is malformed is left as it is, for others to refuse.
+// whole units. Malformed parts stay as they are, so that the shadow rejects them.
 func (g *granules) roundUp(js *jobspec.Jobspec) *jobspec.Jobspec {
 	if js == nil {
 		return nil
@@ -126,7 +128,7 @@ func (g *granules) roundUp(js *jobspec.Jobspec) *jobspec.Jobspec {
 	return &c
 }
 
-// plus adds two amounts of 0 or more; a sum past an int64 stays at its largest.
+// plus adds two amounts of 0 or more. A sum that exceeds an int64 is math.MaxInt64.
 func plus(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64

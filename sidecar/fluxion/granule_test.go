@@ -18,7 +18,7 @@ func TestASlotTakesWholeGranulesAndIsToldWhatItAskedFor(t *testing.T) {
 		t.Errorf("the job holds %v, want 1250 of core and 5 of memory", got)
 	}
 	r.holds(t, tally{"n0": {"core": 4, "memory": 4}, "n1": {"core": 1, "memory": 1}})
-	// By exact amounts there is room, in whole cores there is not.
+	// There is room in exact amounts, but not in whole cores.
 	reason := r.refuses(t, 2, matchtest.Slots("w", 4, matchtest.MilliCores(250)), match.ErrBusy)
 	if reason.Code != match.TooFew || reason.Found != 3 || reason.Wanted != 4 || !reason.WaitingHelps {
 		t.Errorf("the reason is %+v, want room for 3 of 4, and that waiting helps", reason)
@@ -40,8 +40,8 @@ func TestWhatTheClusterHoldsIsRoundedUpOnce(t *testing.T) {
 	r.places(t, 21, cores(1), "a")
 }
 
-// What is too much for a node is charged as far as there is room, and the rest as
-// others leave: the cluster is always right.
+// What is too much for a node is charged up to its room, and the
+// remainder when other slots leave. The cluster is always right.
 func TestWhatHasNoRoomIsChargedWhenRoomComes(t *testing.T) {
 	r := newRig(t, reapitest.V054, four()...)
 	r.places(t, 1, cores(3), "a a a")
@@ -92,8 +92,8 @@ func TestGranulesCanBeChosen(t *testing.T) {
 	r.holds(t, tally{"n0": {"core": 4, "memory": 2}, "n1": {"core": 2, "memory": 1}})
 }
 
-// Types are called otherwise in the library, where a slash is a step of a path, and
-// two that read the same there stay two.
+// Types have other names in the library, where a slash is a step of a
+// path. Two types that would get the same name there get different ones.
 func TestTypesOfAnyName(t *testing.T) {
 	nodes := four()
 	pools := []matchtest.Pool{
@@ -101,7 +101,7 @@ func TestTypesOfAnyName(t *testing.T) {
 		{Type: "nic", Amount: 30}, {Type: "nic1", Amount: 30}, {Type: "n", Amount: 2},
 	}
 	nodes = append(nodes, matchtest.Node("0", [][2]string{{"rack", "r"}}, pools...))
-	// Names of vertices have no slash, whatever their type.
+	// No name of a vertex has a slash, whatever its type.
 	for i := range nodes[2].Vertices {
 		if v := &nodes[2].Vertices[i]; v.Type == "example.com/gpu" || v.Type == "example_com/gpu" {
 			v.Name, v.Path = "g", ""

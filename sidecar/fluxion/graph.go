@@ -10,33 +10,33 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// How vertices are called in the library's graph.
+// Names of vertices in the library's graph.
 const (
 	nodeBasename = "n"
 	levelType    = "level"
 	clusterName  = "cluster0"
 )
 
-// nodeStride parts the numbers of nodes and of their units. Fluxion's policies go by
-// ids: by those of units, which therefore go with the nodes, or before that by
-// those of nodes together with the node's number in the graph modulo this, which
-// therefore is the same for all.
+// nodeStride separates the numbers of nodes and of their units. Fluxion's policies
+// order by ids. Some order by the ids of units, so the ids of units follow the number
+// of their node. Others order first by the id of the node, together with the node's
+// number in the graph modulo nodeStride, so this remainder is the same for all nodes.
 const nodeStride = 10000
 
-// A drawing is the library's graph while it is drawn.
+// A graphBuilder is the library's graph while it is built.
 type graphBuilder struct {
 	graph resource.Graph
-	at    map[string]int // the levels, by their way
-	// uniq is the last number in the graph that was given out. Under the policy
-	// first, which begins with the highest, these and the ids of units fall from
-	// node to node; otherwise they rise.
-	uniq       int64
+	at    map[string]int // the levels, by pathKey
+	// uniq is the last number in the graph that was given out.
+	uniq int64
+	// descending is true under the policy first, which begins with the highest number.
+	// Then the numbers and the ids of units fall from node to node. Otherwise they rise.
 	descending bool
 	levels     int64
 }
 
-// buildJGF writes the graph of these nodes in JGF: a cluster, the levels, the nodes in
-// this order, and below each one vertex a unit.
+// buildJGF returns the graph of these nodes in JGF: a cluster, the levels,
+// the nodes in this order, and one vertex for each unit below its node.
 func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 	policy, _ := match.PolicyOf(e.options.Policy)
 	d := graphBuilder{at: make(map[string]int), descending: policy.Order == match.DepthFirst}
@@ -72,7 +72,7 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 	return string(text), err
 }
 
-// level returns the vertex of the last of these levels.
+// level returns the vertex of the last of these levels. It adds the vertex if there is none.
 func (d *graphBuilder) level(parent int, way []level) int {
 	key := pathKey(way)
 	at, ok := d.at[key]
@@ -85,7 +85,7 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	return at
 }
 
-// next returns a number for a vertex; where numbers rise, one that no node has.
+// next returns a number for a vertex. If numbers rise, it skips the numbers of nodes.
 func (d *graphBuilder) next() int64 {
 	if d.descending {
 		d.uniq--
@@ -105,8 +105,8 @@ func (d *graphBuilder) hang(parent int, kind, basename string, id, uniq int64) i
 	return at
 }
 
-// loadOptions are the options of the library's graph. The defaults of releases
-// differ, so all that matters is said.
+// loadOptions returns the options of the library's graph. It sets
+// all that matter, because the defaults differ between releases.
 func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
 	seen := make(map[string]bool)
 	var filters []string

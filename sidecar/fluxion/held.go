@@ -10,14 +10,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// PutNode implements match.Engine. A node whose name is a list of names
-// (RFC 29) is match.ErrInvalid.
+// PutNode implements match.Engine. A node whose name
+// is a list of names (RFC 29) is match.ErrInvalid.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, g := range nodes {
 		if g == nil {
-			continue // The book says so.
+			continue // The shadow rejects it.
 		}
 		for k := range g.Vertices {
 			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
@@ -50,8 +50,8 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 	return nil
 }
 
-// RemoveNode implements match.Engine. The node stays in the library's graph until
-// that is built anew, and is used no more.
+// RemoveNode implements match.Engine. The node stays in the library's
+// graph until the graph is built anew, but is not used any more.
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +108,7 @@ func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, ke
 	return nil
 }
 
-// releaseSlot takes a slot off for good.
+// releaseSlot removes a slot from its host and from its job.
 func (e *Engine) releaseSlot(h *host, s *slot) {
 	e.removeSlot(h, s)
 	delete(e.jobs[s.job], s.key)
@@ -118,7 +118,7 @@ func (e *Engine) releaseSlot(h *host, s *slot) {
 	}
 }
 
-// addJobSlot has a slot stand on its host as one of its job.
+// addJobSlot adds a slot to its job and to its host.
 func (e *Engine) addJobSlot(name string, s *slot) {
 	if e.jobs[s.job] == nil {
 		e.jobs[s.job] = make(map[string]*host)
@@ -127,9 +127,8 @@ func (e *Engine) addJobSlot(name string, s *slot) {
 	e.addSlot(name, s)
 }
 
-// Update implements match.Engine. A slot that was matched here keeps its job in the
-// library while the cluster says of it what was matched; any other is charged with
-// the rest of its host.
+// Update implements match.Engine. A slot that Match gave out keeps its own job in the library
+// as long as the update agrees with it. Any other slot is charged with the rest of its host.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -144,7 +143,7 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 	return nil
 }
 
-// updateSlot books one slot in place of that of its key.
+// updateSlot books one slot in place of the slot with its key.
 func (e *Engine) updateSlot(id match.JobID, from *match.Slot) {
 	s := &slot{slotKey: slotKey{id, from.Key}, holder: from.Holder, shared: from.Shared, amounts: amountsOf(from.R)}
 	if h := e.jobs[id][from.Key]; h != nil {
@@ -155,13 +154,13 @@ func (e *Engine) updateSlot(id match.JobID, from *match.Slot) {
 			h.count(was, 1)
 			return
 		}
-		// The answer of the job stays: the book knows whether it still holds.
+		// The answer of the job stays: the shadow knows whether it still counts.
 		e.removeSlot(h, was)
 	}
 	e.addJobSlot(from.Node, s)
 }
 
-// amountsOf adds up by type what a set holds of pools.
+// amountsOf returns the sums of what a set holds of pools, by type.
 func amountsOf(r *resource.Set) map[string]int64 {
 	sums := make(map[string]int64)
 	for i := range r.Vertices {
@@ -173,7 +172,7 @@ func amountsOf(r *resource.Set) map[string]int64 {
 	return sums
 }
 
-// Sizes returns what the book has, which is all that is held here: see engine.Engine.
+// Sizes returns the numbers of the shadow, which has all that is held: see engine.Engine.Sizes.
 func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) { return e.shadow.Sizes() }
 
 // Jobs implements match.Engine.

@@ -15,60 +15,61 @@ import (
 // A level is a vertex above the nodes.
 type level struct{ typeName, name string }
 
-// A node is what the library's graph has of one node.
+// A libraryNode is one node as the library's graph has it.
 type libraryNode struct {
-	// number names the node in the library, and is its id there: the policies go by
-	// it.
+	// number is the number of the node in the library, and its id there. The policies order by it.
 	number int64
-	// levels lead from the root to what the node stands in.
+	// levels are the vertices from the root to the node's parent.
 	levels []level
 	up     bool
 	rank   int64
-	// properties are those of the node vertex; constraints see them and the name.
+	// properties are the properties of the node vertex. Constraints see them and the name.
 	properties map[string]string
-	// units is how many there are, by type.
+	// units is the number of units, by type.
 	units map[string]int64
 }
 
-// A host is a node's name: with the node while the graph has it, and with the
-// slots that stand there in any case.
+// A host is the name of a node with its slots. node is nil while
+// the graph has no such node. The slots are kept even then.
 type host struct {
 	name  string
 	node  *libraryNode
 	slots map[slotKey]*slot
-	// others counts the slots that leave the rest of the node to others, holders
-	// those of every holder of the whole node; shared slots count in neither.
-	others  int
+	// others counts the slots without a holder. Shared slots do not count.
+	others int
+	// holders counts the slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
-	// rest is the library's job for all that slots without a job of their own hold
-	// here, 0 for none, and charged what it books.
-	rest    int64
+	// rest is the library's job for all slots here
+	// without a separate job. It is 0 if there is none.
+	rest int64
+	// charged is what rest books, in units.
 	charged map[string]int64
 }
 
-// A slotKey names a slot across jobs.
+// A slotKey identifies a slot among all jobs.
 type slotKey struct {
 	job match.JobID
 	key string
 }
 
-// A slot is what stands on a host.
+// A slot is a slot on a host.
 type slot struct {
 	slotKey
 	holder string
 	shared bool
 	// amounts are exact, by type.
 	amounts map[string]int64
-	// own is the library's job for this slot alone, which books units; 0 where the
-	// slot is booked with the rest of its host, or not at all for lack of room.
-	own   int64
+	// own is the library's job for this slot alone. It is 0 if the slot is
+	// booked with the rest of its host, or not booked because there is no room.
+	own int64
+	// units is what own books.
 	units map[string]int64
-	// order counts the slots as they came.
+	// order is the slot's place in the order in which slots came.
 	order uint64
 }
 
-// readNode reads a graph that the book has taken as one of a node. A level's
-// status is what the node put last says of it.
+// readNode reads the graph of one node, which the shadow has accepted. If
+// nodes differ in the status of a level, the node that was put last counts.
 func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 	inner := make([]bool, len(g.Vertices))
 	parents := make([]int, len(g.Vertices))
@@ -109,7 +110,7 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 	return name, n
 }
 
-// nameOf returns the name of a vertex, which may be left to its basename.
+// nameOf returns the name of a vertex. If it is empty it is made from the basename and the id.
 func nameOf(v *resource.Vertex) string {
 	if v.Name != "" {
 		return v.Name
@@ -117,7 +118,7 @@ func nameOf(v *resource.Vertex) string {
 	return cmp.Or(v.Basename, v.Type) + strconv.FormatInt(v.ID, 10)
 }
 
-// pathKey names the last of these levels by all that it stands in.
+// pathKey returns a unique key for the last of these levels.
 func pathKey(way []level) string {
 	var b strings.Builder
 	for _, l := range way {
@@ -126,7 +127,7 @@ func pathKey(way []level) string {
 	return b.String()
 }
 
-// usable says whether a node and all that it stands in are up.
+// usable reports whether a node and all levels above it are up.
 func (e *Engine) usable(n *libraryNode) bool {
 	if !n.up {
 		return false
@@ -139,7 +140,7 @@ func (e *Engine) usable(n *libraryNode) bool {
 	return true
 }
 
-// sameLayout says whether the library's graph serves for both.
+// sameLayout reports whether two nodes look the same in the library's graph.
 func sameLayout(a, b *libraryNode) bool {
 	return slices.Equal(a.levels, b.levels) && maps.Equal(a.units, b.units)
 }
@@ -153,19 +154,19 @@ func (h *host) free(kind string) int64 {
 	return n
 }
 
-// add has a slot stand on the host.
+// add adds a slot to the host.
 func (h *host) add(s *slot) {
 	h.slots[s.slotKey] = s
 	h.count(s, 1)
 }
 
-// drop takes a slot off the host.
+// drop removes a slot from the host.
 func (h *host) drop(s *slot) {
 	delete(h.slots, s.slotKey)
 	h.count(s, -1)
 }
 
-// count counts a slot as one more or less of its holder's.
+// count adds n to the count to which a slot belongs.
 func (h *host) count(s *slot, n int) {
 	switch {
 	case s.shared:
@@ -178,7 +179,7 @@ func (h *host) count(s *slot, n int) {
 	}
 }
 
-// shares says whether something stands on the host that runs on every node.
+// shares reports whether a slot here is shared.
 func (h *host) shares() bool {
 	for _, s := range h.slots {
 		if s.shared {
@@ -188,8 +189,8 @@ func (h *host) shares() bool {
 	return false
 }
 
-// open says whether a holder may be given something on the host, and with whole
-// the host as a whole.
+// open reports whether a slot of this holder may go on the host.
+// With whole it reports whether the holder may have the whole host.
 func (h *host) open(holder string, whole bool) bool {
 	for other := range h.holders {
 		if other != holder {

@@ -23,8 +23,8 @@ func everyRelease(t *testing.T, test func(t *testing.T, release reapitest.Releas
 	}
 }
 
-// State 2 of the lessons of earlier systems: the first member of a group ends
-// early, and the others keep what they hold.
+// State 2 of the lessons of earlier systems: the first member
+// of a group ends early, and the others keep what they hold.
 func TestAMemberIsGivenBackAlone(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		r := newRig(t, release, four()...)
@@ -42,13 +42,13 @@ func TestAMemberIsGivenBackAlone(t *testing.T) {
 	})
 }
 
-// In whatever form a release takes R, slots end up with a job each; where it takes
-// none, or says yes to what it does not do, nodes are named instead.
+// Slots end up with a job each, whatever form of R a release accepts. If the release
+// accepts none, or answers yes without booking, slots are booked by node instead.
 func TestSlotsAreBookedAsTheReleaseCan(t *testing.T) {
 	cases := map[string]struct {
 		release reapitest.Release
 		form    reapitest.UpdateForm
-		updates int // beside those of the probe
+		updates int // without the updates of the probe
 	}{
 		"R alone":              {reapitest.V054, reapitest.UpdatePlain, 5},
 		"R of version 1":       {reapitest.V054, reapitest.UpdateWrapped, 5},
@@ -154,7 +154,7 @@ func TestANodeThatGoesCostsNoLoading(t *testing.T) {
 	r.holds(t, tally{"n1": {"core": 4}, "n2": {"core": 4}})
 }
 
-// No later than at its deadline a match stops, with nothing booked.
+// A match stops at its deadline, with nothing booked.
 func TestADeadlineIsLookedAtBeforeEachCall(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		for stop := 1; stop <= 4; stop++ {
@@ -185,8 +185,8 @@ func TestADeadlineIsLookedAtBeforeEachCall(t *testing.T) {
 	})
 }
 
-// Release 0.39 can book what it denied, under a number that it gives out again. It
-// must not stay booked, and no slot may stand on it.
+// Release 0.39 can book what it denied, under a number that it gives out
+// again. Such a job must not stay booked, and no slot may depend on it.
 func TestWhatWasBookedWithAnErrorIsNotLost(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		for at := 1; at <= 6; at++ {
@@ -227,7 +227,7 @@ func TestALibraryThatFailsForGoodIsAnErrorAndRecovers(t *testing.T) {
 		if _, err := r.Match(t.Context(), r.ask(2, cores(4))); err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "out of order") {
 			t.Errorf("while %s fails Match() = %v, want an error that says why", broken, err)
 		}
-		// What the cluster says is taken all the same.
+		// What the cluster reports is accepted all the same.
 		r.update(t, 5, matchtest.Held("x", "b", matchtest.Cores(1)))
 		r.release(t, 5)
 		r.process.Fail = nil
@@ -259,8 +259,8 @@ func TestReadyFailsWithTheLibraryAndCanBeCalledAgain(t *testing.T) {
 	r.places(t, 1, cores(1), "a")
 }
 
-// Releases before 0.46 go on saying no to what can be satisfied, once they have said
-// it of what cannot. Neither verdict may come of it.
+// Once they have denied a request that cannot be satisfied, releases
+// before 0.46 also deny requests that can. No verdict may depend on that.
 func TestAVerdictOfNeverIsOurs(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		r := newRig(t, release, four()...)
@@ -276,7 +276,7 @@ func TestAVerdictOfNeverIsOurs(t *testing.T) {
 	})
 }
 
-// Nodes that lack a type are where release 0.39 fails, so it is never asked there.
+// Release 0.39 fails on nodes that lack a type, so it is never asked for them.
 func TestUnlikeNodes(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		r := newRig(t, release, append(four(), matchtest.Node("c", nil, matchtest.Cores(4), matchtest.GPUs(2)))...)
@@ -289,7 +289,7 @@ func TestUnlikeNodes(t *testing.T) {
 	})
 }
 
-// What is looked at as if it were so leaves nothing behind.
+// A match that allocates nothing leaves nothing behind.
 func TestWhatIfLeavesAllAsItWas(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		r := newRig(t, release, four()...)
@@ -344,8 +344,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// Whatever the library's graph is loaded with, requests may name the policies that
-// fill nodes alike, and nodes are filled in its order.
+// Whatever policy the library's graph is loaded with, requests may name
+// the policies with the same order, and nodes are filled in that order.
 func TestPolicies(t *testing.T) {
 	cases := map[string]struct {
 		loaded  string

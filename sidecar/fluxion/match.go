@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Match implements match.Engine. The deadline of ctx is looked at before each call
-// of the library, which knows none. A jobspec's tasks and duration are not read.
+// Match implements match.Engine. It checks the deadline of ctx before each call of the
+// library, which knows no deadlines. It does not read the tasks and the duration of a jobspec.
 func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	var waited time.Duration
 	if !e.mu.TryLock() {
@@ -54,8 +54,8 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 	}
 	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
 	if errors.Is(err, errDamaged) {
-		// Release 0.39 can book what it has denied. The graph is built anew, and what
-		// another request left there is no fault of this one.
+		// Release 0.39 can book what it has denied. The graph is built anew and the
+		// request tried again, because another request may have left the damage.
 		a, err = e.place(ctx, e.newAttempt(&r, rounded), plan)
 	}
 	return a, err
@@ -65,7 +65,7 @@ func (e *Engine) newAttempt(r *match.Request, rounded *jobspec.Jobspec) *attempt
 	return &attempt{engine: e, request: r, rounded: rounded, shapes: make(map[int]*shape)}
 }
 
-// check fails for what this engine does not do.
+// check fails for requests that this engine does not support.
 func (e *Engine) check(r *match.Request) error {
 	switch r.Op {
 	case match.Allocate:
@@ -87,8 +87,8 @@ func (e *Engine) check(r *match.Request) error {
 	return nil
 }
 
-// plan has the book lay out a request in whole granules. It refuses what has no room
-// by exact amounts: then there is none in units either, of which there are fewer.
+// plan has the shadow plan a request in whole granules. A request without room there is refused,
+// because the library never has more room in units than the shadow has in exact amounts.
 func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Jobspec) (*match.Allocation, error) {
 	r.Jobspec = rounded
 	if r.Op == match.Allocate {
@@ -97,16 +97,16 @@ func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Job
 	return e.shadow.Match(ctx, r)
 }
 
-// confirm looks twice at a verdict of never. The book has proven it by counting the
-// units of empty nodes; where Fluxion is sure of the contrary, it is not given.
-// Fluxion's own no is not needed: some releases say it of what can be satisfied.
+// confirm checks a verdict of never with Fluxion. The shadow has proven the verdict by
+// counting the units of empty nodes. If Fluxion is sure of the contrary, the verdict becomes
+// busy. A no of Fluxion is not needed, because some releases also deny what can be satisfied.
 func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec.Jobspec, verdict error) error {
 	var refusal *match.Refusal
 	if !errors.As(verdict, &refusal) || !errors.Is(refusal.Err, match.ErrUnsatisfiable) || len(rounded.Resources) != 1 {
 		return verdict
 	}
 	if len(rounded.Attributes.System.Fluence) > 0 {
-		return verdict // Fluxion does not see all that is asked for.
+		return verdict // Fluxion does not see the whole request.
 	}
 	p := e.newAttempt(r, rounded)
 	s, shared := p.shape(0), false
@@ -116,7 +116,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 		return allowed
 	})
 	if shared {
-		return verdict // Fluxion would give out what runs on every node.
+		return verdict // Fluxion would also give out what is held on every node.
 	}
 	if !some || !e.hasGraph() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
 		return verdict
@@ -126,7 +126,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 	return refusal
 }
 
-// place has the library give out what is asked for, and books it.
+// place has the library allocate a request, and books it in the shadow.
 func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) (a *match.Allocation, err error) {
 	defer func() {
 		if errors.Is(err, errDamaged) {
@@ -139,7 +139,7 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	defer e.lift(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
 	if !e.hasGraph() {
-		// What was lifted or expected has cost the graph.
+		// lift or expect failed, and the graph was dropped.
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
 	if err := p.matchRequest(ctx, plan); err != nil {
@@ -162,7 +162,7 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	return a, nil
 }
 
-// lift takes what these jobs hold off until the returned function is called.
+// lift removes the slots of these jobs until restore is called.
 func (e *Engine) lift(ids []match.JobID) (restore func()) {
 	type lifted struct {
 		h *host
@@ -204,8 +204,8 @@ func (e *Engine) lift(ids []match.JobID) (restore func()) {
 	}
 }
 
-// expect charges slots that no job holds until the returned function is called.
-// Names that the graph lacks are passed over.
+// expect charges slots that no job holds until restore is
+// called. It skips slots on nodes that the graph does not have.
 func (e *Engine) expect(slots []match.Slot) (restore func()) {
 	there := make(map[*slot]*host)
 	for i := range slots {
@@ -214,7 +214,7 @@ func (e *Engine) expect(slots []match.Slot) (restore func()) {
 		if h == nil || h.node == nil {
 			continue
 		}
-		// Job 0 is nobody's, and the index keeps two of one key apart.
+		// There is no job 0. The index distinguishes two slots of one key.
 		s := &slot{
 			slotKey: slotKey{0, fmt.Sprint(i)}, holder: from.Holder, shared: from.Shared, amounts: amountsOf(from.R),
 		}

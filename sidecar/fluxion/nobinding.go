@@ -2,7 +2,7 @@
 
 package fluxion
 
-// Available says whether this program was linked with Fluxion's library.
+// Available is true if this program was linked with Fluxion's library.
 const Available = false
 
 // Open returns nil: this program was built without the tag fluxion.

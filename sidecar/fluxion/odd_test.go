@@ -11,12 +11,12 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
-// An odd library is a stand-in of which some answers are changed.
+// An odd library is a stand-in some of whose answers are changed.
 type odd struct {
 	fluxion.Library
-	number uint64 // of every job, if not 0
-	sure   bool   // that all can be satisfied
-	doubt  bool   // an error after every cancel
+	number uint64 // the number of every job, if not 0
+	sure   bool   // answers that every jobspec can be satisfied
+	doubt  bool   // returns an error after every cancel
 }
 
 func (o odd) Match(op int, jobspec string) (reserved bool, r string, at int64, overhead float64, jobid uint64, err error) {
@@ -78,7 +78,7 @@ func TestANumberThatComesTwiceIsNoJob(t *testing.T) {
 	}
 }
 
-// An error of a cancel counts only where the job holds on.
+// An error of a cancel counts only if the job still holds something.
 func TestACancelThatFailedAndDidItsWorkCostsNothing(t *testing.T) {
 	r := oddRig(t, func(o *odd) { o.doubt = true })
 	r.places(t, 1, cores(5), "a a a a b")
@@ -87,14 +87,14 @@ func TestACancelThatFailedAndDidItsWorkCostsNothing(t *testing.T) {
 	r.loads(t, 1)
 }
 
-// Never is said only where Fluxion is not sure of the contrary.
+// The verdict never is given only if Fluxion is not sure of the contrary.
 func TestFluxionCanOverruleNever(t *testing.T) {
 	r := oddRig(t, func(o *odd) { o.sure = true })
 	reason := r.refuses(t, 1, cores(9), match.ErrBusy)
 	if reason.Code != match.NotFound || !reason.WaitingHelps {
 		t.Errorf("the reason is %+v, want %s, and that waiting helps", reason, match.NotFound)
 	}
-	// What Fluxion does not see, it cannot be sure of.
+	// Fluxion cannot be sure of what it does not see.
 	js := matchtest.Constrain(cores(9), "w", boundByNode(4))
 	r.refuses(t, 1, js, match.ErrUnsatisfiable)
 }

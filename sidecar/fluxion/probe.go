@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// The smallest graph that can tell how a release books R: one node with one core.
+// The smallest graph with which to find out how a release books R: one node with one core.
 const (
 	probeGraph = `{"graph":{"nodes":[` +
 		`{"id":"0","metadata":{"type":"cluster","id":0,"rank":-1,"paths":{"containment":"/cluster0"}}},` +
@@ -15,17 +15,17 @@ const (
 	probeOptions = `{"load_format":"jgf","match_format":"jgf","matcher_policy":"low","prune_filters":"ALL:core"}`
 )
 
-// plainR and wrappedR write R for UpdateAllocate: as JGF alone, and as RFC 20 says
-// with JGF for those who schedule.
+// plainR returns the R for UpdateAllocate as JGF alone.
 func plainR(jgf string) string { return jgf }
 
+// wrappedR returns it as R of RFC 20, with the JGF under the key "scheduling".
 func wrappedR(jgf string) string {
 	return `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":0,"expiration":3153600000},"scheduling":` + jgf + `}`
 }
 
-// probe tries on a graph of its own in which form UpdateAllocate takes R: nil is
-// in none. Trusting an answer of yes is not enough: the core must be held
-// afterwards, and be free once its job is cancelled.
+// probe finds out, on a separate graph, in which form UpdateAllocate accepts
+// R. It returns nil if no form works. An answer of yes is not enough: the
+// core must be held afterwards, and be free once its job is cancelled.
 func probe(open func() Library) func(jgf string) string {
 	for _, wrap := range []func(string) string{plainR, wrappedR} {
 		if books(open, wrap) {
@@ -35,7 +35,7 @@ func probe(open func() Library) func(jgf string) string {
 	return nil
 }
 
-// books says whether UpdateAllocate books R in this form.
+// books reports whether UpdateAllocate books R in this form.
 func books(open func() Library, wrap func(string) string) bool {
 	s, err := openSession(open(), probeGraph, probeOptions)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A world is what a random series has put, and an engine that was told.
+// A world is what a random series has put, and the engine that got it.
 type world struct {
 	*rig
 	random *rand.Rand
-	// cores of each node in thousandths, and the number that the library knows it by.
+	// cores are the cores of each node in thousandths, and its number in the library.
 	cores  map[string]int64
 	number map[string]int
 	down   map[string]bool
 	next   int
 }
 
-// Whatever happens, the library holds at least what is held of a node, rounded up
-// once, and at most each slot rounded up, and never more than there is; a request is
-// refused only where the second leaves no room; and in the end all is free.
+// Whatever happens, the library holds at least what is held on a node, rounded up once,
+// and at most the sum of all slots, each rounded up, and never more than the node has.
+// A request is refused only if the second leaves no room. In the end all is free.
 func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
 	everyRelease(t, func(t *testing.T, release reapitest.Release) {
 		first := trials.Seed(t)
@@ -55,7 +55,7 @@ func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// step does one thing and checks.
+// step does one random thing and checks the result.
 func (w *world) step(t *testing.T) {
 	t.Helper()
 	name, id := string(rune('a'+w.random.IntN(5))), match.JobID(1+w.random.IntN(12))
@@ -134,7 +134,7 @@ func (w *world) request(t *testing.T, id match.JobID) {
 
 func up(m int64) int64 { return (m + 999) / 1000 }
 
-// bounds returns what the library has to hold of each node, and may.
+// bounds returns the least and the most that the library may hold on each node.
 func (w *world) bounds(t *testing.T) (least, most map[string]int64) {
 	t.Helper()
 	jobs, err := w.Jobs(t.Context(), w.epoch)
@@ -156,7 +156,7 @@ func (w *world) bounds(t *testing.T) (least, most map[string]int64) {
 	return least, most
 }
 
-// check has the graph loaded, if need be, and looks at what the library holds.
+// check has the graph loaded, if needed, and checks what the library holds.
 func (w *world) check(t *testing.T) {
 	t.Helper()
 	r := w.ask(99, matchtest.Slots("w", 1, matchtest.Cores(1)))
@@ -165,7 +165,7 @@ func (w *world) check(t *testing.T) {
 		if !errors.Is(err, match.ErrUnsatisfiable) && !errors.Is(err, match.ErrBusy) {
 			t.Errorf("Match() = %v", err)
 		}
-		return // The library need not have been asked, nor the graph loaded.
+		return // The library need not have been called, nor the graph loaded.
 	}
 	held := w.process.Current.Held()
 	least, most := w.bounds(t)

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// refusal makes the error for a request that the library found no room for where
-// the book did: in units there is less.
+// refusal returns the error for a request that fits in exact
+// amounts (the shadow), but not in whole units (the library).
 func (p *attempt) refusal(err error) error {
 	if !errors.Is(err, errNoRoom) {
 		return fmt.Errorf("match job %d: %w", p.request.ID, err)

@@ -6,30 +6,31 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An amount is a number of units of one type, by its name in the library's graph.
+// An amount is a number of units of one type, by the type's name in the library's graph.
 type amount struct {
 	typeName string
 	n        int64
 }
 
-// A request is what the library is asked for: slots of one kind on some nodes.
+// A request is a request to the library: slots of one shape on some nodes.
 type request struct {
 	count jobspec.Count
 	need  []amount
-	// hosts is a hostlist (RFC 29) of the nodes that may be used; empty is all.
+	// hosts is a hostlist (RFC 29) of the nodes that may be used. Empty means all.
 	hosts string
 }
 
 func exactly(n int64) jobspec.Count { return jobspec.Exactly(n) }
 
-// encode writes a canonical jobspec (RFC 14). It has no duration, so that what it
-// is given is held until it is cancelled.
+// encode returns a canonical jobspec (RFC 14). The jobspec has
+// no duration, so that its job holds until it is cancelled.
 func (r request) encode() string {
 	b := []byte(`{"version":9999,"resources":[{"type":"slot","label":"s","count":`)
 	if c := r.count; c.Min == c.Max {
 		b = strconv.AppendInt(b, c.Min, 10)
 	} else {
-		// All four keys: some releases want max, operator and operand together.
+		// All four keys are written, because some releases
+		// require max, operator and operand together.
 		b = strconv.AppendInt(append(b, `{"min":`...), c.Min, 10)
 		b = strconv.AppendInt(append(b, `,"max":`...), c.Max, 10)
 		b = append(b, `,"operator":"`...)
@@ -54,7 +55,7 @@ func (r request) encode() string {
 	return string(append(b, `}}}`...))
 }
 
-// hostlist writes node numbers, rising, as a hostlist (RFC 29).
+// hostlist returns rising node numbers as a hostlist (RFC 29).
 func hostlist(numbers []int64) string {
 	b := []byte(nodeBasename + "[")
 	for i := 0; i < len(numbers); {

@@ -64,8 +64,7 @@ func (r *rig) ask(id match.JobID, js *jobspec.Jobspec) match.Request {
 	return match.Request{Epoch: r.epoch, ID: id, Jobspec: js, Now: matchtest.Now}
 }
 
-// places asks for a jobspec that must fit, and checks where its slots stand: "n1 n1
-// n2".
+// places matches a jobspec that must fit, and checks where its slots are: "n1 n1 n2".
 func (r *rig) places(t testing.TB, id match.JobID, js *jobspec.Jobspec, want string) *match.Allocation {
 	t.Helper()
 	a, err := r.Match(t.Context(), r.ask(id, js))
@@ -82,7 +81,7 @@ func (r *rig) places(t testing.TB, id match.JobID, js *jobspec.Jobspec, want str
 	return a
 }
 
-// refuses asks for a jobspec that must not fit.
+// refuses matches a jobspec that must not fit.
 func (r *rig) refuses(t testing.TB, id match.JobID, js *jobspec.Jobspec, verdict error) match.Reason {
 	t.Helper()
 	a, err := r.Match(t.Context(), r.ask(id, js))
@@ -120,7 +119,7 @@ func four() []*resource.Graph {
 	}
 }
 
-// cores asks for n slots of one core.
+// cores requests n slots of one core.
 func cores(n int64) *jobspec.Jobspec { return matchtest.Slots("w", n, matchtest.Cores(1)) }
 
 // boundByNode bounds the slots on a node.

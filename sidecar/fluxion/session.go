@@ -7,39 +7,38 @@ import (
 	"strings"
 )
 
-// What a session answers beside results.
+// The errors of a session.
 var (
-	// errNoRoom: the request fits nowhere now.
+	// errNoRoom means that the request does not fit now.
 	errNoRoom = errors.New("no room")
-	// errDamaged: what the library has booked is no longer known, so that its graph
-	// has to be built anew.
+	// errDamaged means that it is no longer known what the
+	// library has booked, so that its graph must be built anew.
 	errDamaged = errors.New("the state of the library is not known")
 )
 
-// A session is a library with a graph loaded. It hides in which way releases
-// answer:
+// A session is a library with a graph loaded. It hides the differences between releases:
 //
-//   - A match succeeded if there is no error and an answer. Releases before 0.52
-//     answer no room with neither, later ones with an error that has no text.
-//   - Error texts pile up until they are cleared, so they are cleared before and
-//     after each call.
-//   - After a match that failed with a text, release 0.39 may have booked something
-//     all the same, under a number that it gives out again; so after any such error,
-//     and where a number comes twice, the session is damaged.
-//   - Releases before 0.46 know no cancel of a job that is not there, so Info is
-//     asked after an error.
+//   - A match succeeded if there is no error and an answer. Without room, releases before 0.52
+//     return neither, and later ones return an error without a text.
+//   - Error texts accumulate until they are cleared, so they are cleared before and after each
+//     call.
+//   - After a match that failed with a text, release 0.39 may have booked something all the same,
+//     under a number that it gives out again. So after any such error, and if a number comes
+//     twice, the session is damaged.
+//   - Releases before 0.46 return an error for the cancel of a job that does not exist, so Info
+//     is called after an error.
 type session struct {
 	lib Library
 	// live are the jobs that hold something in the library.
 	live map[int64]bool
-	// wrap writes R for UpdateAllocate, nil where the release has none that works;
-	// chosen counts the numbers chosen for it.
-	wrap    func(jgf string) string
+	// wrap turns JGF into the R for UpdateAllocate. It is nil if no form works with the release.
+	wrap func(jgf string) string
+	// updates counts the job numbers that were chosen for UpdateAllocate.
 	updates int64
 }
 
-// firstUpdateJob is the first job number given to UpdateAllocate. The library counts
-// its own from 1.
+// firstUpdateJob is the first job number for
+// UpdateAllocate. The library numbers its own jobs from 1.
 const firstUpdateJob = 1 << 40
 
 // openSession loads a graph.
@@ -52,8 +51,8 @@ func openSession(lib Library, jgf, options string) (*session, error) {
 	return s, nil
 }
 
-// call runs one call of the library unless ctx has ended. The text is what the
-// library says of an error, which has it as its reason.
+// call makes one call of the library unless ctx has ended.
+// text is the library's text of an error, and err includes it.
 func (s *session) call(ctx context.Context, f func() error) (text string, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -68,8 +67,8 @@ func (s *session) call(ctx context.Context, f func() error) (text string, err er
 	return text, err
 }
 
-// match books a jobspec now, or fails with errNoRoom or, where the session is of
-// no use any more, errDamaged.
+// match books a jobspec now. It fails with errNoRoom, or
+// with errDamaged if the session cannot be used any more.
 func (s *session) match(ctx context.Context, jobspec string) (r string, job int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return "", 0, err
@@ -95,9 +94,10 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 	return "", 0, fmt.Errorf("%w after %w of the request %s", errDamaged, err, jobspec)
 }
 
-// satisfiable says whether the library is sure that the empty graph has room. No
-// is no proof of the contrary: releases before 0.46 say it also where an earlier
-// request could not be satisfied. Yes with an error is said of what is malformed.
+// satisfiable reports whether the library is sure that the empty graph
+// has room. A false proves nothing: releases before 0.46 also return it
+// after an earlier request that could not be satisfied. A true together
+// with an error means that the jobspec is malformed, and counts as false.
 func (s *session) satisfiable(ctx context.Context, jobspec string) bool {
 	sat := false
 	_, err := s.call(ctx, func() (err error) {
@@ -107,7 +107,7 @@ func (s *session) satisfiable(ctx context.Context, jobspec string) bool {
 	return err == nil && sat
 }
 
-// update books R, JGF, as one job; ok is false where the release cannot.
+// update books R, in JGF, as one job. ok is false if the release cannot do that.
 func (s *session) update(ctx context.Context, jgf string) (job int64, ok bool, err error) {
 	if s.wrap == nil {
 		return 0, false, nil
@@ -127,8 +127,8 @@ func (s *session) update(ctx context.Context, jgf string) (job int64, ok bool, e
 	return job, true, nil
 }
 
-// cancel gives back what a job holds; one that holds nothing is no error. It runs
-// to its end whatever the caller's context: what is cancelled must be known.
+// cancel releases what a job holds. A job that holds nothing is no error. It ignores
+// the caller's context, because it must be known whether the job was cancelled.
 func (s *session) cancel(job int64) error {
 	if !s.live[job] {
 		return nil
@@ -141,7 +141,7 @@ func (s *session) cancel(job int64) error {
 	return nil
 }
 
-// holds says whether the library has a job that holds something.
+// holds reports whether a job holds something in the library.
 func (s *session) holds(job int64) bool {
 	mode := ""
 	_, err := s.call(context.Background(), func() (err error) {

@@ -14,14 +14,14 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// An answered is a request that was given something, and what the book was asked
-// for to hold it.
+// A pastAnswer is a request that got an allocation, and the request to the shadow that booked it.
 type pastAnswer struct {
 	request       [sha256.Size]byte
 	shadowRequest match.Request
 }
 
-// fingerprint is the same for two requests of a job that are the same one.
+// fingerprint returns a hash of the parts of a request
+// that make it the same when a caller repeats it.
 func fingerprint(r *match.Request) ([sha256.Size]byte, error) {
 	text, err := json.Marshal(struct {
 		Jobspec        *jobspec.Jobspec
@@ -35,7 +35,7 @@ func fingerprint(r *match.Request) ([sha256.Size]byte, error) {
 	return sha256.Sum256(text), nil
 }
 
-// repeat answers a request that was answered before; ok says whether it was.
+// repeat answers a request that was answered before. ok reports whether it was.
 func (e *Engine) repeat(ctx context.Context, r *match.Request) (a *match.Allocation, ok bool, err error) {
 	was, ok := e.answers[r.ID]
 	if !ok || r.Op == match.Satisfiability || slices.Contains(r.Ignore, r.ID) {
@@ -46,7 +46,7 @@ func (e *Engine) repeat(ctx context.Context, r *match.Request) (a *match.Allocat
 		return nil, false, err
 	}
 	if was.request != now {
-		return nil, false, nil // The book calls it a conflict.
+		return nil, false, nil // The shadow reports a conflict.
 	}
 	again := was.shadowRequest
 	again.Op, again.Now, again.Expected, again.Ignore = r.Op, r.Now, r.Expected, r.Ignore
@@ -58,9 +58,8 @@ func (e *Engine) repeat(ctx context.Context, r *match.Request) (a *match.Allocat
 	return a, true, nil
 }
 
-// matchShadow has the book answer the request by where its slots stand, with the exact
-// amounts that were asked for. The book cannot refuse: there is never less room by
-// exact amounts than in units.
+// matchShadow books a placement in the shadow, with exact amounts, and returns the shadow's
+// answer. The shadow always has room, because exact amounts are at most the rounded ones.
 func (p *attempt) matchShadow(ctx context.Context) (*match.Allocation, error) {
 	booked := p.shadowRequest()
 	a, err := p.engine.shadow.Match(context.WithoutCancel(ctx), booked)
@@ -78,8 +77,8 @@ func (p *attempt) matchShadow(ctx context.Context) (*match.Allocation, error) {
 	return a, nil
 }
 
-// shadowRequest is the request to the book: every run is a slot request that is kept to its
-// host.
+// shadowRequest returns the request to the shadow. It has one
+// slot request for each run, constrained to the run's host.
 func (p *attempt) shadowRequest() match.Request {
 	r := *p.request
 	r.Near = nil
@@ -104,8 +103,8 @@ func (p *attempt) shadowRequest() match.Request {
 	return r
 }
 
-// keys returns what gives out the keys of a shape one after the other; without
-// keys, slots are numbered.
+// keys returns a function that returns the slot keys of a shape in
+// order. If the request has no keys, the function numbers the slots.
 func (p *attempt) keys() func(shape int, nth int64) string {
 	if len(p.request.Keys) == 0 {
 		return func(_ int, nth int64) string { return strconv.FormatInt(nth, 10) }
@@ -120,7 +119,7 @@ func (p *attempt) keys() func(shape int, nth int64) string {
 	}
 }
 
-// addSlots notes what the slots of an allocation hold in the library.
+// addSlots records what the slots of an allocation hold in the library.
 func (p *attempt) addSlots(a *match.Allocation) {
 	nth := 0
 	for _, x := range p.runs {
@@ -136,10 +135,10 @@ func (p *attempt) addSlots(a *match.Allocation) {
 	}
 }
 
-// label names the slots of a run in the book, where each run is a slot request.
+// label returns the label of a run's slots in the shadow, where each run is a slot request.
 func label(at int, of string) string { return strconv.Itoa(at) + "/" + of }
 
-// relabel gives slots of the book the labels that were asked for.
+// relabel sets the labels of the shadow's slots to the labels of the request.
 func relabel(slots []match.Slot) {
 	for i := range slots {
 		if _, of, ok := strings.Cut(slots[i].Label, "/"); ok {

@@ -13,11 +13,12 @@ type shape struct {
 	count jobspec.Count
 	units map[string]int64
 	need  []amount
-	// always hold for good, now for the present too.
+	// always are the conditions that count for every verdict.
+	// now are the conditions that count only for the present.
 	always, now []jobspec.Condition
 }
 
-// shape returns a slot request that the book has taken.
+// shape returns a slot request that the shadow has accepted.
 func (p *attempt) shape(at int) *shape {
 	if p.shapes[at] == nil {
 		p.shapes[at] = p.readShape(at)
@@ -43,14 +44,14 @@ func (p *attempt) readShape(at int) *shape {
 
 func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Condition {
 	holds, err := c.Compile()
-	if c == nil || err != nil { // The book takes no constraint that fails.
+	if c == nil || err != nil { // The shadow accepts no constraint that fails.
 		return to
 	}
 	return append(to, holds)
 }
 
-// allowed says whether slots of a shape may stand on a host: for good, or with
-// present now. A node that lacks a type is never asked: Fluxion 0.39 fails there.
+// allowed reports whether slots of a shape may be on a host: at any time or, with present,
+// now. A host that lacks one of the types is excluded, because Fluxion 0.39 fails on it.
 func (p *attempt) allowed(s *shape, h *host, present bool) bool {
 	n := h.node
 	if n == nil || !covers(n.units, s.units) || !holds(s.always, h) {
@@ -72,7 +73,8 @@ func holds(all []jobspec.Condition, h *host) bool {
 	return true
 }
 
-// hostsWhere writes the hosts that may be used; "" is all that the library's graph has.
+// hostsWhere returns the hosts for which may is true, as a hostlist. ""
+// means all hosts of the library's graph. some is false if there is none.
 func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
 	var numbers []int64
 	for _, h := range e.hosts {

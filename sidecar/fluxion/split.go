@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// cancelJobs gives back all that the library gave out. The runs stay as they stand.
+// cancelJobs releases all that the library gave out. The runs keep their places.
 func (p *attempt) cancelJobs() error {
 	for _, job := range p.jobs {
 		if err := p.engine.session.cancel(job); err != nil {
@@ -15,8 +15,7 @@ func (p *attempt) cancelJobs() error {
 	return nil
 }
 
-// fail gives back what the library gave out before err, and returns err, or what is
-// worse.
+// fail releases what the library gave out before err. It returns err, or the error of the release.
 func (p *attempt) fail(err error) error {
 	if undone := p.cancelJobs(); undone != nil {
 		return undone
@@ -24,16 +23,16 @@ func (p *attempt) fail(err error) error {
 	return err
 }
 
-// splitJobs gives every slot a job of the library of its own, so that it can be given
-// back alone: the match's job is cancelled, and each slot booked on its node, with
-// its own vertices where the release can say that. Nobody comes in between.
+// splitJobs gives every slot a separate job in the library, so that it can be released alone. It
+// cancels the job of the match, and books each slot on its node, with the same vertices if the
+// release supports that. The engine is locked, so no other request can take the room meanwhile.
 func (p *attempt) splitJobs(ctx context.Context) error {
 	for i := range p.runs {
 		x := &p.runs[i]
 		if x.count == 1 && len(x.answer.nodes) == 1 {
 			continue
 		}
-		// Runs of one match have its job in common: cancelling again does nothing.
+		// Runs of one match have one job. To cancel it again does nothing.
 		if err := p.engine.session.cancel(x.jobs[0]); err != nil {
 			return err
 		}

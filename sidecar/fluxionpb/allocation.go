@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// AllocationMessages writes an allocation as a stream of messages. What cannot
-// be written ends it with an error.
+// AllocationMessages encodes an allocation as a stream of messages.
+// If a part cannot be encoded, the stream ends with an error.
 func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 	return func(yield func(*MatchResponse, error) bool) {
 		m := &MatchResponse{Allocation: &Allocation{

@@ -7,8 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// encodeTime leaves the zero time unset. Times outside of the years 1 to 9999
-// are found by who reads them.
+// encodeTime leaves the zero time unset. The reader rejects times outside of the years 1 to 9999.
 func encodeTime(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil
@@ -33,7 +32,7 @@ func encodeDuration(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// decodeDuration fails also for what only a time.Duration cannot hold.
+// decodeDuration also fails for a valid message that exceeds a time.Duration.
 func decodeDuration(field string, d *durationpb.Duration) (time.Duration, error) {
 	if d == nil {
 		return 0, nil

@@ -18,8 +18,8 @@ var statuses = map[resource.Status]Status{
 	resource.Down: Status_STATUS_DOWN,
 }
 
-// EncodeStatus returns the status on the wire. It fails for one that the wire has
-// no word for.
+// EncodeStatus returns the status as a message has
+// it. It fails for a status that has no value there.
 func EncodeStatus(s resource.Status) (Status, error) { return encodeCode("status", statuses, s) }
 
 // DecodeStatus is the inverse of EncodeStatus.

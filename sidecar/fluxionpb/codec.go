@@ -11,9 +11,9 @@ import (
 // jgfField is the number of AddSubgraphRequest.jgf.
 const jgfField = 3
 
-// Codec returns gRPC's own codec but for AddSubgraphRequest: a message of that
-// type that is read into again keeps its memory, so that a large graph is read
-// without leaving as much garbage as it has bytes.
+// Codec returns gRPC's own codec, except for AddSubgraphRequest: a
+// message of this type that is read into again keeps its memory. So
+// a large graph is read without as much garbage as it has bytes.
 func Codec() encoding.CodecV2 {
 	return reuseCodec{encoding.GetCodecV2(encodingproto.Name)}
 }
@@ -31,8 +31,8 @@ func (c reuseCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	return m.readAgain(buf.ReadOnlyData())
 }
 
-// readAgain reads a message as proto.Unmarshal does, its piece of text into the
-// memory that m has already.
+// readAgain reads a message as proto.Unmarshal does, with
+// its piece of text in the memory that m has already.
 func (m *AddSubgraphRequest) readAgain(b []byte) error {
 	var rest, text []byte
 	for len(b) > 0 {

@@ -11,9 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// wire gives each error of the contract its code. A status of one of these codes
-// is an error of the contract only if it carries a Failure: gRPC uses the same
-// codes for errors of its own.
+// wire has the code of each error of the contract. A status with one of these codes is an error of
+// the contract only if it carries a Failure, because gRPC uses the same codes for its own errors.
 var wire = []struct {
 	code codes.Code
 	err  error
@@ -26,9 +25,9 @@ var wire = []struct {
 	{codes.InvalidArgument, match.ErrInvalid},
 }
 
-// ToStatus writes the error of an engine. FromStatus reads it back with the same
-// text; the errors of the contract, a *match.Refusal and its Reason are found in
-// it as they were. All other errors keep their text alone.
+// ToStatus encodes the error of an engine. FromStatus decodes it with the
+// same text. The decoded error still matches the errors of the contract, a
+// *match.Refusal and its Reason. Of all other errors only the text is kept.
 func ToStatus(err error) *status.Status {
 	if err == nil {
 		return nil
@@ -60,10 +59,13 @@ func withFailure(code codes.Code, says string, err error) *status.Status {
 	return s
 }
 
-// FromStatus reads the status of a call. Where no answer came, in time or at all,
-// the error is match.ErrUnavailable and says what happened, and where it did not come in time
-// context.DeadlineExceeded as well; where the call was given up, it is context.Canceled. An error of the server that is none of the
-// contract's is none of these either.
+// FromStatus decodes the status of a call.
+//
+//   - No answer is match.ErrUnavailable, with the cause in its text.
+//   - No answer in time is match.ErrUnavailable and context.DeadlineExceeded.
+//   - A call that was given up is context.Canceled.
+//   - An error of the contract is that error.
+//   - Any other error of the server is none of these.
 func FromStatus(s *status.Status) error {
 	switch s.Code() {
 	case codes.OK:
@@ -79,8 +81,8 @@ func FromStatus(s *status.Status) error {
 	}
 }
 
-// fromContractCode reads a status with a code that gRPC may have given, too: with a
-// Failure it is the contract's.
+// fromContractCode decodes a status with a code that gRPC
+// uses, too. With a Failure it is an error of the contract.
 func fromContractCode(s *status.Status) error {
 	if f := failureOf(s); f != nil {
 		for _, w := range wire {
@@ -115,8 +117,7 @@ func verdict(err error, f *Failure) error {
 	return no
 }
 
-// A told error is one that another process told of: it has the text that it had
-// there.
+// A remoteError is an error of another process, with the text that it had there.
 type remoteError struct {
 	text string
 	err  error
@@ -126,7 +127,7 @@ func (t *remoteError) Error() string { return t.text }
 
 func (t *remoteError) Unwrap() error { return t.err }
 
-// A late error is that no answer came in time.
+// A timeoutError means that no answer came in time.
 type timeoutError struct{ text string }
 
 func (l *timeoutError) Error() string { return match.ErrUnavailable.Error() + ": " + l.text }

@@ -16,20 +16,20 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// contract lists every error of the contract. A new one must find its way here
-// and into the table of codes.
+// contract has every error of the contract. A new
+// error must be added here and to the table of codes.
 var contract = []error{
 	match.ErrBusy, match.ErrUnsatisfiable, match.ErrUnavailable, match.ErrConflict, match.ErrStale, match.ErrInvalid,
 }
 
-// travel takes an error over the wire: gRPC keeps the bytes of a status alone.
+// travel encodes and decodes an error: gRPC keeps only the bytes of a status.
 func travel(t *testing.T, err error) error {
 	t.Helper()
 	sent := fluxionpb.ToStatus(err).Proto()
 	return fluxionpb.FromStatus(status.FromProto(sent))
 }
 
-// among lists which of these errors err is.
+// among returns which of these errors err is.
 func among(of []error, err error) []error {
 	return slices.DeleteFunc(slices.Clone(of), func(e error) bool { return !errors.Is(err, e) })
 }
@@ -114,7 +114,7 @@ func TestTextsThatAreNotUTF8LoseALetterAndNotTheError(t *testing.T) {
 	}
 }
 
-// gRPC uses the codes of the contract for errors of its own.
+// gRPC uses the codes of the contract for its own errors.
 func TestStatusesOfGRPCsOwnMaking(t *testing.T) {
 	cases := map[string]struct {
 		code codes.Code

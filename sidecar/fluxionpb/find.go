@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A Search is what a Find asks.
+// A Search has the arguments of a Find.
 type Search struct {
 	Epoch    match.Epoch
 	Criteria string
@@ -16,8 +16,8 @@ type Search struct {
 	Now time.Time
 }
 
-// EncodeSearch writes a search as one message. It fails for criteria that are not
-// UTF-8, or larger than MaxMessage.
+// EncodeSearch encodes a search as one message. It fails for
+// criteria that are not UTF-8, or larger than MaxMessage.
 func EncodeSearch(s Search) (*FindRequest, error) {
 	if err := CheckText("criteria", s.Criteria); err != nil {
 		return nil, err
@@ -28,15 +28,14 @@ func EncodeSearch(s Search) (*FindRequest, error) {
 	return &FindRequest{Epoch: uint64(s.Epoch), Criteria: s.Criteria, Now: encodeTime(s.Now)}, nil
 }
 
-// DecodeSearch reads what EncodeSearch wrote. An error names the field and its
-// value.
+// DecodeSearch is the inverse of EncodeSearch. An error names the field and its value.
 func DecodeSearch(m *FindRequest) (Search, error) {
 	now, err := decodeTime("now", m.GetNow())
 	return Search{Epoch: match.Epoch(m.GetEpoch()), Criteria: m.GetCriteria(), Now: now}, err
 }
 
-// FoundMessages writes what was found as a stream of messages. A set that cannot
-// be written ends it with an error.
+// FoundMessages encodes what was found as a stream of messages.
+// If a set cannot be encoded, the stream ends with an error.
 func FoundMessages(s *resource.Set) iter.Seq2[*FindResponse, error] {
 	return func(yield func(*FindResponse, error) bool) {
 		if s == nil {
@@ -64,8 +63,7 @@ type FoundReader struct {
 	spent budget
 }
 
-// Add reads the next message. It fails once all messages together have passed
-// MaxCall.
+// Add reads the next message. It fails once all messages together exceed MaxCall.
 func (r *FoundReader) Add(m *FindResponse) error {
 	if err := r.spent.spend(len(m.GetR())); err != nil {
 		return err

@@ -4,22 +4,23 @@
 // 	protoc        (unknown)
 // source: sidecar/fluxionpb/fluxion.proto
 
-// The contract of package match on the wire, call by call.
+// The contract of package match as a protocol, call by call.
 //
-// Texts stand inside the messages as Flux defines them: a jobspec is RFC 14
-// JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are bytes and
-// not strings because their readers check them, once.
+// Texts in the messages are as Flux defines them: a jobspec is RFC 14
+// JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are
+// bytes, not strings, because their parsers check the encoding themselves.
 //
-// A message has at most 16 MiB, and the messages of an incoming stream together at
-// most 1 GiB; so has the text of a graph that is added.
+// A message has at most 16 MiB. The messages of an incoming stream have at most
+// 1 GiB together, and the text of a graph that is added has at most 1 GiB.
 //
-// Every call must carry a deadline; one without is INVALID_ARGUMENT. All calls
-// may be repeated: a call whose answer is lost may have been carried out.
+// Every call must carry a deadline. A call without one is INVALID_ARGUMENT. All
+// calls may be repeated: a call whose answer is lost may have been carried out.
 //
-// An error of the contract carries a Failure among its details and is told by
-// its code: RESOURCE_EXHAUSTED is busy, FAILED_PRECONDITION unsatisfiable,
-// UNAVAILABLE unavailable, ALREADY_EXISTS conflict, ABORTED stale,
-// INVALID_ARGUMENT invalid. A status without a Failure is of gRPC's making.
+// An error of the contract carries a Failure in its details.
+// Its code says which error it is: RESOURCE_EXHAUSTED is busy,
+// FAILED_PRECONDITION unsatisfiable, UNAVAILABLE unavailable,
+// ALREADY_EXISTS conflict, ABORTED stale, INVALID_ARGUMENT
+// invalid. A status without a Failure comes from gRPC itself.
 
 package fluxionpb
 
@@ -40,7 +41,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Op says what a Match is to do.
+// Op is what a Match is to do.
 type Op int32
 
 const (
@@ -99,7 +100,7 @@ func (Op) EnumDescriptor() ([]byte, []int) {
 	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{0}
 }
 
-// Status says whether a node may be given out.
+// Status is whether a node may be given out.
 type Status int32
 
 const (
@@ -157,17 +158,18 @@ type MatchRequest struct {
 	// An RFC 14 jobspec. Required.
 	Jobspec []byte   `protobuf:"bytes,4,opt,name=jobspec,proto3" json:"jobspec,omitempty"`
 	Keys    []string `protobuf:"bytes,5,rep,name=keys,proto3" json:"keys,omitempty"`
-	// The caller's clock; unset is no time at all.
+	// The caller's clock. Unset means that the request depends on no time.
 	Now *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=now,proto3" json:"now,omitempty"`
-	// Unset is no known end.
+	// Unset means that no end is known.
 	Duration *durationpb.Duration `protobuf:"bytes,7,opt,name=duration,proto3" json:"duration,omitempty"`
 	Policy   string               `protobuf:"bytes,8,opt,name=policy,proto3" json:"policy,omitempty"`
 	Near     []string             `protobuf:"bytes,9,rep,name=near,proto3" json:"near,omitempty"`
 	Ignore   []uint64             `protobuf:"fixed64,10,rep,packed,name=ignore,proto3" json:"ignore,omitempty"`
-	// On whose behalf the request is made; required where nodes are wanted whole.
+	// The holder for whom the request is made.
+	// Required if whole nodes are wanted.
 	Holder string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
-	// What others are about to take and no job holds: it counts as held for this
-	// request alone.
+	// Slots that others are about to take and that no job
+	// holds yet. They count as held for this request only.
 	Expected      []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -287,11 +289,11 @@ func (x *MatchRequest) GetExpected() []*Slot {
 	return nil
 }
 
-// A MatchResponse is a part of an allocation: texts of r and slots are joined in
-// the order of the messages.
+// A MatchResponse is a part of an allocation. The texts of
+// r and the slots are joined in the order of the messages.
 type MatchResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set in the first message, and in no other.
+	// Set in the first message only.
 	Allocation *Allocation `protobuf:"bytes,1,opt,name=allocation,proto3" json:"allocation,omitempty"`
 	// A piece of the text of the whole R.
 	R             []byte  `protobuf:"bytes,2,opt,name=r,proto3" json:"r,omitempty"`
@@ -351,14 +353,14 @@ func (x *MatchResponse) GetSlots() []*Slot {
 	return nil
 }
 
-// An Allocation is what an allocation says beside its resources.
+// An Allocation is an allocation without its resources.
 type Allocation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
-	// The resources are promised from at on, not given now.
+	// The resources are reserved from at on, and not allocated now.
 	Reserved bool                   `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	At       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`
-	// Unset is no known end.
+	// Unset means that no end is known.
 	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
 	// How long the Match waited for other calls.
 	Waited        *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
@@ -431,18 +433,20 @@ func (x *Allocation) GetWaited() *durationpb.Duration {
 	return nil
 }
 
-// A Slot is one task slot given out.
+// A Slot is one task slot that was given out.
 type Slot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Key   string                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	Label string                 `protobuf:"bytes,2,opt,name=label,proto3" json:"label,omitempty"`
-	// Empty where what the slot holds is not all below one node.
+	// Empty if what the slot holds is not all below one node.
 	Node string `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	// An R of RFC 20. Required.
 	R []byte `protobuf:"bytes,4,opt,name=r,proto3" json:"r,omitempty"`
-	// Whose the node is as a whole while the slot is held; empty for nobody's.
+	// The holder that has the whole node while
+	// the slot is held. Empty if there is none.
 	Holder string `protobuf:"bytes,5,opt,name=holder,proto3" json:"holder,omitempty"`
-	// What holds the slot runs on every node and keeps none from being whole.
+	// True if what holds the slot runs on every node. Such a
+	// slot does not prevent the node from being given out whole.
 	Shared        bool `protobuf:"varint,6,opt,name=shared,proto3" json:"shared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -520,18 +524,18 @@ func (x *Slot) GetShared() bool {
 	return false
 }
 
-// A Job is what one job holds or what is reserved for it, or a part of that.
+// A Job is what one job holds or has reserved, or a part of it.
 type Job struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Id    uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
 	Slots []*Slot                `protobuf:"bytes,2,rep,name=slots,proto3" json:"slots,omitempty"`
-	// The slots belong to the job before this one: its list goes on. What follows is
-	// left out then.
+	// The slots belong to the job before this one, whose
+	// list goes on. The fields below are unset then.
 	Continued bool `protobuf:"varint,3,opt,name=continued,proto3" json:"continued,omitempty"`
-	// The slots are promised from at on.
+	// The slots are reserved from at on.
 	Reserved bool                   `protobuf:"varint,4,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	At       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=at,proto3" json:"at,omitempty"`
-	// Unset is no known end.
+	// Unset means that no end is known.
 	End           *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=end,proto3" json:"end,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,8 +979,8 @@ func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
 type SetStatusRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// A node's name or, where it begins with a slash, the containment path of a
-	// vertex.
+	// A node's name or, if it begins with a
+	// slash, the containment path of a vertex.
 	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
 	Status        Status `protobuf:"varint,3,opt,name=status,proto3,enum=fluence.v1.Status" json:"status,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1070,14 +1074,14 @@ func (*SetStatusResponse) Descriptor() ([]byte, []int) {
 	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
 }
 
-// An AddSubgraphRequest is a piece of a text: those of all messages are joined in
-// their order.
+// An AddSubgraphRequest is a piece of a text. The
+// pieces of all messages are joined in their order.
 type AddSubgraphRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The same in every message of the stream.
 	Epoch uint64 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// How many bytes the whole text has, in the first message and in no other. The
-	// stream must hold exactly as many.
+	// The size of the whole text in bytes. Set in the first
+	// message only. The stream must have exactly this size.
 	Size uint64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
 	// A piece of the graph as JGF.
 	Jgf           []byte `protobuf:"bytes,3,opt,name=jgf,proto3" json:"jgf,omitempty"`
@@ -1264,9 +1268,10 @@ func (*RemoveSubgraphResponse) Descriptor() ([]byte, []int) {
 type FindRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// As Fluxion's find takes them, for instance "status=up and sched-now=free".
+	// In the language of Fluxion's find, for
+	// instance "status=up and sched-now=free".
 	Criteria string `protobuf:"bytes,2,opt,name=criteria,proto3" json:"criteria,omitempty"`
-	// The caller's clock; unset is no time at all.
+	// The caller's clock. Unset means that the request depends on no time.
 	Now           *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=now,proto3" json:"now,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1323,8 +1328,8 @@ func (x *FindRequest) GetNow() *timestamppb.Timestamp {
 	return nil
 }
 
-// A FindResponse is a piece of a text: those of all messages are joined in their
-// order.
+// A FindResponse is a piece of a text. The pieces
+// of all messages are joined in their order.
 type FindResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A piece of an R of RFC 20.
@@ -1461,7 +1466,7 @@ func (x *JobsResponse) GetJobs() []*Job {
 type NodesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Epoch uint64                 `protobuf:"fixed64,1,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// The page begins with the first name that does not come before this one.
+	// The page begins with the first name that is equal to this one or after it.
 	From string `protobuf:"bytes,2,opt,name=from,proto3" json:"from,omitempty"`
 	// From 1 to 1024.
 	Limit         int32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
@@ -1564,17 +1569,17 @@ func (x *NodesResponse) GetNodes() []*Node {
 	return nil
 }
 
-// A Node is what an engine has under one name, or a part of that.
+// A Node is what an engine has under one name, or a part of it.
 type Node struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// One node with its path and its pools, as JGF; empty where the graph has no
-	// such node.
+	// One node with its path and its pools, as
+	// JGF. Empty if the graph has no such node.
 	Graph []byte `protobuf:"bytes,2,opt,name=graph,proto3" json:"graph,omitempty"`
 	// What jobs hold there.
 	Jobs []*Job `protobuf:"bytes,3,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	// The jobs belong to the node before this one: its list goes on. Name and graph
-	// are left out.
+	// The jobs belong to the node before this one, whose
+	// list goes on. Name and graph are unset then.
 	Continued     bool `protobuf:"varint,4,opt,name=continued,proto3" json:"continued,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1798,11 +1803,10 @@ func (*ReadyResponse) Descriptor() ([]byte, []int) {
 	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
 }
 
-// A Failure in the details of a status says that the error is one of the
-// contract.
+// A Failure in the details of a status marks an error of the contract.
 type Failure struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set where a Match was refused for lack of room.
+	// Set if a Match was refused because there is no room.
 	Reason *Reason `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
 	// How long a Match that was refused waited for other calls.
 	Waited        *durationpb.Duration `protobuf:"bytes,2,opt,name=waited,proto3" json:"waited,omitempty"`
@@ -1854,7 +1858,7 @@ func (x *Failure) GetWaited() *durationpb.Duration {
 	return nil
 }
 
-// A Reason says in numbers why a request found no room.
+// A Reason is why a request found no room, in numbers.
 type Reason struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Code         string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
@@ -1868,13 +1872,13 @@ type Reason struct {
 	Excluded     int64                  `protobuf:"varint,9,opt,name=excluded,proto3" json:"excluded,omitempty"`
 	Shortages    []*Shortage            `protobuf:"bytes,10,rep,name=shortages,proto3" json:"shortages,omitempty"`
 	WaitingHelps bool                   `protobuf:"varint,11,opt,name=waiting_helps,json=waitingHelps,proto3" json:"waiting_helps,omitempty"`
-	// Nodes that are another holder's as a whole.
+	// The number of nodes that another holder has whole.
 	Whole int64 `protobuf:"varint,12,opt,name=whole,proto3" json:"whole,omitempty"`
-	// Nodes in use by others, where whole nodes are wanted.
+	// The number of nodes in use by others, if whole nodes are wanted.
 	InUse int64 `protobuf:"varint,13,opt,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`
-	// Unset where the end of no one job would help.
+	// Unset if no single job's end would help.
 	End *End `protobuf:"bytes,14,opt,name=end,proto3" json:"end,omitempty"`
-	// Whether even the empty graph has room was not found out.
+	// True if it is not known whether the empty graph would have room.
 	MayNeverFit   bool `protobuf:"varint,15,opt,name=may_never_fit,json=mayNeverFit,proto3" json:"may_never_fit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2019,7 +2023,7 @@ func (x *Reason) GetMayNeverFit() bool {
 type End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   uint64                 `protobuf:"fixed64,1,opt,name=job,proto3" json:"job,omitempty"`
-	// How many slots more would fit.
+	// How many more slots would fit.
 	More          int64 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2069,7 +2073,7 @@ func (x *End) GetMore() int64 {
 	return 0
 }
 
-// A Shortage is one kind of pool that keeps slots from fitting.
+// A Shortage is one type of pool that is too small for slots.
 type Shortage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Type          string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
@@ -2182,8 +2186,8 @@ func (*MetricsRequest) Descriptor() ([]byte, []int) {
 	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
 }
 
-// A MetricsResponse has metrics as Prometheus' text, each of whose names begins with
-// fluence_sidecar_. It has at most 256 KiB.
+// A MetricsResponse has metrics in the text format of Prometheus. Each
+// name begins with fluence_sidecar_. The text has at most 256 KiB.
 type MetricsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          []byte                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`

@@ -4,22 +4,23 @@
 // - protoc             (unknown)
 // source: sidecar/fluxionpb/fluxion.proto
 
-// The contract of package match on the wire, call by call.
+// The contract of package match as a protocol, call by call.
 //
-// Texts stand inside the messages as Flux defines them: a jobspec is RFC 14
-// JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are bytes and
-// not strings because their readers check them, once.
+// Texts in the messages are as Flux defines them: a jobspec is RFC 14
+// JSON, R is RFC 20 JSON (version 1), a graph is JGF JSON. Texts are
+// bytes, not strings, because their parsers check the encoding themselves.
 //
-// A message has at most 16 MiB, and the messages of an incoming stream together at
-// most 1 GiB; so has the text of a graph that is added.
+// A message has at most 16 MiB. The messages of an incoming stream have at most
+// 1 GiB together, and the text of a graph that is added has at most 1 GiB.
 //
-// Every call must carry a deadline; one without is INVALID_ARGUMENT. All calls
-// may be repeated: a call whose answer is lost may have been carried out.
+// Every call must carry a deadline. A call without one is INVALID_ARGUMENT. All
+// calls may be repeated: a call whose answer is lost may have been carried out.
 //
-// An error of the contract carries a Failure among its details and is told by
-// its code: RESOURCE_EXHAUSTED is busy, FAILED_PRECONDITION unsatisfiable,
-// UNAVAILABLE unavailable, ALREADY_EXISTS conflict, ABORTED stale,
-// INVALID_ARGUMENT invalid. A status without a Failure is of gRPC's making.
+// An error of the contract carries a Failure in its details.
+// Its code says which error it is: RESOURCE_EXHAUSTED is busy,
+// FAILED_PRECONDITION unsatisfiable, UNAVAILABLE unavailable,
+// ALREADY_EXISTS conflict, ABORTED stale, INVALID_ARGUMENT
+// invalid. A status without a Failure comes from gRPC itself.
 
 package fluxionpb
 
@@ -56,41 +57,42 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Fluxion serves one engine. A stream has no meaning of its own: it is one call
-// whose arguments or answer are too large for one message. The server collects
-// an incoming stream and carries the call out when the stream ends, so an error
-// in any message means that nothing has changed.
+// Fluxion serves one engine. A stream is one call whose arguments
+// or answer may be too large for one message. The server collects
+// an incoming stream and carries out the call when the stream
+// ends. So an error in any message means that nothing has changed.
 type FluxionClient interface {
-	// Match finds resources for a request and, where op says so, books them.
+	// Match finds resources for a request. It books them if op says so.
 	Match(ctx context.Context, in *MatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[MatchResponse], error)
-	// Release gives back slots of a job.
+	// Release releases slots of a job.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
 	// Update books what the cluster already holds.
 	Update(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[UpdateRequest, UpdateResponse], error)
-	// PutNode adds nodes or brings them up to date.
+	// PutNode adds or updates nodes.
 	PutNode(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[PutNodeRequest, PutNodeResponse], error)
-	// RemoveNode takes a node out of the graph.
+	// RemoveNode removes a node from the graph.
 	RemoveNode(ctx context.Context, in *RemoveNodeRequest, opts ...grpc.CallOption) (*RemoveNodeResponse, error)
 	// SetStatus marks a node, or a vertex of a graph that was added, up or down.
 	SetStatus(ctx context.Context, in *SetStatusRequest, opts ...grpc.CallOption) (*SetStatusResponse, error)
-	// AddSubgraph adds a graph of any shape, or a part of one that begins at the
-	// root. It is INVALID_ARGUMENT, as are RemoveSubgraph and Find, where the engine
-	// takes no graphs.
+	// AddSubgraph adds a graph of any shape, or a part of one
+	// that begins at the root. If the engine accepts no graphs,
+	// AddSubgraph, RemoveSubgraph and Find are INVALID_ARGUMENT.
 	AddSubgraph(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[AddSubgraphRequest, AddSubgraphResponse], error)
-	// RemoveSubgraph takes a vertex with all below it out of a graph that was added.
+	// RemoveSubgraph removes a vertex and all
+	// below it from a graph that was added.
 	RemoveSubgraph(ctx context.Context, in *RemoveSubgraphRequest, opts ...grpc.CallOption) (*RemoveSubgraphResponse, error)
-	// Find lists the vertices of a graph that was added that meet criteria.
+	// Find lists the vertices that meet criteria, of a graph that was added.
 	Find(ctx context.Context, in *FindRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FindResponse], error)
 	// Jobs lists what is held and what is reserved.
 	Jobs(ctx context.Context, in *JobsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[JobsResponse], error)
-	// Nodes lists what is there and what is held there, page by page.
+	// Nodes lists the nodes and what is held on them, page by page.
 	Nodes(ctx context.Context, in *NodesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[NodesResponse], error)
 	// Reset empties the graph and begins an epoch.
 	Reset(ctx context.Context, in *ResetRequest, opts ...grpc.CallOption) (*ResetResponse, error)
-	// Ready says that the graph is loaded.
+	// Ready declares that the graph is loaded.
 	Ready(ctx context.Context, in *ReadyRequest, opts ...grpc.CallOption) (*ReadyResponse, error)
-	// Metrics tells the figures of the process, which are no part of the engine. It is
-	// UNIMPLEMENTED where there are none.
+	// Metrics returns the metrics of the process, which are no
+	// part of the engine. It is UNIMPLEMENTED if there are none.
 	Metrics(ctx context.Context, in *MetricsRequest, opts ...grpc.CallOption) (*MetricsResponse, error)
 }
 
@@ -291,41 +293,42 @@ func (c *fluxionClient) Metrics(ctx context.Context, in *MetricsRequest, opts ..
 // All implementations must embed UnimplementedFluxionServer
 // for forward compatibility.
 //
-// Fluxion serves one engine. A stream has no meaning of its own: it is one call
-// whose arguments or answer are too large for one message. The server collects
-// an incoming stream and carries the call out when the stream ends, so an error
-// in any message means that nothing has changed.
+// Fluxion serves one engine. A stream is one call whose arguments
+// or answer may be too large for one message. The server collects
+// an incoming stream and carries out the call when the stream
+// ends. So an error in any message means that nothing has changed.
 type FluxionServer interface {
-	// Match finds resources for a request and, where op says so, books them.
+	// Match finds resources for a request. It books them if op says so.
 	Match(*MatchRequest, grpc.ServerStreamingServer[MatchResponse]) error
-	// Release gives back slots of a job.
+	// Release releases slots of a job.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
 	// Update books what the cluster already holds.
 	Update(grpc.ClientStreamingServer[UpdateRequest, UpdateResponse]) error
-	// PutNode adds nodes or brings them up to date.
+	// PutNode adds or updates nodes.
 	PutNode(grpc.ClientStreamingServer[PutNodeRequest, PutNodeResponse]) error
-	// RemoveNode takes a node out of the graph.
+	// RemoveNode removes a node from the graph.
 	RemoveNode(context.Context, *RemoveNodeRequest) (*RemoveNodeResponse, error)
 	// SetStatus marks a node, or a vertex of a graph that was added, up or down.
 	SetStatus(context.Context, *SetStatusRequest) (*SetStatusResponse, error)
-	// AddSubgraph adds a graph of any shape, or a part of one that begins at the
-	// root. It is INVALID_ARGUMENT, as are RemoveSubgraph and Find, where the engine
-	// takes no graphs.
+	// AddSubgraph adds a graph of any shape, or a part of one
+	// that begins at the root. If the engine accepts no graphs,
+	// AddSubgraph, RemoveSubgraph and Find are INVALID_ARGUMENT.
 	AddSubgraph(grpc.ClientStreamingServer[AddSubgraphRequest, AddSubgraphResponse]) error
-	// RemoveSubgraph takes a vertex with all below it out of a graph that was added.
+	// RemoveSubgraph removes a vertex and all
+	// below it from a graph that was added.
 	RemoveSubgraph(context.Context, *RemoveSubgraphRequest) (*RemoveSubgraphResponse, error)
-	// Find lists the vertices of a graph that was added that meet criteria.
+	// Find lists the vertices that meet criteria, of a graph that was added.
 	Find(*FindRequest, grpc.ServerStreamingServer[FindResponse]) error
 	// Jobs lists what is held and what is reserved.
 	Jobs(*JobsRequest, grpc.ServerStreamingServer[JobsResponse]) error
-	// Nodes lists what is there and what is held there, page by page.
+	// Nodes lists the nodes and what is held on them, page by page.
 	Nodes(*NodesRequest, grpc.ServerStreamingServer[NodesResponse]) error
 	// Reset empties the graph and begins an epoch.
 	Reset(context.Context, *ResetRequest) (*ResetResponse, error)
-	// Ready says that the graph is loaded.
+	// Ready declares that the graph is loaded.
 	Ready(context.Context, *ReadyRequest) (*ReadyResponse, error)
-	// Metrics tells the figures of the process, which are no part of the engine. It is
-	// UNIMPLEMENTED where there are none.
+	// Metrics returns the metrics of the process, which are no
+	// part of the engine. It is UNIMPLEMENTED if there are none.
 	Metrics(context.Context, *MetricsRequest) (*MetricsResponse, error)
 	mustEmbedUnimplementedFluxionServer()
 }

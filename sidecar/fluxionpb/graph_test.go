@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// letters returns n bytes of which no two neighbours are alike.
+// letters returns n bytes of which no two neighbours are equal.
 func letters(n int) []byte {
 	text := make([]byte, n)
 	for i := range text {
@@ -126,7 +126,7 @@ func TestSearchesTravelWhole(t *testing.T) {
 	}
 }
 
-// found returns a set of n cores as Find lists them, one of them down.
+// found returns a set of n cores as Find lists them. One of them is down.
 func found(n int) *resource.Set {
 	s := &resource.Set{}
 	for i := range n {
@@ -215,8 +215,8 @@ func TestAJobWhoseTimeIsWrongNamesTheField(t *testing.T) {
 	}
 }
 
-// FuzzSubgraph: whatever pieces a stream has, it is refused, or it is the text of
-// the size that its first message says.
+// FuzzSubgraph checks that any stream of pieces is rejected,
+// or gives the text of the size in its first message.
 func FuzzSubgraph(f *testing.F) {
 	for _, size := range []int{1, 3, 512<<10 + 1} {
 		var b []byte
@@ -251,8 +251,8 @@ func FuzzSubgraph(f *testing.F) {
 	})
 }
 
-// FuzzFound: what the reader of a search's answer takes never makes it panic, and
-// what it returns can be sent on.
+// FuzzFound checks that the reader of a search's answer
+// never panics, and that what it returns can be sent on.
 func FuzzFound(f *testing.F) {
 	for m, err := range fluxionpb.FoundMessages(found(3)) {
 		if err != nil {
@@ -277,8 +277,8 @@ func FuzzFound(f *testing.F) {
 	})
 }
 
-// FuzzCodec: what the codec reads is what gRPC's own reads, whatever message was
-// read into the same memory before.
+// FuzzCodec checks that the codec reads what gRPC's own codec
+// reads, whatever message was read into the same memory before.
 func FuzzCodec(f *testing.F) {
 	for _, m := range []*fluxionpb.AddSubgraphRequest{
 		{}, {Epoch: 1 << 63, Size: 3, Jgf: []byte("abc")}, {Jgf: []byte("a longer text than that before")}, {Size: 1 << 40},
@@ -289,7 +289,7 @@ func FuzzCodec(f *testing.F) {
 		}
 		f.Add(b)
 		f.Add(append(b, b...))
-		f.Add(append(b, 0x7a, 1, 'x')) // and a field that is not known
+		f.Add(append(b, 0x7a, 1, 'x')) // with a field that is not known
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		got := &fluxionpb.AddSubgraphRequest{Epoch: 7, Size: 8, Jgf: []byte("what was there")}

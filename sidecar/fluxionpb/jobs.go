@@ -12,9 +12,9 @@ import (
 // jobOverhead is about the size in bytes of a job without slots.
 const jobOverhead = 48
 
-// JobMessages writes jobs as the contents of a stream of messages: a job too
-// large for one goes on in the next, and without jobs there is one message
-// without any. A slot that cannot be written ends it with an error.
+// JobMessages encodes jobs as the contents of a stream of messages. A job that
+// is too large for one message is continued in the next. No jobs give one
+// empty message. If a slot cannot be encoded, the stream ends with an error.
 func JobMessages(jobs []match.Job) iter.Seq2[[]*Job, error] {
 	return func(yield func([]*Job, error) bool) {
 		var (
@@ -60,8 +60,8 @@ type JobsReader struct {
 	spent budget
 }
 
-// Add reads the next message. An error names the field and its value, or says
-// that all messages together have passed MaxCall.
+// Add reads the next message. It fails if a field is invalid, with an error that names
+// the field and its value. It also fails once all messages together exceed MaxCall.
 func (r *JobsReader) Add(jobs []*Job) error {
 	for _, j := range jobs {
 		if err := r.spent.spend(proto.Size(j)); err != nil {
@@ -83,7 +83,7 @@ func (r *JobsReader) Add(jobs []*Job) error {
 	return nil
 }
 
-// begin reads a job, or a further part of the last one, but for its slots.
+// begin reads a job, or a further part of the last one, without its slots.
 func (r *JobsReader) begin(j *Job) error {
 	if j.GetContinued() {
 		if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {

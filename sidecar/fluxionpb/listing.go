@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// ListingMessages writes listed nodes as the contents of a stream of messages: a
-// node too large for one goes on in the next, and without nodes there is one
-// message without any. A node that cannot be written ends it with an error.
+// ListingMessages encodes listed nodes as the contents of a stream of messages. A
+// node that is too large for one message is continued in the next. No nodes give
+// one empty message. If a node cannot be encoded, the stream ends with an error.
 func ListingMessages(nodes []match.Node) iter.Seq2[[]*Node, error] {
 	return func(yield func([]*Node, error) bool) {
 		var (
@@ -39,7 +39,7 @@ func ListingMessages(nodes []match.Node) iter.Seq2[[]*Node, error] {
 	}
 }
 
-// nodeParts writes a node in parts that each fit a message.
+// nodeParts encodes a node in parts that each fit a message.
 func nodeParts(n *match.Node) iter.Seq2[*Node, error] {
 	return func(yield func(*Node, error) bool) {
 		first, err := startNode(n)
@@ -62,7 +62,7 @@ func nodeParts(n *match.Node) iter.Seq2[*Node, error] {
 	}
 }
 
-// startNode writes a node without its jobs.
+// startNode encodes a node without its jobs.
 func startNode(n *match.Node) (*Node, error) {
 	if err := CheckText("name", n.Name); err != nil {
 		return nil, err
@@ -81,12 +81,12 @@ func startNode(n *match.Node) (*Node, error) {
 // A ListingReader joins the messages of ListingMessages.
 type ListingReader struct {
 	nodes []match.Node
-	jobs  JobsReader // of the last node
+	jobs  JobsReader // the jobs of the last node
 	spent budget
 }
 
-// Add reads the next message. An error names the field and its value, or says
-// that all messages together have passed MaxCall.
+// Add reads the next message. It fails if a field is invalid, with an error that names
+// the field and its value. It also fails once all messages together exceed MaxCall.
 func (r *ListingReader) Add(nodes []*Node) error {
 	for _, m := range nodes {
 		if err := r.spent.spend(proto.Size(m)); err != nil {
@@ -107,7 +107,7 @@ func (r *ListingReader) Add(nodes []*Node) error {
 	return nil
 }
 
-// begin reads the first part of a node but for its jobs.
+// begin reads the first part of a node, without its jobs.
 func (r *ListingReader) begin(m *Node) error {
 	var g *resource.Graph
 	if len(m.GetGraph()) > 0 {

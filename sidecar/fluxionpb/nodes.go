@@ -8,9 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// NodeMessages writes graphs of nodes as the contents of a stream of messages;
-// without graphs there is one message without any. A graph that cannot be written
-// ends it with an error.
+// NodeMessages encodes graphs of nodes as the contents of a stream of messages. No graphs
+// give one empty message. If a graph cannot be encoded, the stream ends with an error.
 func NodeMessages(nodes []*resource.Graph) iter.Seq2[[][]byte, error] {
 	return func(yield func([][]byte, error) bool) {
 		var (
@@ -52,8 +51,8 @@ type NodesReader struct {
 	spent budget
 }
 
-// Add reads the next message. An error names the field, or says that all
-// messages together have passed MaxCall.
+// Add reads the next message. It fails if a graph is invalid, with an error that
+// names the field. It also fails once all messages together exceed MaxCall.
 func (r *NodesReader) Add(graphs [][]byte) error {
 	for _, text := range graphs {
 		if err := r.spent.spend(len(text)); err != nil {

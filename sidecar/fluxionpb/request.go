@@ -10,8 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// EncodeRequest writes a request as one message. It fails for a request without a
-// jobspec, with an invalid one, or larger than MaxMessage.
+// EncodeRequest encodes a request as one message. It fails for a request
+// without a jobspec, with an invalid one, or larger than MaxMessage.
 func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	op, err := encodeCode("op", ops, r.Op)
 	if err != nil {
@@ -58,8 +58,8 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	return m, nil
 }
 
-// DecodeRequest reads what EncodeRequest wrote. An error names the field and its
-// value. The jobspec of a request that it returns is valid.
+// DecodeRequest is the inverse of EncodeRequest. An error names the field
+// and its value. The jobspec of a request that it returns is valid.
 func DecodeRequest(m *MatchRequest) (match.Request, error) {
 	var r match.Request
 	op, err := decodeCode("op", ops, m.GetOp())

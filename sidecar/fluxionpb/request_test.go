@@ -133,8 +133,8 @@ func TestStatusesTravelWhole(t *testing.T) {
 	}
 }
 
-// FuzzDecodeMatch holds the reader of requests to its word: it never panics, and
-// the jobspec of a request that it returns can be written and read again as it is.
+// FuzzDecodeMatch checks that the reader of requests never panics, and that the
+// jobspec of a request that it returns can be encoded and read again unchanged.
 func FuzzDecodeMatch(f *testing.F) {
 	for _, r := range []match.Request{
 		{Jobspec: spec()},
@@ -177,8 +177,8 @@ func FuzzDecodeMatch(f *testing.F) {
 	})
 }
 
-// FuzzDecodeJobs: what the readers of streams take never makes them panic, and
-// what they return can be sent on.
+// FuzzDecodeJobs checks that the readers of streams
+// never panic, and that what they return can be sent on.
 func FuzzDecodeJobs(f *testing.F) {
 	reserved := match.Job{ID: 3, Reserved: true, Start: time.Unix(1, 2), End: time.Unix(3, 0), Slots: held(3, 1).Slots}
 	for jobs, err := range fluxionpb.JobMessages([]match.Job{held(1, 2), held(2, 1), reserved}) {

@@ -11,7 +11,7 @@ import (
 
 var errNoR = errors.New("r: missing")
 
-// encodeSlot writes a slot and says how many bytes it takes.
+// encodeSlot encodes a slot. It also returns its size in bytes.
 func encodeSlot(s *match.Slot) (*Slot, int, error) {
 	if err := CheckText("key, label, node or holder", s.Key, s.Label, s.Node, s.Holder); err != nil {
 		return nil, 0, err

@@ -17,8 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// held returns a job of n slots on nodes of its own: one in common, one a
-// holder's as a whole, one shared, and so on.
+// held returns a job of n slots on different nodes, with and without a holder, shared and not.
 func held(id match.JobID, n int) match.Job {
 	j := match.Job{ID: id}
 	for i := range n {
@@ -32,7 +31,7 @@ func held(id match.JobID, n int) match.Job {
 	return j
 }
 
-// resend takes messages over the wire.
+// resend encodes and decodes messages.
 func resend[M proto.Message](t *testing.T, m M) M {
 	t.Helper()
 	b, err := proto.Marshal(m)
@@ -52,8 +51,8 @@ func resend[M proto.Message](t *testing.T, m M) M {
 	return got
 }
 
-// wantSame compares what was sent with what was read. A diff of large values takes
-// seconds, and is made only if there is one.
+// wantSame compares what was sent with what was read. A diff of
+// large values takes seconds, so it is made only if they differ.
 func wantSame[T any](t *testing.T, sent, read T) {
 	t.Helper()
 	if reflect.DeepEqual(sent, read) {
@@ -71,7 +70,7 @@ func TestJobsTravelWhole(t *testing.T) {
 	}
 	cases := map[string]struct {
 		jobs     []match.Job
-		messages int // at the least
+		messages int // the minimum
 	}{
 		"no job":                                   {messages: 1},
 		"one job":                                  {jobs: []match.Job{held(1, 3)}, messages: 1},
@@ -155,7 +154,7 @@ func TestListingsTravelWhole(t *testing.T) {
 	}
 	cases := map[string]struct {
 		nodes    []match.Node
-		messages int // at the least
+		messages int // the minimum
 	}{
 		"no node":                               {messages: 1},
 		"nodes with jobs and without":           {nodes: []match.Node{node("a"), node("b", held(1, 2), held(2, 1)), node("c")}, messages: 1},

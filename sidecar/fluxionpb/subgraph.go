@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// SubgraphMessages writes the text of a graph as pieces of a stream of messages.
-// It fails for a text of no byte, or of more than MaxGraph.
+// SubgraphMessages encodes the text of a graph as a stream of messages.
+// It fails for an empty text, and for one of more than MaxGraph bytes.
 func SubgraphMessages(jgf []byte) iter.Seq2[*AddSubgraphRequest, error] {
 	return func(yield func(*AddSubgraphRequest, error) bool) {
 		size := uint64(len(jgf))
@@ -37,8 +37,8 @@ func checkGraph(size uint64) error {
 	return nil
 }
 
-// A SubgraphReader joins the messages of SubgraphMessages. It holds the text once
-// and no more, from the first message on, which says how large it is.
+// A SubgraphReader joins the messages of SubgraphMessages. It allocates
+// the whole text once, at the first message, which has its size.
 type SubgraphReader struct {
 	begun bool
 	size  uint64
@@ -63,7 +63,7 @@ func (r *SubgraphReader) Add(m *AddSubgraphRequest) error {
 	return nil
 }
 
-// Text returns what was read. It fails for a text that is not whole.
+// Text returns what was read. It fails for a text that is not complete.
 func (r *SubgraphReader) Text() ([]byte, error) {
 	if !r.begun {
 		return nil, errors.New("jgf: missing")

@@ -1,7 +1,6 @@
-// Package fluxionpb is the contract of package match on the wire: the messages
-// and the service that carry it, and how values, errors and addresses are
-// written there. Client and server both read and write by this package alone,
-// so what one writes the other reads back as it was.
+// Package fluxionpb is package match as a protocol: the messages and the service,
+// and how values and errors are encoded. Client and server both encode and decode
+// with this package alone, so what one encodes the other decodes unchanged.
 package fluxionpb
 
 import (
@@ -10,30 +9,29 @@ import (
 )
 
 const (
-	// MaxMessage is the largest message that either side takes, in bytes.
+	// MaxMessage is the largest message that either side accepts, in bytes.
 	MaxMessage = 16 << 20
-	// MaxCall is how many bytes the messages of one incoming stream may have
-	// together. It bounds the memory that a server spends on a call.
+	// MaxCall is how many bytes the messages of one incoming stream may
+	// have together. It bounds the memory that a server spends on a call.
 	MaxCall = 1 << 30
-	// MaxGraph is how many bytes the text of a graph may have that is added: about
-	// seven million vertices.
+	// MaxGraph is the largest text, in bytes, of a graph
+	// that is added: about seven million vertices.
 	MaxGraph = MaxCall
-	// MaxMetrics is how many bytes the text of a MetricsResponse may have.
+	// MaxMetrics is the largest text, in bytes, of a MetricsResponse.
 	MaxMetrics = 256 << 10
-	// chunk is the size in bytes at which a message of a stream is sent off. A
-	// message is larger only if a single slot or node is.
+	// chunk is the size in bytes at which a message of a stream is
+	// sent. A message is larger only if a single slot or node is.
 	chunk = 512 << 10
 )
 
-// fieldError is the error for a field that holds what it must not. Whether that is
-// match.ErrInvalid, of a request, or unexpected, of an answer, is the caller's to
-// say.
+// fieldError returns the error for a field with an invalid value. The caller decides
+// what the error means: match.ErrInvalid in a request, an unexpected error in an answer.
 func fieldError(field, format string, a ...any) error {
 	return fmt.Errorf("%s: %w", field, fmt.Errorf(format, a...))
 }
 
-// checkSize fails for a part of a message that could not be sent alone. The
-// margin is for what stands around the part: tags, lengths, the epoch.
+// checkSize fails for a part of a message that could not be sent alone.
+// The margin is for the rest of the message: tags, lengths, the epoch.
 func checkSize(size int) error {
 	const margin = 1 << 10
 	if size > MaxMessage-margin {
@@ -42,8 +40,8 @@ func checkSize(size int) error {
 	return nil
 }
 
-// CheckText fails for texts that the wire does not take, those that are not
-// UTF-8. The error names the field and the value.
+// CheckText fails for texts that are not UTF-8, because a message
+// may not contain them. The error names the field and the value.
 func CheckText(field string, texts ...string) error {
 	for _, t := range texts {
 		if !utf8.ValidString(t) {
@@ -56,7 +54,7 @@ func CheckText(field string, texts ...string) error {
 // A budget counts the bytes of an incoming stream.
 type budget int
 
-// spend fails when the stream has passed MaxCall.
+// spend fails once the stream exceeds MaxCall.
 func (b *budget) spend(size int) error {
 	*b += budget(size)
 	if *b > MaxCall {

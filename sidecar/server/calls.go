@@ -8,23 +8,23 @@ import (
 	"google.golang.org/grpc"
 )
 
-// deadlineGrace is for how long past its caller's deadline a call is taken to be at work: a library that
-// looks at no deadline comes to its end all the same, but one that hangs is to be found.
+// deadlineGrace is how long after its deadline a call still counts as working. Fluxion's library
+// ignores deadlines, but returns in the end. A call that hangs for longer must be detected.
 const deadlineGrace = time.Minute
 
-// calls are those of the engine that are under way, with the time until which each is taken to be
-// at work, in the order in which they began.
+// calls are the engine's calls in progress, numbered in the order in which they began.
 type calls struct {
 	mu    sync.Mutex
 	begun uint64
+	// until is until when each call counts as working, by number.
 	until map[uint64]time.Time
 }
 
-// begin takes note of a call, which has a deadline, until end is called.
+// begin records a call, which has a deadline, until end is called.
 func (c *calls) begin(ctx context.Context) (end func()) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return func() {} // it is refused
+		return func() {} // it is rejected
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,8 +41,8 @@ func (c *calls) begin(ctx context.Context) (end func()) {
 	}
 }
 
-// atWork says whether the call that began first may be at work. If that hangs, those behind it do
-// nothing, however many come.
+// atWork reports whether the oldest call still counts as working. If the
+// oldest call hangs, younger calls wait behind it and prove nothing.
 func (c *calls) atWork(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 var errNoGraphs = errors.New("this engine takes no graphs")
 
-// graphs returns the engine as one that takes graphs of any shape.
+// graphs returns the engine as a match.GraphEngine. It fails if the engine is none.
 func (s *service) graphs() (match.GraphEngine, error) {
 	e, ok := s.engine.(match.GraphEngine)
 	if !ok {
@@ -28,7 +28,7 @@ func (s *service) AddSubgraph(in grpc.ClientStreamingServer[fluxionpb.AddSubgrap
 	}
 	var (
 		graph fluxionpb.SubgraphReader
-		m     fluxionpb.AddSubgraphRequest // every message: see fluxionpb.Codec
+		m     fluxionpb.AddSubgraphRequest // all messages are read into it: see fluxionpb.Codec
 	)
 	recv := func() (*fluxionpb.AddSubgraphRequest, error) { return &m, in.RecvMsg(&m) }
 	epoch, err := collect(recv, graph.Add)

@@ -12,10 +12,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// occupiedAfter is after how long a check is answered that the engine is at work for another call.
+// occupiedAfter is how long a check waits for the engine before it answers UNKNOWN.
 const occupiedAfter = 250 * time.Millisecond
 
-// health is the standard service, which does not know whether the engine takes calls.
+// health is gRPC's standard health service, extended by a probe of the engine.
 type health struct {
 	*grpchealth.Server
 	engine match.Engine
@@ -23,19 +23,19 @@ type health struct {
 	rescue func(ctx context.Context, method string, err *error)
 
 	mu sync.Mutex
-	// current is the touch of the engine that has no end yet; nil if there is none.
+	// current is the probe in progress. It is nil if there is none.
 	current *probe
 }
 
-// A touch is a call that changes nothing: it ends when the engine is free.
+// A probe is a call that changes nothing. It ends when the engine is free.
 type probe struct {
 	done chan struct{}
 	err  error
 }
 
-// Check implements healthpb.HealthServer. It answers SERVING when the engine takes calls, and
-// UNKNOWN while it does not, since it is at work for another call, whose time is not over. Otherwise
-// there is no answer.
+// Check implements healthpb.HealthServer. It answers SERVING if the engine
+// accepts calls, and UNKNOWN while the engine works on another call that
+// is not overdue. If the engine hangs, there is no answer until ctx ends.
 func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	answer, err := h.Server.Check(ctx, r)
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
@@ -62,8 +62,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return answer, nil
 }
 
-// probe returns the one that is under way, or begins one: of an engine that hangs no more than one
-// check waits.
+// probe returns the probe in progress, or starts one. So a hanging
+// engine holds up one goroutine, however many checks come.
 func (h *health) probe() *probe {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,7 +80,8 @@ func (h *health) probe() *probe {
 			close(t.done)
 		}()
 		defer h.rescue(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)
-		// No graph has the epoch 0: this changes nothing, and is answered when the engine is free.
+		// No graph has the epoch 0. So this changes
+		// nothing, and is answered when the engine is free.
 		if err := h.engine.Release(context.Background(), 0, 0); err != nil && !errors.Is(err, match.ErrStale) {
 			t.err = err
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A held engine takes a call when nobody holds it.
+// A held engine accepts a call when nobody holds it.
 type held struct {
 	match.Engine
 	// free has a value while nobody holds it.
@@ -30,8 +30,8 @@ func (h *held) Release(context.Context, match.Epoch, match.JobID, ...string) err
 	return match.ErrStale
 }
 
-// An engine that is at work for a call says so, until the time of the call that holds it is over
-// and a while has passed: calls that come behind it change nothing about that.
+// An engine that works on a call counts as occupied until the deadline of that
+// call and deadlineGrace have passed. Calls that come behind it change nothing.
 func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, under := &held{free: make(chan struct{}, 1)}, &calls{}

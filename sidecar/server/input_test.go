@@ -24,7 +24,7 @@ func stream[M, A any](s grpc.ClientStreamingClient[M, A], err error, messages ..
 	}
 	for _, m := range messages {
 		if err := s.Send(m); err != nil {
-			break // How it ended is read below.
+			break // The result is read below.
 		}
 	}
 	_, err = s.CloseAndRecv()

@@ -16,14 +16,14 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// isEngineMethod says whether a method belongs to the engine's service. The health service
-// lives by rules of its own.
+// isEngineMethod reports whether a method belongs to the engine's service.
+// The health service requires no deadline and has its own errors.
 func isEngineMethod(method string) bool {
 	return strings.HasPrefix(method, "/"+fluxionpb.Fluxion_ServiceDesc.ServiceName+"/")
 }
 
-// requireDeadline refuses a call without a deadline: its caller would wait for ever, and an
-// open stream would be held for as long. gRPC itself ends calls at their deadline.
+// requireDeadline rejects a call without a deadline. Such a caller would wait for ever,
+// and its stream would stay open for as long. gRPC itself ends calls at their deadline.
 func requireDeadline(ctx context.Context) error {
 	if _, ok := ctx.Deadline(); !ok {
 		return invalid(errors.New("the call has no deadline"))
@@ -31,10 +31,10 @@ func requireDeadline(ctx context.Context) error {
 	return nil
 }
 
-// invalid is the error for arguments that are wrong.
+// invalid returns the error for invalid arguments.
 func invalid(err error) error { return fmt.Errorf("%w: %w", match.ErrInvalid, err) }
 
-// encodeErrorsUnary writes errors for the wire.
+// encodeErrorsUnary encodes the errors of unary calls.
 func encodeErrorsUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if !isEngineMethod(info.FullMethod) {
 		return handle(ctx, in)
@@ -46,7 +46,7 @@ func encodeErrorsUnary(ctx context.Context, in any, info *grpc.UnaryServerInfo, 
 	return out, toStatus(err)
 }
 
-// encodeErrorsStream writes errors for the wire.
+// encodeErrorsStream encodes the errors of streams.
 func encodeErrorsStream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if !isEngineMethod(info.FullMethod) {
 		return handle(srv, stream)
@@ -57,7 +57,7 @@ func encodeErrorsStream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return toStatus(handle(srv, stream))
 }
 
-// toStatus leaves alone what gRPC says of a stream, for instance that it ended.
+// toStatus encodes an error. An error that is a gRPC status already is returned as it is.
 func toStatus(err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -65,8 +65,8 @@ func toStatus(err error) error {
 	return fluxionpb.ToStatus(err).Err()
 }
 
-// watchUntilStop ends health watches when the server stops, which would wait for
-// them otherwise.
+// watchUntilStop ends health watches when the server
+// stops. Otherwise the server would wait for them.
 func (s *Server) watchUntilStop(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if info.FullMethod != healthpb.Health_Watch_FullMethodName {
 		return handle(srv, stream)
@@ -77,7 +77,7 @@ func (s *Server) watchUntilStop(srv any, stream grpc.ServerStream, info *grpc.St
 	return handle(srv, &boundStream{ServerStream: stream, ctx: ctx})
 }
 
-// A boundStream is a stream that ends with a context of ours.
+// A boundStream is a stream that ends with another context.
 type boundStream struct {
 	grpc.ServerStream
 	ctx context.Context

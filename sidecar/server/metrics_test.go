@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Figures that never come are waited for once, however often they are asked for.
+// If metrics never come, one goroutine waits for them, however often they are requested.
 func TestMetricsThatHang(t *testing.T) {
 	var begun atomic.Int32
 	hung := make(chan struct{})

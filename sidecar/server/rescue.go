@@ -9,10 +9,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errPanicked is what the caller is told. What panicked is in the log alone: it may speak of others.
+// errPanicked is the error that the caller gets. The panic itself
+// is only logged, because its text may contain data of other users.
 var errPanicked = status.Error(codes.Internal, "a bug of the matcher, which has it in its log")
 
-// rescue is deferred: it answers a call that panics, where the engine stands that.
+// rescue, deferred, turns a panic into an error, if Panicked is set.
 func (o *Options) rescue(ctx context.Context, method string, err *error) {
 	if o.Panicked == nil {
 		return

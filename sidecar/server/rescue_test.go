@@ -23,7 +23,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/server"
 )
 
-// fragile is an engine that panics in each match of the job 13, and when it is asked for its jobs.
+// fragile is an engine that panics in each match of the job 13, and in a call of Jobs.
 type fragile struct{ match.Engine }
 
 func (f fragile) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
@@ -42,7 +42,7 @@ func (f fragile) Release(ctx context.Context, e match.Epoch, id match.JobID, key
 
 func breakDown() { panic("the engine is broken") }
 
-// served serves an engine that is fragile, and returns a client with a loaded graph.
+// served serves a fragile engine, and returns a client with a loaded graph.
 func served(t *testing.T, o server.Options) (*client.Client, match.Epoch) {
 	t.Helper()
 	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { return 5 }})
@@ -103,7 +103,7 @@ func TestAPanicIsTheAnswerToItsCallAlone(t *testing.T) {
 	}
 }
 
-// An engine that does not say that it stands a panic may be half changed.
+// Without Options.Panicked a panic may leave the engine half changed.
 func TestAPanicEndsAProcessThatDoesNotStandIt(t *testing.T) {
 	const child = "FLUENCE_TEST_PANIC"
 	if os.Getenv(child) != "" {

@@ -1,7 +1,6 @@
-// Package server answers the service of fluxionpb with an engine. It checks what
-// comes in and passes on what comes back; what a call means is the engine's to
-// know. A panic of the engine is a broken invariant and ends the process, unless the engine
-// stands it.
+// Package server serves an engine by the service of fluxionpb. It checks
+// arguments and encodes results. The engine alone knows what a call means.
+// A panic of the engine ends the process, unless Options.Panicked is set.
 package server
 
 import (
@@ -23,10 +22,13 @@ import (
 )
 
 const (
-	// pingAfter and pingTimeout find connections whose other end has vanished.
-	pingAfter   = 10 * time.Second
+	// pingAfter is how long a connection is idle before it is
+	// pinged. Pings find connections whose other end has vanished.
+	pingAfter = 10 * time.Second
+	// pingTimeout is how long a ping may go unanswered.
 	pingTimeout = 5 * time.Second
-	// minPingInterval is how often a client may ping: more often than it does.
+	// minPingInterval is the shortest allowed interval between a
+	// client's pings. The client of package client pings every 10s.
 	minPingInterval = 5 * time.Second
 	// handshakeTimeout bounds the time until a connection speaks HTTP/2.
 	handshakeTimeout = 5 * time.Second
@@ -34,30 +36,31 @@ const (
 	maxStreams = 256
 )
 
-// Options are what a server is made with.
+// Options are the options of a server.
 type Options struct {
-	// Credentials secure the connections. Defaults to none, as is right on a unix
-	// socket or a loopback address.
+	// Credentials secure the connections. Defaults to none,
+	// as is right on a unix socket or a loopback address.
 	Credentials credentials.TransportCredentials
-	// Log takes a line for each call at debug level. Required.
+	// Log gets a line for each call at debug level. Required.
 	Log *slog.Logger
-	// Metrics writes the figures of the process as Prometheus' text. It may wait for the
-	// engine, and is called once at a time. Defaults to none.
+	// Metrics returns the metrics of the process in the text format of Prometheus.
+	// It may wait for the engine, and is called once at a time. Defaults to none.
 	Metrics func() ([]byte, error)
-	// Panicked is called after a call has panicked, which is logged and answered with
-	// codes.Internal. It is for engines that no call finds half changed after a panic. Defaults
-	// to none: a panic ends the process.
+	// Panicked is called after a call has panicked. The panic is logged, and the
+	// call answered with codes.Internal. Set it only if a panic cannot leave the
+	// engine half changed. Defaults to none: a panic ends the process.
 	Panicked func()
 }
 
-// A Server serves one engine, and the standard health service beside it, which
-// says SERVING until Stop. A check of it is answered when the engine takes calls, or is at work for
-// one: an engine that hangs lets it wait.
+// A Server serves one engine, and the standard health service, which answers
+// SERVING until Stop. A health check is answered if the engine accepts calls
+// or works on one. If the engine hangs, the check gets no answer.
 type Server struct {
 	grpc   *grpc.Server
 	health *grpchealth.Server
 	calls  calls
-	// stopping ends the health watches, which have no end of their own.
+	// stopping ends when the server stops. It ends the
+	// health watches, which would never end by themselves.
 	stopping context.Context
 	stop     context.CancelFunc
 }
@@ -87,8 +90,8 @@ func New(e match.Engine, o Options) *Server {
 	return s
 }
 
-// Serve takes calls from a listener until Stop, and closes it. It returns nil
-// after Stop, also where that came first, and why it could not go on otherwise.
+// Serve accepts calls from a listener until Stop, and closes the listener. It returns
+// nil after Stop, also if Stop came first. Otherwise it returns the error that ended it.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.grpc.Serve(l); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
@@ -96,8 +99,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Stop takes no more calls, lets those that run come to their end, and returns
-// nil. When ctx ends first it cuts them off and returns the error of ctx.
+// Stop accepts no more calls, waits until the running calls end, and returns
+// nil. If ctx ends first, it cuts them off and returns the error of ctx.
 func (s *Server) Stop(ctx context.Context) error {
 	s.health.Shutdown()
 	s.stop()

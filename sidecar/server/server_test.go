@@ -56,8 +56,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// running makes a call, and returns when the engine has it. How the call ends
-// comes out of the channel.
+// running makes a call, and returns when the engine has it. The channel returns how the call ended.
 func running(ctx context.Context, t *testing.T, fake *matchtest.Fake, conn *grpc.ClientConn) <-chan error {
 	t.Helper()
 	reset := make(chan error, 1)
@@ -115,18 +114,18 @@ func TestTheServerEndsACallAtItsDeadline(t *testing.T) {
 	fake := matchtest.NewFake()
 	defer fake.Hold(matchtest.Reset)()
 	_, conn := start(t, fake)
-	// To connect takes a time of its own.
+	// Connecting takes additional time.
 	if _, err := healthpb.NewHealthClient(conn).Check(soon(t), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	// The deadline goes to the server and not to this side.
+	// The deadline goes to the server, not to this side.
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	stream, err := fluxionpb.NewFluxionClient(conn).Update(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The client never ends its stream: the server must not wait for that.
+	// The client never ends its stream. The server must not wait for it.
 	if err := stream.RecvMsg(&fluxionpb.UpdateResponse{}); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v", err)
 	}
@@ -140,7 +139,7 @@ func TestStopLetsRunningCallsEnd(t *testing.T) {
 	release := fake.Hold(matchtest.Reset)
 	s, conn := start(t, fake)
 	ctx := soon(t)
-	// A health watch has no end of its own and must not keep the server.
+	// A health watch never ends by itself, and must not keep the server.
 	watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +150,7 @@ func TestStopLetsRunningCallsEnd(t *testing.T) {
 	reset := running(ctx, t, fake, conn)
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Stop(ctx) }()
-	for err == nil { // until the watch is told, or ended
+	for err == nil { // until the watch gets the change, or ends
 		_, err = watch.Recv()
 	}
 	select {
@@ -186,7 +185,7 @@ func TestStopCutsCallsOffAtItsBound(t *testing.T) {
 
 func TestHealthSaysThatTheServiceServes(t *testing.T) {
 	_, conn := start(t, matchtest.NewFake())
-	// Probes send no deadline of their own to the server, and need none.
+	// Probes send no deadline to the server, and need none.
 	for _, name := range []string{"", "fluence.v1.Fluxion"} {
 		m, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{Service: name})
 		if err != nil || m.GetStatus() != healthpb.HealthCheckResponse_SERVING {

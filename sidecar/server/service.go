@@ -13,13 +13,14 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// A service reads a call, gives it to the engine and writes the answer. Its
-// errors are the engine's; the interceptors write them.
+// A service decodes a call, passes it to the engine and encodes the answer.
+// It returns the errors of the engine, which the interceptors encode.
 type service struct {
 	fluxionpb.UnimplementedFluxionServer
 	engine match.Engine
-	// metrics may be nil. gathers holds one while it runs.
-	metrics   func() ([]byte, error)
+	// metrics returns the metrics of the process. It may be nil.
+	metrics func() ([]byte, error)
+	// gathering has an element while metrics runs.
 	gathering chan struct{}
 }
 
@@ -72,9 +73,9 @@ func (s *service) PutNode(in grpc.ClientStreamingServer[fluxionpb.PutNodeRequest
 	return in.SendAndClose(&fluxionpb.PutNodeResponse{})
 }
 
-// collect reads a stream to its end, and returns the epoch that its messages
-// agree on. Nothing is done before the last message is read, so that a call with
-// a wrong one changes nothing.
+// collect reads a stream to its end, and returns the epoch of its
+// messages, which must all have the same. Nothing is done before the last
+// message is read, so that a call with an invalid message changes nothing.
 func collect[M interface{ GetEpoch() uint64 }](recv func() (M, error), add func(M) error) (match.Epoch, error) {
 	var epoch uint64
 	for n := 0; ; n++ {
@@ -151,8 +152,8 @@ func (s *service) Ready(ctx context.Context, m *fluxionpb.ReadyRequest) (*fluxio
 	return &fluxionpb.ReadyResponse{}, s.engine.Ready(ctx, match.Epoch(m.GetEpoch()))
 }
 
-// Metrics tells the figures of the process, or that they did not come in time: an engine that
-// hangs holds up one question, and not one more for each that is asked.
+// Metrics returns the metrics of the process. Only one gathering runs at a time, and others wait
+// until their deadline. So a hanging engine blocks one goroutine, not one for each request.
 func (s *service) Metrics(ctx context.Context, _ *fluxionpb.MetricsRequest) (*fluxionpb.MetricsResponse, error) {
 	if s.metrics == nil {
 		return nil, status.Error(codes.Unimplemented, "no metrics are kept")

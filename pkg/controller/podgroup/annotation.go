@@ -10,25 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A speaker is one whose annotations may be those of a group.
+// An annotationSource is a pod template or a pod whose annotations may count for its group.
 type annotationSource struct {
 	// name is for messages.
 	name        string
 	annotations map[string]string
 }
 
-// annotation returns what a group says under a key, empty if nothing. The first of these
-// that says something counts:
+// annotation returns the value that a group has under a key. It returns
+// "" if the group has none. The first of these with a value counts:
 //
 //	the PodGroup
-//	the templates of the object that the group is named for, and the pods that this object
-//	  controls of which no template is known
-//	where the group is named for no object, its pods, if all of them say the same
+//	the pod templates below the object that the group is named for, and the pods that this
+//	  object controls itself, unless its own template is known
+//	the pods of the group, if the group is named for no object
 //
-// A pod that a label alone has put into a group does not speak for the others: whoever may
-// create a pod could have them evicted. Anybody can write on a pod or a template whose it is, so
-// all that speak have to say the same, and to say nothing is to disagree. The error is in words
-// fit for a user.
+// All sources must agree, because whoever owns one pod or template can annotate it.
+// A source without the annotation disagrees. If a group is named for an object, a
+// pod that only a label has put into the group is no source: otherwise, whoever may
+// create a pod could have the group evicted. The error can be shown to users.
 func (o observation) annotation(key string) (string, error) {
 	if o.podGroup != nil && o.podGroup.Annotations[key] != "" {
 		return o.podGroup.Annotations[key], nil
@@ -40,9 +40,9 @@ func (o observation) annotation(key string) (string, error) {
 	return commonValue(key, o.sourcesOf(o.topOwners[named].owner.UID))
 }
 
-// sourcesOf lists the templates of an object, and the pods that it controls itself unless they
-// are of its own template. Those of an MPIJob are both: a Job makes its launcher, and it makes its
-// workers itself.
+// sourcesOf lists the templates below an object, and the pods that the object
+// controls itself, unless it has a template of these pods. An MPIJob has both:
+// a Job creates its launcher, and the MPIJob creates its workers itself.
 func (o observation) sourcesOf(uid types.UID) []annotationSource {
 	var own []podOwner
 	for _, p := range o.podOwners {
@@ -63,7 +63,7 @@ func (o observation) sourcesOf(uid types.UID) []annotationSource {
 	})...)
 }
 
-// podSources lists the pods that are there to stay and that speak, by name.
+// podSources lists the live pods for which filter is true, sorted by name.
 func (o observation) podSources(filter func(*corev1.Pod) bool) []annotationSource {
 	var pods []annotationSource
 	for _, pod := range o.livePods() {
@@ -75,7 +75,8 @@ func (o observation) podSources(filter func(*corev1.Pod) bool) []annotationSourc
 	return pods
 }
 
-// commonValue returns what all say; without anybody it is nothing.
+// commonValue returns the value that all sources have, or
+// "" if there are none. It fails if two sources differ.
 func commonValue(key string, all []annotationSource) (string, error) {
 	if len(all) == 0 {
 		return "", nil

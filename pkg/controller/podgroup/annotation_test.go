@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A pod that was put into a group by a label alone does not speak for the others.
+// A pod that only a label has put into a group is no source of annotations.
 func TestWhoSpeaksForAGroup(t *testing.T) {
 	const policy = group.IncompletePolicyAnnotation
 	restart := annotated(policy, group.IncompleteRestart)

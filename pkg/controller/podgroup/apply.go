@@ -12,10 +12,9 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// applySpec writes what is this controller's of the metadata and the spec. What an
-// apply leaves out it gives up, so owners that are not the controller's any more
-// go, and a minMember that is a user's stays. Applying again the fields of the
-// creation takes nothing else over.
+// applySpec applies (server-side) the fields of metadata and spec that this controller owns.
+// It no longer owns a field that it leaves out: old owner references disappear, and a
+// minMember that a user has set stays. It takes over no field that the creation did not write.
 func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *spec) error {
 	fields := map[string]any{}
 	if s.minMember > 0 {
@@ -28,8 +27,9 @@ func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *
 	return r.client.Patch(ctx, pg.DeepCopy(), data, client.FieldOwner(FieldManager), client.ForceOwnership)
 }
 
-// applyStatus writes the fields of the status that are this controller's: of the
-// conditions only its own. plain leaves out what scheduler-plugins does not know.
+// applyStatus writes the fields of the status that belong to this
+// controller. Of the conditions it writes only its own. With legacy
+// it leaves out the fields that the CRD of scheduler-plugins lacks.
 func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s *scheduling.PodGroupStatus, legacy bool) error {
 	fields := map[string]any{"phase": s.Phase, "running": s.Running, "succeeded": s.Succeeded, "failed": s.Failed}
 	if s.OccupiedBy != "" {
@@ -57,8 +57,9 @@ func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
 	return own
 }
 
-// applyPatch is a server-side apply of one part of a PodGroup. It carries the UID:
-// it must not make a PodGroup that is gone, nor change one that came after it.
+// applyPatch is a server-side apply of one section of a PodGroup,
+// "spec" or "status". It carries the UID, so that it neither creates
+// a deleted PodGroup again nor changes a later one of the same name.
 func applyPatch(pg *scheduling.PodGroup, owners []metav1.OwnerReference, section string, fields map[string]any) (client.Patch, error) {
 	metadata := map[string]any{"namespace": pg.Namespace, "name": pg.Name, "uid": pg.UID}
 	if len(owners) > 0 {

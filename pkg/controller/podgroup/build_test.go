@@ -14,13 +14,13 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// start is when the objects of these tests came to be; now is a little later.
+// start is when the objects of these tests were created. now is a little later.
 var (
 	start = time.Date(2026, 3, 1, 10, 0, 5, 0, time.UTC)
 	now   = start.Add(123456789 * time.Nanosecond)
 )
 
-// pods are n members of group "g" that ask for the scheduler and have no node.
+// pods returns n members of group "g" that ask for the scheduler and have no node.
 func pods(n int, edits ...func(*corev1.Pod)) []*corev1.Pod {
 	var ps []*corev1.Pod
 	for range n {
@@ -57,7 +57,7 @@ func join(groups ...[]*corev1.Pod) []*corev1.Pod {
 	return all
 }
 
-// job is Job "train" of this many pods at a time that asks for the scheduler.
+// job is Job "train" with this parallelism, which asks for the scheduler.
 func job(parallelism int32, edits ...func(*batchv1.Job)) *batchv1.Job {
 	j := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "job-uid", CreationTimestamp: metav1.NewTime(start)},
@@ -72,7 +72,7 @@ func job(parallelism int32, edits ...func(*batchv1.Job)) *batchv1.Job {
 	return j
 }
 
-// of is what is seen of parts that nothing else controls: they are the tops.
+// of returns the observation of podOwners that nothing else controls: they are the topOwners.
 func of(objs ...client.Object) observation {
 	o := observation{key: key, now: now}
 	for _, obj := range objs {
@@ -86,13 +86,13 @@ func of(objs ...client.Object) observation {
 	return o
 }
 
-// with fills in what else is seen.
+// with adds a PodGroup and pods to an observation.
 func (o observation) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observation {
 	o.podGroup, o.pods = pg, pods
 	return o
 }
 
-// referring lets a PodGroup refer to an owner.
+// referring adds an owner reference to a PodGroup.
 func referring(kind, name string, uid types.UID) func(*scheduling.PodGroup) {
 	return func(pg *scheduling.PodGroup) {
 		pg.OwnerReferences = append(pg.OwnerReferences, metav1.OwnerReference{APIVersion: "batch/v1", Kind: kind, Name: name, UID: uid})
@@ -101,7 +101,7 @@ func referring(kind, name string, uid types.UID) func(*scheduling.PodGroup) {
 
 var byTrain = referring("Job", "train", "job-uid")
 
-// ownedBy lets an object be controlled by another.
+// ownedBy sets the controller of an object.
 func ownedBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}}
@@ -114,7 +114,7 @@ func annotated(k, v string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Annotations = map[string]string{k: v} }
 }
 
-// statefulSet is StatefulSet "train" of this many pods.
+// statefulSet is StatefulSet "train" with this many replicas.
 func statefulSet(replicas int32, policy appsv1.PodManagementPolicyType) *appsv1.StatefulSet {
 	return &appsv1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "set-uid"},
@@ -131,7 +131,7 @@ func condition(t batchv1.JobConditionType, s corev1.ConditionStatus, at time.Tim
 	}
 }
 
-// podGroup is PodGroup "g" as a user makes it.
+// podGroup is PodGroup "g" as a user creates it.
 func podGroup(minMember int32, edits ...func(*scheduling.PodGroup)) *scheduling.PodGroup {
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "pg-uid", Generation: 1, CreationTimestamp: metav1.NewTime(start)}}
 	pg.Spec.MinMember = minMember
@@ -141,7 +141,7 @@ func podGroup(minMember int32, edits ...func(*scheduling.PodGroup)) *scheduling.
 	return pg
 }
 
-// ours makes it one of this controller's.
+// ours makes a PodGroup one that this controller made.
 func ours(pg *scheduling.PodGroup) {
 	pg.Labels = map[string]string{ManagedByLabel: ManagedByValue}
 	pg.Annotations = map[string]string{SchedulerAnnotation: "fluence"}

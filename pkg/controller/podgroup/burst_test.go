@@ -24,28 +24,29 @@ import (
 var jobsFlag = flag.Int("jobs", 50, "how many Jobs of 8 pods come at once")
 
 const (
-	// writers is how many objects these tests make, or bind, at a time.
+	// writers is how many objects these tests create, or bind, at a time.
 	writers = 32
-	// podsOnANode is how many pods a node of these tests takes.
+	// podsOnANode is how many pods a node of these tests holds.
 	podsOnANode = 1000
 )
 
-// A burst is Jobs that come at once, and what the controller has done for them.
+// A burst is Jobs that are created at once, and what the controller did for them.
 type burst struct {
 	jobs, pods int
-	// groups is after which time all PodGroups were there, running from the first bind of
-	// a pod until all were told to run, and all from the first Job until then.
+	// groups is the time from the first Job until all PodGroups existed.
+	// running is the time from the first bind of a pod until all PodGroups
+	// were Running. all is the time from the first Job until then.
 	groups, running, all time.Duration
-	// looks is how often a group was looked at, writes how often one was written.
+	// looks is the number of reconciles, and writes the number of writes.
 	looks, writes int
 }
 
-// mostLooks is how often its groups may be looked at. Pod events cause four looks a second
-// at a group; events of its Job and its PodGroup cause the rest.
+// mostLooks is the largest number of reconciles that is allowed. Pod events cause four
+// reconciles of a group in a second. Events of its Job and its PodGroup cause the others.
 func (b burst) mostLooks() int { return b.jobs * (4*int(b.all.Seconds()+1) + 12) }
 
-// burst makes so many Jobs of so many pods, and binds the pods as a scheduler does. A
-// test that calls it is not parallel to others, whose looks it would count.
+// burst creates this many Jobs of this many pods, and binds the pods as a scheduler does. A
+// test that calls it must not be parallel to others, because it would count their reconciles.
 func (e *env) burst(jobs, size int) burst {
 	e.Helper()
 	nodes := e.roomFor(jobs * size)
@@ -77,8 +78,8 @@ func (e *env) burst(jobs, size int) burst {
 // patient lets no status be written for numbers alone, however slow the machine is.
 func patient(c *podgroup.Config) { c.CountDelay = time.Hour }
 
-// It comes before the test of many Jobs: the controllers of later tests look at the
-// groups of earlier ones.
+// This test comes before the test of many Jobs, because the
+// controllers of later tests reconcile the groups of earlier tests.
 func TestALargeGangCostsAFewLooks(t *testing.T) {
 	e := newEnv(t, patient)
 	b := e.burst(1, 250)
@@ -103,7 +104,7 @@ func TestManyJobsAtOnce(t *testing.T) {
 	}
 }
 
-// looks is how often the controllers of this process have looked at a group.
+// looks returns how often the controllers of this process have reconciled a group.
 func (e *env) looks() int {
 	e.Helper()
 	families, err := metrics.Registry.Gather()
@@ -121,7 +122,7 @@ func (e *env) looks() int {
 	return int(n)
 }
 
-// roomFor adds nodes for so many pods, and returns their names.
+// roomFor adds nodes for this many pods, and returns their names.
 func (e *env) roomFor(pods int) []string {
 	e.Helper()
 	names, err := shared.AddNodes(e.ctx, cluster.Nodes{
@@ -147,7 +148,7 @@ func (e *env) forEach(n int, do func(i int) error) {
 	}
 }
 
-// groups waits until so many PodGroups are in this phase; empty is any.
+// groups waits until this many PodGroups are in a phase. An empty phase is any phase.
 func (e *env) groups(n int, phase scheduling.PodGroupPhase) {
 	e.Helper()
 	there := map[string]bool{}
@@ -169,7 +170,7 @@ func (e *env) groups(n int, phase scheduling.PodGroupPhase) {
 	e.Fatalf("%d PodGroups are in phase %q, want %d", len(there), phase, n)
 }
 
-// newPods waits until the namespace has so many pods.
+// newPods waits until the namespace has this many pods.
 func (e *env) newPods(n int) []string {
 	e.Helper()
 	names := map[string]bool{}

@@ -14,15 +14,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// schedulerNameField is the field that the API server selects pods by.
+// schedulerNameField is the field by which the API server selects pods.
 const schedulerNameField = "spec.schedulerName"
 
-// annotationPrefix begins the annotations that are read.
+// annotationPrefix is the prefix of the annotations that this controller reads.
 const annotationPrefix = "fluence.flux-framework.org/"
 
-// CacheByObject says how a manager's cache must hold what this controller reads:
-// of the pods only those that ask for the scheduler, and of all objects only what
-// matters here. What controls the objects below is read when it is needed.
+// CacheByObject returns how a manager's cache must hold what this controller reads: only the
+// pods that ask for the scheduler, and of all objects only the fields that are read. Owners
+// of other kinds are not cached: they are read from the API server when they are needed.
 func CacheByObject(c Config) map[client.Object]cache.ByObject {
 	held := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {
@@ -36,7 +36,8 @@ func CacheByObject(c Config) map[client.Object]cache.ByObject {
 	return held
 }
 
-// slimPod drops what is not read of a pod: a cluster may have a hundred thousand.
+// slimPod drops the fields of a pod that are not read,
+// because a cluster may have a hundred thousand pods.
 func slimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
@@ -48,7 +49,7 @@ func slimPod(obj any) (any, error) {
 	return pod, nil
 }
 
-// slimPodOwner drops what is not read of a Job, a ReplicaSet or a StatefulSet.
+// slimPodOwner drops the fields of a Job, a ReplicaSet or a StatefulSet that are not read.
 func slimPodOwner(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *batchv1.Job:

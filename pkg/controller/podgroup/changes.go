@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// podChanged says whether an update of a pod counts: most say nothing about its
-// group. Another UID does: the watch was interrupted, and a namesake came.
+// podChanged reports whether an update of a pod can change its group. A new
+// UID can: the watch was interrupted, and another pod has the name now.
 func podChanged(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*corev1.Pod)
 	after, ok2 := e.ObjectNew.(*corev1.Pod)
@@ -25,9 +25,9 @@ func podChanged(e event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
-// podOwnerChanged says whether an update of a part counts: another object of its name,
-// its spec, what controls it and, of a Job, its conditions, how many of its pods
-// have succeeded and which indexes have failed.
+// podOwnerChanged reports whether an update of a podOwner can change its
+// group: a change of its UID, generation, deletion or owner references and,
+// of a Job, of its conditions, status.succeeded or status.failedIndexes.
 func podOwnerChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	if before.GetUID() != after.GetUID() ||

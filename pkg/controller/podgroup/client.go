@@ -20,25 +20,26 @@ import (
 )
 
 const (
-	// clientQPS is how many requests to the API server there may be in a second for each
-	// kind of object, and clientBurst how many at once. What bounds the controller is how
-	// many groups it sees to at a time, each with one request in flight, and
-	// maxEventsInFlight; the rate only tames a loop that has gone wrong. A thousand Jobs need
-	// two writes each as soon as they come, which must not wait for the client.
-	clientQPS   = 1000
+	// clientQPS is how many requests a second the client may send to the API server
+	// for each kind of object. The limit only tames a loop that has gone wrong. The
+	// controller itself is bounded by how many groups it reconciles at a time, each
+	// with one request in flight, and by maxEventsInFlight. A thousand Jobs need
+	// two writes each as soon as they come, and these must not wait for the client.
+	clientQPS = 1000
+	// clientBurst is how many requests the client may send at once.
 	clientBurst = 2000
-	// maxEventsInFlight is how many events are on their way to the API server at a time.
-	// Events can wait: nothing is decided by them.
+	// maxEventsInFlight is how many events are on their way to the API server
+	// at a time. Events can wait, because no decision depends on them.
 	maxEventsInFlight = 4
-	// maxPendingEvents is how many events there may be, those in flight among them. What comes
-	// beyond that is dropped.
+	// maxPendingEvents is how many events there may be,
+	// with those in flight. Any further event is dropped.
 	maxPendingEvents = 5000
 	// eventTimeout is how long an event may be in flight.
 	eventTimeout = 30 * time.Second
 )
 
-// LimitClient has clients made of a configuration send as much at a time as the controller
-// may.
+// LimitClient sets QPS and burst of a client configuration. It also limits
+// how many events the clients of this configuration send at a time.
 func LimitClient(config *rest.Config) error {
 	counts, err := newCounters(metrics.Registry)
 	if err != nil {
@@ -49,10 +50,10 @@ func LimitClient(config *rest.Config) error {
 	return nil
 }
 
-// limitEvents returns a transport that has at most maxEventsInFlight events in flight. It sends
-// all other requests at once. client-go starts a goroutine for each event. Without the limit
-// the events of a thousand groups would fill the queues of the API server, and it would
-// refuse other writes of the controller.
+// limitEvents returns a transport that has at most maxEventsInFlight events in flight. It
+// sends all other requests at once. The limit is there because client-go starts a goroutine
+// for each event: without it, the events of a thousand groups would fill the queues of the
+// API server, and the API server would throttle other writes of the controller.
 func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundTripper {
 	return eventLimiter{next, dropped, make(chan struct{}, maxPendingEvents), make(chan struct{}, maxEventsInFlight)}
 }
@@ -61,12 +62,12 @@ func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundT
 type eventLimiter struct {
 	next    http.RoundTripper
 	dropped prometheus.Counter
-	// pending has one for each event, and places one for each in flight.
+	// pending has an element for each event, and inFlight has one for each event in flight.
 	pending, inFlight chan struct{}
 }
 
-// RoundTrip implements http.RoundTripper. An event is in flight until the body of its answer
-// is closed.
+// RoundTrip implements http.RoundTripper. An event is
+// in flight until the body of its response is closed.
 func (l eventLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !strings.Contains(req.URL.Path, "/apis/events.k8s.io/") {
 		return l.next.RoundTrip(req)
@@ -106,7 +107,7 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// answer is the body of an answer to an event. It calls done when it is closed.
+// answer is the body of the response to an event. It calls done when it is closed.
 type answer struct {
 	io.ReadCloser
 	done func()
@@ -118,8 +119,8 @@ func (a answer) Close() error {
 	return a.ReadCloser.Close()
 }
 
-// tooManyEvents is the answer to an event that is dropped: a status error. client-go logs it and
-// gives the event up. It would retry the event after an error of the transport.
+// tooManyEvents is the response to an event that is dropped: a status error. client-go logs
+// it and gives the event up. After an error of the transport client-go would retry the event.
 func tooManyEvents(req *http.Request) (*http.Response, error) {
 	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", maxPendingEvents)).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

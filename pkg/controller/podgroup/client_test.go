@@ -21,12 +21,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// transport is one that is a function.
+// transport is an http.RoundTripper that is a function.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// unanswered keeps each request until nobody waits for it any more.
+// unanswered holds each request until its context ends.
 func unanswered(req *http.Request) (*http.Response, error) {
 	<-req.Context().Done()
 	return nil, req.Context().Err()
@@ -36,7 +36,7 @@ func newDropped() prometheus.Counter {
 	return prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})
 }
 
-// eventsOver returns what sends an event over a transport.
+// eventsOver returns a function that sends an event over a transport.
 func eventsOver(t *testing.T, over http.RoundTripper) func(context.Context) error {
 	t.Helper()
 	client, err := kubernetes.NewForConfigAndClient(&rest.Config{QPS: -1}, &http.Client{Transport: over})
@@ -97,8 +97,8 @@ func TestAnEventIsInFlightUntilItsAnswerIsRead(t *testing.T) {
 	}
 }
 
-// The controller keeps maxPendingEvents events. It drops any further one: the event is not sent,
-// and client-go does not retry it.
+// The controller holds maxPendingEvents events. It drops any further
+// one: the event is not sent, and client-go does not retry it.
 func TestEventsBeyondThoseThatAreKeptAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dropped := newDropped()
@@ -128,7 +128,7 @@ func TestEventsBeyondThoseThatAreKeptAreDropped(t *testing.T) {
 	})
 }
 
-// A server that holds events back has few of them at a time, and meanwhile gets all else.
+// A server that delays events has few of them at a time, and gets all other requests meanwhile.
 func TestFewEventsAreInFlight(t *testing.T) {
 	const events = 50
 	held, goOn := make(chan struct{}, events), make(chan struct{})

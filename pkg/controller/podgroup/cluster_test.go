@@ -32,12 +32,11 @@ import (
 // serviceAccount is the user that manifests/rbac gives its rights to.
 const serviceAccount = "system:serviceaccount:fluence-system:fluence-controller"
 
-// patience bounds every wait for the cluster. A Job that has lost three pods makes the
-// next ones after 40 s.
+// patience bounds every wait for the cluster. A Job that has
+// lost three pods creates their replacements after 40 s.
 const patience = 2 * time.Minute
 
-// shared is the control plane of all tests of the package, started by the first
-// that needs it.
+// shared is the control plane of all tests of the package. The first test that needs it starts it.
 var shared struct {
 	once sync.Once
 	*cluster.Cluster
@@ -64,18 +63,17 @@ func stopShared() error {
 	return shared.Stop(ctx)
 }
 
-// env is a namespace with a controller for the scheduler of its own name, so
-// that tests do not see each other.
+// env is a namespace with a controller for the scheduler
+// of the same name, so that tests do not see each other.
 type env struct {
 	*testing.T
 	ctx    context.Context
 	client client.WithWatch
-	// ns is the namespace's name and the scheduler's.
+	// ns is the name of the namespace and of the scheduler.
 	ns string
 }
 
-// newEnv starts a controller, which runs with the rights of manifests/rbac until
-// the test ends.
+// newEnv starts a controller. It runs with the rights of manifests/rbac until the test ends.
 func newEnv(t *testing.T, edit func(*podgroup.Config)) *env {
 	t.Helper()
 	if testing.Short() {
@@ -170,14 +168,14 @@ func (e *env) delete(obj client.Object) {
 	}
 }
 
-// until watches a PodGroup, which need not exist, until it is as wanted. The
-// PodGroup is nil while there is none, which is told only when it is removed.
+// until watches a PodGroup, which need not exist, until ok
+// returns true. ok gets nil when the PodGroup is removed.
 func (e *env) until(name, what string, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
 	e.Helper()
 	return e.untilSince("", name, what, ok)
 }
 
-// untilSince is until for what happens after a resource version.
+// untilSince is until for changes after a resource version.
 func (e *env) untilSince(version, name, what string, ok func(*scheduling.PodGroup) bool) *scheduling.PodGroup {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.ctx, patience)
@@ -219,7 +217,7 @@ func (e *env) untilPhase(name string, phase scheduling.PodGroupPhase) *schedulin
 	return e.until(name, "it is "+string(phase), func(pg *scheduling.PodGroup) bool { return pg != nil && pg.Status.Phase == phase })
 }
 
-// pod makes a pod that asks for the scheduler of the test.
+// pod creates a pod that asks for the scheduler of the test.
 func (e *env) pod(name string, labels map[string]string) *corev1.Pod {
 	e.Helper()
 	pod := &corev1.Pod{
@@ -230,7 +228,7 @@ func (e *env) pod(name string, labels map[string]string) *corev1.Pod {
 	return pod
 }
 
-// bind gives nodes to pods as a scheduler does.
+// bind binds pods to nodes as a scheduler does.
 func (e *env) bind(pods ...*corev1.Pod) {
 	e.Helper()
 	for _, pod := range pods {
@@ -264,8 +262,7 @@ func (e *env) writes() (n int, story string) {
 	return n, b.String()
 }
 
-// event waits until an event with this reason was told about an object, and
-// returns what it says.
+// event waits until an event with this reason was sent about an object, and returns its text.
 func (e *env) event(kind, name, reason string) string {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.ctx, patience)

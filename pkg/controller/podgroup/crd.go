@@ -13,10 +13,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// logEvery is the time between two complaints about a missing CRD.
+// logEvery is the time between two log lines about a missing CRD.
 const logEvery = time.Minute
 
-// waitForCRD returns when the API server serves PodGroup, or with ctx's error.
+// waitForCRD waits until the API server serves PodGroup. It returns ctx's error if ctx ends first.
 func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) error {
 	log := klog.FromContext(ctx)
 	var complained time.Time
@@ -41,7 +41,7 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 	})
 }
 
-// servesPodGroup says whether the API server serves PodGroup.
+// servesPodGroup reports whether the API server serves PodGroup.
 func (c Config) servesPodGroup(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()

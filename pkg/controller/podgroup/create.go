@@ -15,8 +15,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// CheckName says what keeps a value of group.Label from being the name of a PodGroup; nil if
-// nothing does.
+// CheckName returns why a value of group.Label cannot
+// be the name of a PodGroup. It returns nil if it can.
 func CheckName(value string) error {
 	if wrong := validation.IsDNS1123Subdomain(value); len(wrong) > 0 {
 		return fmt.Errorf("label %s: %q: cannot be the name of a PodGroup: %s", group.Label, value, wrong[0])
@@ -24,7 +24,7 @@ func CheckName(value string) error {
 	return nil
 }
 
-// decideOnCreation decides for a group without a PodGroup.
+// decideOnCreation decides for a group without a PodGroup whether to create one.
 func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	live := o.livePods()
 	if o.unseen || !c.needsPodGroup(o, live) {
@@ -40,8 +40,8 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 			d.after = o.after
 			return d, m
 		}
-		// Its maker is to come, and knows how many pods it needs: to start the first
-		// of them now would be to start it partly.
+		// No owner or label gives a size yet. The PodGroup waits for the
+		// owner, or the first pods would start before the others exist.
 		return decision{}, memory{}
 	}
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
@@ -59,7 +59,8 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	return decision{create: pg, events: []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: text}}}, memory{}
 }
 
-// reportInvalid tells once, on a pod if there is one, why a PodGroup is not made.
+// reportInvalid reports once why a PodGroup is not created: by an
+// event about a pod of the group. Without a pod it reports nothing.
 func reportInvalid(m memory, live []*corev1.Pod, reason, text string) (decision, memory) {
 	if len(live) == 0 || m.reportedInvalid == text {
 		return decision{}, m
@@ -67,8 +68,8 @@ func reportInvalid(m memory, live []*corev1.Pod, reason, text string) (decision,
 	return decision{events: []pendingEvent{{about: live[0], eventType: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{reportedInvalid: text}
 }
 
-// needsPodGroup says whether a group asks for a PodGroup. One that is named for an
-// object does so as soon as that wants pods; another when it has some.
+// needsPodGroup reports whether a group needs a PodGroup: if it is named
+// for an object as soon as this object wants pods, else once it has pods.
 func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 	if o.idle() {
 		return false
@@ -77,11 +78,12 @@ func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 		w := o.topOwners[0]
 		return w.canOwn() && !w.hasEnded() && !w.suspended && (len(live) > 0 || c.wantsScheduler(o))
 	}
-	// Not all of it may go with owners that are leaving.
+	// With only owners that are being deleted, the PodGroup
+	// would be garbage-collected together with them.
 	return len(live) > 0 && (len(o.topOwners) == 0 || o.hasOwner() || o.hasBarePod())
 }
 
-// wantsScheduler says that what makes the group's pods asks for the scheduler.
+// wantsScheduler reports whether a current pod template of the group asks for the scheduler.
 func (c Config) wantsScheduler(o observation) bool {
 	for _, p := range current(o.podOwners) {
 		if p.template.Spec.SchedulerName == c.SchedulerName {
@@ -91,8 +93,9 @@ func (c Config) wantsScheduler(o observation) bool {
 	return false
 }
 
-// idle says that what makes the group's pods wants none now, as a StatefulSet that
-// is scaled to nothing. Pods that are left of it are about to go.
+// idle reports whether all podOwners of the group that have not ended want
+// 0 pods, such as a StatefulSet scaled to 0. Their pods that still exist
+// are about to be deleted. It is false if the group has other live pods.
 func (o observation) idle() bool {
 	makers := map[types.UID]bool{}
 	for _, p := range o.podOwners {
@@ -112,12 +115,12 @@ func (o observation) idle() bool {
 	return len(makers) > 0
 }
 
-// isNamedForOwner says that the group is named for an object rather than by a label.
+// isNamedForOwner reports whether the group is named for an object, not by a label.
 func (o observation) isNamedForOwner() bool {
 	return len(o.topOwners) == 1 && o.topOwners[0].owner.PodGroupName() == o.key.Name
 }
 
-// livePods returns the pods that are there to stay.
+// livePods returns the pods that have not ended and are not being deleted.
 func (o observation) livePods() []*corev1.Pod {
 	var live []*corev1.Pod
 	for _, pod := range o.pods {
@@ -128,7 +131,7 @@ func (o observation) livePods() []*corev1.Pod {
 	return live
 }
 
-// hasBarePod says that a live pod is of nobody that a PodGroup could refer to.
+// hasBarePod reports whether a live pod has no controller that a PodGroup could have as owner.
 func (o observation) hasBarePod() bool {
 	for _, pod := range o.livePods() {
 		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || ref.Kind == "Node" {
@@ -138,7 +141,7 @@ func (o observation) hasBarePod() bool {
 	return false
 }
 
-// whyUnreadable says which owner cannot be read, if one cannot.
+// whyUnreadable returns in words which owner cannot be read. It returns "" if all can.
 func (o observation) whyUnreadable() string {
 	for _, w := range o.topOwners {
 		if w.lookup == unreadable {
@@ -148,9 +151,8 @@ func (o observation) whyUnreadable() string {
 	return ""
 }
 
-// decideOnRemoval decides whether a PodGroup goes: one that was made for bare
-// pods, when it has been without pods for long enough. Others go with their
-// owners.
+// decideOnRemoval decides whether to remove a PodGroup. It removes a PodGroup that this controller
+// made for bare pods, EmptyDelay after the last pod. All others are deleted with their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasOwner() {
 		m.emptySince = time.Time{}
@@ -159,10 +161,10 @@ func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 	return c.removeInTime(o, m)
 }
 
-// decideOnOrphan decides whether a PodGroup of which no owner is there to stay is
-// removed. That is the garbage collector's to do, and it takes a moment; but it does
-// not notice the end of an owner after which another came under the same name while
-// it was not connected to the API server.
+// decideOnOrphan decides whether to remove a PodGroup whose owners are all
+// gone or being deleted. Normally the garbage collector deletes it a moment
+// later. But the garbage collector misses an owner that was replaced by
+// another of the same name while it was disconnected from the API server.
 func (c Config) decideOnOrphan(o observation, m memory) (decision, memory) {
 	exists := func(w topOwner) bool { return w.lookup != missing }
 	if len(o.pods) > 0 || slices.ContainsFunc(o.topOwners, exists) {
@@ -172,7 +174,7 @@ func (c Config) decideOnOrphan(o observation, m memory) (decision, memory) {
 	return c.removeInTime(o, m)
 }
 
-// removeInTime removes a PodGroup that has been without pods for long enough.
+// removeInTime removes a PodGroup once it has been without pods for EmptyDelay.
 func (c Config) removeInTime(o observation, m memory) (decision, memory) {
 	if m.emptySince.IsZero() {
 		m.emptySince = o.now

@@ -10,73 +10,76 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// observation is all that is known of a group at one time.
+// observation is all that is known of a group at one moment.
 type observation struct {
 	key types.NamespacedName
-	// podGroup is nil where there is none.
+	// podGroup is nil if there is none.
 	podGroup *scheduling.PodGroup
-	// pods are those of the group that ask for the scheduler, and parts the Jobs,
-	// ReplicaSets and StatefulSets whose pods are or will be of the group.
-	pods      []*corev1.Pod
+	// pods are the pods of the group that ask for the scheduler.
+	pods []*corev1.Pod
+	// podOwners are the Jobs, ReplicaSets and StatefulSets
+	// whose pods are, or will be, of the group.
 	podOwners []podOwner
-	// topOwners are the objects that all of these are of and, if this controller made
-	// the PodGroup, those that it refers to.
+	// topOwners are the owners at the top of these pods and podOwners. If
+	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
-	// unseen says that what controls a pod was not seen yet.
+	// unseen is true if a pod's owner is not in the cache yet.
 	unseen bool
 	now    time.Time
-	// after is when what is known may be out of date, 0 if only an event tells.
+	// after is how long what was read counts. Zero means until the next event.
 	after time.Duration
-	// legacyCRD says that the CRD has only the fields of scheduler-plugins.
+	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
 }
 
-// memory is what the controller remembers of a group from one look to the next.
-// It is lost with the process: then waiting begins anew, an event may be told twice, and
-// no pod of a group is evicted before the group was seen whole.
+// memory is what the controller remembers of a group from one reconcile to the next.
+// It is lost with the process. After a restart the delays begin anew, an event may be
+// sent twice, and no pod of a group is evicted before the group was seen complete.
 type memory struct {
-	// uid is the PodGroup that this is about, empty while there is none.
+	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
-	// hadPods says that the group has had pods.
+	// hadPods is true if the group has had pods.
 	hadPods bool
-	// staleSince is since when numbers in the status have been out of date.
+	// staleSince is when the status became out of date, if
+	// its write can wait. It is zero if no write waits.
 	staleSince time.Time
-	// emptySince is since when the group has had no pods.
+	// emptySince is since when the PodGroup waits to be removed because
+	// it has no pods. It is zero if the PodGroup does not wait.
 	emptySince time.Time
-	// complete says that the group has its minimum of pods, reportedComplete what was told
-	// of that since it last started, and invalid what was told to be wrong.
-	complete         bool
+	// complete is true if the group has its minimum of pods.
+	complete bool
+	// reportedComplete is the text of the last Complete event since the group last started.
 	reportedComplete string
-	reportedInvalid  string
-	shortfall        shortfall
+	// reportedInvalid is the text of the last event about an invalid label or annotation.
+	reportedInvalid string
+	shortfall       shortfall
 }
 
-// A decision is what to do for a group. Fields that are unset ask for nothing.
+// A decision is what to do for a group. A field that is unset asks for nothing.
 type decision struct {
-	// create is the PodGroup to make. Nothing else is set beside it but events
-	// about it.
+	// create is the PodGroup to create. With it only events about the PodGroup are set.
 	create *scheduling.PodGroup
-	// apply is what to write of its metadata and spec, and then nothing else is.
+	// apply is the metadata and spec to write. If it is set, nothing else is written.
 	apply *spec
-	// status is the status to write, of which fields of others are left out.
+	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
-	// evict are pods to evict, after the status is written.
+	// evict are the pods to evict after the status is written.
 	evict []*corev1.Pod
-	// remove asks for the PodGroup's removal.
+	// remove asks to remove the PodGroup.
 	remove bool
-	// after is when to decide again though nothing was seen to change.
+	// after is when to decide again without an event. Zero means never.
 	after  time.Duration
 	events []pendingEvent
 }
 
-// A spec is what this controller writes of a PodGroup beside its status.
+// A spec is what this controller writes of a PodGroup except its status.
 type spec struct {
 	owners []metav1.OwnerReference
-	// minMember is 0 where it is a user's.
+	// minMember is 0 if a user has set it.
 	minMember int32
 }
 
-// decide says what to do for a group, and what to remember.
+// decide returns what to do for a group, and what to remember of it.
 func (c Config) decide(o observation, m memory) (decision, memory) {
 	if o.podGroup == nil {
 		return c.decideOnCreation(o, m)
@@ -89,12 +92,12 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 	case o.podGroup.DeletionTimestamp != nil:
 		return decision{}, m
 	case len(o.pods) == 0 && !made && !m.hadPods:
-		// Nobody asks for our scheduler: it may be another's.
+		// No pod of it asks for this scheduler: the PodGroup may belong to another one.
 		return decision{}, memory{}
 	}
 	m.hadPods = m.hadPods || len(o.pods) > 0
 	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasOwner() {
-		// It goes with its owners; what becomes of the pods meanwhile is not its story.
+		// The garbage collector deletes it with its owners. Until then its status stays as it is.
 		return c.decideOnOrphan(o, m)
 	}
 	d, m := c.decideOnRemoval(o, m)
@@ -103,13 +106,13 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 	}
 	w := c.wantedSize(o)
 	if s := c.wantedSpec(o, w); s != nil {
-		// The status tells of the spec: it is written when the new one is seen.
+		// The status depends on the spec. It is written when the API server shows the new spec.
 		return decision{apply: s, after: o.after}, m
 	}
 	return c.decideOnStatus(o, m, w, d)
 }
 
-// decideOnStatus adds to a decision what is to be told about a group.
+// decideOnStatus adds to a decision the status and the events that are due.
 func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
 	v := c.decideOnIncomplete(o, w, m.shortfall)
@@ -130,7 +133,7 @@ func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision
 	return d, m
 }
 
-// hasOwner says that one of the owners is there to stay.
+// hasOwner reports whether an owner exists and is not being deleted.
 func (o observation) hasOwner() bool {
 	for _, w := range o.topOwners {
 		if w.canOwn() {
@@ -140,15 +143,15 @@ func (o observation) hasOwner() bool {
 	return false
 }
 
-// Times between two looks at an owner that is not watched and is about to end: of
-// its pods some, or all, have ended already.
+// How often an owner that is not watched is read while it is about to end:
+// someEnded while pods of the group are on nodes, allEnded once none is.
 const (
 	someEnded = 30 * time.Second
 	allEnded  = 5 * time.Second
 )
 
-// untilItEnds returns when to look again whether an owner has ended; 0 is when
-// something else happens.
+// untilItEnds returns when to read again whether an owner
+// has ended. Zero means that no such read is needed.
 func (o observation) untilItEnds() time.Duration {
 	for _, w := range o.topOwners {
 		if !w.ends || w.hasEnded() || w.owner.Followed() || w.lookup != readable {

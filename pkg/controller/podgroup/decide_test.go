@@ -105,8 +105,8 @@ func TestMaking(t *testing.T) {
 	}
 }
 
-// Where the kind of a workload is not installed, or may not be read, the pods are
-// told once what helps.
+// If the kind of an owner is not installed, or may not
+// be read, an event on a pod says once what helps.
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	w := topOwner{topRef: topRefFrom(ref), lookup: unreadable, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
@@ -125,7 +125,7 @@ func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	}
 }
 
-// Owners that come after the PodGroup was made are added, and never a second time.
+// Owners that come after the PodGroup was created are added once.
 func TestOwnersAreKeptUp(t *testing.T) {
 	second := job(2, func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" })
 	o := of(job(4), second).with(podGroup(6, ours, byTrain), pods(1, ofTrain))
@@ -147,7 +147,7 @@ func TestOwnersAreKeptUp(t *testing.T) {
 	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
 		t.Errorf("applies %+v to a user's PodGroup", d.apply)
 	}
-	// What is leaving would take the PodGroup along.
+	// An owner that is being deleted would take the PodGroup along.
 	o.podGroup = podGroup(4, ours, byTrain)
 	o.topOwners[1].leaving = true
 	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
@@ -163,7 +163,7 @@ func reasons(d decision) string {
 	return strings.Join(rs, " ")
 }
 
-// A label's value that no PodGroup can be called is told once, on a pod.
+// An event on a pod reports once that the value of the label cannot be the name of a PodGroup.
 func TestUnusableGroupName(t *testing.T) {
 	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: pods(2, labelled(group.Label, "My_Group")), now: now}
 	d, m := DefaultConfig().decide(o, memory{})
@@ -179,7 +179,7 @@ func TestRemoval(t *testing.T) {
 	copied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields = nil }
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
 	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
-	// train is a Job that does not stay.
+	// train is a Job that is gone or being deleted.
 	train := func(s lookup) []topOwner { return []topOwner{{lookup: s, leaving: s != missing}} }
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
@@ -225,8 +225,8 @@ func TestRemoval(t *testing.T) {
 	}
 }
 
-// Somebody else's PodGroup keeps its spec; without pods of ours it is not even
-// given a status.
+// A PodGroup of another creator keeps its spec. Without
+// pods of this scheduler it does not even get a status.
 func TestPodGroupsOfOthers(t *testing.T) {
 	d, _ := DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), now: now}, memory{})
 	if d.status != nil || d.after != 0 || len(d.events) > 0 {
@@ -249,8 +249,8 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	}
 }
 
-// When a finished Job is removed its pods go before the PodGroup does: that is
-// not told as a group which falls back.
+// When a finished Job is removed, its pods go before the PodGroup
+// does. The status does not show a group that falls back.
 func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	pg := podGroup(4, ours, byTrain)
 	pg.Status.Phase = scheduling.PodGroupFinished
@@ -263,7 +263,7 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A group's whole life, as the writes and events that it costs.
+// The whole life of a group, as the writes and events that it costs.
 func TestLifeOfAGroup(t *testing.T) {
 	size := labelled(group.SizeLabel, "3")
 	steps := []struct {
@@ -273,7 +273,7 @@ func TestLifeOfAGroup(t *testing.T) {
 	}{
 		{pods: pods(2, size), wantPhase: scheduling.PodGroupPending},
 		{pods: pods(3, size), wantEvents: "Complete"},
-		// One is replaced.
+		// A pod is replaced.
 		{pods: pods(2, size)},
 		{pods: pods(3, size)},
 		{pods: join(pods(1, size, bound), pods(2, size))},
@@ -301,7 +301,7 @@ func TestLifeOfAGroup(t *testing.T) {
 	}
 }
 
-// A controller that starts anew does not tell again what a group's phase shows.
+// A controller that is started anew does not send an event again that a group's phase implies.
 func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	for phase, want := range map[scheduling.PodGroupPhase]string{
 		scheduling.PodGroupPending: "Complete", scheduling.PodGroupScheduling: "", scheduling.PodGroupRunning: "",
@@ -337,7 +337,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	if d := look("y"); reasons(d) != reason.InvalidGroupSize || !strings.Contains(pg.Status.Conditions[0].Message, `"y"`) {
 		t.Errorf("another wrong label: tells %q, conditions %+v", reasons(d), pg.Status.Conditions)
 	}
-	// First the spec, then the status that tells of it.
+	// First the spec is written, then the status that depends on it.
 	if d := look("2"); pg.Spec.MinMember != 2 || d.status != nil {
 		t.Errorf("the label is right: minMember %d, status %+v, want 2 and no status yet", pg.Spec.MinMember, d.status)
 	}
@@ -346,8 +346,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	}
 }
 
-// Objects of kinds that are not watched are looked at again when they are about to
-// end.
+// Owners of kinds that are not watched are read again when they are about to end.
 func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	cases := map[string]struct {
@@ -372,7 +371,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	}
 }
 
-// The clock of a group without pods begins anew when one comes.
+// The clock of a group without pods begins anew when a pod comes.
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o := observation{key: key, podGroup: podGroup(1, ours), now: now}
 	_, m := DefaultConfig().decide(o, memory{})

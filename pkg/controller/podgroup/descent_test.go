@@ -31,7 +31,7 @@ import (
 
 var jobSet = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
 
-// controlled lets an object be controlled by another.
+// controlled sets the controller of an object.
 func controlled[T client.Object](obj T, apiVersion, kind, name string, uid types.UID) T {
 	obj.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true)}})
 	return obj
@@ -44,9 +44,8 @@ func named[T client.Object](obj T, name string) T {
 	return obj
 }
 
-// The caches of pods and owners are filled independently: whichever object comes
-// last makes the group whole, and its event concerns the group. On a real API
-// server the order cannot be chosen.
+// The caches of pods and owners are filled independently. Whichever object comes last completes
+// the group, and its event concerns the group. On a real API server the order cannot be chosen.
 func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 	pod := func(name string) *corev1.Pod { return named(&corev1.Pod{}, name) }
 	inJob := controlled(pod("a"), "batch/v1", "Job", "job", "job-uid")
@@ -132,7 +131,7 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 	}
 }
 
-// While its owner was not seen a pod makes nothing, whatever it is labelled with.
+// While its owner is not in the cache, a pod causes no PodGroup, whatever its labels are.
 func TestPodsOfUnseenOwnersWait(t *testing.T) {
 	for name, label := range map[string]string{"by its owner": "", "by a label": "crew"} {
 		t.Run(name, func(t *testing.T) {
@@ -154,14 +153,14 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 	}
 }
 
-// An owner of a kind that is not known is not looked up: it is there as long as it
-// has a pod that stays, and then not referred to again.
+// An owner of an unknown kind is not read. It exists as long as it has
+// a pod that is not being deleted. After that no PodGroup refers to it.
 func TestAnOwnerOfAnUnknownKindGoesWithItsPods(t *testing.T) {
 	another := ownedBy("example.com/v1", "Crew", "b", "b-uid")
 	its := ownedBy("example.com/v1", "Crew", "a", "a-uid")
 	cases := map[string]struct {
 		pods []*corev1.Pod
-		want string // names of the owners that are referred to
+		want string // names of the owners that the PodGroup refers to
 	}{
 		"it has a pod":                     {pods(1, its), "a"},
 		"it has a pod that has ended":      {pods(1, its, in(corev1.PodSucceeded)), "a"},
@@ -197,7 +196,7 @@ func TestAnOwnerOfAnUnknownKindGoesWithItsPods(t *testing.T) {
 	}
 }
 
-// fakeReconciler sees these objects.
+// fakeReconciler returns a reconciler that sees these objects.
 func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -287,7 +286,7 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// A workload is read once in a while, or when one of its parts changes.
+// An owner is read again after a while, or when one of its podOwners changes.
 func TestFindingsAreRemembered(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	for name, tc := range map[string]struct {
@@ -327,8 +326,8 @@ func TestFindingsAreRemembered(t *testing.T) {
 	}
 }
 
-// Whoever writes a reference with the UID of another's object, of a kind that is not served or in
-// another namespace, say, finds nothing out about that object.
+// A reference with the UID of another object, of a kind that is not
+// served or in another namespace, reveals nothing about this object.
 func TestAFindingIsOfOneReference(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	with := func(edit func(*metav1.OwnerReference)) metav1.OwnerReference {
@@ -361,7 +360,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 	}
 }
 
-// What is kept of a reference has no size that its author chooses, and goes in time.
+// What is remembered of a reference is bounded in size, and expires.
 func TestFindingsAreFewAndSmall(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakeClock(now)
@@ -397,7 +396,7 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 	}
 }
 
-// lines is a log of one line for each message.
+// lines is a log with one line for each message.
 type lines struct{ *strings.Builder }
 
 func (lines) Init(klog.RuntimeInfo)                 {}

@@ -9,14 +9,14 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A note is an event to tell. About is nil for the PodGroup.
+// A pendingEvent is an event to send. about is the pod that it is about, or nil for the PodGroup.
 type pendingEvent struct {
 	about             *corev1.Pod
 	eventType, reason string
 	text              string
 }
 
-// newEvents returns the events about a group's pods that were not told yet.
+// newEvents returns the events about a group's pods that were not sent yet.
 func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
 	var notes []pendingEvent
 	because, text := o.whyInvalid(w)
@@ -32,12 +32,13 @@ func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
 	was := m.complete
 	m.complete = have >= w.minMember
 	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
-		// By its written phase a group that got further was complete before a restart.
+		// A phase beyond Pending means that the group was complete before this process started.
 		m.reportedComplete = ""
 		return notes
 	}
 	text = fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
-	// One that is replaced before the start makes the group complete again: no news.
+	// A pod that is replaced before the start completes
+	// the group again. The same event is not sent twice.
 	if m.complete && !was && m.reportedComplete != text {
 		m.reportedComplete = text
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: text})
@@ -45,11 +46,11 @@ func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
 	return notes
 }
 
-// endEvents returns the event of a group's end.
+// endEvents returns the event of a group's end, if the group has just ended.
 func endEvents(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []pendingEvent {
 	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
 	switch s.Phase {
-	case before: // told already
+	case before: // the event was sent already
 		return nil
 	case scheduling.PodGroupFinished:
 		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Finished, text: text}}

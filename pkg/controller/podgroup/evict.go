@@ -12,12 +12,12 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// evict evicts pods by the eviction API, which asks their disruption budgets, and
-// remembers what was refused. It returns when to look at the group again, at once
-// if there is something to tell.
+// evict evicts pods by the eviction API, which respects PodDisruptionBudgets, and
+// remembers the last error. It returns when to reconcile the group again: at once
+// if the error differs from the one before, because the condition has to show it.
 //
-// A Job counts an evicted pod as failed unless its podFailurePolicy ignores the
-// pod condition DisruptionTarget. Bare pods are made again by nobody.
+// A Job counts an evicted pod as failed unless its podFailurePolicy ignores
+// the pod condition DisruptionTarget. Nothing creates a bare pod again.
 func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Pod, m memory) time.Duration {
 	refused := ""
 	for _, pod := range pods {
@@ -28,7 +28,7 @@ func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Po
 		})
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-			// It has gone by itself.
+			// The pod is gone already.
 		case err != nil:
 			r.counts.eviction(outcomeRefused)
 			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))

@@ -17,8 +17,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Whatever objects say, what is decided is valid for the API server, starts with at
-// least one pod, and no reason is too long or empty.
+// For any objects, the decision is valid for the API server, the group starts
+// with at least one pod, and no text of an event is empty or too long.
 func FuzzDecide(f *testing.F) {
 	f.Add("train", "batch/v1", "Job", "uid", "", "4", "2", "restart", "90s", int32(4), int32(0), []byte(`{"replicas":3}`), byte(0))
 	f.Add("train", "jobset.x-k8s.io/v1alpha2", "JobSet", "uid", "crew", "0", "x", "panic", "", int32(-1), int32(9), []byte(`{"replicatedJobs":[{"replicas":-1}]}`), byte(255))
@@ -79,15 +79,14 @@ func FuzzDecide(f *testing.F) {
 		if d, _ = DefaultConfig().decide(o, m); d.status != nil {
 			t.Errorf("the same is written again: %+v", d.status)
 		}
-		// Members that are missing for so long are told.
+		// Members that are missing for this long are reported.
 		o.now = o.now.Add(time.Hour)
 		d, _ = DefaultConfig().decide(o, m)
 		mustBeValid(t, d)
 	})
 }
 
-// Whatever a Job's status says of its indexes, they are not fewer than none, and
-// one more that failed counts.
+// For any status of a Job, the number of indexes is not negative, and one more failed index counts.
 func FuzzCountIndexes(f *testing.F) {
 	f.Add("")
 	f.Add("1,3-5,7")
@@ -100,7 +99,7 @@ func FuzzCountIndexes(f *testing.F) {
 	})
 }
 
-// mustBeValid fails if the API server would refuse what is told.
+// mustBeValid fails if the API server would reject what a decision writes.
 func mustBeValid(t *testing.T, d decision) {
 	t.Helper()
 	for _, n := range d.events {

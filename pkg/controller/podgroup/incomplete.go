@@ -14,51 +14,54 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionIncomplete is the type of the condition that says whether a group has
-// pods on nodes, but has had fewer than it needs for longer than its timeout. A
-// group that never came to that has none.
+// ConditionIncomplete is the type of a condition. It is True while a
+// group has pods on nodes, but has had fewer than it needs for longer
+// than its timeout. A group that was never incomplete does not have it.
 const ConditionIncomplete = "Incomplete"
 
-// Times between two attempts to evict pods that may not be evicted yet.
+// Shortest and longest delay between two attempts to evict pods that may not be evicted yet.
 const (
 	firstEvictDelay = 10 * time.Second
 	lastEvictDelay  = 5 * time.Minute
 )
 
-// A lack is what is remembered of members that are missing.
+// A shortfall is what is remembered of members that are missing.
 type shortfall struct {
-	// since is when the group began to lack members, or last gained one: one whose
-	// pods are being bound is on its way.
+	// since is when members went missing, or when one was last gained.
+	// While pods are still being bound the timeout begins anew.
 	since time.Time
-	// maxOnNodes is how many it has had on nodes since then.
+	// maxOnNodes is the largest number of members on nodes since then.
 	maxOnNodes int32
-	// completeWith is the need that the group has met since it last had no pod on a node,
-	// as far as it still has that need; 0 is none. What it never had is not lost.
+	// completeWith is the number of pods with which the group was complete. It falls
+	// when the group needs fewer. Zero means that the group has not been complete since
+	// it last had no pod on a node. Pods that the group never had are not missing.
 	completeWith int32
-	// isReported says that the group was told to be incomplete.
+	// isReported is true if the condition Incomplete is True.
 	isReported bool
-	// restarting says that the eviction was told, evictAt when it is tried again
-	// and delay how long after the last time.
+	// restarting is true if the event Restarting was sent.
 	restarting bool
-	evictAt    time.Time
-	delay      time.Duration
-	// evictError is why the last eviction was not made, and told what of it was.
+	// evictAt is the time of the next attempt to evict.
+	evictAt time.Time
+	// delay is the time between the last attempt and the next one.
+	delay time.Duration
+	// evictError is the error of the last eviction that was not
+	// made. reportedError is the error that the condition shows.
 	evictError, reportedError string
 }
 
-// A verdict is what is to be done about members that are missing.
+// An incompleteDecision is what to do about members that are missing.
 type incompleteDecision struct {
 	shortfall
-	// condition is nil if it is to stay away.
+	// condition is the condition to set, nil to set none.
 	condition *metav1.Condition
-	// mustWrite says that it must be written at once.
+	// mustWrite is true if the condition must be written at once.
 	mustWrite bool
 	evict     []*corev1.Pod
 	events    []pendingEvent
 	after     time.Duration
 }
 
-// setCondition sets the condition.
+// setCondition sets the condition in a status.
 func (v incompleteDecision) setCondition(o observation, s *scheduling.PodGroupStatus) {
 	if v.condition != nil {
 		v.condition.Type, v.condition.ObservedGeneration = ConditionIncomplete, o.podGroup.Generation
@@ -67,9 +70,9 @@ func (v incompleteDecision) setCondition(o observation, s *scheduling.PodGroupSt
 	}
 }
 
-// incompletePolicy returns what is to become of a group that lacks members, and after
-// which time. For a wrong annotation it returns the default and an error, which
-// names it in words fit for a user.
+// incompletePolicy returns the policy for a group that lacks members,
+// and after which time it applies. For an invalid annotation it
+// returns the default, and an error that can be shown to users.
 func (o observation) incompletePolicy(timeout time.Duration) (policy string, after time.Duration, err error) {
 	said, err := o.annotation(group.IncompletePolicyAnnotation)
 	if err == nil {
@@ -88,9 +91,9 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 	return policy, after, cmp.Or(err, wrong)
 }
 
-// needs returns how many pods of a group have to be on nodes, and how many are.
-// Jobs need fewer while they run out; in a group without Jobs the pods that have
-// succeeded count. What has ended, or wants no pods now, needs none.
+// needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
+// pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
+// counts as one on a node. A group whose owners have ended, or want no pods now, needs none.
 func (o observation) needs(w wantedSize) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0
@@ -105,9 +108,9 @@ func (o observation) needs(w wantedSize) (need, have int32) {
 	return need, have + c.succeeded
 }
 
-// threshold returns how many pods of its need a group must not be without: all, or once
-// it was whole as many as it was whole with. Who asks for more of a group that runs
-// has lost nothing while these wait.
+// threshold returns below how many pods a group is incomplete: the number that it
+// needs or, once it was complete, the number with which it was complete if that is
+// lower. Pods that are added to a running group and still wait are not missing.
 func (l *shortfall) threshold(need, have int32) int32 {
 	if have >= need {
 		l.completeWith = need
@@ -119,7 +122,7 @@ func (l *shortfall) threshold(need, have int32) int32 {
 	return need
 }
 
-// decideOnIncomplete decides about members that are missing.
+// decideOnIncomplete decides what to do about members that are missing.
 func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) incompleteDecision {
 	before := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
@@ -161,12 +164,12 @@ func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) inc
 	return v
 }
 
-// isRestarting says that the group was being restarted when the condition was written.
+// isRestarting reports whether the group was being restarted when the condition was written.
 func isRestarting(before *metav1.Condition) bool {
 	return before != nil && before.Status == metav1.ConditionTrue && before.Reason == reason.Restarting
 }
 
-// completeDecision is the verdict on a group that lacks nothing.
+// completeDecision is the decision for a group that lacks no members, or that has no pod on a node.
 func completeDecision(wasReported bool, l shortfall, serving, need, have int32) incompleteDecision {
 	if !wasReported {
 		return incompleteDecision{shortfall: l}
@@ -178,8 +181,8 @@ func completeDecision(wasReported bool, l shortfall, serving, need, have int32) 
 	return incompleteDecision{shortfall: l, condition: condition, mustWrite: true}
 }
 
-// restart evicts the pods that hold nodes, again and again until all are gone.
-// What has succeeded holds none.
+// restart evicts the pods that hold nodes. It tries again until all are gone.
+// It leaves alone pods that have ended and pods that are being deleted.
 func (v *incompleteDecision) restart(o observation, serving int32) {
 	if wait := v.evictAt.Sub(o.now); wait > 0 {
 		v.after = wait

@@ -17,7 +17,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// incomplete lets a PodGroup of 4 have been told to lack members.
+// incomplete makes a PodGroup of 4 one that was reported as incomplete.
 func incomplete(pg *scheduling.PodGroup) {
 	meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: reason.MembersMissing, Message: "3 of 4 pods are on nodes; policy wait"})
 }
@@ -80,7 +80,7 @@ func TestLacking(t *testing.T) {
 	}
 }
 
-// A group whose pods are bound one after the other, however slowly, is on its way.
+// A group whose pods are bound one after the other, however slowly, is not incomplete.
 func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	c, l := DefaultConfig(), shortfall{}
 	at := now
@@ -92,7 +92,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 		}
 		l, at = v.shortfall, at.Add(4*time.Minute)
 	}
-	// One that comes and goes does not count again and again.
+	// A pod that comes and goes does not restart the timeout each time.
 	for _, n := range []int{6, 7, 6} {
 		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, wantedSize{minMember: 8, size: 8}, l)
 		if l, at = v.shortfall, at.Add(4*time.Minute); v.condition != nil {
@@ -102,9 +102,9 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	t.Error("a group that lacks a pod for 12 minutes is not told so")
 }
 
-// Who asks for more of a group that runs does not make it lose members: it is held
-// to what it was whole with, until none of its pods is on a node. What was never seen whole
-// is not evicted.
+// A user who adds pods to a running group does not make it incomplete: it
+// is measured by the number with which it was complete, until none of its
+// pods is on a node. A group that was never seen complete is not evicted.
 func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 	type step struct {
 		need     int32
@@ -147,8 +147,8 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 	}
 }
 
-// A group of which one pod has succeeded, two run, one is on its way and one waits
-// for a node is restarted: as long as it takes, and never what has succeeded.
+// A group is restarted of which one pod has succeeded, two run, one is bound and one waits
+// for a node. Its pods are evicted until all are gone, except the one that has succeeded.
 func TestRestart(t *testing.T) {
 	policy := annotated(group.IncompletePolicyAnnotation, "restart")
 	members := join(pods(1, policy, in(corev1.PodSucceeded)), pods(2, policy, in(corev1.PodRunning)), pods(1, policy, bound), pods(1, policy))
@@ -184,7 +184,7 @@ func TestRestart(t *testing.T) {
 	if d = look(now.Add(firstEvictDelay)); len(d.evict) != 3 || d.after != 2*firstEvictDelay || len(d.events) > 0 {
 		t.Errorf("the second time: %+v, want 3 evicted, no event and twice the time", d)
 	}
-	// Who asks for it later is told, too.
+	// The condition is set also if the policy becomes Restart later.
 	told := shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, isReported: true, completeWith: 5}
 	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: now}, memory{uid: "pg-uid", complete: true, shortfall: told}); reasons(d) != reason.Restarting {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
@@ -195,9 +195,9 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A controller that was started a moment ago does not know what a group was whole with: one
-// that was scaled up looks like one that has lost members. What another process has begun
-// it goes on with.
+// A controller that has just started does not know with how many pods
+// a group was complete: a group that was scaled up looks like one that
+// has lost members. A restart that another process has begun goes on.
 func TestAfterARestartOfTheController(t *testing.T) {
 	policy := annotated(group.IncompletePolicyAnnotation, "restart")
 	three := join(pods(3, policy, in(corev1.PodRunning)), pods(2, policy))

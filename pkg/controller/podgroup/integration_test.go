@@ -19,7 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// job makes a Job of this many pods, which run for runFor if it is set.
+// job creates a Job with this parallelism. Its pods run for runFor if it is set.
 func (e *env) job(name string, parallelism int32, runFor string, edits ...func(*batchv1.Job)) *batchv1.Job {
 	e.Helper()
 	job := e.newJob(name, parallelism, runFor)
@@ -30,7 +30,7 @@ func (e *env) job(name string, parallelism int32, runFor string, edits ...func(*
 	return job
 }
 
-// newJob is such a Job before it is made.
+// newJob returns such a Job without creating it.
 func (e *env) newJob(name string, parallelism int32, runFor string) *batchv1.Job {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name},
@@ -48,7 +48,7 @@ func (e *env) newJob(name string, parallelism int32, runFor string) *batchv1.Job
 	return job
 }
 
-// nameFor is the name of the PodGroup that is made for an object.
+// nameFor returns the name of the PodGroup that is created for an object.
 func nameFor(apiVersion, kind string, obj client.Object) string {
 	return group.OwnerOf(metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: obj.GetName(), UID: obj.GetUID()}).PodGroupName()
 }
@@ -131,7 +131,7 @@ func TestASuspendedJobGetsItsPodGroupWhenResumed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
 	job := e.job("held", 2, "", func(j *batchv1.Job) { j.Spec.Suspend = new(true) })
-	// When the PodGroup of a later Job is there, that of the first was passed over.
+	// When the PodGroup of a later Job exists, the first Job was passed over.
 	later := e.job("later", 1, "")
 	e.untilPhase(nameFor("batch/v1", "Job", later), scheduling.PodGroupPending)
 
@@ -172,7 +172,7 @@ func TestUsersPodGroupIsNeitherTouchedNorRemoved(t *testing.T) {
 	e := newEnv(t, func(c *podgroup.Config) { c.EmptyDelay = time.Second })
 	mine := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: e.ns, Name: "mine",
-		// They were copied along from one of ours.
+		// These marks were copied along from a PodGroup of the controller.
 		Labels:      map[string]string{podgroup.ManagedByLabel: podgroup.ManagedByValue},
 		Annotations: map[string]string{podgroup.SchedulerAnnotation: e.ns},
 	}}
@@ -183,7 +183,7 @@ func TestUsersPodGroupIsNeitherTouchedNorRemoved(t *testing.T) {
 	if seen.Spec.MinMember != 3 || seen.Generation != mine.Generation || seen.Status.CreationTime == nil {
 		t.Errorf("PodGroup %+v, want minMember 3 as the user wrote it, and a status", seen)
 	}
-	// A group of ours that loses its pod later is removed first.
+	// A PodGroup of the controller that loses its pod later is removed first.
 	theirs := e.pod("b", map[string]string{group.Label: "theirs", group.SizeLabel: "1"})
 	e.untilPhase("theirs", scheduling.PodGroupPending)
 	e.delete(pod)
@@ -245,7 +245,7 @@ func TestUnusableGroupNameIsToldOnThePod(t *testing.T) {
 	}
 }
 
-// The API server itself keeps the creation time as it was set, and whole.
+// The API server itself keeps the creation time as it was set, with all digits.
 func TestCreationTimeCannotBeChanged(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)

@@ -14,13 +14,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// cacheReader reads what controls pods from the cache. It implements group.Owners.
+// cacheReader reads the owners of pods from the cache. It implements group.Owners.
 type cacheReader struct {
 	ctx    context.Context
 	reader client.Reader
 }
 
-// ControllerOf implements group.Owners. What cannot be read was not seen.
+// ControllerOf implements group.Owners. It returns false for an object that it cannot read.
 func (c cacheReader) ControllerOf(namespace string, o group.Owner) (group.Owner, bool) {
 	obj := c.object(namespace, o)
 	if obj == nil {
@@ -29,8 +29,8 @@ func (c cacheReader) ControllerOf(namespace string, o group.Owner) (group.Owner,
 	return group.ControllerOf(obj), true
 }
 
-// object returns an object of a kind that is watched, nil if there is none of this
-// UID. It is the cache's own: not to be changed.
+// object returns an object of a kind that is watched. It returns nil if there
+// is none of this UID. The object is the cache's own and must not be changed.
 func (c cacheReader) object(namespace string, o group.Owner) client.Object {
 	if !o.Followed() {
 		return nil
@@ -43,7 +43,7 @@ func (c cacheReader) object(namespace string, o group.Owner) client.Object {
 	return obj
 }
 
-// podOwnersOf lists the parts that may be of a group.
+// podOwnersOf lists the podOwners that the index has under a group's name.
 func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 	var parts []podOwner
 	for _, kind := range group.FollowedKinds() {
@@ -65,8 +65,8 @@ func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 	return parts, nil
 }
 
-// podsOf lists the pods that are indexed by a name. They are the cache's own: not
-// to be changed.
+// podsOf lists the pods that the index has under a name.
+// The pods are the cache's own and must not be changed.
 func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	var list corev1.PodList
 	err := c.reader.List(c.ctx, &list, client.InNamespace(namespace), client.MatchingFields{groupIndex: name}, client.UnsafeDisableDeepCopy)
@@ -80,24 +80,27 @@ func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// A family is what the cache has of a group.
+// A membership is what the cache has of a group.
 type membership struct {
 	pods      []*corev1.Pod
 	podOwners []podOwner
-	// topRefs are the objects that its pods are of, each once.
+	// topRefs are the top owners of its pods, each once.
 	topRefs []topRef
-	// unseen says that a pod may be of the group by an owner that was not seen.
+	// unseen is true if a pod may belong to the group
+	// through an owner that is not in the cache yet.
 	unseen bool
 }
 
-// A top is an object that a group is named for or could be. Its reference and its
-// owner differ for a unit of a LeaderWorkerSet: there is no object of that kind.
+// A topRef is an object that a group is named for or could be named for. For a unit of a
+// LeaderWorkerSet, ref is the leader pod, and owner is the unit, for which there is no object.
 type topRef struct {
 	ref   metav1.OwnerReference
 	owner group.Owner
 }
 
-// membershipOf descends from a group's name.
+// membershipOf collects the objects of a group. It begins with the podOwners
+// that the index has under the group's name. It goes on with the pods that
+// the index has under this name or under the name of one of these podOwners.
 func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) {
 	parts, err := c.podOwnersOf(key)
 	if err != nil {
@@ -137,7 +140,7 @@ func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheRe
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, pod)
 		f.addTopRef(c.topRefOf(pod, id.Owner))
-		// Of a labelled pod the owner need not be seen.
+		// The owner of a labelled pod may still be missing in the cache.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		unseen = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
@@ -158,7 +161,7 @@ func (f *membership) addTopRef(t topRef) {
 	f.topRefs = append(f.topRefs, t)
 }
 
-// topRefOf returns the owner of a pod's identity with a reference to it.
+// topRefOf returns the owner of a pod's identity, with a reference to this owner.
 func (c cacheReader) topRefOf(pod *corev1.Pod, owner group.Owner) topRef {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if ref.UID == owner.UID {
@@ -173,7 +176,7 @@ func (c cacheReader) topRefOf(pod *corev1.Pod, owner group.Owner) topRef {
 	return topRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
 }
 
-// topRefFrom returns the top that a PodGroup's reference stands for.
+// topRefFrom returns the topRef of a PodGroup's owner reference.
 func topRefFrom(ref metav1.OwnerReference) topRef {
 	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
 		return topRef{ref, unit(ref.Name, ref.UID)}

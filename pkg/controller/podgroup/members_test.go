@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// What the cache keeps of pods and parts must do for every decision.
+// What the cache keeps of pods and podOwners is enough for every decision.
 func TestSlimObjectsDecideTheSame(t *testing.T) {
 	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), ofTrain, func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"a": "b", group.IncompletePolicyAnnotation: "restart"}

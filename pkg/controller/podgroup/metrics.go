@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters count what the controller does. nil counts nothing.
+// counters count what the controller does. A nil counters counts nothing.
 type counters struct {
 	podGroups  *prometheus.CounterVec
 	evictions  *prometheus.CounterVec
@@ -15,7 +15,7 @@ type counters struct {
 	dropped    prometheus.Counter
 }
 
-// What becomes of PodGroups, and of evictions.
+// What the controller does with PodGroups, and how evictions end.
 const (
 	actionCreated  = "created"
 	actionDeleted  = "deleted"
@@ -23,7 +23,7 @@ const (
 	outcomeRefused = "refused"
 )
 
-// newCounters registers the metrics, or finds those that are registered already.
+// newCounters registers the metrics, or finds them if they are registered already.
 func newCounters(r prometheus.Registerer) (*counters, error) {
 	c := &counters{}
 	var errs [4]error
@@ -74,7 +74,7 @@ func (c *counters) eviction(outcome string) {
 	}
 }
 
-// setIncomplete takes note that a group was told to lack members, and is now.
+// setIncomplete updates the gauge when a group becomes incomplete, or stops being so.
 func (c *counters) setIncomplete(was, is bool) {
 	switch {
 	case c == nil || was == is:

@@ -15,7 +15,7 @@ func TestEachMetricOfTheControllerIsDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	// Also where it is registered twice.
+	// It also works if the metrics are registered twice.
 	for range 2 {
 		if _, err := newCounters(registry); err != nil {
 			t.Fatal(err)

@@ -11,14 +11,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupIndex is the index of pods and parts by namesOf.
+// groupIndex is the index of pods and podOwners by namesOf.
 const groupIndex = "fluence.group"
 
-// namesOf returns the names of all PodGroups that an object may belong to, by what
-// it says itself: an index must not go by objects that are seen after it. The
-// members of a group are found from it by descending: the parts of this name, the
-// pods of this name and of the names of these parts; and of all these the ones
-// whose identity it is.
+// namesOf returns the names of all PodGroups that an object may belong to, judged by the object
+// alone, because an index entry cannot depend on objects that come later. The members of a group
+// are found in three steps: the podOwners under its name, then the pods under its name and under
+// the names of these podOwners, and of all these the ones whose identity is the group.
 func namesOf(obj client.Object) []string {
 	var names []string
 	add := func(name string) {
@@ -41,7 +40,7 @@ func namesOf(obj client.Object) []string {
 	case isPart && ref.Kind == "Pod":
 		add(unit(ref.Name, ref.UID).PodGroupName())
 	case !isPart && ref.Kind == "StatefulSet":
-		// It may lead a unit of a LeaderWorkerSet.
+		// The pod may lead a unit of a LeaderWorkerSet.
 		add(unit(obj.GetName(), obj.GetUID()).PodGroupName())
 		add(group.OwnerOf(*ref).PodGroupName())
 	default:
@@ -50,14 +49,14 @@ func namesOf(obj client.Object) []string {
 	return names
 }
 
-// unit is what the group of a LeaderWorkerSet's leader and its workers is named
-// for: it has the leader's name and UID.
+// unit is the Owner for which the group of a LeaderWorkerSet's
+// leader and its workers is named. It has the leader's name and UID.
 func unit(name string, uid types.UID) group.Owner {
 	return group.Owner{Group: leaderWorkerSet.Group, Kind: leaderWorkerSet.Kind, Name: name, UID: uid}
 }
 
-// namesOfPod returns the groups that an event of a pod concerns: its own, or while
-// that cannot be told all that it may be in.
+// namesOfPod returns the groups that an event of a pod concerns: the pod's
+// group or, while its owner is not in the cache, all groups that it may be in.
 func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
 	id := group.IdentityOf(pod, owners)
 	switch {

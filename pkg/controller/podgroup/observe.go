@@ -38,7 +38,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	}
 	o.pods, o.podOwners, o.unseen = f.pods, f.podOwners, f.unseen
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
-		// An owner whose pods are all gone is still its owner.
+		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
 			f.addTopRef(topRefFrom(ref))
 		}
@@ -46,7 +46,8 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
 	for _, t := range f.topRefs {
 		if o.podGroup == nil {
-			// One that is made for an owner that has just gone would go with it again.
+			// Read the owner anew: a PodGroup for an owner that
+			// has just been deleted would be collected at once.
 			r.ownerReader.doubt(key.Namespace, t.ref)
 		}
 		w, after, err := r.topOwner(ctx, o, t)
@@ -58,9 +59,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// topOwner finds out about a top: from the cache where that has its kind. One of a
-// kind that is not known is there as long as it has a pod that stays: to refer to
-// it any longer would be to undo what the garbage collector does.
+// topOwner looks up a top owner, in the cache if its kind is watched. An owner of
+// an unknown kind exists as long as it controls a pod that is not being deleted:
+// to keep a reference to it for longer would undo what the garbage collector does.
 func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
@@ -79,7 +80,7 @@ func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (top
 	}
 }
 
-// hasPodOf says that an object controls a pod of the group that stays.
+// hasPodOf reports whether an object controls a pod of the group that is not being deleted.
 func (o observation) hasPodOf(uid types.UID) bool {
 	return slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
 		ref := metav1.GetControllerOfNoCopy(pod)
@@ -87,9 +88,8 @@ func (o observation) hasPodOf(uid types.UID) bool {
 	})
 }
 
-// unitOwner finds out about a unit of a LeaderWorkerSet: the leader pod is of
-// a StatefulSet, and that of the LeaderWorkerSet. A pod of anything else that
-// controls pods says nothing of sizes.
+// unitOwner looks up a unit of a LeaderWorkerSet: a StatefulSet controls the leader pod, and the
+// LeaderWorkerSet controls this StatefulSet. A leader pod with any other owner gives no size.
 func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) (topOwner, time.Duration, error) {
 	leader, err := r.pod(ctx, namespace, t.ref)
 	if err != nil {
@@ -123,7 +123,7 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) 
 	return w, after, nil
 }
 
-// pod returns a pod, nil if there is none of this UID.
+// pod returns a pod. It returns nil if there is none of this UID.
 func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &pod, client.UnsafeDisableDeepCopy)
@@ -136,7 +136,7 @@ func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.Owner
 	return &pod, nil
 }
 
-// sooner returns the shorter of two times to wait, of which 0 is for ever.
+// sooner returns the shorter of two delays. Zero means to wait for an event.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -21,35 +21,37 @@ import (
 )
 
 const (
-	// findTimeout bounds one read of a workload.
+	// findTimeout bounds one read of an owner.
 	findTimeout = 5 * time.Second
-	// freshFor is how long what was read of a workload is taken to hold, unless one
-	// of its parts changes, and unreadableFor how long it is taken to stay unreadable.
-	freshFor      = 5 * time.Second
+	// freshFor is how long the answer of a read counts, unless a podOwner below this owner changes.
+	freshFor = 5 * time.Second
+	// unreadableFor is how long an owner counts as unreadable.
 	unreadableFor = 30 * time.Second
-	// maxVersion is how many bytes an apiVersion has at most: a group, a slash and a version.
+	// maxVersion is the largest size of an apiVersion in bytes: a group, a slash and a version.
 	maxVersion = 253 + 1 + 63
 )
 
-// A finder reads workloads of kinds that need not be installed from the API
-// server, and remembers them for a moment: their kinds are not watched.
+// An ownerReader reads owners of kinds that need not be installed from the API
+// server. It remembers them for a moment, because these kinds are not watched.
 type ownerReader struct {
 	live  client.Reader
 	clock clock.PassiveClock
-	// cache holds the finding of each sought while it is fresh.
+	// cache holds a cachedOwner for each ownerKey while it is fresh.
 	cache *cache.Expiring
-	// loggedKinds holds the kinds that were logged a while ago as kinds that cannot be read.
+	// loggedKinds holds the kinds that were logged as unreadable within legacyRetry.
 	loggedKinds *cache.Expiring
 }
 
 type cachedOwner struct {
 	topOwner
-	// until counts from before the read. The cache counts from after it.
+	// until is measured from before the read. The cache's
+	// own expiry is measured from after it, and so is later.
 	until time.Time
 }
 
-// ownerKey is what is looked for, all of it: who writes a reference may put any UID into it, and what
-// is found for that is nothing about the object that has the UID.
+// ownerKey is the cache key of a read: the whole reference, not the
+// UID alone. Anyone can write a reference with any UID, and the answer
+// to it must not count for the object that really has this UID.
 type ownerKey struct {
 	namespace, apiVersion, kind, name string
 	uid                               types.UID
@@ -63,12 +65,12 @@ func newOwnerReader(live client.Reader, c clock.Clock) *ownerReader {
 	return &ownerReader{live: live, clock: c, cache: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
 }
 
-// forget makes the next find read the workload again.
+// forget makes the next find read the owner again.
 func (f *ownerReader) forget(namespace string, ref metav1.OwnerReference) {
 	f.cache.Delete(ownerKeyOf(namespace, ref))
 }
 
-// doubt makes the next find read the workload again, unless it could not be read.
+// doubt makes the next find read the owner again, unless it could not be read.
 func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
 	have, _ := f.cache.Get(ownerKeyOf(namespace, ref))
 	if found, _ := have.(cachedOwner); found.lookup != unreadable {
@@ -76,8 +78,8 @@ func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
 	}
 }
 
-// find returns a workload and, if it was read a while ago, after which time a
-// look is due that reads it again.
+// find returns an owner and when to find it again. The delay
+// is zero if the owner was read just now and could be read.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxVersion {
 		return topOwner{topRef: topRefFrom(ref), lookup: missing}, 0, nil
@@ -117,14 +119,13 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 	case err != nil:
 		return w, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
 	case obj.GetUID() != ref.UID:
-		// A namesake that came after it.
+		// Another object has the name now.
 		return w, nil
 	}
 	return topOwnerOfUnstructured(ref, &obj)
 }
 
-// pod reads a pod that does not ask for the scheduler, nil if there is none of
-// this UID.
+// pod reads a pod that does not ask for the scheduler. It returns nil if there is none of this UID.
 func (f *ownerReader) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	switch err := f.get(ctx, namespace, ref.Name, &pod); {
@@ -143,7 +144,7 @@ func (f *ownerReader) get(ctx context.Context, namespace, name string, obj clien
 	return f.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj)
 }
 
-// logUnreadable logs that a kind cannot be read, once in a while.
+// logUnreadable logs that a kind cannot be read, at most once in legacyRetry.
 func (f *ownerReader) logUnreadable(ctx context.Context, w topOwner) {
 	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
 	if _, did := f.loggedKinds.Get(kind); did {

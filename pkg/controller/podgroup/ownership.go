@@ -10,10 +10,11 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// isManaged says that this controller made a PodGroup: it is marked as such, and
-// the API server remembers who wrote it. The marks alone may have been copied
-// from one PodGroup to another. Who removes the label takes the PodGroup over: it
-// is a user's from then on, and goes with the owners that it still refers to.
+// isManaged reports whether this controller made a PodGroup: the PodGroup has
+// the marks of this controller, and its managed fields name this controller as
+// a writer. The marks alone do not count, because they may have been copied
+// from one PodGroup to another. A user who removes the label takes the PodGroup
+// over. From then on it is deleted with the owners that it still refers to.
 func (c Config) isManaged(pg *scheduling.PodGroup) bool {
 	if pg.Labels[ManagedByLabel] != ManagedByValue || pg.Annotations[SchedulerAnnotation] != c.SchedulerName {
 		return false
@@ -26,10 +27,9 @@ func (c Config) isManaged(pg *scheduling.PodGroup) bool {
 	return false
 }
 
-// minMemberManager returns the field manager that minMember is left to: any but this
-// controller that the API server names as one of its owners, which whoever
-// changes the value becomes. When nobody else owns it any more (a later apply
-// leaves it out) it is this controller's again. Empty is nobody.
+// minMemberManager returns another field manager that owns spec.minMember. It returns
+// "" if there is none. Whoever changes the value becomes its owner. If a later apply
+// of this owner leaves the field out, minMember belongs to this controller again.
 func minMemberManager(pg *scheduling.PodGroup) string {
 	for _, f := range pg.ManagedFields {
 		if f.Manager == FieldManager || f.Subresource != "" || f.FieldsV1 == nil {
@@ -48,8 +48,8 @@ func minMemberManager(pg *scheduling.PodGroup) string {
 	return ""
 }
 
-// references returns one reference for each owner that is there to stay. None
-// controls the PodGroup, and none is kept waiting for it when it is deleted.
+// references returns one reference for each owner that exists and is not being deleted.
+// No reference is a controller reference, and none blocks the deletion of its owner.
 func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
 	for _, w := range o.topOwners {
@@ -65,8 +65,8 @@ func (o observation) references() []metav1.OwnerReference {
 	return refs
 }
 
-// wantedSpec returns what is to be written of a PodGroup beside its status; nil
-// if that is nothing.
+// wantedSpec returns the owner references and the minMember to write. It returns
+// nil if they are up to date, or if this controller did not make the PodGroup.
 func (c Config) wantedSpec(o observation, w wantedSize) *spec {
 	if !c.isManaged(o.podGroup) {
 		return nil

@@ -6,14 +6,14 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// counts is how many pods of a group are where.
+// counts counts the pods of a group by state.
 type counts struct {
-	// members is all of them.
+	// members counts all pods.
 	members int32
-	// scheduled have a node, finished ones included; holding are those of them
-	// that have not ended.
+	// scheduled counts the pods with a node. onNodes
+	// counts the pods with a node that have not ended.
 	scheduled, onNodes int32
-	// active are those of the holding that are there to stay.
+	// active counts the pods on nodes that are not being deleted.
 	active                     int32
 	running, succeeded, failed int32
 }
@@ -48,21 +48,21 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// An outcome is what the owners of a group say of its end.
+// An outcome is what the owners of a group report of its end.
 type outcome int
 
 const (
-	// byPods: nobody says anything, its pods tell.
+	// byPods means that no owner reports an end: the phases of the pods decide.
 	byPods outcome = iota
-	// goesOn: what ends is replaced, or more is to come.
+	// goesOn means that pods that end are replaced, or that more pods will come.
 	goesOn
 	finished
 	failed
 )
 
-// outcome asks the owners of a group. A Job knows best whether it has finished or
-// failed: its pods are retried, and it may have more completions than pods at a
-// time. Of kinds that are not known the pods tell.
+// outcome returns what the owners of a group report. A Job knows best whether
+// it has finished or failed: it retries its pods, and it may have more
+// completions than pods at a time. For owners of unknown kinds the pods decide.
 func (o observation) outcome() outcome {
 	over, anyFailed := 0, false
 	alive := 0
@@ -88,8 +88,8 @@ func (o observation) outcome() outcome {
 	}
 }
 
-// phaseOf says how far a group has come. A group that is judged by its pods keeps
-// its last word when they are gone.
+// phaseOf returns the phase of a group. A group whose phase comes
+// from its pods keeps Finished or Failed when the pods are gone.
 func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by outcome) scheduling.PodGroupPhase {
 	switch {
 	case by == finished:
@@ -113,7 +113,7 @@ func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by outc
 	}
 }
 
-// final says that a phase is the last of a group whose pods are gone.
+// final reports whether a phase is kept when the pods of a group are gone.
 func final(p scheduling.PodGroupPhase) bool {
 	return p == scheduling.PodGroupFinished || p == scheduling.PodGroupFailed
 }

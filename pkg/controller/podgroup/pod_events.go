@@ -14,17 +14,16 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// podEventDelay is how long the events of a group's pods are gathered before the group is
-// looked at: the pods of a group are bound, run and go within a second, and a look at
-// each of these events would read all of them again. It is far below CountDelay, EmptyDelay
-// and IncompleteTimeout, and short for somebody who waits for the phase Running.
+// podEventDelay is how long the events of a group's pods are gathered before the group
+// is reconciled. The pods of a group are bound, start and end in bursts, and a reconcile
+// at each event would read all of them each time. It is far below CountDelay, EmptyDelay
+// and IncompleteTimeout, and short for a user who waits for the phase Running.
 const podEventDelay = 250 * time.Millisecond
 
-// A queue holds the groups that are to be looked at. A group that waits in it keeps the
-// earliest of its times.
+// A queue holds the groups to reconcile. A group that waits in it keeps the earliest of its times.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// podEvents has the groups of pods looked at when something happens to the pods.
+// podEvents queues the groups of a pod when the pod changes.
 func (r *reconciler) podEvents() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueuePodEvent(ctx, q, e.Object) },
@@ -35,10 +34,10 @@ func (r *reconciler) podEvents() handler.EventHandler {
 	}
 }
 
-// enqueuePodEvent asks to look at the groups that an event of a pod concerns. A group without a
-// PodGroup is looked at at once: until it has one none of its pods starts. All else can
-// wait: a status tells of it, and what is done about a loss is due a second later at the
-// earliest.
+// enqueuePodEvent queues the groups that an event of a pod concerns. A group
+// without a PodGroup is queued at once, because none of its pods starts
+// before it has one. All others are queued after podEventDelay: only their
+// status depends on the event, and IncompleteTimeout is at least a second.
 func (r *reconciler) enqueuePodEvent(ctx context.Context, q queue, versions ...client.Object) {
 	for _, req := range r.requestsOfPod(ctx, versions...) {
 		if r.hasPodGroup(ctx, req) {
@@ -49,8 +48,8 @@ func (r *reconciler) enqueuePodEvent(ctx context.Context, q queue, versions ...c
 	}
 }
 
-// requestsOfPod names the groups that an event of a pod concerns, by what the pod was
-// before the event and is after it.
+// requestsOfPod returns requests for the groups that an event
+// of a pod concerns, by the pod before the event and after it.
 func (r *reconciler) requestsOfPod(ctx context.Context, versions ...client.Object) []ctrl.Request {
 	var names []string
 	for _, obj := range versions {
@@ -61,8 +60,9 @@ func (r *reconciler) requestsOfPod(ctx context.Context, versions ...client.Objec
 	return requests(versions[0].GetNamespace(), names)
 }
 
-// hasPodGroup says whether the cache has the PodGroup of a group. It does not wait for
-// the echo of this controller's own writes: without it the group is looked at early.
+// hasPodGroup reports whether the cache has the PodGroup of a group. It
+// does not wait until this controller's own writes are in the cache: a
+// PodGroup that it misses makes a reconcile early, never late.
 func (r *reconciler) hasPodGroup(ctx context.Context, req ctrl.Request) bool {
 	var pg scheduling.PodGroup
 	return r.client.Get(ctx, req.NamespacedName, &pg, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency) == nil

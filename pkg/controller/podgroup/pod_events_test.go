@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// looksAt takes groups from a queue, as a worker does. What it returns says after which
-// times each was taken.
+// looksAt takes groups from a queue, as a worker does. The function
+// that it returns returns the times at which each group was taken.
 func looksAt(q queue) (looks func() map[string][]time.Duration) {
 	start, times := time.Now(), map[string][]time.Duration{}
 	go func() {
@@ -84,7 +84,7 @@ func TestWhenAGroupIsLookedAt(t *testing.T) {
 	}
 }
 
-// A gang of 250 that is bound within a second is looked at once in each quarter of it.
+// A gang of 250 that is bound within a second is reconciled once in each quarter of it.
 func TestAGangIsLookedAtAFewTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := priorityqueue.New[ctrl.Request]("gang")

@@ -17,23 +17,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A part is a Job, a ReplicaSet or a StatefulSet: it controls pods, and may be
-// controlled by what the pods' group is named for.
+// A podOwner is a Job, a ReplicaSet or a StatefulSet. It controls
+// pods, and the object that the group is named for may control it.
 type podOwner struct {
 	client.Object
 	ref      metav1.OwnerReference
 	template *corev1.PodTemplateSpec
-	// job is nil if it is none.
+	// job is nil for a ReplicaSet or a StatefulSet.
 	job *batchv1.Job
-	// replicas is nil where it was left to its default.
+	// replicas is nil if it was left to its default.
 	replicas *int32
-	// sizing is the part of its spec that says how many pods there are to be.
+	// sizing is the part of its spec that gives the number of its pods.
 	sizing any
-	// topUID is the object that its pods' group is named for.
+	// topUID is the UID of the object for which the group of its pods is named.
 	topUID types.UID
 }
 
-// asPodOwner returns false for an object of another kind, and for none.
+// asPodOwner returns false for nil and for an object of another kind.
 func asPodOwner(obj client.Object) (podOwner, bool) {
 	if obj == nil {
 		return podOwner{}, false
@@ -58,7 +58,7 @@ func asPodOwner(obj client.Object) (podOwner, bool) {
 
 func (p podOwner) owner() group.Owner { return group.OwnerOf(p.ref) }
 
-// pod returns a pod as the part makes it, as far as its group goes.
+// pod returns a pod as the podOwner creates it, with only the fields that decide its group.
 func (p podOwner) pod() *corev1.Pod {
 	ref := p.ref
 	ref.Controller = new(true)
@@ -68,7 +68,7 @@ func (p podOwner) pod() *corev1.Pod {
 	}}
 }
 
-// size returns how many pods the part wants. An error is in words fit for a user.
+// size returns how many pods the podOwner wants. The error can be shown to users.
 func (p podOwner) size() (group.Size, error) {
 	spec, err := json.Marshal(p.sizing)
 	if err != nil {
@@ -77,16 +77,16 @@ func (p podOwner) size() (group.Size, error) {
 	return group.DefaultSize(p.owner(), spec)
 }
 
-// idle says that it wants no pods, as the ReplicaSets of a Deployment's earlier
-// revisions do.
+// idle reports whether the podOwner wants 0 pods, as the
+// ReplicaSets of earlier revisions of a Deployment do.
 func (p podOwner) idle() bool { return p.replicas != nil && *p.replicas == 0 }
 
-// hasEnded says that it is a Job that has ended.
+// hasEnded reports whether the podOwner is a Job that has ended.
 func (p podOwner) hasEnded() bool {
 	return p.job != nil && (jobIs(p.job, batchv1.JobComplete) || jobIs(p.job, batchv1.JobFailed))
 }
 
-// current returns the parts that make pods now, or else the newest.
+// current returns the podOwners that want pods now. If none does, it returns the newest.
 func current(parts []podOwner) []podOwner {
 	var busy []podOwner
 	newest := -1
@@ -104,9 +104,9 @@ func current(parts []podOwner) []podOwner {
 	return busy
 }
 
-// donePods is how many of its pods a Job will not make again: it makes no more than
-// it has completions left, of which indexes that have failed for good are none,
-// and, without a number of completions, none any more once a pod has succeeded.
+// donePods returns how many of its pods a Job will not create again. With spec.completions
+// a Job creates only as many pods as completions are left after the succeeded ones and the
+// failed indexes. Without spec.completions it replaces no pod that has succeeded.
 func (p podOwner) donePods() int32 {
 	if p.job == nil {
 		return 0
@@ -125,8 +125,8 @@ func (p podOwner) donePods() int32 {
 	}
 }
 
-// countIndexes returns how many indexes a text such as "1,3-5,7" names. What is
-// no index, or no range of them, names none.
+// countIndexes returns how many indexes a text such as "1,3-5,7" names.
+// It does not count an item that is neither an index nor a range.
 func countIndexes(text string) int64 {
 	var n int64
 	for item := range strings.SplitSeq(text, ",") {

@@ -1,20 +1,17 @@
-// Package podgroup makes the PodGroups of workloads and of labelled pods that ask
+// Package podgroup creates the PodGroups of workloads and of labelled pods that ask
 // for the Fluence scheduler, and keeps the status of every PodGroup with such pods.
 //
-// A PodGroup refers to the objects at the top of those that control its members,
-// and goes with the last of them. One that was made for bare pods goes a while
-// after these. A group that has lost members is told so and, if it asks for that,
-// evicted, so that it starts again as a whole.
+// A PodGroup has the top owners of its members as owner references, and the garbage
+// collector deletes it with the last of them. A PodGroup for bare pods is deleted EmptyDelay
+// after the last pod. A group that has lost members gets the condition Incomplete. If its
+// policy is Restart, its pods are evicted, so that it starts again as a whole.
 //
-// What to write is decided by pure functions from what is seen: the PodGroup,
-// what controls its pods, the pods and the time. From a group's creation until it
-// runs that is three writes: the object, its first status and the phase Running;
-// only a group that comes to a halt half way, or whose owners come one after the
-// other, gets more.
+// Pure functions decide what to write from what was observed: the PodGroup, the owners of its pods,
+// the pods and the time. A group that starts normally costs three writes: the object, its first
+// status and the phase Running. A group that stops half way, or that gets owners later, costs more.
 //
-// A PodGroup that somebody else made keeps its metadata and spec as they are and
-// is never removed. Of one that this controller made, minMember stays what a user
-// has set it to: see minMemberManager.
+// A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
+// that this controller made, a minMember that a user has set is kept: see minMemberManager.
 package podgroup
 
 import (
@@ -25,48 +22,44 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FieldManager is the name under which all fields are written, and the one that
-// events are reported by.
+// FieldManager is the field manager of all writes, and the reporting controller of all events.
 const FieldManager = "fluence-controller"
 
-// What marks the PodGroups of this controller.
+// Marks of the PodGroups that this controller made.
 const (
 	// ManagedByLabel is a label with the value ManagedByValue.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
 	ManagedByValue = "fluence"
-	// SchedulerAnnotation names the scheduler that the group's pods ask for: a
-	// controller for another scheduler sees none of them, and must not take the
-	// group for an empty one.
+	// SchedulerAnnotation names the scheduler that the group's pods ask for. A controller of
+	// another scheduler does not see these pods, and must not take the group for an empty one.
 	SchedulerAnnotation = "fluence.flux-framework.org/scheduler-name"
 )
 
-// Config is what an operator may choose. Start from DefaultConfig.
+// Config holds the settings of an operator. Start from DefaultConfig.
 type Config struct {
-	// SchedulerName is what pods ask for in spec.schedulerName. Defaults to
-	// "fluence".
+	// SchedulerName is the spec.schedulerName of the pods. Defaults to "fluence".
 	SchedulerName string
-	// EmptyDelay is how long after the last pod of a group its PodGroup is
-	// removed, if this controller made it for pods of nobody's. Defaults to 60s.
+	// EmptyDelay is how long a PodGroup that this controller made for
+	// bare pods is kept after its last pod is gone. Defaults to 60s.
 	EmptyDelay time.Duration
-	// CountDelay is how long a status may stay as it is that is out of date in
-	// numbers of pods only, or in that pods are being bound. Defaults to 10s.
+	// CountDelay is how long a status may be out of date if only numbers of pods
+	// have changed, or if the phase is to become Scheduling. Defaults to 10s.
 	CountDelay time.Duration
-	// IncompleteTimeout is how long a group that has pods on nodes may have fewer
-	// than its minimum there before that is told, and its policy applies. A PodGroup
-	// and its pods may say another. At least a second. Defaults to 5m.
+	// IncompleteTimeout is how long a group that has pods on nodes may have fewer than its
+	// minimum there, before the condition Incomplete is set and its policy applies. An annotation
+	// of the PodGroup or of its pods overrides it. It is at least a second. Defaults to 5m.
 	IncompleteTimeout time.Duration
-	// CRDPoll is the time between two looks for a CRD that is not installed.
-	// Defaults to 2s.
+	// CRDPoll is how often a CRD that is not installed is looked for. Defaults to 2s.
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
 	Timeout time.Duration
-	// Workers is how many groups are seen to at a time, each with one request in flight.
-	// A group that comes takes two writes: at 10 ms for a write, eight workers make the
-	// PodGroups of 500 Jobs in little more than a second. Defaults to 8.
+	// Workers is how many groups are reconciled at a time, each with one request in
+	// flight. A new group takes two writes. At 10 ms a write, eight workers create
+	// the PodGroups of 500 Jobs in little more than a second. Defaults to 8.
 	Workers int
 }
 
-// DefaultConfig returns the configuration of an operator who chooses nothing.
+// DefaultConfig returns the configuration with all defaults.
 func DefaultConfig() Config {
 	return Config{
 		SchedulerName:     "fluence",

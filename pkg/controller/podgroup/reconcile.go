@@ -20,14 +20,14 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// legacyRetry is how long a CRD without our fields is taken to stay so.
+// legacyRetry is how long a CRD without the fields of this project counts as unchanged.
 const legacyRetry = 10 * time.Minute
 
-// reconciler does what decide says.
+// reconciler carries out what decide returns.
 type reconciler struct {
 	config Config
 	client client.Client
-	// live reads from the API server itself.
+	// live reads from the API server itself, not from the cache.
 	live        client.Reader
 	ownerReader *ownerReader
 	events      events.EventRecorder
@@ -36,15 +36,16 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
-	// lastCreated is when PodGroups were made last, of those made not long ago.
+	// lastCreated is when this process last created each
+	// PodGroup. Entries older than recreateWindow may be dropped.
 	lastCreated map[types.NamespacedName]time.Time
-	// sweepSize is how many there are before those of long ago go.
+	// sweepSize is the size of lastCreated at which old entries are dropped.
 	sweepSize int
-	// legacyUntil is until when the CRD is taken to lack our fields.
+	// legacyUntil is until when the CRD counts as one without the fields of this project.
 	legacyUntil time.Time
 }
 
-// Reconcile brings one group to the state that it should be in.
+// Reconcile brings one group to its wanted state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
@@ -60,7 +61,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 		switch err := r.client.Create(ctx, d.create, client.FieldOwner(FieldManager)); {
 		case apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			// Somebody else was first, and will be seen; or nothing is left to do.
+			// Another client created it first, and its event
+			// will come. Or the namespace is being deleted.
 			return ctrl.Result{}, nil
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
@@ -86,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: d.after}, nil
 }
 
-// write makes the writes of a decision about a PodGroup that exists.
+// write writes what a decision asks for a PodGroup that exists.
 func (r *reconciler) write(ctx context.Context, o observation, d decision) error {
 	if d.remove {
 		return r.remove(ctx, o)
@@ -116,8 +118,8 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 	return nil
 }
 
-// ignoreGone drops the error of a write to a PodGroup that is no longer there: its
-// removal will be seen.
+// ignoreGone drops the error of a write to a PodGroup
+// that is gone. The event of its removal will come.
 func ignoreGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -125,7 +127,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// remove deletes a PodGroup unless a pod of it came that is not in the cache yet.
+// remove deletes a PodGroup unless the API server has a pod of it that is not in the cache yet.
 func (r *reconciler) remove(ctx context.Context, o observation) error {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(o.key.Namespace), client.Limit(1),
@@ -146,7 +148,7 @@ func (r *reconciler) remove(ctx context.Context, o observation) error {
 	return nil
 }
 
-// sendEvents sends events about the PodGroup or the pod that they name.
+// sendEvents sends each event about its pod, or about the PodGroup.
 func (r *reconciler) sendEvents(pg *scheduling.PodGroup, notes []pendingEvent) {
 	for _, n := range notes {
 		var about runtime.Object = pg
@@ -163,7 +165,8 @@ func (r *reconciler) recall(key types.NamespacedName) memory {
 	return r.memories[key]
 }
 
-// remember keeps what is worth keeping.
+// remember stores a group's memory, or drops it if it
+// is empty. It updates the gauge of incomplete groups.
 func (r *reconciler) remember(key types.NamespacedName, m memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,8 +19,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// lossy is a running Job of three pods that has lost one, and of which the
-// replacement finds no node.
+// lossy creates a running Job of three pods that has lost one. The replacement finds no node.
 func (e *env) lossy(policy string, before ...func()) (name string, kept []*corev1.Pod) {
 	e.Helper()
 	job := e.job("train", 3, "", func(j *batchv1.Job) {
@@ -70,7 +69,7 @@ func TestAnIncompleteGroupThatWaits(t *testing.T) {
 	}
 }
 
-// It is evicted as soon as the disruption budget allows that, and starts again.
+// The group is evicted as soon as the disruption budget allows it, and starts again.
 func TestAnIncompleteGroupThatIsRestarted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -118,7 +117,7 @@ func TestAWrongAnnotationIsTold(t *testing.T) {
 	}
 }
 
-// What a user sets of a PodGroup stays, whatever the Job does.
+// What a user sets on a PodGroup stays, whatever the Job does.
 func TestUsersEditPodGroupsOfTheController(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -145,13 +144,13 @@ func TestUsersEditPodGroupsOfTheController(t *testing.T) {
 		t.Errorf("minMember %d, want the user's 2", pg.Spec.MinMember)
 	}
 
-	// Deleted, it is made again, and is the controller's.
+	// After a user has deleted it, it is created again by the controller.
 	e.delete(pg)
 	again := e.until(name, "it is made again", func(now *scheduling.PodGroup) bool {
 		return now != nil && now.UID != pg.UID && says("minMember 6, size 6")(now)
 	})
 
-	// Taken over, it is the user's.
+	// After a user has taken it over, it belongs to the user.
 	e.patch(again, `{"metadata":{"labels":{"%s":null}}}`, podgroup.ManagedByLabel)
 	e.patch(job, `{"spec":{"parallelism":3}}`)
 	e.podsOf(e.job("later", 1, ""), 1)
@@ -161,7 +160,7 @@ func TestUsersEditPodGroupsOfTheController(t *testing.T) {
 	}
 }
 
-// A PodGroup that a user deletes and makes again is a user's both times.
+// A PodGroup that a user deletes and creates again belongs to the user both times.
 func TestUsersRemakeTheirPodGroup(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *podgroup.Config) { c.EmptyDelay = time.Second })

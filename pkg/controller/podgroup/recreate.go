@@ -15,18 +15,20 @@ import (
 )
 
 const (
-	// recreateWindow is for how long a PodGroup that was made is not made again
-	// without asking the API server itself for its owners.
+	// recreateWindow is how long after its creation a PodGroup is
+	// created again only if the API server itself has an owner of it.
 	recreateWindow = 10 * time.Minute
-	// recreateDelay is when it is looked at again if it was not.
+	// recreateDelay is the delay after which a PodGroup
+	// that was not created again is considered once more.
 	recreateDelay = 2 * time.Second
-	// minSweepSize is how many are remembered at the least before those of long ago go.
+	// minSweepSize is the smallest number of entries at which old ones are dropped.
 	minSweepSize = 1000
 )
 
-// mayCreate says whether a PodGroup may be made. One that was made not long ago and is
-// gone may have gone with its owners, whose end is not in the cache yet: it would be
-// collected and made again and again until it is. That is asked of the API server.
+// mayCreate reports whether a PodGroup may be created. If it was created recently
+// and is gone, the garbage collector may have deleted it with owners whose
+// deletion is not in the cache yet: without a check it would be created and
+// collected again and again. So the API server is asked whether an owner exists.
 func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now time.Time) (bool, error) {
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	r.mu.Lock()
@@ -44,7 +46,8 @@ func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now
 	return false, nil
 }
 
-// exists says whether an owner does and stays, or cannot be read.
+// exists reports whether an owner exists and is not being deleted. An owner
+// that may not be read, or whose kind is not served, counts as existing.
 func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
@@ -60,7 +63,7 @@ func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.Ow
 	return obj.UID == ref.UID && obj.DeletionTimestamp == nil, nil
 }
 
-// rememberCreation takes note that a PodGroup was made.
+// rememberCreation records when a PodGroup was created.
 func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

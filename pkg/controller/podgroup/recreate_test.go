@@ -15,7 +15,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// apiServer is what the API server itself says of every owner.
+// apiServer is the answer of the API server itself about every owner.
 type apiServer struct {
 	client.Reader
 	uid types.UID
@@ -27,8 +27,8 @@ func (s apiServer) Get(_ context.Context, _ client.ObjectKey, obj client.Object,
 	return s.err
 }
 
-// After the API server was away a cache may show an owner for a minute that is long
-// gone, while the garbage collector removes what is made for it at once.
+// After the API server was away, a cache may show for a minute an owner that is long
+// gone. Meanwhile the garbage collector removes at once what is created for this owner.
 func TestMayMake(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	owned := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
@@ -40,7 +40,7 @@ func TestMayMake(t *testing.T) {
 	gone := apiServer{err: apierrors.NewNotFound(jobs, "train")}
 	cases := map[string]struct {
 		pg      *scheduling.PodGroup
-		made    time.Duration // ago; 0 is never
+		made    time.Duration // ago; 0 means never
 		server  apiServer
 		want    bool
 		wantErr bool

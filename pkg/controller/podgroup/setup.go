@@ -27,10 +27,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// AddToManager adds the controller to a manager, which runs it while it leads.
-// Without the CRD of PodGroup it waits until there is one. The manager's cache
-// must hold objects as CacheByObject says, and its client must read its own
-// writes (client.CacheOptions.EnableReadYourWritesConsistency).
+// AddToManager adds the controller to a manager. The manager runs it while it
+// leads. Without the CRD of PodGroup the controller waits until there is one. The
+// manager's cache must hold objects as CacheByObject returns them. Its client
+// must read its own writes (client.CacheOptions.EnableReadYourWritesConsistency).
 func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -71,7 +71,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	}))
 }
 
-// watch makes the manager call Reconcile.
+// watch sets up the watches that make the manager call Reconcile.
 func (r *reconciler) watch(mgr manager.Manager) error {
 	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
 	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
@@ -89,8 +89,8 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// options are how the controller runs. Its queue has namespaces take turns, so that a group does
-// not wait for all groups of another namespace.
+// options returns how the controller runs. Its queue has namespaces take
+// turns, so that a group does not wait for all groups of another namespace.
 func (r *reconciler) options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: r.config.Workers,
@@ -101,8 +101,8 @@ func (r *reconciler) options() controller.Options {
 	}
 }
 
-// requestsOfPodOwner asks to see to the groups that an event of a part concerns: those
-// that its pods are or will be in, also the pods that came before it.
+// requestsOfPodOwner returns requests for the groups that an event of a podOwner
+// concerns, with the groups of pods that were seen before their podOwner.
 func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) []ctrl.Request {
 	p, ok := asPodOwner(obj)
 	if !ok {

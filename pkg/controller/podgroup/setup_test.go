@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A group waits for one group of another namespace, not for the thousand that are there.
+// A group waits for one group of another namespace, not for all thousand.
 func TestNobodyWaitsForTheGroupsOfAnotherNamespace(t *testing.T) {
 	r := &reconciler{config: Config{Workers: 3, Timeout: time.Second}}
 	options := r.options()

@@ -7,26 +7,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// wantedSize is how many pods a group asks for.
+// wantedSize is how many pods a group wants.
 type wantedSize struct {
 	minMember, size int32
-	// unknown says that nobody tells: a PodGroup is not made for such a size.
+	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
 	unknown bool
-	// message tells the size in words, or what is wrong with it.
+	// message is the size in words, or what is wrong with it.
 	message string
 	valid   bool
 }
 
-// wantedSize finds out how many pods a group asks for. The first of these counts:
+// wantedSize returns how many pods a group wants. The first of these counts:
 //
 //	labels that a user wrote, on pod templates or else on pods
-//	what the owners ask for: of several that a label puts into one group the sum.
-//	  Those that come later raise it; whoever wants to wait for them says a size
+//	the sizes of the owners: the sum, if a label puts several into one group. An owner that
+//	  comes later raises it; a user who wants to wait for all of them sets a size
 //	labels that were filled in by default
 //
-// Where labels are wrong, nobody is left to say or no pods are wanted now, the
-// PodGroup's minMember stays what it is: the next pods must not start partly. That of a user's PodGroup always does, and so does one that a user
-// has set.
+// The PodGroup's minMember is kept if a label is invalid, if no owner is left or if
+// no pods are wanted now. Otherwise the next pods could start in part. minMember is
+// always kept on a PodGroup that a user created, and if a user has set it.
 func (c Config) wantedSize(o observation) wantedSize {
 	size, err := o.userSize()
 	owned, all, ownedErr := o.ownerSize()
@@ -68,12 +68,12 @@ func (c Config) wantedSize(o observation) wantedSize {
 	return w
 }
 
-// userSize returns the size that users wrote into labels, zero if none did.
+// userSize returns the size in the labels that users wrote. It is zero if there are none.
 func (o observation) userSize() (group.Size, error) { return sizeOf(o.labels(true)) }
 
-// labels returns what the pod templates and then the pods are labelled with, in
-// the order in which they count: each list counts if those before it say nothing.
-// Only what users said is in it if said is set.
+// labels returns the labels of the pod templates and then of the pods, in
+// order of precedence: a list counts if no list before it gives a size.
+// With userOnly, labels that were filled in by default are left out.
 func (o observation) labels(userOnly bool) [][]map[string]string {
 	read := func(labels, annotations map[string]string) map[string]string {
 		if userOnly {
@@ -96,9 +96,8 @@ func (o observation) labels(userOnly bool) [][]map[string]string {
 	return [][]map[string]string{append(templates, pods...)}
 }
 
-// sizeOf returns what the first list says that says something. Where its members
-// disagree the largest values count, so that a group never starts with fewer pods
-// than one of them asks for.
+// sizeOf returns the size from the first list that gives one. Within a list the largest values
+// count, so that a group never starts with fewer pods than one of its members asks for.
 func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	for _, list := range lists {
 		var all group.Size
@@ -116,8 +115,8 @@ func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	return group.Size{}, nil
 }
 
-// ownerSize returns how many pods the owners ask for, and whether all of the group's
-// pods are of owners that say so.
+// ownerSize returns how many pods the owners want. all is true
+// if owners that give a size create all pods of the group.
 func (o observation) ownerSize() (total group.Size, all bool, err error) {
 	if o.unseen || o.hasBarePod() {
 		return group.Size{}, false, nil
@@ -135,8 +134,8 @@ func (o observation) ownerSize() (total group.Size, all bool, err error) {
 	return total, total.Size > 0, nil
 }
 
-// activeOwners returns the owners that make pods: while others do, those that are
-// suspended do not count, and what has ended never does.
+// activeOwners returns the owners that create pods. If all
+// owners that have not ended are suspended, it returns these.
 func (o observation) activeOwners() []topOwner {
 	var active, suspended []topOwner
 	for _, w := range o.topOwners {
@@ -154,7 +153,7 @@ func (o observation) activeOwners() []topOwner {
 	return active
 }
 
-// hasEnded says that all owners that are left have ended.
+// hasEnded reports whether all owners that are left have ended.
 func (o observation) hasEnded() bool {
 	over := false
 	for _, w := range o.topOwners {
@@ -168,10 +167,9 @@ func (o observation) hasEnded() bool {
 	return over
 }
 
-// remainingMin returns how many pods a group can still start with: Jobs that are nearly
-// done make no more pods than they have completions left. It counts only while a
-// pod waits for a node, and does not rise again: what is just running out is not
-// written to for each pod that ends.
+// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs
+// have few completions left. It is lowered only while a pod waits for a node, and is not
+// raised again: otherwise a group that runs out would be written for each pod that ends.
 func (o observation) remainingMin(size group.Size) int32 {
 	left := o.capMin(size)
 	if left == size.Min {
@@ -185,7 +183,7 @@ func (o observation) remainingMin(size group.Size) int32 {
 	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
 }
 
-// capMin lowers a minimum to the number of pods that are still to come or there.
+// capMin lowers a minimum to the number of pods that exist or are still to come.
 func (o observation) capMin(size group.Size) int32 {
 	var done int32
 	counts := map[string]bool{}

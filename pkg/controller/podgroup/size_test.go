@@ -12,7 +12,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// sized is a PodGroup whose minMember this field manager has set too.
+// sized is a PodGroup whose minMember this field manager has set, too.
 func sized(manager string) func(*scheduling.PodGroup) {
 	return func(pg *scheduling.PodGroup) {
 		pg.ManagedFields = append(pg.ManagedFields, metav1.ManagedFieldsEntry{
@@ -88,8 +88,8 @@ func TestWantedSize(t *testing.T) {
 	}
 }
 
-// Requests 14 of the lessons of earlier systems: the last pods of a Job are fewer
-// than its first, and no more are to come.
+// Requests 14 of the lessons of earlier systems: the last pods
+// of a Job are fewer than its first ones, and no more will come.
 func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	nearly := func(completions, succeeded int32) func(*batchv1.Job) {
 		return func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = &completions, succeeded }
@@ -140,8 +140,8 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A Deployment's earlier ReplicaSets stay, without pods: what their templates said
-// no longer counts.
+// The earlier ReplicaSets of a Deployment stay, without
+// pods. The sizes in their templates no longer count.
 func TestOnlyCurrentTemplatesSayASize(t *testing.T) {
 	set := func(name string, replicas int32, size string, age int) podOwner {
 		p, _ := asPodOwner(&appsv1.ReplicaSet{

@@ -12,12 +12,12 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionValid is the type of the condition that says whether the labels and
-// annotations of a group can be read. Nothing of a group starts while a label is
-// wrong; in place of a wrong annotation its default applies.
+// ConditionValid is the type of the condition that shows whether the labels
+// and annotations of a group can be read. While a label is invalid no pod
+// of the group starts. For an invalid annotation its default applies.
 const ConditionValid = "Valid"
 
-// nextStatus is the status as it should be. Fields of others stay as they are.
+// nextStatus returns the wanted status. Fields of other writers stay as they are.
 func nextStatus(o observation, w wantedSize) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
@@ -48,8 +48,8 @@ func nextStatus(o observation, w wantedSize) scheduling.PodGroupStatus {
 	return s
 }
 
-// whyInvalid says what is wrong with a group's labels and annotations, empty if all is
-// well.
+// whyInvalid returns a reason and a text for the first
+// invalid label or annotation. Both are "" if all are valid.
 func (o observation) whyInvalid(w wantedSize) (because, text string) {
 	if !w.valid {
 		return reason.InvalidGroupSize, clip(w.message)
@@ -60,11 +60,11 @@ func (o observation) whyInvalid(w wantedSize) (because, text string) {
 	return "", ""
 }
 
-// maxText is how many bytes of words of others are passed on: an event may have
-// 1024, and an annotation is as long as somebody likes.
+// maxText is how many bytes of foreign text (labels, annotations, errors of the API)
+// a message may contain. An event may have 1024 bytes, and an annotation far more.
 const maxText = 900
 
-// clip cuts a text that is too long.
+// clip cuts a text to maxText.
 func clip(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -72,7 +72,7 @@ func clip(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "..."
 }
 
-// occupant names the workload that a group belongs to, as scheduler-plugins
+// occupant names the workload of a group as scheduler-plugins
 // does: the namespace and the name of an owner of its pods.
 func occupant(o observation) string {
 	for _, w := range o.topOwners {
@@ -88,9 +88,9 @@ func occupant(o observation) string {
 	return ""
 }
 
-// creationTime is the present time, held to the second in which the API server
-// says that the group began to wait: a controller that comes late, or whose clock
-// is wrong, changes the order of no two groups that are a second apart.
+// creationTime returns the present time, clamped to the second in which, by the API
+// server, the group began to wait. So a controller that is late, or whose clock is
+// wrong, does not change the order of groups that are a second or more apart.
 func creationTime(o observation) metav1.MicroTime {
 	since := o.podGroup.CreationTimestamp.Time
 	if len(o.topOwners) == 1 && !o.topOwners[0].since.IsZero() {
@@ -106,9 +106,9 @@ func creationTime(o observation) metav1.MicroTime {
 	return metav1.NewMicroTime(t)
 }
 
-// due says whether a status must be written now and, if not, after which time it
-// must be looked at again; 0 is when something changes. stale is since when it
-// has waited.
+// due reports whether a status must be written now. If not, after is
+// when to look at it again, and zero means at the next event. stale
+// is when the status became out of date, and since is its new value.
 func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Time) (write bool, after time.Duration, since time.Time) {
 	if urgent(before, next) {
 		return true, 0, time.Time{}
@@ -125,8 +125,8 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Tim
 	return true, 0, time.Time{}
 }
 
-// urgent says that a status differs in more than details. That pods are bound
-// and begin to run is told once the group runs, or when it has lasted.
+// urgent reports whether a status differs in more than details. That pods are bound or
+// begin to run is not urgent: it is written once the group runs, or after CountDelay.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
 	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
 	return before.Phase != next.Phase && !starts ||
@@ -135,9 +135,8 @@ func urgent(before, next *scheduling.PodGroupStatus) bool {
 		!equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Conditions, ConditionValid), meta.FindStatusCondition(next.Conditions, ConditionValid))
 }
 
-// sameDetails compares the numbers that are worth a write of their own, and what
-// is told of members that are missing. The number of running pods is told when
-// minMember of them run, and from then on.
+// sameDetails reports whether two statuses agree in the numbers that are worth a write, and in the
+// message about missing members. The number of running pods counts only once minMember of them run.
 func sameDetails(before, next *scheduling.PodGroupStatus) bool {
 	if before.Scheduled != next.Scheduled || messageOf(before) != messageOf(next) {
 		return false

@@ -63,8 +63,8 @@ func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
 	}
 }
 
-// Under a CRD without our fields a status that holds all it can is not written
-// again and again.
+// With a CRD that lacks the fields of this project, a status
+// that holds all it can is not written again and again.
 func TestPlainCRDComesToRest(t *testing.T) {
 	config := DefaultConfig()
 	o := observation{podGroup: podGroup(4), pods: pods(4, in(corev1.PodRunning)), now: now, legacyCRD: true}

@@ -14,48 +14,48 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// leaderWorkerSet is a kind whose units are groups of their own.
+// leaderWorkerSet is the kind each of whose units is a group.
 var leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
 
-// A workload is an object at the top of those that control members of a group.
+// A topOwner is an object at the top of the owners of a group's members.
 type topOwner struct {
 	topRef
 	lookup lookup
-	// why says in words fit for a user why it is unread.
+	// why is, in words for users, why it cannot be read.
 	why string
-	// leaving says that it is being deleted or seems to be gone, suspended that it makes no pods for
-	// now, done and failed that it makes no more.
+	// leaving is true if it is being deleted or is presumed gone. suspended is true
+	// if it creates no pods for now. done and failed are true if it has ended.
 	leaving, suspended, done, failed bool
-	// ends says that its work has an end, which it tells itself.
+	// ends is true if its kind reports an end in its status.
 	ends bool
-	// since is when it began to ask for its pods, zero if it does not matter.
+	// since is when it began to want its pods. It is zero if that does not matter.
 	since time.Time
-	// size is how many pods it asks for, and invalid what is wrong with that.
+	// size is how many pods it wants.
 	size    group.Size
 	invalid string
 }
 
-// A standing is what is known of a workload.
+// A lookup is how much is known of an owner.
 type lookup int
 
 const (
-	// readable: it was read.
+	// readable means that it was read.
 	readable lookup = iota
-	// unsized: its kind says nothing of sizes, and was not read.
+	// unsized means that its kind gives no size, so that it was not read.
 	unsized
-	// missing: it does not exist any more.
+	// missing means that it does not exist any more.
 	missing
-	// unreadable: it may not or cannot be read.
+	// unreadable means that it cannot be read or may not be read.
 	unreadable
 )
 
-// hasEnded says that it makes no more pods.
+// hasEnded reports whether it creates no more pods.
 func (w topOwner) hasEnded() bool { return w.done || w.failed }
 
-// canOwn says that a PodGroup may refer to it.
+// canOwn reports whether a PodGroup may refer to it.
 func (w topOwner) canOwn() bool { return w.lookup != missing && !w.leaving }
 
-// topOwnerOf reads a part that nothing else controls.
+// topOwnerOf reads a podOwner that nothing else controls.
 func topOwnerOf(p podOwner) topOwner {
 	w := topOwner{topRef: topRef{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
 	size, err := p.size()
@@ -67,7 +67,7 @@ func topOwnerOf(p podOwner) topOwner {
 		w.ends = true
 		w.done, w.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
 		w.suspended = w.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
-		// A Job that is resumed shows it in its conditions a little later.
+		// The conditions show a little later that a Job was resumed.
 		if !jobIs(p.job, batchv1.JobSuspended) {
 			w.since = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))
 		}
@@ -75,7 +75,7 @@ func topOwnerOf(p podOwner) topOwner {
 	return w
 }
 
-// conditionsOf returns a Job's conditions as those of other kinds are read.
+// conditionsOf converts a Job's conditions to the type of other kinds.
 func conditionsOf(job *batchv1.Job) []metav1.Condition {
 	var all []metav1.Condition
 	for _, c := range job.Status.Conditions {
@@ -84,11 +84,11 @@ func conditionsOf(job *batchv1.Job) []metav1.Condition {
 	return all
 }
 
-// suspendedCondition is the type of the condition that Jobs, JobSets and MPIJobs
-// have once they have been suspended.
+// suspendedCondition is the type of the condition that Jobs,
+// JobSets and MPIJobs have once they have been suspended.
 const suspendedCondition = string(batchv1.JobSuspended)
 
-// waitsSince is when a workload was made or, if that is later, resumed.
+// waitsSince returns when a workload was created or, if that is later, resumed.
 func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	for _, c := range conditions {
 		if c.Type == suspendedCondition && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(made) {
@@ -98,8 +98,8 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// topOwnerOfUnstructured reads an object of a kind that is not watched, as far as it can be read. Such an
-// object is read when it is needed: its kind need not be installed.
+// topOwnerOfUnstructured reads an object of a kind that is
+// not watched. It leaves out fields that cannot be parsed.
 func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured) (topOwner, error) {
 	w := topOwner{topRef: topRef{ref, group.OwnerOf(ref)}, leaving: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
@@ -114,7 +114,7 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 		return w, nil
 	}
 	w.ends = true
-	// What cannot be read as a yes or no suspends nothing.
+	// A suspend field that is not a boolean counts as false.
 	w.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.Suspend...)...)
 	conditions := conditionsOfUnstructured(obj)
 	paused := false
@@ -137,7 +137,7 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	return w, nil
 }
 
-// conditionsOfUnstructured returns the conditions that can be read.
+// conditionsOfUnstructured returns the conditions that can be parsed.
 func conditionsOfUnstructured(obj *unstructured.Unstructured) []metav1.Condition {
 	items, _, err := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	if err != nil {
@@ -154,7 +154,7 @@ func conditionsOfUnstructured(obj *unstructured.Unstructured) []metav1.Condition
 	return all
 }
 
-// jobIs says whether a condition of the Job is true.
+// jobIs reports whether a condition of the Job is true.
 func jobIs(job *batchv1.Job, t batchv1.JobConditionType) bool {
 	for _, c := range job.Status.Conditions {
 		if c.Type == t {

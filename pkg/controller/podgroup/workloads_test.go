@@ -40,7 +40,7 @@ func (e *env) patch(obj client.Object, format string, args ...any) {
 	}
 }
 
-// bindAll gives every pod of the test a node until the test ends.
+// bindAll binds every pod of the test to a node until the test ends.
 func (e *env) bindAll() {
 	e.Helper()
 	w, err := e.client.Watch(e.ctx, &corev1.PodList{}, client.InNamespace(e.ns))
@@ -65,7 +65,7 @@ func (e *env) bindAll() {
 	}()
 }
 
-// untilSized waits until a PodGroup has a status that tells of this size.
+// untilSized waits until the status of a PodGroup shows this size.
 func (e *env) untilSized(name string, least, size int32) *scheduling.PodGroup {
 	e.Helper()
 	want := fmt.Sprintf("minMember %d, size %d", least, size)
@@ -78,7 +78,7 @@ func (e *env) untilSized(name string, least, size int32) *scheduling.PodGroup {
 	})
 }
 
-// untilBound waits until a running PodGroup tells of three pods on nodes.
+// untilBound waits until the status of a running PodGroup shows three pods on nodes.
 func (e *env) untilBound(name string) {
 	e.Helper()
 	e.until(name, "3 of its pods are bound", func(pg *scheduling.PodGroup) bool {
@@ -132,13 +132,13 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	e.onlyGroups(name)
 	e.patch(d, `{"spec":{"replicas":5}}`)
 	e.untilSized(name, 1, 5)
-	// By now they are of the second ReplicaSet.
+	// By now all pods are of the second ReplicaSet.
 	e.until(name, "all five pods are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 5 })
 	e.delete(d)
 	e.untilGone(name)
 }
 
-// replicaSets waits until the test has this many.
+// replicaSets waits until the test has this many ReplicaSets.
 func (e *env) replicaSets(n int) []appsv1.ReplicaSet {
 	e.Helper()
 	w, err := e.client.Watch(e.ctx, &appsv1.ReplicaSetList{}, client.InNamespace(e.ns))
@@ -212,7 +212,7 @@ func TestStatefulSets(t *testing.T) {
 	}
 }
 
-// Every Job of a CronJob is a group of its own.
+// Every Job of a CronJob is a separate group.
 func TestCronJob(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
@@ -245,7 +245,7 @@ func TestCronJob(t *testing.T) {
 	e.onlyGroups(names...)
 }
 
-// foreign makes an object of a kind that is not Kubernetes' own.
+// foreign creates an object of a kind that Kubernetes does not have.
 func (e *env) foreign(apiVersion, kind, name string, spec map[string]any) *unstructured.Unstructured {
 	e.Helper()
 	obj := &unstructured.Unstructured{Object: map[string]any{
@@ -257,7 +257,7 @@ func (e *env) foreign(apiVersion, kind, name string, spec map[string]any) *unstr
 	return obj
 }
 
-// by lets another object control one, as controllers do.
+// by returns the owner reference of a controller.
 func by(apiVersion, kind string, of client.Object) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{
 		APIVersion: apiVersion, Kind: kind, Name: of.GetName(), UID: of.GetUID(),
@@ -364,7 +364,7 @@ func TestEveryUnitOfALeaderWorkerSetIsAGroup(t *testing.T) {
 	e.untilGone(nameFor(apiVersion, "LeaderWorkerSet", &leader))
 }
 
-// podsWith waits until there are so many pods of an app.
+// podsWith waits until an app has this many pods.
 func (e *env) podsWith(app string, n int) []*corev1.Pod {
 	e.Helper()
 	w, err := e.client.Watch(e.ctx, &corev1.PodList{}, client.InNamespace(e.ns), client.MatchingLabels{"app": app})
@@ -385,13 +385,13 @@ func (e *env) podsWith(app string, n int) []*corev1.Pod {
 	return nil
 }
 
-// A kind that is not served breaks nothing: pods that say a size are a group, and
-// others are told what they lack.
+// A kind that is not served breaks nothing. Pods whose labels give a size
+// are a group, and the others get an event that says what they lack.
 func TestAKindThatIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	const apiVersion = "kubeflow.org/v1"
 	e := newEnv(t, nil)
-	// The garbage collector must know it, the controller looks for another version.
+	// The garbage collector must know the kind. The controller looks for another version of it.
 	mpi := e.foreign("kubeflow.org/v2beta1", "MPIJob", "solve", map[string]any{})
 	name := nameFor(apiVersion, "MPIJob", mpi)
 	pod := func(name string, size string) *corev1.Pod {
@@ -414,7 +414,7 @@ func TestAKindThatIsNotInstalled(t *testing.T) {
 	e.untilSized(name, 2, 2)
 }
 
-// Two Jobs whose pods have one label are one group, which goes with the last.
+// Two Jobs whose pods have one label are one group. Its PodGroup is deleted with the last Job.
 func TestAGroupOfTwoOwnersGoesWithTheLast(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)

@@ -1,4 +1,4 @@
-// Package endpointtest makes the certificates that tests of mutual TLS need.
+// Package endpointtest creates the certificates that tests of mutual TLS need.
 package endpointtest
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 )
 
-// An Authority vouches for the identities that it issues.
+// An Authority is a CA that signs identities.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 }
 
-// NewAuthority makes an authority that knows no other.
+// NewAuthority returns a new CA.
 func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	key := newKey(tb)
@@ -48,9 +48,8 @@ func NewAuthority(tb testing.TB) *Authority {
 	return &Authority{cert: cert, key: key}
 }
 
-// Issue writes into dir what a server at 127.0.0.1 or a client needs: a
-// certificate with this name, its key, and the authority as the one to trust.
-// Issuing into the same dir again renews the certificate.
+// Issue writes into dir what a server at 127.0.0.1 or a client needs: a certificate with this
+// name, its key, and the CA to trust. Issuing into the same dir again renews the certificate.
 func (a *Authority) Issue(tb testing.TB, dir, name string) endpoint.Identity {
 	tb.Helper()
 	key := newKey(tb)

@@ -16,13 +16,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// A graph is what a client loaded, and what jobs hold of it.
+// A graph is what a client has loaded, and what jobs hold of it.
 type graph struct {
 	*traverser.Traverser
-	// format is that of R.
+	// format is the format of R.
 	format string
 	nodes  []resource.Vertex
-	// types are those of what stands in a vertex directly, by its path.
+	// types are the types of the children of each vertex, by its path.
 	types map[string]map[string]bool
 }
 
@@ -58,7 +58,7 @@ func readGraph(jgf, options string) (*graph, error) {
 	return g, nil
 }
 
-// couldMatch says whether the empty graph has room.
+// couldMatch reports whether the empty graph has room.
 func (g *graph) couldMatch(js *jobspec.Jobspec) bool {
 	_, err := g.ask(js, match.Satisfiability, 0)
 	return err == nil
@@ -71,8 +71,8 @@ func (g *graph) ask(js *jobspec.Jobspec, op match.Op, number int64) (*match.Allo
 	return g.Match(context.Background(), r, traverser.Fingerprint{})
 }
 
-// lacks says whether a node that may be used lacks a type that a slot has: that is
-// where release 0.39 is at fault.
+// lacks reports whether a node that may be used lacks a
+// type that a slot has. Release 0.39 fails on such nodes.
 func (g *graph) lacks(js *jobspec.Jobspec) bool {
 	allowed, err := js.Attributes.System.Constraints.Compile()
 	return err == nil && slices.ContainsFunc(g.nodes, func(n resource.Vertex) bool {
@@ -82,7 +82,7 @@ func (g *graph) lacks(js *jobspec.Jobspec) bool {
 	})
 }
 
-// write writes R, led by what was lost before if anything was.
+// write encodes R. Vertices that a failed match has booked (lost) come first.
 func (g *graph) write(lost, r *resource.Set) (string, error) {
 	if lost != nil {
 		both := slices.Clone(lost.Vertices)

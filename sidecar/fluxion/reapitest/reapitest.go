@@ -1,5 +1,5 @@
-// Package reapitest is a stand-in for Fluxion's library: it matches for real, and
-// answers in the ways of a chosen release.
+// Package reapitest is a stand-in for Fluxion's library.
+// It really matches, and behaves like a chosen release.
 package reapitest
 
 import (
@@ -17,7 +17,7 @@ import (
 // A Release is the middle number of a version of flux-sched: 54 is 0.54.0.
 type Release int
 
-// The releases whose ways differ.
+// The releases that behave differently.
 const (
 	V039 Release = 39
 	V046 Release = 46
@@ -25,35 +25,33 @@ const (
 	V054 Release = 54
 )
 
-// Releases lists them.
+// Releases returns these releases.
 func Releases() []Release { return []Release{V039, V046, V052, V054} }
 
 // String returns the version.
 func (r Release) String() string { return fmt.Sprintf("0.%d.0", int(r)) }
 
-// errLibrary is all that the Go binding says of an error; the reason is in the text.
+// errLibrary is the only error of the Go binding. The reason is in the text.
 var errLibrary = errors.New("issue resource api client -1")
 
-// A Library is a client of the stand-in. It panics where the library would crash or
-// do what is not defined: a call while another runs, or after Destroy.
+// A Library is a client of the stand-in. It panics if the library would crash or
+// its behaviour is not defined: for a call while another runs, or after Destroy.
 type Library struct {
 	release Release
 	process *Process
 	text    strings.Builder
 	graph   *graph
 	next    uint64
-	// state says of each number that was given out what Info says.
+	// state is what Info returns, by job number.
 	state map[int64]*state
-	// stale says that the last verdict was unsatisfiable, which releases before 0.46
-	// do not forget.
+	// stale is true if a verdict was unsatisfiable, which releases before 0.46 do not forget.
 	stale bool
-	// lost is what was booked although an error was returned; the next answer begins
-	// with it.
+	// lost is what was booked although an error was returned. The next answer begins with it.
 	lost      *resource.Set
 	destroyed bool
 }
 
-// A state is what Info says of a job.
+// A state is what Info returns about a job.
 type state struct {
 	mode     string
 	reserved bool
@@ -70,20 +68,19 @@ const (
 // A Process is what all clients of one process have in common.
 type Process struct {
 	busy atomic.Bool
-	// Updates says in which form UpdateAllocate takes R in a release that has it.
+	// Updates is the form in which UpdateAllocate accepts R, in a release that has it.
 	Updates UpdateForm
-	// Calls counts the calls by name, InitContext of graphs with more than one node
-	// as "Load".
+	// Calls counts the calls by name. It counts InitContext
+	// of graphs with more than one node also as "Load".
 	Calls map[string]int
 	// Current is the client that last loaded a graph.
 	Current *Library
-	// Fail, if set, is asked before each call; what it returns is the call's error,
-	// with the error's text. A Match that fails so has booked all the same, as
-	// release 0.39 does at times.
+	// Fail, if set, is called before each call. Its error is the error of the call, with its text.
+	// A Match that fails this way has still booked its resources, as release 0.39 sometimes does.
 	Fail func(call string) error
 }
 
-// An UpdateForm is how R is written for UpdateAllocate.
+// An UpdateForm is a form of R for UpdateAllocate.
 type UpdateForm int
 
 // The forms.
@@ -92,7 +89,7 @@ const (
 	UpdatePlain UpdateForm = iota
 	// UpdateWrapped is RFC 20 with JGF as scheduling.
 	UpdateWrapped
-	// UpdateNothing says yes and books nothing.
+	// UpdateNothing answers yes and books nothing.
 	UpdateNothing
 )
 
@@ -125,7 +122,7 @@ func (l *Library) enter(call string) (leave func(), err error) {
 // say adds to the error text.
 func (l *Library) say(format string, a ...any) { fmt.Fprintf(&l.text, format+"\n", a...) }
 
-// fail is say for what is the call's error.
+// fail adds to the error text and returns the binding's error.
 func (l *Library) fail(format string, a ...any) error {
 	l.say(format, a...)
 	return errLibrary
@@ -167,7 +164,7 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
 	}
 	if failed != nil {
-		// Booked all the same, under a number that comes again.
+		// It is booked all the same, under a number that comes again.
 		if a, err := l.graph.ask(js, match.Allocate, hidden+int64(l.next)); err == nil {
 			l.lost = a.R
 		}
@@ -194,7 +191,7 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	return a.Reserved, allocated, a.Start.Unix(), 0, jobid, nil
 }
 
-// newState is that of a job which was just given something.
+// newState returns the state of a job that has just got an allocation.
 func newState(a *match.Allocation) *state {
 	if a.Reserved {
 		return &state{reserving, true, a.Start.Unix()}
@@ -202,7 +199,7 @@ func newState(a *match.Allocation) *state {
 	return &state{mode: held, at: a.Start.Unix()}
 }
 
-// refuse is the answer to a request that fits nowhere.
+// refuse answers a request that does not fit.
 func (l *Library) refuse(js *jobspec.Jobspec) error {
 	l.stale = l.stale || !l.graph.couldMatch(js)
 	if _, err := l.graph.write(nil, &resource.Set{}); err != nil {
@@ -215,10 +212,10 @@ func (l *Library) refuse(js *jobspec.Jobspec) error {
 	return errLibrary
 }
 
-// hidden is where the numbers of jobs begin that the client does not learn of.
+// hidden is the first number for jobs that the client does not learn of.
 const hidden = 1 << 50
 
-// MatchSatisfy says whether the empty graph has room.
+// MatchSatisfy returns whether the empty graph has room.
 func (l *Library) MatchSatisfy(text string) (sat bool, overhead float64, err error) {
 	leave, failed := l.enter("MatchSatisfy")
 	defer leave()
@@ -244,7 +241,7 @@ func (l *Library) MatchSatisfy(text string) (sat bool, overhead float64, err err
 	return sat, 0, nil
 }
 
-// UpdateAllocate books R under a number of the caller's.
+// UpdateAllocate books R under a number that the caller chooses.
 func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float64, out string, err error) {
 	leave, failed := l.enter("UpdateAllocate")
 	defer leave()
@@ -267,7 +264,7 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	return 0, 0, r, nil
 }
 
-// Cancel gives back what a job holds.
+// Cancel releases what a job holds.
 func (l *Library) Cancel(jobid int64, noentOK bool) error {
 	leave, failed := l.enter("Cancel")
 	defer leave()
@@ -287,7 +284,7 @@ func (l *Library) Cancel(jobid int64, noentOK bool) error {
 	return nil
 }
 
-// Info tells the state of a job.
+// Info returns the state of a job.
 func (l *Library) Info(jobid int64) (reserved bool, at int64, overhead float64, mode string, err error) {
 	leave, failed := l.enter("Info")
 	defer leave()
@@ -301,10 +298,10 @@ func (l *Library) Info(jobid int64) (reserved bool, at int64, overhead float64, 
 	return j.reserved, j.at, 0, j.mode, nil
 }
 
-// GetErrMsg returns all texts since they were cleared.
+// GetErrMsg returns all error texts since ClearErrMsg.
 func (l *Library) GetErrMsg() string { return l.text.String() }
 
-// ClearErrMsg clears them.
+// ClearErrMsg clears the error texts.
 func (l *Library) ClearErrMsg() { l.text.Reset() }
 
 // Destroy ends the client.
@@ -314,7 +311,7 @@ func (l *Library) Destroy() {
 	l.destroyed = true
 }
 
-// Held counts what jobs hold, by the name of the node and the type.
+// Held counts the vertices that jobs hold, by the name of the node and the type.
 func (l *Library) Held() map[string]map[string]int64 {
 	sums := make(map[string]map[string]int64)
 	for p := range l.graph.held() {
