@@ -63,8 +63,8 @@ type Config struct {
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, c Config, args []string) (code int) {
 	defer func() {
-		if fault := recover(); fault != nil {
-			fmt.Fprintf(c.ErrOut, "error: %v: this is a fault of kubectl fluence: please report it with what follows\n%s", fault, debug.Stack())
+		if panicked := recover(); panicked != nil {
+			fmt.Fprintf(c.ErrOut, "error: %v: this is a fault of kubectl fluence: please report it with what follows\n%s", panicked, debug.Stack())
 			code = ExitError
 		}
 	}()

@@ -158,9 +158,9 @@ func TestANodeThatChangesUnderAReservation(t *testing.T) {
 	}
 }
 
-// TestTriesInVainDoNotCount requests two slots in two racks. By amounts there is room several times
+// TestFailedTriesDoNotCount requests two slots in two racks. By amounts there is room several times
 // before the second rack is free.
-func TestTriesInVainDoNotCount(t *testing.T) {
+func TestFailedTriesDoNotCount(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	in := func(name, rack string, cores int64) *resource.Graph {
 		return matchtest.Node(name, [][2]string{{"rack", rack}}, core(cores))

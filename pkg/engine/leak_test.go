@@ -49,8 +49,8 @@ func kept(e *Engine) map[string]int {
 		"tenancies": columns.FieldByName("exclusive").Len(), "owned": int(columns.FieldByName("exclusiveNodes").Int()),
 		"hosts": hosts.Len(), "slots": slots, "jobs": st.FieldByName("jobs").Len(),
 		"reservations": promises.FieldByName("jobs").Len(), "nodes promised": promises.FieldByName("byNode").Len(), "outlooks": outlooks,
-		"starts": promises.FieldByName("starts").FieldByName("slots").Len(), "stops": promises.FieldByName("stops").FieldByName("slots").Len(),
-		"ends": promises.FieldByName("ends").FieldByName("slots").Len(),
+		"starts": promises.FieldByName("reservedStarts").FieldByName("slots").Len(), "stops": promises.FieldByName("reservedEnds").FieldByName("slots").Len(),
+		"ends": promises.FieldByName("allEnds").FieldByName("slots").Len(),
 	}
 }
 

@@ -13,13 +13,13 @@ import (
 func New[T comparable](name string, limiter workqueue.TypedRateLimiter[T], namespace func(T) string) workqueue.TypedRateLimitingInterface[T] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[T]{
 		Name:          name,
-		DelayingQueue: NewDelaying(name, NewRoundRobin(namespace)),
+		DelayingQueue: NewDelayingQueue(name, NewRoundRobin(namespace)),
 	})
 }
 
-// NewDelaying returns a delaying work queue without a rate limit. It takes
+// NewDelayingQueue returns a delaying work queue without a rate limit. It takes
 // its items in the given order.
-func NewDelaying[T comparable](name string, order *RoundRobin[T]) workqueue.TypedDelayingInterface[T] {
+func NewDelayingQueue[T comparable](name string, order *RoundRobin[T]) workqueue.TypedDelayingInterface[T] {
 	return workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{
 		Name:  name,
 		Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[T]{Name: name, Queue: order}),

@@ -92,7 +92,7 @@ func TestWhatIsAddedLaterTakesItsTurn(t *testing.T) {
 // already. They are taken once, and other namespaces keep their turns.
 func TestUrgentItemsGoFirstInTheirNamespace(t *testing.T) {
 	order := NewRoundRobin(func(item string) string { namespace, _, _ := strings.Cut(item, "/"); return namespace })
-	q := NewDelaying("", order)
+	q := NewDelayingQueue("", order)
 	defer q.ShutDown()
 	add := func(urgent bool, items ...string) {
 		for _, item := range items {

@@ -355,12 +355,12 @@ func (b *binder) commitBind(uid types.UID, now time.Time) (why string, out gang.
 
 // whyUnusable returns why one of the assignments cannot be used
 // any more. It returns "" if all can be used. It makes no request.
-func (b *binder) whyUnusable(seats []gang.Assignment) string {
+func (b *binder) whyUnusable(assignments []gang.Assignment) string {
 	on := map[string][]*corev1.Pod{}
-	for _, s := range seats {
+	for _, s := range assignments {
 		on[s.Node] = append(on[s.Node], s.Pod)
 	}
-	for _, s := range seats {
+	for _, s := range assignments {
 		pods := on[s.Node]
 		if pods == nil {
 			continue // checked already

@@ -68,10 +68,10 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	}
 }
 
-func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
+func TestFailedAttemptsYieldToOthers(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var d debts
-	vain := func(namespace string, n int) {
+	fail := func(namespace string, n int) {
 		for range n {
 			d.charge(namespace, freePerAttempt, true, noon)
 		}
@@ -83,13 +83,13 @@ func TestWhatIsAskedInVainYieldsToOthers(t *testing.T) {
 			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}
-	vain("a", 50)
+	fail("a", 50)
 	want("a second at once is free", noon, due("b"), 0, 0)
-	vain("a", 5)
+	fail("a", 5)
 	want("nobody else is due", noon, due("a"), 0, 0)
 	want("another is due", noon, due("b"), 0, time.Second)
 	want("the next group is told another time", noon, due("b"), 0, time.Second+yieldStep)
-	vain("b", 60)
+	fail("b", 60)
 	want("the other has asked in vain for as long", noon, due("b"), 0, 0)
 	want("a third is due", noon, due("b", "c"), 0, time.Second+2*yieldStep)
 	later := noon.Add(time.Second)
@@ -141,7 +141,7 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 
 // A group of a namespace with many failed attempts is placed before
 // one of a lower priority, and after one of the same priority.
-func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
+func TestAQueueIsNotPassedForFailedAttempts(t *testing.T) {
 	for of, refused := range map[int32]bool{-1: false, 0: true} {
 		inRig(t, nil, func(r *rig) {
 			r.node("n1", 8)
@@ -160,7 +160,7 @@ func TestAQueueIsNotPassedForAskingInVain(t *testing.T) {
 }
 
 // The time of failed attempts is reported and counted if it exceeds what they may take.
-func TestWhatIsTakenInVainIsTold(t *testing.T) {
+func TestTheTimeOfFailedAttemptsIsReported(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		counted := func() float64 {

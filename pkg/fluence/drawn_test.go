@@ -37,9 +37,9 @@ const (
 	knobApartKeys // a way to choose keys
 	knobApartFrom // a way to select
 
-	knobBeside     // terms of affinity of each pod
-	knobBesideKeys // a way to choose keys
-	knobBesideWhom // a way to select
+	knobForeign     // terms of affinity of each pod
+	knobForeignKeys // a way to choose keys
+	knobForeignWhom // a way to select
 
 	knobPorts       // host ports of each pod
 	knobPortsOwn    // 1: no two pods have the same
@@ -113,7 +113,7 @@ func draw(data []byte, terms int) drawn {
 		d.knobs[i] = int(data[i])
 	}
 	d.pods = 1 + 2*min(d.knobs[knobPods], 249)
-	for _, k := range []knob{knobApart, knobBeside} {
+	for _, k := range []knob{knobApart, knobForeign} {
 		d.knobs[k] = min(d.knobs[k], terms/d.pods)
 	}
 	d.knobs[knobSpreads] %= 24
@@ -185,7 +185,7 @@ func (d drawn) pod(i int) *corev1.Pod {
 	if terms := d.terms(knobApart, i); terms != nil {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
-	if terms := d.terms(knobBeside, i); terms != nil {
+	if terms := d.terms(knobForeign, i); terms != nil {
 		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
 	for k := range d.knobs[knobSpreads] {

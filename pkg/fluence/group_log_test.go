@@ -112,7 +112,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 }
 
 // The scheduler itself may see the node last of all.
-func TestASeatOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
+func TestAnAssignmentOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		node := objects.ReadyNode("n1", 4)

@@ -39,7 +39,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
-		if owes := a.accounts.checkThrottle(plan, began); owes != nil && !a.reserver.useFreePass(plan) {
+		if owes := a.accounts.checkThrottle(plan, began); owes != nil && !a.reserver.takeFreePass(plan) {
 			return "", owes
 		}
 	}

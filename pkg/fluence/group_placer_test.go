@@ -109,7 +109,7 @@ func TestALateMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 	})
 }
 
-func TestSeatsNotReservedInTimeAreGivenBack(t *testing.T) {
+func TestAssignmentsNotReservedInTimeAreGivenBack(t *testing.T) {
 	cases := map[string]struct {
 		own  int32 // scheduleTimeoutSeconds
 		want time.Duration

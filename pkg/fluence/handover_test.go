@@ -113,8 +113,8 @@ func (s *leaderRig) data() map[string]string {
 	return cm.Data
 }
 
-// hush makes the matcher silent from now on.
-func (s *leaderRig) hush() {
+// silenceMatcher makes the matcher silent from now on.
+func (s *leaderRig) silenceMatcher() {
 	s.matcher.silence(true)
 	s.fake.FailNext(matchtest.Update, match.ErrUnavailable)
 	s.pl.inventory.Resync()
@@ -138,7 +138,7 @@ func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 		s.pass(time.Minute)
 		s.wantGivenUp("the matcher answers", 0)
 		s.wantGauges("the matcher answers", map[string]of{"fluence_healthy_standbys": {"": 1}, "fluence_last_handover_timestamp_seconds": {}})
-		s.hush()
+		s.silenceMatcher()
 		s.pass(statusmap.MaxSilence - 2*time.Second)
 		s.wantGivenUp("the matcher is silent for a while", 0)
 		s.pass(late - statusmap.MaxSilence)
@@ -159,25 +159,25 @@ func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 
 func TestALeaderKeepsItsLease(t *testing.T) {
 	cases := map[string]func(*leaderRig){
-		"nobody stands by": func(s *leaderRig) { s.hush() },
+		"nobody stands by": func(s *leaderRig) { s.silenceMatcher() },
 		"the standby has fallen silent itself": func(s *leaderRig) {
 			o := s.other("dead")
 			s.pass(time.Minute)
 			o.end()
 			s.pass(statusmap.HeartbeatInterval)
-			s.hush()
+			s.silenceMatcher()
 		},
 		"the word of a standby that is gone still stands there": func(s *leaderRig) {
 			text, err := statusmap.Standby{Name: "gone", MatcherAnswers: true, Updated: time.Now().Add(time.Hour)}.Text()
 			s.must(err)
 			s.apply("gone", statusmap.StandbyKey("gone", "1"), text)
 			s.restart()
-			s.hush()
+			s.silenceMatcher()
 		},
 		"the standby's matcher does not answer either": func(s *leaderRig) {
 			s.other("ill").answers.Store(false)
 			s.pass(time.Minute)
-			s.hush()
+			s.silenceMatcher()
 		},
 		"the matcher answers while its graph is being loaded": func(s *leaderRig) {
 			s.other("well")
@@ -199,7 +199,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 		"the matcher answers now and then": func(s *leaderRig) {
 			s.other("well")
 			for range 20 {
-				s.hush()
+				s.silenceMatcher()
 				s.pass(statusmap.MaxSilence - 5*time.Second)
 				s.matcher.silence(false)
 				s.pass(time.Second)
@@ -210,14 +210,14 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.pass(time.Minute)
 			s.handedOver(time.Now())
 			s.pass(statusmap.MinHandoverInterval - 3*late)
-			s.hush()
+			s.silenceMatcher()
 		},
 		"a process that has just started reads of a handover a while ago": func(s *leaderRig) {
 			s.other("well")
 			s.handedOver(time.Now())
 			s.pass(statusmap.MinHandoverInterval - 3*late)
 			s.restart()
-			s.hush()
+			s.silenceMatcher()
 		},
 		"the API server does not take the word": func(s *leaderRig) {
 			s.other("well")
@@ -228,7 +228,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 				}
 				return false, nil, nil
 			})
-			s.hush()
+			s.silenceMatcher()
 		},
 		"it cannot read what standbys say": func(s *leaderRig) {
 			s.other("well")
@@ -236,7 +236,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("may not")
 			})
-			s.hush()
+			s.silenceMatcher()
 		},
 	}
 	for name, before := range cases {
@@ -270,7 +270,7 @@ func TestALeaderHandsOverAgainAfterTenMinutes(t *testing.T) {
 			inLeaderRig(t, func(s *leaderRig) {
 				s.other("well")
 				before(s)
-				s.hush()
+				s.silenceMatcher()
 				s.pass(statusmap.MinHandoverInterval - time.Minute - 3*handoverEvery)
 				s.wantGivenUp("within ten minutes", 0)
 				s.pass(6 * handoverEvery)
@@ -316,7 +316,7 @@ func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 			}
 		}
 		says("with a matcher that answers", `"matcherAnswers":true`)
-		s.hush()
+		s.silenceMatcher()
 		s.pass(2 * handoverEvery)
 		says("with one that does not", `"matcherAnswers":false`)
 		s.matcher.silence(false)

@@ -73,7 +73,7 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 		return nil
 	}
 	owes := a.accounts.checkThrottle(plan, in.began)
-	if owes == nil || a.reserver.useFreePass(plan) {
+	if owes == nil || a.reserver.takeFreePass(plan) {
 		in.throttlePassed = true
 		return nil
 	}

@@ -137,10 +137,10 @@ func TestWhatStandsOnNodes(t *testing.T) {
 	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
 	var r occupants
 	steps := []struct {
-		what   string
-		do     func()
-		load   int
-		beside bool
+		what    string
+		do      func()
+		load    int
+		foreign bool
 	}{
 		{"nothing", func() {}, 0, false},
 		{"an own pod", func() { r.update(objects.Pod("own-1", in(ns, "n1"))) }, 1, false},
@@ -166,8 +166,8 @@ func TestWhatStandsOnNodes(t *testing.T) {
 		if got := r.blockers([]string{"n1", "n2"}, ns); got.foreign+got.ownNodes != s.load {
 			t.Errorf("%s: the load is %+v, want %d", s.what, got, s.load)
 		}
-		if got := r.hasForeign("n1", ns); got != s.beside {
-			t.Errorf("%s: others are there: %t, want %t", s.what, got, s.beside)
+		if got := r.hasForeign("n1", ns); got != s.foreign {
+			t.Errorf("%s: others are there: %t, want %t", s.what, got, s.foreign)
 		}
 	}
 	if len(r.byNode) != 0 {

@@ -42,7 +42,7 @@ func (r *rig) shown(name string) *corev1.Pod {
 
 // However long the API server takes, nothing waits for the write
 // of a pod's status. Of several statuses only the last is written.
-func TestStatusesOfPodsAreWrittenBesideTheLoop(t *testing.T) {
+func TestStatusesOfPodsAreNotWrittenByTheSchedulingLoop(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		var writes atomic.Int32
 		r.client.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {

@@ -166,7 +166,7 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 }
 
 // An error of another plugin's Filter ends a cycle, and no plugin is notified.
-func TestPreEnqueueGivesTheSeatsOfALostCycleBack(t *testing.T) {
+func TestPreEnqueueGivesTheAssignmentsOfALostCycleBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.give("n1", "n1")

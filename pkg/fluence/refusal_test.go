@@ -226,7 +226,7 @@ func TestAnEventDuringAMatchIsNotLost(t *testing.T) {
 	})
 }
 
-func TestSeatsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testing.T) {
+func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
 		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {

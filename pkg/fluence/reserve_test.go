@@ -115,7 +115,7 @@ func TestUnreserveOfOneRejectsTheOthers(t *testing.T) {
 	})
 }
 
-func TestUnreserveInAGroupThatHasStartedKeepsTheSeat(t *testing.T) {
+func TestUnreserveInAGroupThatHasStartedKeepsTheAssignment(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.node("n2", 8)
@@ -139,7 +139,7 @@ func TestUnreserveInAGroupThatHasStartedKeepsTheSeat(t *testing.T) {
 	})
 }
 
-func TestPostFilterGivesTheSeatsBackAndEndsTheChain(t *testing.T) {
+func TestPostFilterGivesTheAssignmentsBackAndEndsTheChain(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.give("n1", "n1")

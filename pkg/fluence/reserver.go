@@ -246,10 +246,10 @@ func (ts *reserver) reportReserved(key types.NamespacedName, nodes int) {
 	ts.groupReporter.reporter.RecordEvent(key, reason.NodesReserved, placement.NodesAre(nodes)+" reserved for the group")
 }
 
-// useFreePass reports whether a group may be placed although its
+// takeFreePass reports whether a group may be placed although its
 // namespace is throttled, because its reserved nodes are free. It returns
 // true once: no other group can use the nodes while this group waits.
-func (ts *reserver) useFreePass(plan gang.Plan) bool {
+func (ts *reserver) takeFreePass(plan gang.Plan) bool {
 	t := gang.TurnOf(plan.Key, plan.Rank)
 	return !plan.Late && ts.reservations.useFreePass(t, plan.Key, ts.freeFor(t))
 }

@@ -241,7 +241,7 @@ func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
 }
 
 // Pods that do not end block no group that fits beside them.
-func TestNodesAreReservedBesideWhatNeverEnds(t *testing.T) {
+func TestNodesWithPodsThatNeverEndAreReserved(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 2 {
 			node := fmt.Sprintf("n%d", i)

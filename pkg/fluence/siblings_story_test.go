@@ -106,7 +106,7 @@ func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 	})
 }
 
-func TestPodsAreSpreadOverZonesBesideThoseThere(t *testing.T) {
+func TestExistingPodsCountWhereGroupsSpreadOverZones(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 6 {
 			r.node(fmt.Sprintf("n%d", i), 16, objects.InZone(string(rune('a'+i/2))))
@@ -194,7 +194,7 @@ func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
 
 // Pods of others keep a group off some nodes, each pod in
 // another way. The group is placed on the other nodes.
-func TestAGroupIsPlacedBesideManyObjections(t *testing.T) {
+func TestAGroupIsPlacedInSpiteOfManyRejections(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
 		r.node("n2", 8)

@@ -77,7 +77,7 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 	})
 }
 
-func TestPodsBesideAreToldByTheLeaderOfRoomAlone(t *testing.T) {
+func TestSiblingsAreReportedByTheLeaderAlone(t *testing.T) {
 	cases := map[string]struct {
 		refuse    error
 		standby   bool

@@ -158,15 +158,15 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 	if maxReserve == 0 || c.stalled < maxReserve {
 		return false, false
 	}
-	c.tenure.mayReset = c.tenure.mayReset && c.isMostlyRefunded()
+	c.tenure.mayReset = c.tenure.mayReset && c.isLargelyRefunded()
 	c.pause = min(max(maxReserve/pauseDivisor, 2*c.pause), maxPauseFactor*maxReserve)
 	c.pausedUntil = now.Add(c.pause)
 	return true, false
 }
 
-// isMostlyRefunded reports whether a start of the present
+// isLargelyRefunded reports whether a start of the present
 // group would subtract at least half of the stalled time.
-func (c *stallTimer) isMostlyRefunded() bool { return 2*c.tenure.refund() >= c.stalled }
+func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.stalled }
 
 // endTenure records that nodes are no longer reserved for the present group. runs is the
 // number of its reserved nodes that the group now runs on, and l are their present blockers.
@@ -180,7 +180,7 @@ func (c *stallTimer) isMostlyRefunded() bool { return 2*c.tenure.refund() >= c.s
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {
-		most := c.isMostlyRefunded()
+		most := c.isLargelyRefunded()
 		c.stalled -= time.Duration(float64(own.refund()) * float64(min(runs, own.maxNodes)) / float64(own.maxNodes))
 		if most && own.mayReset && runs >= c.maxNodes {
 			c.pause, c.minSincePause, c.minEver, c.contested, c.maxNodes = 0, maxBlockers(), maxBlockers(), false, 0

@@ -188,7 +188,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 
 // A pod whose deletion was missed (DeletedFinalStateUnknown) loses
 // its assignment (State 6 of the lessons of earlier systems).
-func TestAPodGoneUnseenGivesItsSeatBack(t *testing.T) {
+func TestAPodGoneUnseenGivesItsAssignmentBack(t *testing.T) {
 	for name, final := range map[string]func(*corev1.Pod) any{
 		"deleted":                     func(p *corev1.Pod) any { return p },
 		"deleted while nobody looked": func(p *corev1.Pod) any { return cache.DeletedFinalStateUnknown{Key: ns + "/" + p.Name, Obj: p} },
@@ -277,7 +277,7 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 
 // After an interrupted watch, one update may turn a pod into the next
 // pod of the same name (State 6 of the lessons of earlier systems).
-func TestAPodReplacedUnseenGivesItsSeatBack(t *testing.T) {
+func TestAPodReplacedUnseenGivesItsAssignmentBack(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)

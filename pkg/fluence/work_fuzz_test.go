@@ -34,17 +34,17 @@ var dear = map[string]settings{
 	"200 kinds of requests on 1,000 nodes":      {knobNodes: 249, knobPods: 99, knobRequests: 99, knobThere: 255},
 	"263 kinds that are barred from most nodes": {knobNodes: 249, knobPods: 131, knobRequests: 131, knobSlices: 250, knobBarred: 8},
 	"pods that are apart by many keys":          {knobNodes: 249, knobPods: 100, knobApart: 200, knobApartKeys: byTheirOwn, knobApartFrom: itself},
-	"pods near to the next ones":                {knobNodes: 100, knobPods: 200, knobBeside: 60, knobBesideWhom: theNext},
+	"pods near to the next ones":                {knobNodes: 100, knobPods: 200, knobForeign: 60, knobForeignWhom: theNext},
 	"pods near to the next ones, each by a key of its own": {
-		knobNodes: 100, knobPods: 100, knobBeside: 60, knobBesideKeys: byTheirOwn, knobBesideWhom: theNext,
+		knobNodes: 100, knobPods: 100, knobForeign: 60, knobForeignKeys: byTheirOwn, knobForeignWhom: theNext,
 	},
-	"kinds near to each other":               {knobNodes: 100, knobPods: 240, knobKinds: 100, knobBeside: 60, knobBesideKeys: byZone, knobBesideWhom: ofKinds, knobZones: 30},
+	"kinds near to each other":               {knobNodes: 100, knobPods: 240, knobKinds: 100, knobForeign: 60, knobForeignKeys: byZone, knobForeignWhom: ofKinds, knobZones: 30},
 	"ports of their own":                     {knobNodes: 100, knobPods: 240, knobPorts: 60, knobPortsOwn: 1},
 	"alike pods that are apart by many keys": {knobNodes: 249, knobPods: 100, knobApart: 255, knobApartKeys: byTheirOwn},
-	"kinds near to one of two by zone":       {knobNodes: 20, knobPods: 40, knobRequests: 40, knobKinds: 2, knobZones: 12, knobBeside: 40, knobBesideKeys: byZone, knobBesideWhom: ofFirst, knobAllowed: 1},
+	"kinds near to one of two by zone":       {knobNodes: 20, knobPods: 40, knobRequests: 40, knobKinds: 2, knobZones: 12, knobForeign: 40, knobForeignKeys: byZone, knobForeignWhom: ofFirst, knobAllowed: 1},
 	"something of all": {
 		knobNodes: 100, knobPods: 60, knobRequests: 60, knobKinds: 9, knobZones: 5, knobSpreads: 3, knobSpreadKeys: byTheirOwn, knobSpreadAmong: ofKinds,
-		knobApart: 5, knobApartFrom: ofKinds, knobBeside: 1, knobBesideKeys: byZone, knobBesideWhom: ofKinds, knobPorts: 1, knobThere: 7, knobOptional: 9,
+		knobApart: 5, knobApartFrom: ofKinds, knobForeign: 1, knobForeignKeys: byZone, knobForeignWhom: ofKinds, knobPorts: 1, knobThere: 7, knobOptional: 9,
 	},
 }
 
@@ -55,13 +55,13 @@ func FuzzEnquiry(f *testing.F) {
 	for _, s := range dear {
 		f.Add(s.bytes())
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { enquire(t, draw(data, fewTerms)) })
+	f.Fuzz(func(t *testing.T, data []byte) { placeCounted(t, draw(data, fewTerms)) })
 }
 
 // TestDearEnquiries does the same for groups that are known to be expensive.
 func TestDearEnquiries(t *testing.T) {
 	for name, s := range dear {
-		t.Run(name, func(t *testing.T) { enquire(t, draw(s.bytes(), mostTerms)) })
+		t.Run(name, func(t *testing.T) { placeCounted(t, draw(s.bytes(), mostTerms)) })
 	}
 }
 
@@ -77,11 +77,11 @@ func TestRandomEnquiries(t *testing.T) {
 				data[i] %= 2
 			}
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { enquire(t, draw(data, fewTerms)) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { placeCounted(t, draw(data, fewTerms)) })
 	}
 }
 
-func enquire(t *testing.T, d drawn) {
+func placeCounted(t *testing.T, d drawn) {
 	if testing.Short() {
 		t.Skip("it goes by the time of the processors, which the race detector multiplies")
 	}

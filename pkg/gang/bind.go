@@ -36,12 +36,12 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 	if m == nil || !m.isReserved() || !m.isWaiting() {
 		return BindIntent{Pod: uid}
 	}
-	d, seats := BindIntent{Pod: uid, started: m.group.started}, []*member{m}
+	d, members := BindIntent{Pod: uid, started: m.group.started}, []*member{m}
 	if !d.started {
-		seats = m.group.ordered((*member).isReserved)
+		members = m.group.ordered((*member).isReserved)
 	}
-	d.Assignments = make([]Assignment, len(seats))
-	for i, o := range seats {
+	d.Assignments = make([]Assignment, len(members))
+	for i, o := range members {
 		d.Assignments[i] = Assignment{Pod: o.pod, Node: o.assignment.slot.Node}
 	}
 	return d
@@ -160,7 +160,7 @@ func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 	if m == nil || !m.isReserved() || !m.isWaiting() {
 		return ReservedPod{}, false
 	}
-	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), Starting: m.group.started && !m.group.isPlaced()}, true
+	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), Starting: m.group.started && !m.group.isFullyPlaced()}, true
 }
 
 // ReportAgain lists a group in Placed once more if all its required members are on nodes. The
@@ -168,7 +168,7 @@ func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 func (g Assignments) ReportAgain(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && s.isPlaced() {
+	if s := g.groups[key]; s != nil && s.isFullyPlaced() {
 		g.out.reportPlaced(key)
 	}
 	return g.output()

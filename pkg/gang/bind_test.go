@@ -35,7 +35,7 @@ func (s *story) leave(uid types.UID, closed string) (string, Output) {
 	return why, e
 }
 
-func TestSeatsAtTheGate(t *testing.T) {
+func TestAssignmentsAtTheGate(t *testing.T) {
 	const cordoned = "node n-1 was cordoned"
 	cases := map[string]struct {
 		least int
@@ -45,7 +45,7 @@ func TestSeatsAtTheGate(t *testing.T) {
 		released, rejected []string
 		left               int
 	}{
-		"a node that closes costs a group without a bind all seats": {least: 3, play: func(s *story) Output {
+		"a node that closes costs a group without a bind all assignments": {least: 3, play: func(s *story) Output {
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
@@ -77,7 +77,7 @@ func TestSeatsAtTheGate(t *testing.T) {
 			_, e := s.leave("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
-		"a member that is deleted costs a group without a bind all seats": {least: 3, play: func(s *story) Output {
+		"a member that is deleted costs a group without a bind all assignments": {least: 3, play: func(s *story) Output {
 			return s.DropPod("1")
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"unless the others are enough": {least: 2, play: func(s *story) Output {
@@ -142,8 +142,8 @@ func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 			s.atTheGate(2, 3)
 			tc.play(s)
 			var got []string
-			for _, seat := range s.PrepareBind("1").Assignments {
-				got = append(got, string(seat.Pod.UID)+" "+seat.Node)
+			for _, a := range s.PrepareBind("1").Assignments {
+				got = append(got, string(a.Pod.UID)+" "+a.Node)
 			}
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("departing: %q, want %q", got, tc.want)
@@ -179,7 +179,7 @@ func TestADepartureGoesOutOfDate(t *testing.T) {
 	}
 }
 
-func TestAPodWithoutASeatDoesNotDepart(t *testing.T) {
+func TestAPodWithoutAnAssignmentDoesNotDepart(t *testing.T) {
 	cases := map[string]func(s *story){
 		"it was never seen":          func(s *story) { s.DropPod("0") },
 		"it is being deleted":        func(s *story) { s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }) },

@@ -12,8 +12,8 @@ const (
 	// retryStep is the shortest time between two retries of groups of one namespace after their
 	// RetryAfter. Each group may be refused once more, and that costs a scheduling cycle.
 	retryStep = 50 * time.Millisecond
-	// mostReturns is the largest number of groups of a namespace that retry at once.
-	mostReturns = 64
+	// maxRetries is the largest number of groups of a namespace that retry at once.
+	maxRetries = 64
 )
 
 // A pace limits how fast the groups of one namespace retry after their RetryAfter. It
@@ -22,22 +22,22 @@ const (
 type pace struct {
 	// last is when groups last retried.
 	last time.Time
-	// most is how many groups may retry at the next step.
-	most int
+	// max is how many groups may retry at the next step.
+	max int
 }
 
-// matched records a match of a group of a namespace: one more group may retry at the next step.
-func (r *registry) matched(namespace string) {
-	if p := r.lastRetry[namespace]; p != nil {
-		p.most = min(p.most+1, mostReturns)
+// growPace records a match of a group of a namespace: one more group may retry at the next step.
+func (r *registry) growPace(namespace string) {
+	if p := r.paces[namespace]; p != nil {
+		p.max = min(p.max+1, maxRetries)
 	}
 }
 
-// toldToWait records that a group of a namespace was refused
+// resetPace records that a group of a namespace was refused
 // with RetryAfter: the groups retry one at a time again.
-func (r *registry) toldToWait(namespace string) {
-	if p := r.lastRetry[namespace]; p != nil {
-		p.most = 1
+func (r *registry) resetPace(namespace string) {
+	if p := r.paces[namespace]; p != nil {
+		p.max = 1
 	}
 }
 
@@ -68,7 +68,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 		}
 	}
 	for namespace, of := range byNamespace {
-		for _, key := range g.retryOne(namespace, of, now) {
+		for _, key := range g.retryNamespace(namespace, of, now) {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
@@ -78,21 +78,21 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 		g.updateRetry(s)
 	}
 	next = g.retries.next()
-	maps.DeleteFunc(g.lastRetry, func(_ string, p *pace) bool { return !now.Before(p.last.Add(retryStep)) })
+	maps.DeleteFunc(g.paces, func(_ string, p *pace) bool { return !now.Before(p.last.Add(retryStep)) })
 	if len(keys) > 0 {
 		keys = append(keys, g.dueReplacements(keys)...)
 	}
 	return keys, next
 }
 
-// retryOne lets the first groups of a namespace by rank retry, as many as its pace allows:
+// retryNamespace lets the first groups of a namespace by rank retry, as many as its pace allows:
 // it removes their refusals, and returns their keys. It lets none retry if retryStep has
 // not passed since the last time. The remaining refusals end at the next step.
-func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
-	p := g.lastRetry[namespace]
+func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
+	p := g.paces[namespace]
 	if p == nil {
-		p = &pace{most: 1}
-		g.lastRetry[namespace] = p
+		p = &pace{max: 1}
+		g.paces[namespace] = p
 	}
 	next := p.last.Add(retryStep)
 	if !now.Before(next) {
@@ -102,7 +102,7 @@ func (g Retries) retryOne(namespace string, of []*backoff, now time.Time) (keys 
 			// Members that were refused together retry together.
 			key := b.refusal.rank.Key
 			if !slices.Contains(keys, key) {
-				if len(keys) == p.most {
+				if len(keys) == p.max {
 					return false
 				}
 				keys = append(keys, key)

@@ -236,7 +236,7 @@ func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
 	}
 }
 
-func TestFailedBindKeepsTheSeatOfAStartedGroup(t *testing.T) {
+func TestFailedBindKeepsTheAssignmentOfAStartedGroup(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.match("0")
@@ -267,7 +267,7 @@ func TestFailedBindKeepsTheSeatOfAStartedGroup(t *testing.T) {
 	}
 }
 
-func TestACycleThatEndsWithoutAWordLosesItsSeats(t *testing.T) {
+func TestACycleThatEndsWithoutAWordLosesItsAssignments(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -280,7 +280,7 @@ func TestACycleThatEndsWithoutAWordLosesItsSeats(t *testing.T) {
 	s.wantTentative(0)
 }
 
-func TestSeatsExpire(t *testing.T) {
+func TestAssignmentsExpire(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -396,7 +396,7 @@ func TestAPodGroupWithoutPodsIsGathering(t *testing.T) {
 	}
 }
 
-func TestSeatsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
+func TestAssignmentsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.match("0")
@@ -504,7 +504,7 @@ func TestInvalidSizesHoldTheGroup(t *testing.T) {
 	}
 }
 
-func TestAPodBoundBySomebodyElseLeavesItsSeat(t *testing.T) {
+func TestAPodBoundBySomebodyElseLeavesItsAssignment(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	p := s.match("0")
@@ -619,7 +619,7 @@ func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
 }
 
 // A cycle may have begun by the time that a lost assignment is handled.
-func TestALostSeatIsNotTakenForTheNextOne(t *testing.T) {
+func TestALostAssignmentIsNotTakenForTheNextOne(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.match("0")

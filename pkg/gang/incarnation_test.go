@@ -47,7 +47,7 @@ func TestSuccessorsOfTerminatingPodsAreANewIncarnation(t *testing.T) {
 	}
 }
 
-func TestALostMatchOfLateMembersGivesAllItsSeatsBack(t *testing.T) {
+func TestALostMatchOfLateMembersGivesAllItsAssignmentsBack(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.add("2")

@@ -124,7 +124,7 @@ func TestWhatAStartedGroupLacksGoesFirst(t *testing.T) {
 	}
 }
 
-func TestAMinimumThatIsRaisedGivesTheSeatsBack(t *testing.T) {
+func TestAMinimumThatIsRaisedGivesTheAssignmentsBack(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -200,7 +200,7 @@ func TestAMinimumThatIsLoweredLetsTheReservedBind(t *testing.T) {
 	s.wantTentative(3)
 }
 
-func TestAPodGroupDeletedBeforeTheStartGivesTheSeatsBack(t *testing.T) {
+func TestAPodGroupDeletedBeforeTheStartGivesTheAssignmentsBack(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -488,8 +488,8 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 			t.Fatalf("the groups asked in the order %v, want the oldest first", order)
 		}
 	}
-	if s.Due(s.now); len(s.lastRetry) != 0 {
-		t.Errorf("of namespaces without such groups is kept %v", s.lastRetry)
+	if s.Due(s.now); len(s.paces) != 0 {
+		t.Errorf("of namespaces without such groups is kept %v", s.paces)
 	}
 }
 

@@ -82,7 +82,7 @@ func (g Lister) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
 	if s == nil {
 		return 0, 0, false
 	}
-	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isPlaced()
+	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isFullyPlaced()
 }
 
 // RunsOn returns the node of each present member of a started
@@ -106,7 +106,7 @@ func (g Lister) RunsOn(key types.NamespacedName) []string {
 // ExclusivityOf reports whether the nodes of a started group are exclusive. It also
 // returns the annotation that asks for that too late, and the number of incarnations of
 // the group that this process has seen end. All are zero if the group has not started.
-func (g Lister) ExclusivityOf(key types.NamespacedName) (whole bool, inVain string, life uint64) {
+func (g Lister) ExclusivityOf(key types.NamespacedName) (exclusive bool, lateAnnotation string, pastIncarnations uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]

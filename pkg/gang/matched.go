@@ -32,7 +32,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		return "", nil, fmt.Errorf("pod left group %s during the match", p.Key)
 	}
 	s := asker.group
-	seated := 0
+	assigned := 0
 	for place, slot := range slots {
 		m := g.members[types.UID(slot.Key)]
 		if m == nil || m.group != s || !m.isWaiting() || m.assignment != nil {
@@ -44,7 +44,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			m.assignment.order = place + 1
 		}
 		m.refusal, m.lastRefusal, m.refusalCount, m.passedOtherPlugins = nil, nil, 0, false
-		seated++
+		assigned++
 		if m == asker {
 			m.assignment.claimed = true
 			node = slot.Node
@@ -52,7 +52,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			siblings = append(siblings, m.pod)
 		}
 	}
-	why := s.whyChanged(p, seated, node != "")
+	why := s.whyChanged(p, assigned, node != "")
 	switch {
 	case node == "" && p.Late:
 		// Not revokeAll: the siblings' assignments are from earlier matches.
@@ -74,7 +74,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			s.completeSince = pg.Created
 		}
 	}
-	g.matched(s.key.Namespace)
+	g.growPace(s.key.Namespace)
 	g.recompute(s)
 	// Late members of another shape, and late members that found no room, may be placed next.
 	g.out.activate(s.key)
@@ -84,7 +84,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 // whyChanged returns why the group may not start with the assignments of a match, because
 // something has happened during the match. It returns nothing if the group may start. The
 // argument seated is the number of the assignments, and asker is true if the Plan's pod has one.
-func (s *groupState) whyChanged(p Plan, seated int, asker bool) string {
+func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
 	if p.Late {
 		return ""
 	}
@@ -92,9 +92,9 @@ func (s *groupState) whyChanged(p Plan, seated int, asker bool) string {
 	switch {
 	case s.needsPodGroup && s.podGroup == nil:
 		return "the PodGroup was deleted"
-	case asker && seated >= s.minReserved:
+	case hasAsker && assigned >= s.minReserved:
 		return ""
-	case asker && seated >= len(p.Required):
+	case hasAsker && assigned >= len(p.Required):
 		return "minMember of the PodGroup was raised"
 	}
 	return "a member of the group was deleted"

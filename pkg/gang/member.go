@@ -143,7 +143,7 @@ func (m *member) isRefused() bool {
 	return m.isWaiting() && m.assignment == nil && m.lastRefusal != nil
 }
 
-// isPlaced reports whether the member counts for its group
+// isFullyPlaced reports whether the member counts for its group
 // and is on a node, by the API or by a bind that was made.
 func (m *member) isPlaced() bool {
 	return m.keepsNode() || m.assignment != nil && m.assignment.bound && m.pod.DeletionTimestamp == nil

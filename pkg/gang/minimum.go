@@ -30,8 +30,8 @@ func (s *groupState) missing() int {
 // hasReplacements reports whether replacements of missing members wait.
 func (s *groupState) hasReplacements() bool { return len(s.replacements) > 0 && s.missing() > 0 }
 
-// spares reports whether the group can start without a member, because enough others are reserved.
-func (s *groupState) spares(m *member) bool {
+// canStartWithout reports whether the group can start without a member, because enough others are reserved.
+func (s *groupState) canStartWithout(m *member) bool {
 	return s.permitted && s.count(func(o *member) bool { return o != m && o.isReserved() }) >= s.minimum()
 }
 
@@ -43,8 +43,8 @@ func (s *groupState) podsToPlace(now time.Time) int {
 	return s.count((*member).isWaiting)
 }
 
-// isPlaced reports whether the group was listed in Placed, and has enough members on nodes.
-func (s *groupState) isPlaced() bool {
+// isFullyPlaced reports whether the group was listed in Placed, and has enough members on nodes.
+func (s *groupState) isFullyPlaced() bool {
 	return s.reportedPlaced > 0 && s.count((*member).isPlaced) >= s.required()
 }
 

@@ -254,7 +254,7 @@ func TestPlacesEndWithTheIncarnation(t *testing.T) {
 }
 
 // A pod that loses its assignment before its bind keeps its position.
-func TestWhoLosesItsSeatKeepsItsPlace(t *testing.T) {
+func TestWhoLosesItsAssignmentKeepsItsPlace(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.run("0")

@@ -48,10 +48,10 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	m := g.members[pod.UID]
 	var left *position
 	var freed time.Time
-	brought := pod.Spec.NodeName != "" && !isBound(pod)
+	preplaced := pod.Spec.NodeName != "" && !isBound(pod)
 	// A pod whose owner is deleted first stays in its group.
-	known := m != nil && id.MissingOwner != (group.Owner{}) && !id.InPodGroup
-	if m != nil && m.group.key != id.Key && !known {
+	keepsGroup := m != nil && id.MissingOwner != (group.Owner{}) && !id.InPodGroup
+	if m != nil && m.group.key != id.Key && !keepsGroup {
 		// The group label was changed, or the owner was seen: the
 		// pod goes to another group. If it has a node, it keeps it.
 		if m.hasNode() {
@@ -64,14 +64,14 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 			g.out.Recheck = append(g.out.Recheck, pod.UID)
 		}
 		// A pod that was placed for its old group is preplaced in the new one.
-		brought = m.preplaced || m.hasNode() && m.missingOwner == (group.Owner{})
+		preplaced = m.preplaced || m.hasNode() && m.missingOwner == (group.Owner{})
 		freed = m.waitRestart
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
 		s.inPodGroup = s.inPodGroup || id.InPodGroup
-		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: brought, waitRestart: freed, memberPosition: memberPosition{formerPosition: left}}
+		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: preplaced, waitRestart: freed, memberPosition: memberPosition{formerPosition: left}}
 		m.update(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
@@ -90,7 +90,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	if !m.hasNode() {
 		g.freeFormerPosition(m)
 	}
-	if !known {
+	if !keepsGroup {
 		m.needsPodGroup = id.InPodGroup && id.NeedsPodGroup
 	}
 	if m.assignment == nil && (waited || m.isWaiting()) {

@@ -36,12 +36,12 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 // match. It revokes the assignments if there are too few of them now.
 func (g Watches) applyMinimum(s *groupState) {
 	// Assignments of members that are being deleted do not count.
-	seated := s.count(func(m *member) bool { return m.assignment != nil && m.pod.DeletionTimestamp == nil })
-	if s.started || seated == 0 {
+	assigned := s.count(func(m *member) bool { return m.assignment != nil && m.pod.DeletionTimestamp == nil })
+	if s.started || assigned == 0 {
 		return
 	}
 	s.minReserved = s.minimum()
-	if seated < s.minReserved {
+	if assigned < s.minReserved {
 		g.revokeAll(s, "minMember of the PodGroup was raised")
 		return
 	}

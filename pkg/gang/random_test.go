@@ -316,7 +316,7 @@ func sameKeys(a, b []types.NamespacedName) bool {
 
 // The assignments in a Groups are the given slots that were not released. Otherwise
 // the matcher would keep slots that no pod has, or give a slot out twice.
-func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
+func TestAssignmentsAreWhatIsNotGivenBack(t *testing.T) {
 	for seed := range trials.Seeds(300) {
 		c := &chance{
 			Groups: New(seenOwners{}, match.PolicyLonode), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
@@ -330,16 +330,16 @@ func TestSeatsAreWhatIsNotGivenBack(t *testing.T) {
 				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
 			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return c.seen[s.key] })
-			seats := map[given]bool{}
+			assignments := map[given]bool{}
 			for _, j := range c.Tentative() {
 				for _, s := range j.Slots {
 					if !c.seen[s.Key] {
-						seats[given{j.ID, s.Key}] = true
+						assignments[given{j.ID, s.Key}] = true
 					}
 				}
 			}
-			if !maps.Equal(seats, c.slots) {
-				t.Fatalf("seed %d, step %d: seats are %v, given and not given back %v", seed, step, seats, c.slots)
+			if !maps.Equal(assignments, c.slots) {
+				t.Fatalf("seed %d, step %d: assignments are %v, given and not given back %v", seed, step, assignments, c.slots)
 			}
 		}
 		for name, pod := range c.pods {

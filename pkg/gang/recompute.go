@@ -75,8 +75,8 @@ func (g *core) recompute(s *groupState) {
 		s.reportedPlaced, s.reportedRefused = max(s.reportedPlaced, onNode), refused
 		g.out.reportPlaced(s.key)
 	}
-	if inVain := g.lateAnnotation(s) != ""; s.reportedPlaced > 0 && s.podGroup != nil && s.reportedLateAnnotation != inVain {
-		s.reportedLateAnnotation = inVain
+	if late := g.lateAnnotation(s) != ""; s.reportedPlaced > 0 && s.podGroup != nil && s.reportedLateAnnotation != late {
+		s.reportedLateAnnotation = late
 		g.out.reportPlaced(s.key)
 	}
 	if !s.roomSince.IsZero() || !s.completeSince.IsZero() {

@@ -11,7 +11,7 @@ func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 	// The other plugins are asked anew before the pod comes into the queue again.
 	m.passedOtherPlugins = false
 	if r.RetryAfter > 0 {
-		g.toldToWait(m.group.key.Namespace)
+		g.resetPace(m.group.key.Namespace)
 	}
 	if s := m.group; !s.started {
 		g.updateWaitTimes(s, r, now)

@@ -27,8 +27,8 @@ type registry struct {
 	byRelevantEvents map[eventSet]map[*groupState]bool
 	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
 	retries retryQueue
-	// lastRetry has the pace of each namespace with groups that retried within the last retryStep.
-	lastRetry map[string]*pace
+	// paces has the pace of each namespace with groups that retried within the last retryStep.
+	paces map[string]*pace
 	// waitingForRoom holds the groups that wait for room, and
 	// groups that no longer do, until Starving removes them.
 	waitingForRoom map[types.NamespacedName]*groupState
@@ -54,7 +54,7 @@ func newRegistry() registry {
 		tentativeGroups:  map[types.NamespacedName]*groupState{},
 		refusedGroups:    map[types.NamespacedName]*groupState{},
 		byRelevantEvents: map[eventSet]map[*groupState]bool{},
-		lastRetry:        map[string]*pace{},
+		paces:            map[string]*pace{},
 		waitingForRoom:   map[types.NamespacedName]*groupState{},
 		yielders:         map[types.NamespacedName]*groupState{},
 		jobs:             map[match.JobID]jobAssignments{},

@@ -8,7 +8,7 @@ func (g *core) revoke(m *member, why string) {
 	if m.assignment == nil {
 		return
 	}
-	if !m.group.started && !m.group.spares(m) {
+	if !m.group.started && !m.group.canStartWithout(m) {
 		g.revokeAll(m.group, why)
 		return
 	}

@@ -155,7 +155,7 @@ func (s *story) inTurn(names ...string) {
 	s.Unclaim("0")
 }
 
-func TestSeatsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
+func TestAssignmentsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
 	s := newStory(t)
 	s.inTurn("2", "0", "1")
 	for i, name := range []string{"2", "0", "1"} {
@@ -169,7 +169,7 @@ func TestSeatsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
 	}
 }
 
-func TestSeatsWithoutAnOrderAreTakenUpAtOnce(t *testing.T) {
+func TestAssignmentsWithoutAnOrderAreTakenUpAtOnce(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 3)
 	s.match("0")

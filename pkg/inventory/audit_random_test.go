@@ -23,7 +23,7 @@ import (
 // answers, are assigned, bound and end, all at the same time. Events reach it with a delay.
 type scheduler struct {
 	*world
-	seats *source
+	assignments *source
 }
 
 // TestNothingIsFoundInHealthHoweverSlow creates and ends groups while every answer, every release
@@ -31,9 +31,9 @@ type scheduler struct {
 func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 	for seed := range trials.Seeds(8) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			s := &scheduler{seats: &source{}}
+			s := &scheduler{assignments: &source{}}
 			run(t, embedded, func(c *Config) {
-				c.Sources = []Source{s.seats}
+				c.Sources = []Source{s.assignments}
 				c.AuditEvery = 200 * time.Millisecond
 				c.JobOf = func(p *corev1.Pod) match.JobID { return s.jobOf(p.UID) }
 			}, func(w *world) {
@@ -119,15 +119,15 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 		s.give(random, job)
 		return
 	}
-	s.seat(hold{job: job, slot: a.Slots[0]})
+	s.assign(hold{job: job, slot: a.Slots[0]})
 	if s.Epoch() != epoch { // maybe filled anew without this assignment
-		s.unseat(name)
+		s.revoke(name)
 		s.give(random, job)
 		return
 	}
 	if random.IntN(3) == 0 {
 		time.Sleep(upTo(random, 10*time.Second))
-		s.unseat(name)
+		s.revoke(name)
 		s.give(random, job)
 		return
 	}
@@ -135,7 +135,7 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 	set(s.world, s.jobs, p.UID, job)
 	p.Spec.NodeName = a.Slots[0].Node
 	s.tell(random, func() { done(s.pods.store.Add(p)) }, func() { s.pods.handler.OnAdd(p, false) })
-	s.unseat(name)
+	s.revoke(name)
 	time.Sleep(upTo(random, 20*time.Second))
 	s.tell(random, func() { done(s.pods.store.Delete(p)) }, func() { s.pods.handler.OnDelete(p) })
 }
@@ -158,16 +158,16 @@ func (s *scheduler) give(random *rand.Rand, job match.JobID) {
 	}
 }
 
-func (s *scheduler) seat(h hold) {
-	s.seats.mu.Lock()
-	defer s.seats.mu.Unlock()
-	s.seats.seats = append(s.seats.seats, h)
+func (s *scheduler) assign(h hold) {
+	s.assignments.mu.Lock()
+	defer s.assignments.mu.Unlock()
+	s.assignments.seats = append(s.assignments.seats, h)
 }
 
-func (s *scheduler) unseat(key string) {
-	s.seats.mu.Lock()
-	defer s.seats.mu.Unlock()
-	s.seats.seats = slices.DeleteFunc(slices.Clone(s.seats.seats), func(h hold) bool { return h.slot.Key == key })
+func (s *scheduler) revoke(key string) {
+	s.assignments.mu.Lock()
+	defer s.assignments.mu.Unlock()
+	s.assignments.seats = slices.DeleteFunc(slices.Clone(s.assignments.seats), func(h hold) bool { return h.slot.Key == key })
 }
 
 func (s *scheduler) jobOf(uid types.UID) match.JobID { return locked(s.world, s.jobs, uid) }

@@ -29,20 +29,20 @@ var (
 type Code string
 
 const (
-	// NoNode: no node is usable. The graph has no nodes, or all of them are down or excluded by
+	// NoNode means: no node is usable. The graph has no nodes, or all of them are down or excluded by
 	// constraints.
 	NoNode Code = "NoNode"
-	// TooLarge: not a single slot fits on any usable node, even if only Shared slots held resources
+	// TooLarge means: not a single slot fits on any usable node, even if only Shared slots held resources
 	// there.
 	TooLarge Code = "TooLarge"
-	// TooFew: some of the slots fit, but fewer than are wanted.
+	// TooFew means: some of the slots fit, but fewer than are wanted.
 	TooFew Code = "TooFew"
-	// NotFound: the amounts would be enough, but no placement was found within the search budget.
+	// NotFound means: the amounts would be enough, but no placement was found within the search budget.
 	NotFound Code = "NotFound"
-	// TooHard: the search for a placement took more work than one request may take. The code tells
+	// TooHard means: the search for a placement took more work than one request may take. The code tells
 	// nothing about other requests.
 	TooHard Code = "TooHard"
-	// Overtaken: a placement was found, but before it was booked others had taken its resources or the
+	// Overtaken means: a placement was found, but before it was booked others had taken its resources or the
 	// graph had changed.
 	Overtaken Code = "Overtaken"
 )

@@ -80,7 +80,7 @@ func (a *Budget) addForeign(d time.Duration) {
 // after a backoff, and its namespace does not owe that time.
 func (a *Budget) refusal() *gang.Refusal {
 	if a.isForeignOver() && a.Took() <= a.most {
-		return &gang.Refusal{Reason: reason.TooHard, Message: whyForeign, Backoff: true, RetryAfter: heldPause}
+		return &gang.Refusal{Reason: reason.TooHard, Message: whyForeign, Backoff: true, RetryAfter: minForeignBackoff}
 	}
 	return TooHard(whyTooHard)
 }
@@ -89,9 +89,9 @@ const (
 	// slowPreFilter is how long the PreFilter plugins have to run before the time for
 	// pods of other namespaces is measured.
 	slowPreFilter = 2 * time.Millisecond
-	// heldPause is the shortest backoff of a group that other namespaces held up. It also
+	// minForeignBackoff is the shortest backoff of a group that other namespaces held up. It also
 	// holds for a group that has changed, because no namespace owes the time of its attempts.
-	heldPause = 10 * time.Second
+	minForeignBackoff = 10 * time.Second
 	// maxRunsPerShape is how often the PreFilter plugins run at most for one shape:
 	// to rule out nodes, to measure, and for each verification.
 	maxRunsPerShape = 1 + 1 + 1 + maxRepairs

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// usableEvery is after how many nodes the budget is checked.
-	usableEvery = 64
+	// checkBudgetEvery is after how many nodes the budget is checked.
+	checkBudgetEvery = 64
 	// mostEnds is how many jobs a match may ignore. The engine ignores this many jobs
 	// of one pod each within 100 ms.
 	mostEnds = 1 << 17
@@ -87,7 +87,7 @@ func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNod
 	}
 	holders, ends := map[string]int{}, map[match.JobID]bool{}
 	for i, info := range k.q.nodes {
-		if i%usableEvery == 0 && k.q.budget.isOver() || len(ends) > mostEnds {
+		if i%checkBudgetEvery == 0 && k.q.budget.isOver() || len(ends) > mostEnds {
 			return r, false
 		}
 		n := info.Node()

@@ -47,7 +47,7 @@ func aloof() *Placer {
 
 // The search for candidates ends when its budget is used up.
 func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
-	const nodes = 10 * usableEvery
+	const nodes = 10 * checkBudgetEvery
 	for name, tc := range map[string]struct {
 		most  time.Duration
 		known bool
@@ -66,7 +66,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 		if known != tc.known {
 			t.Errorf("an allowance that is %s: known %t", name, known)
 		}
-		if want := int(tc.most / time.Millisecond * usableEvery); !known && len(where.nodes) != want {
+		if want := int(tc.most / time.Millisecond * checkBudgetEvery); !known && len(where.nodes) != want {
 			t.Errorf("an allowance that is %s: %d nodes were looked at, want %d", name, len(where.nodes), want)
 		}
 	}

@@ -108,7 +108,7 @@ func (n newerPod) isNewerThan(version string) bool {
 func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.PodLister, failed func()) *PodStatusWriter {
 	order := fairqueue.NewRoundRobin(func(k podKey) string { return k.namespace })
 	return &PodStatusWriter{
-		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelaying("", order),
+		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelayingQueue("", order),
 		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
 	}
 }

@@ -95,11 +95,11 @@ type groupState struct {
 // StandbyCheck is how often a standby checks whether it leads.
 const StandbyCheck = time.Second
 
-// A write that changes only the message comes numbersAfter after the one before. This
-// time doubles with each such write, up to numbersEvery, because many groups may wait.
+// A write that changes only the message comes minMessageInterval after the one before. This
+// time doubles with each such write, up to maxMessageInterval, because many groups may wait.
 const (
-	numbersAfter = 5 * time.Second
-	numbersEvery = 20 * time.Second
+	minMessageInterval = 5 * time.Second
+	maxMessageInterval = 20 * time.Second
 )
 
 // NewReporter returns a Reporter without groups.
@@ -282,7 +282,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	}
 	again := 0
 	if before.Reason == it.Reason && before.exclusive == it.exclusive && before.lateAnnotation == it.lateAnnotation && before.incarnation == it.incarnation && !it.writtenAt.IsZero() {
-		wait := min(numbersEvery, numbersAfter<<min(it.again, 10))
+		wait := min(maxMessageInterval, minMessageInterval<<min(it.again, 10))
 		if left := wait - time.Since(it.writtenAt); left > 0 {
 			r.queue.AddAfter(k, left)
 			return nil
@@ -300,7 +300,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	}}
-	if whole := it.wholeCondition(pg, before.incarnation); whole.Type != "" {
+	if whole := it.wholeNodesCondition(pg, before.incarnation); whole.Type != "" {
 		conditions = append(conditions, whole)
 	}
 	err := r.Store.Apply(ctx, pg, conditions...)

@@ -30,7 +30,7 @@ func (s *story) holdingBack(pod string) {
 
 // Nodes that a group was given are not kept from others for ever because one of
 // its members is held up.
-func TestSeatsThatAreNotTakenUpInTimeAreGivenBack(t *testing.T) {
+func TestAssignmentsThatAreNotTakenUpInTimeAreGivenBack(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
 	s.holdingBack("punctual-1")

@@ -20,7 +20,7 @@ type part struct {
 // parts lists all. The quick ones come first, and those of a kind stand together.
 func parts() []part {
 	return []part{
-		trials("seats", 30_000, "pkg/gang", "TestSeatsAreWhatIsNotGivenBack"),
+		trials("seats", 30_000, "pkg/gang", "TestAssignmentsAreWhatIsNotGivenBack"),
 		trials("bands", 100_000, "pkg/placement/interpod", "TestBandsAreWhatCanBeReachedPodByPod"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
@@ -37,7 +37,7 @@ func parts() []part {
 		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
 		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),
 		trials("searched-twice", 20_000, "pkg/engine", "TestSearchesAreTheSameForTheSameRequest"),
-		trials("tours", 2_000_000, "pkg/engine/solver", "TestToursAndPricesAreRight"),
+		trials("branch-and-bound", 2_000_000, "pkg/engine/solver", "TestBranchAndBoundAndDualBoundsAreRight"),
 		trials("differential", 100_000, "pkg/engine", "TestDifferential"),
 		trials("drawn-cases", 20_000, "test/golden", "TestRandomGetsAnswersOfAllKinds"),
 		trials("fluxion", 500, "sidecar/fluxion", "TestWhatTheLibraryHoldsIsWhatIsHeld"),

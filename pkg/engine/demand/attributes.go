@@ -21,7 +21,7 @@ func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
 		if c.from != nil {
 			*c.to = append(*c.to, holds)
 			s.Constrained = true
-			s.ConditionSteps += conditionSteps * c.from.Leaves()
+			s.ConstraintSteps += conditionSteps * c.from.Leaves()
 		}
 	}
 	for kind, most := range from.MaxPerLevel {

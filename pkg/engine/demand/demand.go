@@ -80,7 +80,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		if js.Attributes.System.Constraints != nil {
 			a.constraints[i].always = append(a.constraints[i].always, all)
 			s.Constrained = true
-			s.ConditionSteps += conditionSteps * js.Attributes.System.Constraints.Leaves()
+			s.ConstraintSteps += conditionSteps * js.Attributes.System.Constraints.Leaves()
 		}
 		least = solver.SatAdd(least, s.Count.Min)
 	}

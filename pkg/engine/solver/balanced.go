@@ -166,7 +166,7 @@ func (s *equalShares) tryShares() bool {
 	}
 	s.limits = append(slices.Clip(s.limits), Limit{CellOf: s.level.DomainOf, Cells: int32(len(s.level.Names)), maxByCell: each})
 	s.addCells(&s.limits[len(s.limits)-1])
-	p, o, _ := s.topologySearch.placeAnywhere(s.union(s.chosen))
+	p, o, _ := s.placeAnywhere(s.union(s.chosen))
 	switch o {
 	case Placed:
 		s.found = p

@@ -148,7 +148,7 @@ func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 	at := b.order[i]
 	p := &b.constraintCache[s*len(b.problem.Up)+int(at)]
 	if *p == 0 {
-		if !b.Charge(shape.ConditionSteps) {
+		if !b.Charge(shape.ConstraintSteps) {
 			return false, false
 		}
 		*p = known

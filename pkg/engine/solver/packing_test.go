@@ -81,11 +81,11 @@ func (p *packing) sound() bool {
 	return slices.Max(left) <= 0
 }
 
-// TestToursAndPricesAreRight compares each algorithm by itself with the trying
+// TestBranchAndBoundAndDualBoundsAreRight compares each algorithm by itself with the trying
 // of all choices. Branch and bound must find a solution exactly if there is
 // one, also in several turns and while prices change. The dual bound must not
 // exclude a solution that exists. Tabu search must find only valid solutions.
-func TestToursAndPricesAreRight(t *testing.T) {
+func TestBranchAndBoundAndDualBoundsAreRight(t *testing.T) {
 	ways, none, priced, exchanged := 0, 0, 0, 0
 	for seed := range trials.Seeds(20_000) {
 		p := randomPacking(rand.New(rand.NewPCG(seed, 5)))

@@ -8,12 +8,12 @@ import (
 const (
 	// maxPatterns is how many patterns are listed for all classes of nodes together.
 	maxPatterns = 1 << 13
-	// maxClassPatterns is how many patterns are listed for each class
+	// minClassPatterns is how many patterns are listed for each class
 	// if there are so many classes that maxPatterns allows fewer.
-	maxClassPatterns = 1 << 8
-	// listPart bounds the lists: together they have at most one listPart-th as many counts as
+	minClassPatterns = 1 << 8
+	// patternBudgetShare bounds the lists: together they have at most one patternBudgetShare-th as many counts as
 	// the budget has steps, so one pass over all patterns takes at most that part of the budget.
-	listPart = 8
+	patternBudgetShare = 8
 	// waysPerPattern is how many ways to fill a node may be tried per listed pattern.
 	waysPerPattern = 16
 	// waySteps is the cost of trying one way, in steps of the search.
@@ -73,8 +73,8 @@ func (p *packing) classify() bool {
 	}
 	p.allListed = true
 	n := max(1, len(p.classes))
-	limit := max(maxClassPatterns, maxPatterns/n)
-	limit = max(1, min(limit, p.budget/(listPart*p.width*n)))
+	limit := max(minClassPatterns, maxPatterns/n)
+	limit = max(1, min(limit, p.budget/(patternBudgetShare*p.width*n)))
 	for k := range p.classes {
 		if p.list(&p.classes[k], limit); p.budget < 0 {
 			return false

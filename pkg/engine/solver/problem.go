@@ -69,8 +69,8 @@ type Shape struct {
 	Limits []int
 	// Constrained is set if the shape has constraints.
 	Constrained bool
-	// ConditionSteps is the cost, in steps, of evaluating the constraints on one node.
-	ConditionSteps int
+	// ConstraintSteps is the cost, in steps, of evaluating the constraints on one node.
+	ConstraintSteps int
 }
 
 // A Need is a type of pool that some shape asks for.

@@ -6,7 +6,7 @@ import "slices"
 const topWeight = 1 << 32
 
 // A swap is a move of the tabu search: one node of a class changes from one pattern to another.
-type swap struct {
+type move struct {
 	class, from, to int
 	// cost is the weighted number of slots that are missing after the swap.
 	cost int64
@@ -37,7 +37,7 @@ func (p *packing) newTabuSearch() *tabuSearch {
 // of a shape rises while its slots are missing. run reports whether no slot is missing.
 func (x *tabuSearch) run(budget int) bool {
 	for end := x.budget - budget; x.budget > end && !x.isDone(); x.round++ {
-		best := swap{class: -1}
+		best := move{class: -1}
 		for k := range x.classes {
 			if x.classTabu[k] <= x.round {
 				x.bestSwap(k, &best)
@@ -55,7 +55,7 @@ func (x *tabuSearch) run(budget int) bool {
 
 // apply makes a swap. No node of the class may get the old pattern back for a few rounds (the
 // tenure). If the class has one node only, the class does not change at all for some rounds.
-func (x *tabuSearch) apply(c swap) {
+func (x *tabuSearch) apply(c move) {
 	x.use(c.class, c.from, -1)
 	x.use(c.class, c.to, 1)
 	until := x.round + 3 + x.rand.IntN(1+min(10, len(x.classes)/2))
@@ -94,7 +94,7 @@ func (x *tabuSearch) isDone() bool {
 
 // bestSwap sets *bestSwap to the cheapest swap of class
 // k that is not tabu, if that is cheaper than *bestSwap.
-func (x *tabuSearch) bestSwap(k int, bestSwap *swap) {
+func (x *tabuSearch) bestSwap(k int, bestSwap *move) {
 	for from, n := range x.used[k] {
 		if n == 0 || x.budget < 0 {
 			continue
@@ -112,7 +112,7 @@ func (x *tabuSearch) bestSwap(k int, bestSwap *swap) {
 				cost += max(0, x.short[s]-int64(count)) * x.weight[s]
 			}
 			if bestSwap.class < 0 || cost < bestSwap.cost {
-				*bestSwap = swap{k, from, to, cost}
+				*bestSwap = move{k, from, to, cost}
 			}
 		}
 		x.use(k, from, 1)

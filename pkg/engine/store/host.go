@@ -71,14 +71,14 @@ func (st *Store) addSlot(s *Slot) {
 	st.lastSeq++
 	st.slotCount++
 	s.seq = st.lastSeq
-	st.reservations.ends.add(endOf(s.end), s)
+	st.reservations.allEnds.add(endOf(s.end), s)
 	st.hosts.ensure(s.node).add(s, &st.graph.columns)
 }
 
 // removeSlot reverts addSlot.
 func (st *Store) removeSlot(s *Slot) {
 	st.slotCount--
-	st.reservations.ends.remove(endOf(s.end), s)
+	st.reservations.allEnds.remove(endOf(s.end), s)
 	st.hosts.byName[s.node].drop(s, &st.graph.columns)
 	st.hosts.removeIfEmpty(s.node)
 }

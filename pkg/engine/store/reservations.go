@@ -15,16 +15,16 @@ type Reservations struct {
 	jobs  map[match.JobID]*Job
 	// byNode has the reserved slots by the name of their node.
 	byNode map[string]map[*Slot]struct{}
-	// starts has the reserved slots by start.
+	// reservedStarts has the reserved slots by start.
 	// stops has the reserved slots by end, if the end is known.
 	// ends has all slots, held and reserved, by end, if the end is known.
-	starts, stops, ends timetable
+	reservedStarts, reservedEnds, allEnds timetable
 }
 
 func newReservations(h *hosts) Reservations {
 	return Reservations{
 		hosts: h, jobs: make(map[match.JobID]*Job), byNode: make(map[string]map[*Slot]struct{}),
-		starts: newTimetable(), stops: newTimetable(), ends: newTimetable(),
+		reservedStarts: newTimetable(), reservedEnds: newTimetable(), allEnds: newTimetable(),
 	}
 }
 
@@ -53,9 +53,9 @@ func (p *Reservations) reserve(s *Slot) {
 		p.byNode[s.node] = make(map[*Slot]struct{})
 	}
 	p.byNode[s.node][s] = struct{}{}
-	p.starts.add(Instant(s.start), s)
-	p.stops.add(endOf(s.end), s)
-	p.ends.add(endOf(s.end), s)
+	p.reservedStarts.add(Instant(s.start), s)
+	p.reservedEnds.add(endOf(s.end), s)
+	p.allEnds.add(endOf(s.end), s)
 	p.invalidate(s.node)
 }
 
@@ -65,9 +65,9 @@ func (p *Reservations) unreserve(s *Slot) {
 	if len(p.byNode[s.node]) == 0 {
 		delete(p.byNode, s.node)
 	}
-	p.starts.remove(Instant(s.start), s)
-	p.stops.remove(endOf(s.end), s)
-	p.ends.remove(endOf(s.end), s)
+	p.reservedStarts.remove(Instant(s.start), s)
+	p.reservedEnds.remove(endOf(s.end), s)
+	p.allEnds.remove(endOf(s.end), s)
 	p.invalidate(s.node)
 }
 
@@ -104,7 +104,7 @@ func (p *Reservations) Ignore(ids []match.JobID) (restore func()) {
 // Expire drops the reservations that have ended and that no job has claimed.
 func (p *Reservations) Expire(now int64) {
 	var late []match.JobID
-	p.stops.upTo(now, func(s *Slot) { late = append(late, s.job) })
+	p.reservedEnds.upTo(now, func(s *Slot) { late = append(late, s.job) })
 	for _, id := range late {
 		p.Cancel(id)
 	}

@@ -92,10 +92,10 @@ func (st *Store) setEnd(j *Job, at time.Time) {
 		if s.end.Equal(at) {
 			continue
 		}
-		st.reservations.ends.remove(endOf(s.end), s)
+		st.reservations.allEnds.remove(endOf(s.end), s)
 		s.end = at
 		st.hosts.byName[s.node].updatePermanent(s)
-		st.reservations.ends.add(endOf(s.end), s)
+		st.reservations.allEnds.add(endOf(s.end), s)
 		st.reservations.invalidate(s.node)
 	}
 }

@@ -101,10 +101,10 @@ func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
 	moved := make(map[string]bool)
 	see := func(s *Slot) { moved[s.node] = true }
 	if past.present {
-		v.store.reservations.ends.upTo(past.start, see)
+		v.store.reservations.allEnds.upTo(past.start, see)
 	}
-	v.store.reservations.ends.within(past.start, to.start, see)
-	v.store.reservations.starts.within(past.end-1, to.end-1, see)
+	v.store.reservations.allEnds.within(past.start, to.start, see)
+	v.store.reservations.reservedStarts.within(past.end-1, to.end-1, see)
 	for name := range moved {
 		if !do(name) {
 			return
@@ -125,8 +125,8 @@ func (v *WindowView) Overlay(name string) (at int, ok bool) {
 // Next returns the first time after the given one at which an allocation or a reservation ends. An
 // allocation that is past its end at the present counts as ending overdueGrace later.
 func (v *WindowView) Next(after, present int64) (int64, bool) {
-	t, ok := v.store.reservations.ends.times.Next(after)
-	if then := present + overdueGrace; after < then && (!ok || then < t) && v.store.reservations.ends.hasUpTo(present) {
+	t, ok := v.store.reservations.allEnds.times.Next(after)
+	if then := present + overdueGrace; after < then && (!ok || then < t) && v.store.reservations.allEnds.hasUpTo(present) {
 		return then, true
 	}
 	return t, ok

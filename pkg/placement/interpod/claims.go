@@ -59,7 +59,7 @@ func claimOf(pod *corev1.Pod, v *corev1.Volume) string {
 func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 	name := claimOf(pod, v)
 	if name == "" {
-		return textOfAll(v)
+		return jsonOf(v)
 	}
 	if c == nil || c.podsByClaim[name] > 1 {
 		return "claim " + name
@@ -70,7 +70,7 @@ func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 		return "claim " + name
 	}
 	if claim.Spec.VolumeName == "" {
-		return "unbound " + textOfAll(claim.Spec) + claim.Annotations[volume.AnnSelectedNode] + c.mode(claim)
+		return "unbound " + jsonOf(claim.Spec) + claim.Annotations[volume.AnnSelectedNode] + c.mode(claim)
 	}
 	bound, err := c.volumes.Get(claim.Spec.VolumeName)
 	if err != nil || bound.Spec.CSI == nil && bound.Spec.Local == nil {
@@ -81,7 +81,7 @@ func (c *Claims) volumeKey(pod *corev1.Pod, v *corev1.Volume) string {
 		driver = bound.Spec.CSI.Driver
 	}
 	_, completed := claim.Annotations[volume.AnnBindCompleted]
-	return fmt.Sprintf("bound %t %s %s %s", completed, driver, textOfAll(bound.Spec.NodeAffinity), textOfAll([]string{
+	return fmt.Sprintf("bound %t %s %s %s", completed, driver, jsonOf(bound.Spec.NodeAffinity), jsonOf([]string{
 		bound.Labels[corev1.LabelTopologyZone], bound.Labels[corev1.LabelTopologyRegion],
 		bound.Labels[corev1.LabelFailureDomainBetaZone], bound.Labels[corev1.LabelFailureDomainBetaRegion],
 	}))
@@ -100,8 +100,8 @@ func (c *Claims) mode(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// textOfAll returns v as JSON.
-func textOfAll(v any) string {
+// jsonOf returns v as JSON.
+func jsonOf(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		// Plain data of the API always has a JSON form.
