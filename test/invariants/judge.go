@@ -266,7 +266,7 @@ func (j *judge) clean(now time.Time) {
 	j.excuses.forget(now.Add(-rememberExcuses))
 }
 
-// controls reports whether something is named as what controls a pod.
+// controls reports whether an object controls a pod.
 func (j *judge) controls(uid types.UID) bool {
 	for _, p := range j.pods {
 		if p.controller == uid {

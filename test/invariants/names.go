@@ -36,7 +36,7 @@ const (
 	reasonNotReserved = "NotReserved"
 	reasonNoMatcher   = "MatcherUnavailable"
 	reasonBinding     = "Binding"   // the pods that were permitted wait for their binds
-	longestPause      = time.Minute // between two attempts to place a group that was refused with NotReserved
+	longestPause      = time.Minute // between two attempts of a group refused with NotReserved
 
 	// attemptFailed is the reason of the event that kube-scheduler's own code writes.
 	attemptFailed = "FailedScheduling"

@@ -19,9 +19,7 @@ const startGrace = 5 * time.Second
 
 // partial is what is remembered of a family that has pods on nodes.
 type partial struct {
-	// started is when the first member got a node, after none had one; zero while
-	// none has. ever are those that have had one since, and size the minMember at
-	// that time.
+	// started is the time when the first member got a node, zero while no member has one.
 	started time.Time
 	// ever are the members that have had a node since started.
 	ever map[types.UID]bool

@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	// settleEvery is how often Settle looks, and settled how many times in a row
-	// all must be at rest: a group that is placed may be refused a moment before.
+	// settleEvery is the interval at which Settle looks.
 	settleEvery = 250 * time.Millisecond
 	// settled is how many times in a row all groups must be at rest,
 	// because a group that is placed may show a refusal a moment before.
