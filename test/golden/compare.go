@@ -42,9 +42,9 @@ func (s Step) compare(want, got *Answer, format string) error {
 
 func wrong(status string) bool { return status == Invalid || status == statusError }
 
-// status compares two statuses. Three differences are allowed. NoMatch is equal to any refusal
-// or error. The two kinds of errors are equal. For an allocate without reservation and
-// satisfiability, Busy is equal to Unsatisfiable.
+// status compares two statuses. Three differences are allowed. NoMatch is met by any refusal or
+// error. Invalid and error are equal. For Allocate and WithoutAllocating, Busy and Unsatisfiable
+// are equal, because the library does not look further there.
 func (s Step) status(want, got *Answer) error {
 	refused := got.Status == Busy || got.Status == Unsatisfiable
 	switch {

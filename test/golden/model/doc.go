@@ -29,9 +29,14 @@
 //     shows the queue.
 //
 // Where no recorded answer decides, the model follows the description, or else does the
-// simplest thing: totals of 0 are tracked. A shadow allocates everything below it, whether
-// down or not. An edge to a child in which nothing was booked keeps its weight. A label is
-// the chosen vertex's. With a constraint, requested nodes are counted even if no filter tracks
-// nodes. A vertex is allocated with everything below it only if nobody holds anything of it. Nothing is
-// booked at the end of the graph's time. Satisfiability counts nodes that are down.
+// simplest thing:
+//
+//   - Totals of 0 are tracked.
+//   - A shadow allocates everything below it, whether down or not.
+//   - An edge to a child in which nothing was booked keeps its weight.
+//   - A label is the chosen vertex's.
+//   - With a constraint, requested nodes are counted even if no filter tracks nodes.
+//   - A vertex is allocated with everything below it only if nobody holds anything of it.
+//   - Nothing is booked at the end of the graph's time.
+//   - Satisfiability counts nodes that are down.
 package model
