@@ -1,5 +1,5 @@
-// Command vuln runs govulncheck to look for known vulnerabilities in packages. It fails
-// for vulnerable functions that are called, unless the list of allowed ones has them.
+// Command vuln runs govulncheck to look for known vulnerabilities in packages. It fails if
+// a vulnerable function is called and the list of allowed vulnerabilities does not name it.
 package main
 
 import (
@@ -102,7 +102,8 @@ type weakness struct {
 type message struct {
 	Config *struct{}
 	OSV    *struct{ ID, Summary string }
-	// Finding is about a module, a package or a function. A function is one that is called.
+	// Finding is about a module, a package or a function. A
+	// finding with a function means that the function is called.
 	Finding *struct {
 		OSV          string
 		FixedVersion string `json:"fixed_version"`

@@ -203,7 +203,7 @@ func (k *keeper) well(ctx context.Context) error {
 	return nil
 }
 
-// unwell returns what is not well, "" if all is.
+// unwell returns the reason why a process is not well, "" if all are well.
 func (k *keeper) unwell(ctx context.Context) string {
 	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
 		if k.down(name) {

@@ -124,7 +124,7 @@ func (n removeNode) do(ctx context.Context, r *run) error {
 	})
 }
 
-// nodeVictim returns a node by number among those that suit, or nil if none does.
+// nodeVictim returns a suitable node by number, or nil if no node suits.
 func (r *run) nodeVictim(n uint32, suits func(*corev1.Node) bool) *corev1.Node {
 	var all []*corev1.Node
 	for _, name := range r.view.nodeNames() {

@@ -69,7 +69,8 @@ func TestThePoliciesOfTheSchemaAreThoseThereAre(t *testing.T) {
 	}
 }
 
-// A value with a type of Kubernetes has the type's fields, except those that cannot be set here.
+// A value with a type of Kubernetes has the type's
+// fields, except for fields that cannot be set here.
 func TestTheSchemaHasTheFieldsOfKubernetes(t *testing.T) {
 	cases := map[string]struct {
 		of      reflect.Type

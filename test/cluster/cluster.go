@@ -117,8 +117,8 @@ func (c *Cluster) start(ctx context.Context, cfg Config) (err error) {
 }
 
 // Stop ends all processes of the cluster. The processes of StartProcess end
-// first, by SIGTERM. Stop removes the state folder too, except one that
-// Config.Dir names if the cluster is not detached. A second call does nothing.
+// first, by SIGTERM. Stop removes the state folder too, unless Config.Dir
+// names it and the cluster is not detached. A second call does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.state.Detached {
 		return Down(ctx, c.dir.path)

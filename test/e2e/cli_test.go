@@ -146,8 +146,8 @@ func (s *story) outcome(name string, n int) (on map[string]int, told string) {
 func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
 	s := tell(t)
 	v := s.viewer()
-	// The nodes are added one after the other. Of equal nodes the scheduler takes the one
-	// that was added first. The plugin has not seen them come and takes them by name.
+	// The nodes are added one after the other. Of equal nodes the scheduler takes
+	// the first added. The plugin has not seen the order, and takes them by name.
 	for i := range 6 {
 		s.nodes(fmt.Sprintf("n%d", i), 1, "8", label(corev1.LabelTopologyZone, string(rune('a'+i%2))))
 	}

@@ -164,7 +164,7 @@ func TestAPodIsDeletedThatWaitsToBeBound(t *testing.T) {
 // endsWithin is how long a scheduler may take to end after SIGTERM.
 const endsWithin = 10 * time.Second
 
-// The scheduler is told to end while pods of many groups wait
+// The scheduler gets SIGTERM while pods of many groups wait
 // to be bound. It ends, and its successor starts all of them.
 func TestTheSchedulerEndsWithPodsThatWaitToBeBound(t *testing.T) {
 	s := tell(t)

@@ -118,7 +118,7 @@ func (s *story) killedAt(m moment, group string, killed []string) {
 }
 
 // State 1 of the lessons of earlier systems: a sidecar that has forgotten everything
-// is told what was matched and is not bound yet. It assigns that to nobody else.
+// gets the matches that are not bound yet again. It assigns their room to nobody else.
 func TestWhatIsNotBoundYetIsStillChargedAfterASidecarsEnd(t *testing.T) {
 	s := tell(t)
 	s.gated(false)

@@ -208,8 +208,8 @@ func (s *story) bound(prefix string, n int) {
 }
 
 // State 7 of the lessons of earlier systems, for a node that goes away: a
-// group that waits is told that it never fits. A group that lost a member
-// there continues with the rest, and gets another when a node comes.
+// group that waits gets the reason that it never fits. A group that lost a
+// member there continues with the rest, and gets another when a node comes.
 func TestANodeGoesAway(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

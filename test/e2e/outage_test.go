@@ -32,7 +32,7 @@ func (s *story) outages() int {
 }
 
 // stopSidecar stops the sidecar. It lives, and its connections
-// remain open. It continues after the story at the latest.
+// remain open. It continues at the end of the story, if not before.
 func (s *story) stopSidecar() {
 	s.Helper()
 	s.Cleanup(func() { s.resume(stack.Sidecar) })

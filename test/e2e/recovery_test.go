@@ -89,7 +89,7 @@ func (s *story) logOf(process string) string {
 }
 
 // crew returns a group of n bare pods of one CPU each, which are created one after another.
-// The first pod is the one that places the group. The pods at held have the label "held".
+// The first pod makes the attempt for the group. The pods at held have the label "held".
 func crew(name string, n int, held ...int) string {
 	labels := map[int]string{}
 	for _, i := range held {

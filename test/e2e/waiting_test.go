@@ -133,8 +133,8 @@ func TestAGroupStartsThoughOthersRunForLong(t *testing.T) {
 	})
 }
 
-// "Never" assumes that only DaemonSets stay: a group that would
-// fit only without their pods is told so, and starts when they go.
+// "Never" assumes that only DaemonSets stay: a group that would fit
+// only without their pods gets this reason, and starts when they go.
 func TestWhatFitsOnlyWithoutADaemonSetNeverFits(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

@@ -11,7 +11,7 @@ type text struct {
 	at    time.Time
 }
 
-// maxTexts is the number of messages kept for a pod. A pod gets fewer in a minute.
+// maxTexts is the number of messages that are remembered of a pod. A pod gets fewer in a minute.
 const maxTexts = 64
 
 // plain returns a text without its digits, cut to the length that an event has room for.

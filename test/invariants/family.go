@@ -192,7 +192,7 @@ func (j *judge) timeout(fam *family) time.Duration {
 	return longest
 }
 
-// parseTimeout reads an annotation. It returns the default for one that cannot be read.
+// parseTimeout reads an annotation. It returns the default if the text cannot be read.
 func parseTimeout(text string, def time.Duration) time.Duration {
 	if d, err := time.ParseDuration(text); err == nil && d >= time.Second {
 		return d

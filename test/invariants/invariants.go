@@ -131,8 +131,8 @@ type Stats struct {
 	LongestStart time.Duration
 	// Removals is the number of Fluence's deletes and evictions that were judged.
 	Removals int
-	// Waited is the number of times that a group or a lone pod began to
-	// wait. Told is the number of times that one was given a reason for it.
+	// Waited is the number of times that a group or a lone pod began
+	// to wait. Told is the number of times that it then got a reason.
 	Waited, Told int
 	// Events is the number of Fluence's events that were compared.
 	Events int

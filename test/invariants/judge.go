@@ -51,7 +51,7 @@ type judge struct {
 	tellings
 }
 
-// A pod is a pod, kept for a while after it is gone.
+// A pod is a pod. It is remembered for a while after it is gone.
 type pod struct {
 	podFact
 	family *family

@@ -41,7 +41,7 @@ func (j *judge) judgeRemoval(a auditFact) {
 		return
 	}
 	if j.excuses.deaf(a.received.Add(-judgeAfter), a.received.Add(judgeAfter)) {
-		return // what was told of the group may not have been seen in time
+		return // Fluence may have seen the changes of the group too late
 	}
 	if never {
 		j.report(RulePodMoved, a.pod, a.received, "%s asked for its %s: group %s has lost nothing that it had, as far as this process can know; what it asks for it never had", a.user, what, p.family.key)

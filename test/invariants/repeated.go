@@ -60,7 +60,7 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 		}
 	}
 	if s.listed && before > 0 {
-		return // in which order it was told is not known
+		return // the order of the events is not known
 	}
 	if before > 0 {
 		// The event occurred again. The API keeps only the first note.

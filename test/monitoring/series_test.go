@@ -112,7 +112,7 @@ func (s series) histogram(name, more string, value float64) {
 	s[fmt.Sprintf(`%s_count{instance="a"%s}`, name, more)] = line{0, 60}
 }
 
-// with returns the series, with others replacing those of the same names.
+// with returns the series. The others replace series of the same names.
 func (s series) with(others series) series {
 	s = maps.Clone(s)
 	maps.Copy(s, others)

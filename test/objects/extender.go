@@ -37,7 +37,7 @@ func (x *Extender) IsIgnorable() bool { return x.Ignorable }
 // IsInterested reports whether it wants to filter for a pod.
 func (x *Extender) IsInterested(*corev1.Pod) bool { return !x.Indifferent }
 
-// Filter passes all nodes except those of Failed and Never.
+// Filter passes all nodes that are neither in Failed nor in Never.
 func (x *Extender) Filter(_ *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	var names []string
 	var passed []fwk.NodeInfo

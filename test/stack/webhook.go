@@ -75,7 +75,7 @@ func (s *Stack) installWebhook(ctx context.Context) error {
 }
 
 // WaitWebhook waits until the API server calls the webhook. It creates Jobs in dry
-// runs until one is labelled. On failure the error quotes the controller's log.
+// runs until a Job is labelled. On failure the error quotes the controller's log.
 func (s *Stack) WaitWebhook(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()

@@ -64,7 +64,7 @@ func (l *ledger) removeNode(name string) { l.account(name).known = false }
 
 // putPod records a pod that has a node. It returns the verdicts that are
 // possible now. It returns none if the pod has a verdict already, waits
-// for its node, waits behind a pod in doubt, or is in doubt itself.
+// for its node, waits after a pod in doubt, or is in doubt itself.
 func (l *ledger) putPod(pod *corev1.Pod) []verdict {
 	if finished(pod) || l.gone[pod.UID] {
 		l.giveBack(pod)

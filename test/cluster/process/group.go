@@ -165,8 +165,8 @@ func (g *Group) Process(name string) *Process {
 	return nil
 }
 
-// Processes returns all processes that were started, and those
-// that Open found running, in the order of their starts.
+// Processes returns all processes that Start has started
+// or Open has found running, in the order of their starts.
 func (g *Group) Processes() []*Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// progress counts the programs, and reports those that are built.
+// progress counts the programs, and reports each program that is built.
 type progress struct {
 	log         io.Writer
 	done, total int

@@ -48,9 +48,9 @@ const (
 	KwokRole       = "role.yaml"
 )
 
-// Build returns the programs, and builds those that are missing. It writes its
+// Build builds the missing programs, and returns all programs. It writes its
 // progress to log, one line for each program. It writes nothing if there is
-// nothing to build. The repository is the one that contains the current directory.
+// nothing to build. The repository is the one above the current directory.
 func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
 	root, err := RepositoryRoot()
 	if err != nil {

@@ -90,7 +90,7 @@ func (a *attempt) mark(c candidate) {
 	}
 }
 
-// choose sorts the candidates of a type and returns the first ones that amount to k.
+// choose sorts the candidates of a type and returns the first of them, enough for k.
 func (a *attempt) choose(f found, typ string, k int64, at place) []candidate {
 	a.policy.sort(f[typ], at)
 	n := 0

@@ -70,8 +70,8 @@ func (r row) judge(w io.Writer, s *report.Session, others string, strict bool) e
 	return nil
 }
 
-// run makes all runs of a row on one control plane, and returns those
-// that were made. It appends each to the file out, unless out is
+// run makes all runs of a row on one control plane, and returns the
+// runs that it made. It appends each to the file out, unless out is
 // empty. line has the fields that all results of the session share.
 func (r row) run(ctx context.Context, line report.Result, out string, log io.Writer) (session *report.Session, err error) {
 	session = &report.Session{Row: r.Name}

@@ -125,11 +125,11 @@ func (s *Session) all(contender string) []Figures {
 	return out
 }
 
-// A Measure returns one figure of a run, and whether the run has it.
+// A Measure returns one figure of a run. ok reports whether the run has the figure.
 type Measure func(Figures) (value float64, ok bool)
 
 // Value returns the measure of a contender in a repetition. For a bracket it is
-// the mean of its two runs. There is no value unless each of these runs has it.
+// the mean of its two runs. There is no value unless each of these runs has one.
 func (s *Session) Value(m Measure, contender string, repetition int) (float64, bool) {
 	runs := s.runs(contender, repetition)
 	sum := 0.0
