@@ -159,7 +159,7 @@ func deployment(t *testing.T, rendered []object, name string) appsv1.Deployment 
 	return d
 }
 
-// containers returns all containers of a pod, including the init container that keeps running.
+// containers returns all containers of a pod, init containers included.
 func containers(pod corev1.PodSpec) []corev1.Container {
 	return append(slices.Clone(pod.Containers), pod.InitContainers...)
 }

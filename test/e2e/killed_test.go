@@ -117,8 +117,8 @@ func (s *story) killedAt(m moment, group string, killed []string) {
 	s.dropCrew(group, crewSize)
 }
 
-// State 1 of the lessons of earlier systems: a sidecar that has forgotten everything
-// gets the matches that are not bound yet again. It assigns their room to nobody else.
+// State 1 of the lessons of earlier systems: a sidecar has forgotten everything.
+// It gets the unbound matches again, and assigns their room to nobody else.
 func TestWhatIsNotBoundYetIsStillChargedAfterASidecarsEnd(t *testing.T) {
 	s := tell(t)
 	s.gated(false)

@@ -39,7 +39,7 @@ func Shrink(c Case, right Open, fails func(*Case) bool) Case {
 	return c
 }
 
-// A looseGraph is a JGF of which only the ends of the edges are read.
+// A looseGraph is a JGF. Only the ends of its edges are read.
 type looseGraph struct {
 	Graph struct {
 		Nodes []map[string]any `json:"nodes"`

@@ -110,8 +110,8 @@ func (j *judge) judgeTelling(e eventFact) {
 	}
 }
 
-// isNews reports whether the controller's report about a group became news again after an
-// earlier event. Events and pods come by different watches, of which either may be late.
+// isNews reports whether the controller's report about a group became news again after
+// an earlier event. Events and pods come by different watches, and either may be late.
 func (j *judge) isNews(e eventFact, before time.Time) bool {
 	fam := j.families[e.about]
 	return fam != nil && e.kind == "PodGroup" && e.controller == controllerName && fam.turn.After(before.Add(-judgeAfter))

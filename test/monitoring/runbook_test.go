@@ -146,7 +146,7 @@ func (c *checker) wrong(command string) []string {
 		case w[0] == "curl":
 			wrong = append(wrong, c.wrongOfQuery(w[1:])...)
 		case w[0] == "grep":
-			// Only what is searched for in Fluence's logs is known.
+			// Only texts in Fluence's logs can be checked.
 			if text := w[len(w)-1]; len(pipeline[0]) > 2 && slices.Contains(pipeline[0], "logs") && text != "error" && !strings.Contains(c.source, text) {
 				wrong = append(wrong, fmt.Sprintf("no program writes %q", text))
 			}

@@ -32,8 +32,7 @@ type series map[string]line
 // hours is how long the series are.
 const hours = 2
 
-// well returns the series of a healthy cluster: two
-// schedulers, one of which leads, and a controller.
+// well returns the series of a healthy cluster: a leading scheduler, a standby, and a controller.
 func well() series {
 	s := series{
 		`fluence_leading{instance="a"}`: {1, 0}, `fluence_leading{instance="b"}`: {0, 0},

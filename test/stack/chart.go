@@ -31,7 +31,7 @@ const (
 	// the scheduler's configuration, under schedulerConfigKey.
 	schedulerConfigMap = "fluence-scheduler-config"
 	schedulerConfigKey = "config.yaml"
-	// tokenLife is longer than anybody lets a cluster of make run live.
+	// tokenLife is longer than any cluster of make run lives.
 	tokenLife = 365 * 24 * time.Hour
 )
 
