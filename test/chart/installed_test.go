@@ -244,7 +244,7 @@ func (s *site) podsAreAdmitted() {
 	})
 }
 
-// tokens fails for containers of an admitted pod that have a token and should not.
+// tokens fails unless exactly the containers of an admitted pod that need a token have one.
 func (s *site) tokens(p corev1.Pod) {
 	s.Helper()
 	for _, c := range containers(p.Spec) {

@@ -155,7 +155,8 @@ func (s *site) warned() {
 	})
 }
 
-// pod returns a pod without its name. set returns a StatefulSet of one pod.
+// pod returns a pod, and set a StatefulSet of one pod. The name
+// is at the end, so that a caller can append to the metadata.
 func pod(name string) string {
 	return "apiVersion: v1\nkind: Pod\nspec: " + podSpec + "\nmetadata:\n  name: " + name
 }

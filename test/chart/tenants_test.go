@@ -39,7 +39,8 @@ type bounded struct {
 	*cluster.Cluster
 }
 
-// tell applies a manifest. It returns the refusals and warnings, "" if there are none.
+// tell sends a manifest to the API server by kubectl. It
+// returns the refusal or the warnings, "" if there are none.
 func (b *bounded) tell(manifest string, args ...string) string {
 	b.Helper()
 	out, told, err := b.KubectlInput(b.Context(), strings.NewReader(manifest), args...)

@@ -227,9 +227,9 @@ func (t *tenant) beside(other *tenant) bool {
 	return other.key.Namespace != t.key.Namespace && (t.to == 0 || other.from < t.to) && (other.to == 0 || t.from < other.to)
 }
 
-// charged returns what a tenant holds at a version, nil if nothing. Fluence
-// knows at once what it bound itself. Of another pod, a change that was
-// delivered after the horizon counts only if it makes the amounts smaller.
+// charged returns what a tenant holds at a version, nil if nothing. A pod that Fluence bound
+// counts from its bind on. Another pod counts only if it was delivered before the horizon. A
+// change that was delivered after the horizon counts only if it makes the amounts smaller.
 func (t *tenant) charged(version uint64, horizon time.Time) amounts {
 	if t.from >= version || t.to != 0 && t.to < version || !t.ours && t.charges[0].at.After(horizon) {
 		return nil

@@ -35,7 +35,7 @@ const (
 	reasonNoPodGroup  = "NoPodGroup"
 	reasonNotReserved = "NotReserved"
 	reasonNoMatcher   = "MatcherUnavailable"
-	reasonBinding     = "Binding"   // the pods that were permitted wait for their binds
+	reasonBinding     = "Binding"   // waits for its binds
 	longestPause      = time.Minute // between two attempts of a group refused with NotReserved
 
 	// attemptFailed is the reason of the event that kube-scheduler's own code writes.

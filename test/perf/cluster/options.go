@@ -16,7 +16,7 @@ type options struct {
 	// args are arguments of the plugin Fluence, in place of the shipped ones.
 	args map[string]any
 	// out is the file that results are appended to. If out is empty, the results of
-	// a recorded row without changes go to resultsFile, and others are not kept.
+	// a recorded row that runs unchanged go to resultsFile, and others are not kept.
 	out string
 	// strict makes a row fail if one of its goals was not reached, or is open.
 	strict bool
