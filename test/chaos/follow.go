@@ -101,7 +101,7 @@ func (f *follower) next(message, contains string) (<-chan struct{}, func()) {
 	return nextOf([]*follower{f}, message, contains)
 }
 
-// nextOf does the same for the first of several logs that has the line.
+// nextOf does the same for several logs. The first line in any of them counts.
 func nextOf(logs []*follower, message, contains string) (<-chan struct{}, func()) {
 	seen := make(chan struct{})
 	w := &waiter{message: message, contains: contains, tell: sync.OnceFunc(func() { close(seen) })}

@@ -108,7 +108,7 @@ func (r *run) rest(ctx context.Context, end func(), d time.Duration) error {
 }
 
 // keyPrefix returns the beginning of a group's key in a log. A PodGroup that the
-// controller made is called KIND-NAME-HASH, a group by label has the label's name.
+// controller made is called KIND-NAME-HASH. A group by label has the label's name.
 func (g *group) keyPrefix() string {
 	if g.Maker == Pods {
 		return g.ns + "/" + g.object + `"`

@@ -19,8 +19,8 @@ type family struct {
 	// group became news again: a pod was lost, the minimum changed, or
 	// the group is complete again after it was reported incomplete.
 	turn time.Time
-	// resaid is the last time when the annotations of the group
-	// changed, or its PodGroup went, while pods were on nodes.
+	// resaid is the last time when the annotations of the group changed:
+	// its PodGroup was edited or went, or it came while pods were on nodes.
 	resaid time.Time
 	// open reports whether the mere passing of time may make a violation.
 	open bool

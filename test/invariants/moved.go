@@ -51,10 +51,10 @@ func (j *judge) judgeRemoval(a auditFact) {
 		a.user, what, policyRestart, conditionIncomplete, p.family.key, policyRestart, may, told)
 }
 
-// wasMet reports whether a family that was evicted from at a time may have had all the
-// pods it needs before. The family must have lost a member other than by an eviction.
-// If the controller began while the family lacked pods, that process must have
-// continued what another had begun, or must have been able to see the family complete.
+// wasMet reports whether a family that was evicted from at a time may have been
+// complete before. The family must have lost a member other than by an eviction. If
+// the controller began while the family lacked pods, that process must have continued
+// what another had begun, or must have been able to see the family complete.
 func (j *judge) wasMet(fam *family, at time.Time) bool {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(fam.losses)), func(uid types.UID) bool { return j.wasLost(fam, uid, at) }) {
 		return false

@@ -44,8 +44,8 @@ const (
 
 // These are the rules, as a Violation names them.
 const (
-	// RulePartialGang: a group had fewer pods on nodes than it needs, for
-	// longer than is allowed, or nothing was reported or done about it.
+	// RulePartialGang: a group had fewer pods on nodes than it needs for too
+	// long, without a report or without the action that its policy demands.
 	RulePartialGang = "PartialGang"
 	// RuleFullNode: a pod was bound to a node that had no room for it.
 	RuleFullNode = "FullNode"

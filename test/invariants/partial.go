@@ -112,8 +112,8 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 	}
 }
 
-// weighPartial judges a family whose pods should be on nodes together. It returns
-// how many of them have to be there, without a raise of the minimum while it runs.
+// weighPartial judges a family whose pods should be on nodes together. It returns how many
+// of them have to be there. A raise of the minimum while the family runs does not count.
 func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time) int {
 	if c.serving > 0 && fam.started.IsZero() {
 		fam.started, fam.size, fam.ever = now, fam.group.minMember, map[types.UID]bool{}
