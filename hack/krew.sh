@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packs kubectl-fluence as krew installs plugins: an archive for each platform, and the
-# manifest that names them, in bin/krew.
+# Packs kubectl-fluence for krew, in bin/krew: an archive for each platform, and the manifest
+# with their names.
 #
 #   hack/krew.sh VERSION URL [OS/ARCH...]
 #
-# URL is the folder that the archives will be downloaded from. To try one out:
+# URL is the folder from which users will download the archives. To try an archive:
 #
 #   hack/krew.sh v0.0.1 https://example.com linux/amd64
 #   kubectl krew install --manifest=bin/krew/fluence.yaml --archive=bin/krew/kubectl-fluence_linux_amd64.tar.gz

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Writes the Go code of sidecar/fluxionpb anew from its proto, and the proto in
-# its canonical form. Every tool is built from hack/tools/buf; no protoc is
-# needed. The first run builds the tools and takes a minute or two.
+# Generates the Go code of sidecar/fluxionpb from its proto, and formats the proto. Every tool is
+# built from hack/tools/buf, so protoc is not needed. The first run builds the tools, which takes
+# a minute or two.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails if what hack/update-codegen.sh writes is not what the tree holds. It
-# works on a copy and leaves the tree alone.
+# Fails if hack/update-codegen.sh would change the tree. It works on a copy and changes nothing in
+# the tree.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -10,7 +10,7 @@ mkdir -p "${copy}/hack/tools" "${copy}/manifests"
 cp -R go.mod go.sum sig-scheduler-plugins "${copy}"
 cp -R hack/update-codegen.sh "${copy}/hack"
 cp -R hack/tools/controller-gen "${copy}/hack/tools"
-# What is no longer generated must show as a difference.
+# A file that is no longer generated must be a difference.
 find "${copy}/sig-scheduler-plugins" -name 'zz_generated.*' -delete
 
 "${copy}/hack/update-codegen.sh"

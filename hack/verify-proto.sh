@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails if hack/update-proto.sh would change the tree. It writes nothing to it.
+# Fails if hack/update-proto.sh would change the tree. It changes nothing in the tree.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +18,7 @@ fi
 buf generate --config hack/tools/buf/buf.yaml --path sidecar/fluxionpb \
 	--template hack/tools/buf/buf.gen.yaml --output "${fresh}" .
 
-# Both ways: a file that is made no more must not stay behind either.
+# The files of both folders: a file that is no longer generated is a difference too.
 for file in $( (cd "${fresh}" && ls sidecar/fluxionpb/*.pb.go; cd "${OLDPWD}" && ls sidecar/fluxionpb/*.pb.go) | sort -u); do
 	if ! diff -u "${file}" "${fresh}/${file}"; then
 		echo "${file} is not what the proto makes: run hack/update-proto.sh" >&2

@@ -6,22 +6,23 @@ import (
 	"strings"
 )
 
-// A vocabulary has what is not to be written, by where it would be.
+// A vocabulary is the words and phrases that must not be used.
 type vocabulary struct {
 	names, files []word
 	phrases      []phrase
 }
 
-// A word is not to be in a name below a folder; below any if that is empty.
+// A word must not be in a name or be the name of a file,
+// below a folder. An empty folder means everywhere.
 type word struct{ word, better, folder string }
 
-// A phrase is not to be in a text.
+// A phrase must not be in a text.
 type phrase struct {
 	pattern *regexp.Regexp
 	better  string
 }
 
-// parse reads a list. Its errors name the line.
+// parse reads a list. Its errors have the line's number.
 func parse(text string) (vocabulary, error) {
 	var v vocabulary
 	for i, line := range strings.Split(text, "\n") {
@@ -50,7 +51,7 @@ func parse(text string) (vocabulary, error) {
 			if what, better = strings.TrimSpace(what), strings.TrimSpace(better); !ok || what == "" || better == "" {
 				return v, fmt.Errorf("line %d: %q: want text PHRASE | BETTER", i+1, line)
 			}
-			// A phrase may go over the end of a line.
+			// A phrase may continue on the next line.
 			words := strings.Fields(what)
 			for i, w := range words {
 				words[i] = regexp.QuoteMeta(w)

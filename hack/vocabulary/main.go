@@ -1,5 +1,5 @@
-// Command vocabulary finds words that this project gave up: names that a reader cannot guess, and
-// phrases that have to be read twice. make lint runs it.
+// Command vocabulary finds words that this project no longer uses: names that a
+// reader cannot guess, and phrases that have to be read twice. make lint runs it.
 //
 //	vocabulary words.txt FOLDER...
 //
@@ -9,7 +9,7 @@
 //	file NAME BETTER [FOLDER]   the name of a file without its ending
 //	text PHRASE | BETTER        a phrase in a comment or on a page
 //
-// A line with a FOLDER counts below that alone.
+// A line with a FOLDER applies only below that folder.
 package main
 
 import (

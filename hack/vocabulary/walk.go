@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// walk returns the uses below a folder: in Go files that nobody generates, and on pages.
+// walk returns the uses below a folder: in Go files that are not generated, and on pages.
 func (v vocabulary) walk(folder string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(folder, func(path string, e fs.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func (v vocabulary) source(path string) ([]string, error) {
 	})
 	for _, group := range file.Comments {
 		start, end := set.Position(group.Pos()), set.Position(group.End())
-		// As it stands, so that the lines are counted.
+		// The text is unchanged, so that the line numbers are right.
 		found = append(found, v.text(path, string(text[start.Offset:end.Offset]), start.Line)...)
 	}
 	return found, nil
@@ -133,7 +133,8 @@ func declared(file *ast.File, each func(*ast.Ident)) {
 	})
 }
 
-// split returns the words of a name, in lower case: inVain has in and vain, APIServer api and server.
+// split returns the words of a name, in lower case. For example,
+// inVain has in and vain, and APIServer has api and server.
 func split(name string) []string {
 	runes := []rune(name)
 	var words []string
@@ -150,7 +151,8 @@ func split(name string) []string {
 	return words
 }
 
-// beginsWord reports whether a capital letter begins a word: after a small letter, or before one.
+// beginsWord reports whether the letter at an index is a capital
+// that begins a word: it follows a small letter, or precedes one.
 func beginsWord(name []rune, i int) bool {
 	return unicode.IsUpper(name[i]) && (unicode.IsLower(name[i-1]) || i+1 < len(name) && unicode.IsLower(name[i+1]))
 }

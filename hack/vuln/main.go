@@ -1,5 +1,5 @@
-// Command vuln has govulncheck look for known weaknesses in packages. It fails for those that
-// are called and that the list of allowed ones does not have.
+// Command vuln runs govulncheck to look for known vulnerabilities in packages. It fails if
+// a vulnerable function is called and the list of allowed vulnerabilities does not name it.
 package main
 
 import (
@@ -19,21 +19,21 @@ import (
 	"time"
 )
 
-// The exit codes.
+// These are the exit codes.
 const (
 	exitFound      = 1
 	exitNotChecked = 2
 )
 
-// longest is what govulncheck may take.
+// longest bounds the run of govulncheck.
 const longest = 30 * time.Minute
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs a command line and returns its exit code: 0 if nothing was found that is not
-// allowed, exitFound if something was, and exitNotChecked if that is not known.
+// run runs a command line and returns its exit code. It is 0 if nothing was found that
+// is not allowed, exitFound if something was, and exitNotChecked if the check failed.
 func run(args []string, out, problems io.Writer) int {
 	fs := flag.NewFlagSet("vuln", flag.ContinueOnError)
 	fs.SetOutput(problems)
@@ -71,10 +71,10 @@ func run(args []string, out, problems io.Writer) int {
 	return 0
 }
 
-// errAway is that the database cannot be asked.
+// errAway means that the database cannot be reached.
 var errAway = errors.New("the database of weaknesses is not reached")
 
-// scan runs govulncheck and returns what it writes.
+// scan runs govulncheck and returns its output.
 func scan(ctx context.Context, program, db string, patterns []string) (io.Reader, error) {
 	args := []string{"-format", "json"}
 	if db != "" {
@@ -93,16 +93,17 @@ func scan(ctx context.Context, program, db string, patterns []string) (io.Reader
 	return &out, nil
 }
 
-// A weakness is one that was found called.
+// A weakness is a known vulnerability in a function that is called.
 type weakness struct {
 	id, summary, module, version, fixed, function string
 }
 
-// message is the part of what govulncheck writes that is looked at.
+// message is the part of govulncheck's output that is used.
 type message struct {
 	Config *struct{}
 	OSV    *struct{ ID, Summary string }
-	// Finding is of a module, of a package or of a function: then it is called.
+	// Finding is about a module, a package or a function. A
+	// finding with a function means that the function is called.
 	Finding *struct {
 		OSV          string
 		FixedVersion string `json:"fixed_version"`
@@ -110,7 +111,7 @@ type message struct {
 	}
 }
 
-// read returns the weaknesses that are called, by their numbers.
+// read returns the vulnerabilities that are called, by their numbers.
 func read(stream io.Reader) (map[string]weakness, error) {
 	found, summaries, begun := map[string]weakness{}, map[string]string{}, false
 	for in := json.NewDecoder(stream); ; {
@@ -139,7 +140,7 @@ func read(stream io.Reader) (map[string]weakness, error) {
 	return found, nil
 }
 
-// report tells what was found, and says whether all of it is allowed.
+// report prints what was found, and reports whether all of it is allowed.
 func report(out io.Writer, found map[string]weakness, allowed map[string]string) bool {
 	well := true
 	for _, id := range slices.Sorted(maps.Keys(found)) {
@@ -168,7 +169,7 @@ func report(out io.Writer, found map[string]weakness, allowed map[string]string)
 
 var allowance = regexp.MustCompile(`^(GO-\d{4}-\d+) (\S.*)$`)
 
-// readAllowed reads numbers and reasons.
+// readAllowed returns the reasons of a list, by number.
 func readAllowed(text string) (map[string]string, error) {
 	all := map[string]string{}
 	n := 0

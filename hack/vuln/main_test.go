@@ -20,7 +20,7 @@ const called = `{"finding": {"osv": "GO-1999-0001", "fixed_version": "v1.2.0", "
 
 func TestOnlyWhatIsAllowedPasses(t *testing.T) {
 	cases := map[string]struct {
-		// writes is what govulncheck writes, says what it says as it fails.
+		// writes is the output of govulncheck. says is its message when it fails.
 		writes, says, allowed string
 		code                  int
 		want                  string

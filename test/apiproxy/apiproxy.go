@@ -1,9 +1,8 @@
-// Package apiproxy stands between clients and a Kubernetes API server. It passes all
-// through, watches included, and refuses what it is told to refuse as a server with too
-// many requests does.
+// Package apiproxy is a proxy between clients and a Kubernetes API server. It passes requests
+// through, watches included. It refuses chosen requests, as a server with too many requests does.
 //
-// Clients keep their names if they bring tokens: those travel in the requests. Client
-// certificates end at the proxy.
+// Clients with tokens keep their identity, because tokens
+// travel in the requests. Client certificates end at the proxy.
 package apiproxy
 
 import (
@@ -26,29 +25,28 @@ import (
 )
 
 const (
-	// retryAfter is what a refused client is told to wait, in seconds.
+	// retryAfter is the wait that a refusal demands, in seconds.
 	retryAfter = "1"
-	// pingAfter and pingTimeout are those of client-go: a connection on which the server
-	// says nothing is found dead by the proxy when its clients would find it.
+	// pingAfter and pingTimeout are the values of client-go. So the proxy finds
+	// a connection to a silent server dead when its clients would find it dead.
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 	// headerTimeout bounds the arrival of a request's header.
 	headerTimeout = 10 * time.Second
-	// maxIdle is how many connections to the server are kept for the next request.
+	// maxIdle is the number of idle connections to the server that are kept.
 	maxIdle = 64
 )
 
-// Config says for which server the proxy stands, and how clients know it.
+// Config is the server behind the proxy, and the proxy's certificate.
 type Config struct {
-	// Server has the address of the API server and the authority that signed its
-	// certificate. Its credentials are not used.
+	// Server has the address of the API server and the authority
+	// that signed its certificate. Its credentials are not used.
 	Server *rest.Config
-	// CertFile and KeyFile are the proxy's own, for 127.0.0.1.
+	// CertFile and KeyFile are the proxy's certificate and key, for 127.0.0.1.
 	CertFile, KeyFile string
 }
 
-// A Proxy listens on a port of loopback. Its methods may be called from several
-// goroutines.
+// A Proxy listens on a port of loopback. Its methods may be called from several goroutines.
 type Proxy struct {
 	url     string
 	server  *http.Server
@@ -62,7 +60,7 @@ type Proxy struct {
 	changed chan struct{} // closed at the next refusal
 }
 
-// Start begins to pass requests through, and refuses none.
+// Start starts a proxy that refuses nothing.
 func Start(cfg Config) (*Proxy, error) {
 	target, err := url.Parse(cfg.Server.Host)
 	if err != nil {
@@ -93,18 +91,18 @@ func Start(cfg Config) (*Proxy, error) {
 		Handler:           p,
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{own}},
 		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          log.New(io.Discard, "", 0), // who hangs up is no news
+		ErrorLog:          log.New(io.Discard, "", 0), // a client that hangs up is not worth a log
 	}
 	go func() { p.ended <- p.server.ServeTLS(listener, "", "") }()
 	return p, nil
 }
 
-// through passes requests to the server. One that the server does not answer is broken
-// off: any answer of the proxy's own would say that a server is there.
+// through passes requests to the server. If the server does not answer, it breaks
+// off the connection. Any answer by the proxy would look like an answer of a server.
 func through(target *url.URL, trust *tls.Config) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		FlushInterval: -1, // each event of a watch at once
+		FlushInterval: -1, // send each event of a watch at once
 		Transport: &http.Transport{
 			TLSClientConfig:     trust,
 			ForceAttemptHTTP2:   true,
@@ -116,26 +114,26 @@ func through(target *url.URL, trust *tls.Config) http.Handler {
 	}
 }
 
-// URL is the address of the proxy.
+// URL returns the address of the proxy.
 func (p *Proxy) URL() string { return p.url }
 
-// Refuse has those requests refused from now on of which the function says so; nil
-// refuses none. It is asked from several goroutines. A watch that was begun goes on.
+// Refuse sets the function that returns true for the requests to refuse. Nil refuses
+// none. The function is called from several goroutines. A watch that has begun continues.
 func (p *Proxy) Refuse(which func(*request.RequestInfo) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = which
 }
 
-// Refused is how many requests have been refused so far.
+// Refused returns how many requests have been refused so far.
 func (p *Proxy) Refused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.refused
 }
 
-// WaitRefused returns when so many requests have been refused since the start, or with
-// ctx's error.
+// WaitRefused returns when n requests have been refused since
+// the start. It returns ctx's error if ctx is done before.
 func (p *Proxy) WaitRefused(ctx context.Context, n int) error {
 	for {
 		p.mu.Lock()
@@ -152,7 +150,7 @@ func (p *Proxy) WaitRefused(ctx context.Context, n int) error {
 	}
 }
 
-// Close breaks all connections off. A second call does nothing.
+// Close breaks off all connections. A second call does nothing.
 func (p *Proxy) Close() error {
 	err := p.server.Close()
 	if ended := <-p.ended; !errors.Is(ended, http.ErrServerClosed) {
@@ -169,12 +167,12 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.pass.ServeHTTP(w, r)
 		return
 	}
-	// To the letter what priority and fairness answers.
+	// This is exactly the answer of priority and fairness.
 	w.Header().Set("Retry-After", retryAfter)
 	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 }
 
-// refuses decides on a request, and counts.
+// refuses reports whether a request is refused, and counts the refusals.
 func (p *Proxy) refuses(info *request.RequestInfo) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

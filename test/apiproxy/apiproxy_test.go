@@ -20,11 +20,10 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/pki"
 )
 
-// patience bounds every wait for something that has to come about.
+// patience bounds every wait.
 const patience = 20 * time.Second
 
-// before starts a server with a proxy before it, and returns the proxy and a client that
-// trusts it.
+// before starts a server behind a proxy. It returns the proxy and a client that trusts it.
 func before(t *testing.T, handler http.HandlerFunc) (*apiproxy.Proxy, *http.Client, *httptest.Server) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -118,7 +117,7 @@ func TestEachEventOfAWatchComesAtOnce(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	lines := bufio.NewReader(resp.Body)
-	// The second is sent when the first has been read, and is not refused any more.
+	// The second event is sent when the first has been read. It is not refused any more.
 	for i, want := range []string{"one\n", "two\n"} {
 		if i == 1 {
 			p.Refuse(func(*request.RequestInfo) bool { return true })

@@ -9,21 +9,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodeNames are all nodes, in order.
+// nodeNames returns the names of all nodes, in order.
 func (v *view) nodeNames() []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return slices.Sorted(maps.Keys(v.nodes))
 }
 
-// node returns a node as last seen, or nil.
+// node returns a node as it was last seen. It returns nil for an unknown one.
 func (v *view) node(name string) *corev1.Node {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.nodes[name]
 }
 
-// room is the CPU, in thousandths, that seems free on each node that takes pods.
+// room returns the free CPU, in thousandths, of each node that takes pods.
 func (v *view) room() map[string]int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -38,7 +38,7 @@ func (v *view) room() map[string]int64 {
 	return free
 }
 
-// podsOf are the pods of a workload that are not being deleted, by name.
+// podsOf returns the pods of a workload that have no deletion timestamp, by name.
 func (v *view) podsOf(namespace, workload string) []*corev1.Pod {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -52,7 +52,7 @@ func (v *view) podsOf(namespace, workload string) []*corev1.Pod {
 	return pods
 }
 
-// count is how many pods satisfy what is asked.
+// count returns the number of pods for which a function returns true.
 func (v *view) count(ask func(*corev1.Pod) bool) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

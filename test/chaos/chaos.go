@@ -18,12 +18,11 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// readEvery is how often violations and counters are looked at.
+// readEvery is the interval at which the counters are read.
 const readEvery = 2 * time.Second
 
-// Run carries out the plan of a configuration on a cluster of its own. An error
-// means that the run could not be carried out; what Fluence did wrong is in the
-// result.
+// Run carries out the plan of a configuration on a new cluster. An error means
+// that the run could not be carried out. The result has what Fluence did wrong.
 func Run(ctx context.Context, cfg Config) (Result, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -34,7 +33,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 		return Result{}, err
 	}
 	temporary := cfg.Keep && cfg.Dir == ""
-	if temporary { // one of the cluster's own would go with it
+	if temporary { // a folder of the cluster's would be removed with it
 		if cfg.Dir, err = os.MkdirTemp("", "fluence-chaos-"); err != nil {
 			return Result{}, fmt.Errorf("make a folder: %w", err)
 		}
@@ -61,7 +60,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	return result, err
 }
 
-// runOn is Run on a cluster without Fluence.
+// runOn carries out a plan on a cluster that has no Fluence yet.
 func runOn(ctx context.Context, cfg Config, plan Plan, c *cluster.Cluster) (Result, error) {
 	r, err := prepare(ctx, cfg, c)
 	if err != nil {
@@ -87,7 +86,7 @@ func runOn(ctx context.Context, cfg Config, plan Plan, c *cluster.Cluster) (Resu
 	return r.result(), err
 }
 
-// prepare starts Fluence and makes what the events need.
+// prepare starts Fluence and creates what the events need.
 func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) {
 	address, err := freeAddress()
 	if err != nil {
@@ -115,13 +114,13 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 	return r, r.furnish(ctx)
 }
 
-// lead lets a scheduler's lease run out soon.
+// lead sets a scheduler's lease to a short duration.
 func lead(config map[string]any, lease time.Duration) {
 	election := config["leaderElection"].(map[string]any)
 	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = lease.String(), (lease * 3 / 4).String(), (lease / 10).String()
 }
 
-// furnish makes namespaces and priority classes.
+// furnish creates the namespaces and the priority classes.
 func (r *run) furnish(ctx context.Context) error {
 	names := []string{foreignNamespace}
 	for n := range namespaces {
@@ -131,7 +130,7 @@ func (r *run) furnish(ctx context.Context) error {
 		if _, err := r.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{wholeNodesLabel: "allowed"}}}, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create a namespace: %w", err)
 		}
-		// Without its service account pods are refused.
+		// The API server refuses pods in a namespace without a service account.
 		if err := r.waitServiceAccount(ctx, name); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Everything happens once, and nothing comes of it.
+// Every kind of event happens once, and nothing is found.
 func TestRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -32,7 +32,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("the figures do not say %q:\n%s", want, &log)
 		}
 	}
-	// Of this seed it lets three requests through at a time, and one wait.
+	// With this seed it lets three requests through at a time, and one wait.
 	if strings.Contains(log.String(), "refused 0 requests") {
 		t.Errorf("the overload refused nothing:\n%s", &log)
 	}

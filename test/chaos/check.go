@@ -10,14 +10,14 @@ import (
 	"github.com/flux-k8s/fluence/test/invariants"
 )
 
-// incompleteTimeout and linger are what the controller is told: how long a group may
-// lack members, and how long after its pods a group of bare pods goes.
+// incompleteTimeout is the controller's setting of how long a group may lack members.
+// linger is its setting of how long the PodGroup of bare pods may outlive the last pod.
 const (
 	incompleteTimeout = 20 * time.Second
 	linger            = 10 * time.Second
 )
 
-// check has the cluster watched from now on.
+// check starts the checker.
 func (r *run) check(ctx context.Context) (err error) {
 	r.checker, err = invariants.Watch(ctx, invariants.Config{
 		REST:              r.stack.RESTConfig(),
@@ -33,7 +33,7 @@ func (r *run) check(ctx context.Context) (err error) {
 	return nil
 }
 
-// an alarm tells a violation at once, with what happened before it.
+// an alarm writes a violation at once, with the events before it.
 type alarm struct {
 	out     io.Writer
 	history *history
@@ -53,7 +53,7 @@ func (r *run) look(ctx context.Context) {
 	}
 }
 
-// result sums the run up.
+// result returns the result of the run so far.
 func (r *run) result() Result {
 	drift := 0
 	for _, log := range r.keeper.logs {
@@ -74,24 +74,26 @@ func (r *run) result() Result {
 }
 
 const (
-	// unknownBinds is how many binds may be in no audit log, as those of the moment before
-	// an API server is killed are: there may be two in a short run. unknownShare is how much
-	// of all of them.
+	// unknownBinds is how many binds may be missing in the audit log. A kill
+	// of the API server loses its last log lines, so a short run may have two.
 	unknownBinds = 8
+	// unknownShare is the share of all binds that may be missing.
 	unknownShare = 0.01
-	// excusedShare is how much of the time may be excused, where as many events
-	// happen as manyEvents. Where fewer do, all binds may be.
+	// excusedShare is the share of the time that may be excused in a run of
+	// at least manyEvents events. In a shorter run all binds may be excused.
 	excusedShare = 0.85
 	manyEvents   = 200
-	// manyOverloads is how many overloads of the API server refuse something for certain.
+	// manyOverloads is the number of overloads in which
+	// the API server certainly refuses a request.
 	manyOverloads = 4
 )
 
-// A witness is what happened in a run, beside what the checker saw: events, groups that ran,
-// rounds of the scheduler's audit, and overloads with the requests refused in them.
+// A witness is what happened in a run, apart from what the checker saw: the events, the groups
+// that ran, the rounds of the scheduler's audit, the overloads, and the requests refused in them.
 type witness struct{ events, ran, rounds, overloads, refused int }
 
-// doubt says why a run that found nothing has proved nothing; empty is that it has.
+// doubt returns why a run without a violation has proved
+// nothing. It returns "" if it has proved something.
 func doubt(s invariants.Stats, w witness) string {
 	unknown := max(unknownBinds, int(unknownShare*float64(s.Binds+s.BindsExcused+s.BindsUnknown)))
 	switch {
@@ -110,7 +112,7 @@ func doubt(s invariants.Stats, w witness) string {
 	}
 }
 
-// excused is the share of the time that was.
+// excused returns the share of the time that was excused.
 func excused(s invariants.Stats) float64 {
 	if s.Watched <= 0 {
 		return 0

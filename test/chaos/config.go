@@ -1,11 +1,11 @@
-// Package chaos lets everything happen to a cluster that can happen to one, in an
-// order that a seed decides, and has Fluence watched by a checker meanwhile.
+// Package chaos does to a cluster whatever may happen to one, in an
+// order that a seed decides. A checker watches Fluence meanwhile.
 //
 // A plan is a pure function of the seed, the number of events and the
-// configuration: what is created, deleted, killed, stopped and broken, with all
-// parameters. A run carries a plan out on a real control plane. What a victim's
-// number stands for is decided then, by what lives; so a seed gives the same
-// pressure again, and not the same interleaving.
+// configuration. It holds what is created, deleted, killed, stopped and broken,
+// with all parameters. A run carries out a plan on a real control plane. A victim
+// is a number in the plan. The run decides which of the objects that exist by then
+// has the number. So the same seed repeats the pressure, but not the interleaving.
 package chaos
 
 import (
@@ -17,39 +17,40 @@ import (
 	"time"
 )
 
-// Config says what happens, and on what. The zero value of a field is its default.
+// Config is what happens, and on which cluster. A field that is zero gets its default.
 type Config struct {
-	// Seed decides everything that is drawn.
+	// Seed decides everything that is random.
 	Seed uint64
-	// Events is how many events happen. Defaults to 500.
+	// Events is the number of events. Defaults to 500.
 	Events int
-	// Weights of the kinds of events, by name, over the defaults; they need not
-	// add up to anything. An event of weight 0 never happens.
+	// Weights are the weights of the kinds of events, by name. They replace the
+	// defaults. Only their ratio matters. An event of weight 0 never happens.
 	Weights map[string]int
-	// Nodes is how many nodes there are at first. Defaults to 24.
+	// Nodes is the number of nodes at the beginning. Defaults to 24.
 	Nodes int
-	// MaxGroups is how many groups live at a time; what would create another
-	// deletes one. Defaults to 60.
+	// MaxGroups is how many groups may exist at a time. An event
+	// that would create another deletes one instead. Defaults to 60.
 	MaxGroups int
-	// MaxPods is the same for the pods of all groups. Defaults to 400.
+	// MaxPods is how many pods of groups may exist at a time. Defaults to 400.
 	MaxPods int
-	// Rate is how many events happen a second at the most. Defaults to 25.
+	// Rate is the highest number of events in a second. Defaults to 25.
 	Rate float64
-	// Standby runs a second scheduler, with a sidecar of its own.
+	// Standby runs a second scheduler, with its own sidecar.
 	Standby bool
-	// Lease is how long a scheduler that says nothing still leads. Defaults to 3s.
+	// Lease is how long a silent scheduler remains the leader. Defaults to 3s.
 	Lease time.Duration
 	// Settle bounds the wait for rest at the end. Defaults to 2m.
 	Settle time.Duration
 	// Dir is the folder of the cluster's state. Defaults to a temporary one.
 	Dir string
-	// Keep leaves the folder of a run in place in which something was wrong.
+	// Keep keeps the folder of a run that did not pass.
 	Keep bool
-	// Log receives progress for a human reader. Defaults to nowhere.
+	// Log receives progress for a human reader. Defaults to io.Discard.
 	Log io.Writer
 }
 
-// complete fills in the defaults, and fails where a value cannot be used.
+// complete returns the configuration with the defaults.
+// It returns an error for a value that cannot be used.
 func (c Config) complete() (Config, error) {
 	for _, f := range []struct {
 		field string
@@ -100,7 +101,7 @@ func (c Config) complete() (Config, error) {
 	return c, err
 }
 
-// completeWeights lays weights over the defaults.
+// completeWeights returns the default weights, replaced by the given ones.
 func completeWeights(given map[string]int) (map[string]int, error) {
 	all, total := map[string]int{}, 0
 	for _, k := range kinds {

@@ -46,7 +46,7 @@ func (s suspend) do(ctx context.Context, r *run) error {
 	return r.patchOwner(ctx, g, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, s.Suspend))
 }
 
-// patchOwner changes the object that makes a group's pods.
+// patchOwner changes the object that creates a group's pods.
 func (r *run) patchOwner(ctx context.Context, g *group, patch []byte) error {
 	return r.try(ctx, func(ctx context.Context) (err error) {
 		switch g.Maker {
@@ -56,13 +56,14 @@ func (r *run) patchOwner(ctx context.Context, g *group, patch []byte) error {
 			_, err = r.client.AppsV1().StatefulSets(g.ns).Patch(ctx, g.object, types.MergePatchType, patch, metav1.PatchOptions{})
 		case Deployment:
 			_, err = r.client.AppsV1().Deployments(g.ns).Patch(ctx, g.object, types.MergePatchType, patch, metav1.PatchOptions{})
-		default: // nobody owns bare pods
+		default: // bare pods have no owner
 		}
 		return err
 	})
 }
 
-// podGroupOf names the PodGroup that a label on a group's pods tells, or nothing.
+// podGroupOf returns the name of a group's PodGroup by a
+// label of its pods. It returns "" if none has the label.
 func (r *run) podGroupOf(g *group) string {
 	for _, p := range r.view.podsOf(g.ns, g.object) {
 		if name := p.Labels[groupLabel]; name != "" {
@@ -103,7 +104,7 @@ type deletePodGroup struct{ Victim uint32 }
 func (d deletePodGroup) String() string { return fmt.Sprintf("of group %d", d.Victim) }
 
 func (d deletePodGroup) do(ctx context.Context, r *run) error {
-	// One that the user made is made again by nobody.
+	// Nobody would create a user's own PodGroup again.
 	g := r.victim(d.Victim, func(g *group) bool { return hasPodGroup(g) && !g.OwnPodGroup })
 	if g == nil {
 		return nil

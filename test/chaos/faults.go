@@ -12,12 +12,11 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// freeze stops one of Fluence's processes for a while, or again and again.
+// freeze stops one of Fluence's processes for a while, once or repeatedly.
 type freeze struct {
 	Process string
 	For     time.Duration
-	// Turn is how long it is stopped and how long it runs, by turns; 0 to stop it
-	// once.
+	// Turn is the length of each stop and of each run, alternately. Zero means one stop.
 	Turn time.Duration
 	Rest time.Duration
 }
@@ -60,13 +59,13 @@ func (f freeze) do(ctx context.Context, r *run) error {
 			}
 			pause(ctx, f.Turn)
 		}
-		// One whose lease ran out ends when it finds that out.
+		// A process that lost its lease ends when it finds out.
 		pause(ctx, time.Second)
 		return r.rest(ctx, end, f.Rest)
 	})
 }
 
-// stopFor stops processes and lets them go on.
+// stopFor stops processes for a while and then continues them.
 func (r *run) stopFor(ctx context.Context, d time.Duration, names ...string) error {
 	var errs []error
 	for _, name := range names {
@@ -78,18 +77,18 @@ func (r *run) stopFor(ctx context.Context, d time.Duration, names ...string) err
 	return errors.Join(errs...)
 }
 
-// Cut is how the API server fails.
+// A Cut is a way in which the API server fails.
 type Cut string
 
-// The cuts.
+// These are the ways in which the API server fails.
 const (
 	Stopped     Cut = "stopped"      // it does not answer for a while
 	Restarted   Cut = "restarted"    // all watches are dropped
 	Away        Cut = "away"         // longer than any lease
-	EtcdStopped Cut = "etcd-stopped" // it answers from its cache, at the best
+	EtcdStopped Cut = "etcd-stopped" // at best it answers from its cache
 )
 
-// awayFor is how long an API server is away that is Away.
+// awayFor is how long the API server is Away.
 const awayFor = 30 * time.Second
 
 type outage struct {

@@ -13,15 +13,14 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// leakPatience is how long what is held may take to be given back when nothing is
-// left, and PodGroups to go.
+// leakPatience is how long it may take, after everything is deleted,
+// until all resources are released and all PodGroups are gone.
 const leakPatience = 60 * time.Second
 
-// perNode is added for each node to what bounds the last probe.
+// perNode is added to the time limit of the last probe for each node.
 const perNode = 200 * time.Millisecond
 
-// finish ends all faults, lets all come to rest, takes everything away and counts
-// what is still held.
+// finish ends all faults, waits for rest, deletes everything, and counts what is still held.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.keeper.well(ctx); err != nil {
 		return err
@@ -29,7 +28,7 @@ func (r *run) finish(ctx context.Context) error {
 	fmt.Fprintln(r.cfg.Log, "No more events; waiting for rest")
 	settling, cancel := context.WithTimeout(ctx, r.cfg.Settle)
 	defer cancel()
-	if err := r.checker.Settle(settling); err != nil { // the groups are among the violations
+	if err := r.checker.Settle(settling); err != nil { // the violations name the groups
 		fmt.Fprintln(r.cfg.Log, err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -56,17 +55,18 @@ func (r *run) finish(ctx context.Context) error {
 }
 
 const (
-	// auditRounds is how many rounds of the audit begin and end at rest before all is
-	// cleared, and auditTime how long that takes at the least: a difference has to last
-	// before it is one.
+	// auditRounds is the number of rounds of the audit that must run
+	// from beginning to end at rest before everything is deleted.
 	auditRounds = 2
-	auditTime   = 8 * time.Second
-	// auditPatience bounds the wait for them.
+	// auditTime is the minimum time for these rounds,
+	// because a difference counts as drift only if it lasts.
+	auditTime = 8 * time.Second
+	// auditPatience bounds the wait for the rounds.
 	auditPatience = 5 * time.Minute
 )
 
-// audited waits until every scheduler has compared its graph with the cluster as it
-// is now, so that no drift is cleared away unseen.
+// audited waits until every scheduler has compared its graph with
+// the cluster as it is now. Otherwise the deletion could hide drift.
 func (r *run) audited(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, auditPatience)
 	defer cancel()
@@ -80,7 +80,7 @@ func (r *run) audited(ctx context.Context) error {
 		left = ""
 		for _, name := range schedulers {
 			rounds, err := r.stack.Metric(ctx, name, roundsMetric)
-			// One that was started meanwhile counts anew.
+			// A process that was restarted meanwhile counts from 0.
 			key := sample{r.stack.Process(name).PID(), roundsMetric}
 			before, ok := first[key]
 			if err == nil && !ok {
@@ -107,13 +107,13 @@ func (r *run) clear(ctx context.Context) error {
 	defer cancel()
 	var left []string
 	err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
-		// What makes pods may have been at work still.
+		// A controller may have created more pods meanwhile.
 		for _, ns := range append(groupNamespaces(), foreignNamespace) {
 			if err := r.clearNamespace(ctx, ns); err != nil {
 				return false, err
 			}
 		}
-		// By what the API server says, since a watch may have lost a deletion.
+		// The API server is asked, because a watch may have missed a deletion.
 		var err error
 		left, err = r.podsLeft(ctx)
 		return len(left) == 0, err
@@ -124,7 +124,7 @@ func (r *run) clear(ctx context.Context) error {
 	return nil
 }
 
-// podsLeft lists all pods, and what keeps them.
+// podsLeft lists all pods, and what keeps each from going.
 func (r *run) podsLeft(ctx context.Context) (left []string, err error) {
 	err = r.try(ctx, func(ctx context.Context) error {
 		pods, err := r.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -140,11 +140,11 @@ func (r *run) podsLeft(ctx context.Context) (left []string, err error) {
 	return left, err
 }
 
-// stuckAfter is how long a pod may be on its way out before its finalizers are taken
-// off: the Job controller forgets some when its watches were down.
+// stuckAfter is how long after a pod's deletion its finalizers are
+// removed. The Job controller forgets some when its watches were down.
 const stuckAfter = 30 * time.Second
 
-// freeStuck takes the finalizers off pods whose owners are gone and that cannot go.
+// freeStuck removes the finalizers of pods that were deleted and cannot go.
 func (r *run) freeStuck(ctx context.Context, ns string) error {
 	pods, err := r.client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -163,8 +163,8 @@ func (r *run) freeStuck(ctx context.Context, ns string) error {
 	return nil
 }
 
-// clearNamespace deletes all that makes pods, also what was created by a request
-// whose answer got lost, and all pods.
+// clearNamespace deletes all objects that create pods, and all pods.
+// That includes objects created by a request whose answer was lost.
 func (r *run) clearNamespace(ctx context.Context, ns string) error {
 	makers := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	pods := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
@@ -197,14 +197,14 @@ func groupNamespaces() []string {
 	return names
 }
 
-// countLeaks is how many jobs the sidecars still hold, and how many PodGroups
-// there are, when there are no pods any more.
+// countLeaks returns the number of jobs that the sidecars hold
+// plus the number of PodGroups that exist when no pod is left.
 func (r *run) countLeaks(ctx context.Context) int {
 	leaks := 0
 	ctx, cancel := context.WithTimeout(ctx, leakPatience)
 	defer cancel()
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
-		// Asked with what is left of the patience or not, the last answer counts.
+		// The last answer counts, even if it comes after the time limit.
 		leaks = r.heldJobs(context.WithoutCancel(ctx)) + r.podGroupsLeft(context.WithoutCancel(ctx))
 		return leaks == 0, nil
 	})
@@ -224,7 +224,7 @@ func (r *run) heldJobs(ctx context.Context) int {
 		jobs, err := r.stack.Metric(ctx, name, "fluence_sidecar_jobs")
 		if err != nil {
 			fmt.Fprintf(r.cfg.Log, "Asking %s what it holds: %v\n", name, err)
-			total++ // what cannot be known is not nothing
+			total++ // an unknown number counts as one
 		}
 		total += int(jobs)
 	}

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// What Fluence's scheduler logs at verbosity 2.
+// These are messages that Fluence's scheduler logs at verbosity 2.
 const (
 	lineMatched = "Group matched"
 	lineFilled  = "Filled the engine"
 	lineDrift   = "The engine differs from the cluster"
 )
 
-// followEvery is how often a log is read on.
+// followEvery is the interval at which a log is read.
 const followEvery = 5 * time.Millisecond
 
-// a follower reads a log while it is written. A log survives its process.
+// a follower reads a log while it is written. The log outlives its process.
 type follower struct {
 	mu      sync.Mutex
 	counts  map[string]int
@@ -29,10 +29,10 @@ type follower struct {
 
 type waiter struct {
 	message, contains string
-	tell              func() // once, that such a line was read
+	tell              func() // is called once, when such a line was read
 }
 
-// follow reads the log at path, which need not exist yet, until ctx is done.
+// follow reads the log at path until ctx is done. The file need not exist yet.
 func follow(ctx context.Context, path string) *follower {
 	f := &follower{counts: map[string]int{}, waiting: map[*waiter]bool{}}
 	go f.read(ctx, path)
@@ -46,7 +46,7 @@ func (f *follower) read(ctx context.Context, path string) {
 	defer tick.Stop()
 	for {
 		if file == nil {
-			file, _ = os.Open(path) // it will come
+			file, _ = os.Open(path) // a missing file will come
 		}
 		if file != nil {
 			more, _ := io.ReadAll(file)
@@ -88,20 +88,20 @@ func (f *follower) line(text string) {
 	}
 }
 
-// count is how often a message was logged.
+// count returns how often a message was logged.
 func (f *follower) count(message string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts[message]
 }
 
-// next returns a channel that is closed when a line with this message and this
-// text is read, and a function that gives up the wait.
+// next returns a channel that is closed when a line with this message
+// and this text is read. The function that it returns gives up the wait.
 func (f *follower) next(message, contains string) (<-chan struct{}, func()) {
 	return nextOf([]*follower{f}, message, contains)
 }
 
-// nextOf is next for the first of several logs that has the line.
+// nextOf does the same for several logs. The first line in any of them counts.
 func nextOf(logs []*follower, message, contains string) (<-chan struct{}, func()) {
 	seen := make(chan struct{})
 	w := &waiter{message: message, contains: contains, tell: sync.OnceFunc(func() { close(seen) })}

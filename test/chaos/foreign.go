@@ -15,38 +15,38 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// foreignNamespace holds the pods that Fluence has no say in.
+// foreignNamespace holds the pods that Fluence does not schedule.
 const foreignNamespace = "foreign"
 
-// burstRate is how many foreign pods a burst makes a second; maxBursts is how many
-// bursts go on at a time.
+// burstRate is the number of foreign pods that a burst creates in a second. maxBursts is how many
+// bursts may run at a time. maxForeign is the number of foreign pods above which no burst begins.
 const (
 	burstRate  = 100
 	maxBursts  = 2
 	maxForeign = 250
-	// burstWriters is how many of its pods are created at a time.
+	// burstWriters is the number of a burst's pods that are created at a time.
 	burstWriters = 32
 )
 
-// a foreignPod is one that another scheduler has bound, or nominated.
+// a foreignPod is a pod that another scheduler has bound or nominated.
 type foreignPod struct {
 	name      string
 	nominated bool
 }
 
-// burst is another scheduler at work: it knows the cluster by a watch of its own,
-// and is as optimistic as ours.
+// burst is another scheduler at work. It knows the cluster
+// by its own watch, and is as optimistic as Fluence's.
 type burst struct {
 	Seed  uint64
 	Count int
-	// Wild is how many of a hundred pods go to any node, whatever room it has.
+	// Wild is the percentage of pods that go to any node, whatever room it has.
 	Wild int
-	// Packed fills the nodes in the order of their names, as Fluence does by default,
-	// and so gets in its way.
+	// Packed fills the nodes in the order of their names.
+	// Fluence does so by default, so the two conflict.
 	Packed bool
-	// MilliCPU is what most pods ask for.
+	// MilliCPU is the CPU request of the pods, in thousandths.
 	MilliCPU int
-	// Stay is after how long the pods end by themselves.
+	// Stay is the time after which the pods end by themselves.
 	Stay time.Duration
 }
 
@@ -86,7 +86,7 @@ func (b burst) do(ctx context.Context, r *run) error {
 	return nil
 }
 
-// bind makes the pods of a burst, as fast as burstRate.
+// bind creates the pods of a burst, at burstRate.
 func (b burst) bind(ctx context.Context, r *run) error {
 	dice := rand.New(rand.NewPCG(b.Seed, 3))
 	limit := rate.NewLimiter(burstRate, 1)
@@ -117,7 +117,8 @@ func (b burst) bind(ctx context.Context, r *run) error {
 	return err
 }
 
-// choose is a node that seems to have room, or now and then any node.
+// choose returns a node that seems to have room, or
+// sometimes any node. It returns "" if there is none.
 func (b burst) choose(dice *rand.Rand, r *run, ask int64) string {
 	wild := dice.IntN(100) < b.Wild
 	pick := dice.Uint32()
@@ -142,7 +143,7 @@ func (b burst) choose(dice *rand.Rand, r *run, ask int64) string {
 	}
 }
 
-// foreign is a pod of another scheduler.
+// foreign returns a pod of another scheduler.
 func foreign(name string, milliCPU int64) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: foreignNamespace, Labels: map[string]string{foreignLabel: "true"}},
@@ -161,7 +162,8 @@ func (r *run) remember(p foreignPod) {
 	r.foreign = append(r.foreign, p)
 }
 
-// forget takes up to count foreign pods out of those remembered, from a number on.
+// forget removes up to count foreign pods from the
+// recorded ones, beginning at a number, and returns them.
 func (r *run) forget(from uint32, count int, nominated bool) []foreignPod {
 	r.mu.Lock()
 	defer r.mu.Unlock()

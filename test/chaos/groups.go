@@ -16,7 +16,7 @@ import (
 // podGroups is the resource of PodGroups.
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// writers is how many pods of one group are created or deleted at a time.
+// writers is the number of a group's pods that are created or deleted at a time.
 const writers = 8
 
 type create struct{ Workload }
@@ -29,7 +29,7 @@ func (c create) do(ctx context.Context, r *run) error {
 	return r.createObjects(ctx, r.reserve(c.Workload))
 }
 
-// full reports whether so many more pods would be too many.
+// full reports whether that many more pods would exceed a limit.
 func (r *run) full(more int) bool {
 	r.mu.Lock()
 	groups := len(r.live)
@@ -39,7 +39,7 @@ func (r *run) full(more int) bool {
 
 func ours(p *corev1.Pod) bool { return p.Labels[workloadLabel] != "" }
 
-// reserve names a workload: the first name from its own on that no live one has.
+// reserve gives a workload a name: the first free one, counted from its number.
 func (r *run) reserve(w Workload) *group {
 	r.stats.groups.Add(1)
 	r.mu.Lock()
@@ -109,7 +109,7 @@ func (r *run) createPods(ctx context.Context, ns string, pods []*corev1.Pod) err
 	return all.Wait()
 }
 
-// victim is a live group by number, or nil if there is none.
+// victim returns an existing group by number, or nil if no group suits.
 func (r *run) victim(n uint32, suits func(*group) bool) *group {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -137,7 +137,8 @@ func (d deleteGroup) do(ctx context.Context, r *run) error {
 	return nil
 }
 
-// delete deletes a workload, with the pods that nobody else would.
+// delete deletes a workload, and what nobody else would
+// delete with it: bare pods and the user's own PodGroup.
 func (r *run) delete(ctx context.Context, g *group) error {
 	r.mu.Lock()
 	r.live = slices.DeleteFunc(r.live, func(o *group) bool { return o == g })

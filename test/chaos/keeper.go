@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// restartDelay is when a process that ended by itself is started again.
+	// restartDelay is how long after its end a process that ended by itself is started again.
 	restartDelay = 500 * time.Millisecond
-	// recovery bounds the time until all run again and one leads.
+	// recovery bounds the time until all processes run again and one scheduler leads.
 	recovery = 90 * time.Second
 	askEvery = 50 * time.Millisecond
 )
 
-// a keeper starts processes again that have ended, as a kubelet does, and knows
-// whether all is well.
+// a keeper restarts processes that have ended, as a
+// kubelet does. It knows whether all of them are well.
 type keeper struct {
 	stack *stack.Stack
 	logs  map[string]*follower // of the schedulers
-	// before is called before a process is killed, and after when one has been started
-	// again.
+	// before is called before a process is killed.
 	before func(ctx context.Context, name string)
-	after  func(name string)
+	// after is called when a process was started again.
+	after func(name string)
 
 	mu      sync.Mutex
-	delays  map[string]time.Duration // of those that are being killed
+	delays  map[string]time.Duration // of the processes that are being killed
 	ended   map[string]int           // how often a process ended by itself
-	filled  map[string]int           // how often a scheduler had filled its engine when one of the two ended last
+	filled  map[string]int           // fills of a scheduler's engine before it or its sidecar last ended
 	err     error
 	leaving bool
 }
@@ -101,7 +101,7 @@ func (k *keeper) keep(ctx context.Context, name string, start func(context.Conte
 		if ctx.Err() != nil || k.over() {
 			return
 		}
-		// A component that finds no etcd ends again.
+		// A component that does not reach etcd ends again.
 		err := wait.PollUntilContextTimeout(ctx, restartDelay, recovery, true, func(ctx context.Context) (bool, error) {
 			err := start(ctx)
 			return err == nil, nil
@@ -116,7 +116,8 @@ func (k *keeper) keep(ctx context.Context, name string, start func(context.Conte
 	}
 }
 
-// schedulerOf is the scheduler whose engine a process holds or fills.
+// schedulerOf returns the scheduler whose engine a process
+// holds or fills. It returns "" for other processes.
 func schedulerOf(process string) string {
 	switch process {
 	case stack.Scheduler, stack.Sidecar:
@@ -128,9 +129,8 @@ func schedulerOf(process string) string {
 	}
 }
 
-// freeNodes removes the leases of the nodes. A KWOK that was killed leaves them
-// behind, and the next one, which has another name, would leave the nodes alone
-// until they run out.
+// freeNodes removes the leases of the nodes. A KWOK that was killed leaves them behind.
+// The next KWOK has another name, and would not touch the nodes until the leases run out.
 func (k *keeper) freeNodes(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -141,7 +141,7 @@ func (k *keeper) freeNodes(ctx context.Context) error {
 	return nil
 }
 
-// leave ends the keeping.
+// leave stops all restarts.
 func (k *keeper) leave() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -154,8 +154,7 @@ func (k *keeper) over() bool {
 	return k.leaving
 }
 
-// kill ends processes by SIGKILL, all at once; each is started again after the
-// delay.
+// kill ends processes by SIGKILL, all at once. Each is started again after the delay.
 func (k *keeper) kill(ctx context.Context, delay time.Duration, names ...string) error {
 	for _, name := range names {
 		k.before(ctx, name)
@@ -175,15 +174,15 @@ func (k *keeper) kill(ctx context.Context, delay time.Duration, names ...string)
 	return nil
 }
 
-// endedByThemselves counts by process.
+// endedByThemselves returns how often each process ended by itself.
 func (k *keeper) endedByThemselves() map[string]int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return maps.Clone(k.ended)
 }
 
-// well waits until all processes run, the API server answers, one scheduler leads
-// and its engine has been filled since a process of the two ended.
+// well waits until all processes run, the API server answers, one scheduler
+// leads, and its engine was filled after the scheduler or its sidecar last ended.
 func (k *keeper) well(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery)
 	defer cancel()
@@ -204,7 +203,7 @@ func (k *keeper) well(ctx context.Context) error {
 	return nil
 }
 
-// unwell says what is not well, or nothing.
+// unwell returns the reason why a process is not well, "" if all are well.
 func (k *keeper) unwell(ctx context.Context) string {
 	for _, name := range []string{cluster.Etcd, cluster.KubeAPIServer, cluster.KubeControllerManager, cluster.Kwok, cluster.FakeKubelet} {
 		if k.down(name) {
@@ -228,7 +227,7 @@ func (k *keeper) unwell(ctx context.Context) string {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// It has said nothing since it or its sidecar ended.
+	// The scheduler has not filled its engine since it or its sidecar ended.
 	if before, ended := k.filled[leader]; ended && k.logs[leader].count(lineFilled) <= before {
 		return "the engine of " + leader + " is not filled"
 	}

@@ -13,30 +13,29 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// A Step is how far a group has come when something is killed.
+// A Step is a point in the progress of a group at which something is killed.
 type Step string
 
-// The steps.
+// These are the steps.
 const (
 	Created   Step = "created"    // its pods exist
 	Matched   Step = "matched"    // it has been matched
 	FirstBind Step = "first-bind" // one pod has a node
 	HalfBound Step = "half-bound"
-	LastBind  Step = "last-bind" // all have
+	LastBind  Step = "last-bind" // all pods have nodes
 )
 
-// stepTimeout is how long a group may take to come to its step; the kill happens
-// all the same.
+// stepTimeout is how long a group may take to its step. After that the kill happens anyway.
 const stepTimeout = 3 * time.Second
 
-// kill makes a fresh group and kills processes when it has come so far.
+// kill creates a group, and kills processes when the group has reached a step.
 type kill struct {
 	Processes []string
 	Step      Step
 	Group     Workload
-	// Delay is after how long they are started again.
+	// Delay is the time until the processes are started again.
 	Delay time.Duration
-	// Rest is for how long nothing else is disturbed after that.
+	// Rest is how long after that nothing else is disturbed.
 	Rest time.Duration
 }
 
@@ -56,7 +55,7 @@ func drawKill(d *dice) Action {
 		Rest:  time.Duration(d.IntN(1000)) * time.Millisecond,
 	}
 	k.Group = drawWorkload(d, oneOf(d, Job, Job, Pods, StatefulSet))
-	// One that will be placed soon, most probably.
+	// A group that will probably be placed soon.
 	k.Group.Workers, k.Group.Worker = d.between(4, 16), Shape{MilliCPU: oneOf(d, 50, 100, 250), MiB: 64}
 	k.Group.Leader, k.Group.Zone, k.Group.Policy, k.Group.Priority = nil, -1, "", 100
 	k.Group.OwnPodGroup = false
@@ -97,8 +96,8 @@ func (k kill) do(ctx context.Context, r *run) error {
 	})
 }
 
-// rest waits until all is well, ends the excuse, and lets things go on undisturbed
-// for a while.
+// rest waits until all processes are well, ends the
+// excuse, and keeps off other disturbances for a while.
 func (r *run) rest(ctx context.Context, end func(), d time.Duration) error {
 	if err := r.keeper.well(ctx); err != nil {
 		return err
@@ -108,8 +107,8 @@ func (r *run) rest(ctx context.Context, end func(), d time.Duration) error {
 	return nil
 }
 
-// keyPrefix is how the key of a group begins in a log: PodGroups are called
-// KIND-NAME-HASH, those of labels as the label says.
+// keyPrefix returns the beginning of a group's key in a log. A PodGroup that the
+// controller made is called KIND-NAME-HASH. A group by label has the label's name.
 func (g *group) keyPrefix() string {
 	if g.Maker == Pods {
 		return g.ns + "/" + g.object + `"`
@@ -119,7 +118,7 @@ func (g *group) keyPrefix() string {
 
 var errMissed = errors.New("the group did not come so far")
 
-// comeTo waits until a group has come to a step.
+// comeTo waits until a group has reached a step.
 func (r *run) comeTo(ctx context.Context, g *group, s Step, matched <-chan struct{}) error {
 	want := map[Step]int{FirstBind: 1, HalfBound: (g.Size() + 1) / 2, LastBind: g.Size()}
 	switch s {
@@ -145,8 +144,7 @@ func (r *run) comeTo(ctx context.Context, g *group, s Step, matched <-chan struc
 	}
 }
 
-// present puts the processes of the leader in the place of those of the scheduler
-// and the sidecar that are named.
+// present replaces the scheduler and the sidecar among some processes by the leader's.
 func (r *run) present(ctx context.Context, names []string) []string {
 	leader, err := r.stack.Leader(ctx)
 	if err != nil || leader != stack.StandbyScheduler {
@@ -165,9 +163,9 @@ func (r *run) present(ctx context.Context, names []string) []string {
 	return out
 }
 
-// killKubelet kills what plays the kubelets, which comes back at once.
+// killKubelet kills a process that simulates the kubelets. It is restarted at once.
 type killKubelet struct {
-	// Kwok, and not the fake kubelet beside it.
+	// Kwok kills KWOK, otherwise the fake kubelet is killed.
 	Kwok bool
 }
 

@@ -1,8 +1,8 @@
 package chaos
 
-// kinds are all kinds of events. Their order is part of what a seed means: the first of them
-// are shuffled, and the others then dealt between these, each by dice of its own, so that they
-// leave all else in its order.
+// kinds are all kinds of events. Their order determines what a seed means. The
+// first firstKinds kinds are shuffled. Each of the others is then dealt among
+// them by its own dice, so that it does not change the order of the first.
 var kinds = []kind{
 	{"create-job", 140, drawCreate(Job)},
 	{"create-pods", 50, drawCreate(Pods)},
@@ -48,5 +48,5 @@ var kinds = []kind{
 	{"outgrow", 4, func(d *dice) Action { return drawOutgrow(d.late[1]) }},
 }
 
-// firstKinds is how many kinds are shuffled.
+// firstKinds is the number of kinds that are shuffled.
 const firstKinds = 32

@@ -31,7 +31,7 @@ func (c cordon) do(ctx context.Context, r *run) error {
 type taint struct {
 	Victim uint32
 	Taint  bool
-	// Evict also evicts what runs there.
+	// Evict also evicts the pods that run on the node.
 	Evict bool
 }
 
@@ -65,7 +65,7 @@ func (t taint) do(ctx context.Context, r *run) error {
 
 type resizeNode struct {
 	Victim uint32
-	// Percent of the capacity becomes allocatable.
+	// Percent is the percentage of the capacity that becomes allocatable.
 	Percent int
 }
 
@@ -87,7 +87,7 @@ func (r *run) patchAllocatable(ctx context.Context, name string, list map[string
 	return r.patchNode(ctx, name, map[string]any{"status": map[string]any{"allocatable": list}}, "status")
 }
 
-// gpus is a device plugin that arrives late, or whose devices fail.
+// gpus is a device plugin that starts late, or whose devices fail.
 type gpus struct {
 	Victim uint32
 	Count  int
@@ -103,8 +103,8 @@ func (g gpus) do(ctx context.Context, r *run) error {
 	return r.patchAllocatable(ctx, n.Name, map[string]any{string(gpu): strconv.Itoa(g.Count)})
 }
 
-// notReady is a node whose kubelet says so, until it says otherwise: the
-// simulation does that soon.
+// notReady makes a node's kubelet report that it is not
+// ready. The simulated kubelet reports otherwise soon after.
 type notReady struct{ Victim uint32 }
 
 func (n notReady) String() string { return fmt.Sprintf("node %d", n.Victim) }
@@ -133,7 +133,8 @@ func (n notReady) do(ctx context.Context, r *run) error {
 type zone struct {
 	Victim uint32
 	Zone   int
-	// Rack takes the node also to that rack, or out of all; a number beyond leaves it.
+	// Rack is the rack that the node moves to. The number after the last rack
+	// takes the node out of all racks. A greater number changes nothing.
 	Rack int
 }
 
@@ -154,7 +155,7 @@ func (z zone) do(ctx context.Context, r *run) error {
 	return r.patchNode(ctx, n.Name, map[string]any{"metadata": map[string]any{"labels": labels}})
 }
 
-// restoreNodes undoes what makes nodes refuse pods.
+// restoreNodes undoes all changes that keep pods from nodes.
 func (r *run) restoreNodes(ctx context.Context) error {
 	var nodes *corev1.NodeList
 	err := r.try(ctx, func(ctx context.Context) (err error) {

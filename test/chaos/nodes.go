@@ -14,17 +14,17 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// zones is how many zones the nodes are in.
+// zones is the number of zones.
 const zones = 3
 
-// taintKey is that of the taints that come and go.
+// taintKey is the key of the taints that come and go.
 const taintKey = "chaos"
 
 func zoneName(n int) string { return fmt.Sprintf("zone-%d", n) }
 
 func nodeName(n int) string { return fmt.Sprintf("node-%04d", n) }
 
-// nodeShape is what a node has.
+// nodeShape is the resources and the zone of a node.
 type nodeShape struct {
 	CPU, GiB, GPUs, Zone int
 }
@@ -37,7 +37,7 @@ func drawShape(d *dice) nodeShape {
 	return s
 }
 
-// firstShape is that of the i-th of the nodes that are there at first.
+// firstShape returns the shape of the i-th node at the beginning.
 func firstShape(i int) nodeShape {
 	s := nodeShape{CPU: []int{8, 12, 16}[i%3], GiB: 32, Zone: i / 3 % zones}
 	if i%4 == 0 {
@@ -58,7 +58,7 @@ func (s nodeShape) allocatable() corev1.ResourceList {
 	return list
 }
 
-// firstNodes are the nodes that are there at first.
+// firstNodes returns the nodes at the beginning.
 func firstNodes(n int) cluster.Nodes {
 	return cluster.Nodes{
 		Count: n,
@@ -85,7 +85,7 @@ func (a addNode) do(ctx context.Context, r *run) error {
 	if len(names) >= r.cfg.Nodes+r.cfg.Nodes/6+1 {
 		return removeNode{Victim: a.Number}.do(ctx, r)
 	}
-	// A name that was there before, if one is free.
+	// Reuse a name of an earlier node, if one is free.
 	span := r.cfg.Nodes + r.cfg.Nodes/6 + 2
 	n := int(a.Number) % span
 	for slices.Contains(names, nodeName(n)) {
@@ -124,7 +124,7 @@ func (n removeNode) do(ctx context.Context, r *run) error {
 	})
 }
 
-// nodeVictim is a node by number among those that suit, or nil.
+// nodeVictim returns a suitable node by number, or nil if no node suits.
 func (r *run) nodeVictim(n uint32, suits func(*corev1.Node) bool) *corev1.Node {
 	var all []*corev1.Node
 	for _, name := range r.view.nodeNames() {
@@ -139,7 +139,7 @@ func (r *run) nodeVictim(n uint32, suits func(*corev1.Node) bool) *corev1.Node {
 	return all[int(n)%len(all)]
 }
 
-// closed is how many nodes take no pods.
+// closed returns the number of nodes that take no pods.
 func (r *run) closed() int {
 	n := 0
 	for _, name := range r.view.nodeNames() {

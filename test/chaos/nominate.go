@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nominate is a pod of another scheduler that is about to take room, such as a
-// preemptor whose victims have yet to end.
+// nominate creates a pod that another scheduler has nominated
+// to a node, such as a preemptor whose victims have yet to end.
 type nominate struct {
 	Victim   uint32
 	MilliCPU int
@@ -42,7 +42,7 @@ func (n nominate) do(ctx context.Context, r *run) error {
 
 type withdraw struct {
 	Victim uint32
-	// Delete the pod, and not only its nomination.
+	// Delete deletes the pod, otherwise only its nomination is removed.
 	Delete bool
 }
 

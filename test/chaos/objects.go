@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// What users write, by docs/groups.md.
+// These are the names that users write, by docs/groups.md.
 const (
 	schedulerName     = "fluence"
 	groupLabel        = "scheduling.x-k8s.io/pod-group"
@@ -25,16 +25,16 @@ const (
 	timeoutAnnotation = "fluence.flux-framework.org/incomplete-timeout"
 )
 
-// gpu is the resource that some nodes have.
+// gpu is a resource that only some nodes have.
 const gpu = corev1.ResourceName("nvidia.com/gpu")
 
-// workloadLabel names the workload on its pods, so that they are found again.
+// workloadLabel has the name of the workload on each of its pods, so that the pods can be found.
 const workloadLabel = "chaos"
 
-// serialLabel tells apart the workloads that have one name after another.
+// serialLabel distinguishes workloads that have the same name one after the other.
 const serialLabel = "chaos-serial"
 
-// podTemplate is a member's pod, of the given shape.
+// podTemplate returns a member's pod, with a shape.
 func (w Workload) podTemplate(name string, s Shape) corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{
@@ -94,7 +94,7 @@ func (s Shape) resources() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list, Limits: corev1.ResourceList{gpu: list[gpu]}}
 }
 
-// priorityClass names the class that has this priority; 0 has none.
+// priorityClass returns the name of the class with this priority, "" for 0.
 func priorityClass(p int32) string {
 	switch {
 	case p > 0:
@@ -142,7 +142,7 @@ func (w Workload) deployment(meta metav1.ObjectMeta) *appsv1.Deployment {
 	}}
 }
 
-// members are the bare pods of a group, or the lone pod.
+// members returns the bare pods of a group, or the lone pod.
 func (w Workload) members(name string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range w.Size() {
@@ -151,10 +151,10 @@ func (w Workload) members(name string) []*corev1.Pod {
 	return pods
 }
 
-// saidByPodGroup: the PodGroup has the annotations about how the members stand.
+// saidByPodGroup reports whether the PodGroup has the annotations on how the group is placed.
 func (w Workload) saidByPodGroup() bool { return w.OwnPodGroup && w.Stand.OnPodGroup }
 
-// member is the i-th of them.
+// member returns the i-th pod.
 func (w Workload) member(group, pod string, i int) *corev1.Pod {
 	t := w.podTemplate(group, w.shape(i))
 	t.Name = pod
@@ -171,7 +171,7 @@ func (w Workload) member(group, pod string, i int) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 }
 
-// podGroup is the one that the user makes.
+// podGroup returns the PodGroup that the user creates.
 func (w Workload) podGroup(name string) *unstructured.Unstructured {
 	least := w.Size()
 	if w.Min > 0 {

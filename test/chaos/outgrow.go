@@ -10,16 +10,18 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// outgrow asks for more of a group that runs than there is room for, and kills the controller.
-// The group's policy is restart: neither process may evict its pods for what it never had.
+// outgrow scales a running group to more pods than there is room for, and
+// kills the controller. The group's policy is restart. Neither controller
+// process may evict the pods because of pods that the group never had.
 type outgrow struct {
 	Group Workload
-	// More is how many nodes too few there are for it.
+	// More is how many pods more than nodes the group then has.
 	More int
-	// Lose has it lose a pod that ran, before the controller is killed.
+	// Lose deletes a pod that ran, before the controller is killed.
 	Lose bool
-	// Grown is how long after it has grown the controller is killed.
+	// Grown is the time from the scaling to the kill of the controller.
 	Grown time.Duration
+	// Delay is the time until the controller is started again.
 	Delay time.Duration
 }
 
@@ -57,7 +59,7 @@ func (o outgrow) do(ctx context.Context, r *run) error {
 		if err := r.comeTo(watching, g, LastBind, nil); err != nil {
 			r.stats.miss(LastBind)
 		}
-		// For long enough that the controller sees it whole.
+		// Time for the controller to see the group complete.
 		pause(ctx, time.Second)
 		if err := r.outgrow(ctx, g, o); err != nil && !r.moot(err) {
 			return err
@@ -69,7 +71,7 @@ func (o outgrow) do(ctx context.Context, r *run) error {
 		if err := r.keeper.kill(ctx, o.Delay, stack.Controller); err != nil {
 			return err
 		}
-		// The new process may take it for incomplete after its patience.
+		// The new process may find the group incomplete after its timeout.
 		if err := r.rest(ctx, end, o.Group.Patience+4*time.Second); err != nil {
 			return err
 		}
@@ -80,7 +82,7 @@ func (o outgrow) do(ctx context.Context, r *run) error {
 	})
 }
 
-// outgrow asks for more pods of a group than there are nodes, of which each takes one.
+// outgrow scales a group to more pods than there are nodes. Each node takes one.
 func (r *run) outgrow(ctx context.Context, g *group, o outgrow) error {
 	nodes := len(r.view.room())
 	if err := r.patchOwner(ctx, g, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, nodes+o.More)); err != nil || !o.Lose {

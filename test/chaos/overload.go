@@ -19,26 +19,26 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// overload leaves Fluence few seats at the API server for a while, by the server's own
-// flow control, while groups come at once: what is beyond them waits in line, and what is
-// beyond the line is refused. So all that is slow or refused is so by the server itself,
-// at the moment and in the order that it chooses. Nobody else is held up, so that others
-// change the cluster meanwhile as fast as ever.
+// overload gives Fluence few concurrent requests at the API server for a while,
+// by the server's flow control, while several groups are created at once.
+// Further requests wait in a queue, and requests beyond the queue are refused.
+// So the server itself decides which request is slow or refused, and when. Other
+// clients are not held up, so that they change the cluster as fast as ever.
 type overload struct {
-	// Share of the server's concurrency that Fluence has, as flow control counts: 0 is
-	// one request at a time, 1 about three.
+	// Share is Fluence's share of the server's concurrency, in the units
+	// of flow control: 0 is one request at a time, 1 is about three.
 	Share int
-	// Line is how many requests wait for one of these.
+	// Line is the length of the queue.
 	Line int
-	// Reads: not only what writes. Leases: theirs too.
+	// Reads holds up reads too, not only writes. Leases holds up requests for leases too.
 	Reads, Leases bool
-	// Groups come at once.
+	// Groups are created at once.
 	Groups []Workload
 	For    time.Duration
 	Rest   time.Duration
 }
 
-// overloaded names the level of priority and the flow schema.
+// overloaded is the name of the priority level and of the flow schema.
 const overloaded = "chaos-overload"
 
 func drawOverload(d *dice) Action {
@@ -89,13 +89,13 @@ func (o overload) do(ctx context.Context, r *run) error {
 			return err
 		}
 		r.stats.overload(after - before)
-		// One whose lease ran out ends when it finds that out.
+		// A process that lost its lease ends when it finds out.
 		pause(ctx, time.Second)
 		return r.rest(ctx, end, o.Rest)
 	})
 }
 
-// come makes the groups, and returns a function that waits until they are made.
+// come creates the groups, and returns a function that waits until they are created.
 func (o overload) come(ctx context.Context, r *run) (wait func() error) {
 	var all errgroup.Group
 	for _, w := range o.Groups {
@@ -109,7 +109,7 @@ func (o overload) come(ctx context.Context, r *run) (wait func() error) {
 	return all.Wait
 }
 
-// narrow leaves Fluence few seats.
+// narrow limits Fluence's concurrent requests.
 func (o overload) narrow(ctx context.Context, r *run) error {
 	level := &flowcontrolv1.PriorityLevelConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: overloaded},
@@ -129,7 +129,7 @@ func (o overload) narrow(ctx context.Context, r *run) error {
 		ObjectMeta: metav1.ObjectMeta{Name: overloaded},
 		Spec: flowcontrolv1.FlowSchemaSpec{
 			PriorityLevelConfiguration: flowcontrolv1.PriorityLevelConfigurationReference{Name: overloaded},
-			MatchingPrecedence:         2, // before all others but exempt
+			MatchingPrecedence:         2, // before all others except exempt
 			Rules: []flowcontrolv1.PolicyRulesWithSubjects{{
 				Subjects: []flowcontrolv1.Subject{{
 					Kind: flowcontrolv1.SubjectKindGroup, Group: &flowcontrolv1.GroupSubject{Name: "system:serviceaccounts:" + stack.Namespace},
@@ -158,7 +158,7 @@ func (o overload) narrow(ctx context.Context, r *run) error {
 	return err
 }
 
-// rule is what is held up.
+// rule returns the requests that are held up.
 func (o overload) rule() flowcontrolv1.ResourcePolicyRule {
 	rule := flowcontrolv1.ResourcePolicyRule{
 		Verbs:     []string{"create", "update", "patch", "delete"},
@@ -174,7 +174,7 @@ func (o overload) rule() flowcontrolv1.ResourcePolicyRule {
 	return rule
 }
 
-// widen takes the limit away again.
+// widen removes the limit.
 func (r *run) widen(ctx context.Context) error {
 	for _, remove := range []func(context.Context) error{
 		func(ctx context.Context) error {
@@ -191,7 +191,8 @@ func (r *run) widen(ctx context.Context) error {
 	return nil
 }
 
-// refused is how many requests the API server has refused in overloads since it started.
+// refused returns the number of requests that the API
+// server has refused in overloads since it started.
 func (r *run) refused(ctx context.Context) (n int, err error) {
 	var text []byte
 	err = r.try(ctx, func(ctx context.Context) (err error) {

@@ -76,7 +76,7 @@ func TestARunThatSawTooLittleHasNotPassed(t *testing.T) {
 	}
 }
 
-// With a standby the line of a match is in the log of whichever leads.
+// With a standby, the leader's log has the line of a match, whichever scheduler leads.
 func TestTheMatchIsSeenInTheLogOfEither(t *testing.T) {
 	const line = `I1 "Group matched" group="ns/job-7-y" pods=1`
 	for name, leads := range map[string][]int{"the first leads": {0}, "the standby leads": {1}, "one after the other": {0, 1}} {
@@ -145,7 +145,7 @@ func TestALogIsFollowedWhileItIsWritten(t *testing.T) {
 	}
 }
 
-// seen is a view of nodes a, b and c of 8 CPUs, of which c is cordoned.
+// seen returns a view of nodes a, b and c of 8 CPUs each. c is cordoned.
 func seen() *view {
 	v := newView()
 	for _, name := range []string{"a", "b", "c"} {

@@ -8,30 +8,30 @@ import (
 	"strings"
 )
 
-// An Event is one thing that happens.
+// An Event is one thing that is done to the cluster.
 type Event struct {
-	// N counts from 1.
+	// N is the number of the event, from 1.
 	N int
-	// Kind is the name by which Config.Weights knows it.
+	// Kind is the name of its kind, as in Config.Weights.
 	Kind string
-	// Do holds the parameters.
+	// Do is the action with its parameters.
 	Do Action
 }
 
-// String is the event in one line.
+// String returns the event in one line.
 func (e Event) String() string { return fmt.Sprintf("%d %s %v", e.N, e.Kind, e.Do) }
 
 // An Action is what an event does, with all its parameters.
 type Action interface {
 	fmt.Stringer
-	// do carries the action out on what lives by then.
+	// do carries the action out on the objects that exist by then.
 	do(ctx context.Context, r *run) error
 }
 
-// A Plan is what happens, in order.
+// A Plan is a sequence of events.
 type Plan []Event
 
-// String is the plan, one event a line.
+// String returns the plan, one event a line.
 func (p Plan) String() string {
 	var b strings.Builder
 	for _, e := range p {
@@ -40,27 +40,26 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// a kind of event: how often it happens, in thousandths by default, and how its
-// parameters are drawn.
+// a kind is a kind of events: its weight, in thousandths
+// by default, and a function that draws the parameters.
 type kind struct {
 	name   string
 	weight int
 	draw   func(d *dice) Action
 }
 
-// dice are what a plan is drawn by.
+// dice are the random numbers that a plan is drawn by.
 type dice struct {
 	*rand.Rand
 	cfg Config
-	// stands are further dice, for how groups are to stand: so all else is drawn as it
-	// is without.
+	// stands are separate dice for the Stand of groups.
+	// Everything else is drawn as it would be without them.
 	stands *dice
-	// late are those for kinds of events that came after the first, one for each.
+	// late are separate dice for the kinds after firstKinds, one for each.
 	late []*dice
 }
 
-// NewPlan draws a plan. The first events of a longer plan of the same seed are
-// those of a shorter one.
+// NewPlan draws a plan. A longer plan of the same seed begins with the events of a shorter one.
 func NewPlan(cfg Config) (Plan, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -87,8 +86,8 @@ func NewPlan(cfg Config) (Plan, error) {
 	return plan, nil
 }
 
-// shuffled is a deck of cards with each kind as often as it weighs. Dealing from
-// decks, a rare kind happens about as often in every run.
+// shuffled returns a deck of cards with each kind as often as its weight. Because
+// events are dealt from decks, a rare kind happens about as often in every run.
 func shuffled(r *rand.Rand, late []*dice, weights map[string]int) []int {
 	var deck []int
 	for i, k := range kinds[:firstKinds] {
@@ -105,11 +104,11 @@ func shuffled(r *rand.Rand, late []*dice, weights map[string]int) []int {
 	return deck
 }
 
-// chance is true in so many of a hundred cases.
+// chance returns true in the given percentage of cases.
 func (d *dice) chance(percent int) bool { return d.IntN(100) < percent }
 
-// between is a whole number from least to most.
+// between returns a random integer from least to most.
 func (d *dice) between(least, most int) int { return least + d.IntN(most-least+1) }
 
-// oneOf draws one of several.
+// oneOf returns one of several values at random.
 func oneOf[T any](d *dice, all ...T) T { return all[d.IntN(len(all))] }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// plan draws one that must be possible.
+// plan draws a plan, and fails if that is not possible.
 func plan(t *testing.T, cfg Config) Plan {
 	t.Helper()
 	p, err := NewPlan(cfg)
@@ -32,7 +32,7 @@ func TestAPlanIsAFunctionOfItsSeed(t *testing.T) {
 	}
 }
 
-// A seed from before there were overloads draws what it drew then.
+// A seed from before the kind overload existed draws the same events as then.
 func TestLaterKindsLeaveTheOthersInTheirOrder(t *testing.T) {
 	const events = 3000
 	without := map[string]int{}
@@ -52,8 +52,7 @@ func TestLaterKindsLeaveTheOthersInTheirOrder(t *testing.T) {
 	}
 }
 
-// In as many events as the weights add up to, each kind happens as often as it
-// weighs.
+// Among as many events as the sum of the weights, each kind happens as often as its weight.
 func TestAPlanHasEveryKind(t *testing.T) {
 	cfg, err := Config{}.complete()
 	if err != nil {

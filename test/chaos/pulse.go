@@ -8,15 +8,14 @@ import (
 )
 
 const (
-	// beat is the time between two requests by which the API server's pulse is felt.
+	// beat is the pause between two requests that measure how fast the API server answers.
 	beat = 100 * time.Millisecond
-	// slow is how long an answer may take. One that takes longer is a fault of the
-	// machine, which has too much to do: nobody hears in time of what happens.
+	// slow is the longest time of a normal answer. A longer time is a fault of the
+	// machine, which has too much to do, so that nobody hears of changes in time.
 	slow = 250 * time.Millisecond
 )
 
-// pulse excuses the times in which the API server takes long to answer, until ctx is
-// done.
+// pulse excuses the times in which the API server answers slowly, until ctx is done.
 func (r *run) pulse(ctx context.Context) {
 	for ctx.Err() == nil {
 		r.feel(ctx)
@@ -24,14 +23,14 @@ func (r *run) pulse(ctx context.Context) {
 	}
 }
 
-// feel makes one request.
+// feel makes one request. It begins an excuse if the answer is slow.
 func (r *run) feel(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	begin, answered := time.Now(), make(chan struct{})
 	go func() {
 		defer close(answered)
-		// Whether it succeeds is of no interest here.
+		// Success does not matter here.
 		_, _ = r.client.CoreV1().Namespaces().Get(ctx, foreignNamespace, metav1.GetOptions{})
 	}()
 	late := time.NewTimer(slow)

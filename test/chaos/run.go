@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// callTimeout bounds one request of the generator, and giveUp all attempts
-	// at it: longer than any outage.
+	// callTimeout bounds one request of the generator.
 	callTimeout = 20 * time.Second
-	giveUp      = 3 * time.Minute
-	retryEvery  = 200 * time.Millisecond
+	// giveUp bounds all attempts at one request. It is longer than any outage.
+	giveUp     = 3 * time.Minute
+	retryEvery = 200 * time.Millisecond
 )
 
-// a run is a plan being carried out.
+// a run is a plan that is being carried out.
 type run struct {
 	cfg     Config
 	stack   *stack.Stack
@@ -37,7 +37,7 @@ type run struct {
 	keeper  *keeper
 	tally   *tally
 
-	lane       chan struct{} // held by what disturbs the processes: one thing at a time
+	lane       chan struct{} // held by an event that disturbs the processes, one at a time
 	background sync.WaitGroup
 	history    history
 	stats      stats
@@ -46,20 +46,20 @@ type run struct {
 	live    []*group
 	serial  int
 	foreign []foreignPod
-	bursts  int // how many are going on
+	bursts  int // how many run now
 	failed  error
 	leaks   int
 }
 
-// a group is a workload that was created and not yet deleted.
+// a group is a workload that was created and is not deleted yet.
 type group struct {
 	Workload
 	ns, object string
-	extra      int // bare pods that were made again
+	extra      int // the number of bare pods that were created again
 }
 
-// carryOut lets a plan happen. It returns when the last event was begun and all
-// that goes on in the background has ended.
+// carryOut carries out a plan. It returns when the last
+// event was begun and all work in the background has ended.
 func (r *run) carryOut(ctx context.Context, plan Plan) error {
 	limit := rate.NewLimiter(rate.Limit(r.cfg.Rate), 1)
 	begin := time.Now()
@@ -83,7 +83,7 @@ func (r *run) carryOut(ctx context.Context, plan Plan) error {
 	return r.failure()
 }
 
-// fail ends the run: the generator itself cannot go on.
+// fail ends the run, because the generator itself cannot continue.
 func (r *run) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +96,8 @@ func (r *run) failure() error {
 	return r.failed
 }
 
-// moot reports whether an event came to nothing because of what others did
-// meanwhile: its object is gone, or is there already, or was changed.
+// moot reports whether an event had no effect because of other changes
+// meanwhile: its object is gone, exists already, or was changed.
 func (r *run) moot(err error) bool {
 	for _, is := range []func(error) bool{apierrors.IsNotFound, apierrors.IsAlreadyExists, apierrors.IsConflict, apierrors.IsInvalid, apierrors.IsForbidden} {
 		if is(err) {
@@ -108,7 +108,7 @@ func (r *run) moot(err error) bool {
 	return false
 }
 
-// try makes a request again until the API server has an answer to it.
+// try repeats a request until the API server has answered it.
 func (r *run) try(ctx context.Context, request func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, giveUp)
 	defer cancel()
@@ -125,8 +125,7 @@ func (r *run) try(ctx context.Context, request func(ctx context.Context) error) 
 	return last
 }
 
-// answered reports whether an error, or none, is the API server's considered
-// answer.
+// answered reports whether the API server has answered the request, with an error or without.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	if err == nil {
@@ -139,8 +138,8 @@ func answered(err error) bool {
 	return code != 0 && code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 }
 
-// begin takes the lane and does something in the background. The caller waits
-// while something else disturbs the processes, and the events with it.
+// begin takes the lane and does something in the background. Until
+// the lane is free the caller waits, and no further event happens.
 func (r *run) begin(ctx context.Context, what func(context.Context) error) error {
 	select {
 	case r.lane <- struct{}{}:
@@ -159,7 +158,7 @@ func (r *run) begin(ctx context.Context, what func(context.Context) error) error
 	return nil
 }
 
-// a note is a line of the history that is no event.
+// a note is a line of the history that is not an event.
 type note string
 
 func (n note) String() string { return "-- " + string(n) }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What users write, by docs/topology.md.
+// These are the names that users write, by docs/topology.md.
 const (
 	requiredAnnotation  = "fluence.flux-framework.org/topology-required"
 	preferredAnnotation = "fluence.flux-framework.org/topology-preferred"
@@ -18,16 +18,16 @@ const (
 	exclusiveAnnotation = "fluence.flux-framework.org/exclusive"
 )
 
-// rackLabel makes the level below the zones. Not every node has one.
+// rackLabel is the level below the zones. Some nodes have no rack.
 const rackLabel = "topology.example.com/rack"
 
-// racks is how many names of racks each zone has. The number after the last is none.
+// racks is the number of names of racks. The number after the last means no rack.
 const racks = 2
 
-// levels are the scheduler's topologyLevels.
+// levels returns the scheduler's topologyLevels.
 func levels() []string { return []string{corev1.LabelTopologyZone, rackLabel} }
 
-// putInRack labels a node with a rack, unless the number is that of none.
+// putInRack labels a node with a rack, unless the number means no rack.
 func putInRack(labels map[string]string, n int) {
 	if n < racks {
 		labels[rackLabel] = rackName(n)
@@ -36,41 +36,42 @@ func putInRack(labels map[string]string, n int) {
 
 func rackName(n int) string { return fmt.Sprintf("rack-%d", n) }
 
-// portsFrom is the first of the host ports, of which there are so many.
+// portsFrom is the first host port that groups use. ports is the number of host ports.
 const (
 	portsFrom = 31000
 	ports     = 3
 )
 
-// memberLabel numbers bare pods, so that one that was deleted can be made again.
+// memberLabel has the number of a bare pod, so that a deleted one can be created again.
 const memberLabel = "chaos-member"
 
-// A Stand is how the members of a group are to stand to each other. The zero value
-// says nothing.
+// A Stand is the constraints on where a group's members are placed with
+// regard to each other and to other groups. The zero value has none.
 type Stand struct {
-	// Apart: required anti-affinity by hostname.
+	// Apart is required anti-affinity by hostname.
 	Apart bool
-	// Port is a host port; 0 for none.
+	// Port is a host port. Zero means none.
 	Port int
-	// Spread: over the zones with maxSkew 1, DoNotSchedule.
+	// Spread is a constraint over the zones with maxSkew 1 and DoNotSchedule.
 	Spread bool
-	// Together: required affinity by zone.
+	// Together is required affinity by zone.
 	Together bool
-	// ByName selects also pods of groups that had the name before.
+	// ByName makes the selectors match pods of earlier groups with the same name too.
 	ByName bool
-	// Required, Preferred, Balanced and Exclusive are annotations, empty for none.
+	// Required, Preferred, Balanced and Exclusive are annotations. An empty one is left out.
 	Required, Preferred, Balanced, Exclusive string
-	// OnPodGroup puts the annotations on the PodGroup, where that is the user's own.
+	// OnPodGroup puts the annotations on the user's own PodGroup, if there is one.
 	OnPodGroup bool
-	// Unknown: one of the annotations names no level, or says nothing.
+	// Unknown reports whether one of the annotations names no level, or has no valid value.
 	Unknown bool
-	// Other is what every second member asks for, and every Tolerant-th tolerates the
-	// taints that come and go, of bare pods; nil and 0 for none.
-	Other    *Shape
+	// Other is the shape of every second bare pod. Nil means that all are alike.
+	Other *Shape
+	// Tolerant makes every Tolerant-th bare pod tolerate
+	// the taints that come and go. Zero means none.
 	Tolerant int
 }
 
-// names are those of what a stand says, for figures.
+// names returns the names of the constraints, for statistics.
 func (s Stand) names() (all []string) {
 	for _, f := range []struct {
 		say  bool
@@ -95,7 +96,7 @@ func (s Stand) names() (all []string) {
 	return all
 }
 
-// String names all that it says.
+// String returns all constraints.
 func (s Stand) String() string {
 	words := s.names()
 	for _, f := range []struct {
@@ -122,11 +123,11 @@ func (s Stand) String() string {
 	return strings.Join(words, " ")
 }
 
-// standShare is how many of a hundred groups of several pods say how they stand, which
-// is about a third of all groups.
+// standShare is the percentage of groups of several pods
+// that get a Stand. That is about a third of all groups.
 const standShare = 60
 
-// drawStand draws it, and a request that leaves it a chance.
+// drawStand draws a Stand, and a request small enough for the group to be placed.
 func drawStand(d *dice, w *Workload) {
 	drawOneStand(d, &w.Stand)
 	if d.chance(20) {
@@ -181,7 +182,7 @@ func drawOneStand(d *dice, s *Stand) {
 	}
 }
 
-// annotations are those that a stand asks for.
+// annotations returns the annotations of a Stand.
 func (s Stand) annotations() map[string]string {
 	a := map[string]string{}
 	for key, value := range map[string]string{
@@ -194,7 +195,7 @@ func (s Stand) annotations() map[string]string {
 	return a
 }
 
-// put writes the fields of a pod that a stand asks for.
+// put writes the pod fields of a Stand.
 func (s Stand) put(t *corev1.PodTemplateSpec) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{serialLabel: t.Labels[serialLabel]}}
 	if s.ByName {
@@ -223,7 +224,7 @@ func (s Stand) put(t *corev1.PodTemplateSpec) {
 	}
 }
 
-// shape is what the i-th of the bare pods of a group asks for.
+// shape returns the shape of the i-th bare pod of a group.
 func (w Workload) shape(i int) Shape {
 	switch {
 	case w.Leader != nil && i == w.Workers:
@@ -235,7 +236,7 @@ func (w Workload) shape(i int) Shape {
 	}
 }
 
-// number reads the number of a bare pod.
+// number returns the number of a bare pod.
 func number(p *corev1.Pod) int {
 	n, _ := strconv.Atoi(p.Labels[memberLabel])
 	return n

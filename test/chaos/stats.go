@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// stats count what happened.
+// stats count what happened in a run.
 type stats struct {
 	groups, foreign, kills, missed, freezes, outages, moot, full atomic.Int64
 
@@ -22,25 +22,23 @@ type stats struct {
 	burstPods int
 	burstTime time.Duration
 	took      time.Duration
-	// stands are the serial numbers of the groups that say how their members stand,
-	// by what they say.
+	// stands are the serial numbers of the groups with each constraint of a Stand.
 	stands    map[string][]int
 	slowTimes int
 	slowTime  time.Duration
-	// overloads is how many there were, and refused how many requests were refused in
-	// them.
+	// overloads is the number of overloads. refused is the number of requests refused in them.
 	overloads, refused int
 }
 
-// overload takes note of one, in which so many requests were refused.
+// overload counts an overload, and the requests refused in it.
 func (s *stats) overload(refused int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.overloads++
-	s.refused += max(0, refused) // the server counts anew if it was started again
+	s.refused += max(0, refused) // a server that was restarted counts from 0
 }
 
-// slow takes note of an answer of the API server that took so long.
+// slow counts a slow answer of the API server, and its duration.
 func (s *stats) slow(took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +46,7 @@ func (s *stats) slow(took time.Duration) {
 	s.slowTime += took
 }
 
-// stand takes note of what a group says of how its members stand.
+// stand records the constraints of a group.
 func (s *stats) stand(w Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +58,8 @@ func (s *stats) stand(w Workload) {
 	}
 }
 
-// stood lists how many groups said what, and how many of them ran. The caller holds
-// the lock.
+// stood lists for each constraint the number of groups with
+// it, and how many of them ran. The caller holds the lock.
 func (s *stats) stood(ran map[string]bool) string {
 	var each []string
 	for _, name := range slices.Sorted(maps.Keys(s.stands)) {
@@ -85,7 +83,7 @@ func (s *stats) event(e Event) {
 	s.kinds[e.Kind]++
 }
 
-// events is how many there were.
+// events returns the number of events.
 func (s *stats) events() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +94,7 @@ func (s *stats) events() int {
 	return n
 }
 
-// witnessed sums up what happened, with the groups that ran and the rounds of the audit.
+// witnessed returns what happened, with the number of groups that ran and of the audit's rounds.
 func (s *stats) witnessed(ran, rounds int) witness {
 	events := s.events()
 	s.mu.Lock()
@@ -111,7 +109,7 @@ func (s *stats) burst(pods int, took time.Duration) {
 	s.burstTime += took
 }
 
-// miss counts a kill whose group did not come to its step in time.
+// miss counts a kill whose group did not reach its step in time.
 func (s *stats) miss(at Step) {
 	s.missed.Add(1)
 	s.mu.Lock()
@@ -122,7 +120,7 @@ func (s *stats) miss(at Step) {
 	s.misses[at]++
 }
 
-// missedAt lists these by their steps. The caller holds the lock.
+// missedAt lists the missed kills by their steps. The caller holds the lock.
 func (s *stats) missedAt() string {
 	var each []string
 	for _, at := range slices.Sorted(maps.Keys(s.misses)) {
@@ -134,14 +132,14 @@ func (s *stats) missedAt() string {
 	return " (" + strings.Join(each, ", ") + ")"
 }
 
-// historyLength is how many events are remembered.
+// historyLength is the number of events that are remembered.
 const historyLength = 40
 
 // history is the last events.
 type history struct {
 	mu    sync.Mutex
 	lines []string
-	file  io.Writer // gets all of them
+	file  io.Writer // gets all events
 }
 
 func (h *history) add(text fmt.Stringer) {
@@ -161,7 +159,7 @@ func (h *history) String() string {
 	return strings.Join(h.lines, "\n")
 }
 
-// A Result is what became of a run.
+// A Result is the result of a run.
 type Result struct {
 	Seed       uint64
 	Events     int
@@ -169,21 +167,20 @@ type Result struct {
 	Violations int
 	Drift      int
 	Leaks      int
-	// Doubt says why the run proves nothing though nothing was found; empty is that
-	// it does prove something.
+	// Doubt is why a run without a violation proves nothing, "" if it proves something.
 	Doubt string
 }
 
-// String is the last line of a run's output.
+// String returns the last line of a run's output.
 func (r Result) String() string {
 	return fmt.Sprintf("chaos: seed=%d events=%d kills=%d violations=%d drift=%d leaks=%d",
 		r.Seed, r.Events, r.Kills, r.Violations, r.Drift, r.Leaks)
 }
 
-// Passed reports whether all was as it should be.
+// Passed reports whether the run passed.
 func (r Result) Passed() bool { return r.Why() == "" }
 
-// Why says why a run did not pass; empty is that it did.
+// Why returns why a run did not pass, "" if it passed.
 func (r Result) Why() string {
 	var found []string
 	for what, n := range map[string]int{"violations": r.Violations, "drift": r.Drift, "leaks": r.Leaks} {
@@ -198,7 +195,7 @@ func (r Result) Why() string {
 	return strings.Join(found, "; ")
 }
 
-// tell writes the figures of a run.
+// tell writes the statistics of a run.
 func (r *run) tell(out io.Writer) {
 	s := &r.stats
 	s.mu.Lock()

@@ -7,14 +7,14 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// Counters of the scheduler. They begin at 0 with every process.
+// These are counters of the scheduler. They begin at 0 in each process.
 const (
 	driftMetric  = "fluence_drift_total"
 	roundsMetric = "fluence_audits_total"
 	racesMetric  = "fluence_kubelet_rejections_total"
 )
 
-// a tally adds up counters over processes that are killed: what each said last.
+// a tally adds up counters over processes that are killed, by the last value of each.
 type tally struct {
 	stack *stack.Stack
 
@@ -29,8 +29,8 @@ type sample struct {
 
 func newTally(s *stack.Stack) *tally { return &tally{stack: s, last: map[sample]float64{}} }
 
-// read notes what a scheduler's counters say now. One that does not answer is
-// left at what it said last.
+// read records the counters of a scheduler. A scheduler
+// that does not answer keeps its last values.
 func (t *tally) read(ctx context.Context, process string) {
 	p := t.stack.Process(process)
 	if p == nil || p.State() != nil {
@@ -48,7 +48,7 @@ func (t *tally) read(ctx context.Context, process string) {
 	}
 }
 
-// sum is what all processes said together.
+// sum returns the sum over all processes.
 func (t *tally) sum(metric string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

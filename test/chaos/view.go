@@ -15,18 +15,18 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// foreignLabel marks pods that another scheduler would have bound.
+// foreignLabel marks pods of another scheduler.
 const foreignLabel = "foreign"
 
-// view is what the generator knows of the cluster by its own watch, as any
-// scheduler does: late by the time that an event takes.
+// view is what the generator knows of the cluster by its own watch. Like
+// any scheduler's, its knowledge is late by the delivery time of a change.
 type view struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*corev1.Pod
 	members map[string]map[types.UID]*corev1.Pod // by namespace/workload
 	nodes   map[string]*corev1.Node
 	used    map[string]corev1.ResourceList
-	bound   int             // pods of Fluence's that got a node
+	bound   int             // pods of Fluence that got a node
 	ran     map[string]bool // groups that had a pod on a node, by their serial numbers
 	changed chan struct{}   // closed at the next change
 }
@@ -42,7 +42,7 @@ func newView() *view {
 	}
 }
 
-// watchCluster begins to watch, and returns when all that exists has been seen.
+// watchCluster begins to watch, and returns when it has seen all objects that exist.
 func watchCluster(ctx context.Context, client kubernetes.Interface) (*view, error) {
 	v := newView()
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
@@ -75,7 +75,7 @@ func handler[T any](put, remove func(T)) cache.ResourceEventHandlerFuncs {
 	}
 }
 
-// trim saves memory.
+// trim removes the managed fields, to save memory.
 func trim(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)
@@ -133,13 +133,13 @@ func (v *view) removeNode(n *corev1.Node) {
 	v.tell()
 }
 
-// tell wakes who waits; the caller holds the lock.
+// tell notifies everyone who waits for a change. The caller holds the lock.
 func (v *view) tell() {
 	close(v.changed)
 	v.changed = make(chan struct{})
 }
 
-// charge books what a pod holds on its node; the caller holds the lock.
+// charge adds what a pod holds to its node, or subtracts it. The caller holds the lock.
 func (v *view) charge(p *corev1.Pod, sign int64) {
 	if p == nil || p.Spec.NodeName == "" || finished(p) {
 		return

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// Maker is the kind of object that makes a group's pods.
+// A Maker is the kind of object that creates a group's pods.
 type Maker string
 
-// The makers.
+// These are the makers.
 const (
 	Job         Maker = "job"
-	Pods        Maker = "pods" // bare pods that a label makes a group
+	Pods        Maker = "pods" // bare pods, a group by label
 	StatefulSet Maker = "statefulset"
 	Deployment  Maker = "deployment"
 	LonePod     Maker = "lone"
 )
 
-// namespaces is how many namespaces there are, and names how many names of each
-// maker in one: few, so that names are used again.
+// namespaces is the number of namespaces. names is the number of names
+// for each maker in a namespace. It is low, so that names are used again.
 const (
 	namespaces = 3
 	names      = 60
 )
 
-// A Shape is what a pod asks for.
+// A Shape is the request of a pod.
 type Shape struct {
 	MilliCPU int
 	MiB      int
 	GPUs     int
 }
 
-// String leaves out what is not asked for.
+// String returns the resources that are requested.
 func (s Shape) String() string {
 	text := fmt.Sprintf("%dm,%dMi", s.MilliCPU, s.MiB)
 	if s.GPUs > 0 {
@@ -41,39 +41,40 @@ func (s Shape) String() string {
 	return text
 }
 
-// A Workload is a group to be.
+// A Workload is a group to be created.
 type Workload struct {
 	Maker     Maker
 	Namespace int
 	Name      int
-	// Workers is how many members are alike.
+	// Workers is the number of members of the same shape.
 	Workers int
 	Worker  Shape
-	// Leader is one more member, of bare pods only; nil for none.
+	// Leader is the shape of one more member. Only bare pods have one. Nil means none.
 	Leader *Shape
-	// Min is said by a label; 0 to say nothing. So is the size of Deployments, and of
-	// bare pods without a PodGroup of their own.
+	// Min is the minimum in a label. Zero means no label. The size is in a label
+	// too, for a Deployment, and for bare pods without the user's own PodGroup.
 	Min int
-	// OwnPodGroup makes the PodGroup by hand, for bare pods.
+	// OwnPodGroup creates the PodGroup of bare pods, as a user might.
 	OwnPodGroup bool
-	// Policy is the match policy, and Incomplete that for lost members; empty to say
-	// nothing.
+	// Policy is the match policy. Incomplete is the
+	// policy for lost members. An empty one is left out.
 	Policy, Incomplete string
-	// Patience is the incomplete timeout; 0 to say nothing.
+	// Patience is the incomplete timeout. Zero means no annotation.
 	Patience time.Duration
 	Priority int32
-	// RunFor is after how long its pods succeed, or fail if Fails; 0 for never.
+	// RunFor is the time after which its pods end. Zero means never.
 	RunFor time.Duration
-	Fails  bool
-	// Zone narrows the nodes; -1 for all.
+	// Fails makes the pods fail after RunFor, otherwise they succeed.
+	Fails bool
+	// Zone is the zone that the pods must be in. -1 means any.
 	Zone int
-	// Stand is how the members are to stand to each other.
+	// Stand is the constraints on where the members are placed.
 	Stand Stand
 
-	serial int // given when it is created
+	serial int // assigned on creation
 }
 
-// Size is how many pods there will be.
+// Size returns the number of pods.
 func (w Workload) Size() int {
 	if w.Leader != nil {
 		return w.Workers + 1
@@ -81,7 +82,7 @@ func (w Workload) Size() int {
 	return w.Workers
 }
 
-// String names all that is not as usual.
+// String returns all fields that are not at their defaults.
 func (w Workload) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s/%s %dx%v", namespaceName(w.Namespace), w.name(w.Name), w.Workers, w.Worker)
@@ -113,10 +114,10 @@ func (w Workload) String() string {
 
 func namespaceName(n int) string { return fmt.Sprintf("chaos-%d", n%namespaces) }
 
-// name is that of the object, and of the group of bare pods.
+// name returns the name of the object, which is also the group of bare pods.
 func (w Workload) name(n int) string { return fmt.Sprintf("%s-%02d", w.Maker, n%names) }
 
-// drawCreate draws a group of one maker.
+// drawCreate returns a function that draws a group of one maker.
 func drawCreate(m Maker) func(*dice) Action {
 	return func(d *dice) Action { return create{drawWorkload(d, m)} }
 }
@@ -130,7 +131,7 @@ func drawWorkload(d *dice, m Maker) Workload {
 		Worker:    drawRequest(d),
 		Zone:      -1,
 	}
-	if w.Workers >= 12 { // half of the cluster, if it asks for much
+	if w.Workers >= 12 { // large groups request much, so that they need half of the cluster
 		w.Worker = Shape{MilliCPU: oneOf(d, 500, 1000, 4000, 6000), MiB: 256}
 	}
 	if m == LonePod {
@@ -157,7 +158,7 @@ func drawWorkload(d *dice, m Maker) Workload {
 	return w
 }
 
-// drawManners draws how the group wants to be treated.
+// drawManners draws policy, priority and zone of a group.
 func drawManners(d *dice, w *Workload) {
 	if d.chance(20) {
 		w.Policy = oneOf(d, "first", "low", "lonode", "high", "hinode", "lonodex", "never-heard-of")
@@ -174,8 +175,7 @@ func drawManners(d *dice, w *Workload) {
 	}
 }
 
-// drawSize draws from 1 to 16, and now and then as many as there are nodes in half
-// of the cluster.
+// drawSize draws a size from 1 to 16, and rarely half the number of nodes.
 func drawSize(d *dice) int {
 	switch n := d.IntN(100); {
 	case n < 25:
@@ -191,7 +191,7 @@ func drawSize(d *dice) int {
 	}
 }
 
-// drawRequest draws what a pod asks for; one in fifty never fits.
+// drawRequest draws the request of a pod. One in fifty never fits.
 func drawRequest(d *dice) Shape {
 	s := Shape{
 		MilliCPU: oneOf(d, 100, 250, 500, 500, 1000, 1000, 1500, 2000, 3000, 4000, 7000),

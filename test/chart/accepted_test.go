@@ -16,8 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/fluence"
 )
 
-// What is just within bounds is taken by the chart, its arguments by the plugin, and its
-// configuration by the scheduler.
+// Values just within their bounds are accepted by the chart, by
+// the plugin as arguments, and by the scheduler as configuration.
 func TestAccepted(t *testing.T) {
 	cases := map[string]string{
 		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s, maxReserve: 0s}}`,
@@ -75,7 +75,7 @@ func TestAccepted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// Without a framework the plugin gets as far as its arguments are good.
+			// Without a framework the plugin fails only after it has accepted its arguments.
 			_, err = fluence.Factory(nil, nil)(t.Context(), &runtime.Unknown{Raw: raw}, nil)
 			if err == nil || !strings.Contains(err.Error(), "framework") {
 				t.Errorf("the plugin says of %s: %v", raw, err)
@@ -84,7 +84,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// pluginArgs are the arguments of the plugin in the chart's ConfigMap.
+// pluginArgs returns the plugin's arguments in the chart's ConfigMap.
 func pluginArgs(t *testing.T, rendered []object) map[string]any {
 	t.Helper()
 	profile := schedulerConfig(t, rendered)["profiles"].([]any)[0].(map[string]any)

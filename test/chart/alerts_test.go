@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Who runs one scheduler is not told that there is no other.
+// An administrator who runs one scheduler gets no alert that there is no other.
 func TestOneSchedulerHasNoAlertForStandbys(t *testing.T) {
 	for replicas, want := range map[int]bool{1: false, 2: true} {
 		got, err := template(t, "--values", "testdata/values/everything.yaml", "--set", fmt.Sprintf("replicas=%d", replicas))

@@ -1,5 +1,5 @@
-// Package chart_test tests the chart of manifests/charts/fluence: what it renders, what
-// it refuses, and that Fluence runs as it installs it.
+// Package chart_test tests the chart of manifests/charts/fluence: what it renders,
+// what it refuses, and whether Fluence runs when the chart has installed it.
 package chart_test
 
 import (
@@ -22,7 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// registry is the one value without a default.
+// registry is the only value without a default.
 const registry = "image.registry=registry.example.com/hpc"
 
 func root(t *testing.T) string {
@@ -39,10 +39,10 @@ func chartDir(t *testing.T) string {
 	return filepath.Join(root(t), "manifests", "charts", "fluence")
 }
 
-// links are Helm's remarks that files of the chart are links.
+// links matches Helm's messages about files of the chart that are links.
 var links = regexp.MustCompile(`(?m)^level=INFO msg="found symbolic link.*\n`)
 
-// helm runs Helm without a cluster. An error is what it says.
+// helm runs Helm without a cluster. Its error is Helm's message.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	bins, err := tools.Build(t.Context(), t.Output())
@@ -60,20 +60,20 @@ func helm(t *testing.T, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// template renders the chart as for an installation in the namespace fluence-system.
+// template renders the chart as an installation in the namespace fluence-system would.
 func template(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helm(t, append([]string{"template", "fluence", chartDir(t), "--namespace", "fluence-system"}, args...)...)
 }
 
-// An object is one that the chart renders.
+// An object is an object that the chart renders.
 type object map[string]any
 
 func (o object) kind() string { return o["kind"].(string) }
 
 func (o object) name() string { return o["metadata"].(map[string]any)["name"].(string) }
 
-// into reads an object as its type, and refuses fields that this does not have.
+// into decodes an object into its type. It fails for a field that the type does not have.
 func (o object) into(t *testing.T, typed any) {
 	t.Helper()
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o, typed, true); err != nil {
@@ -81,7 +81,7 @@ func (o object) into(t *testing.T, typed any) {
 	}
 }
 
-// render returns what the chart renders with these values, set as by --set.
+// render renders the chart with values, in the form of --set.
 func render(t *testing.T, set ...string) []object {
 	t.Helper()
 	args := []string{"--set", registry}
@@ -110,7 +110,7 @@ func objects(t *testing.T, text string) []object {
 	return all
 }
 
-// find returns the one object of a kind and name.
+// find returns the object of a kind and name.
 func find(t *testing.T, all []object, kind, name string) object {
 	t.Helper()
 	for _, o := range all {
@@ -122,7 +122,7 @@ func find(t *testing.T, all []object, kind, name string) object {
 	return nil
 }
 
-// kindOf is the group and kind of an object.
+// kindOf returns the group and kind of an object.
 func kindOf(o object) string {
 	return schema.FromAPIVersionAndKind(o["apiVersion"].(string), o.kind()).GroupKind().String()
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap"
 )
 
-// flowSchema is one of the chart's, read strictly.
+// flowSchema returns a FlowSchema of the chart, decoded strictly.
 func flowSchema(t *testing.T, rendered []object, name string) flowcontrolv1.FlowSchema {
 	t.Helper()
 	var f flowcontrolv1.FlowSchema
@@ -17,8 +17,8 @@ func flowSchema(t *testing.T, rendered []object, name string) flowcontrolv1.Flow
 	return f
 }
 
-// Fluence is served at the levels of kube-scheduler. Its schemas count before that of all
-// service accounts, and for its leases the one of leases counts before the other.
+// Fluence's requests have the priority levels of kube-scheduler. Its schemas go before
+// the schema of all service accounts, and its schema of leases goes before its other one.
 func TestFlowSchemas(t *testing.T) {
 	rendered := render(t)
 	leases, rest := flowSchema(t, rendered, "fluence-leader-election"), flowSchema(t, rendered, "fluence")
@@ -43,8 +43,8 @@ func TestFlowSchemas(t *testing.T) {
 	}
 }
 
-// The schemas name the accounts that the Deployments run as, and the namespace of their
-// leases, wherever that is.
+// The schemas name the accounts of the Deployments and
+// the namespace of their leases, in any namespace.
 func TestFlowSchemasNameTheAccounts(t *testing.T) {
 	text, err := template(t, "--set", registry, "--namespace", "1234")
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// Every file of testdata/values is rendered to the file of that name in
-// testdata/golden.
+// Each file of testdata/values is rendered to the file of the same name in testdata/golden.
 func TestGolden(t *testing.T) {
 	values, err := filepath.Glob("testdata/values/*.yaml")
 	if err != nil || len(values) == 0 {
@@ -39,7 +38,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// withoutCRD leaves out the CRD, which TestTheDefaultsAreThePlainManifests compares.
+// withoutCRD removes the CRD, which TestTheDefaultsAreThePlainManifests compares.
 func withoutCRD(text string) string {
 	var kept []string
 	for _, doc := range strings.SplitAfter(text, "\n---\n") {
@@ -50,7 +49,7 @@ func withoutCRD(text string) string {
 	return strings.Join(kept, "")
 }
 
-// firstDifference quotes the first line in which two texts differ; ok if none does.
+// firstDifference returns the first line in which two texts differ. ok reports whether none does.
 func firstDifference(got, want string) (quote string, ok bool) {
 	if got == want {
 		return "", true
@@ -77,7 +76,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// The values that docs/install.md shows are taken.
+// The chart accepts the values that docs/install.md shows.
 func TestTheDocumentedValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "install.md"))
 	if err != nil {
@@ -97,7 +96,7 @@ func TestTheDocumentedValues(t *testing.T) {
 	}
 }
 
-// Where links are left out, or are files that hold a path, the chart says what to take.
+// If its links are missing, or are files with a path, the chart names the remedy.
 func TestWithoutItsLinks(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fluence")
 	err := filepath.WalkDir(chartDir(t), func(path string, d fs.DirEntry, err error) error {

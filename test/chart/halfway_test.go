@@ -10,12 +10,12 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// elsewhere leads a command of Helm to a namespace that only the trials here use.
+// elsewhere are the flags of Helm for a namespace that only these tests use.
 var elsewhere = []string{"--namespace", "elsewhere"}
 
 const crd = "customresourcedefinition/podgroups.scheduling.x-k8s.io"
 
-// nothingIsHalfInstalled tries what cannot go, on a cluster without Fluence.
+// nothingIsHalfInstalled tries installations that must fail, on a cluster without Fluence.
 func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	install := slices.Concat(documented(t, "install"), elsewhere)
@@ -42,12 +42,12 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	refused("without the Prometheus operator", "metrics.enabled=true,serviceMonitor.enabled=true,networkPolicy.enabled=false", `no matches for kind "ServiceMonitor"`)
 	refused("what only the API server refuses", "controller.resources.limits.memory=64Mi",
 		"must be less than or equal to memory limit", "has been uninstalled due to rollback-on-failure")
-	// No node takes the pods.
+	// No node accepts the pods.
 	_, err := c.Helm(t.Context(), append(slices.Clone(install), "--timeout=5s")...)
 	if err == nil || !strings.Contains(err.Error(), "Deployment/elsewhere/fluence-scheduler not ready") || !strings.Contains(err.Error(), "has been uninstalled") {
 		t.Errorf("pods that do not get ready: Helm says %v", err)
 	}
-	kubectl("delete", "--wait", crd) // it stays whenever a release goes
+	kubectl("delete", "--wait", crd) // it stays when a release is removed
 
 	crds := filepath.Join(root(t), "manifests", "crds")
 	kubectl("apply", "--server-side", "-f", crds)
@@ -59,7 +59,7 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	kubectl("delete", "--wait", crd)
 }
 
-// nothingIsLeft looks for objects of the chart, and for Helm's own of a release.
+// nothingIsLeft fails if objects of the chart, or Helm's own of a release, are left.
 func nothingIsLeft(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	kinds := "clusterroles,clusterrolebindings,roles,rolebindings,flowschemas,mutatingwebhookconfigurations,deployments,services," +
@@ -72,14 +72,14 @@ func nothingIsLeft(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// eachIsUpgraded goes from each set of values of testdata to another, on a cluster
-// without Fluence.
+// eachIsUpgraded upgrades from each set of values of
+// testdata to another, on a cluster without Fluence.
 func eachIsUpgraded(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	command := []string{"install", "--create-namespace"}
 	for _, file := range []string{"minimal", "alone", "everything", "minimal", "everything", "alone", "minimal"} {
 		args := slices.Concat(command, []string{"fluence", chartDir(t), "--values", filepath.Join("testdata", "values", file+".yaml"),
-			"--set", "serviceMonitor.enabled=false", "--set", "prometheusRule.enabled=false"}, elsewhere) // its kind is not installed here
+			"--set", "serviceMonitor.enabled=false", "--set", "prometheusRule.enabled=false"}, elsewhere) // not installed here
 		if _, err := c.Helm(t.Context(), args...); err != nil {
 			t.Fatalf("%s with the values %s: %v", command[0], file, err)
 		}
@@ -87,8 +87,8 @@ func eachIsUpgraded(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// remediesHelp tries what docs/install.md says of two refusals, with the release that
-// eachIsUpgraded left, and removes it.
+// remediesHelp tries the remedies of docs/install.md for two refusals,
+// on the release that eachIsUpgraded left. It removes the release.
 func remediesHelp(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	if _, _, err := c.Kubectl(t.Context(), append([]string{"scale", "deployment/fluence-scheduler", "--replicas=1"}, elsewhere...)...); err != nil {
@@ -105,7 +105,7 @@ func remediesHelp(t *testing.T, c *cluster.Cluster) {
 			t.Errorf("%s %s: Helm says nothing of %q: %v", command, release, says, err)
 		}
 		if command == "install" {
-			_ = run("uninstall", release) // where the refusal left one
+			_ = run("uninstall", release) // if the refusal left a release
 		}
 		if err := run(command, release, append(with, remedy)...); err != nil {
 			t.Errorf("%s does not help: %v", remedy, err)

@@ -22,17 +22,17 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// patience bounds every wait for something that has to come about.
+// patience bounds every wait.
 const patience = 60 * time.Second
 
-// A site is a cluster on which the chart is installed.
+// A site is a cluster with the chart installed.
 type site struct {
 	*testing.T
 	*stack.Stack
 }
 
-// Fluence is installed by Helm on a real control plane, works with the rights that the
-// chart gives it and uses all of them, and is upgraded and uninstalled.
+// Helm installs Fluence on a real control plane. Fluence works with the rights
+// that the chart grants, and uses all of them. It is upgraded and uninstalled.
 func TestInstalled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -73,14 +73,14 @@ func TestInstalled(t *testing.T) {
 	s.uninstall()
 }
 
-// webhookIsGuarded tries, as the controller, what would have it change every object, or keep
-// objects from being made.
+// webhookIsGuarded tries, as the controller, changes that would make
+// the webhook change every object, or stop the creation of objects.
 func (s *site) webhookIsGuarded() {
 	s.Helper()
 	for what, change := range guarded {
 		s.mayNotChange(what, webhook.ConfigurationName, change)
 	}
-	// Here the webhook is at a url. In a cluster it is at a service, as in the manifests.
+	// Here the webhook has a url. In a cluster it has a service, as in the manifests.
 	text, err := os.ReadFile(filepath.Join(root(s.T), "manifests", "webhook", "configuration.yaml"))
 	if err != nil {
 		s.Fatal(err)
@@ -90,7 +90,7 @@ func (s *site) webhookIsGuarded() {
 	s.kubectl("delete", "mutatingwebhookconfiguration", "guarded")
 }
 
-// mayNotChange tries a change of a webhook's configuration as the controller.
+// mayNotChange fails if the controller may make a change of a webhook's configuration.
 func (s *site) mayNotChange(what, name, change string, as ...string) {
 	s.Helper()
 	args := []string{"patch", "mutatingwebhookconfiguration", name, "--type=json", "-p", "[" + change + "]", "--dry-run=server", "--as", "system:serviceaccount:" + stack.Namespace + ":fluence-controller"}
@@ -100,7 +100,7 @@ func (s *site) mayNotChange(what, name, change string, as ...string) {
 	}
 }
 
-// guarded are changes of the webhook's configuration that the controller may not make.
+// guarded are changes of the webhook's configuration that the controller must not make.
 var guarded = map[string]string{
 	"rules":                   `{"op": "replace", "path": "/webhooks/0/rules/0/resources", "value": ["*"]}`,
 	"matchConditions":         `{"op": "remove", "path": "/webhooks/0/matchConditions"}`,
@@ -120,7 +120,7 @@ var guarded = map[string]string{
 		"clientConfig": {"url": "https://example.com"}, "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}]}}`,
 }
 
-// allIsValid asks the API server whether it would take all that the chart can render.
+// allIsValid checks that the API server accepts everything that the chart can render.
 func allIsValid(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	for _, file := range []string{"minimal", "alone", "everything"} {
@@ -141,8 +141,8 @@ func allIsValid(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// metricsAreForReaders asks for the controller's metrics with the right that docs/metrics.md
-// tells to give, and without.
+// metricsAreForReaders reads the controller's metrics with
+// the right that docs/metrics.md describes, and without it.
 func (s *site) metricsAreForReaders() {
 	s.Helper()
 	s.kubectl("create", "serviceaccount", "prometheus", "-n", "first")
@@ -175,7 +175,7 @@ func (s *site) metricsAreForReaders() {
 	}
 	s.kubectl("create", "clusterrole", "metrics-reader", "--verb=get", "--non-resource-url=/metrics")
 	s.kubectl("create", "clusterrolebinding", "metrics-reader", "--clusterrole=metrics-reader", "--serviceaccount=first:prometheus")
-	// A refusal counts for half a minute.
+	// A refusal is cached for half a minute.
 	s.eventually("who has the right reads the metrics", func(ctx context.Context) (bool, string) {
 		code, text := ask(ctx, token)
 		return code == http.StatusOK && strings.Contains(text, "\nfluence_controller_podgroups_total{"), fmt.Sprintf("%d, %.200s", code, text)
@@ -202,7 +202,7 @@ func (s *site) apply(manifest string) {
 	}
 }
 
-// eventually waits until done returns true; the text says how far it is.
+// eventually waits until done returns true. The text that done returns describes the progress.
 func (s *site) eventually(what string, done func(context.Context) (bool, string)) {
 	s.Helper()
 	var last string
@@ -226,8 +226,8 @@ func (s *site) dump() {
 	}
 }
 
-// podsAreAdmitted waits for the pods of both Deployments, in a namespace that admits
-// none that is not restricted.
+// podsAreAdmitted waits for the pods of both Deployments,
+// in a namespace that admits only restricted pods.
 func (s *site) podsAreAdmitted() {
 	s.Helper()
 	s.eventually("two pods of each Deployment", func(ctx context.Context) (bool, string) {
@@ -244,7 +244,7 @@ func (s *site) podsAreAdmitted() {
 	})
 }
 
-// tokens says which containers of an admitted pod have a token, and should not.
+// tokens fails unless exactly the containers of an admitted pod that need a token have one.
 func (s *site) tokens(p corev1.Pod) {
 	s.Helper()
 	for _, c := range containers(p.Spec) {
@@ -257,7 +257,7 @@ func (s *site) tokens(p corev1.Pod) {
 	}
 }
 
-// firstJob is what a user tries first.
+// firstJob runs the first example of a user.
 func (s *site) firstJob() {
 	s.Helper()
 	if _, err := s.AddNodes(s.Context(), cluster.Nodes{Count: 4, Name: func(i int) string { return fmt.Sprintf("node-%d", i) }}); err != nil {
@@ -271,7 +271,7 @@ func (s *site) firstJob() {
 	s.kubectl("delete", "job", "--all", "-n", "first")
 }
 
-// usersSeeTheirGroups asks what the roles allow that users have anyway.
+// usersSeeTheirGroups checks what Kubernetes' own roles of users allow.
 func (s *site) usersSeeTheirGroups() {
 	s.Helper()
 	for role, verbs := range map[string]string{"view": "list", "edit": "list create delete"} {
@@ -288,7 +288,7 @@ func (s *site) usersSeeTheirGroups() {
 	}
 }
 
-// stop ends a process as a shutdown does: its token goes with its account.
+// stop ends a process as a shutdown does. Its token ends with its account.
 func (s *site) stop(process string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)

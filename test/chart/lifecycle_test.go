@@ -18,7 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// certificateIsMended spoils the webhook's certificate and waits until there is another.
+// certificateIsMended breaks the webhook's certificate, and waits until there is another.
 func (s *site) certificateIsMended() {
 	s.Helper()
 	s.kubectl("patch", "secret", webhook.SecretName, "-n", stack.Namespace, "--type=merge", "-p", `{"data":{"tls.crt":""}}`)
@@ -28,8 +28,8 @@ func (s *site) certificateIsMended() {
 	})
 }
 
-// trusted returns the authority in the webhook's configuration; none while one entry
-// lacks it.
+// trusted returns the authority in the webhook's
+// configuration. It returns "" if an entry lacks it.
 func (s *site) trusted(ctx context.Context) (string, error) {
 	config, err := s.Client().AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, webhook.ConfigurationName, metav1.GetOptions{})
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *site) trusted(ctx context.Context) (string, error) {
 	return string(config.Webhooks[0].ClientConfig.CABundle), nil
 }
 
-// upgrade installs the chart anew as the page says, with the CRD that the last
-// installation left, and upgrades it: what the controller wrote stays.
+// upgrade installs the chart anew as the page describes, with the CRD of the
+// last installation, and upgrades it. What the controller wrote must stay.
 func (s *site) upgrade() {
 	s.Helper()
 	s.stop(stack.Scheduler)
@@ -75,14 +75,14 @@ func (s *site) upgrade() {
 	}
 }
 
-// documented returns the arguments of a command of Helm that docs/install.md shows.
+// documented returns the arguments of a Helm command in docs/install.md.
 func documented(t *testing.T, command string) []string {
 	t.Helper()
 	return shown(t, "helm "+command)[0]
 }
 
-// shown returns the arguments of the commands that docs/install.md shows, of those that
-// begin so; there is one at least.
+// shown returns the arguments of the commands in docs/install.md
+// with a certain beginning. It fails if there is none.
 func shown(t *testing.T, begins string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", "install.md"))
@@ -106,8 +106,7 @@ func shown(t *testing.T, begins string) [][]string {
 	return all
 }
 
-// notes asks the API server whether it would take what the notes of an installation
-// say to try.
+// notes checks that the API server accepts what the notes of an installation tell a user to try.
 func (s *site) notes(printed string) {
 	s.Helper()
 	_, rest, found := strings.Cut(printed, "<<'END'\n")
@@ -120,8 +119,8 @@ func (s *site) notes(printed string) {
 	}
 }
 
-// uninstall leaves the CRD with its PodGroups, what the programs made themselves, and
-// nothing else.
+// uninstall uninstalls the chart. Only the CRD with its
+// PodGroups and what the programs created may be left.
 func (s *site) uninstall() {
 	s.Helper()
 	s.stop(stack.Controller)
@@ -150,7 +149,7 @@ func (s *site) uninstall() {
 	}
 }
 
-// ownLeft is what stays in the namespace, and who made it.
+// ownLeft are the objects that stay in the namespace, and who created them.
 var ownLeft = map[string]string{
 	"configmap/kube-root-ca.crt":                   "Kubernetes",
 	"serviceaccount/default":                       "Kubernetes",

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/fluence"
 )
 
-// read reads a file of YAML below manifests.
+// read reads a YAML file below manifests.
 func read(t *testing.T, path string, into any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "manifests", filepath.FromSlash(path)))
@@ -28,7 +28,7 @@ func read(t *testing.T, path string, into any) {
 	}
 }
 
-// plain are the objects of a folder or file below manifests.
+// plain returns the objects of a folder or file below manifests.
 func plain(t *testing.T, glob string) []object {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root(t), "manifests", filepath.FromSlash(glob)))
@@ -46,7 +46,7 @@ func plain(t *testing.T, glob string) []object {
 	return all
 }
 
-// bare is an object without what Helm and the chart add to every one.
+// bare returns an object without what Helm and the chart add to every object.
 func bare(o object) object {
 	meta := o["metadata"].(map[string]any)
 	labels, _ := meta["labels"].(map[string]any)
@@ -60,14 +60,14 @@ func bare(o object) object {
 	return o
 }
 
-// By default the chart installs the roles, the FlowSchemas, the webhook and the CRD of
-// the plain manifests as they are.
+// By default the chart installs the same roles,
+// FlowSchemas, webhook and CRD as the plain manifests.
 func TestTheDefaultsAreThePlainManifests(t *testing.T) {
 	rendered := render(t)
 	for _, glob := range []string{"rbac/*.yaml", "flowcontrol/*.yaml", "viewer.yaml", "webhook/*.yaml", "crds/*.yaml"} {
 		for _, want := range plain(t, glob) {
 			if want.kind() == "Namespace" {
-				continue // that of the release is made by helm --create-namespace
+				continue // helm --create-namespace creates the release's namespace
 			}
 			got := find(t, rendered, want.kind(), want.name())
 			if !reflect.DeepEqual(bare(got), bare(want)) {
@@ -83,7 +83,8 @@ func TestTheDefaultsAreThePlainManifests(t *testing.T) {
 	}
 }
 
-// In another namespace, and be it a number, nothing is left of the plain manifests' own.
+// In another namespace, even one with a number as its
+// name, no namespace of the plain manifests is left.
 func TestAnotherNamespace(t *testing.T) {
 	text, err := template(t, "--set", registry, "--namespace", "1234")
 	if err != nil {
@@ -100,7 +101,7 @@ func TestAnotherNamespace(t *testing.T) {
 	}
 }
 
-// schedulerConfig is the configuration in the chart's ConfigMap.
+// schedulerConfig returns the configuration in the chart's ConfigMap.
 func schedulerConfig(t *testing.T, rendered []object) map[string]any {
 	t.Helper()
 	var m corev1.ConfigMap
@@ -116,7 +117,7 @@ func TestTheDefaultConfigurationIsThePlainOne(t *testing.T) {
 	got := schedulerConfig(t, render(t))
 	var want map[string]any
 	read(t, "scheduler-config.yaml", &want)
-	// kube-scheduler's own defaults, which the chart shows.
+	// These are kube-scheduler's defaults, which the chart shows.
 	for key, value := range map[string]string{"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "2s"} {
 		want["leaderElection"].(map[string]any)[key] = value
 	}
@@ -125,15 +126,15 @@ func TestTheDefaultConfigurationIsThePlainOne(t *testing.T) {
 	}
 }
 
-// notValues are arguments of the plugin that the chart settles itself.
+// notValues are the plugin's arguments that the chart sets itself.
 var notValues = map[string]string{
 	"endpoint": "the sidecar's socket is in the same pod",
 	"tls":      "nothing is sent over the network",
-	// A namespace among the arguments is that of the release.
+	// A namespace among the arguments is the release's.
 	"statusNamespace": "the namespace of the release",
 }
 
-// Every argument of the plugin is a value, with the same default.
+// Every argument of the plugin is a value with the same default.
 func TestEveryArgumentIsAValue(t *testing.T) {
 	var values struct {
 		Scheduler struct {
@@ -150,7 +151,7 @@ func TestEveryArgumentIsAValue(t *testing.T) {
 	}
 }
 
-// deployment is one of the chart's, read strictly.
+// deployment returns a Deployment of the chart, decoded strictly.
 func deployment(t *testing.T, rendered []object, name string) appsv1.Deployment {
 	t.Helper()
 	var d appsv1.Deployment
@@ -158,12 +159,12 @@ func deployment(t *testing.T, rendered []object, name string) appsv1.Deployment 
 	return d
 }
 
-// containers are a pod's, the one that starts before the others among them.
+// containers returns all containers of a pod, init containers included.
 func containers(pod corev1.PodSpec) []corev1.Container {
 	return append(slices.Clone(pod.Containers), pod.InitContainers...)
 }
 
-// Both containers of the scheduler's pod meet at the socket that the plugin is told.
+// Both containers of the scheduler's pod use the socket of the plugin's configuration.
 func TestTheSocketIsShared(t *testing.T) {
 	rendered := render(t)
 	d := deployment(t, rendered, "fluence-scheduler")
@@ -179,8 +180,8 @@ func TestTheSocketIsShared(t *testing.T) {
 	}
 }
 
-// Only what speaks with the API server has a token: of the scheduler's pod not the
-// sidecar.
+// Only containers that use the API server have a
+// token. In the scheduler's pod the sidecar has none.
 func TestWhatAContainerIsGiven(t *testing.T) {
 	for name, want := range map[string]map[string]string{
 		"fluence-scheduler":  {"scheduler": "config token socket", "sidecar": "socket"},
@@ -202,11 +203,11 @@ func TestWhatAContainerIsGiven(t *testing.T) {
 	}
 }
 
-// No image is somebody else's: each is of the registry that is given.
+// All images are of the given registry.
 func TestImagesAreOfTheGivenRegistry(t *testing.T) {
 	cases := map[string]struct {
 		set  []string
-		want string // the scheduler's, the sidecar's and the controller's
+		want string // images of the scheduler, the sidecar and the controller
 	}{
 		"by default": {nil, "registry.example.com/hpc/fluence:v0.1.0 registry.example.com/hpc/fluence:v0.1.0 registry.example.com/hpc/fluence:v0.1.0"},
 		"with the library": {[]string{"engine=fluxion", "image.tag=v2"},

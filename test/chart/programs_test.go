@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// Each program takes the flags of its container, whatever the values: it gets as far as
-// the file or address that the test puts in their place, which is not there.
+// Each program accepts the flags of its container, for all values.
+// It fails only at a missing file or address that the test inserts.
 func TestTheProgramsTakeTheirFlags(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")
@@ -56,8 +56,8 @@ func TestTheProgramsTakeTheirFlags(t *testing.T) {
 	}
 }
 
-// With Fluxion the sidecar's graph is loaded with a policy that offers the plugin's; the
-// chart refuses just those for which there is none.
+// With Fluxion, the sidecar loads its graph with a policy that offers the plugin's
+// policy. The chart refuses exactly the policies for which there is none.
 func TestFluxionOffersThePolicy(t *testing.T) {
 	for _, policy := range match.Policies() {
 		loaded := slices.DeleteFunc(match.Policies(), func(p string) bool {
@@ -78,8 +78,8 @@ func TestFluxionOffersThePolicy(t *testing.T) {
 	}
 }
 
-// The controller is told who may have whole nodes, as the scheduler goes by it, and may read
-// namespaces only where it goes by their labels.
+// The controller has the same rule for whole nodes as the scheduler.
+// It may read namespaces only if the rule uses their labels.
 func TestTheControllerIsToldOfWholeNodes(t *testing.T) {
 	cases := map[string]struct {
 		set   []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is wrong is refused by the name of its field before anything is installed.
+// A wrong value is refused, with the name of its field, before anything is installed.
 func TestRefused(t *testing.T) {
 	cases := map[string]struct {
 		values string
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 		"a registry with a scheme":             {`image: {registry: "https://r.example.com"}`, []string{"/image/registry", "https://r.example.com"}},
 		"a limit where requests and limits go": {`controller: {resources: {cpu: 1}}`, []string{"/controller/resources", "cpu"}},
 	}
-	// Not that of a case: Helm takes a comma in a path for the end of it.
+	// Not the folder of a case, because Helm takes a comma in a path for its end.
 	dir := t.TempDir()
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A cluster that is too old, or newer than was tested, is refused by its version.
+// A cluster that is too old, or newer than the tested versions, is refused with its version.
 func TestRefusedVersions(t *testing.T) {
 	for version, ok := range map[string]bool{"v1.36.9": false, "v1.37.0": true, "v1.37.1-gke.5": true, "v1.38.2": true, "v1.39.0": false} {
 		_, err := template(t, "--set", registry, "--kube-version", version)

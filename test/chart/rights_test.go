@@ -22,7 +22,7 @@ const (
 	series   = "an event that is told again within minutes becomes a series"
 )
 
-// unused are rights that this test does not see used, and why they are granted.
+// unused are rights whose use this test does not see, and why they are granted.
 var unused = map[string]string{
 	"fluence-scheduler: list jobs.batch":                                        streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
@@ -35,11 +35,10 @@ var unused = map[string]string{
 	"fluence-scheduler: create configmaps fluence-status in " + stack.Namespace: "the object is made by server-side apply, which the audit log calls a patch",
 }
 
-// template of a pod that asks for Fluence, as the specs below hold it.
+// podSpec is the pod spec of the objects below.
 const podSpec = `{schedulerName: fluence, containers: [{name: main, image: busybox, resources: {requests: {cpu: 10m}}}]}`
 
-// makers are objects whose pods are groups, one of each kind that is made by
-// Kubernetes itself.
+// makers are objects whose pods are groups, one of each kind that Kubernetes itself has.
 const makers = `apiVersion: batch/v1
 kind: Job
 metadata: {name: job, namespace: kinds}
@@ -74,8 +73,8 @@ metadata: {name: labelled, namespace: kinds, labels: {scheduling.x-k8s.io/pod-gr
 spec: ` + podSpec + `
 `
 
-// others are objects of other projects, whose controllers are not here: the test makes
-// what these would.
+// others are objects of other projects, whose controllers do
+// not run here. The test creates what these would create.
 const others = `apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata: {name: jobset, namespace: kinds}
@@ -92,8 +91,8 @@ metadata: {name: unit, namespace: kinds}
 spec: {replicas: 1, leaderWorkerTemplate: {size: 2, workerTemplate: {spec: ` + podSpec + `}}}
 `
 
-// everyKind makes a group of each kind, and lets the controller make its PodGroup a
-// second time, for which it asks whether what it belongs to is still there.
+// everyKind creates a group of each kind. It makes the controller create each PodGroup
+// a second time, for which the controller checks that the owner still exists.
 func (s *site) everyKind() {
 	s.Helper()
 	crds := filepath.Join(root(s.T), "pkg", "controller", "podgroup", "testdata", "crds.yaml")
@@ -111,7 +110,7 @@ func (s *site) everyKind() {
 	s.apply(others)
 	s.owned("jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
 	s.owned("mpijob.kubeflow.org/mpijob", pod("of-mpijob"))
-	// A set of leaders, and for each of these a set of its workers.
+	// A StatefulSet of leaders, and a StatefulSet of workers for each leader.
 	s.owned("leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
 	s.eventually("a leader", func(ctx context.Context) (bool, string) {
 		_, err := s.Client().CoreV1().Pods("kinds").Get(ctx, "unit-0", metav1.GetOptions{})
@@ -136,7 +135,7 @@ func (s *site) everyKind() {
 		})
 		return two, fmt.Sprint(err)
 	})
-	// The PodGroup of labelled pods belongs to nobody: the controller removes it.
+	// The PodGroup of labelled pods has no owner. The controller removes it.
 	s.kubectl("delete", "pod", "labelled", "-n", "kinds", "--force", "--grace-period=0")
 	s.eventually("the PodGroup of no pods is gone", func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, "kinds")
@@ -145,7 +144,7 @@ func (s *site) everyKind() {
 	s.kubectl("delete", "namespace", "kinds", "--wait=false")
 }
 
-// warned creates, for show, a Job that asks for whole nodes where that is not allowed.
+// warned creates, in a dry run, a Job that requests whole nodes where that is not allowed.
 func (s *site) warned() {
 	s.Helper()
 	asks := `{apiVersion: batch/v1, kind: Job, metadata: {name: whole, namespace: kinds}, spec: {template: {metadata: {annotations: {` +
@@ -156,7 +155,8 @@ func (s *site) warned() {
 	})
 }
 
-// pod and set are a pod, and a StatefulSet of one, up to their names.
+// pod returns a pod, and set a StatefulSet of one pod. The name
+// is at the end, so that a caller can append to the metadata.
 func pod(name string) string {
 	return "apiVersion: v1\nkind: Pod\nspec: " + podSpec + "\nmetadata:\n  name: " + name
 }
@@ -172,7 +172,7 @@ metadata:
   name: %[1]s`, name, podSpec)
 }
 
-// owned makes an object that another controls.
+// owned creates an object that another one controls.
 func (s *site) owned(owner, manifest string) {
 	s.Helper()
 	ref := strings.Fields(s.kubectl("get", owner, "-n", "kinds", "-o", "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}"))
@@ -180,7 +180,7 @@ func (s *site) owned(owner, manifest string) {
 		manifest, ref[0], ref[1], ref[2], ref[3]))
 }
 
-// restarts lets a group lose a member for good, whose others are evicted then.
+// restarts makes a group lose a member for good. The others are then evicted.
 func (s *site) restarts() {
 	s.Helper()
 	s.kubectl("create", "namespace", "restarts")
@@ -204,7 +204,7 @@ func (s *site) restarts() {
 	s.kubectl("delete", "namespace", "restarts", "--wait=false")
 }
 
-// nodesBut lists the nodes that are not this one.
+// nodesBut returns the nodes except one.
 func (s *site) nodesBut(name string) []string {
 	s.Helper()
 	nodes, err := s.Client().CoreV1().Nodes().List(s.Context(), metav1.ListOptions{})
@@ -218,8 +218,8 @@ func (s *site) nodesBut(name string) []string {
 	return names
 }
 
-// checkRights compares what each account did with what the chart's own roles grant it:
-// nothing was refused, and nothing is granted for nothing.
+// checkRights compares each account's requests with the rights of
+// the chart's roles. No request was refused, and no right is unused.
 func (s *site) checkRights() {
 	s.Helper()
 	there := map[string]bool{}
@@ -248,7 +248,7 @@ func (s *site) checkRights() {
 	}
 }
 
-// granted lists what the roles of an account's own name grant.
+// granted returns the rights of the roles with an account's name.
 func (s *site) granted(account string) []rights.Right {
 	s.Helper()
 	api := s.Client().RbacV1()

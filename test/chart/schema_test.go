@@ -18,7 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A node is what values.schema.json says of a value.
+// A node is the part of values.schema.json for one value.
 type node struct {
 	Properties  map[string]*node `json:"properties"`
 	Additional  any              `json:"additionalProperties"`
@@ -42,7 +42,7 @@ func schemaOfValues(t *testing.T) *node {
 	return &n
 }
 
-// at goes down from the values; [] is an item of a list.
+// at returns the node of a path. [] is an item of a list.
 func (n *node) at(t *testing.T, path string) *node {
 	t.Helper()
 	found := n
@@ -69,8 +69,8 @@ func TestThePoliciesOfTheSchemaAreThoseThereAre(t *testing.T) {
 	}
 }
 
-// A value of a type of Kubernetes has the fields of this type, but for those that
-// cannot be set here.
+// A value with a type of Kubernetes has the type's
+// fields, except for fields that cannot be set here.
 func TestTheSchemaHasTheFieldsOfKubernetes(t *testing.T) {
 	cases := map[string]struct {
 		of      reflect.Type
@@ -86,12 +86,12 @@ func TestTheSchemaHasTheFieldsOfKubernetes(t *testing.T) {
 		"networkPolicy.metricsFrom.[]":      {of: reflect.TypeFor[networkingv1.NetworkPolicyPeer]()},
 		"tenantPolicy.namespaces":           {of: reflect.TypeFor[metav1.LabelSelector]()},
 		"webhook.namespaceSelector":         {of: reflect.TypeFor[metav1.LabelSelector]()},
-		// A claim is one of the pod's, which has none.
+		// A claim refers to the pod's claims, which it has not.
 		"scheduler.resources":        {of: reflect.TypeFor[corev1.ResourceRequirements](), without: []string{"claims"}},
 		"scheduler.extraProfiles.[]": {of: reflect.TypeFor[schedulerconfig.KubeSchedulerProfile]()},
-		// The chart sets the queueSort.
+		// The chart sets queueSort.
 		"scheduler.extraProfiles.[].plugins": {of: reflect.TypeFor[schedulerconfig.Plugins](), without: []string{"queueSort"}},
-		// The chart sets these, and a standby that delays its cache never gets ready.
+		// The chart sets these. A standby that delays its cache would never be ready.
 		"scheduler.config": {of: reflect.TypeFor[schedulerconfig.KubeSchedulerConfiguration](),
 			without: []string{"apiVersion", "kind", "profiles", "leaderElection", "delayCacheUntilActive"}},
 	}
@@ -110,7 +110,7 @@ func TestTheSchemaHasTheFieldsOfKubernetes(t *testing.T) {
 	}
 }
 
-// fieldsOf lists the fields of a type as JSON has them.
+// fieldsOf returns the JSON names of a type's fields.
 func fieldsOf(of reflect.Type) []string {
 	var names []string
 	for _, f := range reflect.VisibleFields(of) {
@@ -122,7 +122,7 @@ func fieldsOf(of reflect.Type) []string {
 	return slices.Sorted(slices.Values(names))
 }
 
-// A default that is not empty cannot be taken away by null: the templates need it.
+// A default that is not empty cannot be removed by null, because the templates need it.
 func TestDefaultsAreRequired(t *testing.T) {
 	var values map[string]any
 	read(t, "charts/fluence/values.yaml", &values)
@@ -144,5 +144,5 @@ func TestDefaultsAreRequired(t *testing.T) {
 	below("", values, schema.Required)
 }
 
-// kubernetesOwn are values of types of Kubernetes, of which each field may be taken away.
+// kubernetesOwn are values with types of Kubernetes. Any of their fields may be removed.
 var kubernetesOwn = map[string]bool{"resources": true, "podSecurityContext": true, "securityContext": true}

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// tenants are bounds that each case of TestTenants is within or beyond.
+// tenants are the bounds for the cases of TestTenants.
 const tenants = `image: {registry: registry.example.com}
 tenantPolicy:
   enabled: true
@@ -39,7 +39,8 @@ type bounded struct {
 	*cluster.Cluster
 }
 
-// tell asks for something, and returns what is said against it; nothing where it is done.
+// tell sends a manifest to the API server by kubectl. It
+// returns the refusal or the warnings, "" if there are none.
 func (b *bounded) tell(manifest string, args ...string) string {
 	b.Helper()
 	out, told, err := b.KubectlInput(b.Context(), strings.NewReader(manifest), args...)
@@ -60,8 +61,8 @@ func (b *bounded) kubectl(args ...string) {
 	}
 }
 
-// install applies the policies of the chart with these values, and PodGroups, and waits until
-// both policies are in force.
+// install installs the chart's policies with some values, and
+// the PodGroup CRD. It waits until both policies are in force.
 func (b *bounded) install(values string) {
 	b.Helper()
 	file := b.TempDir() + "/values.yaml"
@@ -102,7 +103,7 @@ func (b *bounded) until(what string, done func(context.Context) (bool, string)) 
 	}
 }
 
-// namespace makes one with these labels, in which pods can be made.
+// namespace creates a namespace with labels, in which pods can be created.
 func (b *bounded) namespace(name, labels string) {
 	b.Helper()
 	manifest := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {%s}}}", name, labels)
@@ -115,7 +116,8 @@ func (b *bounded) namespace(name, labels string) {
 	})
 }
 
-// The manifests of the cases. Each has the metadata and further fields of the spec of its pods.
+// These are the manifests of the cases. Each has the
+// metadata, and further fields of its pods' spec.
 const (
 	askingPod = `schedulerName: fluence, containers: [{name: c, image: none}]`
 	matching  = `selector: {matchLabels: {app: a}}`
@@ -133,7 +135,7 @@ func cronJobOf(metadata, spec string) string {
 	return fmt.Sprintf(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {%s, template: {metadata: {%s}, spec: {restartPolicy: Never, %s}}}}}}`, spec, metadata, askingPod)
 }
 
-// setOf is a Deployment, ReplicaSet, StatefulSet or DaemonSet.
+// setOf returns a Deployment, ReplicaSet, StatefulSet or DaemonSet.
 func setOf(kind, metadata, labels, spec, pods string) string {
 	return fmt.Sprintf(`{apiVersion: apps/v1, kind: %s, metadata: {name: s, %s}, spec: {%s, %s, template: {metadata: {labels: {app: a%s}}, spec: {%s, %s}}}}`,
 		kind, metadata, spec, matching, labels, askingPod, pods)
@@ -143,7 +145,7 @@ func podGroup(metadata string, members int) string {
 	return fmt.Sprintf(`{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g, %s}, spec: {minMember: %d}}`, metadata, members)
 }
 
-// terms and spreads are fields of a pod's spec.
+// terms returns n affinity terms of a pod's spec.
 func terms(n int) string {
 	one := `{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: a}}}`
 	return `affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [` + strings.TrimSuffix(strings.Repeat(one+", ", n), ", ") + `]}}`
@@ -161,8 +163,8 @@ func spreads(hard, soft int) string {
 	return "topologySpreadConstraints: [" + strings.Join(all, ", ") + "]"
 }
 
-// The bounds of tenantPolicy, on a real API server: each refuses what is beyond it by the name of
-// field and value, and lets through what is within it.
+// Each bound of tenantPolicy, on a real API server, refuses an object
+// beyond it with the field's name and value. It admits an object within it.
 func TestTenants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -188,7 +190,7 @@ func TestTenants(t *testing.T) {
 	} {
 		b.namespace(name, labels)
 	}
-	// What was there before the policies.
+	// This object was created before the policies.
 	b.tell(strings.Replace(setOf("Deployment", "namespace: plain", "", "replicas: 0", spreads(4, 0)), "name: s", "name: before", 1), "create", "-f", "-")
 	b.tell(strings.Replace(setOf("DaemonSet", "namespace: no-team", "", "minReadySeconds: 0", ""), "schedulerName: fluence", "schedulerName: other", 1), "create", "-f", "-")
 	b.install(tenants)
@@ -206,10 +208,10 @@ func TestTenants(t *testing.T) {
 	t.Run("by other values", b.otherValues)
 }
 
-// in is the cluster for a part of the test.
+// in returns the cluster for a part of the test.
 func (b *bounded) in(t *testing.T) *bounded { return &bounded{t, b.Cluster} }
 
-// noWarnings waits until the types of both policies were checked, and nothing was found.
+// noWarnings waits until the types of both policies were checked without a warning.
 func (b *bounded) noWarnings() {
 	b.Helper()
 	for _, name := range []string{"fluence-tenants", "fluence-tenants-podgroups"} {
@@ -307,7 +309,7 @@ func (b *bounded) whichNamespaces(t *testing.T) {
 	}
 }
 
-// What was there before may be updated, but not made worse.
+// An object older than the policies may be updated, but not made worse.
 func (b *bounded) updates(t *testing.T) {
 	b = b.in(t)
 	cases := map[string]struct{ in, object, patch, want string }{
@@ -327,7 +329,7 @@ func (b *bounded) updates(t *testing.T) {
 	}
 }
 
-// asJSON is a field as an object of its own.
+// asJSON returns a field as a JSON object.
 func asJSON(t *testing.T, field string) string {
 	t.Helper()
 	text, err := yaml.YAMLToJSON([]byte("{" + field + "}"))
@@ -337,7 +339,7 @@ func asJSON(t *testing.T, field string) string {
 	return string(text)
 }
 
-// The controller makes the PodGroup of what was let through.
+// The controller creates the PodGroup of an admitted object.
 func (b *bounded) theControllers(t *testing.T) {
 	b = b.in(t)
 	const account = "system:serviceaccount:fluence-system:fluence-controller"

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// auditPolicy records every request once, when it has been answered (a watch
-// also when it begins), with its caller but without its body.
+// auditPolicy records each request once, when it has been answered, with
+// its caller but without its body. A watch is recorded when it begins too.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -21,8 +21,8 @@ rules:
 - level: Metadata
 `
 
-// auditLogMegabytes is when the log is rotated: never within a test, which
-// reads one file, but a detached cluster must not fill the disk.
+// auditLogMegabytes returns the size at which the audit log is rotated. Within a test it is
+// never rotated, because the test reads one file. A detached cluster must not fill the disk.
 func auditLogMegabytes(detached bool) int {
 	if detached {
 		return 100
@@ -30,8 +30,8 @@ func auditLogMegabytes(detached bool) int {
 	return 1 << 20
 }
 
-// auditFlags are the flags by which the API server writes the audit log; none
-// without one.
+// auditFlags returns the flags that make the API server
+// write the audit log. It returns none with NoAudit.
 func (c *Cluster) auditFlags(cfg Config) ([]string, error) {
 	if cfg.NoAudit {
 		return nil, nil
@@ -48,15 +48,15 @@ func (c *Cluster) auditFlags(cfg Config) ([]string, error) {
 	}, nil
 }
 
-// AuditLog is the path of the API server's audit log: JSON, one event a line,
-// in the order of the answers. With Config.NoAudit there is no such file.
+// AuditLog returns the path of the API server's audit log: JSON, one event a
+// line, in the order of the answers. With Config.NoAudit there is no such file.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.dir.path, "audit.log") }
 
-// AuditEvent is the part of an audit log's line that tests ask for.
+// AuditEvent is the part of an audit log's line that tests need.
 type AuditEvent struct {
-	// Stage is ResponseComplete, or ResponseStarted when a watch begins.
+	// Stage is ResponseComplete. For a watch that begins it is ResponseStarted.
 	Stage string `json:"stage"`
-	// Verb is that of RBAC: get, list, watch, create, update, patch, delete...
+	// Verb is a verb of RBAC: get, list, watch, create, update, patch, delete...
 	Verb       string `json:"verb"`
 	RequestURI string `json:"requestURI"`
 	UserAgent  string `json:"userAgent"`
@@ -64,7 +64,7 @@ type AuditEvent struct {
 		Username string   `json:"username"`
 		Groups   []string `json:"groups"`
 	} `json:"user"`
-	// ObjectRef is what the request was about; nil for paths such as /healthz.
+	// ObjectRef is the object of the request. It is nil for paths such as /healthz.
 	ObjectRef *struct {
 		APIGroup    string `json:"apiGroup"`
 		Resource    string `json:"resource"`
@@ -75,14 +75,14 @@ type AuditEvent struct {
 	ResponseStatus struct {
 		Code int `json:"code"`
 	} `json:"responseStatus"`
-	// Annotations hold, among others, what the authorizer decided.
+	// Annotations hold, among others, the decision of the authorizer.
 	Annotations map[string]string `json:"annotations"`
 	Received    time.Time         `json:"requestReceivedTimestamp"`
 	Answered    time.Time         `json:"stageTimestamp"`
 }
 
-// AuditEvents reads the audit log from its beginning to its present end. An
-// error ends it.
+// AuditEvents yields the events of the audit log from its
+// beginning to its present end. After an error it yields no more.
 func (c *Cluster) AuditEvents() iter.Seq2[AuditEvent, error] {
 	return func(yield func(AuditEvent, error) bool) {
 		f, err := os.Open(c.AuditLog())

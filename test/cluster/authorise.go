@@ -15,15 +15,14 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// The users that the simulation's own components are known by.
+// These are the users of the simulation's components.
 const (
 	kwokUser    = "kwok"
 	kubeletUser = "fake-kubelet"
 )
 
-// authorise gives KWOK the rights that its own files list, and the fake kubelet
-// those that it needs. Neither is held back by priority and fairness: they
-// stand for many kubelets.
+// authorise gives KWOK the rights that its own files list, and the fake kubelet the rights that
+// it needs. It exempts both from priority and fairness, because they stand for many kubelets.
 func (c *Cluster) authorise(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -58,7 +57,7 @@ func (c *Cluster) authorise(ctx context.Context) error {
 	return c.exempt(ctx, kwokUser, kubeletUser)
 }
 
-// exempt frees users from priority and fairness.
+// exempt exempts users from priority and fairness.
 func (c *Cluster) exempt(ctx context.Context, users ...string) error {
 	all := []string{"*"}
 	schema := &flowcontrolv1.FlowSchema{
@@ -84,8 +83,8 @@ func (c *Cluster) exempt(ctx context.Context, users ...string) error {
 	return nil
 }
 
-// waitServiceAccount returns when the default namespace has its service
-// account: without it the API server refuses pods.
+// waitServiceAccount waits until the default namespace has its
+// service account. Without it the API server refuses pods.
 func (c *Cluster) waitServiceAccount(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -99,7 +98,8 @@ func (c *Cluster) waitServiceAccount(ctx context.Context) error {
 	return nil
 }
 
-// makeServiceAccount does what the controller manager would have done.
+// makeServiceAccount creates the default service account,
+// which the controller manager would have created.
 func (c *Cluster) makeServiceAccount(ctx context.Context) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	if _, err := c.client.CoreV1().ServiceAccounts(corev1.NamespaceDefault).Create(ctx, account, metav1.CreateOptions{}); err != nil {

@@ -1,15 +1,14 @@
-// Package cluster runs a real Kubernetes control plane on loopback, with nodes
-// that are simulated, for tests and for trying Fluence out.
+// Package cluster runs a real Kubernetes control plane on loopback,
+// with simulated nodes. It is for tests and for trying Fluence out.
 //
 // etcd, kube-apiserver, kube-controller-manager and KWOK run as ordinary
-// processes, with RBAC, default admission and an audit log. Nodes become Ready,
-// pods run, finish as their annotations say (see the kubelet package), and are
-// rejected with OutOfcpu and the like when their node has no room for them.
+// processes, with RBAC, default admission and an audit log. Nodes become Ready.
+// Pods run, and end when their annotations say so (see package kubelet). A pod
+// is rejected with OutOfcpu and the like if its node has no room for it.
 //
-// Clusters do not know of each other: every one has its own folder, ports,
-// certificates and processes. A cluster dies with the process that started it,
-// also when that panics or is killed, unless it was started Detached; then Open
-// finds it again and Down ends it.
+// Clusters are independent of each other: each has its own folder, ports, certificates and
+// processes. A cluster dies with the process that started it, even if that process panics or is
+// killed. A cluster that was started Detached lives on. Open finds it again, and Down ends it.
 //
 //	c, err := cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 4}, Log: os.Stderr})
 //	if err != nil { ... }
@@ -37,8 +36,8 @@ import (
 const (
 	// startTimeout bounds the start of one component.
 	startTimeout = 90 * time.Second
-	// stopGrace is how long the processes of StartProcess may take to end
-	// after SIGTERM when the cluster is stopped.
+	// stopGrace is how long a process of StartProcess may
+	// take to end after SIGTERM when the cluster is stopped.
 	stopGrace = 10 * time.Second
 )
 
@@ -56,10 +55,9 @@ type Cluster struct {
 	mu     sync.Mutex // serialises writes of the state and of kubeconfig files
 }
 
-// Start builds what is missing, starts a control plane and waits until it
-// answers and its nodes are Ready. If that fails nothing is left running, and
-// the error quotes the log of the component at fault. ctx bounds the start, not
-// the cluster's life.
+// Start builds the programs that are missing, starts a control plane, and waits until it
+// answers and its nodes are Ready. If the start fails, nothing is left running, and the error
+// quotes the log of the component at fault. ctx bounds the start, not the cluster's life.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// start is Start after the state folder exists.
+// start does the work of Start in an existing state folder.
 func (c *Cluster) start(ctx context.Context, cfg Config) (err error) {
 	begin := time.Now()
 	if err := c.save(); err != nil {
@@ -118,9 +116,9 @@ func (c *Cluster) start(ctx context.Context, cfg Config) (err error) {
 	return c.save()
 }
 
-// Stop ends all processes of the cluster, those of StartProcess first and
-// gently. The state folder goes too, unless Config.Dir named it and the cluster
-// was not detached. A second call does nothing.
+// Stop ends all processes of the cluster. The processes of StartProcess end
+// first, by SIGTERM. Stop removes the state folder too, unless Config.Dir
+// names it and the cluster is not detached. A second call does nothing.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if c.state.Detached {
 		return Down(ctx, c.dir.path)
@@ -129,35 +127,34 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return errors.Join(err, c.dir.release(c.dir.temporary))
 }
 
-// closeGroup ends the processes of a group: the components' state is thrown
-// away with them, so only what others started is asked first.
+// closeGroup ends the processes of a group. Only processes that are no
+// components get SIGTERM, because the state of the components is discarded.
 func closeGroup(ctx context.Context, g *process.Group) error {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	return g.Close(ctx, func(name string) bool { return !isComponent(name) })
 }
 
-// Dir is the folder with the cluster's state.
+// Dir returns the folder of the cluster's state.
 func (c *Cluster) Dir() string { return c.dir.path }
 
-// Logs is the folder with the log of every process, NAME.log.
+// Logs returns the folder with the log of each process, NAME.log.
 func (c *Cluster) Logs() string { return filepath.Join(c.dir.path, "logs") }
 
 // RESTConfig returns a client configuration with every right and without a
 // client-side rate limit.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.rest) }
 
-// Client is a clientset made from RESTConfig.
+// Client returns a clientset made from RESTConfig.
 func (c *Cluster) Client() kubernetes.Interface { return c.client }
 
-// Binaries says where the programs of the cluster are.
+// Binaries returns the paths of the cluster's programs.
 func (c *Cluster) Binaries() tools.Binaries { return *c.bins }
 
-// StartProcess runs a further program, such as a scheduler, under the same
-// supervision as the control plane: it ends with the cluster at the latest.
-// Name is used for its log; a program that has ended may be started again under
-// the same name. It does not wait until the program is ready: Process has
-// methods for that. ctx bounds the start only.
+// StartProcess runs another program, such as a scheduler, under the same supervision as the
+// control plane. The program ends with the cluster, if not before. name is the name of its
+// log. After its end it may be started again under the same name. StartProcess does not
+// wait until the program is ready: Process has methods for that. ctx bounds the start only.
 func (c *Cluster) StartProcess(ctx context.Context, name, binary string, args ...string) (*process.Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
@@ -172,14 +169,14 @@ func (c *Cluster) StartProcess(ctx context.Context, name, binary string, args ..
 	return c.group.Start(name, path, args...)
 }
 
-// Process returns the process last started under name, a component's name
-// included, or nil.
+// Process returns the process that was last started under a name.
+// The name may be a component's. It returns nil if there is none.
 func (c *Cluster) Process(name string) *process.Process { return c.group.Process(name) }
 
-// Processes returns every process of the cluster in order of start.
+// Processes returns all processes of the cluster, in the order of their starts.
 func (c *Cluster) Processes() []*process.Process { return c.group.Processes() }
 
-// writeFile stores text in the state folder, readable by the owner only.
+// writeFile writes a file in the state folder, readable by its owner only.
 func (c *Cluster) writeFile(name string, text []byte) (string, error) {
 	path := filepath.Join(c.dir.path, name)
 	if err := os.WriteFile(path, text, 0o600); err != nil {

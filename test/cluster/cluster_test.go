@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// within bounds what a test waits for.
+// within returns a context that ends after a time.
 func within(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -37,7 +37,7 @@ func within(t *testing.T, d time.Duration) context.Context {
 func start(t *testing.T, cfg cluster.Config) *cluster.Cluster {
 	t.Helper()
 	cfg.Log = os.Stderr
-	c, err := cluster.Start(within(t, 15*time.Minute), cfg) // the first one builds
+	c, err := cluster.Start(within(t, 15*time.Minute), cfg) // the first call builds
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestAClusterDiesWithItsOwner(t *testing.T) {
 	}
 }
 
-// ownedDir waits until own says where its cluster is.
+// ownedDir waits until own prints its cluster's folder.
 func ownedDir(ctx context.Context, t *testing.T, owner *process.Process) string {
 	t.Helper()
 	const announce = "the cluster is in "

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// compactTimeout bounds one request to etcd. Giving back the space of a large history
-// takes seconds.
+// compactTimeout bounds one request to etcd. It takes seconds to free the space of a long history.
 const compactTimeout = time.Minute
 
-// Compact has etcd forget all earlier states of all objects, and give their space back.
-// A watch or a list that goes on from an earlier state ends with an error.
+// Compact makes etcd drop all earlier states of all objects, and free their space.
+// A watch or a list that continues from an earlier state ends with an error.
 func (c *Cluster) Compact(ctx context.Context) error {
 	var now struct {
 		Header struct {
@@ -32,8 +31,8 @@ func (c *Cluster) Compact(ctx context.Context) error {
 	return c.askEtcd(ctx, "/v3/maintenance/defragment", map[string]any{}, nil)
 }
 
-// askEtcd posts a request to the gateway of etcd's API, and decodes the answer unless
-// answer is nil.
+// askEtcd posts a request to the gateway of etcd's
+// API. It decodes the answer, unless answer is nil.
 func (c *Cluster) askEtcd(ctx context.Context, path string, request, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, compactTimeout)
 	defer cancel()

@@ -11,8 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// The components of a cluster, as Process, Restart and Config.ExtraArgs know
-// them.
+// These are the names of a cluster's components, for Process, Restart and Config.ExtraArgs.
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
@@ -28,22 +27,22 @@ func isComponent(name string) bool {
 	}, name)
 }
 
-// component is how one component was started, enough to start it again.
+// component is all that is needed to start one component again.
 type component struct {
 	Name string   `json:"name"`
 	Path string   `json:"path"`
 	Args []string `json:"args"`
-	// URL answers 200 when the component is ready; if it is empty, the
-	// component writes kubelet.ReadyLine to its log.
+	// URL answers 200 when the component is ready. If URL is empty,
+	// the component writes kubelet.ReadyLine to its log instead.
 	URL string `json:"url,omitempty"`
 }
 
-// portAttempts is how often a component is started anew because another program
-// took its port between the choice and the start.
+// portAttempts is how often a component is started if another
+// program takes its port between the choice and the start.
 const portAttempts = 5
 
-// launch starts a component on free ports and waits until it is ready. design
-// returns the component for the given ports, as many as it needs.
+// launch starts a component on free ports, and waits until it
+// is ready. design returns the component for the chosen ports.
 func (c *Cluster) launch(ctx context.Context, ports int, design func(ports []int) component) error {
 	for attempt := 1; ; attempt++ {
 		chosen, err := FreePorts(ports)
@@ -64,7 +63,7 @@ func (c *Cluster) launch(ctx context.Context, ports int, design func(ports []int
 	}
 }
 
-// errPortTaken says that a component ended because its port was not free.
+// errPortTaken means that a component ended because its port was not free.
 var errPortTaken = errors.New("its port is taken")
 
 // run starts a component and waits until it is ready.
@@ -96,9 +95,9 @@ func (c *Cluster) run(ctx context.Context, comp component) error {
 	return fmt.Errorf("start %s: %w", comp.Name, err)
 }
 
-// Restart ends a component at once, if it still runs, and starts it again with
-// the same arguments and state. It returns when the component is ready. Use it
-// to bring back one that was killed on purpose.
+// Restart kills a component, if it still runs, and starts it again with
+// the same arguments and state. It returns when the component is ready.
+// A test can kill a component on purpose and restart it this way.
 func (c *Cluster) Restart(ctx context.Context, name string) error {
 	c.mu.Lock()
 	comp, ok := c.state.Components[name]
@@ -114,8 +113,8 @@ func (c *Cluster) Restart(ctx context.Context, name string) error {
 	return c.run(ctx, comp)
 }
 
-// FreePorts returns n different ports of 127.0.0.1 that were free just now.
-// Another program may take them before they are used.
+// FreePorts returns n different ports of 127.0.0.1 that were free a
+// moment ago. Another program may take them before they are used.
 func FreePorts(n int) ([]int, error) {
 	var out []int
 	for range n {

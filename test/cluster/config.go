@@ -10,15 +10,14 @@ import (
 	"time"
 )
 
-// Config says what to start. The zero value is a control plane without nodes
-// and without a scheduler, in a temporary folder.
+// Config is what to start. The zero value is a control plane
+// without nodes and without a scheduler, in a temporary folder.
 type Config struct {
-	// Dir is the folder of the cluster's state. It must not exist, be empty, or
-	// hold what is left of a cluster that has ended. Defaults to a temporary
-	// folder, which goes when the cluster stops or, if its owner was killed,
-	// when the next one starts.
+	// Dir is the folder of the cluster's state. It must be missing or empty, or be the folder
+	// of a cluster that has ended. Defaults to a temporary folder. That is removed when the
+	// cluster stops. If its owner was killed, it is removed when the next cluster starts.
 	Dir string
-	// Detached lets the cluster outlive the process that starts it. Needs Dir.
+	// Detached makes the cluster outlive the process that starts it. It needs Dir.
 	Detached bool
 	// FeatureGates are set in every Kubernetes component.
 	FeatureGates map[string]bool
@@ -27,36 +26,35 @@ type Config struct {
 	RuntimeConfig map[string]bool
 	// Nodes are added before Start returns.
 	Nodes Nodes
-	// APIOnly leaves out everything but etcd and the API server: nodes and pods stay
-	// as they are written, and nobody makes pods, ends them or finds a node dead. It
-	// is for clusters too large to be simulated. Goes without Nodes.
+	// APIOnly runs etcd and the API server alone. Nodes and pods remain as
+	// they are written: nothing creates pods, ends them or finds a node
+	// dead. It is for clusters too large to be simulated. It excludes Nodes.
 	APIOnly bool
-	// NoAudit leaves out the audit log, to which the API server writes every request:
-	// AuditEvents then fails.
+	// NoAudit leaves out the audit log, to which the API
+	// server writes each request. AuditEvents then fails.
 	NoAudit bool
-	// NoKubelet leaves out the fake kubelet: it admits no pod, and none runs. Goes
-	// without APIOnly, which leaves it out already.
+	// NoKubelet leaves out the fake kubelet: no pod is admitted, and none
+	// runs. It excludes APIOnly, which leaves out the kubelet already.
 	NoKubelet bool
-	// NoPodStages has KWOK look after nodes alone: they stay Ready, but nobody runs a
-	// pod, ends it, or removes it when its grace period is over. Goes without APIOnly,
-	// which leaves KWOK out.
+	// NoPodStages makes KWOK manage nodes alone. They stay Ready, but no pod runs or ends,
+	// and none is removed after its grace period. It excludes APIOnly, which leaves out KWOK.
 	NoPodStages bool
-	// NoHeartbeat has KWOK write the status of a node once, to make it Ready; its lease
-	// keeps it so. Otherwise it is written again after ten minutes, that of all nodes
-	// within ten seconds. Goes without APIOnly.
+	// NoHeartbeat makes KWOK write the status of a node once, to make it Ready. The
+	// node's lease then keeps it Ready. Without NoHeartbeat, KWOK writes the status
+	// again after ten minutes, of all nodes within ten seconds. It excludes APIOnly.
 	NoHeartbeat bool
-	// StockScheduler also runs kube-scheduler in its default configuration, but
-	// without its limit of 50 requests a second.
+	// StockScheduler also runs kube-scheduler in its default
+	// configuration, except for its limit of 50 requests a second.
 	StockScheduler bool
-	// NodeLease is how long the lease of a node is valid; it is renewed after a
-	// quarter of that. The nodes of a dead KWOK are found NotReady a little
-	// later than this, at least 50s. A real kubelet's is 40s, with which a
-	// thousand nodes keep an API server busy. Defaults to 200s.
+	// NodeLease is how long the lease of a node is valid. It is renewed after a
+	// quarter of that time. When KWOK dies, its nodes are found NotReady a
+	// little later than that, but not before 50s. A real kubelet's is 40s, with
+	// which a thousand nodes would keep an API server busy. Defaults to 200s.
 	NodeLease time.Duration
-	// ExtraArgs are appended to the arguments of the component they are keyed
-	// by, such as KubeAPIServer.
+	// ExtraArgs are further arguments of components,
+	// by the component's name, such as KubeAPIServer.
 	ExtraArgs map[string][]string
-	// Log receives progress for a human reader. Defaults to nowhere.
+	// Log receives progress for a human reader. Defaults to io.Discard.
 	Log io.Writer
 }
 
@@ -99,14 +97,14 @@ func (c *Config) log() io.Writer {
 	return c.Log
 }
 
-// FeatureGatesFlag returns the flag, such as --feature-gates=A=true,B=false,
-// that gives a Kubernetes component the cluster's feature gates. Without gates
-// it is --feature-gates= and changes nothing.
+// FeatureGatesFlag returns the flag that gives a Kubernetes component
+// the cluster's feature gates, such as --feature-gates=A=true,B=false.
+// Without gates it is --feature-gates=, which changes nothing.
 func (c *Cluster) FeatureGatesFlag() string {
 	return "--feature-gates=" + joinSwitches(c.state.FeatureGates)
 }
 
-// joinSwitches writes switches as the components' flags take them.
+// joinSwitches returns switches in the form of the components' flags.
 func joinSwitches(m map[string]bool) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {

@@ -47,8 +47,8 @@ func (c *Cluster) startEtcd(ctx context.Context, cfg Config) error {
 	return c.launch(ctx, 2, func(ports []int) component { return c.etcd(cfg, ports) })
 }
 
-// etcd keeps its data only as long as the machine runs: it never waits for the
-// disk.
+// etcd returns the component etcd. It never waits for the disk,
+// so that its data do not survive a crash of the machine.
 func (c *Cluster) etcd(cfg Config, ports []int) component {
 	client, peer := loopbackURL("http", ports[0]), loopbackURL("http", ports[1])
 	c.state.Etcd = client
@@ -89,7 +89,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, cfg Config) error {
 				"--bind-address=127.0.0.1",
 				"--advertise-address=127.0.0.1",
 				fmt.Sprintf("--secure-port=%d", ports[0]),
-				"--endpoint-reconciler-type=none", // the only other address is loopback, which it refuses
+				"--endpoint-reconciler-type=none", // it refuses loopback, the only address
 				"--service-cluster-ip-range=10.0.0.0/16",
 				"--tls-cert-file=" + pki("serving.crt"),
 				"--tls-private-key-file=" + pki("serving.key"),
@@ -126,13 +126,13 @@ func (c *Cluster) startControllerManager(ctx context.Context, cfg Config) error 
 			URL:  loopbackURL("https", ports[0]) + "/healthz",
 			Args: append(append(c.ServingFlags(ports[0], kubeconfig),
 				"--leader-elect=false",
-				"--controllers=*,-ttl-controller", // writes every node, to advise real kubelets
+				"--controllers=*,-ttl-controller", // writes every node, for real kubelets
 				"--use-service-account-credentials",
 				"--service-account-private-key-file="+pki("sa.key"),
 				"--root-ca-file="+pki("ca.crt"),
 				"--cluster-signing-cert-file="+pki("ca.crt"),
 				"--cluster-signing-key-file="+pki("ca.key"),
-				"--kube-api-qps=300", // with the default of 20, Jobs make their pods slowly
+				"--kube-api-qps=300", // with the default of 20, Jobs create their pods slowly
 				"--kube-api-burst=600",
 				"--node-monitor-grace-period="+max(50*time.Second, cfg.NodeLease*5/4).String(),
 				c.FeatureGatesFlag(),
@@ -163,8 +163,8 @@ func (c *Cluster) startScheduler(ctx context.Context, cfg Config) error {
 	})
 }
 
-// schedulerConfig takes the path of a kubeconfig. The default limit of 50
-// requests a second would be the slowest part of the cluster.
+// schedulerConfig needs the path of a kubeconfig. With the default limit of 50
+// requests a second the scheduler would be the slowest part of the cluster.
 const schedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 leaderElection:
@@ -179,7 +179,7 @@ func loopbackURL(scheme string, port int) string {
 	return fmt.Sprintf("%s://127.0.0.1:%d", scheme, port)
 }
 
-// readText reads a file that a component's configuration is made from.
+// readText reads a file that is part of a component's configuration.
 func readText(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

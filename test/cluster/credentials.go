@@ -17,7 +17,8 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/pki"
 )
 
-// adminUser has every right, through the group that RBAC never asks.
+// adminUser has every right, because the API server
+// lets adminGroup do everything without asking RBAC.
 const (
 	adminUser  = "admin"
 	adminGroup = "system:masters"
@@ -26,7 +27,7 @@ const (
 func (c *Cluster) pkiDir() string        { return filepath.Join(c.dir.path, "pki") }
 func (c *Cluster) kubeconfigDir() string { return filepath.Join(c.dir.path, "kubeconfig") }
 
-// prepare makes the certificates and keys that components read from files.
+// prepare writes the certificates and keys that components read from files.
 func (c *Cluster) prepare() error {
 	for _, d := range []string{c.pkiDir(), c.kubeconfigDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -77,9 +78,9 @@ func (c *Cluster) connect() error {
 	return nil
 }
 
-// RESTConfigFor returns a client configuration for user, a member of groups,
-// without a client-side rate limit. The user has the rights that RBAC gives it:
-// none, unless bound to a role.
+// RESTConfigFor returns a client configuration for a user who is a
+// member of groups. It has no client-side rate limit. The user has
+// the rights that RBAC grants, which are none without a role binding.
 func (c *Cluster) RESTConfigFor(user string, groups ...string) (*rest.Config, error) {
 	pair, err := c.ca.Client(user, groups...)
 	if err != nil {
@@ -96,13 +97,12 @@ func (c *Cluster) RESTConfigFor(user string, groups ...string) (*rest.Config, er
 	}, nil
 }
 
-// Kubeconfig is the path of a kubeconfig file with every right.
+// Kubeconfig returns the path of a kubeconfig file with every right.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.kubeconfigDir(), adminUser+".yaml") }
 
-// KubeconfigFor writes a kubeconfig file for user, a member of groups, and
-// returns its path. The same arguments give the same path. The user has the
-// rights that RBAC gives it; "system:kube-scheduler", say, those of the
-// bootstrap role.
+// KubeconfigFor writes a kubeconfig file for a user who is a member of groups, and
+// returns its path. The same arguments give the same path. The user has the rights that
+// RBAC grants. For example, "system:kube-scheduler" has the rights of its bootstrap role.
 func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	cfg, err := c.RESTConfigFor(user, groups...)
 	if err != nil {
@@ -122,7 +122,7 @@ func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	return path, nil
 }
 
-// kubeconfigName is a file name that differs for different arguments.
+// kubeconfigName returns a file name that differs for different arguments.
 func kubeconfigName(user string, groups []string) string {
 	plain := regexp.MustCompile(`^[a-z0-9-]+$`).MatchString(user)
 	if plain && (len(groups) == 0 || user == adminUser && groups[0] == adminGroup) {

@@ -15,7 +15,7 @@ import (
 
 func TestDetached(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	ctx := within(t, 15*time.Minute) // the first one builds
+	ctx := within(t, 15*time.Minute) // the first call builds
 	group, err := process.NewGroup(t.TempDir(), false)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// Native gang scheduling needs a gate in three components and an API version.
+// Native gang scheduling needs a gate in three components, and an API version.
 func TestGates(t *testing.T) {
 	c := start(t, cluster.Config{
 		FeatureGates:   map[string]bool{"GenericWorkload": true},

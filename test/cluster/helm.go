@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Helm runs Helm with every right, and with its caches and settings in the cluster's
-// folder. On failure err quotes its standard error.
+// Helm runs Helm with every right. Its caches and settings are in
+// the cluster's folder. On failure err quotes its standard error.
 func (c *Cluster) Helm(ctx context.Context, args ...string) (stdout string, err error) {
 	cmd := exec.CommandContext(ctx, c.bins.Helm, append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Env = os.Environ()

@@ -20,14 +20,14 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (stdout, stderr s
 	return c.KubectlInput(ctx, nil, args...)
 }
 
-// KubectlInput is Kubectl with a standard input, as for "apply", "-f", "-".
+// KubectlInput runs kubectl with a standard input, as for "apply", "-f", "-".
 func (c *Cluster) KubectlInput(ctx context.Context, in io.Reader, args ...string) (stdout, stderr string, err error) {
 	global := []string{
 		"--kubeconfig", c.Kubeconfig(),
 		"--cache-dir", filepath.Join(c.dir.path, "kubectl-cache"),
 	}
 	cmd := exec.CommandContext(ctx, c.bins.Kubectl, append(global, args...)...)
-	cmd.Env = append(os.Environ(), "KUBERC=off") // the user's own preferences
+	cmd.Env = append(os.Environ(), "KUBERC=off") // ignore the user's own preferences
 	cmd.WaitDelay = time.Second
 	var out, msg bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &msg
@@ -37,9 +37,9 @@ func (c *Cluster) KubectlInput(ctx context.Context, in io.Reader, args ...string
 	return out.String(), msg.String(), err
 }
 
-// WaitCRDs waits until the API server serves these CRDs, at most half a minute; by
-// no name all that there are. A CRD that was just made has no conditions yet, at
-// which kubectl wait gives up.
+// WaitCRDs waits until the API server serves these CRDs, at most half a
+// minute. Without names it waits for all CRDs that exist. It tries again if
+// kubectl wait gives up, as it does on a new CRD that has no conditions yet.
 func (c *Cluster) WaitCRDs(ctx context.Context, names ...string) error {
 	args := append([]string{"wait", "--for=condition=Established", "--timeout=30s", "crd"}, names...)
 	if len(names) == 0 {

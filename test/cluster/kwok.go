@@ -18,7 +18,7 @@ import (
 //go:embed stages/*.yaml
 var ownStages embed.FS
 
-// kwokOptions lets KWOK act on many pods at a time.
+// kwokOptions makes KWOK act on many pods at a time.
 const kwokOptions = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:
@@ -57,9 +57,9 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 	})
 }
 
-// kwokConfig joins KWOK's own stages and ours. KWOK's pod-ready is narrowed to
-// pods that the fake kubelet has admitted, so that none is Ready, however
-// shortly, before it is rejected.
+// kwokConfig returns KWOK's own stages followed by this package's. It
+// restricts KWOK's pod-ready to pods that the fake kubelet has admitted.
+// Otherwise a pod could be Ready for a moment before it is rejected.
 func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 	documents := [][]byte{[]byte(kwokOptions)}
 	stages := []string{tools.NodeInitialize}
@@ -82,7 +82,7 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 		documents = append(documents, text)
 	}
 	if cfg.NoPodStages {
-		return bytes.Join(documents, separator), nil // ours are all of pods
+		return bytes.Join(documents, separator), nil // all own stages are for pods
 	}
 	entries, err := ownStages.ReadDir("stages")
 	if err != nil {
@@ -98,11 +98,11 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 	return bytes.Join(documents, separator), nil
 }
 
-// separator stands between the documents of a YAML file.
+// separator separates the documents of a YAML file.
 var separator = []byte("\n---\n")
 
-// withResources has the status of a container say what it has, as those of real
-// kubelets do: without it the API server takes no resize.
+// withResources puts a container's resources into its status, as
+// real kubelets do. Without it the API server accepts no resize.
 const withResources = `  {{ with .resources }}
   resources: {{ YAML . 2 }}
   {{ with .requests }}
@@ -111,8 +111,8 @@ const withResources = `  {{ with .resources }}
   {{ end }}
 `
 
-// admittedWithResources adds to a stage's selector that the pod has been admitted,
-// and to the statuses of its containers what they have.
+// admittedWithResources adds to a stage's selector that the pod
+// was admitted, and to its containers' statuses their resources.
 func admittedWithResources(stage []byte) ([]byte, error) {
 	u := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(stage, &u.Object); err != nil {

@@ -38,8 +38,8 @@ func testLoopbackOnly(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// listeners maps each listening TCP socket, as /proc/PID/fd names it, to its
-// address in the kernel's notation.
+// listeners returns the address of each listening TCP socket, in
+// the kernel's notation, by the socket's name in /proc/PID/fd.
 func listeners(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

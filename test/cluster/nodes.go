@@ -17,34 +17,33 @@ import (
 )
 
 const (
-	// nodeWriters is how many nodes are created or deleted at a time.
+	// nodeWriters is the number of nodes created or deleted at a time.
 	nodeWriters = 16
-	// nodesTimeout bounds the change of a few nodes, and perNode is added for
-	// each of many.
+	// nodesTimeout bounds a change of a few nodes.
 	nodesTimeout = 2 * time.Minute
-	perNode      = 100 * time.Millisecond
+	// perNode is added to nodesTimeout for each node.
+	perNode = 100 * time.Millisecond
 )
 
-// Nodes describes nodes that are alike.
+// Nodes describes nodes of the same kind.
 type Nodes struct {
-	// Count is how many. The i of the functions below runs from 0 to Count-1.
+	// Count is the number of nodes. The i of the functions below runs from 0 to Count-1.
 	Count int
-	// Name of a node. Defaults to node-0000, node-0001 and so on.
+	// Name returns the name of a node. Defaults to node-0000, node-0001 and so on.
 	Name func(i int) string
-	// Allocatable is what pods may use, extended resources included; it is the
-	// node's capacity too. Defaults to 8 CPUs and 32Gi of memory; pods defaults
-	// to 110.
+	// Allocatable is what pods may use, extended resources included. It is the node's
+	// capacity too. Defaults to 8 CPUs and 32Gi of memory. Its pods default to 110.
 	Allocatable corev1.ResourceList
-	// Labels of a node, beside those for its name, operating system and
-	// architecture.
+	// Labels returns labels of a node, in addition to those
+	// for its name, operating system and architecture.
 	Labels func(i int) map[string]string
-	// Edit changes a node before it is created: taints, annotations, more
-	// allocatable than its siblings.
+	// Edit changes a node before it is created, for
+	// example its taints, annotations or allocatable.
 	Edit func(i int, node *corev1.Node)
 }
 
-// AddNodes creates nodes and returns their names once all are Ready and free of
-// the taint that new nodes have.
+// AddNodes creates nodes. It returns their names when
+// all are Ready and without the taint of new nodes.
 func (c *Cluster) AddNodes(ctx context.Context, n Nodes) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout+time.Duration(n.Count)*perNode)
 	defer cancel()
@@ -77,8 +76,8 @@ func (c *Cluster) AddNodes(ctx context.Context, n Nodes) ([]string, error) {
 	return names, nil
 }
 
-// RemoveNodes deletes nodes and returns when they are gone. Their pods follow
-// when the controller manager notices, as with real nodes.
+// RemoveNodes deletes nodes, and returns when they are gone. The
+// controller manager deletes their pods later, as with real nodes.
 func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout+time.Duration(len(names))*perNode)
 	defer cancel()
@@ -99,10 +98,10 @@ func (c *Cluster) RemoveNodes(ctx context.Context, names ...string) error {
 	return g.Wait()
 }
 
-// disownLease has the Lease of a node outlive it. KWOK runs the pods of a node only while it
-// holds the node's Lease. A node that is made anew under the same name has the Lease of the
-// old one, which the garbage collector deletes because of its owner; KWOK notices that no
-// earlier than at its next renewal, and until then the new node runs nothing.
+// disownLease makes the Lease of a node outlive it. KWOK runs the pods of a node only
+// while it holds the node's Lease. A new node of the same name would have the Lease of
+// the old one, which the garbage collector deletes because of its owner. KWOK would
+// notice that only at its next renewal, and until then the new node would run nothing.
 func (c *Cluster) disownLease(ctx context.Context, node string) error {
 	_, err := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(ctx, node, types.MergePatchType,
 		[]byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
@@ -112,8 +111,7 @@ func (c *Cluster) disownLease(ctx context.Context, node string) error {
 	return nil
 }
 
-// build returns the i-th node. Status is written at creation: KWOK fills in
-// only what is missing.
+// build returns the i-th node, with its status: KWOK fills in only what is missing.
 func (n Nodes) build(i int) *corev1.Node {
 	name := fmt.Sprintf("node-%04d", i)
 	if n.Name != nil {
@@ -145,7 +143,7 @@ func (n Nodes) build(i int) *corev1.Node {
 	return node
 }
 
-// usable reports whether pods can be bound to a node as far as it goes itself.
+// usable reports whether a node is Ready and without the taint of new nodes.
 func usable(node *corev1.Node) bool {
 	for _, t := range node.Spec.Taints {
 		if t.Key == corev1.TaintNodeNotReady {

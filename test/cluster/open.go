@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// state is what the folder tells about a cluster, beside its processes.
+// state is the content of a cluster's state file. It does not include the processes.
 type state struct {
 	Ready         bool                 `json:"ready"`
 	Detached      bool                 `json:"detached"`
@@ -26,7 +26,7 @@ type state struct {
 	Binaries      *tools.Binaries      `json:"binaries"`
 }
 
-// save writes the state, whole or not at all.
+// save writes the state atomically.
 func (c *Cluster) save() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -44,8 +44,8 @@ func (c *Cluster) save() error {
 	return nil
 }
 
-// Open attaches to the detached cluster whose state is in dir. Further
-// processes started through the result are detached too.
+// Open attaches to the detached cluster whose state is in
+// dir. Processes started through the result are detached too.
 func Open(dir string) (*Cluster, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -81,10 +81,9 @@ func Open(dir string) (*Cluster, error) {
 	return c, c.connect()
 }
 
-// Down ends the detached cluster in dir and everything started in it, and
-// removes the folder. It also clears up after a start that failed or was
-// killed; if there is nothing, it does nothing. A start under way in another
-// process is waited for.
+// Down ends the detached cluster in dir and everything started in it, and removes the
+// folder. It also cleans up after a start that failed or was killed. It does nothing
+// if there is no cluster. It waits for a start that is running in another process.
 func Down(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // own is the main function of the processes that tests start as owners of
-// clusters, to see what becomes of these. args are "own" and a folder for
-// temporary files, or "own-detached" and the cluster's folder.
+// clusters, to see what happens to the clusters. args are "own" and a
+// folder for temporary files, or "own-detached" and the cluster's folder.
 func own(args []string) {
 	if err := startOwn(args); err != nil {
 		fmt.Fprintln(os.Stderr, err)

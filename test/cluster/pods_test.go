@@ -41,7 +41,7 @@ func TestPods(t *testing.T) {
 	t.Run("a component comes back", func(t *testing.T) { testRestart(t, c) })
 }
 
-// requests makes a resource list from names and quantities in turn.
+// requests returns a resource list from alternating names and quantities.
 func requests(pairs ...string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -61,7 +61,7 @@ func podSpec(pairs ...string) corev1.PodSpec {
 	}
 }
 
-// create makes a pod, with annotations if given.
+// create creates a pod, with annotations if there are any.
 func create(ctx context.Context, t *testing.T, c *cluster.Cluster, name string, spec corev1.PodSpec, annotations map[string]string) {
 	t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Spec: spec}
@@ -70,7 +70,7 @@ func create(ctx context.Context, t *testing.T, c *cluster.Cluster, name string, 
 	}
 }
 
-// bind gives a pod that no scheduler cares for its node, room or not.
+// bind binds a pod to a node, whether it has room or not.
 func bind(ctx context.Context, t *testing.T, c *cluster.Cluster, name, node string) {
 	t.Helper()
 	b := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
@@ -79,8 +79,8 @@ func bind(ctx context.Context, t *testing.T, c *cluster.Cluster, name, node stri
 	}
 }
 
-// until waits for a pod in one of phases, and returns it and all phases that it
-// was seen in.
+// until waits for a pod in one of some phases. It
+// returns the pod and all phases that it was seen in.
 func until(ctx context.Context, t *testing.T, c *cluster.Cluster, name string, phases ...corev1.PodPhase) (*corev1.Pod, []corev1.PodPhase) {
 	t.Helper()
 	var last *corev1.Pod
@@ -131,7 +131,7 @@ func testFailAfter(t *testing.T, c *cluster.Cluster) {
 		t.Errorf("ended as %v", pod.Status)
 	}
 
-	// An annotation set later counts from the admission.
+	// An annotation that is set later counts from the admission.
 	create(ctx, t, c, "told-later", podSpec("cpu", "1"), nil)
 	until(ctx, t, c, "told-later", corev1.PodRunning)
 	if _, _, err := c.Kubectl(ctx, "annotate", "pod", "told-later", kubelet.RunFor+"=0s"); err != nil {
@@ -191,7 +191,7 @@ func testOvercommit(t *testing.T, c *cluster.Cluster) {
 				t.Fatal(err)
 			}
 			bind(ctx, t, c, node+"-2", node)
-			until(ctx, t, c, node+"-2", corev1.PodRunning) // in the room given back
+			until(ctx, t, c, node+"-2", corev1.PodRunning) // in the released room
 			if err := c.RemoveNodes(ctx, node); err != nil {
 				t.Error(err)
 			}
@@ -199,8 +199,8 @@ func testOvercommit(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// testBurst binds many pods to a small node at a time: as many run as fit, and
-// none of the others ever does.
+// testBurst binds many pods to a small node at once. As
+// many run as fit, and none of the others ever runs.
 func testBurst(t *testing.T, c *cluster.Cluster) {
 	const pods, room = 40, 7
 	ctx := within(t, time.Minute)
@@ -238,7 +238,7 @@ func testBurst(t *testing.T, c *cluster.Cluster) {
 				ran[pod.Name] = true
 			case corev1.PodFailed:
 				rejected[pod.Name] = pod.Status.Reason == "OutOfpods"
-			default: // its kubelet has yet to decide
+			default: // its kubelet has not decided yet
 			}
 			return len(ran)+len(rejected) >= pods
 		})
@@ -295,7 +295,7 @@ func testNamesake(t *testing.T, c *cluster.Cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The garbage collector notices that the first node is gone when the second one is there.
+	// The garbage collector notices the end of the first node when the second one exists.
 	collector := c.Process(cluster.KubeControllerManager)
 	if err := collector.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// CABundle is the certificate, in PEM, of the authority that signed all server
-// certificates of the cluster: what a webhook's configuration needs.
+// CABundle returns the certificate, in PEM, of the authority that signed all
+// server certificates of the cluster. A webhook's configuration needs it.
 func (c *Cluster) CABundle() []byte { return c.ca.Pair().Cert }
 
-// HTTPClient is a client that trusts the cluster's servers, and has no
-// credentials.
+// HTTPClient returns a client that trusts the cluster's servers and has no credentials.
 func (c *Cluster) HTTPClient() *http.Client {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CABundle())
@@ -24,9 +23,9 @@ func (c *Cluster) HTTPClient() *http.Client {
 	}
 }
 
-// ServingCertificate writes a certificate and key for a server on 127.0.0.1
-// that may also be called by names, such as "webhook.ns.svc", and returns their
-// files. Name is that of the files.
+// ServingCertificate writes a certificate and a key for a server on
+// 127.0.0.1, and returns their files. The server may also be addressed
+// by names, such as "webhook.ns.svc". name is part of the files' names.
 func (c *Cluster) ServingCertificate(name string, names ...string) (certFile, keyFile string, err error) {
 	pair, err := c.ca.Server(names...)
 	if err != nil {
@@ -39,10 +38,10 @@ func (c *Cluster) ServingCertificate(name string, names ...string) (certFile, ke
 	return filepath.Join(c.pkiDir(), name+".crt"), filepath.Join(c.pkiDir(), name+".key"), nil
 }
 
-// ServingFlags are the flags by which kube-controller-manager, kube-scheduler
-// and programs made from them act with the rights of kubeconfig, serve on a
-// port of 127.0.0.1 with a certificate that HTTPClient trusts, and ask the API
-// server who calls.
+// ServingFlags returns flags of kube-controller-manager, kube-scheduler and
+// programs made from them. With these flags a program has the rights of a
+// kubeconfig. It serves on a port of 127.0.0.1 with a certificate that HTTPClient
+// trusts. It authenticates and authorizes its callers through the API server.
 func (c *Cluster) ServingFlags(port int, kubeconfig string) []string {
 	return []string{
 		"--kubeconfig=" + kubeconfig,

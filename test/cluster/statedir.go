@@ -13,25 +13,25 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/process"
 )
 
-// tempPattern names the temporary folders, to be recognised when their owners
-// were killed.
+// tempPattern is the beginning of the temporary folders' names,
+// by which they are found when their owners were killed.
 const tempPattern = "fluence-cluster-"
 
-// stateFile marks a folder as a cluster's. lockFile is locked while a process
-// owns the folder; the kernel unlocks it however that process ends.
+// stateFile marks a folder as a cluster's. lockFile is locked while a
+// process owns the folder. The kernel unlocks it however the process ends.
 const (
 	stateFile = "cluster.json"
 	lockFile  = "lock"
 )
 
-// stateDir is a folder that this process owns until it is released.
+// stateDir is a folder that this process owns until release.
 type stateDir struct {
 	path      string
 	temporary bool
-	lock      *os.File // nil when released or never owned
+	lock      *os.File // nil if released or never owned
 }
 
-// newStateDir takes path, or a new temporary folder if it is empty.
+// newStateDir takes a folder, or a new temporary one if path is empty.
 func newStateDir(ctx context.Context, path string) (*stateDir, error) {
 	if path == "" {
 		return newTempDir(ctx)
@@ -65,7 +65,7 @@ func newStateDir(ctx context.Context, path string) (*stateDir, error) {
 	return d, nil
 }
 
-// checkEnded fails if a detached cluster, which holds no lock, lives here.
+// checkEnded fails if a detached cluster, which holds no lock, runs in the folder.
 func (d *stateDir) checkEnded() error {
 	g, err := process.Open(d.path)
 	if err != nil {
@@ -78,9 +78,9 @@ func (d *stateDir) checkEnded() error {
 	return nil
 }
 
-// isStateDir reports whether path is a cluster's, or empty, or nothing at all,
-// so that a cluster may take it and may remove it. A start that was killed
-// early leaves the lock and perhaps the first draft of the state.
+// isStateDir reports whether path is a cluster's, is empty, or does not
+// exist. A cluster may then take it and remove it. A start that was
+// killed early leaves the lock and perhaps the first draft of the state.
 func isStateDir(path string) (bool, error) {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +102,7 @@ func isStateDir(path string) (bool, error) {
 	return ours, nil
 }
 
-// clear removes what an earlier cluster left, but not the lock.
+// clear removes what an earlier cluster left, except the lock.
 func (d *stateDir) clear() error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
@@ -119,9 +119,8 @@ func (d *stateDir) clear() error {
 	return nil
 }
 
-// newTempDir makes a temporary folder, and removes those of killed owners. All
-// of it happens under one lock, so that nobody takes a folder for abandoned
-// between its making and its locking.
+// newTempDir makes a temporary folder, and removes the folders of killed owners. Both happen under
+// one lock. Otherwise another process could take the new folder for abandoned before it is locked.
 func newTempDir(ctx context.Context) (*stateDir, error) {
 	all, err := waitLock(ctx, filepath.Join(os.TempDir(), fmt.Sprintf("%s%d.lock", tempPattern, os.Getuid())))
 	if err != nil {
@@ -140,9 +139,8 @@ func newTempDir(ctx context.Context) (*stateDir, error) {
 	return &stateDir{path: path, temporary: true, lock: lock}, nil
 }
 
-// removeAbandoned removes temporary folders that nobody owns. One that cannot
-// be removed, because another user made it or its processes are still dying, is
-// left to the next caller.
+// removeAbandoned removes temporary folders without an owner. It leaves a folder that cannot be
+// removed to the next caller: another user may have made it, or its processes are still dying.
 func removeAbandoned() {
 	found, _ := filepath.Glob(filepath.Join(os.TempDir(), tempPattern+"*", lockFile))
 	for _, path := range found {
@@ -155,8 +153,7 @@ func removeAbandoned() {
 	}
 }
 
-// release gives the folder up, and removes it if asked to. A second call does
-// nothing.
+// release gives up the folder, and removes it if remove is true. A second call does nothing.
 func (d *stateDir) release(remove bool) error {
 	if d.lock == nil {
 		return nil
@@ -170,7 +167,7 @@ func (d *stateDir) release(remove bool) error {
 	return err
 }
 
-// tryLock locks the file at path, or fails with EWOULDBLOCK if another holds it.
+// tryLock locks the file at path. It fails with EWOULDBLOCK if another process holds it.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -183,7 +180,7 @@ func tryLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// waitLock is tryLock that waits for its turn until ctx is done.
+// waitLock locks the file at path. It waits for the lock until ctx is done.
 func waitLock(ctx context.Context, path string) (*os.File, error) {
 	for {
 		f, err := tryLock(path)

@@ -14,7 +14,7 @@ func TestAbandonedTemporaryFoldersAreRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	abandoned.lock.Close() // as the kernel does when the owner dies
+	abandoned.lock.Close() // the kernel does so when the owner dies
 	owned, err := newStateDir(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

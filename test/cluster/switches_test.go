@@ -17,7 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// A benchmark of schedulers leaves out all that would write beside them.
+// A benchmark of schedulers leaves out everything else that would write.
 func TestSwitches(t *testing.T) {
 	c := start(t, cluster.Config{
 		NoAudit:     true,
@@ -26,7 +26,7 @@ func TestSwitches(t *testing.T) {
 		NoHeartbeat: true,
 		NodeLease:   600 * time.Second,
 		Nodes:       cluster.Nodes{Count: 1, Allocatable: requests("cpu", "2")},
-		// What history there is of ConfigMaps is etcd's.
+		// Only etcd has the history of ConfigMaps.
 		ExtraArgs: map[string][]string{cluster.KubeAPIServer: {"--watch-cache-sizes=configmaps#0"}},
 	})
 	t.Run("nobody writes the status of a pod, or removes it", func(t *testing.T) { testNobodyRunsPods(t, c) })
@@ -67,9 +67,9 @@ func TestSwitches(t *testing.T) {
 	t.Run("history is dropped on demand", func(t *testing.T) { testCompact(t, c) })
 }
 
-// testNobodyRunsPods binds a pod that the kubelet seems to have admitted, and deletes
-// another with a grace period. Then it waits until KWOK has made a node Ready: by then it
-// would have seen to both.
+// testNobodyRunsPods binds a pod with the kubelet's admission, and
+// deletes another with a grace period. Then it waits until KWOK has
+// made a node Ready. By then KWOK would have acted on both pods.
 func testNobodyRunsPods(t *testing.T, c *cluster.Cluster) {
 	ctx := within(t, time.Minute)
 	pods := c.Client().CoreV1().Pods(corev1.NamespaceDefault)

@@ -12,17 +12,16 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-// Resource is the part of a typed client, such as Client().CoreV1().Pods("ns"),
-// by which objects are watched. L is its list type.
+// Resource is the part of a typed client, such as
+// Client().CoreV1().Pods("ns"), that can watch objects. L is its list type.
 type Resource[L runtime.Object] interface {
 	List(ctx context.Context, opts metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Until calls done for every object that there is and then for every change, in
-// order, until it returns true or ctx is done. fieldSelector, such as
-// "metadata.name=x", narrows what is looked at; empty is everything. T is the
-// object's type, such as *corev1.Pod.
+// Until calls done for every object that exists and then for every change, in order, until
+// done returns true or ctx is done. fieldSelector, such as "metadata.name=x", selects the
+// objects. An empty one selects all. T is the object's type, such as *corev1.Pod.
 func Until[T, L runtime.Object](ctx context.Context, r Resource[L], fieldSelector string, done func(watch.EventType, T) bool) error {
 	lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {

@@ -1,5 +1,4 @@
-// Package docs does what the pages tell a reader to do, and holds what comes of it
-// against what they show.
+// Package docs runs the commands on the pages, and compares their output with the pages.
 package docs
 
 import (
@@ -19,14 +18,14 @@ import (
 )
 
 const (
-	// patience is how long the screen may take until it shows what the page does.
+	// patience is how long it may take until the output is like the page.
 	patience = time.Minute
-	// longest is what one command may take: the first make run compiles.
+	// longest bounds one command, because the first make run compiles.
 	longest = 45 * time.Minute
 )
 
-// walked are the pages whose commands run on the cluster of make run. Those of one line
-// share one, after each other.
+// walked are the pages whose commands run on the cluster of make
+// run. The pages of one line share a cluster, one after another.
 var walked = [][]string{
 	{"README.md"},
 	{"docs/first-job.md"},
@@ -42,8 +41,8 @@ const (
 	noRuntime = "there is no container runtime in tests; test/images reads the Dockerfiles"
 )
 
-// elsewhere are commands that are not run here, by page, and why; those of a page with
-// an asterisk all are not.
+// elsewhere are commands that are not run here, by page,
+// and why. An asterisk means all commands of a page.
 var elsewhere = map[string]map[string]string{
 	"README.md": {"make test": byItself},
 	"docs/cli.md": {
@@ -60,7 +59,7 @@ var elsewhere = map[string]map[string]string{
 	"docs/sidecar.md": {"*": "cmd/sidecar runs them"},
 }
 
-// A reader is one that follows a page: commands share an environment and nothing else.
+// A reader follows a page. Its commands share an environment and nothing else.
 type reader struct {
 	*testing.T
 	env []string
@@ -88,15 +87,15 @@ func TestThePagesShowWhatComes(t *testing.T) {
 	}
 }
 
-// newReader has a folder for the run that it makes, and leaves nothing behind. What it
-// builds goes to bin: otherwise make build and make run, which link otherwise, undo each
-// other's work.
+// newReader returns a reader with a folder for its run, which leaves nothing behind. Its builds go
+// to bin. Otherwise they would undo the work of make build and make run, which link differently.
 func newReader(t *testing.T, bin string) *reader {
 	t.Helper()
 	dir := t.TempDir()
 	r := &reader{T: t, env: append(os.Environ(),
 		"MAKEFLAGS=BIN="+bin+" RUN="+filepath.Join(dir, "run"),
-		// Below make test, make would tell which folder it enters; nobody's shell is below make.
+		// Below make test, make would print the folder that
+		// it enters. A user's shell does not run below make.
 		"MAKELEVEL=0",
 		"KUBECACHEDIR="+filepath.Join(dir, "cache"),
 		"HELM_CACHE_HOME="+filepath.Join(dir, "helm"), "HELM_CONFIG_HOME="+filepath.Join(dir, "helm"), "HELM_DATA_HOME="+filepath.Join(dir, "helm"),
@@ -111,11 +110,11 @@ func newReader(t *testing.T, bin string) *reader {
 	return r
 }
 
-// looking are commands that change nothing, and may be asked until the answer comes.
+// looking matches commands that change nothing. They may be repeated until the output is right.
 var looking = regexp.MustCompile(`^kubectl (get|describe|fluence|logs) `)
 
-// follow types a command. What changes nothing is typed again until the screen is like
-// the page.
+// follow runs a command. It repeats a command that
+// changes nothing until its output is like the page.
 func (r *reader) follow(s step) {
 	r.Helper()
 	var out string
@@ -123,7 +122,7 @@ func (r *reader) follow(s step) {
 	done := func(ctx context.Context) (bool, error) {
 		got, failed := r.run(ctx, s.command)
 		if ctx.Err() != nil && out != "" {
-			return false, nil // what came before says more
+			return false, nil // earlier output tells more
 		}
 		out, err = got, failed
 		right := s.shows == nil || like(lines(out), s.shows)
@@ -135,7 +134,7 @@ func (r *reader) follow(s step) {
 		ctx, cancel = context.WithTimeout(ctx, patience)
 		defer cancel()
 	}
-	// What ends the wait shows in what came last.
+	// The last output shows why the wait ended.
 	_ = wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, done)
 	switch {
 	case err != nil:
@@ -146,7 +145,7 @@ func (r *reader) follow(s step) {
 	r.takeOver(out)
 }
 
-// exported is the line of make run that is to be typed next.
+// exported matches the line of make run's output that a user types next.
 var exported = regexp.MustCompile(`(?m)^    export (KUBECONFIG=\S+) PATH=(\S+):\$PATH$`)
 
 func (r *reader) takeOver(out string) {
@@ -155,8 +154,8 @@ func (r *reader) takeOver(out string) {
 	}
 }
 
-// run runs a command and returns what a terminal would show. That the answer is no,
-// which kubectl fluence says by exit code 2, is no error.
+// run runs a command and returns its output on a terminal.
+// Exit code 2 is no error: with it kubectl fluence answers no.
 func (r *reader) run(ctx context.Context, command string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-c", "set -o pipefail; "+command)
 	cmd.Dir, cmd.Env = root(r.T), r.env
@@ -171,7 +170,7 @@ func (r *reader) run(ctx context.Context, command string) (string, error) {
 	return string(out), err
 }
 
-// A command that nobody runs is one that nobody knows to work.
+// A command that no test runs may not work.
 func TestEveryCommandIsRunSomewhere(t *testing.T) {
 	here := map[string]bool{}
 	for _, page := range slices.Concat(walked...) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Whatever differs from run to run, and what stands for it.
+// varying is what differs from run to run, and its replacement.
 var varying = []struct {
 	what *regexp.Regexp
 	as   string
@@ -21,7 +21,7 @@ var varying = []struct {
 	{regexp.MustCompile(`[ \t]+`), " "},
 }
 
-// plain is a line without what varies.
+// plain returns a line without what varies.
 func plain(line string) string {
 	for _, v := range varying {
 		line = v.what.ReplaceAllString(line, v.as)
@@ -29,8 +29,8 @@ func plain(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// like says whether lines are those that a page shows. There "..." on a line of its own
-// stands for any lines.
+// like reports whether lines are the lines of a page.
+// A line "..." on the page stands for any lines.
 func like(got, page []string) bool {
 	if len(page) == 0 {
 		return len(got) == 0
@@ -46,7 +46,7 @@ func like(got, page []string) bool {
 	return len(got) > 0 && plain(got[0]) == plain(page[0]) && like(got[1:], page[1:])
 }
 
-// lines are those of a text, without the empty ones at its end.
+// lines returns the lines of a text, without empty ones at its end.
 func lines(text string) []string {
 	text = strings.TrimRight(text, "\n")
 	if text == "" {

@@ -14,7 +14,7 @@ var (
 	dropped = regexp.MustCompile("[^a-z0-9 _-]")
 )
 
-// anchors are the places in a page that links can lead to, by GitHub's rule.
+// anchors returns the anchors of a page for links, by GitHub's rule.
 func anchors(text string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
@@ -61,7 +61,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// A page that no other leads to is one that nobody finds.
+// Nobody finds a page without a link to it.
 func TestThePagesAreInTheREADME(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root(t), "README.md"))
 	if err != nil {

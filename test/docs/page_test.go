@@ -10,14 +10,13 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// A step is a command of a page, and what the page says that it writes; nil where it
-// says nothing of that.
+// A step is a command on a page and its output there, nil if the page shows none.
 type step struct {
 	command string
 	shows   []string
 }
 
-// root is the folder that the commands of all pages are typed in.
+// root returns the folder in which the commands of all pages run.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := tools.RepositoryRoot()
@@ -27,7 +26,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// pages are all of them, by their paths below the root.
+// pages returns the paths of all pages, below the root.
 func pages(t *testing.T) []string {
 	t.Helper()
 	all := []string{"README.md", "CONTRIBUTING.md"}
@@ -41,11 +40,11 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// heredoc is what the lines up to one of this word alone are read by.
+// heredoc matches a command that reads the following lines up to a line with this word.
 var heredoc = regexp.MustCompile(`<<'(\w+)'$`)
 
-// steps reads the commands of a page: each line of a block of sh, and in a block of
-// console the lines behind a dollar, which are followed by what they write.
+// steps returns the commands of a page. In a block of sh each line is a command. In a
+// block of console the lines after a dollar are commands, followed by their output.
 func steps(t *testing.T, page string) []step {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), page))

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A policy is named wherever one of them is chosen.
+// Each place where a policy is chosen names every policy.
 func TestEveryPolicyIsNamedWhereOneIsChosen(t *testing.T) {
 	whole := slices.DeleteFunc(match.Policies(), func(p string) bool { return !match.IsExclusive(p) })
 	for name, policies := range map[string][]string{

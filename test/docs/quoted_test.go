@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// said is what a page quotes of what programs write: reasons, and the beginnings of lines.
+// said matches what a page quotes from the output of
+// programs: reasons, and the beginnings of lines.
 var said = regexp.MustCompile("`([A-Z][A-Za-z]+(?: [A-Za-z ,]+)?|you may [a-z ]+)[^`]*`")
 
-// others write these.
+// others are quotes of other programs.
 var others = []string{"OutOfcpu", "OutOfmemory"}
 
 func TestWhatIsQuotedIsWritten(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// heldBy names the tests that hold what docs/security.md says, clause by clause, each as the
-// folder and the function: a promise that no test holds is no promise.
+// heldBy are the tests of each clause of docs/security.md,
+// as folder and function. Every promise needs a test.
 var heldBy = map[string][]string{
 	// Who can do what with it.
 	"A user who may create pods may use Fluence.":                                                                                                                     {"pkg/webhook.TestHandleAllowsEverything", "test/e2e.TestATenantFencesOffNoNodes"},
@@ -161,8 +161,8 @@ var heldBy = map[string][]string{
 	"PodGroups do not name a scheduler, so `maxGroupSize` also applies to PodGroups of other schedulers.":                                                     {"test/chart.TestTenants"},
 }
 
-// promising are the sections of which each clause has a test, and which column of their table
-// says what holds.
+// promising are the sections whose clauses all need a
+// test, and the column of their table with the promise.
 var promising = map[string]int{"Who can do what with it": 0, "What listens": 1, "What bounds one tenant's work": 1, "Bounds by policy": 0}
 
 var (
@@ -170,7 +170,7 @@ var (
 	alertName = regexp.MustCompile("`(Fluence[A-Z]\\w+)`")
 )
 
-// clauses parts a text behind each full stop and semicolon.
+// clauses splits a text after each full stop and semicolon.
 func clauses(text string) (all []string) {
 	text = strings.Join(strings.Fields(text), " ")
 	for text != "" {
@@ -184,8 +184,8 @@ func clauses(text string) (all []string) {
 	return all
 }
 
-// promises are the clauses of a section: those of its paragraphs and lists, and of its
-// tables those in the column that says what holds. Examples promise nothing.
+// promises returns the clauses of a section: of its paragraphs and lists,
+// and of the given column of its tables. Examples are no promises.
 func promises(section string, column int) (all []string) {
 	var running []string
 	flush := func() {
@@ -204,7 +204,7 @@ func promises(section string, column int) (all []string) {
 		case isExample:
 		case strings.HasPrefix(line, "|"):
 			flush()
-			if rows++; rows > 2 && len(cells) > column { // behind the heading and its line
+			if rows++; rows > 2 && len(cells) > column { // after the heading and its line
 				all = append(all, clauses(cells[column])...)
 			}
 		case line == "":
@@ -221,7 +221,7 @@ func promises(section string, column int) (all []string) {
 	return all
 }
 
-// section is what stands below a heading of a page.
+// section returns the text below a heading of a page.
 func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), page))
@@ -238,7 +238,7 @@ func section(t *testing.T, page, heading string) string {
 
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
-// tests are those that there are, each as its folder and its name.
+// tests returns all tests, each as its folder and its name.
 func tests(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -264,8 +264,8 @@ func tests(t *testing.T) map[string]bool {
 	return all
 }
 
-// unheld says which promises have no test, which tests there are not, and of which promises
-// the page says nothing any more.
+// unheld returns the promises without a test, the tests that do not exist, and the promises
+// that are no longer on the page.
 func unheld(said []string, by map[string][]string, there map[string]bool) (wrong []string) {
 	for _, promise := range said {
 		if len(by[promise]) == 0 {

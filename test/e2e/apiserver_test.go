@@ -14,19 +14,19 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// awayFor is how long the API server is away: longer than any lease of Fluence's,
-// and shorter than nodes may be silent.
+// awayFor is how long the API server is away. It is longer than any lease
+// of Fluence, and shorter than the time after which nodes count as lost.
 const awayFor = 30 * time.Second
 
-// supervise starts those of Fluence's processes again that have ended, as a kubelet
-// does, and adds their names to ended.
+// supervise starts Fluence's processes again when they have
+// ended, as a kubelet does. It counts them in ended by name.
 func (s *story) supervise(ended map[string]int) {
 	s.Helper()
 	for _, process := range []string{stack.Scheduler, stack.Controller, stack.Sidecar} {
 		select {
 		case <-s.Process(process).Done():
 			ended[process]++
-			// Whoever runs it may start only those again that failed.
+			// The administrator may restart only processes that failed.
 			if code := s.Process(process).State().ExitCode(); code == 0 {
 				s.Errorf("%s ended with success:\n%s", process, s.Process(process).Tail(5))
 			}
@@ -43,7 +43,7 @@ func (s *story) killAPIServer() {
 	}
 }
 
-// restore brings a component of the control plane back.
+// restore restarts a component of the control plane.
 func (s *story) restore(component string) {
 	s.Helper()
 	if err := s.Restart(context.WithoutCancel(s.Context()), component); err != nil {
@@ -51,8 +51,8 @@ func (s *story) restore(component string) {
 	}
 }
 
-// State 1 and Flow 17 of the lessons of earlier systems, for the API server: it is
-// away with one group half bound and others waiting.
+// State 1 and Flow 17 of the lessons of earlier systems, for the API
+// server: it is away while one group is half bound and others wait.
 func TestTheAPIServerIsAwayForHalfAMinute(t *testing.T) {
 	s := tell(t)
 	s.gated(true)
@@ -107,9 +107,9 @@ func TestTheAPIServerIsAwayForHalfAMinute(t *testing.T) {
 	s.supervise(ended)
 }
 
-// unwatched has the scheduler sleep while the API server starts anew and something
-// happens: its watches have ended before that, and it sees the result alone. It
-// returns when the scheduler woke up.
+// unwatched stops the scheduler while the API server restarts and something
+// happens. The scheduler's watches have ended before that, so that it sees
+// only the result. unwatched returns the time when the scheduler continued.
 func (s *story) unwatched(happens func()) time.Time {
 	s.Helper()
 	s.pause(stack.Scheduler)
@@ -125,8 +125,8 @@ func (s *story) dropCrew(name string, n int) {
 	s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names(name, n)...)...)
 }
 
-// State 6 and 7 of the lessons of earlier systems: what happens while the scheduler
-// watches nothing is noticed when it watches again.
+// State 6 and 7 of the lessons of earlier systems: the scheduler
+// notices what happened without its watches when it watches again.
 func TestWhatHappensWhileNobodyWatchesIsNoticed(t *testing.T) {
 	s := tell(t)
 	s.gated(false)
@@ -135,8 +135,8 @@ func TestWhatHappensWhileNobodyWatchesIsNoticed(t *testing.T) {
 	s.running("stays-", 8)
 	s.running("goes-", 8)
 	resumed := s.unwatched(func() {
-		// A node gives way to a smaller one of its name, a pod and a group to others;
-		// a node comes.
+		// A smaller node of the same name replaces a node. Other pods
+		// and another group replace the earlier ones. One node is added.
 		if err := s.RemoveNodes(t.Context(), "n-2-0"); err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func TestWhatHappensWhileNobodyWatchesIsNoticed(t *testing.T) {
 		s.dropCrew("goes", 8)
 	})
 	s.running("stays-", 8)
-	// Nodes are watched apart from pods: what comes before their news may be bound by
-	// the old ones.
+	// Nodes and pods have different watches. A pod that comes
+	// before the news of the nodes may be bound to the old nodes.
 	s.eventually("four nodes in the graph", func(ctx context.Context) (bool, string) {
 		n, err := s.SidecarMetric(ctx, "fluence_sidecar_nodes")
 		return err == nil && n == 4, fmt.Sprintf("%v nodes, error %v", n, err)
@@ -161,8 +161,8 @@ func TestWhatHappensWhileNobodyWatchesIsNoticed(t *testing.T) {
 	s.noneRejected()
 	s.allBooked()
 
-	// kube-scheduler itself ends when a bound pod has given way to a namesake without
-	// a node, and is started again. So may the stock one, which begins anew.
+	// kube-scheduler itself ends when a bound pod is replaced by a pod of the same
+	// name without a node. It is then restarted. The stock scheduler may do the same.
 	before := slices.DeleteFunc(s.pods(""), func(p corev1.Pod) bool { return onNoNode(p) || p.Name == "stays-8" })
 	resumed = s.unwatched(func() {
 		s.lose("stays-8")

@@ -19,21 +19,22 @@ import (
 )
 
 const (
-	// besideRate is how many pods others bind a second, at least a quarter of it where the
-	// API server is slow, and besideStay how long these run.
+	// besideRate is how many pods another scheduler binds in a second, but at least a
+	// quarter of it when the API server is slow. besideStay is how long these pods run.
 	besideRate = 100
 	besideStay = 5 * time.Second
-	// besideNodes are there for them.
+	// besideNodes is the number of nodes for these pods.
 	besideNodes = 100
-	// besideCordons is how many nodes are cordoned, one after another.
+	// besideCordons is the number of nodes that are cordoned, one after another.
 	besideCordons = 10
-	// besideExcused is how much of the time the API server may be slow, which excuses all.
+	// besideExcused is the share of the time that the
+	// API server may be slow, which excuses everything.
 	besideExcused = 0.85
 )
 
-// Another scheduler binds its pods beside many binds, onto the first nodes that seem to
-// have room, and some nodes are cordoned. No bind of Fluence's is to a node that had been
-// full or closed for longer than its watches take.
+// Another scheduler binds pods during many binds, to the first nodes that
+// seem to have room. Some nodes are cordoned. Fluence binds no pod to a
+// node that had been full or closed for longer than its watches take.
 func TestNoBindIsToANodeThatOthersFilled(t *testing.T) {
 	s := tell(t)
 	l := s.load(*loadJobs, besideNodes)
@@ -79,7 +80,7 @@ func TestNoBindIsToANodeThatOthersFilled(t *testing.T) {
 		t.Errorf("%.1fs were excused, want at most %.1fs", stats.Excused.Seconds(), most)
 	}
 	for _, v := range checker.Violations() {
-		// That nobody is told why it waits before there is a scheduler is no fault.
+		// Pods that wait before a scheduler runs need no reason.
 		if v.Rule != invariants.RuleNoReason {
 			t.Errorf("%v", v)
 		}
@@ -89,8 +90,8 @@ func TestNoBindIsToANodeThatOthersFilled(t *testing.T) {
 	}
 }
 
-// beside makes pods of another scheduler until ctx ends, and returns a function that waits
-// for the last and says how many there were.
+// beside creates pods of another scheduler until ctx ends. It returns
+// a function that waits for the last one and returns their number.
 func (l *load) beside(ctx context.Context) (wait func() (int, error)) {
 	var all, writers errgroup.Group
 	writers.SetLimit(loadWriters)
@@ -109,7 +110,7 @@ func (l *load) beside(ctx context.Context) (wait func() (int, error)) {
 	}
 }
 
-// roomy is the first node on which less is held than it has, by what was seen so far.
+// roomy returns the first node with free room, by what was seen so far.
 func (l *load) roomy() string {
 	used := map[string]int{}
 	for _, obj := range l.all.List() {
@@ -124,7 +125,7 @@ func (l *load) roomy() string {
 	return fmt.Sprintf("n-%d", i%(l.jobs+besideNodes))
 }
 
-// bindOther makes a pod that has its node from the beginning.
+// bindOther creates a pod that has its node from the beginning.
 func (l *load) bindOther(name, node string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(l.Context()), patience)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
-// createInBurst makes the object of a group or, of bare pods, all of them.
+// createInBurst creates the object of a group, or all its bare pods.
 func (s *story) createInBurst(ctx context.Context, g *burstGroup) error {
 	c, meta, o := s.Client(), metav1.ObjectMeta{Name: g.name}, metav1.CreateOptions{}
 	n, t := new(int32(g.size)), g.template()
@@ -43,8 +43,8 @@ func (s *story) createInBurst(ctx context.Context, g *burstGroup) error {
 	return err
 }
 
-// template is that of the group's pods, of one CPU each. What would be replaced
-// when it ends runs for ever.
+// template returns the template of the group's pods, of one CPU
+// each. Pods that would be replaced after their end run for ever.
 func (g *burstGroup) template() corev1.PodTemplateSpec {
 	t := corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{burstLabel: g.name}},
@@ -63,7 +63,7 @@ func (g *burstGroup) template() corev1.PodTemplateSpec {
 // ends reports whether the group's pods end by themselves.
 func (g *burstGroup) ends() bool { return g.kind == "Job" || g.kind == "Pod" }
 
-// deleteInBurst deletes what createInBurst made. What is gone already is no error.
+// deleteInBurst deletes what createInBurst created. It ignores what is gone already.
 func (s *story) deleteInBurst(ctx context.Context, g *burstGroup) error {
 	c, o := s.Client(), metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	var err error

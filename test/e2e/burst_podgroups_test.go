@@ -20,13 +20,13 @@ type podGroupRecord struct {
 	owned, there bool
 	// running and placed are when the phase and the condition were first seen.
 	running, placed time.Time
-	// refusals are the reasons for which it was not scheduled at a time.
+	// refusals are the reasons for which it was refused so far.
 	refusals sets.Set[string]
-	// placedAs is what the condition said at first.
+	// placedAs is the first message of the condition.
 	placedAs string
-	// again says that it was made again after it had gone.
+	// again reports whether it was created again after it had gone.
 	again bool
-	// states are those that it was in, with the time since the burst began.
+	// states are its states, with the time since the burst began.
 	states []string
 }
 
@@ -57,7 +57,7 @@ func (w *burstWatch) podGroupSeen(t *testing.T, u *unstructured.Unstructured) {
 		if r.placed.IsZero() {
 			r.placed = time.Now()
 		}
-		// Those beyond the minimum are told of as they follow.
+		// Pods beyond the minimum are reported as they follow.
 		if g := w.groupOf(pg.Name); r.placedAs == "" {
 			r.placedAs = c.Message
 		} else if g != nil && g.minimum() < g.size && c.Message != r.placedAs {
@@ -65,14 +65,14 @@ func (w *burstWatch) podGroupSeen(t *testing.T, u *unstructured.Unstructured) {
 		}
 	case c.Status == "False":
 		r.refusals.Insert(c.Reason)
-		// The scheduler itself may not say that a group has started in part.
+		// The scheduler must not report that a group has started in part.
 		if g := w.groupOf(pg.Name); g != nil && g.partlyPlaced() && strings.Contains(c.Message, "pods have nodes") {
 			w.inPart = append(w.inPart, pg.Name+": "+c.Message)
 		}
 	}
 }
 
-// conditionsOf writes the conditions in one line.
+// conditionsOf returns the conditions in one line.
 func conditionsOf(pg *scheduling.PodGroup) string {
 	var all []string
 	for _, c := range pg.Status.Conditions {
@@ -81,8 +81,8 @@ func conditionsOf(pg *scheduling.PodGroup) string {
 	return strings.Join(all, ", ")
 }
 
-// groupOf returns the record of the group that a PodGroup is for, by its name:
-// that of bare pods, or KIND-NAME-HASH.
+// groupOf returns the record of a PodGroup's group, by the PodGroup's
+// name: the group's name for bare pods, otherwise KIND-NAME-HASH.
 func (w *burstWatch) groupOf(podGroup string) *burstRecord {
 	for part := range strings.SplitSeq(podGroup, "-") {
 		if r := w.records[part]; r != nil {
@@ -102,7 +102,7 @@ func (w *burstWatch) podGroupGone(obj any) {
 	w.podGroups[name.Name].there = false
 }
 
-// podGroupsLeft lists the PodGroups that there are, those with owners first.
+// podGroupsLeft returns the PodGroups that exist, separately with and without owners.
 func (w *burstWatch) podGroupsLeft() (owned, bare []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,48 +15,49 @@ import (
 )
 
 var (
-	// burstSeed chooses the groups of the burst, to have one again.
+	// burstSeed determines the groups of the burst, so that a burst can be repeated.
 	burstSeed = flag.Uint64("burst.seed", 0, "seed of the burst of groups; 0 takes one from the clock")
-	// burstSize is how many groups there are: few enough for a run of all tests. Nodes and
-	// bands go with it, so that as many have to wait.
+	// burstSize is the number of groups. It is small enough for a run of all tests. The
+	// number of nodes and the sizes are scaled with it, so that as many groups have to wait.
 	burstSize = flag.Int("burst.groups", 200, "how many groups are in the burst, 100 at the least")
 )
 
 const (
-	// A thousand groups have burstNodes of burstCPUs each, which take a seventh of their
-	// pods at a time.
+	// burstNodes is the number of nodes for a thousand groups, with burstCPUs
+	// CPUs each. They have room for a seventh of the pods at a time.
 	burstNodes, burstCPUs = 48, 16
 	// burstLargest is the size of the largest group.
 	burstLargest = 64
-	// burstLinger is how long a PodGroup of bare pods stays when they have gone.
+	// burstLinger is how long a PodGroup of bare pods stays after its pods.
 	burstLinger = 10 * time.Second
-	// burstRun is how long pods run.
+	// burstRun is how long a pod runs.
 	burstRun = 2 * time.Second
-	// burstClients make and delete objects at the same time.
+	// burstClients is the number of concurrent creations and deletions.
 	burstClients = 16
-	// burstPatience bounds the burst, and restPatience how long a group may have
-	// some of its minimum on nodes and not all.
+	// burstPatience bounds the burst. restPatience bounds how
+	// long a group may have only some of its minimum on nodes.
 	burstPatience, restPatience = 8 * time.Minute, 20 * time.Second
-	// burstLabel names the group of a pod for the test.
+	// burstLabel is the label with a pod's group.
 	burstLabel = "burst"
 )
 
-// burstBands say how many of a thousand groups are how large. A thousand have some 5,200
-// pods: two in three have less than five, and 18 hold a sixth of all.
+// burstBands are the numbers of groups of each size, of a thousand.
+// A thousand groups have about 5,200 pods. Two in three groups have
+// less than five pods, and 18 groups have a sixth of all pods.
 var burstBands = [...]struct{ groups, least, most int }{
 	{380, 1, 1}, {300, 2, 4}, {180, 5, 8}, {90, 9, 16}, {32, 17, 32}, {18, 33, burstLargest},
 }
 
-// A burstGroup is one group of the burst.
+// A burstGroup is a group of the burst.
 type burstGroup struct {
 	name, kind string
 	size       int
-	// early groups are deleted before they have run: "made" as soon as they are,
-	// "placed" when the first of their pods has a node. Others have "".
+	// early is when a group is deleted that must not run to its end: "made" when it
+	// is created, "placed" when its first pod has a node. It is "" for other groups.
 	early string
 }
 
-// minimum is how many pods the group starts with.
+// minimum returns the number of pods that the group starts with.
 func (g *burstGroup) minimum() int {
 	if g.kind == "Deployment" {
 		return 1
@@ -64,8 +65,8 @@ func (g *burstGroup) minimum() int {
 	return g.size
 }
 
-// burstGroups draws n groups: sizes from the bands, the four kinds in turn, and one in
-// ten deleted early.
+// burstGroups draws n groups: with sizes from burstBands,
+// the four kinds in turn, and one in ten deleted early.
 func burstGroups(seed uint64, n int) []*burstGroup {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	var sizes []int
@@ -91,10 +92,9 @@ func burstGroups(seed uint64, n int) []*burstGroup {
 	return groups
 }
 
-// State 6 of the lessons of earlier systems, and tenfold with -burst.groups=1000: groups
-// of all kinds, of 1 to 64 pods, come, run and go in one burst, a tenth of them while
-// they are being placed. None is ever partly placed for long, and nothing of them is
-// left.
+// State 6 of the lessons of earlier systems, and at full size with -burst.groups=1000: groups
+// of all kinds and of 1 to 64 pods come, run and go in one burst. A tenth of them go while
+// they are being placed. No group is partly placed for long, and nothing is left of any.
 func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")
@@ -120,7 +120,7 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 	s.countWrites(w)
 }
 
-// burst makes all groups, and deletes each when it has run or, some, before.
+// burst creates all groups. It deletes each when it has run, and some before.
 func (s *story) burst(w *burstWatch) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), burstPatience)
@@ -146,8 +146,8 @@ func (s *story) burst(w *burstWatch) {
 	w.wait(s)
 }
 
-// deleteEnded deletes groups when the watch says so, until ctx ends. What the API server
-// has no time for is tried again.
+// deleteEnded deletes groups when the watch demands it, until
+// ctx ends. It tries again if the API server has no time.
 func (s *story) deleteEnded(ctx context.Context, w *burstWatch) {
 	for {
 		select {
@@ -168,7 +168,7 @@ func (s *story) deleteEnded(ctx context.Context, w *burstWatch) {
 	}
 }
 
-// burstIsOver waits until nothing is left: no pod, no allocation, no PodGroup.
+// burstIsOver waits until no pod, no allocation and no PodGroup is left.
 func (s *story) burstIsOver(w *burstWatch) {
 	s.Helper()
 	s.eventually("no pod is left", func(context.Context) (bool, string) {

@@ -13,13 +13,11 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// mostWrites is how often the PodGroup of a group that need not wait may be
-// written until the group runs. That pods with nodes do not run yet, or how many do, is
-// told once in each CountDelay that this lasts.
+// mostWrites is how often the PodGroup of a group that need not wait may be written until the
+// group runs. Each CountDelay in which pods with nodes do not run yet allows one more write.
 const mostWrites = 4
 
-// verdict tells how the burst went, and fails where a group was not placed as a
-// whole.
+// verdict logs the statistics of the burst. It fails if a group was not placed as a whole.
 func (w *burstWatch) verdict(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
@@ -64,9 +62,8 @@ func (w *burstWatch) verdict(t *testing.T) {
 	}
 }
 
-// writesUntilRunning lists the writes of PodGroups in the audit log, by name, from
-// their creation until they were seen to run, and to be placed where that came
-// later. The caller holds the lock.
+// writesUntilRunning returns the writes of PodGroups in the audit log, by name, from
+// their creation until they were seen to run and to be placed. The caller holds the lock.
 func (s *story) writesUntilRunning(w *burstWatch) map[string][]string {
 	s.Helper()
 	writes := map[string][]string{}
@@ -88,8 +85,8 @@ func (s *story) writesUntilRunning(w *burstWatch) map[string][]string {
 	return writes
 }
 
-// countWrites tells how often PodGroups were written, and fails where one of a
-// group that did not have to wait was written too often.
+// countWrites logs how often PodGroups were written. It fails if the
+// PodGroup of a group that did not have to wait was written too often.
 func (s *story) countWrites(w *burstWatch) {
 	s.Helper()
 	w.mu.Lock()

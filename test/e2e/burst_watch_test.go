@@ -20,34 +20,33 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A burstWatch sees every pod and PodGroup of a burst, and says when a group is to
-// be deleted.
+// A burstWatch sees every pod and PodGroup of a burst. It decides when a group is deleted.
 type burstWatch struct {
 	groups []*burstGroup
-	wanted int // pods, of all groups
+	wanted int // the number of pods of all groups
 	start  time.Time
-	// ended names each group once, when it has run or its early end has come.
+	// ended receives each group once, when it has run or its early end has come.
 	ended chan *burstGroup
 
 	mu        sync.Mutex
 	records   map[string]*burstRecord
 	podGroups map[string]*podGroupRecord
-	gone      int                 // groups that were deleted
-	pods      sets.Set[types.UID] // those that there are
-	failed    []string            // pods
-	inPart    []string            // groups that the scheduler said have started in part
+	gone      int                 // the number of deleted groups
+	pods      sets.Set[types.UID] // the pods that exist
+	failed    []string            // pods that failed
+	inPart    []string            // groups that the scheduler reported as started in part
 	stuck     sets.Set[string]
 }
 
-// A burstRecord is what became of a group.
+// A burstRecord is what was seen of a group.
 type burstRecord struct {
 	*burstGroup
 	ended                      bool
 	bound, running, done       sets.Set[types.UID]
-	firstBound, all, lastBound time.Time // all: the minimum
+	firstBound, all, lastBound time.Time // all is when the minimum was bound
 }
 
-// watchBurst begins to watch; all groups are to be made afterwards.
+// watchBurst begins to watch. All groups must be created after that.
 func (s *story) watchBurst(groups []*burstGroup) *burstWatch {
 	s.Helper()
 	w := &burstWatch{
@@ -132,7 +131,7 @@ func (w *burstWatch) podGone(obj any) {
 	w.pods.Delete(obj.(*corev1.Pod).UID)
 }
 
-// end has the group deleted after a while; the caller holds the lock.
+// end makes the group be deleted after a while. The caller holds the lock.
 func (w *burstWatch) end(g *burstRecord, after time.Duration) {
 	if g.ended {
 		return
@@ -141,7 +140,7 @@ func (w *burstWatch) end(g *burstRecord, after time.Duration) {
 	time.AfterFunc(after, func() { w.ended <- g.burstGroup })
 }
 
-// made takes note that all of a group has been created.
+// made records that all of a group has been created.
 func (w *burstWatch) made(g *burstGroup) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,15 +149,15 @@ func (w *burstWatch) made(g *burstGroup) {
 	}
 }
 
-// deleted takes note that a group was deleted.
+// deleted records that a group was deleted.
 func (w *burstWatch) deleted() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gone++
 }
 
-// wait returns when all groups have run and been deleted, or ends the test and
-// tells which have not. Meanwhile it looks for groups that are partly placed.
+// wait waits until all groups have run and been deleted. If that fails, it ends the test
+// and logs the groups that are left. Meanwhile it checks for groups that are partly placed.
 func (w *burstWatch) wait(s *story) {
 	s.Helper()
 	told := time.Now()
@@ -194,13 +193,12 @@ func (w *burstWatch) wait(s *story) {
 	s.Fatalf("after %s %d of %d groups are deleted; %d have not run, such as %q", burstPatience, w.gone, len(w.groups), len(left), left[:min(10, len(left))])
 }
 
-// partlyPlaced reports whether some of the minimum have nodes and others do not,
-// of a group that is to run.
+// partlyPlaced reports whether only some of the minimum have nodes, for a group that has to run.
 func (g *burstRecord) partlyPlaced() bool {
 	return g.early == "" && len(g.bound) > 0 && len(g.bound) < g.minimum()
 }
 
-// present is the number of pods that there are.
+// present returns the number of pods that exist.
 func (w *burstWatch) present() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -24,16 +24,17 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A viewer is a user of kubectl fluence who may read and do nothing else.
+// A viewer is a user of kubectl fluence who may only read.
 type viewer struct {
 	*story
 	program, kubeconfig string
 }
 
-// viewer makes a user with the role that is there for it, everywhere.
+// viewer creates a user with the viewer's role in all namespaces.
 func (s *story) viewer() *viewer { return s.viewing(false) }
 
-// viewing makes one who has the role here, in the namespace of the story, or everywhere.
+// viewing creates a user with the viewer's role: in the story's namespace if here is true,
+// otherwise in all namespaces.
 func (s *story) viewing(here bool) *viewer {
 	s.Helper()
 	bin, err := stack.Build(s.Context(), s.Output())
@@ -56,7 +57,7 @@ func (s *story) viewing(here bool) *viewer {
 	return v
 }
 
-// ask runs a command and decodes its JSON. It returns the exit code, of 0 and 2.
+// ask runs a command and decodes its JSON. It returns the exit code, which must be 0 or 2.
 func (v *viewer) ask(into any, stdin string, args ...string) int {
 	v.Helper()
 	cmd := exec.CommandContext(v.Context(), v.program, append(args,
@@ -76,14 +77,14 @@ func (v *viewer) ask(into any, stdin string, args ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// A forecast is what simulate and why answer of a group.
+// A forecast is the answer of simulate and why about a group.
 type forecast struct {
 	Starts          bool
 	Places          []struct{ Pod, Node string }
 	Reason, Message string
 }
 
-// nodes counts the pods on each node.
+// nodes returns the number of pods on each node.
 func (f forecast) nodes() map[string]int {
 	on := map[string]int{}
 	for _, p := range f.Places {
@@ -92,13 +93,13 @@ func (f forecast) nodes() map[string]int {
 	return on
 }
 
-// anyEnd is the part of a message that says whose end would help: of the scheduler's own
-// groups it knows more than the API shows.
+// anyEnd matches the part of a message that names whose end would help.
+// The scheduler knows more about its own groups than the API shows.
 var anyEnd = regexp.MustCompile(`; \d+ more if .*? ends`)
 
 func (f forecast) no() string { return f.Reason + ": " + anyEnd.ReplaceAllString(f.Message, "") }
 
-// drawnJob is a Job of random size, with what else pods may ask for.
+// drawnJob returns a Job of random size, with random further requests.
 func drawnJob(rng *rand.Rand, name string) (manifest string, n int) {
 	n = 1 + rng.IntN(6)
 	metadata := []string{
@@ -116,8 +117,8 @@ func drawnJob(rng *rand.Rand, name string) (manifest string, n int) {
 	}[rng.IntN(5)], 1), n
 }
 
-// outcome waits until the scheduler has decided on a Job, and returns the pods on each
-// node, or what the group was told.
+// outcome waits until the scheduler has decided on a Job. It returns
+// the number of pods on each node, or the reason of the refusal.
 func (s *story) outcome(name string, n int) (on map[string]int, told string) {
 	s.Helper()
 	s.eventually("a decision on "+name, func(ctx context.Context) (bool, string) {
@@ -145,8 +146,8 @@ func (s *story) outcome(name string, n int) (on map[string]int, told string) {
 func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
 	s := tell(t)
 	v := s.viewer()
-	// One after the other: of nodes that are alike the scheduler takes the one first that
-	// came first, and the plugin, which has seen none of them come, goes by their names.
+	// The nodes are added one after the other. Of equal nodes the scheduler takes
+	// the first added. The plugin has not seen the order, and takes them by name.
 	for i := range 6 {
 		s.nodes(fmt.Sprintf("n%d", i), 1, "8", label(corev1.LabelTopologyZone, string(rune('a'+i%2))))
 	}
@@ -193,7 +194,7 @@ func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
 	v.onlyRead()
 }
 
-// Who may not have whole nodes is told so before he asks for them, in the scheduler's words.
+// A user who may not have whole nodes learns it before the request, in the scheduler's words.
 func TestSimulateTellsWhoMayNotHaveWholeNodes(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -217,8 +218,8 @@ func TestSimulateTellsWhoMayNotHaveWholeNodes(t *testing.T) {
 	v.onlyRead()
 }
 
-// Who has the viewer's role in a namespace sees its groups, and why they wait, and nothing of
-// others.
+// A user with the viewer's role in a namespace sees
+// its groups and why they wait, but no other groups.
 func TestAViewerOfANamespaceSeesItsGroups(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "2")
@@ -258,8 +259,8 @@ func (s *story) dropJob(name string) {
 	})
 }
 
-// onlyRead fails if the viewer did anything but read, or was refused something: the role
-// is to cover what the plugin reads.
+// onlyRead fails if the viewer did anything but read, or was
+// refused something. The role must cover all that the plugin reads.
 func (v *viewer) onlyRead() {
 	v.Helper()
 	verbs := map[string]int{}

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// standby starts a second scheduler with a sidecar of its own for the rest of the
-// story, and waits until its graph is loaded. Afterwards the first leads again.
+// standby starts a second scheduler with its own sidecar for the rest of the story, and
+// waits until its graph is loaded. After the story the first scheduler leads again.
 func (s *story) standby() {
 	s.Helper()
 	loaded := s.loads(stack.StandbyScheduler)
@@ -42,7 +42,7 @@ func (s *story) startNamed(process string) {
 	}
 }
 
-// dropLease frees a lease that nobody will renew.
+// dropLease releases a lease that nobody will renew.
 func (s *story) dropLease() {
 	s.Helper()
 	err := s.Client().CoordinationV1().Leases(stack.Namespace).Delete(context.WithoutCancel(s.Context()), stack.Scheduler, metav1.DeleteOptions{})
@@ -51,7 +51,7 @@ func (s *story) dropLease() {
 	}
 }
 
-// loads counts how often schedulers of this name filled their graph.
+// loads returns how often schedulers of a name have filled their graph.
 func (s *story) loads(scheduler string) int {
 	s.Helper()
 	if s.Process(scheduler) == nil {
@@ -69,7 +69,7 @@ func (s *story) leads(scheduler string) {
 	})
 }
 
-// graphs returns how many jobs and nodes each sidecar has.
+// graphs returns the numbers of jobs and nodes of each sidecar.
 func (s *story) graphs(ctx context.Context) (graphs [2]string) {
 	for i, sidecar := range []string{stack.Sidecar, stack.StandbySidecar} {
 		jobs, err1 := s.Metric(ctx, sidecar, "fluence_sidecar_jobs")
@@ -83,14 +83,13 @@ func (s *story) graphs(ctx context.Context) (graphs [2]string) {
 	return graphs
 }
 
-// State 1 of the lessons of earlier systems, with a second scheduler: the leader is
-// lost with a group half bound. Its successor has the graph already, and what the
-// group lacks goes first: before a group of a higher priority that is older and
-// would fill the same room.
+// State 1 of the lessons of earlier systems, with a second scheduler: the leader is lost while
+// a group is half bound. Its successor has the graph already. The pods that the group lacks go
+// first, even before a group of higher priority that is older and would fill the same room.
 func TestTheStandbyCompletesAHalfBoundGroupFirst(t *testing.T) {
 	cases := map[string]struct {
 		group string
-		// held are the members that the leader does not come to bind.
+		// held are the members that the leader does not bind before its end.
 		held []int
 		lose func(*story, string)
 	}{
@@ -122,7 +121,7 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 		return g == [2]string{want, want}, fmt.Sprint(g)
 	})
 
-	// The rival has a member too few while the half is placed, and then no room.
+	// The rival lacks a member while the half is placed, and later has no room.
 	rival := strings.SplitAfter(strings.ReplaceAll(crew(opponent, len(held)), "spec:\n", "spec:\n  priorityClassName: system-cluster-critical\n"), "---\n")
 	last := len(held) - 1
 	if last > 0 {
@@ -173,14 +172,14 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 	_, refused := s.bindings()
 	s.Logf("%d binds were refused", refused)
 
-	// The one that leads now has all that is needed to go on.
+	// The new leader has everything it needs.
 	s.dropCrew(half, size)
 	s.running(opponent+"-", len(held))
 	s.dropCrew(opponent, len(held))
 	s.noneRejected()
 }
 
-// names are those of a crew's pods.
+// names returns the names of a crew's pods.
 func names(crew string, n int) []string {
 	out := make([]string, n)
 	for i := range out {

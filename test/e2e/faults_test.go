@@ -29,8 +29,8 @@ func (s *story) start(name string) {
 	}
 }
 
-// job is a Job of n pods of so many CPUs each, with more lines for its pods'
-// metadata.
+// job returns a Job of n pods with an amount of CPU
+// each, and with further lines of its pods' metadata.
 func job(name string, n int, cpu string, metadata ...string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
@@ -48,7 +48,7 @@ spec:
 `, name, n, n, strings.Join(metadata, ", "), cpu)
 }
 
-// lonePod is a pod of a scheduler by this name that needs one CPU.
+// lonePod returns a pod of a scheduler that requests one CPU.
 func lonePod(name, scheduler string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -60,8 +60,8 @@ spec:
 `, name, scheduler)
 }
 
-// whenBound runs f as soon as a pod of the namespace has a node. It asks again and
-// again: the API server ends a watch that cannot follow a burst.
+// whenBound runs f when a pod of the namespace has a node. It polls,
+// because the API server ends a watch that is too slow for a burst.
 func (s *story) whenBound(apply, f func()) {
 	s.Helper()
 	apply()
@@ -69,7 +69,7 @@ func (s *story) whenBound(apply, f func()) {
 	f()
 }
 
-// noneRejected fails if a kubelet rejected a pod: two were given the same room.
+// noneRejected fails if a kubelet rejected a pod. Then two pods were given the same room.
 func (s *story) noneRejected() {
 	s.Helper()
 	for _, p := range s.pods("") {
@@ -79,8 +79,8 @@ func (s *story) noneRejected() {
 	}
 }
 
-// State 1 of the lessons of earlier systems, for the sidecar: it forgets all, and
-// nothing is given out twice.
+// State 1 of the lessons of earlier systems, for the sidecar:
+// it forgets everything, and no room is assigned twice.
 func TestSidecarKilledBetweenTwoGroups(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 4, "8")
@@ -106,7 +106,7 @@ func TestSidecarKilledWhileAGroupIsPlaced(t *testing.T) {
 	s.noneRejected()
 }
 
-// Flow 18: all others go on.
+// Flow 18: all others continue.
 func TestGroupsWaitForASidecarThatIsGoneAndOthersDoNot(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -156,8 +156,7 @@ func TestSchedulerKilledWithAGroupHalfCreated(t *testing.T) {
 	s.running("m-", 4)
 }
 
-// A Filter that returns an error after the match calls neither PostFilter nor
-// Unreserve.
+// If a Filter returns an error after the match, neither PostFilter nor Unreserve is called.
 func TestAnErrorOfAnotherFilterLeavesNothingAllocated(t *testing.T) {
 	binary, err := faultyScheduler()
 	if err != nil {
@@ -183,8 +182,8 @@ func TestAnErrorOfAnotherFilterLeavesNothingAllocated(t *testing.T) {
 		}
 		return false, "no such condition"
 	})
-	// The faulty group asks again and again; a good one of the same size gets the
-	// nodes as soon as it comes.
+	// The faulty group retries repeatedly. A good one
+	// of the same size gets the nodes when it comes.
 	s.applyText(job("good", 2, "8"))
 	s.running("good-", 2)
 	s.noneOnNodes("bad-")

@@ -9,19 +9,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A narrowed Job may go to the nodes good-* of its case only; bad-* have more room
-// and come first.
+// A narrowed Job may only run on the nodes good-* of its
+// case. The nodes bad-* have more room and come first.
 type narrowed struct {
 	bad, good func(*corev1.Node)
-	// before is there before the Job, BAD and GOOD being the nodes' names.
+	// before is created before the Job. BAD and GOOD are replaced by the nodes' names.
 	before string
 	spec   string
 	pods   int
 }
 
-// volumeInZone is a claim and a volume for it in the zone of GOOD. Without a class
-// they are bound to each other from the start; in one whose volumes wait for their
-// first consumer, when a pod is placed.
+// volumeInZone returns a claim and a volume for it in the zone of GOOD.
+// Without a class the two are bound from the start. In a class whose volumes
+// wait for their first consumer they are bound when a pod is placed.
 func volumeInZone(name, class, bound string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: PersistentVolume
@@ -54,9 +54,9 @@ volumeBindingMode: WaitForFirstConsumer
 ---
 `
 
-// Requests 13 of the lessons of earlier systems: node selectors, affinity, taints
-// and tolerations, cordons, the zones of volumes, ports of the host and topology
-// spread are respected by the match, each for itself.
+// Requests 13 of the lessons of earlier systems: the match respects each
+// of these alone: node selectors, affinity, taints and tolerations,
+// cordons, the zones of volumes, host ports and topology spread.
 func TestTheMatchRespectsTheFilters(t *testing.T) {
 	s := tell(t)
 	one := asking("cpu: 1")
@@ -115,8 +115,8 @@ topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zon
 		}
 		got := s.matches("job-" + name + "-")
 		if name == "unbound-volume" && len(got) == 2 {
-			// Both pods had the claim bound at once; one was refused, and the group gave its
-			// nodes back and asked again.
+			// Both pods bound the claim at once. One was rejected,
+			// and the group released its nodes and retried.
 			got = got[1:]
 		}
 		if len(got) != 1 || got[0] != c.pods {
@@ -125,8 +125,8 @@ topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zon
 	}
 }
 
-// podOn is a pod of nobody's that was put on a node, with lines for its metadata
-// and its container.
+// podOn returns a pod on a node without an owner, with
+// further lines of its metadata and its container.
 func podOn(name, node, metadata, container string) string {
 	if metadata != "" {
 		metadata = ", " + metadata
@@ -141,8 +141,7 @@ spec:
 `, name, metadata, node, container)
 }
 
-// discard deletes an object when the story is over, without waiting for what still
-// uses it.
+// discard deletes an object after the story. It does not wait until the object is gone.
 func (s *story) discard(object string) {
 	s.Cleanup(func() {
 		if _, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "delete", object, "-n", s.ns, "--wait=false"); err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// A stir is what Fluence has done so far that waiting may cost.
+// A stir is the work of Fluence so far.
 type stir struct {
-	// matches are those of the sidecar, attempts the scheduling cycles, and events
-	// those of the namespace, with their repetitions.
+	// matches is the sidecar's number of matches. attempts is the number of scheduling
+	// cycles. events is the number of events in the namespace, with repetitions.
 	matches, attempts float64
 	events            int
 }
@@ -46,8 +46,8 @@ func (s *story) stir(ctx context.Context) (stir, error) {
 	return now, nil
 }
 
-// writes lists what Fluence's accounts wrote since then in the story's namespace, or
-// in none.
+// writes returns what Fluence's accounts wrote since a
+// time, in the story's namespace or outside of namespaces.
 func (s *story) writes(since time.Time) []string {
 	s.Helper()
 	var writes []string
@@ -61,15 +61,14 @@ func (s *story) writes(since time.Time) []string {
 			continue
 		}
 		if where := ev.ObjectRef.Namespace; where != s.ns && where != "" {
-			continue // the leases, and what is left of earlier stories
+			continue // leases, and leftovers of earlier stories
 		}
 		writes = append(writes, fmt.Sprintf("%s: %s %s", account, ev.Verb, ev.RequestURI))
 	}
 	return writes
 }
 
-// renewals waits until the scheduler has renewed its lease so often, which it does
-// twice a second.
+// renewals waits until the scheduler has renewed its lease n times, which it does twice a second.
 func (s *story) renewals(n int) {
 	s.Helper()
 	var last time.Time
@@ -84,9 +83,9 @@ func (s *story) renewals(n int) {
 	})
 }
 
-// Flow 16 of the lessons of earlier systems: two hundred groups that have no room
-// cost nothing while nothing happens that could help them. One that never fits
-// stands before them all, and keeps none of them from starting.
+// Flow 16 of the lessons of earlier systems: two hundred groups without
+// room cost nothing while nothing happens that could help them. A group
+// that never fits is ahead of them all, and keeps none from starting.
 func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "4")
@@ -107,7 +106,7 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	before := s.settled()
 	rest := time.Now()
 	for i := range 5 {
-		// A node's heartbeat helps nobody.
+		// A node's heartbeat does not help any group.
 		patch := fmt.Sprintf(`{"status":{"conditions":[{"type":"Ready","lastHeartbeatTime":%q}]}}`, rest.Add(time.Duration(i)*time.Second).UTC().Format(time.RFC3339))
 		if _, err := s.Client().CoreV1().Nodes().Patch(t.Context(), "n-0", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
@@ -124,7 +123,7 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	if w := s.writes(rest); len(w) > 0 {
 		t.Errorf("%d writes at rest, such as %q", len(w), w[0])
 	}
-	// What helps wakes them: as many start as there is room for.
+	// Free room activates the groups: as many start as fit.
 	s.dropCrew("holds", 8)
 	s.running("w", 8)
 	s.soon("the others wait again", 500*time.Millisecond, func(ctx context.Context) (bool, string) {
@@ -138,7 +137,7 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	}
 }
 
-// silent counts the pods without a node that do not say why they have none.
+// silent returns the number of pods without a node that give no reason.
 func (s *story) silent(ctx context.Context) int {
 	pods, err := s.Client().CoreV1().Pods(s.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -153,7 +152,7 @@ func (s *story) silent(ctx context.Context) int {
 	return n
 }
 
-// forEach makes or deletes n groups of two, several at a time.
+// forEach creates or deletes n groups of two, several at a time.
 func (s *story) forEach(n int, do func(context.Context, *burstGroup) error) {
 	s.Helper()
 	clients, ctx := errgroup.WithContext(s.Context())
@@ -166,8 +165,7 @@ func (s *story) forEach(n int, do func(context.Context, *burstGroup) error) {
 	}
 }
 
-// refusedFor counts the PodGroups whose names begin so and that are refused for
-// this reason.
+// refusedFor returns the number of PodGroups with a name prefix that are refused for a reason.
 func (s *story) refusedFor(ctx context.Context, prefix, reason string) int {
 	s.Helper()
 	groups, err := s.PodGroups(ctx, s.ns)
@@ -185,7 +183,7 @@ func (s *story) refusedFor(ctx context.Context, prefix, reason string) int {
 	return n
 }
 
-// settled waits until nothing has stirred over some renewals of the lease.
+// settled waits until Fluence has done nothing over some renewals of the lease.
 func (s *story) settled() stir {
 	s.Helper()
 	var last stir
@@ -202,10 +200,9 @@ func (s *story) settled() stir {
 	return last
 }
 
-// Flow 17 of the lessons of earlier systems: two groups that each fit alone come
-// with their members interleaved, round after round, and Fluence's processes are
-// killed meanwhile. One starts as a whole, the other when it has gone; never do
-// both have a part.
+// Flow 17 of the lessons of earlier systems: two groups that fit alone, but not together, come
+// with their members interleaved, round after round. Meanwhile Fluence's processes are killed.
+// One group starts as a whole, the other when the first has gone. They never both have a part.
 func TestTwoGroupsThatEachFitAloneNeverShare(t *testing.T) {
 	s := tell(t)
 	s.gated(false)
@@ -220,7 +217,7 @@ func TestTwoGroupsThatEachFitAloneNeverShare(t *testing.T) {
 		}
 		var members strings.Builder
 		for i := range size {
-			// The last comes first in every other round.
+			// In every other round the last comes first.
 			first, second := of[a][i], of[b][i]
 			if round%2 == 1 {
 				first, second = second, first
@@ -255,7 +252,7 @@ func TestTwoGroupsThatEachFitAloneNeverShare(t *testing.T) {
 	s.oneAfterTheOther(size)
 }
 
-// oneAfterTheOther fails if members of a crew were bound between those of another.
+// oneAfterTheOther fails if members of one crew were bound between members of another.
 func (s *story) oneAfterTheOther(size int) {
 	s.Helper()
 	var order []string
@@ -276,9 +273,8 @@ func (s *story) oneAfterTheOther(size int) {
 	}
 }
 
-// Flow 19 of the lessons of earlier systems: a webhook that does not answer delays
-// what asks for Fluence by no more than its own time limit, and nothing else at
-// all; and all goes on without what it would have said.
+// Flow 19 of the lessons of earlier systems: a webhook that does not answer delays requests for
+// Fluence by its time limit at most, and delays nothing else. Everything works without its answer.
 func TestAWebhookThatHangsStopsNobody(t *testing.T) {
 	s := tell(t)
 	s.labelling(true)

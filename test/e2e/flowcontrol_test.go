@@ -13,10 +13,10 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// A served request went by a FlowSchema to a priority level.
+// A served is the FlowSchema and the priority level of a request.
 type served struct{ schema, level string }
 
-// The schemas of manifests/flowcontrol with the levels of Kubernetes' own scheduler.
+// These are the schemas of manifests/flowcontrol, with the levels of Kubernetes' own scheduler.
 var (
 	leases  = served{"fluence-leader-election", "leader-election"}
 	allElse = served{"fluence", "workload-high"}
@@ -24,7 +24,7 @@ var (
 
 var dispatchedMetric = regexp.MustCompile(`(?m)^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="([^"]*)",priority_level="([^"]*)"\} (\S+)$`)
 
-// dispatched counts the requests that the flow control of the API server let through.
+// dispatched returns the number of requests that the API server's flow control let through.
 func (s *story) dispatched() map[served]float64 {
 	s.Helper()
 	text, err := s.Client().CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
@@ -45,8 +45,8 @@ func (s *story) dispatched() map[served]float64 {
 	return counts
 }
 
-// asked counts the requests about objects that an account made since then and that were
-// answered: those about leases apart, and without watches, which are answered twice.
+// asked returns the number of answered requests about objects by an account since a time. It
+// counts requests about leases separately. It does not count watches, which are answered twice.
 func (s *story) asked(account string, since time.Time) map[served]float64 {
 	s.Helper()
 	counts := map[served]float64{}
@@ -69,8 +69,8 @@ func (s *story) asked(account string, since time.Time) map[served]float64 {
 	return counts
 }
 
-// The API server serves Fluence at the levels of Kubernetes' own scheduler, and nothing
-// of it at that of all service accounts.
+// The API server serves Fluence at the levels of Kubernetes' own
+// scheduler, and never at the level of all service accounts.
 func TestFluenceIsServedAsKubeSchedulerIs(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

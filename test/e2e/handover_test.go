@@ -13,8 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// forgetHandovers removes what is written down of earlier ones, which would put off the
-// next.
+// forgetHandovers removes the records of earlier handovers, which would delay the next one.
 func (s *story) forgetHandovers() {
 	s.Helper()
 	patch := fmt.Sprintf(`{"data":{%q:null}}`, statusmap.HandoverKey)
@@ -23,7 +22,7 @@ func (s *story) forgetHandovers() {
 	}
 }
 
-// words is what schedulers wrote beside the figures, by its key.
+// words returns what schedulers wrote beside the figures, by its key.
 func (s *story) words(ctx context.Context) map[string]string {
 	s.Helper()
 	cm, err := s.Client().CoreV1().ConfigMaps(stack.Namespace).Get(ctx, statusmap.Name, metav1.GetOptions{})
@@ -34,7 +33,7 @@ func (s *story) words(ctx context.Context) map[string]string {
 	return cm.Data
 }
 
-// standbySays waits until a standby says that its matcher answers, or that it does not.
+// standbySays waits until a standby reports that its matcher answers, or that it does not.
 func (s *story) standbySays(answers bool) {
 	s.Helper()
 	want := fmt.Sprintf(`"matcherAnswers":%t`, answers)
@@ -50,7 +49,7 @@ func (s *story) standbySays(answers bool) {
 	})
 }
 
-// updated is when a word was written.
+// updated returns when a text was written.
 func updated(text string) time.Time {
 	_, text, _ = strings.Cut(text, `"updated":"`)
 	text, _, _ = strings.Cut(text, `"`)
@@ -58,8 +57,8 @@ func updated(text string) time.Time {
 	return at
 }
 
-// The leader's sidecar is stopped, and that of the standby is well: half a minute later the
-// standby leads and places what waits.
+// The leader's sidecar is stopped, and the standby's is well. Half
+// a minute later the standby leads and places the waiting groups.
 func TestALeaderWhoseMatcherIsSilentGivesUpItsLease(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "4")
@@ -105,7 +104,8 @@ func TestALeaderWhoseMatcherIsSilentGivesUpItsLease(t *testing.T) {
 		s.Errorf("the log says %d times why", n)
 	}
 
-	// It is started again, stands by, and says how it is; who leads reads of the handover.
+	// The first scheduler is started again, as a standby, and
+	// reports its state. The leader's report has the handover.
 	s.start(stack.Scheduler)
 	s.standbySays(false)
 	s.eventually("the new leader tells of the handover", func(ctx context.Context) (bool, string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// The leading scheduler says how it does, with the rights that it has.
+// The leading scheduler reports its state, with the rights that it has.
 func TestTheSchedulerKeepsItsFigures(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "2")

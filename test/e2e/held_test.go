@@ -15,12 +15,12 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// heldSize is how many pods the groups have whose binds are held up.
+// heldSize is the number of pods in the groups whose binds are held up.
 const heldSize = 8
 
-// held submits a group and refuses the binds of some of its pods: those of these numbers,
-// or all if there is no number. It returns when one of these binds has been tried and the
-// other pods are on nodes.
+// held creates a group and refuses the binds of some of its pods: of
+// the given numbers, or of all pods without a number. It returns when
+// one of these binds has been tried and the other pods are on nodes.
 func (s *story) held(proxy *apiproxy.Proxy, group string, numbers ...int) {
 	s.Helper()
 	var those []string
@@ -38,7 +38,7 @@ func (s *story) held(proxy *apiproxy.Proxy, group string, numbers ...int) {
 	s.tried(proxy, refused+1)
 }
 
-// tried waits until so many requests have been refused.
+// tried waits until n requests have been refused.
 func (s *story) tried(proxy *apiproxy.Proxy, n int) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), patience)
@@ -48,14 +48,14 @@ func (s *story) tried(proxy *apiproxy.Proxy, n int) {
 	}
 }
 
-// cordon cordons a node, and returns when the scheduler has had time to hear of it.
+// cordon cordons a node, and waits long enough for the scheduler to hear of it.
 func (s *story) cordon(node string) {
 	s.Helper()
 	s.kubectl("cordon", node)
 	s.renewals(3)
 }
 
-// A group says that it waits for its binds, and is placed after them.
+// A group reports that it waits for its binds, and is placed after them.
 func TestAGroupSaysThatItWaitsForItsBinds(t *testing.T) {
 	s := tell(t)
 	proxy := s.proxied()
@@ -68,8 +68,8 @@ func TestAGroupSaysThatItWaitsForItsBinds(t *testing.T) {
 	s.boundOnce()
 }
 
-// A node is cordoned for which a group's pods wait to be bound. None of the group has been,
-// so it starts elsewhere, as a whole.
+// A node is cordoned while pods of a group wait to be bound to it, and no
+// pod of the group is bound yet. The group starts elsewhere, as a whole.
 func TestANodeIsCordonedBeforeTheFirstBindOfAGroup(t *testing.T) {
 	s := tell(t)
 	proxy := s.proxied()
@@ -90,8 +90,8 @@ func TestANodeIsCordonedBeforeTheFirstBindOfAGroup(t *testing.T) {
 	s.allBooked()
 }
 
-// A node is cordoned for which one pod waits to be bound, of a group that has binds. This
-// pod alone finds another node, and the others stay.
+// A node is cordoned while one pod waits to be bound to it, of a group
+// with other binds. Only this pod gets another node, and the others stay.
 func TestANodeIsCordonedBetweenTheBindsOfAGroup(t *testing.T) {
 	s := tell(t)
 	proxy := s.proxied()
@@ -125,8 +125,8 @@ func TestANodeIsCordonedBetweenTheBindsOfAGroup(t *testing.T) {
 	s.allBooked()
 }
 
-// A pod is deleted that waits to be bound. A group without a bind lacks a member then, and
-// does not start; one that has binds goes on, and gets the next as a late member.
+// A pod is deleted while it waits to be bound. A group without binds then lacks a member
+// and does not start. A group with binds continues, and gets the next pod as a late member.
 func TestAPodIsDeletedThatWaitsToBeBound(t *testing.T) {
 	t.Run("none is bound", func(t *testing.T) {
 		s := tell(t)
@@ -161,11 +161,11 @@ func TestAPodIsDeletedThatWaitsToBeBound(t *testing.T) {
 	})
 }
 
-// endsWithin is how long a scheduler that is asked to end may take.
+// endsWithin is how long a scheduler may take to end after SIGTERM.
 const endsWithin = 10 * time.Second
 
-// The scheduler is asked to end while pods of many groups wait to be bound. It ends, and
-// its successor starts all of them.
+// The scheduler gets SIGTERM while pods of many groups wait
+// to be bound. It ends, and its successor starts all of them.
 func TestTheSchedulerEndsWithPodsThatWaitToBeBound(t *testing.T) {
 	s := tell(t)
 	proxy := s.proxied()

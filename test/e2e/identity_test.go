@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// neighbour is the same story in a namespace of its own.
+// neighbour returns the same story in another namespace.
 func (s *story) neighbour() *story {
 	s.Helper()
 	n := &story{T: s.T, Stack: s.Stack, ns: s.ns + "-too"}
@@ -24,7 +24,7 @@ func (s *story) neighbour() *story {
 	return n
 }
 
-// groupNames are those of all PodGroups of the namespace.
+// groupNames returns the names of the namespace's PodGroups.
 func (s *story) groupNames() []string {
 	s.Helper()
 	groups, err := s.PodGroups(s.Context(), s.ns)
@@ -38,8 +38,7 @@ func (s *story) groupNames() []string {
 	return names
 }
 
-// Requests 15 of the lessons of earlier systems, for CronJobs: each Job is a
-// group.
+// Requests 15 of the lessons of earlier systems, for CronJobs: each Job is a group.
 func TestEachJobOfACronJobIsAGroup(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "3")
@@ -58,8 +57,7 @@ func TestEachJobOfACronJobIsAGroup(t *testing.T) {
 	s.without("job-first-")
 }
 
-// Requests 15: names of any length make no invalid label, and no group is without
-// a PodGroup for them.
+// Requests 15: names of any length make no invalid label, and every group has a PodGroup.
 func TestLongNamesMakeNoInvalidLabel(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -88,13 +86,13 @@ func TestLongNamesMakeNoInvalidLabel(t *testing.T) {
 	}
 }
 
-// Requests 15: pods whose name the API server makes up.
+// Requests 15: pods whose names the API server generates.
 func TestPodsWithGeneratedNames(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
 	create := func(manifest, name string) {
 		manifest = strings.ReplaceAll(manifest, "name: "+name, "generateName: "+name+"-")
-		// The container has a name of its own.
+		// The container has a fixed name.
 		manifest = strings.ReplaceAll(manifest, "{generateName: main-", "{name: main")
 		if _, _, err := s.KubectlInput(t.Context(), strings.NewReader(manifest), "create", "-n", s.ns, "-f", "-"); err != nil {
 			t.Fatal(err)
@@ -111,7 +109,7 @@ func TestPodsWithGeneratedNames(t *testing.T) {
 	s.running("crew-", 2)
 }
 
-// Requests 15: the pods of a DaemonSet run on each node, and on those that come.
+// Requests 15: the pods of a DaemonSet run on each node, also on a new one.
 func TestDaemonSetPodsRunOnEachNode(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 3, "8")
@@ -131,14 +129,13 @@ func TestDaemonSetPodsRunOnEachNode(t *testing.T) {
 	}
 }
 
-// State 5 of the lessons of earlier systems: the same Job, group or pod name in
-// two namespaces never meet.
+// State 5 of the lessons of earlier systems: Jobs, groups
+// or pods of the same name in two namespaces never mix.
 func TestTheSameNamesInTwoNamespacesNeverMeet(t *testing.T) {
 	s := tell(t)
 	too := s.neighbour()
 	s.nodes("n", 1, "9")
-	// Each group has 2 of 3 in its own namespace, and would be whole with the
-	// other's.
+	// Each group has 2 of 3 pods in its own namespace. With the other's pods it would be complete.
 	for _, one := range []*story{s, too} {
 		one.applyText(member("m-0", "same", "1", sized(3)) + member("m-1", "same", "1", sized(3)))
 		one.applyText(lonePod("solo", "fluence"))
@@ -147,7 +144,7 @@ func TestTheSameNamesInTwoNamespacesNeverMeet(t *testing.T) {
 	}
 	s.noneOnNodes("m-")
 	too.noneOnNodes("m-")
-	// Of two Jobs of one name one has room.
+	// Of two Jobs with one name only one has room.
 	s.applyText(job("twin", 4, "1"))
 	s.running("twin-", 4)
 	too.applyText(job("twin", 4, "1"))
@@ -162,8 +159,7 @@ func TestTheSameNamesInTwoNamespacesNeverMeet(t *testing.T) {
 	s.refused("same", "Gathering", "has 2 of minMember 3")
 }
 
-// State 5: a Pod and a Job of the same name never meet, nor do objects of other
-// kinds.
+// State 5: a Pod and a Job of the same name never mix, and neither do objects of other kinds.
 func TestObjectsOfOneNameNeverMeet(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
@@ -189,8 +185,8 @@ func TestObjectsOfOneNameNeverMeet(t *testing.T) {
 	s.untouched(pod)
 }
 
-// A Job made again under its name, while the pods of the first still hold their
-// nodes, is another group.
+// A Job that is created again under its name is another group,
+// even while the pods of the first still hold their nodes.
 func TestAJobMadeAgainUnderItsName(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 3, "8")
@@ -210,7 +206,7 @@ func TestAJobMadeAgainUnderItsName(t *testing.T) {
 	s.noneRejected()
 }
 
-// Labelled pods that are deleted and made again start all or nothing again.
+// Labelled pods that are deleted and created again start all or nothing again.
 func TestLabelledPodsMadeAgain(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

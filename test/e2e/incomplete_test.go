@@ -12,16 +12,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// losesANode runs a group of two on two nodes, and takes one of them away. It
-// returns the pod that is left.
+// losesANode runs a group of two on two nodes, and removes
+// one of the nodes. It returns the pod that is left.
 func (s *story) losesANode(kind, prefix string) corev1.Pod {
 	s.Helper()
 	s.running(prefix, 2)
 	s.placed(kind + prefix)
 	pods := s.pods(prefix)
 	lost, left := pods[0], pods[1]
-	// The pod goes with its node, which the controller manager would see to in a
-	// minute.
+	// The pod goes with its node. The controller manager would delete it within a minute.
 	if err := s.RemoveNodes(s.Context(), lost.Spec.NodeName); err != nil {
 		s.Fatal(err)
 	}
@@ -30,7 +29,7 @@ func (s *story) losesANode(kind, prefix string) corev1.Pod {
 	return left
 }
 
-// whole waits until a group is no longer called incomplete.
+// whole waits until a group is no longer reported incomplete.
 func (s *story) whole(prefix string) {
 	s.Helper()
 	s.eventually("PodGroup "+prefix+"* is not incomplete", func(ctx context.Context) (bool, string) {
@@ -57,7 +56,7 @@ func TestAnIncompleteGroupWaits(t *testing.T) {
 	}
 }
 
-// What a group that runs has lost is placed before other groups start.
+// The pods that a running group has lost are placed before other groups start.
 func TestWhatAnIncompleteGroupLacksGoesFirst(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -67,8 +66,8 @@ func TestWhatAnIncompleteGroupLacksGoesFirst(t *testing.T) {
 		s.applyText(job(fmt.Sprintf("other-%d", i), 1, "8"))
 		s.refused(fmt.Sprintf("job-other-%d-", i), "NoRoom", "room for 0")
 	}
-	// A node that joins becomes ready in several steps. The room comes in one: all have
-	// asked before it, and wait.
+	// A joining node becomes ready in several steps. Here the room
+	// comes in one step, after all groups have tried and wait.
 	s.nodes("late", 1, "8", cordoned)
 	s.refused("statefulset-patient-", "NoRoom", "unschedulable")
 	for i := range 3 {
@@ -101,7 +100,7 @@ func TestAnIncompleteGroupStartsAgainAsAWhole(t *testing.T) {
 	}
 }
 
-// A bad value is told, and no pod is evicted for it.
+// A bad value is reported, and no pod is evicted because of it.
 func TestABadIncompletePolicyIsToldOnTheGroup(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

@@ -20,7 +20,7 @@ func TestBadGroupSizesAreConditions(t *testing.T) {
 		s.applyText(job(name, 1, "1", fmt.Sprintf("labels: {fluence.group-size: %q}", value)))
 		s.refused("job-"+name+"-", "InvalidGroupSize", "fluence.group-size", fmt.Sprintf("%q", value))
 	}
-	// The API server itself takes no label that begins with a minus.
+	// The API server refuses a label that begins with a minus.
 	_, _, err := s.KubectlInput(t.Context(), strings.NewReader(job("minus", 1, "1", `labels: {fluence.group-size: "-1"}`)), "apply", "-n", s.ns, "-f", "-")
 	if err == nil || !strings.Contains(err.Error(), `"-1"`) {
 		t.Errorf("apply with size -1: %v, want an error that names it", err)

@@ -10,23 +10,23 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// A moment is a step on a group's way to its nodes, at which it is stopped.
+// A moment is a step on a group's way to its nodes, at which the group is stopped.
 type moment struct {
 	name string
-	// gate stops the group's pods, see story.gate, and held are those that have the
-	// label it may name.
+	// gate stops the group's pods, see story.gate. held
+	// are the pods with the label that gate may name.
 	gate string
 	held []int
-	// ahead is killed before the group is made, so that it comes no further.
+	// ahead is killed before the group is created, so that the group gets no further.
 	ahead string
-	// reached waits until the group is there.
+	// reached waits until the group is at the step.
 	reached func(s *story, group string)
 }
 
-// crewSize is how many pods the groups that are stopped on their way have.
+// crewSize is the number of pods in the groups that are stopped on their way.
 const crewSize = 4
 
-// moments are the steps, in order.
+// moments returns the steps, in order.
 func moments() []moment {
 	onNodes := func(n int) func(*story, string) {
 		return func(s *story, group string) {
@@ -57,14 +57,13 @@ func moments() []moment {
 
 // State 1 and Flow 17 of the lessons of earlier systems: every process of Fluence,
 // and every two of them, are killed at every step of a group's way. Each time the
-// group is whole in the end, no pod is given room twice, and those that were bound
-// stay.
+// group is complete in the end, no room is assigned twice, and bound pods stay.
 func TestWhoeverIsKilledAtAnyStepTheGroupIsWholeInTheEnd(t *testing.T) {
 	s := tell(t)
 	s.gated(false)
 	s.restart(stack.Controller, func(c *stack.Config) { c.ControllerArgs = []string{"--leader-elect=false"} })
 	defer s.restart(stack.Controller, func(c *stack.Config) { c.ControllerArgs = nil })
-	// There is room for the group that runs and the one that comes, and no more.
+	// There is room for the running group and the coming one, and no more.
 	s.nodes("n", 2, "4")
 	victims := map[string][]string{
 		"scheduler":            {stack.Scheduler},
@@ -89,8 +88,8 @@ func TestWhoeverIsKilledAtAnyStepTheGroupIsWholeInTheEnd(t *testing.T) {
 	s.boundOnce()
 }
 
-// killedAt kills processes at a moment of a group's way, lets the group go on
-// without them, and starts them again.
+// killedAt kills processes at a moment of a group's way, lets
+// the group continue without them, and starts them again.
 func (s *story) killedAt(m moment, group string, killed []string) {
 	s.Helper()
 	s.gate(m.gate)
@@ -118,8 +117,8 @@ func (s *story) killedAt(m moment, group string, killed []string) {
 	s.dropCrew(group, crewSize)
 }
 
-// State 1 of the lessons of earlier systems: a sidecar that has forgotten all is
-// told of what was matched and is not bound yet, and gives it to nobody else.
+// State 1 of the lessons of earlier systems: a sidecar has forgotten everything.
+// It gets the unbound matches again, and assigns their room to nobody else.
 func TestWhatIsNotBoundYetIsStillChargedAfterASidecarsEnd(t *testing.T) {
 	s := tell(t)
 	s.gated(false)

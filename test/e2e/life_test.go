@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// Requests 14 of the lessons of earlier systems: a Job whose completions exceed
-// its parallelism ends with fewer pods than it began with.
+// Requests 14 of the lessons of earlier systems: a Job with more
+// completions than parallelism ends with fewer pods than it began with.
 func TestJobWithMoreCompletionsThanParallelismRunsToItsEnd(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -36,8 +36,8 @@ func TestWhatAnotherPluginRefusesIsSaidOnTheGroup(t *testing.T) {
 	s.noneOnNodes("claims-")
 }
 
-// Seats are given back to nobody while the sidecar is away, and taken up without
-// it.
+// While the sidecar is away no assignment is revoked,
+// and pods with assignments are bound without it.
 func TestSidecarKilledRightAfterAMatch(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 10, "8")
@@ -87,7 +87,7 @@ func TestADeletedMemberIsReplacedAlone(t *testing.T) {
 	}
 }
 
-// Flow 16: a group that waits is not asked again for what cannot help it.
+// Flow 16: a waiting group does not retry after an event that cannot help it.
 func TestWaitingGroupsCostNothingWhileOthersComeAndGo(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -111,14 +111,13 @@ func TestWaitingGroupsCostNothingWhileOthersComeAndGo(t *testing.T) {
 		s.applyText(lonePod(fmt.Sprintf("other-%d", i), "default-scheduler"))
 	}
 	s.running("other-", others)
-	// What the nodes themselves are still to say may let each group ask once more;
-	// each of the others that comes must not.
+	// Late news of the nodes may let each group retry once. The other pods that come must not.
 	if n := asked() - before; n >= others {
 		t.Errorf("groups that never fit were asked for %d times while %d others came", n, others)
 	}
 }
 
-// Pods that come before the PodGroup of their maker wait for it.
+// Pods that come before the PodGroup of their owner wait for it.
 func TestLabelledPodsWithoutASizeWaitForTheirPodGroup(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
@@ -135,7 +134,7 @@ func TestLabelledPodsWithoutASizeWaitForTheirPodGroup(t *testing.T) {
 	s.placed("late")
 }
 
-// A standby sees the same groups, and must not speak of them.
+// A standby sees the same groups, and must not report on them.
 func TestAStandbySchedulerSaysNothing(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")

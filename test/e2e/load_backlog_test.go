@@ -8,14 +8,14 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// Five times what docs/performance.md has as goals, for a machine that does other things
-// too.
+// The limits are five times the goals in docs/performance.md,
+// for a machine that has other work too.
 const (
 	loadP99   = 1500 * time.Millisecond
 	loadWorst = 5 * time.Second
 )
 
-// Many Jobs wait when the scheduler comes. All have room, so the matches are over long
+// Many Jobs wait when the scheduler starts. All have room, so the matches end long
 // before the binds. The API server answers each bind, and each Job starts as a whole.
 func TestManyJobsAtOnceStartEachAsAWhole(t *testing.T) {
 	s := tell(t)
@@ -31,15 +31,15 @@ func TestManyJobsAtOnceStartEachAsAWhole(t *testing.T) {
 }
 
 const (
-	// leaseTime is how long a scheduler that was killed keeps its lease, on a stack, and
-	// restartTime how long its successor takes to be at work.
+	// leaseTime is how long a killed scheduler keeps its lease on a
+	// stack. restartTime is how long its successor takes to begin.
 	leaseTime, restartTime = 8 * time.Second, 2 * time.Second
-	// takenOver is how long a Job may be in halves whose scheduler was killed.
+	// takenOver is how long a Job may be half bound after its scheduler was killed.
 	takenOver = leaseTime + restartTime + 5*time.Second
 )
 
-// The scheduler is killed when half of many binds are done, and is started again or has a
-// successor. The Jobs that are in halves are whole soon, and no room is given out twice.
+// The scheduler is killed when half of many binds are done. It is restarted, or has a
+// successor. Jobs that are half bound are complete soon, and no room is assigned twice.
 func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 	for name, standby := range map[string]bool{"alone": false, "with a standby": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 			}
 			l.guard(schedulers...)
 			l.allPlaced()
-			// What was in flight is answered at once, and nobody binds before the lease ends.
+			// Binds in flight are answered at once. After
+			// that nothing is bound before the lease ends.
 			if l.boundAfter(killed.Add(leaseTime/4)) == 0 {
 				t.Error("it was killed after the last bind")
 			}

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// submit makes the Jobs from one number to before another.
+// submit creates the Jobs from one number up to another, exclusive.
 func (l *load) submit(from, to int) {
 	l.Helper()
 	makers, ctx := errgroup.WithContext(l.Context())
@@ -30,7 +30,7 @@ func (l *load) submit(from, to int) {
 	}
 }
 
-// loadJob is the i-th of the Jobs. Its pods run for ever, and those that fail are replaced.
+// loadJob returns the i-th Job. Its pods run for ever, and failed ones are replaced.
 func loadJob(i int) *batchv1.Job {
 	n := new(int32(loadSize))
 	return &batchv1.Job{
@@ -41,7 +41,7 @@ func loadJob(i int) *batchv1.Job {
 	}
 }
 
-// oneCPU is a container that asks for one.
+// oneCPU returns a container that requests one CPU.
 func oneCPU() []corev1.Container {
 	return []corev1.Container{{
 		Name: "main", Image: "busybox",
@@ -49,7 +49,7 @@ func oneCPU() []corev1.Container {
 	}}
 }
 
-// backlog ends schedulers and submits all Jobs, so that all of their pods wait.
+// backlog ends schedulers and submits all Jobs, so that all their pods wait.
 func (l *load) backlog(schedulers ...string) {
 	l.Helper()
 	for _, name := range schedulers {
@@ -59,7 +59,7 @@ func (l *load) backlog(schedulers ...string) {
 	l.seen(l.size(), 0)
 }
 
-// begin starts schedulers, which must not end any more, and neither must the others.
+// begin starts schedulers. From then on they, the sidecar and the controller must not end.
 func (l *load) begin(schedulers ...string) {
 	l.Helper()
 	for _, name := range schedulers {
@@ -68,8 +68,8 @@ func (l *load) begin(schedulers ...string) {
 	l.guard(append(schedulers, stack.Sidecar, stack.Controller)...)
 }
 
-// remove deletes the Jobs and all pods until they are gone. Of thousands the API server
-// deletes as many in a request as it has time for.
+// remove deletes the Jobs and all pods, repeatedly until they are gone.
+// In one request the API server deletes only as many as it has time for.
 func (l *load) remove() {
 	l.Helper()
 	background := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}

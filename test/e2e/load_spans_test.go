@@ -9,10 +9,10 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// A span is a time from one moment to another.
+// A span is the time from one moment to another.
 type span struct{ from, to time.Time }
 
-// without is how long a span lasts beside another.
+// without returns the length of a span without its overlap with another.
 func (a span) without(b span) time.Duration {
 	from, to := a.from, a.to
 	if b.from.After(from) {
@@ -24,8 +24,8 @@ func (a span) without(b span) time.Duration {
 	return a.to.Sub(a.from) - max(0, to.Sub(from))
 }
 
-// bindTimes are when the pods of the Jobs were bound, by name and by the API server's log.
-// The log does not know whether a bind succeeded whose caller was killed: it has a 504.
+// bindTimes returns when the pods of the Jobs were bound, by name, from the API server's log.
+// The log does not show whether a bind succeeded if its client was killed: it has a 504.
 func (l *load) bindTimes() map[string]time.Time {
 	l.Helper()
 	times := map[string]time.Time{}
@@ -46,8 +46,8 @@ func (l *load) bindTimes() map[string]time.Time {
 	return times
 }
 
-// binding are the times from the first bind of each Job to its last, and how many of its
-// pods were bound.
+// binding returns for each Job the span from its first
+// bind to its last, and how many of its pods were bound.
 func (l *load) binding() (spans map[string]span, pods map[string]int) {
 	l.Helper()
 	spans, pods = map[string]span{}, map[string]int{}
@@ -65,7 +65,7 @@ func (l *load) binding() (spans map[string]span, pods map[string]int) {
 	return spans, pods
 }
 
-// boundAfter is how many pods were bound after a moment.
+// boundAfter returns how many pods were bound after a moment.
 func (l *load) boundAfter(moment time.Time) (n int) {
 	l.Helper()
 	for _, at := range l.bindTimes() {
@@ -76,9 +76,9 @@ func (l *load) boundAfter(moment time.Time) (n int) {
 	return n
 }
 
-// neverInHalves fails unless each Job was bound as a whole, and within these times from its
-// first bind to its last; what passed of that in an outage does not count. With fewer than
-// 100 Jobs the 99th percentile is the worst, and is not judged.
+// neverInHalves fails unless each Job was bound completely, and its binds
+// took at most p99 and worst. The time of an outage does not count. With
+// fewer than 100 Jobs the 99th percentile is the maximum, and is not judged.
 func (l *load) neverInHalves(p99, worst time.Duration, outage span) {
 	l.Helper()
 	spans, pods := l.binding()
@@ -110,8 +110,8 @@ func (l *load) neverInHalves(p99, worst time.Duration, outage span) {
 	}
 }
 
-// tooMany counts, by account of Fluence's, the requests that the API server has refused
-// since the load began because there were too many.
+// tooMany returns how many requests the API server has
+// answered 429 since the load began, by account of Fluence.
 func (l *load) tooMany() map[string]int {
 	l.Helper()
 	refused := map[string]int{}

@@ -19,13 +19,13 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/process"
 )
 
-// loadJobs is how many Jobs are bound at once.
+// loadJobs is the number of Jobs that are bound at once.
 var loadJobs = flag.Int("load.jobs", 80, "how many Jobs of 8 pods are bound at once, in the tests of many binds")
 
 const (
-	// loadSize is how many pods each Job has.
+	// loadSize is the number of pods of each Job.
 	loadSize = 8
-	// loadWriters make and change objects at the same time.
+	// loadWriters is the number of concurrent writes of objects.
 	loadWriters = 16
 	// loadPerJob is added to patience for each Job.
 	loadPerJob = time.Second
@@ -45,7 +45,8 @@ type load struct {
 	changed     chan struct{} // closed at the next change
 }
 
-// load makes the nodes, with so many more, and begins to watch; nothing is submitted yet.
+// load creates the nodes for the Jobs, and more of
+// them, and begins to watch. It submits nothing yet.
 func (s *story) load(jobs, more int) *load {
 	s.Helper()
 	s.nodes("n", jobs+more, fmt.Sprint(loadSize))
@@ -68,7 +69,7 @@ func (s *story) load(jobs, more int) *load {
 	return l
 }
 
-// see takes note of a pod of a Job.
+// see records a pod of a Job.
 func (l *load) see(pod *corev1.Pod) {
 	if pod.Labels[batchv1.JobNameLabel] == "" {
 		return
@@ -83,21 +84,21 @@ func (l *load) see(pod *corev1.Pod) {
 	l.changed = make(chan struct{})
 }
 
-// onNode is how many pods of the Jobs have been seen to be bound.
+// onNode returns how many pods of the Jobs were seen bound.
 func (l *load) onNode() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bound.Len()
 }
 
-// size is how many pods the Jobs have in all.
+// size returns the number of pods of all Jobs.
 func (l *load) size() int { return l.jobs * loadSize }
 
-// patience bounds a wait for all of the pods.
+// patience returns the time limit of a wait for all pods.
 func (l *load) patience() time.Duration { return patience + time.Duration(l.jobs)*loadPerJob }
 
-// guard has each wait for pods end the test when one of these processes, as they run now,
-// has ended.
+// guard makes each wait for pods end the test when
+// one of these processes, as they run now, has ended.
 func (l *load) guard(names ...string) {
 	l.guarded = nil
 	for _, name := range names {
@@ -105,7 +106,7 @@ func (l *load) guard(names ...string) {
 	}
 }
 
-// seen waits until so many pods of the Jobs have been seen to be made, and to be bound.
+// seen waits until the given numbers of the Jobs' pods were seen created and bound.
 func (l *load) seen(made, bound int) {
 	l.Helper()
 	ctx, cancel := context.WithTimeout(l.Context(), l.patience())
@@ -129,7 +130,7 @@ func (l *load) seen(made, bound int) {
 	}
 }
 
-// unended fails if a process that is guarded has ended.
+// unended fails if a guarded process has ended.
 func (l *load) unended() {
 	l.Helper()
 	for _, p := range l.guarded {
@@ -139,8 +140,8 @@ func (l *load) unended() {
 	}
 }
 
-// allPlaced waits until all pods are on nodes and every PodGroup says so, and fails if a
-// process that is guarded has ended by then.
+// allPlaced waits until all pods are on nodes and every
+// PodGroup reports it. It fails if a guarded process has ended.
 func (l *load) allPlaced() {
 	l.Helper()
 	l.seen(l.size(), l.size())
@@ -159,8 +160,8 @@ func (l *load) allPlaced() {
 	l.unended()
 }
 
-// nothingDoubled fails if a pod was bound twice, or two were given the same room, and
-// waits until the matcher has what is on nodes.
+// nothingDoubled fails if a pod was bound twice, or if two pods were given
+// the same room. It waits until the matcher has exactly the pods on nodes.
 func (l *load) nothingDoubled() {
 	l.Helper()
 	l.noneRejected()
@@ -168,7 +169,7 @@ func (l *load) nothingDoubled() {
 	l.allBooked()
 }
 
-// leader waits until a scheduler leads, and returns it.
+// leader waits until a scheduler leads, and returns its name.
 func (l *load) leader() (name string) {
 	l.Helper()
 	l.soon("a scheduler leads", 50*time.Millisecond, func(ctx context.Context) (bool, string) {

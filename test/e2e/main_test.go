@@ -1,5 +1,5 @@
-// Package e2e tests Fluence as its users meet it: all three programs as
-// processes, on a real control plane with simulated nodes.
+// Package e2e tests Fluence as users meet it: all three programs
+// as processes, on a real control plane with simulated nodes.
 package e2e
 
 import (
@@ -20,13 +20,13 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// fluence is the one stack that the stories run on, one after another.
+// fluence is the stack on which all stories run, one after another.
 var fluence *stack.Stack
 
 // plain installs Fluence by the plain manifests instead of the chart.
 var plain = flag.Bool("plain", false, "install Fluence by the plain manifests, without the chart")
 
-// metricsAddress is where its sidecar serves metrics.
+// metricsAddress is the address of the sidecar's metrics.
 var metricsAddress string
 
 func TestMain(m *testing.M) {
@@ -76,9 +76,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// missingRights lists what Fluence's accounts were refused in all stories, and have no
-// right to. While it starts, an API server may refuse what it has not read yet that it is
-// granted.
+// missingRights returns the rights that Fluence's accounts were refused in all stories and
+// do not have. An API server that is starting may refuse a right that it has not read yet.
 func missingRights() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

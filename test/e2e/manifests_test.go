@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// member is a pod that a label puts into a group, with more labels. It needs so
-// many CPUs.
+// member returns a pod of a group by label, with further labels and an amount of CPU.
 func member(name, group, cpu string, labels ...string) string {
 	return fmt.Sprintf(`apiVersion: v1
 kind: Pod
@@ -21,10 +20,10 @@ spec:
 `, name, strings.Join(append(labels, "scheduling.x-k8s.io/pod-group: "+group), ", "), cpu)
 }
 
-// sized is the label that says how many a group is.
+// sized returns the label with a group's size.
 func sized(n int) string { return fmt.Sprintf(`fluence.group-size: "%d"`, n) }
 
-// mine is a PodGroup that a user makes, of this name.
+// mine returns a user's PodGroup, called mine.
 func mine(minMember int) string {
 	return fmt.Sprintf(`apiVersion: scheduling.x-k8s.io/v1alpha1
 kind: PodGroup
@@ -34,12 +33,13 @@ spec: {minMember: %d}
 `, minMember)
 }
 
-// deployment has n replicas of so many CPUs each, and more lines for its spec.
+// deployment returns a Deployment of n replicas with an
+// amount of CPU each, and with further lines of its spec.
 func deployment(name string, n int, cpu string, spec ...string) string {
 	return replicated("Deployment", name, n, cpu, spec...)
 }
 
-// statefulSet has n replicas of so many CPUs each, made all at once.
+// statefulSet returns a StatefulSet of n replicas with an amount of CPU each, created all at once.
 func statefulSet(name string, n int, cpu string) string {
 	return replicated("StatefulSet", name, n, cpu, "podManagementPolicy: Parallel", "serviceName: none")
 }

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Requests 14 of the lessons of earlier systems: fewer created than minMember,
-// nothing starts, and the reason is visible.
+// Requests 14 of the lessons of earlier systems: with fewer pods
+// than minMember nothing starts, and the reason is visible.
 func TestAGroupWaitsForTheMemberThatIsMissing(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
@@ -26,14 +26,13 @@ func TestAGroupWaitsForTheMemberThatIsMissing(t *testing.T) {
 	}
 }
 
-// Requests 14: the minimum starts together with as many more as fit, and the rest
-// follow as room comes.
+// Requests 14: the minimum starts together with as many
+// more pods as fit. The rest follow when there is room.
 func TestAGroupStartsWithAsManyAsFit(t *testing.T) {
 	s := tell(t)
 	s.nodes("small", 1, "1")
 	s.apply("minimum-and-size.yaml")
-	// All eight are there before there is room for any: the minimum is no reason to
-	// wait for more.
+	// All eight exist before there is room for any: the minimum is no reason to wait for more.
 	s.eventually("eight pods", func(context.Context) (bool, string) {
 		n := len(s.pods("elastic-"))
 		return n == 8, fmt.Sprintf("%d pods", n)
@@ -100,8 +99,8 @@ func TestLabelledPodsBeyondTheSizeFollow(t *testing.T) {
 	s.untouched(first)
 }
 
-// State 2 of the lessons of earlier systems: the first member ends early, and the
-// others keep what they hold.
+// State 2 of the lessons of earlier systems: the first
+// member ends early, and the others keep what they hold.
 func TestAMemberThatEndsEarlyGivesBackItsOwnShareOnly(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 3, "8")
@@ -124,11 +123,11 @@ func TestAMemberThatEndsEarlyGivesBackItsOwnShareOnly(t *testing.T) {
 	s.noneRejected()
 }
 
-// State 3 of the lessons of earlier systems: a running member is deleted, its
-// replacement is placed, siblings are untouched.
+// State 3 of the lessons of earlier systems: a running member is
+// deleted. Its replacement is placed, and its siblings are untouched.
 func TestADeletedMemberIsReplacedNearItsSiblings(t *testing.T) {
 	s := tell(t)
-	// By their ids the nodes of zone a come first.
+	// The nodes of zone a have the lowest ids.
 	s.inOrder("a", 3, zone("a"), cordoned)
 	s.inOrder("b", 3, zone("b"))
 	s.applyText(statefulSet("pair", 2, "8"))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Alerts ask the scheduler for metrics that are not Fluence's own, and for those of the sidecar
-// beside it; those of the controller are looked at in cmd/controller.
+// Alerts use the scheduler's metrics of libraries, and
+// the sidecar's. cmd/controller tests the controller's.
 func TestMetricsOfLibrariesAreServed(t *testing.T) {
 	s := tell(t)
 	for _, name := range []string{

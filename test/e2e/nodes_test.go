@@ -15,22 +15,22 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// allocatable changes what a node has to give, as its kubelet does.
+// allocatable changes a node's allocatable resources, as its kubelet does.
 func (s *story) allocatable(node, resource, amount string) {
 	s.Helper()
 	s.kubectl("patch", "node", node, "--subresource=status", "--type=merge", "-p",
 		fmt.Sprintf(`{"status":{"capacity":{%[1]q:%[2]q},"allocatable":{%[1]q:%[2]q}}}`, resource, amount))
 }
 
-// resize asks for so many CPUs for the pod elastic while it runs.
+// resize changes the CPU request of the running pod elastic.
 func (s *story) resize(cpu string) {
 	s.Helper()
 	s.kubectl("patch", "pod", "elastic", "-n", s.ns, "--subresource=resize", "-p",
 		fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q}}}]}}`, cpu))
 }
 
-// resized waits until the kubelet says that the pod elastic has so many CPUs, and why
-// it has no more: Deferred, Infeasible or nothing.
+// resized waits until the status of the pod elastic has an amount
+// of CPU, and why it has no more: Deferred, Infeasible or nothing.
 func (s *story) resized(cpu, pending string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("elastic to have cpu %s, %q", cpu, pending), func(context.Context) (bool, string) {
@@ -49,8 +49,8 @@ func (s *story) resized(cpu, pending string) {
 	})
 }
 
-// State 7 of the lessons of earlier systems, for resizes in place: what a pod is
-// granted, or waits for, is charged; what it gives back starts who waits.
+// State 7 of the lessons of earlier systems, for resizes in place: a pod is charged
+// what it has been granted or waits for. What it releases lets a waiting group start.
 func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
 	for _, scheduler := range []string{"fluence", "default-scheduler"} {
 		t.Run(scheduler, func(t *testing.T) {
@@ -66,14 +66,14 @@ func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
 			s.resized("3", "")
 			s.running("two-", 2)
 
-			// 7 are in use. What waits for room is kept for it, and none comes.
+			// 7 are in use. A pending resize holds its room, and no pod comes there.
 			before := s.pods("")
 			s.resize("8")
 			s.resized("3", corev1.PodReasonDeferred)
 			s.applyText(job("half", 1, "500m"))
 			s.refused("job-half-", "NoRoom", "needs 1 pod with cpu 500m", "room for 0")
 			s.untouched(before)
-			// What the node can never give is kept for nobody.
+			// A resize that the node can never grant holds nothing.
 			s.allocatable("n-0", "cpu", "7500m")
 			s.resized("3", corev1.PodReasonInfeasible)
 			s.running("half-", 1)
@@ -83,8 +83,8 @@ func TestResizedPodsAreChargedWhatTheyHave(t *testing.T) {
 	}
 }
 
-// State 7 of the lessons of earlier systems, for allocatable that shrinks below what
-// is held: what runs is left alone, nothing new comes, and growth helps.
+// State 7 of the lessons of earlier systems, for allocatable that shrinks
+// below what is held: running pods stay, no pod comes, and growth helps.
 func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
@@ -96,7 +96,7 @@ func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
 	s.refused("job-next-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
 	s.applyText(job("large", 1, "6"))
 	s.refused("job-large-", "NeverFits", "cpu 6 wanted, largest node has 4")
-	s.lose(before[2].Name) // its replacement is a member that is missing, and waits too
+	s.lose(before[2].Name) // its replacement is a missing member, and waits too
 	s.eventually("the replacement", func(context.Context) (bool, string) {
 		pods := s.pods("runs-")
 		return len(pods) == 3 && slices.ContainsFunc(pods, onNoNode), fmt.Sprintf("%d pods", len(pods))
@@ -111,7 +111,7 @@ func TestAllocatableThatShrinksBelowWhatIsHeld(t *testing.T) {
 	s.noneRejected()
 }
 
-// State 7 of the lessons of earlier systems, for a device plugin that arrives late.
+// State 7 of the lessons of earlier systems, for a device plugin that starts late.
 func TestADevicePluginThatArrivesLate(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -130,17 +130,17 @@ func TestADevicePluginThatArrivesLate(t *testing.T) {
 	}
 }
 
-// A mishap is what befalls a node while groups wait and run.
+// A mishap is what happens to a node while groups wait and run.
 type mishap struct {
 	befall, mend func(s *story, node string)
-	// reason and words are what a group is told that needs the node.
+	// reason and words are the reason and the message for a group that needs the node.
 	reason string
 	words  []string
 }
 
-// State 7 of the lessons of earlier systems: a node is cordoned, tainted or not
-// ready. What runs there is left alone, nothing comes there meanwhile, who needs it
-// is told why, and starts when it is over.
+// State 7 of the lessons of earlier systems: a node is cordoned, tainted or
+// not ready. Running pods stay, and no pod comes there meanwhile. A group
+// that needs the node is given the reason, and starts when it is over.
 func TestANodeIsOutForAWhile(t *testing.T) {
 	cases := map[string]mishap{
 		"cordoned": {
@@ -155,7 +155,7 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 		},
 		"not-ready": {
 			befall: func(s *story, node string) {
-				// KWOK would say at once that it is ready.
+				// KWOK would report at once that the node is ready.
 				s.signal(cluster.Kwok, syscall.SIGSTOP)
 				s.Cleanup(func() { s.signal(cluster.Kwok, syscall.SIGCONT) })
 				s.kubectl("patch", "node", node, "--subresource=status", "-p", `{"status":{"conditions":[{"type":"Ready","status":"False","reason":"Test"}]}}`)
@@ -180,7 +180,7 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 			m.befall(s, "n-1")
 			s.refused("job-waits-", m.reason, append([]string{"needs 2 pods with cpu 7"}, m.words...)...)
 			s.untouched(before)
-			// There is room for it on the node that is out, too.
+			// It would also fit on the node that is out.
 			s.applyText(job("small", 2, "1"))
 			s.bound("small-", 2)
 			for pod, node := range s.onNodes("small-") {
@@ -198,7 +198,7 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 	}
 }
 
-// bound waits until n pods whose names begin so have nodes.
+// bound waits until n pods with a name prefix have nodes.
 func (s *story) bound(prefix string, n int) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("%d pods %s* on nodes", n, prefix), func(context.Context) (bool, string) {
@@ -207,9 +207,9 @@ func (s *story) bound(prefix string, n int) {
 	})
 }
 
-// State 7 of the lessons of earlier systems, for a node that goes away: who waits is
-// told that it never fits, a group that lost a member there goes on with what it has
-// and gets another when a node comes.
+// State 7 of the lessons of earlier systems, for a node that goes away: a
+// group that waits gets the reason that it never fits. A group that lost a
+// member there continues with the rest, and gets another when a node comes.
 func TestANodeGoesAway(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -251,7 +251,7 @@ func TestANodeGoesAway(t *testing.T) {
 	s.refused("job-large-", "NoRoom", "room for 0")
 }
 
-// daemonSet is one of kube-scheduler's, of so many CPUs on each node.
+// daemonSet returns a DaemonSet of kube-scheduler's, with an amount of CPU on each node.
 func daemonSet(name, cpu string) string {
 	return fmt.Sprintf(`apiVersion: apps/v1
 kind: DaemonSet
@@ -266,9 +266,9 @@ spec:
 `, name, cpu)
 }
 
-// State 8 of the lessons of earlier systems: pods of kube-scheduler and of DaemonSets
-// are charged, whether they came before or after the start of the scheduler and of the
-// sidecar, or while these were away.
+// State 8 of the lessons of earlier systems: pods of kube-scheduler
+// and of DaemonSets are charged, whether they came before or after the
+// start of the scheduler and the sidecar, or while these were away.
 func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -291,7 +291,7 @@ func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
 		for _, p := range slices.Backward(down) {
 			s.start(p)
 		}
-		// What is free on each node by now, of 7 without the DaemonSet's share.
+		// free is what is free on each node by now, of the 7 CPUs besides the DaemonSet's.
 		free := map[string]int{"n-0": 7, "n-1": 7}
 		free[early] -= 4
 		for _, node := range s.onNodes("late-") {

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// priorities makes priority classes of the story's own and returns the name of the
-// one with a value.
+// priorities creates priority classes for the story. It
+// returns a function that returns the class of a value.
 func (s *story) priorities(values ...int) func(value int) string {
 	s.Helper()
 	name := func(value int) string { return fmt.Sprintf("%s-%d", s.ns, value) }
@@ -34,7 +34,7 @@ func prioritized(manifest, class string) string {
 	return strings.Replace(manifest, indent+"schedulerName:", indent+"priorityClassName: "+class+"\n"+indent+"schedulerName:", 1)
 }
 
-// ofSize has the one container of a manifest ask for so many CPUs instead of one.
+// ofSize makes the only container of a manifest request an amount of CPU instead of one.
 func ofSize(manifest, cpu string) string {
 	return strings.Replace(manifest, `cpu: "1"`, `cpu: "`+cpu+`"`, 1)
 }
@@ -49,8 +49,8 @@ func (s *story) letGo(pod string) {
 	s.kubectl("patch", "pod", pod, "-n", s.ns, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 }
 
-// preempting leads to a pod of this scheduler that is nominated for a node of 8 CPUs,
-// where one of 6 CPUs ends slowly and 2 are free, and that wants 6 itself.
+// preempting creates a pod of a scheduler that is nominated for a node of 8 CPUs. A
+// pod of 6 CPUs ends slowly there, 2 CPUs are free, and the nominated pod requests 6.
 func (s *story) preempting(scheduler string) (class func(int) string) {
 	s.Helper()
 	class = s.priorities(100, 1000, 2000)
@@ -66,8 +66,7 @@ func (s *story) preempting(scheduler string) (class func(int) string) {
 	return class
 }
 
-// besides runs a story beside kube-scheduler and beside another profile of the same
-// scheduler.
+// besides runs a story with kube-scheduler, and again with another profile of the same scheduler.
 func besides(t *testing.T, then func(s *story, scheduler string)) {
 	t.Run("kube-scheduler", func(t *testing.T) { then(tell(t), "default-scheduler") })
 	t.Run("profile", func(t *testing.T) {
@@ -79,8 +78,8 @@ func besides(t *testing.T, then func(s *story, scheduler string)) {
 	})
 }
 
-// Room that a pod of another scheduler is nominated for is left to it by groups of
-// lower priority, which wait with numbers; groups above it take it.
+// Groups of lower priority leave the room of a nominated pod to it, and
+// wait with numbers in the message. Groups of higher priority take it.
 func TestANominatedPodGetsItsRoom(t *testing.T) {
 	besides(t, func(s *story, scheduler string) {
 		class := s.preempting(scheduler)
@@ -98,7 +97,7 @@ func TestANominatedPodGetsItsRoom(t *testing.T) {
 	})
 }
 
-// What ends with a nomination is an event that helps, though nothing was held.
+// The end of a nomination is an event that helps, although the pod held nothing.
 func TestAGroupStartsWhenANominationGoes(t *testing.T) {
 	besides(t, func(s *story, scheduler string) {
 		class := s.preempting(scheduler)
@@ -112,13 +111,13 @@ func TestAGroupStartsWhenANominationGoes(t *testing.T) {
 	})
 }
 
-// State 9 of the lessons of earlier systems: between a group's match and its bind
-// somebody else takes room on one of its nodes, and the kubelet there rejects a
-// member. Its share is free at once, its replacement is placed near its siblings,
-// which run on, and the race is counted and told.
+// State 9 of the lessons of earlier systems: between a group's match and its
+// bind another scheduler takes room on one of its nodes, and the kubelet rejects
+// a member. The member's share is free at once. Its replacement is placed near
+// its siblings, which keep running. The race is counted and reported.
 func TestAMemberThatItsKubeletRejectsIsReplaced(t *testing.T) {
 	s := tell(t)
-	// By their ids the node of zone a comes first.
+	// The node of zone a has the lowest id.
 	s.inOrder("a", 1, zone("a"), cordoned)
 	s.inOrder("b", 4, zone("b"))
 	s.gated(false)
@@ -149,15 +148,15 @@ func TestAMemberThatItsKubeletRejectsIsReplaced(t *testing.T) {
 	}
 	s.placed("job-three-")
 
-	// All but the foreign pod's share of that node can be had.
+	// All of that node is available, except the foreign pod's share.
 	s.kubectl("cordon", "a-0-0")
 	s.applyText(job("rest", 1, "7"))
 	s.running("rest-", 1)
 	s.lostRace("three-", "b-1-0")
 }
 
-// lostRace fails unless a pod of the group lost a race for the node, and that was
-// the only one: by the pod's status, the metric and an event on the PodGroup.
+// lostRace fails unless exactly one pod of the group was rejected by the node's
+// kubelet: by the pod's status, the metric and an event on the PodGroup.
 func (s *story) lostRace(prefix, node string) {
 	s.Helper()
 	var lost []corev1.Pod

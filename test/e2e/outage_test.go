@@ -11,7 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// unanswered counts the scheduling cycles that waited for the matcher in vain.
+// unanswered returns the number of scheduling cycles
+// that failed because the matcher did not answer.
 func (s *story) unanswered() int {
 	s.Helper()
 	var n float64
@@ -24,21 +25,21 @@ func (s *story) unanswered() int {
 	return int(n)
 }
 
-// outages counts how often the scheduler said that the matcher does not answer.
+// outages returns how often the scheduler reported that the matcher does not answer.
 func (s *story) outages() int {
 	s.Helper()
 	return strings.Count(s.schedulerLog(), "The matcher does not answer; groups wait")
 }
 
-// stopSidecar stops the sidecar: it lives, and its connections stay open. The
-// story's end lets it go on.
+// stopSidecar stops the sidecar. It lives, and its connections
+// remain open. It continues at the end of the story, if not before.
 func (s *story) stopSidecar() {
 	s.Helper()
 	s.Cleanup(func() { s.resume(stack.Sidecar) })
 	s.pause(stack.Sidecar)
 }
 
-// contSidecar lets it go on, and tells how long it takes until a pod is bound.
+// contSidecar continues the sidecar, and logs how long it takes until a pod is bound.
 func (s *story) contSidecar() {
 	s.Helper()
 	before := len(s.onNodes(""))
@@ -48,8 +49,7 @@ func (s *story) contSidecar() {
 	s.Logf("the first bind came %s after the sidecar went on", time.Since(start).Round(time.Millisecond))
 }
 
-// noticed waits until the scheduler has said once more that the matcher does not
-// answer.
+// noticed waits until the scheduler has reported once more that the matcher does not answer.
 func (s *story) noticed(before int) {
 	s.Helper()
 	s.eventually("one more outage is told", func(context.Context) (bool, string) {
@@ -58,10 +58,9 @@ func (s *story) noticed(before int) {
 	})
 }
 
-// Flow 18 of the lessons of earlier systems: the sidecar is stopped, and does not
-// refuse the calls that it does not answer. One scheduling cycle at the most waits
-// for it, all that needs no match goes on, and a call that is answered late books
-// nothing twice.
+// Flow 18 of the lessons of earlier systems: the sidecar is stopped, and does not refuse
+// the calls that it does not answer. At most one scheduling cycle waits for it. Everything
+// that needs no match continues. A call that is answered late books nothing twice.
 func TestASidecarThatIsStoppedStopsNobodyElse(t *testing.T) {
 	s := tell(t)
 	s.gated(false)
@@ -123,7 +122,7 @@ func (s *story) stoppedWhileOneIsHalfBound() {
 	s.stopSidecar()
 	s.noticed(outages)
 	s.gate("")
-	// What was matched needs no matcher any more.
+	// A group that was matched needs no matcher any more.
 	s.running("half-", 4)
 	s.applyText(crew("next", 8))
 	s.refused("next", "MatcherUnavailable", "the matcher does not answer")
@@ -150,7 +149,7 @@ func (s *story) stoppedAtRest() {
 	}
 }
 
-// A sidecar that is starved answers, though late: groups are placed.
+// A starved sidecar answers late, but groups are placed.
 func TestASlowSidecarStillPlacesGroups(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 4, "8")

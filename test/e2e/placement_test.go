@@ -107,7 +107,7 @@ spec:
 	s.kubectl("delete", "pod", "before", "-n", s.ns)
 	s.apply("beside-the-default-scheduler.yaml")
 	s.running("neighbour", 1)
-	// The neighbour may come after the Job was placed; make sure it came before.
+	// The neighbour may come after the Job was placed. Then the Job is created again.
 	if len(s.onNodes("beside-")) > 0 {
 		s.kubectl("delete", "job", "beside", "-n", s.ns)
 		s.apply("beside-the-default-scheduler.yaml")

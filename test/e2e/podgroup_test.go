@@ -41,7 +41,7 @@ func TestMinMemberIsEditedWhileTheGroupWaits(t *testing.T) {
 	}
 }
 
-// The controller's own PodGroup is the user's to edit too.
+// A user may edit the controller's PodGroup too.
 func TestAUsersMinMemberGoesBeforeTheJobs(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 3, "8")
@@ -67,7 +67,7 @@ func TestAPodGroupDeletedWhileItsGroupWaits(t *testing.T) {
 	before := s.group(t.Context(), "job-waits-")
 	s.dropPodGroup("job-waits-")
 	s.dropPodGroup("mine")
-	// The controller makes its own again, and nobody makes the user's.
+	// The controller creates its PodGroup again. Nobody creates the user's again.
 	s.eventually("another PodGroup for the Job", func(ctx context.Context) (bool, string) {
 		g := s.group(ctx, "job-waits-")
 		return g != nil && g.Name == before.Name && g.UID != before.UID, s.columns("")
@@ -99,7 +99,7 @@ func TestAPodGroupDeletedWhileItsGroupRuns(t *testing.T) {
 		return g != nil && g.UID != before.UID && g.Status.Phase == scheduling.PodGroupRunning, s.columns("")
 	})
 	s.placed("job-runs-")
-	// What the pods hold is still held.
+	// The pods still hold what they held.
 	s.applyText(job("next", 1, "8"))
 	s.refused("job-next-", "NoRoom", "room for 0")
 	s.untouched(pods)
@@ -108,7 +108,7 @@ func TestAPodGroupDeletedWhileItsGroupRuns(t *testing.T) {
 	}
 }
 
-// columns is what kubectl prints for the PodGroups whose names begin so.
+// columns returns what kubectl prints for the PodGroups with a name prefix.
 func (s *story) columns(prefix string) string {
 	s.Helper()
 	out, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "get", "fpg", "-n", s.ns)
@@ -139,8 +139,8 @@ func TestKubectlShowsHowFarAGroupIs(t *testing.T) {
 	}
 }
 
-// Flow 20 of the lessons of earlier systems: PodGroups made by users are never
-// deleted by the controller, those it made go with their owner.
+// Flow 20 of the lessons of earlier systems: the controller never deletes
+// PodGroups that users created. PodGroups that it created go with their owner.
 func TestAPodGroupLivesAsLongAsWhatItIsFor(t *testing.T) {
 	s := tell(t)
 	s.restart(stack.Controller, func(c *stack.Config) { c.ControllerArgs = []string{"--empty-group-delay=1s"} })

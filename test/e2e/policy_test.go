@@ -12,12 +12,12 @@ import (
 
 const policyAnnotation = "fluence.flux-framework.org/match-policy"
 
-// withPolicy is the line of a Job's template that names a policy.
+// withPolicy returns the line of a Job's template that names a policy.
 func withPolicy(p string) string { return "annotations: {" + policyAnnotation + ": " + p + "}" }
 
-// Each policy puts the same Job on other nodes: in the order of the graph, where
-// the nodes of a zone follow each other, or of the ids, which follow the nodes'
-// arrival here.
+// Each policy puts the same Job on other nodes: in the order of the
+// graph, where the nodes of a zone follow each other, or in the
+// order of the ids, which is the order of the nodes' arrival here.
 func TestAGroupIsPlacedByTheAnnotatedPolicy(t *testing.T) {
 	s := tell(t)
 	s.nodes("x", 1, "8", zone("a"))
@@ -65,7 +65,7 @@ func TestAPolicyThatIsNoneIsRefusedByName(t *testing.T) {
 	s.applyText(job("odd", 1, "1", withPolicy("fastest")))
 	s.refused("job-odd-", "InvalidMatchPolicy", policyAnnotation, `"fastest"`, `"hinode"`)
 	s.noneOnNodes("odd-")
-	// What the PodGroup says goes before the pods.
+	// The PodGroup's annotation goes before the pods'.
 	s.kubectl("annotate", podGroups, s.group(t.Context(), "job-odd-").Name, "-n", s.ns, policyAnnotation+"=hinode")
 	s.running("odd-", 1)
 	for pod, node := range s.onNodes("odd-") {
@@ -100,7 +100,7 @@ func TestWholeNodesAreTheGroupsAlone(t *testing.T) {
 			t.Errorf("pod %s is on %s, want both on the first node", pod, node)
 		}
 	}
-	// There is room for eight of these beside it, but not for it.
+	// There is room for eight of these, but not for the whole-node group.
 	s.applyText(job("others", 8, "1"))
 	s.refused("job-others-", "NoRoom", "needs 8 pods", "room for 7", "1 node", "whole")
 	s.noneOnNodes("others-")
@@ -112,7 +112,7 @@ func TestWholeNodesAreTheGroupsAlone(t *testing.T) {
 			t.Errorf("pod %s is on %s, which is another's as a whole", pod, node)
 		}
 	}
-	// Nor is a node whole that others use.
+	// A node that others use is not whole either.
 	s.applyText(job("second", 1, "1", withPolicy("lonodex")))
 	s.refused("job-second-", "NoRoom", "needs 1 pod", "room for 0", "whole")
 	s.kubectl("delete", "job", "whole", "-n", s.ns)

@@ -15,16 +15,16 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// restarted runs the story with another configuration of the scheduler, which is
-// put back when the story is over.
+// restarted runs the story with another configuration
+// of the scheduler, which is reset after the story.
 func (s *story) restarted(change, back func(*stack.Config)) {
 	s.Helper()
 	s.restart(stack.Scheduler, change)
 	s.Cleanup(func() { s.restart(stack.Scheduler, back) })
 }
 
-// twoProfiles gives a scheduler the profiles of the configuration that is shipped
-// for that, the one of kube-scheduler's own kind first, with this stack's arguments.
+// twoProfiles returns a change that gives a scheduler the profiles of the shipped configuration
+// with two profiles, first the one of kube-scheduler's kind, with this stack's arguments.
 func twoProfiles(t *testing.T) func(config map[string]any) {
 	t.Helper()
 	root, err := tools.RepositoryRoot()
@@ -48,8 +48,8 @@ func twoProfiles(t *testing.T) func(config map[string]any) {
 	}
 }
 
-// Flow 18 of the lessons of earlier systems, in one scheduler: while the sidecar
-// stands still, the pods of its other profile go on, and are charged afterwards.
+// Flow 18 of the lessons of earlier systems, in one scheduler: while the sidecar is
+// stopped, the pods of the other profile are scheduled. They are charged afterwards.
 func TestAnotherProfileSchedulesWhileTheSidecarStandsStill(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

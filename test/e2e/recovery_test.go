@@ -15,20 +15,19 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// faultyScheduler builds the scheduler with the plugins of faulty-scheduler, once
-// for all stories.
+// faultyScheduler builds the scheduler with the plugins of faulty-scheduler, once for all stories.
 var faultyScheduler = sync.OnceValues(func() (string, error) {
 	return stack.BuildProgram(context.Background(), fluence.Dir(), "./test/e2e/faulty-scheduler")
 })
 
-// gatePath is the file that stops pods at a step, see gate.
+// gatePath returns the file that stops pods at a step. See gate.
 func (s *story) gatePath() string { return filepath.Join(s.Dir(), "gate") }
 
-// gate stops pods at a step from now on: "PreFilter" or "PreBind", with a second
-// word those alone that have this label. An empty step lets all go.
+// gate stops pods at a step from now on: "PreFilter" or "PreBind". A second word is
+// a label, and then only pods with that label stop. An empty step lets all pass.
 func (s *story) gate(step string) {
 	s.Helper()
-	// Renamed, so that nobody reads half of it.
+	// The file is renamed, so that nobody reads half of it.
 	next := s.gatePath() + ".new"
 	err := os.WriteFile(next, []byte(step), 0o600)
 	if err == nil {
@@ -39,8 +38,8 @@ func (s *story) gate(step string) {
 	}
 }
 
-// gated runs the scheduler with the gate for the rest of the story. Without an
-// election it is at work a second after its start.
+// gated runs the scheduler with the gate for the rest of the
+// story. Without an election it works a second after its start.
 func (s *story) gated(election bool) {
 	s.Helper()
 	binary, err := faultyScheduler()
@@ -66,8 +65,7 @@ func (s *story) gated(election bool) {
 	})
 }
 
-// stopped waits until n pods whose names begin so are stopped at a step of the first
-// scheduler's.
+// stopped waits until n pods with a name prefix are stopped at a step of the first scheduler.
 func (s *story) stopped(step, prefix string, n int) {
 	s.Helper()
 	line := regexp.MustCompile(`"Stopped on purpose" step="` + step + `" pod="` + regexp.QuoteMeta(s.ns+"/"+prefix) + `[^"]*"`)
@@ -80,7 +78,7 @@ func (s *story) stopped(step, prefix string, n int) {
 	})
 }
 
-// logOf is all that the processes of this name have logged.
+// logOf returns all that the processes of a name have logged.
 func (s *story) logOf(process string) string {
 	s.Helper()
 	text, err := os.ReadFile(s.Process(process).Log())
@@ -90,8 +88,8 @@ func (s *story) logOf(process string) string {
 	return string(text)
 }
 
-// crew is a group of n bare pods that are made one after another, of one CPU each;
-// the first is the one that asks for all. Those at held have the label "held".
+// crew returns a group of n bare pods of one CPU each, which are created one after another.
+// The first pod makes the attempt for the group. The pods at held have the label "held".
 func crew(name string, n int, held ...int) string {
 	labels := map[int]string{}
 	for _, i := range held {
@@ -108,8 +106,8 @@ func crew(name string, n int, held ...int) string {
 	return text.String()
 }
 
-// bindings counts, by pod, how often the API server bound one of the story's, and
-// how many binds it refused.
+// bindings returns how often the API server bound each
+// of the story's pods, and how many binds it refused.
 func (s *story) bindings() (bound map[string]int, refused int) {
 	s.Helper()
 	bound = map[string]int{}
@@ -155,8 +153,8 @@ func (s *story) stayed(bound []corev1.Pod) {
 	}
 }
 
-// allBooked waits until the sidecar has a slot for every pod on a node, and no
-// more. That of a scheduler that has ended hears of nothing.
+// allBooked waits until the sidecar has exactly one slot for each pod on
+// a node. The sidecar of a scheduler that has ended hears of nothing.
 func (s *story) allBooked() {
 	s.Helper()
 	sidecar := stack.Sidecar
@@ -170,7 +168,7 @@ func (s *story) allBooked() {
 	})
 }
 
-// pause stops a process, which lives on; resume lets it go on.
+// pause stops a process, which lives on. resume continues it.
 func (s *story) pause(process string) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)

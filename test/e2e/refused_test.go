@@ -14,15 +14,15 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// refuseFor is how long the API server refuses what Fluence asks: longer than any lease
-// may go unrenewed.
+// refuseFor is how long the API server refuses Fluence's
+// requests. It is longer than any lease may go without renewal.
 var refuseFor = flag.Duration("load.refused", 20*time.Second, "for how long the API server refuses what Fluence asks, in the tests of that")
 
-// refusedJobs is how many Jobs come while the API server refuses.
+// refusedJobs is the number of Jobs that come while the API server refuses.
 const refusedJobs = 24
 
-// proxied has scheduler and controller reach the API server through a proxy for the rest
-// of the story.
+// proxied makes the scheduler and the controller reach the
+// API server through a proxy for the rest of the story.
 func (s *story) proxied() *apiproxy.Proxy {
 	s.Helper()
 	cert, key, err := s.ServingCertificate("apiproxy")
@@ -62,14 +62,14 @@ func asksHealth(r *request.RequestInfo) bool {
 // binds reports whether a request binds a pod.
 func binds(r *request.RequestInfo) bool { return r.Resource == "pods" && r.Subresource == "binding" }
 
-// The API server refuses all that Fluence asks, while Jobs are bound and others come. With
-// its leases Fluence goes on where it was; without them its leaders end, and start anew.
+// The API server refuses all requests of Fluence, while Jobs are bound and others come. With
+// its leases Fluence continues where it was. Without them its leaders end, and start anew.
 func TestTheAPIServerRefusesWhatFluenceAsks(t *testing.T) {
 	cases := map[string]struct {
 		refuses func(*request.RequestInfo) bool
-		// ends: the leaders lose their leases.
+		// ends reports whether the leaders lose their leases.
 		ends bool
-		// worst is how long a Job may be in halves besides.
+		// worst is how long a Job may be half bound in addition.
 		worst time.Duration
 	}{
 		"but leases": {
@@ -107,7 +107,7 @@ func TestTheAPIServerRefusesWhatFluenceAsks(t *testing.T) {
 			}
 			proxy.Refuse(nil)
 			outage.to = time.Now()
-			// One that met the last of the refusals at its start ends once more.
+			// A process that met the last refusals at its start ends once more.
 			s.within(l.patience(), "all pods bound", 200*time.Millisecond, func(context.Context) (bool, string) {
 				if tc.ends {
 					s.supervise(ended)

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// jobOn is a Job of n pods for the nodes with the label case of this value, with
-// the lines of its pods' spec.
+// jobOn returns a Job of n pods for the nodes with a value
+// of the label case, with the lines of its pods' spec.
 func jobOn(name, nodes string, n int, spec string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
@@ -30,13 +30,13 @@ spec:
 `, name, n, n, nodes, strings.ReplaceAll(strings.TrimSpace(spec), "\n", "\n      "))
 }
 
-// asking is a pod spec with one container that requests this.
+// asking returns a pod spec with one container and its requests.
 func asking(requests string) string {
 	return "containers: [{name: main, image: busybox, resources: {requests: {" + requests + "}, limits: {" + limitsOf(requests) + "}}}]"
 }
 
-// limitsOf repeats the requests of what may not be overcommitted: the API server
-// wants limits for that.
+// limitsOf returns limits that equal the requests of resources
+// that must not be overcommitted. The API server requires them.
 func limitsOf(requests string) string {
 	var limits []string
 	for r := range strings.SplitSeq(requests, ", ") {
@@ -47,18 +47,17 @@ func limitsOf(requests string) string {
 	return strings.Join(limits, ", ")
 }
 
-// A fill is a node and pods that fill it to the last of one resource.
+// A fill is a node and the pods that use up one resource of it.
 type fill struct {
-	node string // what the node has, "cpu=4 memory=1Gi"
+	node string // the node's resources, such as "cpu=4 memory=1Gi"
 	pods int
 	spec string
-	// short is what one more pod is told.
+	// short is the message for one more pod.
 	short string
 }
 
-// filled makes the nodes of all cases, has each filled by a Job of its pods, which
-// must be matched at once, and wants one pod more to be refused in numbers, by the
-// match and not by a filter after it.
+// filled creates the nodes of all cases. A Job of its pods fills each node, and must be matched
+// at once. One more pod must be refused with numbers, by the match and not by a filter after it.
 func (s *story) filled(cases map[string]fill) {
 	s.Helper()
 	for name, c := range cases {
@@ -81,7 +80,7 @@ func (s *story) filled(cases map[string]fill) {
 	s.noneRejected()
 }
 
-// nodeWith makes a node that has this and the label case.
+// nodeWith creates a node with resources and the label case.
 func (s *story) nodeWith(name, label, has string, edit ...func(*corev1.Node)) {
 	s.Helper()
 	_, err := s.AddNodes(s.Context(), cluster.Nodes{
@@ -104,8 +103,8 @@ func (s *story) nodeWith(name, label, has string, edit ...func(*corev1.Node)) {
 	}
 }
 
-// Requests 10 of the lessons of earlier systems: each pod asks for its own, never
-// for the first pod's times the count, whichever is the first.
+// Requests 10 of the lessons of earlier systems: each pod is charged its own
+// requests, never the first pod's times the count, whichever pod is first.
 func TestMembersThatDifferAreChargedEachItsOwn(t *testing.T) {
 	for first, size := range map[string]string{"leader": "4", "worker": "1"} {
 		t.Run(first+" first", func(t *testing.T) {
@@ -132,7 +131,7 @@ func TestMembersThatDifferAreChargedEachItsOwn(t *testing.T) {
 			if got := s.matches("mixed"); len(got) != 1 || got[0] != 5 {
 				t.Errorf("matches of %v pods, want one of 5", got)
 			}
-			// The eight CPUs are used up, and no more than they.
+			// Exactly the eight CPUs are used up.
 			s.applyText(job("more", 1, "1"))
 			s.refused("job-more-", "NoRoom", "needs 1 pod with cpu 1", "room for 0")
 			s.noneRejected()
@@ -140,8 +139,8 @@ func TestMembersThatDifferAreChargedEachItsOwn(t *testing.T) {
 	}
 }
 
-// Requests 11 of the lessons of earlier systems: several members on one node, to
-// the last of what it has. (Whole cores and whole GiB were rounded up.)
+// Requests 11 of the lessons of earlier systems: several members fill
+// one node completely. (Whole cores and whole GiB were rounded up.)
 func TestSeveralMembersFillANode(t *testing.T) {
 	tell(t).filled(map[string]fill{
 		"whole-cores":    {node: "cpu=4", pods: 4, spec: asking("cpu: 1"), short: "cpu is short"},
@@ -151,8 +150,8 @@ func TestSeveralMembersFillANode(t *testing.T) {
 }
 
 // Requests 12 of the lessons of earlier systems: init and sidecar containers,
-// overhead, pod-level resources, huge pages, ephemeral storage, extended resources
-// and the node's limit of pods are charged as a kubelet does.
+// overhead, pod-level resources, huge pages, ephemeral storage, extended
+// resources and the node's limit of pods are charged as a kubelet does.
 func TestPodsAreChargedWhatAKubeletCharges(t *testing.T) {
 	s := tell(t)
 	s.applyText(`apiVersion: node.k8s.io/v1
@@ -178,8 +177,8 @@ resources: {requests: {cpu: "2"}}`},
 	})
 }
 
-// Requests 12 of the lessons of earlier systems: what others hold of a node's GPUs
-// is not given out again, and what they leave is.
+// Requests 12 of the lessons of earlier systems: GPUs of a node
+// that others hold are not assigned again, and the rest are.
 func TestPartlyUsedGPUNodes(t *testing.T) {
 	s := tell(t)
 	gpus := func(n int) string { return asking(fmt.Sprintf("nvidia.com/gpu: %d", n)) }
@@ -188,8 +187,8 @@ func TestPartlyUsedGPUNodes(t *testing.T) {
 		s.applyText(fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: other-%s}\nspec:\n  nodeSelector: {kubernetes.io/hostname: %s}\n  %s\n", node, node, gpus(used)))
 	}
 	s.running("other-", 2)
-	// Three GPUs are free on one node and two on the other: there is one pod of two
-	// for each, and a third would need the one and a half.
+	// Three GPUs are free on one node and two on the other. Each has
+	// room for one pod of two. A third pod would need GPUs of both.
 	s.applyText(jobOn("three", "gpu", 3, gpus(2)))
 	s.refused("job-three-", "NoRoom", "needs 3 pods with nvidia.com/gpu 2", "room for 2")
 	s.applyText(jobOn("two", "gpu", 2, gpus(2)))

@@ -16,8 +16,7 @@ func (s *story) scale(what string, n int) {
 	s.kubectl("scale", what, "-n", s.ns, fmt.Sprintf("--replicas=%d", n))
 }
 
-// free fails unless so many pods of 8 CPUs find room: what others gave up is
-// held by nobody.
+// free fails unless n pods of 8 CPUs fit: nobody holds what others have released.
 func (s *story) free(n int) {
 	s.Helper()
 	s.applyText(job("fills", n, "8"))
@@ -70,8 +69,8 @@ func TestADeploymentIsScaledUpAndDown(t *testing.T) {
 	s.free(3)
 }
 
-// A rolling update ends: the new pods are members of the group that runs, and do
-// not wait for the old to be gone.
+// A rolling update ends: the new pods are members of the
+// running group, and do not wait until the old ones are gone.
 func TestARollingUpdateRunsToItsEnd(t *testing.T) {
 	replaceOne := "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}"
 	cases := map[string]struct {
@@ -105,7 +104,7 @@ func TestARollingUpdateRunsToItsEnd(t *testing.T) {
 	}
 }
 
-// A Deployment whose labels ask for it starts as a whole.
+// A Deployment whose labels request it starts as a whole.
 func TestADeploymentThatIsToStartAsAWholeDoes(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
@@ -117,8 +116,8 @@ func TestADeploymentThatIsToStartAsAWholeDoes(t *testing.T) {
 	s.placed("deployment-ring-")
 }
 
-// State 4 of the lessons of earlier systems: pods are not pinned to where their
-// names once ran.
+// State 4 of the lessons of earlier systems: pods are
+// not pinned to where pods of their names once ran.
 func TestAStatefulSetComesBackElsewhere(t *testing.T) {
 	cases := map[string]struct {
 		apply func(*story)
@@ -155,7 +154,7 @@ func TestAStatefulSetComesBackElsewhere(t *testing.T) {
 	}
 }
 
-// A Job that is made suspended has nothing to ask for.
+// A Job that is created suspended requests nothing.
 func TestASuspendedJobStartsWhenItIsResumed(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

@@ -12,9 +12,9 @@ import (
 )
 
 // State 1 of the lessons of earlier systems: scheduler and sidecar are killed
-// together with one group running and another half placed. Nothing is given out
-// twice, what the groups hold is cancelled by nobody else's end, and nothing leaks.
-// (Jobs were numbered from 1 again, and known in one process's memory.)
+// together while one group runs and another is half placed. No room is
+// assigned twice, the end of another group cancels nothing, and nothing leaks.
+// (Jobs were numbered from 1 again, and known only in one process's memory.)
 func TestSchedulerAndSidecarKilledTogether(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 10, "8")
@@ -35,7 +35,7 @@ func TestSchedulerAndSidecarKilledTogether(t *testing.T) {
 	s.refused("job-more-", "NoRoom", "needs 1 pod", "room for 0")
 	s.kubectl("delete", "job", "more", "-n", s.ns)
 
-	// The end of what was placed across the restart frees its own and no more.
+	// The end of a group placed across the restart releases its own room and no more.
 	s.kubectl("delete", "job", "large", "-n", s.ns)
 	s.applyText(job("next", 9, "8"))
 	s.refused("job-next-", "NoRoom", "needs 9 pods", "room for 8")
@@ -45,9 +45,9 @@ func TestSchedulerAndSidecarKilledTogether(t *testing.T) {
 	s.noneRejected()
 }
 
-// State 1 of the lessons of earlier systems, at any moment: groups come and go
-// while scheduler and sidecar are killed in turn, each time at another moment. With
-// -trials the moments beyond the sixth are drawn.
+// State 1 of the lessons of earlier systems, at any moment: groups come
+// and go while scheduler and sidecar are killed in turn, each time at
+// another moment. With -trials the moments after the sixth are random.
 func TestKillsAtAnyMomentLoseAndLeakNothing(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 8, "8")
@@ -55,7 +55,7 @@ func TestKillsAtAnyMomentLoseAndLeakNothing(t *testing.T) {
 	for seed := range trials.Seeds(6) {
 		name := fmt.Sprintf("round-%d", seed)
 		s.applyText(job(name, 32, "1"))
-		// From the first pod that is made to the last that has a node.
+		// From the first created pod to the last one with a node.
 		bound := rand.New(rand.NewPCG(seed, 0)).IntN(33)
 		if len(moments) > 0 {
 			bound, moments = moments[0], moments[1:]

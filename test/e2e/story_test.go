@@ -26,26 +26,26 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// patience bounds every wait for something that has to come about.
+// patience bounds every wait.
 const patience = 60 * time.Second
 
-// A story is one test with a namespace and nodes of its own on the shared stack.
+// A story is one test with its own namespace and nodes on the shared stack.
 type story struct {
 	*testing.T
 	*stack.Stack
 	ns string
 }
 
-// tell begins a story. When it ends, its pods and nodes go, and the matcher must
-// hold nothing any more.
+// tell begins a story. After the story its pods and
+// nodes are deleted, and the matcher must hold nothing.
 func tell(t *testing.T) *story {
 	t.Helper()
 	s := &story{T: t, Stack: fluence, ns: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
 	s.kubectl("create", "namespace", s.ns)
 	s.kubectl("label", "namespace", s.ns, group.WholeNodesLabel+"="+group.WholeNodesAllowed)
 	t.Cleanup(s.end)
-	// Without it the API server refuses pods. Its maker may be blind for a while after
-	// a story of the API server.
+	// The API server refuses pods in a namespace without a service account. The
+	// controller manager may create it late after a story of the API server.
 	s.eventually("the namespace has its service account", func(ctx context.Context) (bool, string) {
 		_, err := s.Client().CoreV1().ServiceAccounts(s.ns).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
@@ -78,8 +78,8 @@ func (s *story) end() {
 	})
 }
 
-// survivors fails if a process of Fluence or of the control plane has ended by itself,
-// and starts it again for the stories that follow. A scheduler whose lease ran out is one.
+// survivors fails if a process of Fluence or of the control plane has ended by itself. It
+// restarts the process for the next stories. A scheduler that lost its lease ends by itself.
 func (s *story) survivors() {
 	s.Helper()
 	for _, p := range []struct {
@@ -105,11 +105,11 @@ func (s *story) survivors() {
 	}
 }
 
-// makers are the kinds of objects that make pods, those that make others first.
+// makers are the kinds of objects that create pods. Kinds that create others come first.
 const makers = "cronjobs,jobs,deployments,replicasets,statefulsets,daemonsets"
 
-// clear deletes what makes pods in the story's namespace, and then the pods: a
-// maker that was still at work may make another, so it looks again.
+// clear deletes the objects in the story's namespace that create pods, and then the
+// pods. It repeats that, because such an object may just have created another pod.
 func (s *story) clear(ctx context.Context) {
 	s.Helper()
 	if _, _, err := s.Kubectl(ctx, "delete", makers, "--all", "-n", s.ns, "--timeout=60s"); err != nil {
@@ -151,7 +151,7 @@ func (s *story) apply(example string) {
 	s.kubectl("apply", "-n", s.ns, "-f", s.Example(example))
 }
 
-// applyText applies a manifest that is no example.
+// applyText applies another manifest.
 func (s *story) applyText(manifest string) {
 	s.Helper()
 	if _, _, err := s.KubectlInput(s.Context(), strings.NewReader(manifest), "apply", "-n", s.ns, "-f", "-"); err != nil {
@@ -159,7 +159,7 @@ func (s *story) applyText(manifest string) {
 	}
 }
 
-// nodes adds nodes with so many CPUs each, named after the story.
+// nodes adds nodes with an amount of CPU each, named after the story.
 func (s *story) nodes(prefix string, n int, cpu string, edit ...func(*corev1.Node)) {
 	s.Helper()
 	_, err := s.AddNodes(s.Context(), cluster.Nodes{
@@ -184,19 +184,19 @@ func label(key, value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[key] = value }
 }
 
-// eventually waits until done returns true; the text says how far it is.
+// eventually waits until done returns true. The text that done returns describes the progress.
 func (s *story) eventually(what string, done func(context.Context) (bool, string)) {
 	s.Helper()
 	s.soon(what, 50*time.Millisecond, done)
 }
 
-// soon is eventually with an interval of its own.
+// soon does the same with another interval.
 func (s *story) soon(what string, every time.Duration, done func(context.Context) (bool, string)) {
 	s.Helper()
 	s.within(patience, what, every, done)
 }
 
-// within is soon with a bound of its own.
+// within does the same with another time limit and interval.
 func (s *story) within(most time.Duration, what string, every time.Duration, done func(context.Context) (bool, string)) {
 	s.Helper()
 	var last string
@@ -212,7 +212,7 @@ func (s *story) within(most time.Duration, what string, every time.Duration, don
 	}
 }
 
-// pods lists the story's pods whose names begin so.
+// pods returns the story's pods with a name prefix.
 func (s *story) pods(prefix string) []corev1.Pod {
 	s.Helper()
 	list, err := s.Client().CoreV1().Pods(s.ns).List(context.WithoutCancel(s.Context()), metav1.ListOptions{})
@@ -222,7 +222,7 @@ func (s *story) pods(prefix string) []corev1.Pod {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !strings.HasPrefix(p.Name, prefix) })
 }
 
-// onNodes maps the names of pods to their nodes, of those that have one.
+// onNodes returns the nodes of the pods that have one, by the pod's name.
 func (s *story) onNodes(prefix string) map[string]string {
 	s.Helper()
 	nodes := map[string]string{}
@@ -234,7 +234,7 @@ func (s *story) onNodes(prefix string) map[string]string {
 	return nodes
 }
 
-// running waits until n pods whose names begin so run.
+// running waits until n pods with a name prefix run.
 func (s *story) running(prefix string, n int) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("%d pods %s* running", n, prefix), func(context.Context) (bool, string) {
@@ -248,7 +248,7 @@ func (s *story) running(prefix string, n int) {
 	})
 }
 
-// noneOnNodes fails if a pod whose name begins so has a node.
+// noneOnNodes fails if a pod with a name prefix has a node.
 func (s *story) noneOnNodes(prefix string) {
 	s.Helper()
 	if got := s.onNodes(prefix); len(got) > 0 {
@@ -256,12 +256,12 @@ func (s *story) noneOnNodes(prefix string) {
 	}
 }
 
-// group returns the PodGroup whose name begins so.
+// group returns the PodGroup with a name prefix.
 func (s *story) group(ctx context.Context, prefix string) *scheduling.PodGroup {
 	s.Helper()
 	groups, err := s.PodGroups(ctx, s.ns)
 	if ctx.Err() != nil {
-		// Whoever waits says for what.
+		// The caller reports what it waits for.
 		return nil
 	}
 	if err != nil {
@@ -275,8 +275,8 @@ func (s *story) group(ctx context.Context, prefix string) *scheduling.PodGroup {
 	return nil
 }
 
-// condition waits until a condition of the group has this status and reason, and
-// all of these words in its message.
+// condition waits until a condition of the group has a
+// status and a reason, and all of the words in its message.
 func (s *story) condition(prefix, kind string, status metav1.ConditionStatus, reason string, words ...string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s* with %s=%s, %s, %q", prefix, kind, status, reason, words), func(ctx context.Context) (bool, string) {
@@ -296,8 +296,7 @@ func (s *story) condition(prefix, kind string, status metav1.ConditionStatus, re
 	})
 }
 
-// refused waits until the group is refused for this reason, with all of these
-// words in the message.
+// refused waits until the group is refused for a reason, with all of the words in the message.
 func (s *story) refused(prefix, reason string, words ...string) {
 	s.Helper()
 	s.condition(prefix, "Scheduled", metav1.ConditionFalse, reason, words...)
@@ -334,7 +333,7 @@ func metric(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("no metric %s", name)
 }
 
-// schedulerLog is all that the scheduler has logged.
+// schedulerLog returns all that the scheduler has logged.
 func (s *story) schedulerLog() string {
 	s.Helper()
 	text, err := os.ReadFile(s.Process(stack.Scheduler).Log())
@@ -344,8 +343,8 @@ func (s *story) schedulerLog() string {
 	return string(text)
 }
 
-// schedulerConfigWith writes the configuration of the stack's scheduler with other
-// arguments of the plugin, and returns its path.
+// schedulerConfigWith writes the configuration of the stack's
+// scheduler with other arguments of the plugin, and returns its path.
 func schedulerConfigWith(t *testing.T, args map[string]any) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(fluence.Dir(), "fluence-scheduler.yaml"))

@@ -15,8 +15,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// spreadPods are a gang of bare pods of next to nothing, each with a spread constraint of its
-// own over each of the node labels l0, l1 and so on, which count all of the gang.
+// spreadPods returns a gang of tiny bare pods. Each has separate spread constraints over
+// each of the node labels l0, l1 and so on, and all constraints count the whole gang.
 func spreadPods(name string, n, labels int) string {
 	var b strings.Builder
 	for i := range n {
@@ -39,8 +39,8 @@ spec:
 	return b.String()
 }
 
-// A tenant with nothing but the right to create pods makes a group that takes very much work
-// to find nodes for. Others start meanwhile, and it is told.
+// A tenant with only the right to create pods creates a group that takes very
+// long to place. Others start meanwhile, and the group is given the reason.
 func TestATenantWhoAsksForTooMuchStopsNobody(t *testing.T) {
 	s := tell(t)
 	hostile := s.neighbour()
@@ -70,7 +70,7 @@ func TestATenantWhoAsksForTooMuchStopsNobody(t *testing.T) {
 	for i := range 5 {
 		s.running(fmt.Sprintf("other-%d-", i), 8)
 	}
-	// Made anew, it is no better off.
+	// Created anew, it fares no better.
 	hostile.kubectl("delete", "pods", "-n", hostile.ns, "--all", "--force", "--grace-period=0")
 	hostile.applyText(spreadPods("again", 20, 8))
 	s.applyText(job("last", 8, "1"))
@@ -78,8 +78,8 @@ func TestATenantWhoAsksForTooMuchStopsNobody(t *testing.T) {
 	told("again", "TooHard", "Throttled")
 }
 
-// Pods of next to nothing fence off no nodes where the administrator has not said that they may.
-// What runs fences off none by an annotation that comes later.
+// Tiny pods take no whole nodes where the administrator has not allowed
+// it. Running pods take none by an annotation that comes later.
 func TestATenantFencesOffNoNodes(t *testing.T) {
 	s := tell(t)
 	hostile := s.neighbour()
@@ -99,8 +99,8 @@ func TestATenantFencesOffNoNodes(t *testing.T) {
 	hostile.condition("job-fence-", "WholeNodes", metav1.ConditionTrue, "Matched")
 }
 
-// What bounds a tenant by quotas is asked before Fluence sees a pod, of the pods of a group as
-// of any others.
+// A tenant's quotas are checked before Fluence sees
+// a pod, for the pods of a group as for any others.
 func TestQuotasApplyToGroups(t *testing.T) {
 	const podOf = `---
 apiVersion: v1

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// holdingBack runs the scheduler with a plugin that keeps the pod of this name out
-// of the queue, until it has the label released.
+// holdingBack runs the scheduler with a plugin that keeps the pod
+// of a name out of the queue until it has the label released.
 func (s *story) holdingBack(pod string) {
 	s.Helper()
 	binary, err := faultyScheduler()
@@ -28,8 +28,7 @@ func (s *story) holdingBack(pod string) {
 	})
 }
 
-// Nodes that a group was given are not kept from others for ever because one of
-// its members is held up.
+// Assigned nodes are not kept from others for ever because one member of the group is held up.
 func TestAssignmentsThatAreNotTakenUpInTimeAreGivenBack(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

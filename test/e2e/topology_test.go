@@ -12,14 +12,14 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// The labels of the levels in the stories of topology.
+// These are the labels of the levels in the stories of topology.
 const (
 	blockLabel = "network.topology.nvidia.com/block"
 	rackLabel  = "topology.example.com/rack"
 )
 
-// counts counts the story's pods with this prefix by a part of their node's name: what
-// is before its last hyphen.
+// counts counts the story's pods with a prefix by the
+// part of their node's name before the last hyphen.
 func (s *story) counts(prefix string) map[string]int {
 	s.Helper()
 	n := map[string]int{}
@@ -29,8 +29,8 @@ func (s *story) counts(prefix string) map[string]int {
 	return n
 }
 
-// spreadOut fails the test unless the pods with this prefix are on that many nodes, one
-// each, and no event says that one was refused.
+// spreadOut fails the test unless the pods with a prefix are
+// on n nodes, one each, and no event reports a rejection.
 func (s *story) spreadOut(prefix string, n int) {
 	s.Helper()
 	s.running(prefix, n)
@@ -86,7 +86,7 @@ func TestPodsAreSpreadOverZones(t *testing.T) {
 	if got := s.counts("zones-"); got["a"] != 2 || got["b"] != 2 || got["c"] != 2 {
 		t.Errorf("pods by zone: %v, want two each", got)
 	}
-	// Beside these four more: no zone may come to more than one above another.
+	// With these four more, no zone may have more than one above another.
 	s.applyText(strings.NewReplacer("name: apart", "name: more", "app: apart", "app: zones", ": 4", ": 4",
 		"affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}",
 		"topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: zones}}}]").Replace(keepApart))
@@ -129,7 +129,7 @@ spec:
 	}
 }
 
-// That a device is taken is known once a pod is reserved, and to one filter alone.
+// Only one filter knows that a device is taken, and only after a pod is reserved.
 func TestClaimsOfDevicesLeadTheGroupToNodesThatHaveThem(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 6, "16")
@@ -179,7 +179,7 @@ func TestGroupsStandTogetherAsTheySay(t *testing.T) {
 	for r := range 2 {
 		s.nodes(fmt.Sprintf("r%d", r), 3, "8", label(blockLabel, "racks"), label(rackLabel, fmt.Sprintf("r%d", r)))
 	}
-	// Four nodes in one rack there are not.
+	// No rack has four nodes.
 	s.apply("topology-required.yaml")
 	s.refused("job-one-rack-", "NeverFits", "needs 4 pods", "rack")
 	s.noneOnNodes("one-rack-")
@@ -195,12 +195,12 @@ func TestGroupsStandTogetherAsTheySay(t *testing.T) {
 	if got := s.counts("one-rack-"); got["r2"] != 4 {
 		t.Errorf("pods by rack: %v, want all in r2", got)
 	}
-	// Five in one rack of four nodes there never are.
+	// No rack of four nodes can ever have five.
 	s.apply("five-in-a-rack.yaml")
 	s.refused("job-five-in-a-rack-", "NeverFits", "needs 5 pods with cpu 8 in one rack; room in rack r2 for 4")
 	s.noneOnNodes("five-in-a-rack-")
 	s.kubectl("delete", "job", "five-in-a-rack", "-n", s.ns)
-	// A level that nobody has configured is told, and what is put right goes on.
+	// An unknown level is reported. After its correction the group continues.
 	s.applyText(job("odd", 1, "1", "annotations: {fluence.flux-framework.org/topology-required: row}"))
 	s.refused("job-odd-", "InvalidTopology", "fluence.flux-framework.org/topology-required", `"row"`, `"node" "zone" "block" "rack"`)
 	s.noneOnNodes("odd-")
@@ -215,7 +215,7 @@ func TestAGroupIsBalancedOverBlocks(t *testing.T) {
 	}
 	s.restart(stack.Scheduler, levels(blockLabel))
 	s.Cleanup(func() { s.restart(stack.Scheduler, levels(corev1.LabelTopologyZone)) })
-	// 31 fit in the first, and one in the second would do.
+	// 31 fit in the first block, and only one would fit in the second.
 	s.nodes("big", 1, "31", label(blockLabel, "big"))
 	s.nodes("small", 1, "17", label(blockLabel, "small"))
 	s.apply("topology-balanced.yaml")

@@ -13,8 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// inOrder adds nodes of 8 CPUs one after another, so that their ids are in that
-// order too.
+// inOrder adds nodes of 8 CPUs one after another, so that their ids are in the same order.
 func (s *story) inOrder(prefix string, n int, edit ...func(*corev1.Node)) {
 	s.Helper()
 	for i := range n {
@@ -27,15 +26,15 @@ func zone(name string) func(*corev1.Node) { return label(corev1.LabelTopologyZon
 
 func cordoned(n *corev1.Node) { n.Spec.Unschedulable = true }
 
-// restart ends one of Fluence's processes as a shutdown does, and starts it again
-// under another configuration.
+// restart ends one of Fluence's processes as a shutdown
+// does, and starts it again with another configuration.
 func (s *story) restart(name string, change func(*stack.Config)) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), patience)
 	defer cancel()
 	select {
 	case <-s.Process(name).Done():
-		// Some stories kill it; where none did, this says why it went.
+		// Some stories kill the process. In all others this log shows why it ended.
 		s.Logf("%s had ended:\n%s", name, s.Process(name).Tail(20))
 	default:
 	}
@@ -66,7 +65,7 @@ func (s *story) lose(pod string) {
 	s.kubectl("delete", "pod", pod, "-n", s.ns, "--force", "--grace-period=0")
 }
 
-// none waits until no pod whose name begins so is left.
+// none waits until no pod with a name prefix is left.
 func (s *story) none(prefix string) {
 	s.Helper()
 	s.eventually("no pods "+prefix+"*", func(context.Context) (bool, string) {
@@ -75,7 +74,7 @@ func (s *story) none(prefix string) {
 	})
 }
 
-// minimum waits until a PodGroup has this minMember.
+// minimum waits until a PodGroup has a minMember.
 func (s *story) minimum(prefix string, n int32) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("PodGroup %s* with minMember %d", prefix, n), func(ctx context.Context) (bool, string) {
@@ -93,7 +92,7 @@ func (s *story) edit(prefix, spec string) {
 	s.kubectl("patch", "podgroups.scheduling.x-k8s.io", s.group(s.Context(), prefix).Name, "-n", s.ns, "--type=merge", "-p", `{"spec":{`+spec+`}}`)
 }
 
-// without waits until there is no PodGroup whose name begins so.
+// without waits until no PodGroup with a name prefix exists.
 func (s *story) without(prefix string) {
 	s.Helper()
 	s.eventually("no PodGroup "+prefix+"*", func(ctx context.Context) (bool, string) {
@@ -102,8 +101,7 @@ func (s *story) without(prefix string) {
 	})
 }
 
-// matches lists how many pods were given nodes by each match for the group whose
-// name begins so.
+// matches returns how many pods were given nodes by each match for the group with a name prefix.
 func (s *story) matches(prefix string) []int {
 	s.Helper()
 	line := regexp.MustCompile(`"Group matched".* group="` + regexp.QuoteMeta(s.ns+"/"+prefix) + `[^"]*".* pods=(\d+)`)
@@ -118,11 +116,10 @@ func (s *story) matches(prefix string) []int {
 	return pods
 }
 
-// onNoNode says that a pod waits.
+// onNoNode reports whether a pod has no node.
 func onNoNode(p corev1.Pod) bool { return p.Spec.NodeName == "" }
 
-// event waits for an event of the namespace with this reason, and these words in
-// its message.
+// event waits for an event of the namespace with a reason, and with words in its message.
 func (s *story) event(reason, words string) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("an event %s with %q", reason, words), func(ctx context.Context) (bool, string) {

@@ -12,9 +12,9 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// An API server that behaves as one of an older minor version is told of by all that
-// speak with it, also where nothing else goes on: kube-scheduler's own caches wait for
-// versions of resources that it does not serve.
+// All programs that use the API server report an API server of an older
+// minor version, even if nothing else continues: kube-scheduler's
+// caches wait for versions of resources that it does not serve.
 func TestAnAPIServerOfAnotherVersionIsTold(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// passableFor runs the scheduler so that groups may be passed for a while only.
+// passableFor runs the scheduler so that groups may be passed only for a while.
 func (s *story) passableFor(maxBypass string) {
 	s.Helper()
 	s.restarted(
@@ -26,8 +26,7 @@ func (s *story) passableFor(maxBypass string) {
 		func(c *stack.Config) { delete(c.Args, "maxBypass") })
 }
 
-// Flow 17 of the lessons of earlier systems: small groups pass a large one, and not
-// for ever.
+// Flow 17 of the lessons of earlier systems: small groups pass a large one, but not for ever.
 func TestNodesAreReservedForAGroupThatHasWaitedForLong(t *testing.T) {
 	s := tell(t)
 	s.passableFor("2s")
@@ -46,7 +45,7 @@ func TestNodesAreReservedForAGroupThatHasWaitedForLong(t *testing.T) {
 	s.applyText(job("late", 1, "1"))
 	s.refused("job-late-", "NoRoom", "2 nodes are reserved for "+s.ns+"/"+large+", which has waited")
 	s.noneOnNodes("late-")
-	// Autoscalers count the pods that say so.
+	// Autoscalers count the pods with this condition.
 	s.eventually("both pods of the group say that there is no room", func(context.Context) (bool, string) {
 		say := 0
 		for _, p := range s.pods("large-") {
@@ -58,7 +57,7 @@ func TestNodesAreReservedForAGroupThatHasWaitedForLong(t *testing.T) {
 		}
 		return say == 2, fmt.Sprintf("%d say so", say)
 	})
-	// A node that it could not use is no part of it.
+	// A node that the group cannot use is not reserved.
 	s.nodes("m", 1, "4")
 	s.running("late-", 1)
 	if got := s.onNodes("late-"); len(got) != 1 || got[s.pods("late-")[0].Name] != "m-0" {
@@ -73,9 +72,9 @@ func TestNodesAreReservedForAGroupThatHasWaitedForLong(t *testing.T) {
 	s.running("later-", 1)
 }
 
-// A group that needs all nodes starts when the last of others' Jobs has ended, though that runs
-// three times as long as nodes stay reserved while nothing ends there: one after another ends.
-// Small groups come all the while, and one of them would be on some node at any time.
+// A group that needs all nodes starts when the last of others' Jobs has ended. These end one
+// after another, and the last runs three times as long as nodes stay reserved while nothing ends
+// there. Small groups come all the while, and one of them would be on some node at any time.
 func TestAGroupStartsThoughOthersRunForLong(t *testing.T) {
 	const nodes, maxReserve, lasts = 4, time.Minute, 3 * time.Second
 	s := tell(t)
@@ -134,8 +133,8 @@ func TestAGroupStartsThoughOthersRunForLong(t *testing.T) {
 	})
 }
 
-// "Never" counts on nothing but DaemonSets: what would fit only without their pods is
-// told so, and starts when they go.
+// "Never" assumes that only DaemonSets stay: a group that would fit
+// only without their pods gets this reason, and starts when they go.
 func TestWhatFitsOnlyWithoutADaemonSetNeverFits(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")

@@ -10,15 +10,15 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// The labels that the webhook writes.
+// These are the labels that the webhook writes.
 const (
 	groupLabel = "scheduling.x-k8s.io/pod-group"
 	sizeLabel  = "fluence.group-size"
 	minLabel   = "fluence.group-min"
 )
 
-// labelling waits until the API server has the webhook's labels, or none, on what
-// is created.
+// labelling waits until the API server applies the
+// webhook's labels to new objects, or no longer does.
 func (s *story) labelling(want bool) {
 	s.Helper()
 	s.eventually(fmt.Sprintf("labels of the webhook: %t", want), func(ctx context.Context) (bool, string) {
@@ -27,8 +27,7 @@ func (s *story) labelling(want bool) {
 	})
 }
 
-// everyKind runs a group of two for every kind of object, the last of which does
-// not fit at first.
+// everyKind runs a group of two for every kind of object. The last one does not fit at first.
 func (s *story) everyKind() {
 	s.Helper()
 	s.nodes("n", 1, "7")
@@ -48,8 +47,8 @@ func (s *story) everyKind() {
 	}
 }
 
-// Flow 19 of the lessons of earlier systems: what is labelled is only a hint,
-// and all goes on without it.
+// Flow 19 of the lessons of earlier systems: the webhook's
+// labels are only hints, and everything works without them.
 func TestAllIsTheSameWithoutTheWebhook(t *testing.T) {
 	s := tell(t)
 	s.restart(stack.Controller, func(c *stack.Config) { c.WithoutWebhook = true })
@@ -87,7 +86,7 @@ func TestTheWebhookLabelsPodsWithTheirGroup(t *testing.T) {
 	}
 }
 
-// It leaves alone what does not ask for Fluence, and what is in kube-system.
+// The webhook leaves alone objects that do not request Fluence, and objects in kube-system.
 func TestTheWebhookLeavesOthersAlone(t *testing.T) {
 	s := tell(t)
 	s.labelling(true)

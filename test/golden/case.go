@@ -1,5 +1,5 @@
-// Package golden reads recorded answers of Fluxion and plays them against a
-// matcher. What is compared, and how, stands in test/testdata/golden/README.md.
+// Package golden reads recorded answers of Fluxion and compares them with a
+// matcher's. test/testdata/golden/README.md describes what is compared, and how.
 package golden
 
 import (
@@ -11,17 +11,17 @@ import (
 	"slices"
 )
 
-// A Case is a series of calls on one graph, and the answers that are wanted.
+// A Case is a series of calls on one graph, and the expected answers.
 type Case struct {
 	ID     string `json:"id"`
 	Family string `json:"family"`
 	Title  string `json:"title"`
-	// Graph is the path of the graph's file, from the directory of the cases up;
-	// empty where GraphText is written into the case.
+	// Graph is the path of the graph's file, relative to the folder
+	// above the cases. It is empty if the case has GraphText.
 	Graph string `json:"graph,omitempty"`
-	// GraphText is the graph as JGF.
+	// GraphText is the graph in JGF.
 	GraphText json.RawMessage `json:"graphText,omitempty"`
-	// Options are the library's: a JSON object, or a JSON string that holds one.
+	// Options are the library's options: a JSON object, or a JSON string that contains one.
 	Options  json.RawMessage   `json:"options"`
 	Jobspecs map[string]string `json:"jobspecs"`
 	Steps    []Step            `json:"steps"`
@@ -29,7 +29,7 @@ type Case struct {
 	Seed     int64             `json:"seed,omitempty"`
 }
 
-// The calls of a Step.
+// These are the calls of a Step.
 const (
 	OpMatch   = "match"
 	OpSatisfy = "satisfy"
@@ -37,7 +37,7 @@ const (
 	OpInfo    = "info"
 )
 
-// What a Step of OpMatch is to do.
+// These are the operations of a Step of OpMatch.
 const (
 	Allocate                 = "allocate"
 	AllocateOrElseReserve    = "allocate_orelse_reserve"
@@ -54,25 +54,24 @@ type Step struct {
 	MatchOp string `json:"match_op,omitempty"`
 	// Jobspec is a key of the case's Jobspecs.
 	Jobspec string `json:"jobspec,omitempty"`
-	// JobID is a number that an answer of Expect gave out, or one that none did.
+	// JobID is a number from an answer of Expect, or an unknown number.
 	JobID   uint64 `json:"jobid,omitempty"`
 	NoentOK bool   `json:"noent_ok,omitempty"`
 }
 
-// Expect holds the wanted answers, one a step. There is none where the graph is
-// to be refused.
+// Expect has the expected answers, one for each step. It has none if the graph must be refused.
 type Expect struct {
 	Init  Init     `json:"init"`
 	Steps []Answer `json:"steps"`
 }
 
-// Init says whether the graph is to be taken.
+// Init is whether the graph must be accepted.
 type Init struct {
 	OK     bool   `json:"ok"`
 	ErrMsg string `json:"errmsg,omitempty"`
 }
 
-// The Status of an Answer to a match or a satisfy.
+// These are the values of Status in an Answer to a match or a satisfy.
 const (
 	Allocated     = "allocated"
 	Reserved      = "reserved"
@@ -83,21 +82,19 @@ const (
 	Satisfiable   = statusSatisfiable
 )
 
-// An Answer is what came of one step. Fields that go with other kinds of steps
-// are zero.
+// An Answer is the result of one step. Fields for other kinds of steps are zero.
 type Answer struct {
 	Status string `json:"status,omitempty"`
-	// JobID is the number that the program knows the job by, of those that were
-	// allocated or reserved.
+	// JobID is the program's number of a job that was allocated or reserved.
 	JobID uint64 `json:"jobid,omitempty"`
 	// At is the start in seconds.
 	At int64 `json:"at,omitempty"`
-	// Alloc lists vertices in emission order; nil where the case does not tell.
+	// Alloc lists vertices in emission order. It is nil if the case does not record them.
 	Alloc []string `json:"alloc,omitempty"`
-	// R is the resources in the case's format, "" where the case does not tell.
+	// R is the resources in the case's format. It is "" if the case does not record them.
 	R   string `json:"R,omitempty"`
 	Sat bool   `json:"sat,omitempty"`
-	// OK says that a cancel or an info found its job.
+	// OK reports whether a cancel or an info found its job.
 	OK bool `json:"ok,omitempty"`
 	// Mode of a job is ALLOCATED, RESERVED or CANCELED.
 	Mode     string `json:"mode,omitempty"`
@@ -105,9 +102,8 @@ type Answer struct {
 	ErrMsg   string `json:"errmsg,omitempty"`
 }
 
-// Load reads all cases in dir/cases, in the order of their ids. It fails for a
-// case that cannot be read, that names a jobspec or a call which there is not,
-// or that has not one answer a step; and where there is no case.
+// Load reads all cases in dir/cases, in the order of their ids. It fails if there is no case, or
+// if a case cannot be read, names an unknown jobspec or call, or has not one answer for each step.
 func Load(dir string) ([]Case, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "cases", "*.json"))
 	if err != nil {
@@ -201,13 +197,13 @@ func (c *Case) OptionsText() ([]byte, error) {
 	return c.Options, nil
 }
 
-// Format returns the option match_format; "jgf" where it is not given.
+// Format returns the option match_format, "jgf" if it is not set.
 func (c *Case) Format() string {
 	options := struct {
 		Format string `json:"match_format"`
 	}{"jgf"}
 	if text, err := c.OptionsText(); err != nil || json.Unmarshal(text, &options) != nil {
-		return "" // such options are the program's to refuse
+		return "" // the program must refuse such options
 	}
 	return options.Format
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// compare says in which field an answer differs from the one that is wanted.
+// compare returns an error with the field in which an answer differs from the expected one.
 func (s Step) compare(want, got *Answer, format string) error {
 	switch s.Op {
 	case OpCancel:
@@ -42,7 +42,9 @@ func (s Step) compare(want, got *Answer, format string) error {
 
 func wrong(status string) bool { return status == Invalid || status == statusError }
 
-// status compares with the three liberties.
+// status compares two statuses. Three differences are allowed. NoMatch is met by any refusal or
+// error. Invalid and error are equal. For Allocate and WithoutAllocating, Busy and Unsatisfiable
+// are equal, because the library does not look further there.
 func (s Step) status(want, got *Answer) error {
 	refused := got.Status == Busy || got.Status == Unsatisfiable
 	switch {
@@ -83,7 +85,7 @@ func sameList(want, got []string) error {
 	return nil
 }
 
-// sameValue compares two JSON texts by their values, whole numbers exactly.
+// sameValue compares the values of two JSON texts. It compares integers exactly.
 func sameValue(want, got string) error {
 	w, err := decode(want)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An engineProgram is a Program over an engine. It keeps what an engine forgets:
-// the jobs that were released.
+// An engineProgram is a Program with an engine. It
+// keeps the released jobs, which an engine forgets.
 type engineProgram struct {
 	ctx    context.Context
 	engine match.GraphEngine
@@ -22,10 +22,10 @@ type engineProgram struct {
 	gone   map[match.JobID]Answer
 }
 
-// OpenEngine loads a graph into an engine and returns it as a Program; it fails
-// where the engine does not take the graph. Write writes R in the format of the
-// options. It is asked to write what is refused too, as an empty set: a format
-// that cannot say so makes an error of the refusal, as in the library.
+// OpenEngine loads a graph into an engine and returns it as a Program. It fails
+// if the engine refuses the graph. write writes R in the format of the options.
+// It also has to write an empty set for each refusal. If a format cannot
+// represent an empty set, the refusal becomes an error, as in the library.
 func OpenEngine(ctx context.Context, e match.GraphEngine, graph []byte, write func(*resource.Set) ([]byte, error)) (Program, error) {
 	epoch, err := e.Reset(ctx)
 	if err != nil {
@@ -40,8 +40,8 @@ func OpenEngine(ctx context.Context, e match.GraphEngine, graph []byte, write fu
 	return &engineProgram{ctx: ctx, engine: e, epoch: epoch, write: write, gone: map[match.JobID]Answer{}}, nil
 }
 
-// ops are an engine's calls for those of the library; an engine always tells busy
-// from unsatisfiable.
+// ops are an engine's operations, by the library's. An
+// engine always distinguishes busy from unsatisfiable.
 var ops = map[string]match.Op{
 	Allocate:                match.Allocate,
 	AllocateWithSatisfy:     match.Allocate,
@@ -51,7 +51,7 @@ var ops = map[string]match.Op{
 	OpSatisfy:               match.Satisfiability,
 }
 
-// refusal is the answer for an error of an engine.
+// refusal returns the answer for an error of an engine.
 func refusal(err error) Answer {
 	a := Answer{Status: "unexpected", ErrMsg: err.Error()}
 	switch {
@@ -65,7 +65,7 @@ func refusal(err error) Answer {
 	return a
 }
 
-// ask makes the call under a number of its own.
+// ask makes the call with a new job number.
 func (p *engineProgram) ask(op, text string) (*match.Allocation, error) {
 	j, err := jobspec.Parse([]byte(text))
 	if err != nil {

@@ -7,23 +7,22 @@ import (
 
 // A Program is a matcher that has loaded a graph. Every call is made at time 0.
 type Program interface {
-	// Match answers with Status, and where resources were found with JobID, At,
-	// Alloc, and R in the format that the program was opened with. Op is a MatchOp.
+	// Match answers with Status. If resources were found it also sets JobID,
+	// At, Alloc, and R in the format of the program's options. op is a MatchOp.
 	Match(op, jobspec string) Answer
 	// Satisfy answers with Status Satisfiable, Unsatisfiable or Invalid.
 	Satisfy(jobspec string) Answer
 	// Cancel answers with OK.
 	Cancel(jobid uint64, noentOK bool) Answer
-	// Info answers with OK, and of a job that there is or was with Mode, Reserved
-	// and At.
+	// Info answers with OK. For a job that exists or existed it also sets Mode, Reserved and At.
 	Info(jobid uint64) Answer
 }
 
-// Open starts a program with a graph (JGF) and the library's options (a JSON
-// object). It fails where the library would refuse them.
+// Open starts a program with a graph (JGF) and the library's options
+// (a JSON object). It fails if the library would refuse them.
 type Open func(graph, options []byte) (Program, error)
 
-// begin opens a program; there is none where graph or options are refused.
+// begin opens a program. It returns nil and the reason if graph or options are refused.
 func begin(open Open, graph, options []byte) (p Program, refusal string) {
 	p, err := open(graph, options)
 	if err != nil {
@@ -32,11 +31,11 @@ func begin(open Open, graph, options []byte) (p Program, refusal string) {
 	return p, ""
 }
 
-// unknown stands for numbers that no answer gave out.
+// unknown is added to numbers that no answer has had.
 const unknown = 1 << 62
 
-// Play makes the calls of a case in order and fails at the first answer that
-// differs. It leaves the case as it is.
+// Play makes the calls of a case in order, and fails at the
+// first answer that differs. It does not change the case.
 func Play(c *Case, open Open) error {
 	options, err := c.OptionsText()
 	if err != nil {
@@ -53,7 +52,7 @@ func Play(c *Case, open Open) error {
 	case program == nil:
 		return nil
 	}
-	ours := map[uint64]uint64{} // by the library's numbers
+	ours := map[uint64]uint64{} // the program's numbers by the library's
 	for i, s := range c.Steps {
 		want := &c.Expect.Steps[i]
 		got := s.call(program, c.Jobspecs, ours)
@@ -67,8 +66,8 @@ func Play(c *Case, open Open) error {
 	return nil
 }
 
-// Record makes the calls of a case and writes the answers into it as those that
-// are wanted. It fails if the program gives a number out twice.
+// Record makes the calls of a case and writes the answers into the case
+// as the expected ones. It fails if the program uses a number twice.
 func Record(c *Case, open Open) error {
 	options, err := c.OptionsText()
 	if err != nil {
@@ -95,7 +94,7 @@ func Record(c *Case, open Open) error {
 	return nil
 }
 
-// String names the call.
+// String returns the name and the argument of the call.
 func (s Step) String() string {
 	switch s.Op {
 	case OpMatch:

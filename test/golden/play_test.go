@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A script answers from a list, whatever it is asked.
+// A script answers from a list, whatever the call.
 type script struct {
 	answers []Answer
 	calls   []uint64 // the jobs of cancels and infos
@@ -33,7 +33,7 @@ func (s *script) Info(id uint64) Answer {
 
 func (s *script) open(_, _ []byte) (Program, error) { return s, nil }
 
-// sample has one step of each kind with answers that fit them.
+// sample returns a case with one step of each kind and matching answers.
 func sample() Case {
 	steps := []Step{
 		{Op: OpMatch, MatchOp: Allocate, Jobspec: "j"}, {Op: OpMatch, MatchOp: AllocateOrElseReserve, Jobspec: "j"},

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Random draws a case without answers: a graph, options, jobspecs and steps. The
-// same seed gives the same case. See Record for the answers.
+// Random draws a case without answers: a graph, options, jobspecs and
+// steps. The same seed gives the same case. Record adds the answers.
 func Random(seed uint64) Case {
 	r := rand.New(rand.NewPCG(seed, 0))
 	g := drawGraph(r)
@@ -53,7 +53,8 @@ func Random(seed uint64) Case {
 	return c
 }
 
-// pick returns one of several, each as likely as it is there often.
+// pickOf returns one of several values at random. A
+// value that is listed more often is more likely.
 func pickOf[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 
 func drawOptions(r *rand.Rand) map[string]string {

@@ -13,14 +13,14 @@ type drawnVertex struct {
 	parent   int
 }
 
-// A drawnGraph is a tree with the root first.
+// A drawnGraph is a tree. Its first vertex is the root.
 type drawnGraph struct {
 	r        *rand.Rand
 	vertices []drawnVertex
-	global   map[string]int // ids that count through the whole graph
+	global   map[string]int // the next id of each type, for ids unique in the graph
 	byParent bool           // ids begin at 0 below every parent
 	shuffled bool           // edges are not in the order of the vertices
-	reverse  bool           // each edge is there in both directions
+	reverse  bool           // each edge exists in both directions
 	rankless bool           // only some nodes have a rank
 	nodes    int
 	stride   int  // from one id to the next
@@ -28,7 +28,7 @@ type drawnGraph struct {
 	plain    bool // paths are made of the ids
 }
 
-// drawGraph draws a containment tree of up to some 200 vertices.
+// drawGraph draws a containment tree of up to about 200 vertices.
 func drawGraph(r *rand.Rand) *drawnGraph {
 	g := &drawnGraph{r: r, global: map[string]int{}, byParent: r.IntN(3) == 0, shuffled: r.IntN(3) == 0, reverse: r.IntN(8) == 0, rankless: r.IntN(5) == 0}
 	g.oddIDs, g.stride = r.IntN(10) == 0, pickOf(r, 1, 1, 1, 1, 3, 40000)
@@ -43,7 +43,7 @@ func drawGraph(r *rand.Rand) *drawnGraph {
 	return g
 }
 
-// A kind says what a node holds.
+// A kind is what a node contains.
 type kind struct {
 	sockets                 int
 	cores, gpus, pools, ssd int
@@ -77,7 +77,7 @@ func (g *drawnGraph) fill(at int, levels []string, kinds []kind) {
 	}
 	limit := pickOf(r, 2, 4, 6)
 	if at == 0 && len(levels) == 0 && r.IntN(4) == 0 {
-		limit = 24 // more than are sorted by insertion
+		limit = 24 // more than insertion sort is used for
 	}
 	for range r.IntN(limit) + 1 {
 		if len(g.vertices) < 180 {
@@ -216,7 +216,7 @@ func (g *drawnGraph) text() json.RawMessage {
 	}
 	text, err := json.Marshal(map[string]any{"graph": map[string]any{"nodes": nodes, "edges": edges}})
 	if err != nil {
-		panic(err) // the values are all of kinds that JSON has
+		panic(err) // all values can be encoded in JSON
 	}
 	return text
 }

@@ -12,13 +12,13 @@ type drawer struct {
 	*rand.Rand
 	graph *drawnGraph
 	label int
-	// exclusive says that what is drawn stands below something exclusive.
+	// exclusive reports whether the current request is below something exclusive.
 	exclusive bool
-	// whole says that the policy gives out whole nodes.
+	// whole reports whether the policy allocates whole nodes.
 	whole bool
 }
 
-// chain returns the types on the way down to a vertex that was drawn.
+// chain returns the types from the root down to a random vertex.
 func (d *drawer) chain() []string {
 	var types []string
 	for i := d.IntN(len(d.graph.vertices)); i >= 0; i = d.graph.vertices[i].parent {
@@ -27,7 +27,7 @@ func (d *drawer) chain() []string {
 	return types
 }
 
-// siblings are the types of the children of vertices of a type.
+// siblings returns the types of the children of vertices of a type.
 func (d *drawer) siblings(typ string) []string {
 	seen := map[string]bool{}
 	var list []string
@@ -49,7 +49,7 @@ func (d *drawer) jobspec() string {
 	for range n {
 		one := d.resource()
 		if n > 1 && (one["type"] == "slot" || asked[one["type"]]) {
-			continue // a contradiction where the two meet
+			continue // a contradiction if the two meet
 		}
 		asked[one["type"]] = true
 		resources = append(resources, one)
@@ -80,25 +80,25 @@ func (d *drawer) jobspec() string {
 		"tasks": []any{mapping{"command": []string{"app"}, "slot": "s0", "count": mapping{"per_slot": 1}}},
 	})
 	if err != nil {
-		panic(err) // the values are all of kinds that JSON has
+		panic(err) // all values can be encoded in JSON
 	}
 	return string(text)
 }
 
-// resource draws a request: a way down that there is in the graph, of which
-// leading levels may be left out, with a slot somewhere on it.
+// resource draws a request: a way down in the graph with a
+// slot somewhere on it. It may leave out the first levels.
 func (d *drawer) resource() mapping {
 	d.exclusive = false
 	types := d.chain()
 	if d.IntN(4) > 0 {
-		types = types[1:] // the root is asked for rarely
+		types = types[1:] // the root is rarely requested
 	}
 	if len(types) == 0 {
 		types = []string{"node"}
 	}
 	types = types[d.IntN(len(types)):]
 	if len(types) > 2 && d.IntN(20) == 0 {
-		types = append(types[:1:1], types[2:]...) // a level left out in between
+		types = append(types[:1:1], types[2:]...) // a level in between is left out
 	}
 	if d.IntN(40) == 0 {
 		types[len(types)-1] = pickOf(d.Rand, "gpu", "rack", "fpga", "socket")
@@ -129,7 +129,7 @@ func (d *drawer) build(types []string, slot int) mapping {
 		m["exclusive"], d.exclusive = true, true
 	case 1:
 		if slot > 0 && len(types) > slot && !d.exclusive {
-			m["exclusive"] = false // below what is exclusive it is an error, found or not
+			m["exclusive"] = false // an error below something exclusive, whether found or not
 		}
 	}
 	if d.IntN(25) == 0 && !d.exclusive && !d.whole {

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// What is drawn has to ask for something: of all kinds of answers there are some.
+// Random cases must have answers of all kinds.
 func TestRandomGetsAnswersOfAllKinds(t *testing.T) {
 	count := map[string]int{}
 	for seed := range trials.Seeds(300) {
@@ -37,7 +37,7 @@ func TestRandomGetsAnswersOfAllKinds(t *testing.T) {
 		t.Logf("%5d %s", count[kind], kind)
 	}
 	if trials.Count(300) < 300 {
-		return // too few to have all kinds
+		return // too few cases to have all kinds
 	}
 	for _, op := range []string{golden.Allocate, golden.AllocateWithSatisfy, golden.AllocateOrElseReserve, golden.WithoutAllocating, golden.WithoutAllocatingFuture} {
 		if n := count["match "+op+" allocated"]; n < 50 {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Shrink leaves out steps of a case, and then jobspecs that no step names and
-// vertices with all below them, for as long as fails says that what is left still
-// fails. It returns a case with the answers of the program that right opens.
+// Shrink makes a case smaller as long as fails returns true for the smaller one. It
+// leaves out steps, then jobspecs that no step names, and vertices with everything
+// below them. It returns a case with the answers of the program that right opens.
 func Shrink(c Case, right Open, fails func(*Case) bool) Case {
 	still := func(smaller Case) bool {
 		if Record(&smaller, right) != nil || !smaller.Expect.Init.OK || !fails(&smaller) {
@@ -39,7 +39,7 @@ func Shrink(c Case, right Open, fails func(*Case) bool) Case {
 	return c
 }
 
-// A looseGraph is a JGF of which only the ends of edges matter.
+// A looseGraph is a JGF. Only the ends of its edges are read.
 type looseGraph struct {
 	Graph struct {
 		Nodes []map[string]any `json:"nodes"`
@@ -55,8 +55,7 @@ func graphSize(text []byte) int {
 	return len(g.Graph.Nodes)
 }
 
-// without takes the i-th vertex out of a graph, with all that edges lead to from
-// there and not back up.
+// without returns a graph without the i-th vertex and all vertices below it.
 func without(text []byte, i int) json.RawMessage {
 	var g looseGraph
 	if json.Unmarshal(text, &g) != nil {
@@ -70,7 +69,7 @@ func without(text []byte, i int) json.RawMessage {
 	for more := true; more; {
 		more = false
 		for _, e := range g.Graph.Edges {
-			// Vertices that were drawn stand below those before them.
+			// A drawn vertex comes after the vertices above it.
 			if down := at[e["source"]] < at[e["target"]]; down && gone[e["source"]] && !gone[e["target"]] {
 				gone[e["target"]], more = true, true
 			}

@@ -6,17 +6,17 @@ import (
 	"os"
 )
 
-// A SortVector says how libstdc++'s std::sort leaves a list.
+// A SortVector is a list and its order after std::sort of libstdc++.
 type SortVector struct {
 	Kind string `json:"kind"`
-	// Order is "less" or "greater", the comparison that was given.
+	// Order is the comparison: "less" or "greater".
 	Order  string  `json:"order"`
 	Scores []int64 `json:"scores"`
-	// Result lists positions in Scores.
+	// Result has positions in Scores.
 	Result []int `json:"result"`
 }
 
-// SortVectors reads a file of vectors; it fails if there is none in it.
+// SortVectors reads a file of vectors. It fails if the file has none.
 func SortVectors(path string) ([]SortVector, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -12,18 +12,17 @@ import (
 	"testing"
 )
 
-// rooms are the packages that readers are led through. Any other that lists its files is checked
-// too.
+// rooms are the packages for readers. Every other package that lists its files is checked too.
 var rooms = []string{"pkg/engine", "pkg/engine/demand", "pkg/engine/solver", "pkg/engine/store", "pkg/fluence", "pkg/gang", "pkg/bindqueue", "pkg/group", "pkg/placement", "pkg/placement/interpod", "pkg/reason", "pkg/report"}
 
 const (
-	// mostBack is how many of a hundred uses of other files may be back arrows.
+	// mostBack is the greatest percentage of uses of other files that may be back arrows.
 	mostBack = 10
-	// mostFields and mostMethods are how many one type may have.
+	// mostFields is the greatest number of fields of a type, and mostMethods of its methods.
 	mostFields, mostMethods = 15, 30
 )
 
-// flat are the types that have more fields, and why.
+// flat are the types that may have more fields, and why.
 var flat = map[string]string{"pkg/fluence.Args": "an administrator writes one for each argument"}
 
 var suggest = flag.String("suggest", "", "the folder, below the repository's, of a package for which an order of files is to be suggested")
@@ -60,7 +59,7 @@ func TestReadersAreLedThroughTheRooms(t *testing.T) {
 	}
 }
 
-// checkList fails for a package's comment that does not list each file once.
+// checkList fails if a package's comment does not list each file once.
 func checkList(t *testing.T, r *Room) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -73,7 +72,7 @@ func checkList(t *testing.T, r *Room) {
 		}
 	}
 	for _, name := range r.Files {
-		// It holds the comment itself.
+		// doc.go contains the comment itself.
 		if !seen[name] && name != "doc.go" {
 			t.Errorf("the package's comment does not list %s", name)
 		}
@@ -93,7 +92,7 @@ func listed(t *testing.T) []string {
 			if err != nil {
 				return err
 			}
-			// The comment of a package stands before its clause.
+			// The package comment is before the package clause.
 			comment, _, _ := strings.Cut(string(text), "\npackage ")
 			if line.MatchString(strings.ReplaceAll(comment, "\n//\t", "\n\t")) {
 				dir, err := filepath.Rel(root, filepath.Dir(path))

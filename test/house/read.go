@@ -15,23 +15,24 @@ import (
 	"strings"
 )
 
-// A Room is a package: its product files, without tests and without what is generated.
+// A Room is a package: its product files, without tests and generated files.
 type Room struct {
 	// Path is its folder.
 	Path string
-	// Listed are the files that the package's comment lists, in its order, and Files those there are.
+	// Listed are the files that the package's comment
+	// lists, in its order. Files are the files that exist.
 	Listed, Files []string
-	// Uses counts how often one file uses what another declares: functions, types, methods, fields,
-	// variables and constants of the package.
+	// Uses counts how often one file uses declarations of another: functions,
+	// types, methods, fields, variables and constants of the package.
 	Uses map[Arrow]int
-	// Fields and Methods count those of each type.
+	// Fields is the number of fields of each type. Methods is the number of its methods.
 	Fields, Methods map[string]int
 }
 
-// An Arrow leads from a file to the one in which something stands that it uses.
+// An Arrow leads from a file to another file whose declaration it uses.
 type Arrow struct{ From, To string }
 
-// line is one of a list of files in a package's comment.
+// line matches a line of the list of files in a package's comment.
 var line = regexp.MustCompile(`(?m)^\t([a-z0-9_]+\.go)\s+\S`)
 
 // Read reads the package in a folder.
@@ -63,19 +64,19 @@ func Read(path string) (*Room, error) {
 	return r, nil
 }
 
-// product says whether a file is part of the package and written by hand.
+// product reports whether a file is part of the package and written by hand.
 func product(e fs.DirEntry) bool {
 	name := e.Name()
 	return !e.IsDir() && strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
 		!strings.HasSuffix(name, ".pb.go") && !strings.HasPrefix(name, "zz_generated")
 }
 
-// resolve finds what the files use of each other. Of other packages it knows nothing, which is as
-// much as is needed, but for those whose generic functions pass types on.
+// resolve finds the uses between the files. It needs no knowledge of
+// other packages, except those whose generic functions pass types on.
 func (r *Room) resolve(files *token.FileSet, parsed []*ast.File) {
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: passing{importer.ForCompiler(files, "source", nil)}, Error: func(error) {}}
-	p, _ := config.Check(r.Path, files, parsed, info) // what it does not know are errors
+	p, _ := config.Check(r.Path, files, parsed, info) // the errors are about other packages
 	in := func(at token.Pos) string { return filepath.Base(files.Position(at).Filename) }
 	for id, o := range info.Uses {
 		if o.Pkg() != p || o.Parent() != nil && o.Parent() != p.Scope() {
@@ -101,7 +102,7 @@ func (r *Room) resolve(files *token.FileSet, parsed []*ast.File) {
 	}
 }
 
-// passing imports a few packages and invents the others.
+// passing imports a few packages, and returns an empty package for all others.
 type passing struct{ source types.Importer }
 
 func (i passing) Import(path string) (*types.Package, error) {
@@ -113,7 +114,8 @@ func (i passing) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-// Back counts the uses of what stands in a later file of an order, and those of other files in all.
+// Back returns the number of uses of declarations in a later file
+// of an order, and the number of uses of other files in total.
 func (r *Room) Back(order []string) (back, all int, arrows map[Arrow]int) {
 	place := make(map[string]int, len(order))
 	for i, name := range order {

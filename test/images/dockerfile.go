@@ -1,5 +1,5 @@
-// Package images reads the project's Dockerfiles, so that they can be tested where
-// no container can be built.
+// Package images reads the project's Dockerfiles, so that
+// they can be tested where no container can be built.
 package images
 
 import (
@@ -14,29 +14,29 @@ import (
 	"strings"
 )
 
-// A Dockerfile is its stages, in order.
+// A Dockerfile is the stages of a Dockerfile, in order.
 type Dockerfile struct {
 	Stages []Stage
 }
 
-// A Stage is what stands from one FROM to the next.
+// A Stage is the part from one FROM to the next.
 type Stage struct {
-	// Name is what AS calls it; From what it begins with, arguments filled in.
+	// Name is the name after AS. From is the image after FROM, with arguments filled in.
 	Name, From string
-	// Args and Env are as they stand at the stage's end.
+	// Args and Env are the values at the end of the stage.
 	Args, Env map[string]string
 	// Steps are the instructions.
 	Steps []Step
 }
 
-// A Step is one instruction of a stage, arguments not filled in but for RUN, where
-// they are the shell's.
+// A Step is one instruction of a stage. Its arguments
+// are not filled in. In RUN the shell does that.
 type Step struct {
 	Word string // in capitals
 	Rest string
 }
 
-// Read reads a Dockerfile as far as the project's use it.
+// Read reads a Dockerfile. It knows only the instructions that the project's Dockerfiles use.
 func Read(name string) (*Dockerfile, error) {
 	lines, err := instructions(name)
 	if err != nil {
@@ -77,14 +77,14 @@ func Read(name string) (*Dockerfile, error) {
 	return d, nil
 }
 
-// variables are what a stage's instructions may name.
+// variables returns the variables that a stage's instructions may use.
 func (s *Stage) variables() map[string]string {
 	all := maps.Clone(s.Args)
 	maps.Copy(all, s.Env)
 	return all
 }
 
-// instructions returns the lines of a Dockerfile, continued ones as one.
+// instructions returns the instructions of a Dockerfile, each in one line.
 func instructions(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -111,12 +111,12 @@ func instructions(name string) ([]string, error) {
 
 var variable = regexp.MustCompile(`\$\{(\w+)\}`)
 
-// fill puts values in place of ${names}.
+// fill replaces each ${name} by its value.
 func fill(text string, values map[string]string) string {
 	return variable.ReplaceAllStringFunc(text, func(v string) string { return values[v[2:len(v)-1]] })
 }
 
-// set reads name=value, without quotes.
+// set sets a value by name=value. It removes quotes.
 func set(values map[string]string, pair string) {
 	name, value, _ := strings.Cut(pair, "=")
 	values[name] = strings.Trim(value, `"`)
@@ -124,16 +124,17 @@ func set(values map[string]string, pair string) {
 
 var pair = regexp.MustCompile(`\w+=("[^"]*"|\S+)`)
 
-// pairs parts a list of name=value.
+// pairs splits a list of name=value.
 func pairs(text string) []string { return pair.FindAllString(text, -1) }
 
-// A Context is what a build is given of a folder: all but what .dockerignore names.
+// A Context is the part of a folder that a build
+// gets: everything that .dockerignore does not name.
 type Context struct {
 	root   string
 	ignore []string
 }
 
-// OpenContext reads a folder's .dockerignore.
+// OpenContext returns the context of a folder, by its .dockerignore.
 func OpenContext(root string) (*Context, error) {
 	text, err := os.ReadFile(filepath.Join(root, ".dockerignore"))
 	if err != nil {
@@ -148,7 +149,7 @@ func OpenContext(root string) (*Context, error) {
 	return c, nil
 }
 
-// Ignored says whether a path of the context, or a folder above it, is left out.
+// Ignored reports whether a path of the context, or a folder above it, is left out.
 func (c *Context) Ignored(name string) bool {
 	for at := name; at != "."; at = path.Dir(at) {
 		for _, pattern := range c.ignore {
@@ -164,8 +165,8 @@ func (c *Context) Ignored(name string) bool {
 	return false
 }
 
-// Copy copies a file or folder of the context below to, as COPY does. It fails for
-// what is not there or left out.
+// Copy copies a file or folder of the context to a folder, as COPY
+// does. It fails for a name that does not exist or is left out.
 func (c *Context) Copy(name, to string) error {
 	name = path.Clean(name)
 	if c.Ignored(name) {

@@ -36,7 +36,7 @@ func read(t *testing.T, name string) *images.Dockerfile {
 	return d
 }
 
-// dockerfiles are those of the project, each with the programs of its image.
+// dockerfiles are the project's Dockerfiles, each with the programs of its image.
 var dockerfiles = map[string][]string{
 	"Dockerfile.scheduler": {"fluence-scheduler", "fluence-controller", "fluence-sidecar"},
 	"Dockerfile.sidecar":   {"fluence-sidecar"},
@@ -96,7 +96,7 @@ func lastOf(s images.Stage, word string) string {
 	return ""
 }
 
-// copied reads a COPY: from which stage, "" for the context, and what.
+// copied parses a COPY. from is the stage, "" for the context.
 func copied(s images.Step) (from string, sources []string, ok bool) {
 	if s.Word != "COPY" {
 		return "", nil, false
@@ -111,12 +111,11 @@ func copied(s images.Step) (from string, sources []string, ok bool) {
 	return from, sources[:len(sources)-1], true
 }
 
-// mounts are the options of a RUN, which are the builder's.
+// mounts matches the options of a RUN, which are for the builder.
 var mounts = regexp.MustCompile(`^(--\S+\s+)+`)
 
-// TestCommands runs what the images are built with as it is written, on what
-// they copy and nothing else. Of the base image of the sidecar a library stands in
-// that links and can do nothing.
+// TestCommands runs the commands of the builds as they are written, with only the files that
+// the builds copy. A library that links but does nothing replaces the sidecar's base image.
 func TestCommands(t *testing.T) {
 	for name, programs := range dockerfiles {
 		t.Run(name, func(t *testing.T) {
@@ -147,8 +146,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// inShell is a command as a shell has it: one that is written as a list of words is run in
-// the image without a shell. What was built is not in its place here.
+// inShell returns a command for a shell. A command written as a list of words
+// runs in the image without a shell. Here the built files have other paths.
 func inShell(t *testing.T, command string) string {
 	t.Helper()
 	if !strings.HasPrefix(command, "[") {
@@ -161,12 +160,11 @@ func inShell(t *testing.T, command string) string {
 	return strings.ReplaceAll(strings.Join(words, " "), "/usr/local/bin/", "/out/")
 }
 
-// hasItsLibraries checks that a folder has what the sidecar is linked with, and not the C
-// library, and has the sidecar go by it alone.
+// hasItsLibraries checks that a folder has the libraries that the sidecar is
+// linked with, except the C library, and that the sidecar uses only these.
 func hasItsLibraries(t *testing.T, dir string) {
 	t.Helper()
-	// Of the others nothing is used by what stands in for Fluxion, so that the linker leaves
-	// them out.
+	// The replacement of Fluxion uses none of the others, so the linker leaves them out.
 	if found, _ := filepath.Glob(filepath.Join(dir, "libreapi_cli.so*")); len(found) != 1 {
 		t.Errorf("the image has the libraries %q of Fluxion, want one", found)
 	}
@@ -178,7 +176,7 @@ func hasItsLibraries(t *testing.T, dir string) {
 	t.Setenv("LD_LIBRARY_PATH", dir)
 }
 
-// Whoever builds an image may name those that it is made from, by their digests.
+// A builder of images may set the base images by their digests.
 func TestEveryImageIsAnArgument(t *testing.T) {
 	from := regexp.MustCompile(`(?m)^FROM (\S+)`)
 	for name := range dockerfiles {
@@ -212,8 +210,7 @@ func copyAll(t *testing.T, sources []string, to string) {
 	}
 }
 
-// run runs a command of a stage in the folder src, with what it writes to /out in
-// out.
+// run runs a command of a stage in the folder src. Its output to /out goes to out.
 func run(t *testing.T, s images.Stage, command, src, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -227,7 +224,7 @@ func run(t *testing.T, s images.Stage, command, src, out string) {
 	if _, ok := s.Args["FLUX_SCHED_ROOT"]; ok {
 		env["FLUX_SCHED_ROOT"], env["FLUX_PREFIX"] = standIn(t)
 	}
-	// What the image has of libraries is not in its place here.
+	// The image's libraries have another path here.
 	if libraries, ok := env["LD_LIBRARY_PATH"]; ok {
 		env["LD_LIBRARY_PATH"] = strings.ReplaceAll(libraries, "/usr/local/lib/fluence", filepath.Join(out, "lib"))
 	}
@@ -240,11 +237,11 @@ func run(t *testing.T, s images.Stage, command, src, out string) {
 	}
 }
 
-// linked are the libraries that the sidecar is linked with beside that of C++.
+// linked are the libraries that the sidecar is linked with, except the C++ library.
 var linked = []string{"reapi_cli", "flux-idset", "jansson", "hwloc", "flux-hostlist", "boost_graph", "yaml-cpp"}
 
-// standIn compiles the library that stands in for Fluxion's, and returns the root of
-// its source and the prefix where it is.
+// standIn compiles the replacement of Fluxion's library.
+// It returns the root of its source and its prefix.
 func standIn(t *testing.T) (source, prefix string) {
 	t.Helper()
 	source, prefix = filepath.Join(root(t), "test/images/testdata/flux-sched"), t.TempDir()
@@ -267,7 +264,7 @@ func standIn(t *testing.T) (source, prefix string) {
 	return source, prefix
 }
 
-// starts checks that a program is one that runs here.
+// starts checks that a program runs here.
 func starts(t *testing.T, program string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

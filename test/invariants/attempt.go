@@ -5,17 +5,16 @@ import (
 	"time"
 )
 
-// A text is what a pod was told by its condition, digits left out.
+// A text is a message of a pod's condition, without digits.
 type text struct {
 	plain string
 	at    time.Time
 }
 
-// maxTexts is how many a pod remembers: more than it is told in a minute.
+// maxTexts is the number of messages that are remembered of a pod. A pod gets fewer in a minute.
 const maxTexts = 64
 
-// plain is a text without its digits, and without the end that an event has no room
-// for.
+// plain returns a text without its digits, cut to the length that an event has room for.
 func plain(s string) string {
 	const enough = 512
 	s = strings.Map(func(r rune) rune {
@@ -27,7 +26,7 @@ func plain(s string) string {
 	return s[:min(len(s), enough)]
 }
 
-// hear takes note of what a pod's condition says now.
+// hear records the message of a pod's condition, if it changed.
 func (p *pod) hear(now time.Time) {
 	t := text{plain(p.text), now}
 	if n := len(p.texts); n > 0 && p.texts[n-1].plain == t.plain {
@@ -39,18 +38,18 @@ func (p *pod) hear(now time.Time) {
 	}
 }
 
-// attempts are what one process told one pod of attempts that failed.
+// attempts are the failed attempts that one process reported of one pod.
 type attempts struct {
-	// first is the first note, at the time from; last the last, empty if it is not
-	// known.
+	// first is the note of the first event. last is the
+	// note of the last event, empty if it is not known.
 	first, last string
-	from        time.Time
-	// told is how often it was told something after that.
+	// from is the time of the first event.
+	from time.Time
+	// told is the number of events after the first one.
 	told int
 }
 
-// attempt takes note of another telling, and reports whether it says what the last
-// one said, digits aside.
+// attempt records another event, and reports whether its note repeats the last one, digits aside.
 func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	note := plain(e.note)
 	switch {
@@ -67,9 +66,9 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	return again
 }
 
-// changes is how often a pod's condition has said something else since the first
-// note. It may have said that one before, and the condition and the event come by
-// watches of their own.
+// changes returns how often the message of a pod's condition has changed
+// since the first event. The condition may show the first note already before
+// that, because the condition and the event come by different watches.
 func (a *attempts) changes(p *pod) int {
 	since, n, found := a.from.Add(-judgeAfter), 0, false
 	for _, t := range p.texts {

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// auditEvery is how often the audit log is looked at: more often than judgeAfter.
+// auditEvery is the interval at which the audit log is read. It is shorter than judgeAfter.
 const auditEvery = 100 * time.Millisecond
 
 // A tail reads an audit log as it grows.
@@ -24,7 +24,7 @@ type tail struct {
 	rest  []byte // the beginning of a line that is still being written
 }
 
-// newTail begins at the present end of the log.
+// newTail opens the log at its present end.
 func newTail(path string) (*tail, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -37,7 +37,7 @@ func newTail(path string) (*tail, error) {
 	return &tail{file: f, lines: bufio.NewReaderSize(f, 1<<16)}, nil
 }
 
-// read calls see for each line of interest that has been completed.
+// read calls see for each complete line of interest.
 func (t *tail) read(see func(auditFact)) error {
 	for {
 		line, err := t.lines.ReadBytes('\n')
@@ -62,7 +62,7 @@ func (t *tail) read(see func(auditFact)) error {
 	}
 }
 
-// ofInterest spares the decoding of most lines.
+// ofInterest reports whether a line has to be decoded. Most lines have not.
 func ofInterest(line []byte) bool {
 	for _, word := range []string{`"subresource":"binding"`, `"subresource":"eviction"`, `"verb":"delete`} {
 		if bytes.Contains(line, []byte(word)) {

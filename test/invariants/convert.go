@@ -56,7 +56,7 @@ func podFactOf(p *corev1.Pod) podFact {
 	return f
 }
 
-// asksOf is what a kubelet charges a node for a pod.
+// asksOf returns the resources that a kubelet charges a node for a pod.
 func asksOf(p *corev1.Pod) amounts {
 	a := amountsOf(podresource.PodRequests(p, podresource.PodResourcesOptions{UseStatusResources: true}))
 	a[corev1.ResourcePods] = 1
@@ -73,8 +73,7 @@ func nodeFactOf(n *corev1.Node) nodeFact {
 	}
 }
 
-// groupFactOf reads a PodGroup. Fields that are missing or of another type are as
-// good as empty.
+// groupFactOf reads a PodGroup. A field that is missing or of another type counts as empty.
 func groupFactOf(u *unstructured.Unstructured) groupFact {
 	f := groupFact{
 		key:     nameOf(u),
@@ -125,7 +124,7 @@ func jobFactOf(job *batchv1.Job) *jobFact {
 	return f
 }
 
-// indexes counts those of a list such as 1,3-5.
+// indexes returns the number of indexes in a list such as 1,3-5.
 func indexes(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -161,7 +160,7 @@ func eventFactOf(e *eventsv1.Event) eventFact {
 	return f
 }
 
-// auditFactOf reads an audit event; false is that it is of no interest.
+// auditFactOf reads an audit event. It returns false for an event of no interest.
 func auditFactOf(e cluster.AuditEvent) (auditFact, bool) {
 	if e.ObjectRef == nil || e.ObjectRef.Resource != "pods" || e.Stage != "ResponseComplete" {
 		return auditFact{}, false
@@ -188,11 +187,11 @@ func auditFactOf(e cluster.AuditEvent) (auditFact, bool) {
 	}, true
 }
 
-// versionOf reads a resource version; what cannot be read is 0.
+// versionOf reads a resource version. It returns 0 for a version that is no number.
 func versionOf(text string) uint64 {
 	n, _ := strconv.ParseUint(text, 10, 64)
 	return n
 }
 
-// deliveredNow is how a change is seen that has just come.
+// deliveredNow returns how a change was seen that was delivered just now.
 func deliveredNow(version string) seen { return seen{version: versionOf(version), at: time.Now()} }

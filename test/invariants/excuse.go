@@ -9,16 +9,16 @@ import (
 type excuses struct {
 	spans []span
 	count int
-	// before is how long those lasted that are forgotten.
+	// before is how long the forgotten excuses lasted.
 	before time.Duration
 }
 
-// A span is one excuse; while it lasts its end is zero.
+// A span is one excuse. Its end is zero while it lasts.
 type span struct {
 	id       int
 	what     string
 	from, to time.Time
-	// hears says that the scheduler heard all that while, or was dead.
+	// hears reports whether the scheduler heard all the while, or was dead.
 	hears bool
 }
 
@@ -36,7 +36,7 @@ func (e *excuses) finish(id int, now time.Time) {
 	}
 }
 
-// heard says of an excuse that the scheduler hears all the while, or is dead.
+// heard marks an excuse in which the scheduler hears all the while, or is dead.
 func (e *excuses) heard(id int) {
 	for i := range e.spans {
 		if e.spans[i].id == id {
@@ -45,8 +45,7 @@ func (e *excuses) heard(id int) {
 	}
 }
 
-// deaf reports whether something kept the scheduler from hearing between two
-// moments.
+// deaf reports whether a fault kept the scheduler from hearing between two moments.
 func (e *excuses) deaf(from, to time.Time) bool {
 	return slices.ContainsFunc(e.spans, func(s span) bool { return !s.hears && s.touches(from, to) })
 }
@@ -55,8 +54,8 @@ func (s span) touches(from, to time.Time) bool {
 	return !s.from.After(to) && (s.to.IsZero() || !s.to.Before(from))
 }
 
-// clear is a moment so long before another, or before what was excused in that time,
-// at which nothing had been excused for more than grace.
+// clear returns the start of a time of length d before a moment. It moves the start
+// back before every excuse that reaches into the time, and twice grace further.
 func (e *excuses) clear(at time.Time, d time.Duration) time.Time {
 	from := at.Add(-d)
 	for again := true; again; {
@@ -77,7 +76,7 @@ func (s span) until(now time.Time) time.Time {
 	return s.to
 }
 
-// elapsed is the time from one moment to another without what was excused of it.
+// elapsed returns the time from one moment to another, without the excused time.
 func (e *excuses) elapsed(from, to time.Time) time.Duration {
 	d, counted := to.Sub(from), from
 	for _, s := range e.spans { // in the order of their beginnings
@@ -100,7 +99,7 @@ func (e *excuses) began(from, to time.Time) bool {
 	return slices.ContainsFunc(e.spans, func(s span) bool { return s.from.After(from) && !s.from.After(to) })
 }
 
-// total is how long they lasted together.
+// total returns how long the excuses lasted together.
 func (e *excuses) total(now time.Time) time.Duration {
 	if len(e.spans) == 0 {
 		return e.before
@@ -109,8 +108,8 @@ func (e *excuses) total(now time.Time) time.Duration {
 	return e.before + now.Sub(from) - e.elapsed(from, now)
 }
 
-// forget drops those that ended before a moment, from the first on, so that those
-// that overlap with one that is kept are kept too.
+// forget drops excuses that ended before a moment. It begins with the first and stops
+// at one it keeps, so that an excuse that overlaps with a later one is kept too.
 func (e *excuses) forget(before time.Time) {
 	n := 0
 	for n < len(e.spans) && !e.spans[n].to.IsZero() && e.spans[n].to.Before(before) {

@@ -11,21 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seen is how a change came to the checker.
+// seen is how and when a change was delivered to the checker.
 type seen struct {
-	// version is the resource version of the change. Those of one etcd are in one
-	// order, whatever the kind of object.
+	// version is the resource version of the change. The versions
+	// of one etcd are in one order, whatever the kind of object.
 	version uint64
-	// at is when it was delivered.
+	// at is the time of delivery.
 	at time.Time
-	// gone says that the object was deleted.
+	// gone reports whether the object was deleted.
 	gone bool
-	// listed says that it was found by a list, so that one does not know when it
-	// changed, or what happened to it before.
+	// listed reports whether a list showed the change. Then neither
+	// the time of the change nor what happened before it is known.
 	listed bool
 }
 
-// amounts are in milli-units for cpu and in units for all else.
+// amounts are quantities of resources: of cpu in thousandths, of all others in units.
 type amounts map[corev1.ResourceName]int64
 
 func amountsOf(list corev1.ResourceList) amounts {
@@ -46,7 +46,7 @@ func (a amounts) add(b amounts) {
 	}
 }
 
-// least is the smaller amount of each resource, and most the larger.
+// least returns the smaller amount of each resource.
 func least(a, b amounts) amounts {
 	out := amounts{}
 	for name, n := range a {
@@ -55,6 +55,7 @@ func least(a, b amounts) amounts {
 	return out
 }
 
+// most returns the larger amount of each resource.
 func most(a, b amounts) amounts {
 	out := maps.Clone(a)
 	for name, n := range b {
@@ -63,7 +64,7 @@ func most(a, b amounts) amounts {
 	return out
 }
 
-// A podFact is what the rules ask of a pod.
+// A podFact is what the rules need to know of a pod.
 type podFact struct {
 	key        types.NamespacedName
 	uid        types.UID
@@ -73,11 +74,12 @@ type podFact struct {
 	controller types.UID
 	node       string
 	phase      corev1.PodPhase
-	// deleting: it has a deletion timestamp. gated: it has scheduling gates.
+	// deleting reports whether the pod has a deletion
+	// timestamp. gated reports whether it has scheduling gates.
 	deleting, gated bool
-	// told: its condition PodScheduled is false, with reason and message.
+	// told reports whether the pod's condition PodScheduled is False, with a reason and a message.
 	told bool
-	// text is the message of that condition.
+	// text is the message of the condition PodScheduled.
 	text            string
 	timeout, policy string
 	asks            amounts
@@ -91,13 +93,13 @@ func (p *podFact) ended() bool {
 	return p.phase == corev1.PodSucceeded || p.phase == corev1.PodFailed
 }
 
-// serving: it holds its node and is there to stay.
+// serving reports whether the pod holds its node and is not about to end.
 func (p *podFact) serving() bool { return p.node != "" && !p.ended() && !p.deleting }
 
-// pending: it could be placed.
+// pending reports whether the pod could be placed.
 func (p *podFact) pending() bool { return p.node == "" && !p.ended() && !p.deleting && !p.gated }
 
-// A nodeFact is what the rules ask of a node.
+// A nodeFact is what the rules need to know of a node.
 type nodeFact struct {
 	name        string
 	allocatable amounts
@@ -106,13 +108,13 @@ type nodeFact struct {
 	labels      map[string]string
 }
 
-// A groupFact is what the rules ask of a PodGroup.
+// A groupFact is what the rules need to know of a PodGroup.
 type groupFact struct {
 	key        types.NamespacedName
 	uid        types.UID
 	minMember  int
 	owners     []types.UID
-	made       bool // by the controller, as its label says
+	made       bool // whether the controller made it, by its label
 	timeout    string
 	policy     string
 	said       said
@@ -121,7 +123,7 @@ type groupFact struct {
 
 type conditionFact struct {
 	kind, status, reason, message string
-	// since is when its status changed last.
+	// since is the time when the status changed last.
 	since string
 }
 
@@ -144,10 +146,10 @@ func (g *groupFact) incomplete() bool {
 	return false
 }
 
-// unseenWhole is what the controller says of a group that it has not seen whole.
+// unseenWhole is in the controller's message about a group that it has not seen complete.
 const unseenWhole = "not evicted, for the controller has not seen the group whole since it was started"
 
-// unseen reports whether the group is incomplete, and the controller has not seen it whole.
+// unseen reports whether the group is incomplete and the controller has not seen it complete.
 func (g *groupFact) unseen() bool {
 	for _, c := range g.condition(conditionIncomplete) {
 		if c.status == "True" {
@@ -157,40 +159,42 @@ func (g *groupFact) unseen() bool {
 	return false
 }
 
-// An ownerFact is what the rules ask of an object that controls pods, or others
-// that do.
+// An ownerFact is what the rules need to know of an object
+// that controls pods, or controls other such objects.
 type ownerFact struct {
 	uid, controller types.UID
 	job             *jobFact
 }
 
-// A jobFact is how far a Job is.
+// A jobFact is the progress of a Job.
 type jobFact struct {
-	// completions is 0 where the Job does not say how many it wants; served is how
-	// many it has, failed indexes included.
+	// completions is the number of completions that the Job wants, 0 if it names none.
+	// served is the number of its indexes or pods that have succeeded or failed for good.
 	completions, served int
-	// idle: suspended. over: complete or failed.
+	// idle reports whether the Job is suspended. over
+	// reports whether the Job is complete or failed.
 	idle, over bool
 }
 
-// An eventFact is one telling of an event.
+// An eventFact is one delivery of an event.
 type eventFact struct {
 	uid        types.UID
 	controller string
-	instance   string // of the controller, as far as it says
-	kind       string // of what it is about
+	instance   string // of the controller, if it is known
+	kind       string // of the object that the event is about
 	about      types.NamespacedName
 	aboutUID   types.UID
 	reason     string
 	note       string
-	// told is when the teller says that it was told last, at when it was delivered.
+	// told is the time of the last occurrence, by the
+	// reporting process. at is the time of delivery.
 	told, at time.Time
-	// count is how often it was told: 1, and more where it has a series; more is how
-	// much of that is new.
+	// count is the number of occurrences: 1, or more for
+	// a series. more is the number of new ones in it.
 	count, more int
 }
 
-// An auditFact is a request that bound, evicted or deleted a pod, or tried to.
+// An auditFact is a request to bind, evict or delete a pod, whether it succeeded or not.
 type auditFact struct {
 	user        string
 	verb        string
@@ -202,5 +206,6 @@ type auditFact struct {
 
 func (a auditFact) done() bool { return a.code >= 200 && a.code < 300 }
 
-// perhaps: who asked went away, or gave up, before the answer. It may have been done.
+// perhaps reports whether the request may have been carried out
+// although nobody read the answer: the client went away, or gave up.
 func (a auditFact) perhaps() bool { return a.code == http.StatusGatewayTimeout }

@@ -7,30 +7,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A family is a group as the checker sees it: the members, and the PodGroup if
-// there is one. A pod alone, and the pods of an owner without a PodGroup, are
-// families too.
+// A family is a group as the checker sees it: the members, and the PodGroup if there is
+// one. A lone pod is a family too, and so are the pods of an owner without a PodGroup.
 type family struct {
 	key types.NamespacedName
-	// about is what a violation names: the group, or the first pod without one.
+	// about is the name in violations: the group's, or the first pod's if there is no group.
 	about types.NamespacedName
 	pods  map[types.UID]*pod
 	group *groupFact // nil if there is none
-	// turn is when what the controller tells of the group last became news again: one
-	// of its pods was lost, it asks for another number, or it has become whole after
-	// it was called incomplete.
+	// turn is the last time when the controller's reports about the
+	// group became news again: a pod was lost, the minimum changed, or
+	// the group is complete again after it was reported incomplete.
 	turn time.Time
-	// resaid is when what is said of the group became something else while pods of it
-	// were on nodes, or the PodGroup went that said it.
+	// resaid is the last time when the annotations of the group changed:
+	// its PodGroup was edited or went, or it came while pods were on nodes.
 	resaid time.Time
-	// open: the time alone may make a violation.
+	// open reports whether the mere passing of time may make a violation.
 	open bool
 
 	partial
 	waiting
 }
 
-// family returns the one of a name, new if need be.
+// family returns the family of a name. It makes one if there is none.
 func (j *judge) family(key types.NamespacedName) *family {
 	fam := j.families[key]
 	if fam == nil {
@@ -40,7 +39,7 @@ func (j *judge) family(key types.NamespacedName) *family {
 	return fam
 }
 
-// enrol finds the family of a pod, and moves it there.
+// enrol finds the family of a pod and moves the pod there.
 func (j *judge) enrol(p *pod, now time.Time) {
 	fam := j.family(j.groupOf(p))
 	if fam == p.family {
@@ -61,9 +60,9 @@ func (j *judge) enrol(p *pod, now time.Time) {
 	j.weigh(fam, now)
 }
 
-// groupOf returns the name of a pod's group: the label, else that of the PodGroup
-// which refers to what controls the pod. Without any it is a name of its own, that
-// of all pods that the same object controls.
+// groupOf returns the name of a pod's group: the label, else the name of
+// the PodGroup that refers to what controls the pod. A pod without both
+// gets a made-up name, which all pods of the same controlling object share.
 func (j *judge) groupOf(p *pod) types.NamespacedName {
 	if p.label != "" {
 		return types.NamespacedName{Namespace: p.key.Namespace, Name: p.label}
@@ -91,7 +90,7 @@ func (j *judge) groupOf(p *pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: p.key.Namespace, Name: p.key.Name + " " + string(p.uid)}
 }
 
-// strays are the pods whose PodGroup may have come meanwhile.
+// strays returns the pods whose PodGroup came after them.
 func (j *judge) strays() (found []*pod) {
 	for _, fam := range j.families {
 		if fam.group != nil {
@@ -106,7 +105,7 @@ func (j *judge) strays() (found []*pod) {
 	return found
 }
 
-// A count is how many members of a family are where.
+// A count is the number of a family's members in each state.
 type count struct{ serving, pending, succeeded int }
 
 func (fam *family) count() (c count) {
@@ -123,9 +122,9 @@ func (fam *family) count() (c count) {
 	return c
 }
 
-// need returns how many members have to be on nodes for the group to be whole,
-// and how many are. A Job needs no more than it has completions left, and members
-// of other groups that have succeeded have had their node.
+// need returns how many members have to be on nodes for the group to be complete, and
+// how many are. A Job needs no more pods than the completions it has left. In a group
+// without a Job, members that have succeeded count, because they have had their node.
 func (j *judge) need(fam *family, c count) (need, have int) {
 	job := j.jobOf(fam)
 	switch {
@@ -142,7 +141,7 @@ func (j *judge) need(fam *family, c count) (need, have int) {
 	}
 }
 
-// jobOf returns the one Job that controls all members, nil if there is none.
+// jobOf returns the Job that controls all members, or nil if no single one does.
 func (j *judge) jobOf(fam *family) *jobFact {
 	var of types.UID
 	for _, p := range fam.pods {
@@ -175,8 +174,8 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	j.weighReason(fam, c, need, have, now)
 }
 
-// timeout is the family's incomplete timeout: the PodGroup's, else the longest that
-// a member names.
+// timeout returns the family's incomplete timeout:
+// the PodGroup's, else the longest that a member has.
 func (j *judge) timeout(fam *family) time.Duration {
 	if text := fam.group.timeout; text != "" {
 		return parseTimeout(text, j.cfg.IncompleteTimeout)
@@ -193,7 +192,7 @@ func (j *judge) timeout(fam *family) time.Duration {
 	return longest
 }
 
-// parseTimeout reads an annotation; the default is for what cannot be read.
+// parseTimeout reads an annotation. It returns the default if the text cannot be read.
 func parseTimeout(text string, def time.Duration) time.Duration {
 	if d, err := time.ParseDuration(text); err == nil && d >= time.Second {
 		return d
@@ -201,8 +200,8 @@ func parseTimeout(text string, def time.Duration) time.Duration {
 	return def
 }
 
-// restarts says whether a family's policy may be restart, and whether it must be:
-// its pods may differ.
+// restarts reports whether a family's policy may be restart, and whether
+// it must be. The two differ if the annotations of its pods differ.
 func (fam *family) restarts() (may, must bool) {
 	if fam.group != nil && fam.group.policy != "" {
 		is := fam.group.policy == policyRestart

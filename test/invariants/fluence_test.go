@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// groupJob is a Job of so many pods of one CPU count, that run for a while.
+// groupJob returns a Job of pods with a number of CPUs each, which run for a while.
 func groupJob(name string, pods, cpu int, duration string) string {
 	return fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
@@ -60,8 +60,8 @@ spec:
       containers: [{name: c, image: none, resources: {requests: {cpu: 8}}}]
 `
 
-// A few groups come and go under the checker: every rule is put to the test, and
-// none is broken, also when the scheduler is killed.
+// A few groups come and go under the checker, and the scheduler
+// is killed. Every rule is checked, and none is broken.
 func TestFluenceBreaksNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
@@ -140,8 +140,7 @@ func (p *plant) settle() {
 	}
 }
 
-// losesANodeForGood takes a pod's node away, so that its group becomes incomplete
-// and is started again.
+// losesANodeForGood removes a pod's node, so that its group becomes incomplete and is restarted.
 func (p *plant) losesANodeForGood(pod string) {
 	p.Helper()
 	pods := p.Client().CoreV1().Pods("default")

@@ -13,7 +13,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// judgeBinds judges the binds of which all is known by now.
+// judgeBinds judges the binds about which everything is known by now.
 func (j *judge) judgeBinds(now time.Time) {
 	n := 0
 	for n < len(j.binds) && now.Sub(j.binds[n].at) >= judgeAfter {
@@ -49,8 +49,8 @@ func (j *judge) judgeBind(b bind) {
 	j.standings = append(j.standings, standing{bind: b, received: request.received})
 }
 
-// request finds the request that bound a pod. The log does not say which of several
-// pods of one name was meant: it was the last before the node was seen.
+// request finds the request that bound a pod. The log does not tell which of several
+// pods of the same name was meant. The request is the last one before the node was seen.
 func (j *judge) request(b bind) (found auditFact, known bool) {
 	const skew = time.Second // creation times are in whole seconds
 	for _, a := range j.asked[b.pod.key] {
@@ -66,7 +66,8 @@ func (l *ledger) missed(version uint64) bool {
 	return slices.ContainsFunc(l.gaps, func(g gap) bool { return version > g.after && version <= g.to })
 }
 
-// judgeNode judges what a pod was bound to.
+// judgeNode judges a bind by the state of the node:
+// whether it was open to the pod and had room for it.
 func (j *judge) judgeNode(b bind, received time.Time) {
 	horizon := received.Add(-grace)
 	book := j.book(b.pod.node)
@@ -99,7 +100,7 @@ func (j *judge) judgeNode(b bind, received time.Time) {
 	}
 }
 
-// closedTo says why none of the states of a node admits a pod; empty if one does.
+// closedTo returns why no state of a node admits a pod. It returns "" if one does.
 func closedTo(p podFact, states []state) string {
 	why := "did not exist"
 	for _, s := range states {
@@ -128,7 +129,8 @@ func tolerates(p podFact, taint corev1.Taint) bool {
 	return !found
 }
 
-// shortOf says, with numbers, what there is too little of; empty if it suffices.
+// shortOf returns which resources are too scarce for
+// a pod, with numbers. It returns "" if all suffice.
 func shortOf(room, charged, asks amounts) string {
 	var short []string
 	for _, name := range slices.Sorted(maps.Keys(asks)) {
@@ -143,7 +145,7 @@ func shortOf(room, charged, asks amounts) string {
 	return strings.Join(short, ", ")
 }
 
-// abridged lists the first few of many.
+// abridged joins the first few names, and the number of the others.
 func abridged(names []string) string {
 	const most = 12
 	if len(names) <= most {

@@ -15,21 +15,21 @@ func tolerant(p *podFact) {
 }
 func cordoned(n *nodeFact) { n.closed = true }
 
-// others is a node of four CPUs, on which another scheduler's pod of four was seen
-// so long ago.
+// others adds a node of four CPUs. A pod of four CPUs
+// by another scheduler was seen there a time ago.
 func others(s *script, ago time.Duration) *script {
 	return s.node("n", 4).pod("other", "", foreign, cpu(4)).pod("a", "").after(time.Minute).
 		bindBy("system:kube-scheduler", "other", "n").after(ago)
 }
 
-// ask is a request of Fluence's to bind a pod, and the code of the answer.
+// ask records a request of Fluence to bind a pod, and the code of the answer.
 func ask(s *script, pod string, code int) *script {
 	s.seeAudit(auditFact{user: schedulerAccount, verb: "create", subresource: "binding", pod: name(pod), code: code, received: s.now})
 	return s
 }
 
-// State 1, 7 and 8 of the lessons of earlier systems: nothing is given out twice,
-// whoever else places pods and whatever happens to nodes.
+// State 1, 7 and 8 of the lessons of earlier systems: no room is assigned
+// twice, whoever else places pods and whatever happens to nodes.
 func TestFullNode(t *testing.T) {
 	full := []broke{{RuleFullNode, "ns/a"}}
 	run(t, map[string]tale{

@@ -18,21 +18,22 @@ import (
 )
 
 const (
-	// probeNamespace and probeGroup are where the last probe lives.
+	// probeNamespace is the namespace of the last probe.
 	probeNamespace = "invariants-probe"
-	probeGroup     = "whole-cluster"
-	// probeWriters is how many pods are made at a time, and perProbe is added to
-	// Slack for each: so many binds take their time.
+	// probeGroup is the group of the last probe.
+	probeGroup = "whole-cluster"
+	// probeWriters is the number of pods that are created at a time.
 	probeWriters = 16
-	perProbe     = 50 * time.Millisecond
-	// cleanTimeout bounds the removal of the probe.
+	// perProbe is added to Slack for each pod, because many binds take their time.
+	perProbe = 50 * time.Millisecond
+	// cleanTimeout is the time limit for the removal of the probe.
 	cleanTimeout = 30 * time.Second
 )
 
-// End checks what must hold after the caller has deleted all groups: no PodGroup
-// is left that nothing owns, and nothing is held. For that it asks for all that
-// the usable nodes have left, in one group, which must be placed. Then it stops
-// watching and returns all violations. An error says that it could not look.
+// End checks what must hold after the caller has deleted all groups: no PodGroup without an
+// owner is left, and Fluence holds nothing on the nodes. For that it creates one group, the
+// probe, which requests all that the usable nodes have left. The group must be placed. Then End
+// stops watching and returns all violations. An error means that the check was not possible.
 func (c *Checker) End(ctx context.Context) ([]Violation, error) {
 	err := c.checkLeft(ctx)
 	if err == nil {
@@ -50,7 +51,7 @@ func (c *Checker) End(ctx context.Context) ([]Violation, error) {
 	return slices.Clone(c.judge.violations), err
 }
 
-// lookBack waits until everything that happened so far has been judged.
+// lookBack waits until everything that has happened so far is judged.
 func (c *Checker) lookBack(ctx context.Context) error {
 	timer := time.NewTimer(standAfter + 2*tick)
 	defer timer.Stop()
@@ -62,8 +63,8 @@ func (c *Checker) lookBack(ctx context.Context) error {
 	}
 }
 
-// checkLeft waits until no PodGroup is left that the controller made and nothing
-// owns.
+// checkLeft waits until no PodGroup is left that the controller made and that has
+// no owner. It reports a violation for each one still left after Linger and Slack.
 func (c *Checker) checkLeft(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, c.cfg.Linger+c.cfg.Slack)
 	defer cancel()
@@ -86,8 +87,7 @@ func (c *Checker) checkLeft(ctx context.Context) error {
 	return nil
 }
 
-// ownerless are the PodGroups that the controller made and that have neither
-// owners nor pods.
+// ownerless returns the PodGroups that the controller made and that have neither owners nor pods.
 func (j *judge) ownerless() (found []*groupFact) {
 	for key, g := range j.groups {
 		if g.made && len(g.owners) == 0 && len(j.families[key].pods) == 0 {
@@ -98,13 +98,14 @@ func (j *judge) ownerless() (found []*groupFact) {
 	return found
 }
 
-// A shape is what the probe asks for on each of some nodes.
+// A shape is the request of the probe's pods on some nodes that have the same left.
 type shape struct {
 	asks  corev1.ResourceList
 	nodes []string
 }
 
-// probe asks for all that the nodes have left.
+// probe creates a group that requests all that the nodes have
+// left, and reports a violation if it is not placed in time.
 func (c *Checker) probe(ctx context.Context) error {
 	shapes, n, err := c.shapes(ctx)
 	if err != nil || n == 0 {
@@ -141,8 +142,7 @@ func (c *Checker) probe(ctx context.Context) error {
 	return nil
 }
 
-// shapes finds what the usable nodes have left beside the pods that are on them,
-// and how many nodes that are.
+// shapes returns what the usable nodes have left, and the number of these nodes.
 func (c *Checker) shapes(ctx context.Context) (shapes []*shape, n int, err error) {
 	nodes, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -205,7 +205,7 @@ func listOf(a amounts) corev1.ResourceList {
 	return list
 }
 
-// createProbe makes the pods of the probe: one for each node.
+// createProbe creates the pods of the probe, one for each node.
 func (c *Checker) createProbe(ctx context.Context, shapes []*shape, n int) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: probeNamespace}}
 	_, err := c.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
@@ -226,7 +226,7 @@ func (c *Checker) createProbe(ctx context.Context, shapes []*shape, n int) error
 	return nil
 }
 
-// createPod makes a pod, again while its namespace has no service account yet.
+// createPod creates a pod. It tries again while the namespace has no service account yet.
 func (c *Checker) createPod(ctx context.Context, pod *corev1.Pod) error {
 	err := wait.PollUntilContextTimeout(ctx, retryEvery, cleanTimeout, true, func(ctx context.Context) (bool, error) {
 		_, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
@@ -266,8 +266,7 @@ func (c *Checker) probePod(name string, s *shape, size int, pinned bool) *corev1
 	return pod
 }
 
-// removeProbe removes what the probe made. What it cannot remove goes with the
-// cluster.
+// removeProbe removes the probe. What it cannot remove goes with the cluster.
 func (c *Checker) removeProbe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTimeout)
 	defer cancel()

@@ -1,10 +1,11 @@
-// Package invariants checks what must hold of a cluster that Fluence schedules,
-// whatever happens to it. It reads the Kubernetes API and the API server's audit
-// log, and nothing of Fluence itself.
+// Package invariants checks the rules that a cluster scheduled by Fluence
+// must keep, whatever happens to the cluster. It reads the Kubernetes API
+// and the API server's audit log. It reads nothing of Fluence itself.
 //
-// The rules are a core without I/O and clock (judge), which is fed with what was
-// seen and when; watches, the audit log and the last probe are its edges. Where
-// what was seen does not suffice to tell, nothing is alleged, and Stats counts it.
+// The rules (judge) are a core without I/O and without a clock. The core is
+// given each change and the time at which the change was seen. The watches,
+// the audit log and the last probe are its edges. A rule that cannot be
+// decided from what was seen reports no violation, and Stats counts the case.
 package invariants
 
 import (
@@ -20,32 +21,33 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Config says what to watch.
+// Config is what a Checker watches, and with which limits.
 type Config struct {
-	// REST has every right, and no client-side rate limit.
+	// REST is the connection to the API server. It
+	// needs every right, and no client-side rate limit.
 	REST *rest.Config
-	// Audit is the path of the API server's audit log: JSON, one event a line. It
-	// may still be written to.
+	// Audit is the path of the API server's audit log: JSON,
+	// one event a line. The API server may still be writing it.
 	Audit string
-	// Levels are the label keys of the levels that the scheduler was told of, the
-	// outermost first.
+	// Levels are the label keys of the topology levels in
+	// the scheduler's configuration, the outermost first.
 	Levels []string
 	// Scheduler is the schedulerName of Fluence's pods. Defaults to fluence.
 	Scheduler string
 	// Accounts are the users whose binds, deletes and evictions of pods are
 	// Fluence's. Defaults to the service accounts of scheduler and controller.
 	Accounts []string
-	// IncompleteTimeout is the controller's default. Defaults to 5m.
+	// IncompleteTimeout is the controller's default timeout of incomplete groups. Defaults to 5m.
 	IncompleteTimeout time.Duration
-	// Slack is how late a reason, a condition or a policy may be. Defaults to 15s.
+	// Slack is how late a reason, a condition or the effect of a policy may be. Defaults to 15s.
 	Slack time.Duration
-	// StartWithin is how long a group may take from its first bind until it is whole, if
-	// nothing explains that it takes longer. Defaults to 10s.
+	// StartWithin is the longest time from a group's first bind until all pods
+	// it needs are on nodes, if nothing explains a delay. Defaults to 10s.
 	StartWithin time.Duration
-	// Linger is how long after the last of its pods the PodGroup of bare pods may
-	// stay. Defaults to 60s.
+	// Linger is how long the PodGroup of bare pods may
+	// stay after the last of its pods. Defaults to 60s.
 	Linger time.Duration
-	// Log receives each violation when it is found. Defaults to nowhere.
+	// Log receives each violation when it is found. Defaults to io.Discard.
 	Log io.Writer
 }
 
@@ -89,15 +91,15 @@ func (c *Config) setDefaults() {
 	}
 }
 
-// A Violation is something that must not have happened.
+// A Violation is a breach of one rule.
 type Violation struct {
 	// Rule is one of the Rule constants.
 	Rule string
 	// Object is namespace/name of the group, the pod or the event's subject.
 	Object string
-	// At is when it was noticed, or for a bind when that was asked for.
+	// At is the time when the violation was noticed. For a bind it is the time of the request.
 	At time.Time
-	// Message says what was expected and what was seen, with numbers.
+	// Message tells what was expected and what was seen, with numbers.
 	Message string
 }
 
@@ -105,39 +107,41 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s %s %s: %s", v.At.UTC().Format("15:04:05.000"), v.Rule, v.Object, v.Message)
 }
 
-// Stats is what was looked at, so that "no violation" means something.
+// Stats counts what was checked, so that "no violation" means something.
 type Stats struct {
-	// Facts is how many changes of objects were seen, Pods, Groups and Nodes of
-	// how many objects, Relists how often a watch had to begin anew.
+	// Facts is the number of changes of objects that were seen. Pods, Groups and Nodes are
+	// the numbers of such objects. Relists is the number of watches that had to begin anew.
 	Facts, Pods, Groups, Nodes, Relists int
-	// Binds is how many of Fluence's binds were judged by FullNode and NodeClosed,
-	// BindsExcused how many were not because of an excuse or a relist, BindsForeign
-	// how many pods got their node from others, BindsUnknown how many of Fluence's
-	// pods got it from nobody that the audit log names.
+	// Binds is the number of Fluence's binds that FullNode and NodeClosed judged.
+	// BindsExcused is the number of its binds not judged because of an excuse or a relist.
+	// BindsForeign is the number of pods that got their node from somebody else. BindsUnknown
+	// is the number of Fluence's pods that got a node without a request in the audit log.
 	Binds, BindsExcused, BindsForeign, BindsUnknown int
-	// Stands is how many binds were judged by where they stand to other pods, Spreads
-	// how many by a spread constraint.
+	// Stands is the number of binds that were judged by the pods near
+	// them. Spreads is the number of spread constraints that were judged.
 	Stands, Spreads int
-	// Started is how many groups became whole, Together how many of several pods did
-	// with nothing to explain it if they had not, Partial how often one with pods on
-	// nodes had too few, LongestPartial the longest of these times, excuses included.
+	// Started is the number of groups that became complete. Together is the number of
+	// those groups that have several pods and had no disturbance to excuse a late start.
+	// Partial is the number of times that a group with pods on nodes had too few of them.
 	Started, Together, Partial int
-	LongestPartial             time.Duration
-	// LongestStart is the longest time from the first bind of a group until it was whole,
-	// without what was excused of it.
+	// LongestPartial is the longest time that a group had too few pods on nodes, excuses included.
+	LongestPartial time.Duration
+	// LongestStart is the longest time from a group's first
+	// bind until the group was complete, without excused time.
 	LongestStart time.Duration
-	// Removals is how many deletes and evictions by Fluence were judged.
+	// Removals is the number of Fluence's deletes and evictions that were judged.
 	Removals int
-	// Waited is how often a group or a lone pod waited, Told how often it was
-	// told why.
+	// Waited is the number of times that a group or a lone pod began
+	// to wait. Told is the number of times that it then got a reason.
 	Waited, Told int
-	// Events is how many of Fluence's events were compared.
+	// Events is the number of Fluence's events that were compared.
 	Events int
-	// Excuses is how many there were, Excused how long they lasted together, of the
-	// time Watched.
-	Excuses          int
+	// Excuses is the number of excuses.
+	Excuses int
+	// Excused is the time that the excuses lasted
+	// together. Watched is the time of the whole watch.
 	Excused, Watched time.Duration
-	// Probed is how many pods the last probe had.
+	// Probed is the number of pods of the last probe.
 	Probed int
 }
 
@@ -161,11 +165,11 @@ type Checker struct {
 	failed error
 }
 
-// tick is how often the rules look at the clock.
+// tick is the interval at which the rules are given the time.
 const tick = 250 * time.Millisecond
 
-// Watch begins to watch and returns when all that exists has been seen. What
-// happens before is not judged. It watches until End, or until ctx is done.
+// Watch begins to watch, and returns when it has seen all objects that exist. What
+// happened before is not judged. The watch lasts until End, or until ctx is done.
 func Watch(ctx context.Context, cfg Config) (*Checker, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -200,7 +204,7 @@ func (c *Checker) close() {
 	c.done.Wait()
 }
 
-// advance lets the rules see the time pass.
+// advance gives the rules the time at every tick.
 func (c *Checker) advance(ctx context.Context) {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -214,7 +218,7 @@ func (c *Checker) advance(ctx context.Context) {
 	}
 }
 
-// tell gives the rules something, and prints what they find.
+// tell calls a function with the rules, and logs the violations that it found.
 func (c *Checker) tell(what func(*judge)) {
 	c.mu.Lock()
 	before := len(c.judge.violations)
@@ -226,26 +230,26 @@ func (c *Checker) tell(what func(*judge)) {
 	}
 }
 
-// fail remembers why the checker cannot go on; End returns it.
+// fail records why the checker cannot continue. End returns the error.
 func (c *Checker) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = errors.Join(c.failed, err)
 }
 
-// Excuse says that from now on, until the function it returns is called, faults
-// keep Fluence from hearing or answering: an outage of the API server, a process
-// that is stopped or dead. Time that passes in it counts towards no limit, and
-// binds asked for in it, or up to a second later, are not judged.
+// Excuse begins an excuse, which lasts until the function it returns is called: a
+// fault keeps Fluence from hearing or answering. Examples are an outage of the API
+// server, and a process that is stopped or dead. Excused time counts towards no limit.
+// Binds requested during an excuse, or up to a second after it, are not judged.
 func (c *Checker) Excuse(what string) (end func()) {
 	var id int
 	c.tell(func(j *judge) { id = j.excuses.begin(what, time.Now()) })
 	return sync.OnceFunc(func() { c.tell(func(j *judge) { j.excuses.finish(id, time.Now()) }) })
 }
 
-// ExcuseTime is Excuse for a fault in which the scheduler hears of the cluster all
-// the while, or is dead: a process that was killed, or a sidecar that is stopped.
-// Its binds are judged.
+// ExcuseTime is an Excuse for a fault in which the scheduler either hears
+// of the cluster all the while, or is dead. Examples are a process that was
+// killed, and a sidecar that is stopped. Binds of that time are judged.
 func (c *Checker) ExcuseTime(what string) (end func()) {
 	var id int
 	c.tell(func(j *judge) {
@@ -255,21 +259,20 @@ func (c *Checker) ExcuseTime(what string) (end func()) {
 	return sync.OnceFunc(func() { c.tell(func(j *judge) { j.excuses.finish(id, time.Now()) }) })
 }
 
-// ControllerBegan says that the controller is another process than before, and has
-// forgotten since when groups lack members. One that holds a lease need not be told
-// of.
+// ControllerBegan records that the controller is a new process, which does not know since when
+// groups lack members. A controller that holds a lease needs no call, because the lease shows it.
 func (c *Checker) ControllerBegan() {
 	c.tell(func(j *judge) { j.turned = time.Now() })
 }
 
-// Violations returns those found so far, each fact once.
+// Violations returns the violations found so far, each once.
 func (c *Checker) Violations() []Violation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Violation(nil), c.judge.violations...)
 }
 
-// Stats says what was looked at so far.
+// Stats returns the counts so far.
 func (c *Checker) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// judgeAfter is how long after a change its consequences are judged: the facts
-	// of other watches and of the audit log have come by then.
+	// judgeAfter is how long after a change its consequences are judged. By then
+	// the facts of the other watches and of the audit log have been delivered.
 	judgeAfter = 3 * time.Second
-	// grace is how late news may reach Fluence.
+	// grace is how late Fluence may hear of a change.
 	grace = time.Second
-	// remember is how long what is gone is remembered: much longer than judgeAfter.
+	// remember is how long what is gone is remembered. It is much longer than judgeAfter.
 	remember = 2 * time.Minute
-	// rememberExcuses is longer than any limit that a group may have.
+	// rememberExcuses is how long excuses are remembered.
+	// It is longer than any time limit of a group.
 	rememberExcuses = time.Hour
 )
 
-// A judge is the rules: it is fed with what was seen, in the order of its delivery
-// for each kind, and told the time. It does no I/O and reads no clock.
+// A judge is the rules. It is given what was seen, for each kind in the
+// order of delivery, and the time. It does no I/O and reads no clock.
 type judge struct {
 	cfg        Config
 	stats      Stats
@@ -33,14 +34,16 @@ type judge struct {
 	latest   map[types.NamespacedName]*pod
 	owners   map[types.UID]*ownerFact
 	departed map[types.UID]time.Time            // the owners that are gone, and since when
-	made     map[types.UID]types.NamespacedName // by owner, the PodGroup that refers to it
+	made     map[types.UID]types.NamespacedName // the PodGroup that refers to an owner, by the owner
 	groups   map[types.NamespacedName]*groupFact
 	families map[types.NamespacedName]*family
-	// turned is when the controller was last another process than before.
+	// holder is the controller process that holds the lease.
 	holder string
+	// turned is the last time when a new controller process began.
 	turned time.Time
-	// begun: all that existed at the beginning has been seen, at the time since.
+	// begun reports whether all objects that existed at the beginning have been seen.
 	begun bool
+	// since is the time when they had been seen.
 	since time.Time
 
 	ledger
@@ -48,17 +51,17 @@ type judge struct {
 	tellings
 }
 
-// A pod is a pod, until a while after it has gone.
+// A pod is a pod. It is remembered for a while after it is gone.
 type pod struct {
 	podFact
 	family *family
-	// gone is when it was deleted; zero while it exists.
+	// gone is the time of its deletion, zero while it exists.
 	gone time.Time
-	// evicted: Fluence has at least tried.
+	// evicted reports whether Fluence has at least tried to evict or delete it.
 	evicted bool
-	// orphan: what controls it is gone, so that it will go too.
+	// orphan reports whether its controlling object is gone, so that the pod will go too.
 	orphan bool
-	// texts are what it was told last by its condition, digits left out.
+	// texts are the last messages of its condition, without digits.
 	texts []text
 }
 
@@ -78,12 +81,12 @@ func newJudge(cfg Config) *judge {
 	}
 }
 
-// report notes a violation.
+// report records a violation.
 func (j *judge) report(rule string, object fmt.Stringer, at time.Time, format string, args ...any) {
 	j.violations = append(j.violations, Violation{Rule: rule, Object: object.String(), At: at, Message: fmt.Sprintf(format, args...)})
 }
 
-// seePod takes note of a pod, or of its end.
+// seePod records a pod, or its end.
 func (j *judge) seePod(f podFact, s seen) {
 	j.stats.Facts++
 	p := j.pods[f.uid]
@@ -124,7 +127,7 @@ func (j *judge) seePod(f podFact, s seen) {
 	}
 }
 
-// lostPod is told of a pod that a new list does not have any more.
+// lostPod records the end of a pod that is missing from a new list.
 func (j *judge) lostPod(uid types.UID, s seen) {
 	if p := j.pods[uid]; p != nil {
 		s.gone = true
@@ -132,7 +135,7 @@ func (j *judge) lostPod(uid types.UID, s seen) {
 	}
 }
 
-// seeOwner takes note of an object that controls others.
+// seeOwner records an object that controls others, or its end.
 func (j *judge) seeOwner(f ownerFact, s seen) {
 	j.stats.Facts++
 	if s.gone {
@@ -148,7 +151,7 @@ func (j *judge) seeOwner(f ownerFact, s seen) {
 	j.owners[f.uid] = &f
 }
 
-// seeGroup takes note of a PodGroup.
+// seeGroup records a PodGroup, or its end.
 func (j *judge) seeGroup(f groupFact, s seen) {
 	j.stats.Facts++
 	before := j.groups[f.key]
@@ -178,15 +181,15 @@ func (j *judge) seeGroup(f groupFact, s seen) {
 	j.weigh(fam, s.at)
 }
 
-// seeLease takes note of who leads as the controller. Another process has
-// forgotten since when a group has been incomplete.
+// seeLease records which process leads as the controller. A new
+// process does not know since when a group has been incomplete.
 func (j *judge) seeLease(holder string, s seen) {
 	if holder != j.holder {
 		j.holder, j.turned = holder, s.at
 	}
 }
 
-// seeAudit takes note of a request.
+// seeAudit records a request.
 func (j *judge) seeAudit(a auditFact) {
 	if a.subresource == "binding" {
 		if a.done() || a.perhaps() {
@@ -205,8 +208,8 @@ func (j *judge) seeAudit(a auditFact) {
 	}
 }
 
-// begin says that all that existed at the beginning has been seen. Who runs in part
-// by then may have been whole.
+// begin records that all objects that exist at the beginning have been seen. A group
+// with some pods on nodes may have been complete before, so it counts as complete.
 func (j *judge) begin(now time.Time) {
 	j.begun, j.since = true, now
 	for _, fam := range j.families {
@@ -237,7 +240,7 @@ func (j *judge) advance(now time.Time) {
 	}
 }
 
-// clean forgets what has been gone for long.
+// clean forgets what has been gone for longer than remember.
 func (j *judge) clean(now time.Time) {
 	old := now.Add(-remember)
 	for uid, p := range j.pods {
@@ -263,7 +266,7 @@ func (j *judge) clean(now time.Time) {
 	j.excuses.forget(now.Add(-rememberExcuses))
 }
 
-// controls reports whether something is named as what controls a pod.
+// controls reports whether an object controls a pod.
 func (j *judge) controls(uid types.UID) bool {
 	for _, p := range j.pods {
 		if p.controller == uid {

@@ -9,15 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A ledger is the history of the nodes: what they had to give, and who held what
-// of it, by resource version and by time of delivery.
+// A ledger is the history of the nodes, by resource version and by time
+// of delivery: what the nodes had to give, and which pods held it.
 type ledger struct {
 	nodes map[string]*book
-	// asked are the requests that bound pods, or may have, by pod; binds the pods that were bound
-	// and are not judged yet.
+	// asked are the requests that bound pods, or may have, by pod.
 	asked map[types.NamespacedName][]auditFact
+	// binds are the binds not judged yet.
 	binds []bind
-	// standings are binds of which it is not judged yet where they stand to others.
+	// standings are the binds not judged yet by the pods near them.
 	standings []standing
 	gaps      []gap
 }
@@ -34,7 +34,7 @@ type book struct {
 	tenants map[types.UID]*tenant
 }
 
-// A state is a node from one version to the next.
+// A state is a node from one version until the next state.
 type state struct {
 	version uint64
 	at      time.Time
@@ -42,25 +42,28 @@ type state struct {
 	nodeFact
 }
 
-// A tenant is a pod on a node. It holds from one version until before another, 0
-// while it does.
+// A tenant is a pod on a node. It holds its resources from one version
+// until before another. The second is 0 while the pod holds them.
 type tenant struct {
 	key      types.NamespacedName
 	uid      types.UID
 	node     string
 	from, to uint64
-	// since is when it was seen there first, and ended when it had gone.
+	// since is the time when the pod was first seen on
+	// the node. ended is the time when it was gone.
 	since, ended time.Time
-	// leaves is when it was first seen on its way out, 0 while it is not.
+	// leaves is the version at which the pod was first
+	// seen with a deletion timestamp, 0 if it has none.
 	leaves  uint64
 	charges []charge
-	// ours: Fluence bound it, and so knows of it before anybody hears of it.
+	// ours reports whether Fluence bound the pod, and thus knows of it before it hears of it.
 	ours bool
-	// joined: a pod of another namespace was on its node beside it, and is forgotten since.
+	// joined reports whether a pod of another namespace,
+	// now forgotten, was on the node at the same time.
 	joined bool
 }
 
-// A charge is what a pod holds from one version to the next.
+// A charge is what a pod holds from one version until the next charge.
 type charge struct {
 	version uint64
 	at      time.Time
@@ -70,7 +73,7 @@ type charge struct {
 // A bind is a pod that was seen to get its node.
 type bind struct {
 	pod podFact
-	// made: its creator gave it the node.
+	// made reports whether the pod was created with its node.
 	made bool
 	seen
 }
@@ -88,7 +91,7 @@ func (l *ledger) book(node string) *book {
 	return b
 }
 
-// seeNode takes note of a node.
+// seeNode records a node, or its end.
 func (j *judge) seeNode(f nodeFact, s seen) {
 	j.stats.Facts++
 	b := j.book(f.name)
@@ -104,7 +107,7 @@ func (j *judge) seeNode(f nodeFact, s seen) {
 	b.states = append(b.states, st)
 }
 
-// lostNode is told of a node that a new list does not have any more.
+// lostNode records the end of a node that is missing from a new list.
 func (j *judge) lostNode(name string, s seen) {
 	s.gone = true
 	if b := j.nodes[name]; b != nil && len(b.states) > 0 {
@@ -116,14 +119,14 @@ func (n nodeFact) same(o nodeFact) bool {
 	return n.closed == o.closed && maps.Equal(n.allocatable, o.allocatable) && maps.Equal(n.labels, o.labels) && reflect.DeepEqual(n.taints, o.taints)
 }
 
-// seeGap takes note that a watch of pods or of nodes had to begin anew.
+// seeGap records that a watch of pods or of nodes had to begin anew.
 func (j *judge) seeGap(after, to uint64, at time.Time) {
 	j.stats.Relists++
 	j.gaps = append(j.gaps, gap{after, to, at})
 }
 
-// holds takes note of what a pod holds. had says that it had a node before, made
-// that it was made with one.
+// holds records what a pod holds. had reports whether it
+// had a node before, made whether it was created with one.
 func (j *judge) holds(p *pod, s seen, had, made bool) {
 	if p.node == "" {
 		return
@@ -157,7 +160,7 @@ func (j *judge) holds(p *pod, s seen, had, made bool) {
 	}
 }
 
-// tenants yields those of all nodes.
+// tenants yields the tenants of all nodes.
 func (l *ledger) tenants(yield func(*tenant) bool) {
 	for _, b := range l.nodes {
 		for _, t := range b.tenants {
@@ -168,8 +171,8 @@ func (l *ledger) tenants(yield func(*tenant) bool) {
 	}
 }
 
-// stirred reports whether a node has come, gone or changed since a moment, or got a pod
-// that Fluence did not bind.
+// stirred reports whether, since a moment, a node has come,
+// gone or changed, or has got a pod that Fluence did not bind.
 func (l *ledger) stirred(since time.Time) bool {
 	for _, b := range l.nodes {
 		for i, s := range b.states {
@@ -186,7 +189,7 @@ func (l *ledger) stirred(since time.Time) bool {
 	return false
 }
 
-// clean forgets what was over before a moment.
+// clean forgets what had ended before a moment.
 func (l *ledger) clean(old time.Time) {
 	for name, b := range l.nodes {
 		for uid, t := range b.tenants {
@@ -218,13 +221,15 @@ func (l *ledger) clean(old time.Time) {
 	l.gaps = slices.DeleteFunc(l.gaps, func(g gap) bool { return g.at.Before(old) })
 }
 
-// beside: a pod of another namespace was on the node at a time when t was.
+// beside reports whether both tenants were on the node
+// at the same time, and are of different namespaces.
 func (t *tenant) beside(other *tenant) bool {
 	return other.key.Namespace != t.key.Namespace && (t.to == 0 || other.from < t.to) && (other.to == 0 || t.from < other.to)
 }
 
-// charged is what a tenant holds at a version, 0 if nothing. What was delivered
-// after the horizon counts only where it makes that less, unless it is ours.
+// charged returns what a tenant holds at a version, nil if nothing. A pod that Fluence bound
+// counts from its bind on. Another pod counts only if it was delivered before the horizon. A
+// change that was delivered after the horizon counts only if it makes the amounts smaller.
 func (t *tenant) charged(version uint64, horizon time.Time) amounts {
 	if t.from >= version || t.to != 0 && t.to < version || !t.ours && t.charges[0].at.After(horizon) {
 		return nil
@@ -242,8 +247,8 @@ func (t *tenant) charged(version uint64, horizon time.Time) amounts {
 	return holds
 }
 
-// states returns those that a node had at a version: the last that was delivered
-// before the horizon, and those that came after it. None is that there was no node.
+// statesAt returns the states that a node may have had at a version in Fluence's eyes: the last
+// state delivered before the horizon, and each later one. No state means that there was no node.
 func (b *book) statesAt(version uint64, horizon time.Time) []state {
 	var found []state
 	for _, s := range b.states {

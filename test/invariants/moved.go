@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// judgeRemovals judges the deletes and evictions by Fluence of which all is known
-// by now.
+// judgeRemovals judges Fluence's deletes and evictions about which everything is known by now.
 func (j *judge) judgeRemovals(now time.Time) {
 	j.removals = slices.DeleteFunc(j.removals, func(a auditFact) bool {
 		due := now.Sub(a.received) >= judgeAfter
@@ -20,7 +19,7 @@ func (j *judge) judgeRemovals(now time.Time) {
 	})
 }
 
-// judgeRemoval judges one: it is allowed only to start an incomplete group again.
+// judgeRemoval judges one delete or eviction. It is allowed only to restart an incomplete group.
 func (j *judge) judgeRemoval(a auditFact) {
 	j.stats.Removals++
 	what := a.verb
@@ -42,7 +41,7 @@ func (j *judge) judgeRemoval(a auditFact) {
 		return
 	}
 	if j.excuses.deaf(a.received.Add(-judgeAfter), a.received.Add(judgeAfter)) {
-		return // what was told of the group may not have been seen in time
+		return // Fluence may have seen the changes of the group too late
 	}
 	if never {
 		j.report(RulePodMoved, a.pod, a.received, "%s asked for its %s: group %s has lost nothing that it had, as far as this process can know; what it asks for it never had", a.user, what, p.family.key)
@@ -52,9 +51,10 @@ func (j *judge) judgeRemoval(a auditFact) {
 		a.user, what, policyRestart, conditionIncomplete, p.family.key, policyRestart, may, told)
 }
 
-// wasMet reports whether a family that was evicted from at that time may have had what it asks
-// for: it had lost a member, other than by an eviction, and if the controller began while it
-// lacked some, that process went on with what another had begun, or could have seen it whole.
+// wasMet reports whether a family that was evicted from at a time may have been
+// complete before. The family must have lost a member other than by an eviction. If
+// the controller began while the family lacked pods, that process must have continued
+// what another had begun, or must have been able to see the family complete.
 func (j *judge) wasMet(fam *family, at time.Time) bool {
 	if !slices.ContainsFunc(slices.Collect(maps.Keys(fam.losses)), func(uid types.UID) bool { return j.wasLost(fam, uid, at) }) {
 		return false
@@ -69,8 +69,8 @@ func (j *judge) wasMet(fam *family, at time.Time) bool {
 	}
 }
 
-// wasLost reports whether a member was lost before a moment in which others ran, and by others
-// than Fluence.
+// wasLost reports whether a member was lost before a
+// moment, while other members ran, and not by Fluence.
 func (j *judge) wasLost(fam *family, uid types.UID, at time.Time) bool {
 	ran := fam.started
 	if ran.IsZero() || ran.After(at) {
@@ -84,8 +84,8 @@ func (j *judge) wasLost(fam *family, uid types.UID, at time.Time) bool {
 	return p == nil || !p.evicted
 }
 
-// wasIncomplete reports whether the condition was true at that time, as far as
-// deliveries may differ from it.
+// wasIncomplete reports whether the condition was True
+// at a time, give or take how late deliveries may be.
 func (f *partial) wasIncomplete(at time.Time) bool {
 	if f.incomplete.IsZero() || f.incomplete.After(at.Add(judgeAfter)) {
 		return false

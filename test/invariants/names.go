@@ -2,7 +2,7 @@ package invariants
 
 import "time"
 
-// What users of Fluence are told to rely on: docs/groups.md and manifests/rbac.
+// These are the names that users of Fluence rely on: see docs/groups.md and manifests/rbac.
 const (
 	groupLabel        = "scheduling.x-k8s.io/pod-group"
 	sizeLabel         = "fluence.group-size"
@@ -35,17 +35,17 @@ const (
 	reasonNoPodGroup  = "NoPodGroup"
 	reasonNotReserved = "NotReserved"
 	reasonNoMatcher   = "MatcherUnavailable"
-	reasonBinding     = "Binding"   // it waits for its binds
-	longestPause      = time.Minute // between two attempts of a group that was not reserved
+	reasonBinding     = "Binding"   // waits for its binds
+	longestPause      = time.Minute // between two attempts of a group refused with NotReserved
 
-	// attemptFailed is the reason of the event that kube-scheduler's own code tells.
+	// attemptFailed is the reason of the event that kube-scheduler's own code writes.
 	attemptFailed = "FailedScheduling"
 )
 
-// The rules, as a Violation names them.
+// These are the rules, as a Violation names them.
 const (
-	// RulePartialGang: a group had fewer pods on nodes than it needs, and that was
-	// neither passing nor told and acted upon.
+	// RulePartialGang: a group had fewer pods on nodes than it needs for too
+	// long, without a report or without the action that its policy demands.
 	RulePartialGang = "PartialGang"
 	// RuleFullNode: a pod was bound to a node that had no room for it.
 	RuleFullNode = "FullNode"
@@ -53,34 +53,31 @@ const (
 	RuleNodeClosed = "NodeClosed"
 	// RulePodMoved: a pod changed its node, or Fluence removed one.
 	RulePodMoved = "PodMoved"
-	// RuleNoReason: what waits was not told why, or what it was told is not so any
-	// more.
+	// RuleNoReason: a group or a pod that waits was given no reason, or the reason is out of date.
 	RuleNoReason = "NoReason"
-	// RuleRepeated: the same was told again.
+	// RuleRepeated: the same event was written twice.
 	RuleRepeated = "Repeated"
-	// RuleRepeatedAttempt: the event that an attempt to place a pod has failed was told
-	// again by the same process though nothing but digits had changed. Of a series the
-	// API keeps the first note only: one is judged by the message of the pod's
-	// condition PodScheduled, so that a pod which is told the same again while that
-	// message changes, or goes, is not seen; neither is what a series counts after
-	// its second telling, until the teller writes it, minutes later.
+	// RuleRepeatedAttempt: the same process wrote the event of a failed attempt to
+	// place a pod again, although nothing but digits had changed. The API keeps only
+	// the first note of a series. So a series is judged by the message of the pod's
+	// condition PodScheduled. The rule therefore misses a repeated event while that
+	// message changes or goes. After the second event of a series, it also misses
+	// the next ones until the process writes their count, minutes later.
 	RuleRepeatedAttempt = "RepeatedAttempt"
-	// RuleHeld: something was still held, or left over, when all had gone.
+	// RuleHeld: something was still held, or left over, when all groups were gone.
 	RuleHeld = "Held"
 	// RuleNotAtRest: a group was neither placed nor refused when it had to be.
 	RuleNotAtRest = "NotAtRest"
-	// RuleTooClose: a pod was bound to the domain of another which its required
-	// anti-affinity, or that of the other, keeps it from, or to a node on which another
-	// has its host port.
+	// RuleTooClose: a pod was bound to a domain that required anti-affinity, its own or another
+	// pod's, keeps it from. Or it was bound to a node on which another pod has its host port.
 	RuleTooClose = "TooClose"
 	// RuleSkewed: a pod was bound where its spread constraint does not allow it.
 	RuleSkewed = "Skewed"
-	// RuleNotTogether: a pod was bound to another domain than those it has to be with,
-	// by its required affinity or its group's required topology.
+	// RuleNotTogether: a pod was bound outside the domains in which it has
+	// to be, by its required affinity or its group's required topology.
 	RuleNotTogether = "NotTogether"
-	// RuleNotAlone: pods of two groups were bound to one node, and one of the groups has
-	// whole nodes.
+	// RuleNotAlone: pods of two groups were bound to one node, and one of the groups is exclusive.
 	RuleNotAlone = "NotAlone"
-	// RuleNoLevel: a pod was bound whose group names a level that there is not.
+	// RuleNoLevel: a pod was bound although its group names a topology level that does not exist.
 	RuleNoLevel = "NoLevel"
 )

@@ -9,56 +9,63 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// lossGrace is how long before the first bind a loss still explains that not all
-// members were bound: they were on their way.
+// lossGrace is how long before the first bind a loss still explains
+// why not all members were bound, because binds were on their way.
 const lossGrace = 5 * time.Second
 
-// startGrace is how long after the first bind the others of the same match are on
-// their way: a group that is disturbed later than that counts as undisturbed.
+// startGrace is how long after the first bind the other binds of the same
+// match may be on their way. A disturbance after that does not count.
 const startGrace = 5 * time.Second
 
 // partial is what is remembered of a family that has pods on nodes.
 type partial struct {
-	// started is when the first member got a node, after none had one; zero while
-	// none has. ever are those that have had one since, and size the minMember at
-	// that time.
+	// started is the time when the first member got a node, zero while no member has one.
 	started time.Time
-	ever    map[types.UID]bool
-	size    int
-	// refused is what the group was told when it started; turned is set when nodes have
-	// changed since that the rest of it may have been given.
+	// ever are the members that have had a node since started.
+	ever map[types.UID]bool
+	// size is the minMember at the time started.
+	size int
+	// refused is the refusal in the group's condition when it started.
 	refused conditionFact
-	turned  bool
-	// disturbed: something kept Fluence from hearing or answering when it started.
+	// turned reports whether nodes have changed since then
+	// that the rest of the group may have been assigned.
+	turned bool
+	// disturbed reports whether a fault kept Fluence
+	// from hearing or answering when the group started.
 	disturbed bool
-	// whole: it has had all that it needs. met is how many that was, as far as it
-	// still needs them: who asks for more of a group that runs takes nothing from it.
+	// whole reports whether the group has had all the pods it needs.
 	whole bool
-	met   int
-	// lost is when a member was last lost.
+	// met is the number of pods it needed then, lowered when it needs fewer.
+	// Raising the minimum of a group that runs makes it lack nothing that it had.
+	met int
+	// lost is the time when a member was last lost.
 	lost time.Time
-	// lacking is since when it has had too few, since when it last gained one in
-	// that time, and had the most that it has had.
+	// lacking is the time since which it has had too few pods on nodes.
+	// since is the time when, since lacking, it first had the most.
 	lacking, since time.Time
-	most           int
-	// startTold and lackTold: the violation was reported.
+	// most is the most pods that it has had on nodes since lacking.
+	most int
+	// startTold and lackTold report whether the violation was reported.
 	startTold, lackTold bool
 
-	// incomplete is since when the condition has been true, until when it ended.
+	// incomplete is the time when the condition became True. until is the time when it ended.
 	incomplete, until time.Time
 	// toEvict are the members that the policy has to evict.
 	toEvict map[types.UID]bool
-	// there are the members that were to stay, and held those on nodes, for comparison.
+	// there are the members that had not failed and were not being deleted, when the
+	// family was last compared. held are the members on nodes or succeeded at that time.
 	there, held map[types.UID]bool
-	// losses are when members that were on nodes ceased to be, since the last but one time
-	// that the group started, which was before.
+	// losses are the times when members stopped being on
+	// nodes. They begin with the start before the last one.
 	losses map[types.UID]time.Time
+	// before is the time of the previous start.
 	before time.Time
-	// unmet is since when the group has had fewer than it asks for; zero while it has them.
+	// unmet is the time since which the group has had
+	// fewer pods than it needs, zero while it has enough.
 	unmet time.Time
 }
 
-// rest begins anew: nothing is on a node.
+// rest begins anew, because no member is on a node.
 func (f *partial) rest() {
 	before := f.before
 	if !f.started.IsZero() {
@@ -70,7 +77,7 @@ func (f *partial) rest() {
 	}
 }
 
-// regrouped takes note that the PodGroup has come, changed or gone.
+// regrouped records that the PodGroup has come, changed or gone.
 func (fam *family) regrouped(before *groupFact, now time.Time) {
 	is, was := fam.group != nil && fam.group.incomplete(), fam.incomplete.After(fam.until)
 	switch {
@@ -105,8 +112,8 @@ func (fam *family) regrouped(before *groupFact, now time.Time) {
 	}
 }
 
-// weighPartial judges a family that should be on nodes as a whole, and returns how
-// many of its members have to be there, less what is asked of it since it ran.
+// weighPartial judges a family whose pods should be on nodes together. It returns how many
+// of them have to be there. A raise of the minimum while the family runs does not count.
 func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time) int {
 	if c.serving > 0 && fam.started.IsZero() {
 		fam.started, fam.size, fam.ever = now, fam.group.minMember, map[types.UID]bool{}
@@ -162,7 +169,7 @@ func (j *judge) weighPartial(fam *family, c count, need, have int, now time.Time
 	return need
 }
 
-// compare takes note of members that were lost, and of those that have a node.
+// compare records which members were lost, and which have a node.
 func (fam *family) compare(now time.Time) {
 	there, held := map[types.UID]bool{}, map[types.UID]bool{}
 	for uid, p := range fam.pods {
@@ -192,8 +199,8 @@ func (fam *family) compare(now time.Time) {
 	fam.there, fam.held = there, held
 }
 
-// weighStart judges a group that starts for the first time: once its binds have begun, the
-// rest of them follow.
+// weighStart judges a group that starts for the first
+// time: after its first bind the others must follow.
 func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
 	fam.turned = fam.turned || j.turnedAway(fam)
 	explained := fam.whole || fam.startTold || fam.turned || fam.lost.After(fam.started.Add(-lossGrace)) || fam.group.minMember > fam.size
@@ -206,9 +213,9 @@ func (j *judge) weighStart(fam *family, need, have int, now time.Time) {
 		took.Seconds(), have, need)
 }
 
-// turnedAway reports whether the nodes changed that the rest of a group was given when it
-// started, as far as one can know: something happened to nodes, and the group was told
-// since why the rest has none.
+// turnedAway reports whether the nodes assigned to the rest of a group
+// may have changed after it started: something happened to nodes, and
+// since then the group has been given a reason why the rest has none.
 func (j *judge) turnedAway(fam *family) bool {
 	told := fam.group.refusal()
 	switch {
@@ -219,8 +226,8 @@ func (j *judge) turnedAway(fam *family) bool {
 	}
 }
 
-// refusal is the condition by which a group is told why it is not placed; it is empty if
-// there is none.
+// refusal returns the condition with the reason why a group
+// is not placed. It returns an empty one if there is none.
 func (g *groupFact) refusal() conditionFact {
 	for _, c := range g.condition(conditionScheduled) {
 		if c.status == "False" {
@@ -243,8 +250,8 @@ func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
 	}
 }
 
-// weighEviction judges whether the policy restart was carried out: on all that were
-// on nodes when the condition became true.
+// weighEviction judges whether the policy restart was carried out
+// on all members that were on nodes when the condition became True.
 func (j *judge) weighEviction(fam *family, now time.Time) {
 	if len(fam.toEvict) == 0 {
 		return
@@ -253,8 +260,8 @@ func (j *judge) weighEviction(fam *family, now time.Time) {
 		return
 	}
 	if !fam.unmet.IsZero() && fam.group.unseen() && j.excuses.touches(fam.unmet.Add(-grace), fam.incomplete) {
-		// The controller was started since the group was whole last. It evicts for no lack of what
-		// it has not seen, and says so.
+		// The controller was started after the group was last complete. It does not
+		// evict when it has not seen the group complete, and the condition tells so.
 		fam.toEvict = nil
 		return
 	}

@@ -7,25 +7,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// two makes a group of two pods that wait, on nodes with room.
+// two adds a group of two pods that wait, and nodes with room.
 func two(s *script) *script {
 	return s.node("n", 8).group("g", 2, refusal()).pod("a", "g").pod("b", "g")
 }
 
-// running is two that run.
+// running adds a group of two pods that run.
 func running(s *script) *script {
 	return two(s).bind("a", "n").bind("b", "n").group("g", 2, placed())
 }
 
-// loses is running, after a has gone and its replacement waits.
+// loses adds the group of running. Then pod a goes and its replacement waits.
 func loses(s *script, edit ...func(*groupFact)) *script {
 	return running(s).after(time.Second).remove("a").pod("a2", "g").group("g", 2, append(edit, refusal())...)
 }
 
 var partialGang = []broke{{RulePartialGang, "ns/g"}}
 
-// State 2, 3 and 9, and flow 17 of the lessons of earlier systems: no partial gangs,
-// and what happens to one member is not the others' business.
+// State 2, 3 and 9, and flow 17 of the lessons of earlier systems: no gang
+// is partial, and what happens to one member does not affect the others.
 func TestPartialGang(t *testing.T) {
 	run(t, map[string]tale{
 		"half of a gang is bound and nothing follows": {

@@ -29,13 +29,13 @@ import (
 	"github.com/flux-k8s/fluence/test/invariants"
 )
 
-// patience bounds every wait for something that has to come about.
+// patience bounds every wait.
 const patience = time.Minute
 
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// A plant is a control plane without Fluence, in whose name things are done that it
-// must never do.
+// A plant is a control plane without Fluence. Tests use
+// Fluence's accounts there to do what Fluence must never do.
 type plant struct {
 	*testing.T
 	*cluster.Cluster
@@ -47,7 +47,7 @@ type plant struct {
 
 func newPlant(t *testing.T, cfg invariants.Config) *plant {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // the first one builds
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute) // the first call builds
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 2}, Log: os.Stderr})
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *plant) installCRD(ctx context.Context) {
 	p.must(err)
 }
 
-// as is a client in the name of one of Fluence's service accounts, who may do all.
+// as returns a client of one of Fluence's service accounts, which has all rights.
 func (p *plant) as(account string) kubernetes.Interface {
 	p.Helper()
 	user := "system:serviceaccount:fluence-system:" + account
@@ -104,7 +104,7 @@ func (p *plant) as(account string) kubernetes.Interface {
 	return client
 }
 
-// pod makes one that asks for Fluence, of so many CPUs.
+// pod creates a pod for Fluence with an amount of CPU.
 func (p *plant) pod(name, group, cpu string) *corev1.Pod {
 	p.Helper()
 	pod := &corev1.Pod{
@@ -125,7 +125,7 @@ func (p *plant) pod(name, group, cpu string) *corev1.Pod {
 	return pod
 }
 
-// bind is what the scheduler does.
+// bind binds a pod, as the scheduler does.
 func (p *plant) bind(pod, node string) {
 	p.Helper()
 	p.must(p.scheduler.CoreV1().Pods("default").Bind(p.Context(), &corev1.Binding{
@@ -133,7 +133,7 @@ func (p *plant) bind(pod, node string) {
 	}, metav1.CreateOptions{}))
 }
 
-// group makes a PodGroup.
+// group creates a PodGroup.
 func (p *plant) group(name string, minMember int64) {
 	p.Helper()
 	_, err := p.groups.Namespace("default").Create(p.Context(), &unstructured.Unstructured{Object: map[string]any{
@@ -143,7 +143,7 @@ func (p *plant) group(name string, minMember int64) {
 	p.must(err)
 }
 
-// says sets its condition Scheduled.
+// says sets the condition Scheduled of a PodGroup.
 func (p *plant) says(name, status, reason, message string) {
 	p.Helper()
 	g, err := p.groups.Namespace("default").Get(p.Context(), name, metav1.GetOptions{})
@@ -174,7 +174,7 @@ func (p *plant) eventually(what string, done func(context.Context) bool) {
 	}
 }
 
-// breaks waits until these are the violations, each once.
+// breaks waits until exactly these violations are reported, each once.
 func (p *plant) breaks(wants ...string) {
 	p.Helper()
 	slices.Sort(wants)
@@ -183,7 +183,7 @@ func (p *plant) breaks(wants ...string) {
 	})
 }
 
-// summaries are rule and object of each, in order.
+// summaries returns the rule and the object of each violation, in order.
 func summaries(violations []invariants.Violation) []string {
 	var got []string
 	for _, v := range violations {
@@ -193,7 +193,7 @@ func summaries(violations []invariants.Violation) []string {
 	return got
 }
 
-// tellEvent tells one about a pod, as the scheduler would.
+// tellEvent writes an event about a pod, as the scheduler would.
 func (p *plant) tellEvent(name string, about *corev1.Pod, reason, note string) {
 	p.Helper()
 	_, err := p.scheduler.EventsV1().Events("default").Create(p.Context(), &eventsv1.Event{
@@ -216,31 +216,31 @@ func TestViolationsOnARealCluster(t *testing.T) {
 	p.pod("half-0", "half", "1")
 	p.pod("half-1", "half", "1")
 	p.bind("half-0", "node-0000")
-	// Nobody says why this one waits.
+	// This pod waits without a reason.
 	p.group("silent", 1)
 	p.pod("silent-0", "silent", "1")
-	// Twice the same.
+	// The same event is written twice.
 	lone := p.pod("lone", "", "7")
 	p.tellEvent("one", lone, "NoRoom", "needs 1 pod")
 	p.tellEvent("two", lone, "NoRoom", "needs 1 pod")
 	p.breaks("PartialGang default/half", "NoReason default/silent", "Repeated default/lone")
 
-	// A full node.
+	// A pod is bound to a full node.
 	p.bind("lone", "node-0001")
 	p.running("lone")
 	p.bind("silent-0", "node-0001")
 	p.bind("half-1", "node-0001")
 	p.breaks("PartialGang default/half", "NoReason default/silent", "Repeated default/lone", "FullNode default/half-1")
-	// A node that is not there.
+	// A pod is bound to a node that does not exist.
 	p.pod("lost", "", "1")
 	p.tellEvent("three", lone, "Other", "x")
 	p.bind("lost", "node-9999")
-	// What runs is deleted.
+	// A running pod is deleted.
 	p.must(p.controller.CoreV1().Pods("default").Delete(p.Context(), "lone", metav1.DeleteOptions{}))
 	p.breaks("PartialGang default/half", "NoReason default/silent", "Repeated default/lone", "FullNode default/half-1",
 		"NodeClosed default/lost", "PodMoved default/lone")
 
-	// Whoever places the last probe, it is not Fluence.
+	// No scheduler places the last probe, because Fluence does not run.
 	p.must(p.Client().CoreV1().Pods("default").DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}))
 	violations, err := p.End(t.Context())
 	p.must(err)
@@ -280,7 +280,7 @@ func TestConfigIsValidated(t *testing.T) {
 	}
 }
 
-// The checker must not share a mistake with what it checks.
+// The checker must not share a mistake with the code that it checks.
 func TestItKnowsNothingOfFluence(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	if err != nil {

@@ -7,25 +7,26 @@ import (
 
 // waiting is what is remembered of a family that waits for nodes.
 type waiting struct {
-	// waits: it lacks pods that could be placed.
+	// waits reports whether it lacks pods that could be placed.
 	waits bool
-	// untold is since when it has waited without being told why.
+	// untold is the time since which it has waited without a true reason.
 	untold time.Time
-	// reported: the violation was.
+	// reported reports whether the violation was reported.
 	reported bool
-	// stuck is the condition that should have changed by now, and unchanged since when
-	// it has been as it is.
-	stuck     conditionFact
+	// stuck is the condition that should have changed by now.
+	stuck conditionFact
+	// unchanged is the time since which the condition has been as it is.
 	unchanged time.Time
-	// podTold: a pod of it was told why, where there is no PodGroup.
+	// podTold reports whether a pod of a family without a PodGroup was given a reason.
 	podTold bool
-	// refusedAll is since when it has said that it waits though all of its pods are on
-	// nodes; refusedTold: the violation was reported.
-	refusedAll  time.Time
+	// refusedAll is the time since which the condition has claimed
+	// that the group waits, although all its pods are on nodes.
+	refusedAll time.Time
+	// refusedTold reports whether that violation was reported.
 	refusedTold bool
 }
 
-// weighReason judges whether a group that waits is told why.
+// weighReason judges whether a group that waits is given a reason.
 func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time) {
 	j.weighRefusal(fam, c, need, have, now)
 	if c.pending == 0 || have >= need {
@@ -47,8 +48,8 @@ func (j *judge) weighReason(fam *family, c count, need, have int, now time.Time)
 	j.weighTold(fam, fault, now, fmt.Sprintf("%d pods wait and %d of %d are on nodes", c.pending, have, need))
 }
 
-// weighRefusal judges whether a group all of whose pods are on nodes still says that it
-// waits for them.
+// weighRefusal judges whether the condition of a group still
+// claims that it waits, although all its pods are on nodes.
 func (j *judge) weighRefusal(fam *family, c count, need, have int, now time.Time) {
 	said := fam.group.refusal()
 	if said == (conditionFact{}) || need == 0 || have < need || c.serving == 0 || c.pending > 0 {
@@ -66,8 +67,7 @@ func (j *judge) weighRefusal(fam *family, c count, need, have int, now time.Time
 	}
 }
 
-// untold says what is wrong with the condition of a group that waits; empty is
-// nothing.
+// untold returns what is wrong with the condition of a group that waits, "" if nothing.
 func (g *groupFact) untold(serving int) string {
 	found := g.condition(conditionScheduled)
 	switch {
@@ -85,8 +85,7 @@ func (g *groupFact) untold(serving int) string {
 	return ""
 }
 
-// stale says what of the condition of a group that waits is not so, or must not stay
-// so; empty is nothing.
+// stale returns what in the condition of a group that waits is out of date, "" if nothing.
 func (g *groupFact) stale(c count) string {
 	for _, s := range g.condition(conditionScheduled) {
 		members := c.serving + c.pending
@@ -100,8 +99,8 @@ func (g *groupFact) stale(c count) string {
 	return ""
 }
 
-// wrongLevel says that a group was not told of the annotation that keeps all of it
-// from starting; empty is nothing.
+// wrongLevel returns a fault if the condition does not report the annotation
+// that keeps all pods of the group from starting. It returns "" otherwise.
 func (j *judge) wrongLevel(fam *family) string {
 	s := fam.group.condition(conditionScheduled)[0]
 	for _, p := range fam.pods {
@@ -115,9 +114,9 @@ func (j *judge) wrongLevel(fam *family) string {
 	return fmt.Sprintf("it is %s (%s), and an annotation names no level", s.reason, s.message)
 }
 
-// stuckReason says that a group was not tried again that must be; empty is nothing. A
-// reason that comes again with another message is none. NodeRefused is not judged: a
-// filter may refuse the same node in the same words at every attempt.
+// stuckReason returns a fault if a group refused with NotReserved was not tried again in time,
+// "" otherwise. The same reason with another message counts as another attempt. NodeRefused is
+// not judged, because a filter may refuse the same node in the same words at every attempt.
 func (j *judge) stuckReason(fam *family, now time.Time) string {
 	s := fam.group.condition(conditionScheduled)[0]
 	if s.reason != reasonNotReserved {
@@ -136,8 +135,8 @@ func (j *judge) stuckReason(fam *family, now time.Time) string {
 	return fmt.Sprintf("it is still %s (%s), longer than %v", s.reason, s.message, limit)
 }
 
-// weighUngrouped judges pods that have no PodGroup: a condition or an event of one
-// of them must tell why they wait.
+// weighUngrouped judges pods without a PodGroup: a condition or
+// an event of one of them must give the reason why they wait.
 func (j *judge) weighUngrouped(fam *family, c count, now time.Time) {
 	if c.pending == 0 {
 		fam.podTold = false
@@ -158,8 +157,8 @@ func (f *waiting) content() {
 	f.waits, f.untold, f.reported, f.unchanged = false, time.Time{}, false, time.Time{}
 }
 
-// weighTold judges a family that waits. The fault is what is wrong with what it was
-// told, empty if nothing is.
+// weighTold judges a family that waits. fault is what
+// is wrong with the reason it was given, "" if nothing.
 func (j *judge) weighTold(fam *family, fault string, now time.Time, what string) {
 	if !fam.waits {
 		fam.waits = true

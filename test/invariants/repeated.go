@@ -9,27 +9,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// tellings are the events that were told, by subject and teller.
+// tellings are the events that were seen, by subject.
 type tellings struct {
 	told     []eventFact
 	subjects map[subject]*telling
-	// counts is how often each event was told, as far as was seen.
+	// counts is how often each event has occurred, by what was seen of it.
 	counts map[types.UID]counted
 }
 
-// A subject is what one teller tells of one object.
+// A subject is one object and one process that writes events about it.
 type subject struct {
 	controller, instance string
 	uid                  types.UID
 }
 
-// A telling is the last reason that was told, and all that was told under it.
+// A telling is the last reason of a subject's events, and all notes with this reason.
 type telling struct {
 	reason string
 	notes  map[string]bool
 	at     time.Time
 	attempts
-	// reported: that something of it was told again.
+	// reported reports whether the violation was reported.
 	reported bool
 }
 
@@ -42,7 +42,7 @@ func newTellings() tellings {
 	return tellings{subjects: map[subject]*telling{}, counts: map[types.UID]counted{}}
 }
 
-// seeEvent takes note of an event. Those of others are none of our business.
+// seeEvent records an event. It ignores events of other programs.
 func (j *judge) seeEvent(e eventFact, s seen) {
 	j.stats.Facts++
 	if s.gone || e.controller != j.cfg.Scheduler && e.controller != controllerName {
@@ -60,10 +60,10 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 		}
 	}
 	if s.listed && before > 0 {
-		return // in which order it was told is not known
+		return // the order of the events is not known
 	}
 	if before > 0 {
-		// Told again: the API keeps the first note only.
+		// The event occurred again. The API keeps only the first note.
 		e.note = ""
 	}
 	e.at = s.at
@@ -71,13 +71,13 @@ func (j *judge) seeEvent(e eventFact, s seen) {
 	j.told = append(j.told, e)
 }
 
-// judgeTellings compares the events that have come by now.
+// judgeTellings compares the events that have been delivered by now.
 func (j *judge) judgeTellings(now time.Time) {
 	due := 0
 	for due < len(j.told) && now.Sub(j.told[due].at) >= judgeAfter {
 		due++
 	}
-	// A process writes each event in a goroutine of its own.
+	// A process writes each event in a separate goroutine.
 	slices.SortStableFunc(j.told[:due], func(a, b eventFact) int { return a.told.Compare(b.told) })
 	for _, e := range j.told[:due] {
 		j.judgeTelling(e)
@@ -85,9 +85,9 @@ func (j *judge) judgeTellings(now time.Time) {
 	j.told = slices.Delete(j.told, 0, due)
 }
 
-// judgeTelling judges one: a process that was interrupted may tell it again, since
-// it remembers nothing; but a PodGroup's condition it can read, unless it does not
-// hear of it.
+// judgeTelling judges one event. A process that was interrupted may repeat an
+// event, because it remembers nothing. An event about a PodGroup it must not
+// repeat, because it can read the condition, unless it is cut off from the cluster.
 func (j *judge) judgeTelling(e eventFact) {
 	j.stats.Events++
 	k := subject{e.controller, e.instance, e.aboutUID}
@@ -110,16 +110,14 @@ func (j *judge) judgeTelling(e eventFact) {
 	}
 }
 
-// isNews reports whether what an event of the controller tells of a group became news
-// again since it was told before. Events and pods come by watches of their own, of
-// which either may be late.
+// isNews reports whether the controller's report about a group became news again after
+// an earlier event. Events and pods come by different watches, and either may be late.
 func (j *judge) isNews(e eventFact, before time.Time) bool {
 	fam := j.families[e.about]
 	return fam != nil && e.kind == "PodGroup" && e.controller == controllerName && fam.turn.After(before.Add(-judgeAfter))
 }
 
-// clean forgets what was told long ago: events live for an hour, and what is told
-// again after that is news.
+// clean forgets old events. Events live for an hour, and a repetition after that is news.
 func (t *tellings) clean(old time.Time) {
 	const memory = 20 * time.Minute
 	for k, s := range t.subjects {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// State 3 of the lessons of earlier systems: what runs stays where it is.
+// State 3 of the lessons of earlier systems: running pods stay where they are.
 func TestPodMoved(t *testing.T) {
 	moved := func(pod string) []broke { return []broke{{RulePodMoved, "ns/" + pod}} }
 	run(t, map[string]tale{
@@ -88,7 +88,8 @@ func TestPodMoved(t *testing.T) {
 	})
 }
 
-// grows is running with policy restart, after it was asked for one more, which waits.
+// grows adds the group of running, with policy restart.
+// Then its minimum is raised by one, and that pod waits.
 func grows(s *script) *script {
 	return running(s).after(time.Second).pod("c", "g").group("g", 3, restart, refusal())
 }
@@ -97,7 +98,7 @@ func refuse(s *script, pod string) {
 	s.seeAudit(auditFact{user: controllerUser, verb: "create", subresource: "eviction", pod: name(pod), code: 429, received: s.now})
 }
 
-// Flow 16 of the lessons of earlier systems: what waits is told why.
+// Flow 16 of the lessons of earlier systems: a group that waits is given a reason.
 func TestNoReason(t *testing.T) {
 	silent := []broke{{RuleNoReason, "ns/g"}}
 	run(t, map[string]tale{
@@ -286,7 +287,7 @@ func TestNoReason(t *testing.T) {
 	})
 }
 
-// event tells one about a pod, in the scheduler's name.
+// event records an event about a pod, written by the scheduler.
 func (s *script) event(pod, reason, note string, edit ...func(*eventFact)) *script {
 	s.serial++
 	e := eventFact{
@@ -305,12 +306,12 @@ func because(reason, message string) func(*groupFact) {
 	return says("Scheduled", "False", reason, message)
 }
 
-// gathering is a group of two that has one pod.
+// gathering adds a group of two with one pod.
 func gathering(s *script) *script {
 	return s.node("n", 8).group("g", 2, because("Gathering", "has 1 of 2")).pod("a", "g")
 }
 
-// owner adds a StatefulSet called set, and disown takes it away.
+// owner adds a StatefulSet called set. disown removes it.
 func (s *script) owner() *script {
 	s.seeOwner(ownerFact{uid: "set"}, s.seen())
 	return s
@@ -323,14 +324,14 @@ func (s *script) disown() *script {
 	return s
 }
 
-// event is the first telling of one that becomes a series, and count2 the second.
+// event is the first event of a later series. count2 is the second.
 func event(e *eventFact)      { e.uid = "e" }
 func count2(e *eventFact)     { e.uid, e.count = "e", 2 }
 func aboutGroup(e *eventFact) { e.kind, e.about, e.aboutUID = "PodGroup", name("g"), "g" }
 
 func byController(e *eventFact) { e.controller = controllerName }
 
-// Flow 16 of the lessons of earlier systems: nothing is told twice.
+// Flow 16 of the lessons of earlier systems: no event is written twice.
 func TestRepeated(t *testing.T) {
 	again := []broke{{RuleRepeated, "ns/a"}}
 	pod := func(s *script) *script { return s.node("n", 1).pod("a", "") }
@@ -459,8 +460,8 @@ func TestRepeated(t *testing.T) {
 	})
 }
 
-// Flow 16 of the lessons of earlier systems: a pod is told once why it waits, however
-// often it is tried.
+// Flow 16 of the lessons of earlier systems: a pod
+// is given a reason once, however often it is tried.
 func TestRepeatedAttempt(t *testing.T) {
 	again := []broke{{RuleRepeatedAttempt, "ns/a"}}
 	pod := func(s *script) *script { return s.node("n", 1).pod("a", "", waitsFor("needs 3")) }
@@ -525,7 +526,7 @@ func TestRepeatedAttempt(t *testing.T) {
 // waitsFor sets the message of a pod's condition.
 func waitsFor(message string) func(*podFact) { return func(p *podFact) { p.text = message } }
 
-// What is gone is forgotten, however long it goes on.
+// What is gone is forgotten, so that memory does not grow for ever.
 func TestMemory(t *testing.T) {
 	s := newScript(t).node("n", 1000)
 	for i := range 200 {
@@ -545,7 +546,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkJudge is one pod's life: seven changes.
+// BenchmarkJudge measures one pod's life: seven changes.
 func BenchmarkJudge(b *testing.B) {
 	s := newScript(&testing.T{}).node("n", 1_000_000)
 	for i := range 1000 {

@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// settleEvery is how often Settle looks, and settled how many times in a row
-	// all must be at rest: a group that is placed may be refused a moment before.
+	// settleEvery is the interval at which Settle looks.
 	settleEvery = 250 * time.Millisecond
-	settled     = 8
+	// settled is how many times in a row all groups must be at rest,
+	// because a group that is placed may show a refusal a moment before.
+	settled = 8
 )
 
-// Settle waits until every group is at rest: all its pods placed, or refused with a
-// reason. Those that are not when ctx ends are violations, and Settle returns an
-// error.
+// Settle waits until every group is at rest: all its pods are
+// placed, or it is refused with a reason. A group that is not at
+// rest when ctx ends is a violation. Settle returns an error for it.
 func (c *Checker) Settle(ctx context.Context) error {
 	quiet := 0
 	err := wait.PollUntilContextCancel(ctx, settleEvery, true, func(context.Context) (bool, error) {
@@ -48,7 +49,7 @@ func (c *Checker) Settle(ctx context.Context) error {
 	return fmt.Errorf("wait until all groups are at rest (%d are not): %w", n, err)
 }
 
-// restless are the families that are neither placed nor refused, by name.
+// restless returns the families that are not at rest, by name.
 func (j *judge) restless() (found []*family) {
 	for _, fam := range j.families {
 		if !j.atRest(fam) {
@@ -69,7 +70,7 @@ func (j *judge) atRest(fam *family) bool {
 	}
 	refused := fam.group.untold(c.serving) == "" && fam.group.stale(c) == "" && fam.group.refusal().reason != reasonBinding
 	need, have := j.need(fam, c)
-	if fam.met > 0 { // what is asked of it since it ran, it has not lost
+	if fam.met > 0 { // a raise of the minimum while it runs is no loss
 		need = min(need, fam.met)
 	}
 	if have < need && c.serving > 0 {
@@ -82,7 +83,7 @@ func (j *judge) atRest(fam *family) bool {
 	return c.pending == 0 || refused || placed && c.serving > 0
 }
 
-// String tells a PodGroup's minimum and its conditions.
+// String returns a PodGroup's minimum and its conditions.
 func (g *groupFact) String() string {
 	if g == nil {
 		return "does not exist"

@@ -2,7 +2,7 @@ package invariants
 
 import "testing"
 
-// A reason is rest only if nothing is left to come.
+// A refusal counts as rest only if no further change is to come.
 func TestAtRest(t *testing.T) {
 	cases := map[string]struct {
 		tell func(s *script)

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// judgeSpread judges a constraint by what is certain: how many pods the domain of the
-// bound pod has at the least, and how many each domain can have had at the most when
-// it was placed.
+// judgeSpread judges a spread constraint by two certain bounds: at least how many pods the domain
+// of the bound pod has, and at most how many each domain can have had when the pod was placed.
 func (j *judge) judgeSpread(s standing, c spread) {
 	keys := []string{c.key}
 	own, ok := j.domain(s.pod.node, keys, s.from, s.at)
@@ -54,9 +53,8 @@ func selected(s standing, c spread, p *pod) bool {
 	return p.key.Namespace == s.pod.key.Namespace && c.selects.Matches(p.labels)
 }
 
-// unplaced is how many of the selected pods had no node, and may have been counted
-// wherever Fluence was about to put them: it may have died meanwhile, or they were
-// refused there.
+// unplaced returns how many selected pods had no node, but may have been counted wherever Fluence
+// was about to put them. Fluence may have died meanwhile, or the pods were refused there.
 func (j *judge) unplaced(s standing, c spread) (n int) {
 	for _, p := range j.pods {
 		if p.node == "" && selected(s, c, p) && (p.gone.IsZero() || p.gone.After(s.from)) {
@@ -66,7 +64,7 @@ func (j *judge) unplaced(s standing, c spread) (n int) {
 	return n
 }
 
-// domainsFor are those that a pod's constraint has for certain, with no pods yet.
+// domainsFor returns the domains that a pod's constraint has for certain, each with a count of 0.
 func (j *judge) domainsFor(s standing, keys []string) map[string]int {
 	can := map[string]int{}
 	for name := range j.nodes {
@@ -78,8 +76,8 @@ func (j *judge) domainsFor(s standing, keys []string) map[string]int {
 	return can
 }
 
-// leastOf is how many the smallest domain has at the most if so many more are put
-// where they raise that most.
+// leastOf returns how many pods the smallest domain can have at most, with a number of
+// further pods in any domain. It puts each of them into the smallest domain (water-filling).
 func leastOf(counts map[string]int, more int) int {
 	for {
 		lowest := ""

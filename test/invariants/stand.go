@@ -10,8 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// A said is what annotations say of how the pods of a group stand together, word for
-// word.
+// A said is the text of the annotations on how the pods of a group are to be placed.
 type said struct{ required, preferred, balanced, exclusive, policy string }
 
 func saidOf(annotations map[string]string) said {
@@ -24,7 +23,7 @@ func saidOf(annotations map[string]string) said {
 	}
 }
 
-// or fills in what s leaves open.
+// or fills the empty fields of s from another.
 func (s said) or(o said) said {
 	for _, f := range []struct {
 		is    *string
@@ -37,13 +36,13 @@ func (s said) or(o said) said {
 	return s
 }
 
-// whole: the group has its nodes for itself.
+// whole reports whether the group is exclusive.
 func (s said) whole() bool {
 	return s.exclusive == "true" || slices.Contains([]string{"firstnodex", "lonodex", "hinodex"}, s.policy)
 }
 
-// wrong is the first value that names no level, or says nothing; empty if there is
-// none. The levels are label keys.
+// wrong returns the first value that names no level, or is no valid
+// value. It returns "" if there is none. The levels are label keys.
 func (s said) wrong(levels []string) string {
 	names := []string{}
 	for _, one := range []string{s.required, s.balanced} {
@@ -67,9 +66,9 @@ func (s said) wrong(levels []string) string {
 	return ""
 }
 
-// keysTo are the labels by whose values a domain of a level differs from all others:
-// its own and those of the levels around it. The level of the nodes has their name.
-// Nil is that there is no such level.
+// keysTo returns the labels by whose values a domain of a level differs from all
+// others: the level's label and the labels of the levels around it. For the level
+// of the nodes that is the host name. It returns nil if there is no such level.
 func keysTo(name string, levels []string) []string {
 	if name == levelNode {
 		return []string{corev1.LabelHostname}
@@ -88,25 +87,26 @@ type term struct {
 	selects labels.Selector
 }
 
-// A spread is a constraint that bounds how many more of the selected pods a domain
-// has than another.
+// A spread is a constraint. It bounds how many more
+// of the selected pods one domain has than another.
 type spread struct {
 	term
 	most int
 }
 
-// A port is one of a node that a pod has for itself.
+// A port is a host port of a pod.
 type port struct {
 	number   int32
 	protocol corev1.Protocol
 }
 
-// A stand is how a pod wants to stand to others, as far as the rules judge that.
+// A stand is where a pod may be placed with regard to
+// other pods, by the constraints that the rules judge.
 type stand struct {
 	apart, together []term
 	spreads         []spread
 	ports           []port
-	// suits are the nodes that the pod's selector and its affinity to nodes allow.
+	// suits are the nodes that the pod's node selector and node affinity allow.
 	suits nodeaffinity.RequiredNodeAffinity
 }
 
@@ -134,7 +134,7 @@ func standOf(p *corev1.Pod) stand {
 	return s
 }
 
-// termsOf leaves out those that select in other namespaces than the pod's.
+// termsOf returns the terms that select pods in the pod's namespace alone.
 func termsOf(all []corev1.PodAffinityTerm) (terms []term) {
 	for _, t := range all {
 		odd := len(t.Namespaces) > 0 || t.NamespaceSelector != nil || len(t.MatchLabelKeys) > 0 || len(t.MismatchLabelKeys) > 0

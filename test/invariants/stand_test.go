@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// in puts a node in a zone, and where it is given in a rack.
+// in puts a node into a zone, and into a rack if one is given.
 func in(zone string, rack ...string) func(*nodeFact) {
 	return func(n *nodeFact) {
 		n.labels = map[string]string{corev1.LabelHostname: n.name, corev1.LabelTopologyZone: zone}
@@ -18,7 +18,7 @@ func in(zone string, rack ...string) func(*nodeFact) {
 	}
 }
 
-// six are two nodes in each of three zones, for long.
+// six adds two nodes in each of three zones, and lets time pass.
 func six(s *script) *script {
 	for _, n := range []string{"a1", "a2", "b1", "b2", "c1", "c2"} {
 		s.node(n, 8, in(n[:1]))
@@ -26,7 +26,7 @@ func six(s *script) *script {
 	return s.group("g", 1, placed()).group("h", 1, placed()).after(time.Minute)
 }
 
-// stands gives a pod the stand of one that is written as users do.
+// stands gives a pod the constraints of a pod spec, which is written as users do.
 func stands(edit func(*corev1.PodSpec)) func(*podFact) {
 	return func(p *podFact) {
 		var spec corev1.PodSpec
@@ -70,8 +70,7 @@ func saying(what said) func(*podFact) {
 	return func(p *podFact) { p.said = what }
 }
 
-// each makes pods a, b and so on of group g, as many as nodes are named, and binds
-// them there.
+// each creates pods a, b and so on of group g, one for each given node, and binds them there.
 func (s *script) each(edit func(*podFact), nodes ...string) *script {
 	names := []string{"a", "b", "c", "d", "e", "f"}[:len(nodes)]
 	for _, n := range names {
@@ -327,7 +326,7 @@ func TestNotTogether(t *testing.T) {
 	})
 }
 
-// stranger has another scheduler bind a pod of another namespace to node a1.
+// stranger binds a pod of another namespace to node a1, by another scheduler.
 func (s *script) stranger() *script {
 	elsewhere := func(p *podFact) { p.key.Namespace = "other" }
 	return s.pod("x", "", foreign, elsewhere).bindBy("x", "x", "a1").after(time.Second)
@@ -427,7 +426,7 @@ func TestNoLevel(t *testing.T) {
 	})
 }
 
-// What the rules do not understand they do not judge.
+// Constraints that the rules do not know are not judged.
 func TestStandOf(t *testing.T) {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone", LabelSelector: ofGroup()}
 	elsewhere := term

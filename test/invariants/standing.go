@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// steadyFor is how long before a bind its pod may have been placed: what changed
-	// since is no ground to judge by.
+	// steadyFor is how long before its bind a pod may have been
+	// placed. What changed in that time is not used to judge the bind.
 	steadyFor = 5 * time.Second
-	// standAfter is how long after a bind it is judged where it stands to others:
-	// those that were placed with it have been bound by then.
+	// standAfter is how long after a bind it is judged by the pods
+	// near it. Pods that were placed with it have been bound by then.
 	standAfter = steadyFor + judgeAfter
 )
 
-// A standing is a bind by Fluence, and when that was asked for.
+// A standing is a bind by Fluence, and the time of its request.
 type standing struct {
 	bind
 	received time.Time
-	// from is since when that what is judged by must have been as it is.
+	// from is the time since which the facts that the bind is judged by must have been unchanged.
 	from time.Time
-	// excused: only what never may be is judged, whatever was heard.
+	// excused reports whether only rules without exception are judged.
 	excused bool
 	// self is the pod as it is now.
 	self *pod
 }
 
-// judgeStandings judges those of which all is known by now.
+// judgeStandings judges the binds about which everything is known by now.
 func (j *judge) judgeStandings(now time.Time) {
 	n := 0
 	for n < len(j.standings) && now.Sub(j.standings[n].at) >= standAfter {
@@ -43,7 +43,7 @@ func (j *judge) judgeStandings(now time.Time) {
 		}
 		s.from = j.excuses.clear(s.received, steadyFor)
 		if j.judgeLevel(s) || s.excused || s.received.Sub(s.from) > remember/2 {
-			continue // its group may not start, or not all that was so in that time is remembered
+			continue // its group must not start, or some facts of that time are forgotten
 		}
 		j.stats.Stands++
 		j.judgeRequired(s)
@@ -60,8 +60,8 @@ func (j *judge) judgeStandings(now time.Time) {
 	j.standings = slices.Delete(j.standings, 0, n)
 }
 
-// judgeLevel judges a bind by what its group must not say, and reports whether it may
-// not have started.
+// judgeLevel judges a bind by the values that its group's annotations
+// must not have. It reports whether there was a violation.
 func (j *judge) judgeLevel(s standing) bool {
 	is, certain := j.said(s.self, s.from)
 	wrong := is.wrong(j.cfg.Levels)
@@ -72,7 +72,7 @@ func (j *judge) judgeLevel(s standing) bool {
 	return true
 }
 
-// judgeRequired judges a bind by the level of its group that is required.
+// judgeRequired judges a bind by its group's required topology level.
 func (j *judge) judgeRequired(s standing) {
 	is, certain := j.said(s.self, s.from)
 	if !certain || is.required == "" {
@@ -83,7 +83,7 @@ func (j *judge) judgeRequired(s standing) {
 	})
 }
 
-// said is what is said of a pod's group, and whether that has been so since a moment.
+// said returns the annotations of a pod's group, and whether they are unchanged since a moment.
 func (j *judge) said(p *pod, from time.Time) (is said, certain bool) {
 	if p.family == nil {
 		return p.said, true
@@ -94,13 +94,13 @@ func (j *judge) said(p *pod, from time.Time) (is said, certain bool) {
 	return p.said, !p.family.resaid.After(from)
 }
 
-// siblings reports whether two pods are certain to be of one group.
+// siblings reports whether two pods are certainly of one group.
 func siblings(p, q *pod) bool {
 	return p.family != nil && p.family == q.family || p.controller != "" && p.controller == q.controller
 }
 
-// judgeNeighbours judges a bind by the pods that are in the same domains: each rule once,
-// with all that break it.
+// judgeNeighbours judges a bind by the pods in the same domains.
+// It reports each rule once, with all pods that break it.
 func (j *judge) judgeNeighbours(s standing) {
 	horizon := s.received.Add(-grace)
 	found := map[string][]string{}
@@ -128,7 +128,7 @@ func (j *judge) judgeNeighbours(s standing) {
 	}
 }
 
-// onePort says that another pod has its host port; empty is that it has not.
+// onePort returns a text if another pod has the same host port, "" otherwise.
 func onePort(s standing, other *pod) string {
 	for _, p := range s.pod.stand.ports {
 		if slices.Contains(other.stand.ports, p) {
@@ -138,8 +138,8 @@ func onePort(s standing, other *pod) string {
 	return ""
 }
 
-// tooClose says that required anti-affinity, in one direction or the other, keeps a pod
-// from another; empty is that none does.
+// tooClose returns a text if required anti-affinity of
+// either pod keeps one from the other, "" otherwise.
 func (j *judge) tooClose(s standing, t *tenant, other *pod) string {
 	var keys []string
 	for _, term := range s.pod.stand.apart {
@@ -162,8 +162,8 @@ func (j *judge) tooClose(s standing, t *tenant, other *pod) string {
 	return ""
 }
 
-// notAlone says that two pods of two groups of Fluence's are on one node, of which one
-// is to be alone; empty is that it is not so.
+// notAlone returns a text if pods of two of Fluence's groups are
+// on one node and one of the groups is exclusive, "" otherwise.
 func (j *judge) notAlone(s standing, t *tenant, other *pod) string {
 	if !t.ours || other.family == nil || s.self.family == nil || siblings(other, s.self) {
 		return ""
@@ -180,9 +180,9 @@ func (j *judge) notAlone(s standing, t *tenant, other *pod) string {
 	}
 }
 
-// mayShare reports whether a scheduler that was started anew before a bind may have found
-// that the node is not the tenant's group's alone: one with pods of other namespaces is
-// shared. Another scheduler can put them there.
+// mayShare reports whether a scheduler that was restarted before a bind
+// may have found the tenant's node shared. A node with pods of other
+// namespaces is shared, and another scheduler can put such pods there.
 func (j *judge) mayShare(s standing, t *tenant) bool {
 	if t.joined {
 		return true
@@ -195,8 +195,8 @@ func (j *judge) mayShare(s standing, t *tenant) bool {
 	return false
 }
 
-// judgeTogether judges whether a pod stands in a domain with those it has to stand
-// with: if some of them are there, one of them is where it is.
+// judgeTogether judges whether a pod is in a domain with the pods it has to be
+// with. If some of those pods are on nodes, one of them must be in its domain.
 func (j *judge) judgeTogether(s standing, what string, keys []string, with func(*pod) bool) {
 	here, ok := j.domain(s.pod.node, keys, s.from, s.at)
 	if !ok {
@@ -223,14 +223,14 @@ func (j *judge) judgeTogether(s standing, what string, keys []string, with func(
 	}
 }
 
-// there reports whether it is certain that a tenant was known to be on its node when
-// a pod was bound at a version: Fluence bound it before that, or it had been delivered
-// before the horizon, and it had not ended.
+// there reports whether the tenant was certainly known to be on its
+// node when a pod was bound at a version: Fluence had bound it before,
+// or it had been delivered before the horizon, and it had not ended.
 func (t *tenant) there(version uint64, horizon time.Time) bool {
 	return t.from < version && (t.to == 0 || t.to > version) && (t.ours || !t.charges[0].at.After(horizon))
 }
 
-// stays is there for one that is not on its way out either.
+// stays reports whether the tenant was on its node at a version and had no deletion timestamp.
 func (t *tenant) stays(version uint64) bool {
 	return t.from < version && (t.to == 0 || t.to > version) && (t.leaves == 0 || t.leaves > version)
 }
@@ -238,8 +238,8 @@ func (t *tenant) stays(version uint64) bool {
 // outside is the domain of nodes that lack a label.
 const outside = "-"
 
-// steady is a node as it was from one moment to another; false is that its labels
-// changed, or that it was not there all the time.
+// steady returns a node as it was from one moment to another. It returns
+// false if the node's labels changed or the node was not there all the time.
 func (j *judge) steady(node string, from, to time.Time) (is nodeFact, ok bool) {
 	b := j.nodes[node]
 	if b == nil {
@@ -257,8 +257,8 @@ func (j *judge) steady(node string, from, to time.Time) (is nodeFact, ok bool) {
 	return is, ok
 }
 
-// domain is where a node was by the values of some labels; false is that this is not
-// certain.
+// domain returns the domain of a node by the values of
+// some labels. It returns false if that is not certain.
 func (j *judge) domain(node string, keys []string, from, to time.Time) (string, bool) {
 	is, ok := j.steady(node, from, to)
 	values := make([]string, len(keys))
@@ -271,7 +271,7 @@ func (j *judge) domain(node string, keys []string, from, to time.Time) (string, 
 	return strings.Join(values, "/"), ok
 }
 
-// suitsNode reports whether a pod may stand on a node by its selectors.
+// suitsNode reports whether a pod's node selector and node affinity allow a node.
 func (s stand) suitsNode(f nodeFact) bool {
 	ok, err := s.suits.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: f.name, Labels: f.labels}})
 	return ok && err == nil

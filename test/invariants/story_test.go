@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A script feeds a judge: one change after another, each at a version of its own.
+// A script gives a judge one change after another, each with a new version.
 type script struct {
 	*testing.T
 	*judge
@@ -22,7 +22,7 @@ type script struct {
 	serial  int
 }
 
-// The limits of all stories.
+// These are the limits of all stories.
 const (
 	testSlack   = 15 * time.Second
 	testTimeout = time.Minute
@@ -114,7 +114,7 @@ func lacking(status string) func(*groupFact) {
 }
 func restart(g *groupFact) { g.policy = policyRestart }
 
-// pod makes a pod of a group, of 1 CPU. One without a group was told why it waits.
+// pod creates a pod of a group, of 1 CPU. A pod without a group has been given a reason.
 func (s *script) pod(n, group string, edit ...func(*podFact)) *script {
 	s.serial++
 	f := podFact{
@@ -151,7 +151,7 @@ func (s *script) edit(n string, edits ...func(*podFact)) *script {
 	return s
 }
 
-// bind is Fluence's: the request, and the change that it makes.
+// bind records a bind by Fluence: the request, and the change that it makes.
 func (s *script) bind(n, node string) *script { return s.bindBy(schedulerAccount, n, node) }
 
 func (s *script) bindBy(user, n, node string) *script {
@@ -159,7 +159,7 @@ func (s *script) bindBy(user, n, node string) *script {
 	return s.edit(n, on(node))
 }
 
-// remove takes a pod away.
+// remove removes a pod.
 func (s *script) remove(n string) *script {
 	how := s.seen()
 	how.gone = true
@@ -167,31 +167,31 @@ func (s *script) remove(n string) *script {
 	return s
 }
 
-// evict is the controller's request.
+// evict records an eviction by the controller.
 func (s *script) evict(n string) *script {
 	s.seeAudit(auditFact{user: controllerUser, verb: "create", subresource: "eviction", pod: name(n), code: 201, received: s.now})
 	return s
 }
 
-// excuse begins one, and returns how to end it.
+// excuse begins an excuse, and returns a function that ends it.
 func (s *script) excuse() func() {
 	id := s.excuses.begin("test", s.now)
 	return func() { s.excuses.finish(id, s.now) }
 }
 
-// heard says of the first excuse that the scheduler hears.
+// heard marks the first excuse as one in which the scheduler hears.
 func (s *script) heard() { s.excuses.heard(1) }
 
-// job says how far the Job j is.
+// job records the progress of the Job j.
 func (s *script) job(j jobFact) *script {
 	s.seeOwner(ownerFact{uid: "j", job: &j}, s.seen())
 	return s
 }
 
-// broke is a violation as a story expects it.
+// broke is an expected violation.
 type broke struct{ rule, object string }
 
-// want ends a story: these violations, and no others.
+// want ends a story. It fails unless exactly these violations were reported.
 func (s *script) want(wants ...broke) {
 	s.Helper()
 	s.after(standAfter + tick)
@@ -204,7 +204,7 @@ func (s *script) want(wants ...broke) {
 	}
 }
 
-// A tale is one story, and what it breaks.
+// A tale is one story and its violations.
 type tale struct {
 	tell func(s *script)
 	want []broke

@@ -23,33 +23,35 @@ import (
 )
 
 const (
-	// retryEvery is how long after a failure the API server is asked again.
+	// retryEvery is how long after a failure the API server gets the next request.
 	retryEvery = 200 * time.Millisecond
 	// listTimeout bounds one list.
 	listTimeout = time.Minute
-	// longestDeaf is how long a kind may go without a watch: longer than any outage.
+	// longestDeaf is how long a kind may go without a watch. It is longer than any outage.
 	longestDeaf = 2 * time.Minute
 )
 
 var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
 
-// A source is one kind of objects, and what becomes of them.
+// A source is the lists and watches of one kind, and
+// the functions that take its objects to the rules.
 type source struct {
 	what  string
 	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// see takes an object to the rules.
 	see func(j *judge, o runtime.Object, s seen)
-	// lose tells the rules of an object that a new list does not have any more.
+	// lose takes to the rules an object that is missing from a new list.
 	lose func(j *judge, key types.NamespacedName, uid types.UID, s seen)
-	// gap is nil where missed changes do no harm.
+	// gap takes to the rules a range of versions in which
+	// changes were missed. It is nil if that does no harm.
 	gap func(j *judge, after, to uint64, at time.Time)
 
 	known   map[types.UID]types.NamespacedName
 	version string
 }
 
-// lister is the part of a typed client that is asked for.
+// lister is the part of a typed client that is used.
 type lister[L runtime.Object] interface {
 	List(ctx context.Context, o metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
@@ -65,7 +67,7 @@ func sourceOf[L runtime.Object](what string, l lister[L], see func(*judge, runti
 	}
 }
 
-// sources are all kinds that the rules look at.
+// sources returns the sources of all kinds that the rules need.
 func (c *Checker) sources() ([]*source, error) {
 	plain, err := metadata.NewForConfig(c.cfg.REST)
 	if err != nil {
@@ -113,7 +115,7 @@ func (c *Checker) sources() ([]*source, error) {
 	}, nil
 }
 
-// watchAll sees what exists and then follows it until ctx is done.
+// watchAll sees all objects that exist, and then follows them until ctx is done.
 func (c *Checker) watchAll(ctx context.Context) error {
 	sources, err := c.sources()
 	if err != nil {
@@ -131,7 +133,7 @@ func (c *Checker) watchAll(ctx context.Context) error {
 	return nil
 }
 
-// relist sees all objects of a kind, and which of the known are gone.
+// relist sees all objects of a kind, and finds which known objects are gone.
 func (c *Checker) relist(ctx context.Context, s *source) error {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -176,11 +178,11 @@ func (c *Checker) relist(ctx context.Context, s *source) error {
 	return err
 }
 
-// follow watches a kind until ctx is done. A watch that ends goes on where it was;
-// only if the API server cannot do that everything is listed again. What it cannot
-// see meanwhile is excused, up to longestDeaf: then the checker cannot go on.
+// follow watches a kind until ctx is done. A watch that ends is continued where
+// it was. Everything is listed again only if the API server cannot continue it.
+// The time without a watch is excused. After longestDeaf the checker fails.
 func (c *Checker) follow(ctx context.Context, s *source) {
-	var sees func() // nil while it watches, or is about to go on where the list was
+	var sees func() // nil while it watches, or is about to begin at the list's version
 	if s.version == "" {
 		sees = c.Excuse("no watch of " + s.what)
 	}
@@ -221,13 +223,13 @@ func (c *Checker) follow(ctx context.Context, s *source) {
 	}
 }
 
-// errNoVersion: there is no version from which a watch could go on.
+// errNoVersion means that there is no version from which a watch could continue.
 var errNoVersion = errors.New("no version to watch from")
 
-// errUnknown: there are no objects of a kind, and no watch of it.
+// errUnknown means that the API server has neither objects nor a watch of a kind.
 var errUnknown = errors.New("the API server does not know this kind")
 
-// watchFrom follows a kind until the watch ends. It says when the watch has begun.
+// watchFrom follows a kind until the watch ends. It calls begun when the watch has begun.
 func (c *Checker) watchFrom(ctx context.Context, s *source, begun func()) error {
 	w, err := s.watch(ctx, metav1.ListOptions{ResourceVersion: s.version, AllowWatchBookmarks: true})
 	if err != nil {

@@ -15,13 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// Who cannot look finds nothing, which is not that there is nothing.
+// A checker that cannot look must report an error, not success.
 func TestAKindThatCannotBeWatched(t *testing.T) {
 	unknown := apierrors.NewNotFound(schema.GroupResource{Resource: "podgroups"}, "")
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "podgroups"}, "", nil)
 	cases := map[string]struct {
 		refusal error
-		// from is when it begins, and until when it can be watched again; 0 is never.
+		// from and until are when the outage begins and ends; until is 0 if it never ends. after is
+		// the time of the check.
 		from, until, after time.Duration
 		wantErr            error
 	}{

@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// What is checked from outside has its own list of the policies that take whole nodes.
-// What the rules allow between two attempts is what the scheduler takes at the most.
+// The checker has its own list of the policies that take whole nodes, and
+// its own longest pause between two attempts. Both must be the scheduler's.
 func TestTheLongestPauseIsTheSchedulers(t *testing.T) {
 	if longestPause != gang.MaxBackoff {
 		t.Errorf("the longest pause is %s, and a group asks again after %s", longestPause, gang.MaxBackoff)

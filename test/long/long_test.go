@@ -13,7 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// runAll runs parts with the seed 7, and returns what is printed without the times.
+// runAll runs parts with the seed 7, and returns the output without the times.
 func runAll(ctx context.Context, t *testing.T, dir string, parts ...part) (string, error) {
 	t.Helper()
 	var out strings.Builder
@@ -107,7 +107,7 @@ func TestPartsAreChosenByName(t *testing.T) {
 	}
 }
 
-// A test that is not there passes, as go test sees it.
+// go test passes if a test does not exist.
 func TestEveryPartRunsTestsThatThereAre(t *testing.T) {
 	root, err := tools.RepositoryRoot()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command long runs in full what `make test` runs in small: more trials, more groups,
-// more events. It prints one line for each part. A part that fails does not keep the
-// others from running, and its output is kept.
+// Command long runs in full what `make test` runs in small: with more
+// trials, groups and events. It prints one line for each part. After a part
+// that fails the others still run, and the output of that part is kept.
 package main
 
 import (
@@ -32,7 +32,7 @@ func main() {
 	}
 }
 
-// start runs the parts that are named, or all.
+// start runs the named parts, or all if none is named.
 func start(ctx context.Context, seed uint64, dir string, names []string) error {
 	chosen, err := choose(parts(), names)
 	if err != nil {
@@ -60,7 +60,7 @@ func start(ctx context.Context, seed uint64, dir string, names []string) error {
 	return r.run(ctx, chosen)
 }
 
-// choose returns the parts of these names in the order of all, or all if none is named.
+// choose returns the parts of some names in the order of all, or all if none is named.
 func choose(all []part, names []string) ([]part, error) {
 	if len(names) == 0 {
 		return all, nil

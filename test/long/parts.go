@@ -9,15 +9,16 @@ import (
 // A part is something that is run in full.
 type part struct {
 	name string
-	// count is how many units it has.
+	// count is its number of units.
 	count int
 	unit  string
-	// command is run by bash in the root of the repository, with COUNT and SEED filled in,
-	// and as DIR the folder for what is kept.
+	// command is run by bash in the repository's root. COUNT, SEED and DIR
+	// are replaced by the count, the seed and the folder for kept output.
 	command string
 }
 
-// parts lists all. The quick ones come first, and those of a kind stand together.
+// parts returns all parts. The quick ones come first,
+// and parts of the same kind are next to each other.
 func parts() []part {
 	return []part{
 		trials("seats", 30_000, "pkg/gang", "TestAssignmentsAreWhatIsNotGivenBack"),
@@ -61,26 +62,27 @@ func parts() []part {
 	}
 }
 
-// trials is a random test with more trials than its own.
+// trials returns a part that runs a random test with more trials than usual.
 func trials(name string, count int, pkg, test string) part {
 	return part{name, count, "trials", fmt.Sprintf("go test -count=1 -timeout=12h ./%s -run='^%s$' -trials=COUNT -seed=SEED", pkg, test)}
 }
 
-// fuzz is a fuzz target of what groups may cost: dear ones are rarely found in minutes.
+// fuzz returns a part that runs a fuzz target of the cost
+// of groups. Costly groups are rarely found in minutes.
 func fuzz(name, pkg, target string) part {
 	return part{name, 60, "minutes", fmt.Sprintf("go test -fuzztime=COUNTm -fuzzminimizetime=1x ./%s -fuzz='^%s$' -run='^$'", pkg, target)}
 }
 
-// row is one of the benchmark of the cluster. All add to one file, in which those that are
-// compared with another row find it.
+// row returns a part that runs a row of the cluster benchmark. All rows
+// write to one file, in which goals find the results of other rows.
 func row(name string) part {
 	return part{name, 1, "run", "make bench-cluster BENCH=" + name + " BENCHFLAGS='-strict -out=DIR/bench.jsonl'"}
 }
 
-// keeps reports whether the part's output is kept also if it passes.
+// keeps reports whether the part's output is kept even if it passes.
 func (p part) keeps() bool { return strings.Contains(p.command, "=DIR") }
 
-// what says in a few words what the part is.
+// what returns a short description of the part.
 func (p part) what(seed uint64) string {
 	text := fmt.Sprintf("%d %s", p.count, p.unit)
 	if strings.Contains(p.command, "SEED") {
@@ -89,7 +91,7 @@ func (p part) what(seed uint64) string {
 	return text
 }
 
-// filledIn is the command with its count, its seed and the folder for what is kept.
+// filledIn returns the command with its count, its seed and the folder for kept output.
 func (p part) filledIn(seed uint64, dir string) string {
 	return strings.NewReplacer("COUNT", strconv.Itoa(p.count), "=SEED", fmt.Sprintf("=%d", seed), "=DIR", "="+dir).Replace(p.command)
 }

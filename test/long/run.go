@@ -15,22 +15,21 @@ import (
 const (
 	// longest bounds a part.
 	longest = 12 * time.Hour
-	// parting is how long a part that is to end has for it.
+	// parting is how long a part may take to end after SIGTERM.
 	parting = time.Minute
 )
 
 // A runner runs parts one after another.
 type runner struct {
 	out io.Writer
-	// root is the folder that commands are run in, and dir the one that their output is
-	// kept in.
+	// root is the folder in which commands run. dir is the folder for kept output.
 	root, dir string
-	// seed returns what a part draws from.
+	// seed returns the seed of a part.
 	seed func() uint64
 }
 
-// run runs all parts, whatever becomes of each, and returns an error that names those
-// that failed. It stops when ctx ends.
+// run runs all parts, even after failures. It returns an error
+// with the names of the parts that failed. It stops when ctx ends.
 func (r *runner) run(ctx context.Context, parts []part) error {
 	var failed []string
 	for i, p := range parts {
@@ -55,8 +54,8 @@ func (r *runner) run(ctx context.Context, parts []part) error {
 	return nil
 }
 
-// carryOut runs the command of a part. Its output is in the file that is returned, which
-// is removed if the part passes, unless it is one whose output is kept.
+// carryOut runs the command of a part, and returns the file of its output.
+// It removes the file if the part passes, unless the part keeps its output.
 func (r *runner) carryOut(ctx context.Context, p part, seed uint64) (output string, err error) {
 	output = filepath.Join(r.dir, p.name+".log")
 	file, err := os.Create(output)
@@ -70,7 +69,7 @@ func (r *runner) carryOut(ctx context.Context, p part, seed uint64) (output stri
 	fmt.Fprintf(file, "$ %s\n", command)
 	cmd := exec.CommandContext(ctx, "bash", "-c", command)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.root, file, file
-	// A command starts others, which are to end with it.
+	// The command starts other processes. They have to end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = parting

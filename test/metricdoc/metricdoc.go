@@ -1,5 +1,5 @@
-// Package metricdoc reads the tables of docs/metrics.md, so that tests can compare
-// them with what the programs serve.
+// Package metricdoc reads the tables of docs/metrics.md, so that
+// tests can compare them with the metrics that the programs serve.
 package metricdoc
 
 import (
@@ -15,28 +15,28 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// The sections of the document with a table each.
+// These are the sections of the document that have a table.
 const (
 	Scheduler  = "Scheduler"
 	Sidecar    = "Sidecar"
 	Controller = "Controller"
 	Webhook    = "Webhook"
-	// Libraries is the section of metrics that are not our own, and that alerts ask for.
+	// Libraries is the section of the libraries' metrics that alerts use.
 	Libraries = "Of their libraries"
-	// APIServer is that of metrics that the API server has and that alerts ask for.
+	// APIServer is the section of the API server's metrics that alerts use.
 	APIServer = "Of the API server"
 )
 
-// prefix is that of the names of our own metrics.
+// prefix begins the names of Fluence's metrics.
 const prefix = "fluence_"
 
-// A Row is what the document says of a metric.
+// A Row is the documentation of a metric.
 type Row struct {
 	Name string
 	// Type is counter, gauge or histogram.
 	Type   string
 	Labels []string
-	// Tells and Worry are what it tells and when to worry.
+	// Tells is the meaning of the metric. Worry is when to worry.
 	Tells, Worry string
 }
 
@@ -46,8 +46,8 @@ var (
 	backtick = regexp.MustCompile("`([^`]+)`")
 )
 
-// Read returns the rows by section, in order. It fails for a row of another number of
-// cells, an empty one, and a name that has two rows.
+// Read returns the rows by section, in order. It fails for a row with a wrong number
+// of cells or with an empty cell, and for a name that has two rows.
 func Read() (map[string][]Row, error) {
 	root, err := tools.RepositoryRoot()
 	if err != nil {
@@ -92,8 +92,8 @@ func parse(text string) (map[string][]Row, error) {
 	return rows, nil
 }
 
-// Differences says where the rows of a section and the metrics that a program serves are
-// not the same. Metrics of others that have no row are left out.
+// Differences returns the differences between the rows of a section and the metrics that a
+// program serves. It ignores metrics without a row that are not Fluence's.
 func Differences(rows []Row, served []*dto.MetricFamily) []string {
 	var wrong []string
 	there := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/metricdoc"
 )
 
-// The page says of the API server's metrics what the API server tells.
+// The page's rows of the API server's metrics match the metrics that the API server serves.
 func TestTheMetricsOfTheAPIServerAreThoseThereAre(t *testing.T) {
 	sections, err := metricdoc.Read()
 	if err != nil {

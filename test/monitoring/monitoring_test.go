@@ -1,5 +1,5 @@
-// Package monitoring tests the dashboard and the alert rules of manifests/monitoring
-// against the metrics that there are.
+// Package monitoring tests the dashboard and the alert rules
+// of manifests/monitoring against the metrics that exist.
 package monitoring
 
 import (
@@ -36,7 +36,7 @@ func file(t *testing.T, path ...string) string {
 	return string(text)
 }
 
-// documented maps the names of our metrics to what the document says of them.
+// documented returns the document's rows of Fluence's metrics, by name.
 func documented(t *testing.T) map[string]metricdoc.Row {
 	t.Helper()
 	sections, err := metricdoc.Read()
@@ -52,7 +52,7 @@ func documented(t *testing.T) map[string]metricdoc.Row {
 	return rows
 }
 
-// rowOf finds the row of a series: those of a histogram have a suffix.
+// rowOf returns the row of a series. The series of a histogram have a suffix.
 func rowOf(rows map[string]metricdoc.Row, series string) (metricdoc.Row, bool) {
 	if r, ok := rows[series]; ok {
 		return r, r.Type != "histogram"
@@ -65,13 +65,13 @@ func rowOf(rows map[string]metricdoc.Row, series string) (metricdoc.Row, bool) {
 	return metricdoc.Row{}, false
 }
 
-// names lists the metrics of an expression, and says what in it there is not.
+// names returns the metrics in an expression, and what is wrong in it.
 func names(rows map[string]metricdoc.Row, expression string) (metrics, wrong []string) {
 	e, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
 	if err != nil {
 		return nil, []string{err.Error()}
 	}
-	known := []string{"le", "instance", "job"} // of histograms, and of what is scraped
+	known := []string{"le", "instance", "job"} // of histograms, and of scraped targets
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		v, ok := n.(*parser.VectorSelector)
 		if !ok {
@@ -111,7 +111,7 @@ func names(rows map[string]metricdoc.Row, expression string) (metrics, wrong []s
 	return metrics, wrong
 }
 
-// wrongValues says which values a matcher asks for that the row does not name.
+// wrongValues returns the label values in a matcher that the row does not name.
 func wrongValues(r metricdoc.Row, m *labels.Matcher) (wrong []string) {
 	if !slices.Contains(r.Labels, m.Name) {
 		return []string{fmt.Sprintf("%s has no label %q", r.Name, m.Name)}
@@ -151,7 +151,7 @@ func TestNamesFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// rules is the part of a PrometheusRule that is looked at.
+// rules is the part of a PrometheusRule that is checked.
 type rules struct {
 	APIVersion, Kind string
 	Spec             struct {
@@ -166,7 +166,7 @@ type rules struct {
 	}
 }
 
-// runbooks is where an alert leads to, as one that is called at night can open it.
+// runbooks is the beginning of an alert's link, which can be opened from anywhere.
 const runbooks = "https://github.com/flux-k8s/fluence/blob/main/docs/metrics.md#"
 
 var alertHeading = regexp.MustCompile(`(?m)^### (Fluence\w+)$`)
@@ -208,14 +208,14 @@ func TestEachAlertParsesAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// withoutMetadata leaves the object's metadata out, so that all else is read strictly.
+// withoutMetadata removes the object's metadata, so that everything else is decoded strictly.
 func withoutMetadata(text string) string {
 	before, rest, _ := strings.Cut(text, "metadata:\n")
 	_, after, _ := strings.Cut(rest, "\nspec:\n")
 	return before + "spec:\n" + after
 }
 
-// dashboard is the part of one of Grafana's that is looked at.
+// dashboard is the part of a Grafana dashboard that is checked.
 type dashboard struct {
 	Title, UID string
 	Panels     []struct {

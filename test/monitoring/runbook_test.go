@@ -23,20 +23,20 @@ import (
 	"github.com/flux-k8s/fluence/test/metricdoc"
 )
 
-// A runbook is what the page says of one alert.
+// A runbook is the section of the page about one alert.
 type runbook struct {
 	name, text string
 	commands   []string
 }
 
-// said are the words that each runbook has something behind.
+// said are the words after which each runbook must have text.
 var said = []string{"**Hit:**", "**Safe:**", "**Cause:**", "**Wake somebody:**"}
 
-// leastCommands is how many things there are to look at, for each alert.
+// leastCommands is the minimum number of commands for each alert.
 const leastCommands = 3
 
-// runbooksOf reads the sections of a page below its heading Alerts. The first has no name:
-// it is for all alerts.
+// runbooksOf returns the sections of a page below its heading
+// Alerts. The first has no name and is for all alerts.
 func runbooksOf(page string) []runbook {
 	_, page, _ = strings.Cut(page, "\n## Alerts\n")
 	page, _, _ = strings.Cut(page, "\n## ")
@@ -61,7 +61,7 @@ func runbooksOf(page string) []runbook {
 	return all
 }
 
-// lacks says what a runbook does not say.
+// lacks returns what is missing in a runbook.
 func (r *runbook) lacks() (wrong []string) {
 	for _, word := range said {
 		_, after, ok := strings.Cut(r.text, word)
@@ -75,8 +75,8 @@ func (r *runbook) lacks() (wrong []string) {
 	return wrong
 }
 
-// words parts a command line as a shell does, as far as runbooks use it: pipes are words of
-// their own.
+// words splits a command line as a shell does. It knows only the syntax that runbooks use. A pipe
+// begins a new list of words.
 func words(command string) (pipeline [][]string, err error) {
 	var quote rune
 	var word strings.Builder
@@ -118,16 +118,16 @@ func words(command string) (pipeline [][]string, err error) {
 // A checker knows what commands may name.
 type checker struct {
 	rows map[string]metricdoc.Row
-	// source is what the programs are made of, and chart what is installed of them.
+	// source is the source of the programs. chart is what the chart installs.
 	source, chart string
-	// kubectl runs kubectl; nil where that is not to be had.
+	// kubectl runs kubectl. It is nil if kubectl is not available.
 	kubectl func(args ...string) (string, error)
 }
 
-// ours are the names of objects in a command.
+// ours matches the names of Fluence's objects in a command.
 var ours = regexp.MustCompile(`(?:^|[/:,= ])(fluence[a-z-]*|app\.kubernetes\.io/[a-z]+=[a-z-]+)`)
 
-// wrong says what a command line names that there is not.
+// wrong returns the names in a command line that do not exist.
 func (c *checker) wrong(command string) []string {
 	pipeline, err := words(command)
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *checker) wrong(command string) []string {
 		case w[0] == "curl":
 			wrong = append(wrong, c.wrongOfQuery(w[1:])...)
 		case w[0] == "grep":
-			// Of the API server's own metrics nothing is known here.
+			// Only texts in Fluence's logs can be checked.
 			if text := w[len(w)-1]; len(pipeline[0]) > 2 && slices.Contains(pipeline[0], "logs") && text != "error" && !strings.Contains(c.source, text) {
 				wrong = append(wrong, fmt.Sprintf("no program writes %q", text))
 			}
@@ -157,7 +157,7 @@ func (c *checker) wrong(command string) []string {
 	return wrong
 }
 
-// wrongOfPlugin asks the plugin itself, which reads its flags before it is told to help.
+// wrongOfPlugin lets the plugin check the arguments: it parses its flags before it prints its help.
 func wrongOfPlugin(args []string) []string {
 	if len(args) == 0 {
 		return []string{"kubectl fluence is asked for nothing"}
@@ -170,7 +170,7 @@ func wrongOfPlugin(args []string) []string {
 	return nil
 }
 
-// usage is the command that a help of kubectl is about.
+// usage matches the command in kubectl's help.
 var usage = regexp.MustCompile(`(?m)^  kubectl ([a-z-]+(?: [a-z-]+)*)`)
 
 func (c *checker) wrongOfKubectl(args []string) (wrong []string) {
@@ -212,11 +212,11 @@ var (
 	quoted = regexp.MustCompile("`([^`\n]+)`")
 	metric = regexp.MustCompile(`^(fluence_[a-z_]+)(\{.*\})?$`)
 	flag   = regexp.MustCompile(`^--[a-z-]+$`)
-	// argument is one of the plugin or of the chart.
+	// argument matches an argument of the plugin or of the chart.
 	argument = regexp.MustCompile(`^[a-z]+[A-Z][A-Za-z]*$`)
 )
 
-// wrongWords says which metrics, flags and arguments a text names that there are not.
+// wrongWords returns the metrics, flags and arguments in a text that do not exist.
 func (c *checker) wrongWords(text string) (wrong []string) {
 	for _, m := range quoted.FindAllStringSubmatch(text, -1) {
 		switch w := m[1]; {
@@ -263,7 +263,7 @@ func newChecker(t *testing.T) *checker {
 	}
 }
 
-// withKubectl has commands be checked by the real kubectl, which need not reach anything.
+// withKubectl makes the real kubectl check commands. It needs no cluster for that.
 func (c *checker) withKubectl(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -279,7 +279,7 @@ func (c *checker) withKubectl(t *testing.T) {
 	}
 }
 
-// What an alert has somebody do in the night is there, and can be typed.
+// The commands and names in each alert's runbook exist and can be typed.
 func TestEachAlertHasARunbookThatCanBeFollowed(t *testing.T) {
 	c := newChecker(t)
 	c.withKubectl(t)

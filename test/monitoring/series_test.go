@@ -22,17 +22,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A line is a series: what it is at the beginning, and by how much it grows in a minute. When
-// a process started changes by whole seconds alone.
+// A line is a series: its value at the beginning, and its growth in a
+// minute. The start time of a process changes only by whole seconds.
 type line struct{ at, grows float64 }
 
-// series are lines by the text of their metric and labels.
+// series are lines, by the text of their metric and labels.
 type series map[string]line
 
-// hours is for how long series are looked at.
+// hours is how long the series are.
 const hours = 2
 
-// well is a cluster in which all is well: two schedulers, one of which leads, and a controller.
+// well returns the series of a healthy cluster: a leading scheduler, a standby, and a controller.
 func well() series {
 	s := series{
 		`fluence_leading{instance="a"}`: {1, 0}, `fluence_leading{instance="b"}`: {0, 0},
@@ -63,7 +63,7 @@ func well() series {
 		`fluence_webhook_certificate_expiration_timestamp_seconds{instance="c"}`: {200 * 86400, 0},
 		`fluence_failed_writes_total{instance="a",object="binding"}`:             {1, 0},
 		`fluence_sidecar_ready{instance="a-sidecar"}`:                            {1, 0},
-		// Of two controllers one works. The others that have such metrics are not Fluence's.
+		// One of two controllers works. Other programs have metrics of the same names.
 		`fluence_controller_incomplete_groups{instance="d"}`:                                                              {0, 0},
 		`leader_election_master_status{instance="c",name="fluence-controller"}`:                                           {1, 0},
 		`leader_election_master_status{instance="d",name="fluence-controller"}`:                                           {0, 0},
@@ -91,7 +91,8 @@ func well() series {
 // called is the API server's histogram of the calls of webhooks.
 const called = "apiserver_admission_webhook_admission_duration_seconds"
 
-// histogram has 60 observations a minute, all of one value. Some have more labels.
+// histogram adds a histogram with 60 observations a
+// minute, all of one value. Some have more labels.
 func (s series) histogram(name, more string, value float64) {
 	if more != "" {
 		more = "," + more
@@ -110,14 +111,14 @@ func (s series) histogram(name, more string, value float64) {
 	s[fmt.Sprintf(`%s_count{instance="a"%s}`, name, more)] = line{0, 60}
 }
 
-// with returns the series with others in place of those that have their names.
+// with returns the series. The others replace series of the same names.
 func (s series) with(others series) series {
 	s = maps.Clone(s)
 	maps.Copy(s, others)
 	return s
 }
 
-// without returns the series but those whose text has a part.
+// without returns the series except those whose text has a part.
 func (s series) without(part string) series {
 	s = maps.Clone(s)
 	maps.DeleteFunc(s, func(name string, _ line) bool { return strings.Contains(name, part) })
@@ -150,7 +151,7 @@ func (l *list) Err() error         { return nil }
 // Warnings implements storage.SeriesSet.
 func (l *list) Warnings() annotations.Annotations { return nil }
 
-// queryable lists the series, a sample each half minute, from the time 0 on.
+// queryable returns the series as storage, with a sample each half minute from the time 0 on.
 func (s series) queryable(t *testing.T) storage.Queryable {
 	t.Helper()
 	p := parser.NewParser(parser.Options{})
@@ -181,7 +182,7 @@ func (s series) queryable(t *testing.T) storage.Queryable {
 	}}}
 }
 
-// fires says whether an expression holds in each minute of the last while.
+// fires reports whether an expression is true in each minute of the last while.
 func (s series) fires(t *testing.T, expression string, while time.Duration) bool {
 	t.Helper()
 	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e7, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, Parser: parser.NewParser(parser.Options{})})
@@ -205,7 +206,7 @@ func (s series) fires(t *testing.T, expression string, while time.Duration) bool
 	return true
 }
 
-// Each alert speaks of what it is for, and is silent while all is well.
+// Each alert fires in its case, and none fires while all is well.
 func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 	slow := func(name string, value float64) series {
 		s := series{}
@@ -249,7 +250,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceWebhookSlow":        w.with(slowWebhook),
 		"FluenceWebhookBug":         w.with(series{`fluence_webhook_objects_total{instance="c",outcome="bug"}`: {0, 1}}),
 	}
-	// What an alert is for beside that.
+	// illToo are the other cases of an alert.
 	illToo := map[string]series{
 		"FluenceNoStandby": w.with(series{`fluence_healthy_standbys{instance="a"}`: {0, 0}}),
 	}
@@ -269,7 +270,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 	}
 }
 
-// Where it is not plain what an alert should say.
+// These are cases in which it is not obvious which alert should fire.
 func TestAlertsTellOneThingFromAnother(t *testing.T) {
 	const (
 		leads      = `leader_election_master_status{instance="c",name="fluence-controller"}`
@@ -316,7 +317,7 @@ func TestAlertsTellOneThingFromAnother(t *testing.T) {
 	}
 }
 
-// An alert is one of the rules, and for how long it waits.
+// An alert is one of the rules, and how long it waits.
 type alert struct {
 	Alert, Expr string
 	while       time.Duration

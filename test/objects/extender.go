@@ -8,35 +8,36 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// An Extender is a scheduler's extender in memory. The zero value passes all nodes.
+// An Extender is a scheduler extender in memory. The zero value passes all nodes.
 type Extender struct {
 	fwk.Extender
-	// Failed and Never are the nodes that it refuses for the present and for good, with its words.
+	// Failed are the nodes that it rejects for now, with its
+	// messages. Never are the nodes that it rejects for good.
 	Failed, Never extenderv1.FailedNodesMap
-	// Err is what it answers with, and Ignorable says that it may be ignored.
+	// Err is the error of its answer. Ignorable reports whether the error may be ignored.
 	Err       error
 	Ignorable bool
-	// Indifferent says that it is interested in no pod.
+	// Indifferent reports whether it is interested in no pod.
 	Indifferent bool
-	// Asked are the names of the nodes that it was asked about, each time.
+	// Asked are the names of the nodes in each call.
 	Asked [][]string
-	// Agrees says that it refuses nothing any more.
+	// Agrees makes it pass the nodes of Failed.
 	Agrees atomic.Bool
 }
 
 // Name returns ext.
 func (*Extender) Name() string { return "ext" }
 
-// IsFilter says that it filters.
+// IsFilter returns true.
 func (*Extender) IsFilter() bool { return true }
 
-// IsIgnorable says whether its errors may be ignored.
+// IsIgnorable reports whether its errors may be ignored.
 func (x *Extender) IsIgnorable() bool { return x.Ignorable }
 
-// IsInterested says whether it is to be asked about a pod.
+// IsInterested reports whether it wants to filter for a pod.
 func (x *Extender) IsInterested(*corev1.Pod) bool { return !x.Indifferent }
 
-// Filter answers as it is told to.
+// Filter passes all nodes that are neither in Failed nor in Never.
 func (x *Extender) Filter(_ *corev1.Pod, nodes []fwk.NodeInfo) ([]fwk.NodeInfo, extenderv1.FailedNodesMap, extenderv1.FailedNodesMap, error) {
 	var names []string
 	var passed []fwk.NodeInfo

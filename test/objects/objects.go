@@ -16,13 +16,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Namespace is that of all pods, and Scheduler the one that they ask for.
+// Namespace is the namespace of all pods. Scheduler is their schedulerName.
 const (
 	Namespace = "ns"
 	Scheduler = "fluence"
 )
 
-// Pod builds a pod that wants one core; its UID is its name.
+// Pod returns a pod that requests one core. Its UID is its name.
 func Pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now())},
@@ -37,12 +37,12 @@ func Pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-// InGroup labels a pod as one of a group, and nothing else.
+// InGroup gives a pod the label of a group, and no other label.
 func InGroup(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: name} }
 }
 
-// CPU has a pod ask for so much.
+// CPU makes a pod request an amount of CPU.
 func CPU(amount string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse(amount)
@@ -52,7 +52,7 @@ func CPU(amount string) func(*corev1.Pod) {
 // Elsewhere puts a pod into another namespace.
 func Elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 
-// ZoneKey is the label of a node with its zone.
+// ZoneKey is the node label with the zone.
 const ZoneKey = "topology.kubernetes.io/zone"
 
 // InZone puts a node into a zone.
@@ -60,7 +60,7 @@ func InZone(zone string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Labels[ZoneKey] = zone }
 }
 
-// OfApp labels a pod as one of an app.
+// OfApp gives a pod the label of an app.
 func OfApp(app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Labels = maps.Clone(p.Labels)
@@ -71,12 +71,12 @@ func OfApp(app string) func(*corev1.Pod) {
 	}
 }
 
-// TermOn is a term of affinity by a key to the pods of an app.
+// TermOn returns an affinity term by a key for the pods of an app.
 func TermOn(key, app string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}}
 }
 
-// AwayFrom keeps a pod from the nodes where pods of an app are.
+// AwayFrom keeps a pod off the nodes of an app's pods.
 func AwayFrom(app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if p.Spec.Affinity == nil {
@@ -86,7 +86,7 @@ func AwayFrom(app string) func(*corev1.Pod) {
 	}
 }
 
-// NextTo binds a pod to the domains of a key where pods of an app are.
+// NextTo restricts a pod to the domains of a key that have pods of an app.
 func NextTo(key, app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		if p.Spec.Affinity == nil {
@@ -96,7 +96,7 @@ func NextTo(key, app string) func(*corev1.Pod) {
 	}
 }
 
-// HostPort has a pod ask for a port of its node.
+// HostPort makes a pod request a port of its node.
 func HostPort(port int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: port, HostPort: port}}
@@ -117,8 +117,8 @@ func SpreadOver(key, app string, maxSkew int32, edit ...func(*corev1.TopologySpr
 	}
 }
 
-// KeepingOff is a pod of another namespace that keeps all pods off whose completion index is
-// among some values, once for each list of them.
+// KeepingOff returns a pod of another namespace with a term for each list of
+// values. A term keeps off all pods whose completion index is in its list.
 func KeepingOff(name string, lists ...[]string) *corev1.Pod {
 	return Pod(name, func(p *corev1.Pod) {
 		p.Namespace = "elsewhere"
@@ -135,7 +135,7 @@ func KeepingOff(name string, lists ...[]string) *corev1.Pod {
 	})
 }
 
-// ReadyNode is a node with so many cores.
+// ReadyNode returns a ready node with a number of cores.
 func ReadyNode(name string, cores int64) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
@@ -150,7 +150,7 @@ func ReadyNode(name string, cores int64) *corev1.Node {
 	}
 }
 
-// OnNode has a pod be bound to a node.
+// OnNode binds a pod to a node.
 func OnNode(name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Spec.NodeName = name
@@ -158,14 +158,14 @@ func OnNode(name string) func(*corev1.Pod) {
 	}
 }
 
-// Always has a pod be restarted whenever it ends.
+// Always makes a pod restart whenever it ends.
 func Always(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyAlways }
 
-// Never has a pod end for good.
+// Never makes a pod end for good.
 func Never(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
 
-// ShunningIn is a pod's required anti-affinity against an app with some labels beside, in some
-// namespaces: each term so many times.
+// ShunningIn gives a pod required anti-affinity to an app with further label
+// requirements, in some namespaces. It repeats the term the given times.
 func ShunningIn(times, labels int, namespaces ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		term := TermOn(corev1.LabelOSStable, "nobody")

@@ -1,3 +1,3 @@
-// Package perf measures Fluence as a whole, on a real API server: what a benchmark
-// of one package cannot show. make perf runs it.
+// Package perf measures the whole of Fluence on a real API server,
+// which the benchmark of one package cannot do. make perf runs it.
 package perf

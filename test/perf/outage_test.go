@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// others is how many pods of another profile are scheduled in one measurement.
+	// others is the number of pods of another profile in one measurement.
 	others = 500
 	// outagePatience bounds each wait.
 	outagePatience = 2 * time.Minute
 )
 
-// BenchmarkOutage stops the sidecar, connections open, and measures how many pods a
-// second another profile of the same scheduler binds before (pods/s-before) and
-// meanwhile, with groups waiting (pods/s-stopped), and the seconds from the sidecar's return to
-// the first bind of a group that waited for it (s/return).
+// BenchmarkOutage stops the sidecar, with its connections open. It measures how many pods
+// another profile of the same scheduler binds in a second before that (pods/s-before) and
+// meanwhile, while groups wait (pods/s-stopped). It also measures the seconds from the
+// sidecar's return to the first bind of a group that waited for it (s/return).
 //
 // Flow 18 of the lessons of earlier systems.
 func BenchmarkOutage(b *testing.B) {
@@ -47,7 +47,7 @@ func BenchmarkOutage(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rate(b, s) // what is compiled, cached and opened once
+	rate(b, s) // everything is compiled, cached and opened once
 
 	var before, stopped float64
 	var back time.Duration
@@ -71,8 +71,8 @@ func BenchmarkOutage(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// withSecondProfile adds a profile that has nothing of Fluence but the order of the
-// queue, which all profiles share.
+// withSecondProfile adds a profile that has nothing of
+// Fluence except the queue's order, which all profiles share.
 func withSecondProfile(config map[string]any) {
 	sort := func() map[string]any {
 		return map[string]any{
@@ -95,8 +95,8 @@ func signal(b *testing.B, s *stack.Stack, sig os.Signal) {
 	}
 }
 
-// rate makes pods of the other profile, small ones, and returns how many were bound
-// a second, from the first to the last bind. They are gone afterwards.
+// rate creates small pods of the other profile. It returns the binds
+// in a second, from the first bind to the last. It removes the pods.
 func rate(b *testing.B, s *stack.Stack) float64 {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), outagePatience)
@@ -133,7 +133,7 @@ func rate(b *testing.B, s *stack.Stack) float64 {
 	return others / took.Seconds()
 }
 
-// makeGroup makes a Job of Fluence's.
+// makeGroup creates a Job for Fluence.
 func makeGroup(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	if _, err := s.Client().BatchV1().Jobs(corev1.NamespaceDefault).Create(b.Context(), job("group", gang), metav1.CreateOptions{}); err != nil {
@@ -141,7 +141,7 @@ func makeGroup(b *testing.B, s *stack.Stack) {
 	}
 }
 
-// waitReason waits until the one group says why it waits.
+// waitReason waits until the only group has a reason.
 func waitReason(b *testing.B, s *stack.Stack, reason string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), outagePatience)
@@ -173,7 +173,7 @@ func firstBind(b *testing.B, s *stack.Stack) time.Time {
 	return time.Now()
 }
 
-// endGroup ends the group and waits until its pods are gone.
+// endGroup deletes the group and waits until its pods are gone.
 func endGroup(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	if _, _, err := s.Kubectl(b.Context(), "delete", "jobs", "--all", "--cascade=foreground", "--timeout=60s"); err != nil {

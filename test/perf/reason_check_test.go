@@ -15,7 +15,7 @@ import (
 // holding is what pods hold on a node, in CPUs.
 type holding struct {
 	size, all, daemons int64
-	// byPod is what each pod holds that is no DaemonSet's.
+	// byPod is what each pod holds, without DaemonSets' pods.
 	byPod map[types.NamespacedName]int64
 }
 
@@ -50,8 +50,8 @@ func holdings(b *testing.B, c *cluster.Cluster) map[string]*holding {
 	return held
 }
 
-// checkReasons compares what groups were told with the objects of the API, and returns
-// how many were told something else.
+// checkReasons compares the reasons of groups with the
+// objects of the API. It returns the number of wrong reasons.
 func checkReasons(b *testing.B, c *cluster.Cluster, said []saying) (wrong int) {
 	b.Helper()
 	held := holdings(b, c)
@@ -70,8 +70,9 @@ func checkReasons(b *testing.B, c *cluster.Cluster, said []saying) (wrong int) {
 	return wrong
 }
 
-// expected is what a group of pods of so many CPUs is to be told. Whose end would help
-// may be left out, and where several would as much any of them may be named.
+// expected returns the reason and the possible messages for a group
+// of pods with a number of CPUs each. A message may omit whose end
+// would help. If several would help as much, it may name any of them.
 func expected(held map[string]*holding, cpus int64) (reason string, messages []string) {
 	var room, free, largest, short, ever, most int64
 	for _, h := range held {

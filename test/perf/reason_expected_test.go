@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestWhatAGroupIsToBeTold checks the benchmark's own arithmetic by hand.
+// TestWhatAGroupIsToBeTold checks the benchmark's arithmetic against results by hand.
 func TestWhatAGroupIsToBeTold(t *testing.T) {
 	name := func(n string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: n} }
 	held := map[string]*holding{

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// reasonNodes is the size of the cluster in which groups wait.
+	// reasonNodes is the number of nodes of the cluster in which groups wait.
 	reasonNodes = 5_000
 	// membersTold is the number of pods of each group.
 	membersTold = 8
-	// completing is how many groups become complete at a time.
+	// completing is the number of groups that become complete at a time.
 	completing = 2
 	// toldPatience bounds the wait for the last reason.
 	toldPatience = 5 * time.Minute
@@ -36,17 +36,17 @@ const (
 // leftFree is what is free, in CPUs, on the nodes that are not full.
 var leftFree = []int64{9, 7, 6, 5, 4, 3, 2, 1}
 
-// BenchmarkReason makes 500 groups of 8 pods, a few at a time, on 5,000 nodes that have
-// room for some of the pods of each, or could never have room for them. It measures
-// the milliseconds from just before the last pod of a group is created until its
-// PodGroup is seen to say why it waits (ms/p50, ms/p99, ms/most), and fails where a
-// reason is not what the objects of the API come to by the benchmark's own arithmetic.
+// BenchmarkReason creates 500 groups of 8 pods, a few at a time, on 5,000 nodes.
+// The nodes have room for some pods of each group, or could never have room for
+// them. It measures the milliseconds from just before a group's last pod is created
+// until its PodGroup is seen with a reason (ms/p50, ms/p99, ms/most). It fails if a
+// reason differs from the benchmark's arithmetic on the objects of the API.
 func BenchmarkReason(b *testing.B) {
 	ctx := b.Context()
 	c := startAPI(b)
 	s, err := stack.Install(ctx, c, stack.Config{
 		WithoutWebhook: true, Profile: withoutElection,
-		// How long the machine takes is not to be part of what is said.
+		// The duration must not be part of the message.
 		Args: map[string]any{"maxBypass": "24h"},
 	})
 	if err != nil {
@@ -63,7 +63,7 @@ func BenchmarkReason(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	// The first is there to wait for the graph to be filled.
+	// The first group waits until the graph is filled.
 	makeTold(b, c, groups, []int{0})
 
 	for round := 1; b.Loop(); round++ {
@@ -81,8 +81,8 @@ func BenchmarkReason(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// crowd makes nodes with a DaemonSet's pod of one CPU each and another that takes the
-// rest, but for what leftFree leaves on the first of them.
+// crowd creates nodes with two pods each: a DaemonSet's pod of one CPU,
+// and a pod that takes the rest. The first nodes keep leftFree free.
 func crowd(b *testing.B, c *cluster.Cluster) {
 	b.Helper()
 	begin := time.Now()
@@ -124,18 +124,18 @@ func sized(p *corev1.Pod, cpus int64) *corev1.Pod {
 	return p
 }
 
-// cpusOf is what each pod of a group asks for: such that there is always room for some,
-// and never for all.
+// cpusOf returns the CPU request of a group's pods.
+// There is always room for some, and never for all.
 func cpusOf(i int) int64 { return 4 + int64(i)%7 }
 
-// saying is what a group was told.
+// saying is the reason and the message of a group.
 type saying struct {
 	cpus            int64
 	reason, message string
 }
 
-// makeTold makes these groups and waits until each says why it waits. It returns how
-// long that took, and what they say.
+// makeTold creates these groups, and waits until each has
+// a reason. It returns the durations and the reasons.
 func makeTold(b *testing.B, c *cluster.Cluster, groups dynamic.ResourceInterface, which []int) ([]time.Duration, []saying) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), toldPatience)
@@ -189,7 +189,7 @@ func makeTold(b *testing.B, c *cluster.Cluster, groups dynamic.ResourceInterface
 	return took, said
 }
 
-// createGroup makes a PodGroup and its pods, and calls completes before the last.
+// createGroup creates a PodGroup and its pods. It calls completes before the last pod.
 func createGroup(ctx context.Context, c *cluster.Cluster, groups dynamic.ResourceInterface, name string, cpus int64, completes func(time.Time)) error {
 	pg := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": scheduling.GroupVersion.String(), "kind": "PodGroup",
@@ -211,7 +211,7 @@ func createGroup(ctx context.Context, c *cluster.Cluster, groups dynamic.Resourc
 	return nil
 }
 
-// stated returns what a PodGroup says about room; nothing if it does not.
+// stated returns a PodGroup's reason and message about room, "" if it has none.
 func stated(u *unstructured.Unstructured) (reason, message string) {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, obj := range conditions {

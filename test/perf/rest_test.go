@@ -21,19 +21,20 @@ import (
 )
 
 const (
-	// waitingGroups is how many groups wait, each with membersWaiting pods.
+	// waitingGroups is the number of groups that wait.
+	// membersWaiting is the number of pods of each.
 	waitingGroups, membersWaiting = 500, 4
-	// restWindow is the time over which the processes are watched.
+	// restWindow is the time over which the processes are measured.
 	restWindow = 30 * time.Second
-	// calm is for how long nothing may have been written before that begins.
+	// calm is how long nothing may have been written before the measurement begins.
 	calm = 5 * time.Second
-	// restPatience bounds the wait for it.
+	// restPatience bounds the wait for calm.
 	restPatience = 5 * time.Minute
 )
 
-// BenchmarkRest watches Fluence while 500 groups wait for room and nothing happens:
-// the share of one CPU that each process uses (cpu-%), the requests that change
-// something (writes), events included, and the matches asked for, in 30 seconds.
+// BenchmarkRest measures Fluence for 30 seconds while 500 groups wait for room
+// and nothing happens: the share of one CPU that each process uses (cpu-%), the
+// requests that change something, events included (writes), and the matches.
 func BenchmarkRest(b *testing.B) {
 	ctx := b.Context()
 	c, err := cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 4}, Log: os.Stderr})
@@ -68,8 +69,8 @@ func BenchmarkRest(b *testing.B) {
 
 var processes = []string{stack.Scheduler, stack.Sidecar, stack.Controller}
 
-// makeWaiting makes Jobs that need four nodes each, of which there are four: one
-// runs, the others wait.
+// makeWaiting creates Jobs that need four nodes each, of
+// which there are four. One runs, and the others wait.
 func makeWaiting(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	g, gctx := errgroup.WithContext(b.Context())
@@ -87,7 +88,7 @@ func makeWaiting(b *testing.B, s *stack.Stack) {
 	}
 }
 
-// job is a Job of Fluence's whose pods ask for one CPU each.
+// job returns a Job for Fluence whose pods request one CPU each.
 func job(name string, size int) *batchv1.Job {
 	p := pod("", "fluence")
 	p.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -100,7 +101,7 @@ func job(name string, size int) *batchv1.Job {
 	}
 }
 
-// waitRefused waits until all but one of the groups have been told why they wait.
+// waitRefused waits until all groups except one have a reason.
 func waitRefused(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), restPatience)
@@ -134,8 +135,7 @@ func waitCalm(b *testing.B, s *stack.Stack) {
 	}
 }
 
-// writesSince lists what Fluence has written by the audit log since a time, leases
-// left out.
+// writesSince returns what Fluence has written since a time, by the audit log, without leases.
 func writesSince(b *testing.B, s *stack.Stack, from time.Time) (writes []string) {
 	b.Helper()
 	for ev, err := range s.AuditEvents() {
@@ -163,7 +163,7 @@ func cpuOf(s *stack.Stack) map[string]time.Duration {
 	return used
 }
 
-// matches is how many matches the sidecar has answered.
+// matches returns how many matches the sidecar has answered.
 func matches(b *testing.B, s *stack.Stack) float64 {
 	b.Helper()
 	n, err := s.SidecarMetric(b.Context(), "fluence_sidecar_match_duration_seconds_count")

@@ -24,21 +24,20 @@ import (
 const (
 	// podsPerNode is how many pods of one CPU fill a node.
 	podsPerNode = 10
-	// gang is the size of the group that waits for the restart; so many nodes have
-	// room for one more pod, and no others.
+	// gang is the size of the group that waits for the restart. That
+	// many nodes have room for one more pod, and no others have.
 	gang = 8
-	// writers is how many objects are created at a time.
+	// writers is the number of objects created at a time.
 	writers = 32
 	// restartPatience bounds the wait for the first bind after a restart.
 	restartPatience = 5 * time.Minute
 )
 
-// BenchmarkRestart starts sidecar and scheduler on a cluster that is full but for
-// the room of one waiting group, and measures the seconds from the start of the two
-// processes until the group's first pod has one of the only nodes with room
-// (s/first-bind) and its last one (s/group), and the seconds that the sidecar's graph took to be
-// filled (s/replay). The lease of the scheduler before has run out by then: how long
-// that takes is a setting.
+// BenchmarkRestart starts sidecar and scheduler on a cluster that is full, except for the
+// room of one waiting group. It measures the seconds from the start of the two processes
+// until the group's first pod has a node (s/first-bind) and until its last pod has one
+// (s/group). It also measures the seconds to fill the sidecar's graph (s/replay). The
+// lease of the earlier scheduler has run out by then, because its duration is a setting.
 //
 // Flow 21 of the lessons of earlier systems.
 func BenchmarkRestart(b *testing.B) {
@@ -94,7 +93,7 @@ func restart(b *testing.B, nodes int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// withoutElection has the scheduler begin at once.
+// withoutElection makes the scheduler begin at once.
 func withoutElection(config map[string]any) {
 	config["leaderElection"].(map[string]any)["leaderElect"] = false
 }
@@ -113,8 +112,8 @@ func startAPI(b *testing.B) *cluster.Cluster {
 	return c
 }
 
-// fill makes nodes of podsPerNode CPUs and pods that are bound to them already, and
-// returns the nodes that have room for one more: the last ones by name.
+// fill creates nodes of podsPerNode CPUs and pods that are bound to them. It
+// returns the nodes with room for one more pod, which are the last by name.
 func fill(b *testing.B, c *cluster.Cluster, nodes int) (room []string) {
 	b.Helper()
 	ctx := b.Context()
@@ -150,8 +149,8 @@ func fill(b *testing.B, c *cluster.Cluster, nodes int) (room []string) {
 	return room
 }
 
-// addNode makes a node that is ready; admission taints every new node, and the one
-// who takes the taint off again does not run.
+// addNode creates a ready node. Admission taints every new
+// node, and the controller that removes the taint does not run.
 func addNode(ctx context.Context, c *cluster.Cluster, name string) error {
 	amounts := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(podsPerNode, resource.DecimalSI),
@@ -175,7 +174,7 @@ func addNode(ctx context.Context, c *cluster.Cluster, name string) error {
 	return nil
 }
 
-// pod asks for one CPU.
+// pod returns a pod that requests one CPU.
 func pod(name, scheduler string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -184,13 +183,13 @@ func pod(name, scheduler string) *corev1.Pod {
 			Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
 			}}},
-			// Not what every pod is given a copy of.
+			// Every pod would get an equal volume.
 			AutomountServiceAccountToken: new(bool),
 		},
 	}
 }
 
-// waitingGroup makes the PodGroup of the gang, as its user may.
+// waitingGroup creates the PodGroup of the gang, as its user may.
 func waitingGroup(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	if _, _, err := s.Kubectl(b.Context(), "create", "-f", "testdata/podgroup.yaml"); err != nil {
@@ -209,8 +208,8 @@ func makeGang(b *testing.B, c *cluster.Cluster) {
 	}
 }
 
-// bound waits until all of the gang have nodes. It returns when the first and the
-// last got theirs, and the nodes.
+// bound waits until all pods of the gang have nodes. It returns
+// when the first and the last got theirs, and the nodes.
 func bound(b *testing.B, c *cluster.Cluster) (first, last time.Time, nodes []string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), restartPatience)
@@ -244,8 +243,7 @@ func clearGang(b *testing.B, c *cluster.Cluster) {
 
 var filled = regexp.MustCompile(`"Filled the engine".* took="([^"]+)"`)
 
-// replayed returns how long it took to fill the sidecar's graph, as the scheduler
-// says.
+// replayed returns how long it took to fill the sidecar's graph, according to the scheduler.
 func replayed(b *testing.B, s *stack.Stack) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(s.Process(stack.Scheduler).Log())

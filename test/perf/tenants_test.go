@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	// tenantNodes is how many nodes there are, each of 8 CPUs.
+	// tenantNodes is the number of nodes, of 8 CPUs each.
 	tenantNodes = 100
-	// steadyGroups is how many groups of gang pods arrive in a turn, one every arrival. They
-	// take a tenth of the room.
+	// steadyGroups is the number of groups of gang pods that arrive
+	// in a turn, one every arrival. They take a tenth of the room.
 	steadyGroups = 200
 	arrival      = 250 * time.Millisecond
 	// turnPatience bounds one turn.
@@ -36,34 +36,35 @@ const (
 )
 
 var (
-	// rounds is how often each attack is measured, and in the same round how things are without.
+	// rounds is how often each attack, and the case without an attack, is measured.
 	rounds = flag.Int("rounds", 3, "how often each attack is measured")
-	// some names the attacks that are measured.
+	// some are the names of the attacks that are measured.
 	some = flag.String("attacks", "", "the attacks that are measured, with commas between them; none is all")
 )
 
-// An attack is what one author of pods does to all others, with nothing but the right to
-// create pods in one namespace.
+// An attack is what one author of pods does to all others,
+// with only the right to create pods in one namespace.
 type attack struct {
 	name string
-	// groups and size are how many groups there are, of how many pods.
+	// groups is the number of groups. size is the number of pods in each.
 	groups, size int
-	// anew has groups be deleted and made anew, one after another.
+	// anew makes groups be deleted and created again, one after another.
 	anew bool
-	// unscheduled has the pods ask for a scheduler that is not there, and be in no group: what
-	// others feel of them is what the API server and the machine take.
+	// unscheduled gives the pods a scheduler that does not exist, and no group.
+	// So they burden others only through the API server and the machine.
 	unscheduled bool
-	// pod says what makes the i-th pod of a group hard; it has a label app that names the group.
+	// pod makes the i-th pod of a group hard to place.
+	// The pod has a label app with the group's name.
 	pod func(i int, p *corev1.Pod)
 }
 
-// attacks are measured, and three turns beside them that are no attacks: as many pods that fit and are
-// easy to place, twice, and as many that nobody schedules.
+// attacks are the attacks that are measured, and three turns that are no attacks: as
+// many pods that fit and are easy to place, twice, and as many that nobody schedules.
 var attacks = []attack{
 	{name: "spreads", groups: 3, size: 20, pod: spreads},
 	{name: "many-groups-with-spreads", groups: 40, size: 20, pod: spreads},
 	{name: "pods-that-repel-each-other", groups: 1, size: 400, pod: func(i int, p *corev1.Pod) {
-		// Two halves: each pod of one repels each of the other, by a label of the two.
+		// Each pod of one half repels each pod of the other, by a label of its half.
 		half := 200
 		anti := &corev1.PodAntiAffinity{}
 		for j := range half {
@@ -103,13 +104,13 @@ var attacks = []attack{
 	{name: "as-many-pods-of-no-scheduler", groups: 1000, size: 4, anew: true, unscheduled: true, pod: spreads},
 }
 
-// needsAllNodes has each pod of a group ask for a whole node: there is never room for as many pods as
-// there are nodes.
+// needsAllNodes makes each pod of a group request a whole node.
+// There is never room for as many pods as there are nodes.
 func needsAllNodes(_ int, p *corev1.Pod) {
 	p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("8")
 }
 
-// spreads gives a pod eight constraints of a skew of its own, over labels that nodes have.
+// spreads gives a pod eight spread constraints with individual skews, over labels that nodes have.
 func spreads(i int, p *corev1.Pod) {
 	for k := range 8 {
 		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
@@ -119,12 +120,12 @@ func spreads(i int, p *corev1.Pod) {
 	}
 }
 
-// BenchmarkOtherTenants measures what another tenant feels of an attack: groups of eight pods
-// arrive steadily, and of each it takes the seconds from the last pod made to the last pod that
-// runs. 99 of 100 groups take at most s/p99-NAME beside the attack of that name, and
-// s/p99-alone without any. Each figure is the median of all rounds, and in each round every
-// attack that is measured has its turn. Pods that fit start, whoever made them, and whoever comes after waits for their
-// binds: what is hard about an attack is what it takes beyond as many pods that fit.
+// BenchmarkOtherTenants measures how an attack by another tenant affects others. Groups of eight
+// pods arrive steadily, and for each it takes the seconds from the creation of the last pod
+// until the last pod runs. 99 of 100 groups take at most s/p99-NAME during the attack of that
+// name, and s/p99-alone without any. Each figure is the median of all rounds, and each round has
+// a turn of every measured attack. Pods that fit start, whoever created them, and later pods
+// wait for their binds. So an attack costs only what it takes beyond as many pods that fit.
 func BenchmarkOtherTenants(b *testing.B) {
 	c, err := cluster.Start(b.Context(), cluster.Config{Log: os.Stderr, NoAudit: true, NoHeartbeat: true, Nodes: cluster.Nodes{
 		Count: tenantNodes,
@@ -177,8 +178,8 @@ func BenchmarkOtherTenants(b *testing.B) {
 
 func median(d []time.Duration) time.Duration { return slices.Sorted(slices.Values(d))[len(d)/2] }
 
-// turn measures the steady groups beside an attack, in namespaces of its own, and returns the
-// 99th percentile. An attack without groups is none.
+// turn measures the steady groups during an attack, in new namespaces,
+// and returns the 99th percentile. An attack without groups is no attack.
 func turn(b *testing.B, s *stack.Stack, name string, a attack) time.Duration {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), turnPatience)
@@ -208,8 +209,8 @@ func turn(b *testing.B, s *stack.Stack, name string, a attack) time.Duration {
 	return p99
 }
 
-// steady has groups arrive in a namespace, and returns the 99th percentile of the times from
-// the last pod made to the last one that runs.
+// steady makes groups arrive in a namespace. It returns the 99th percentile
+// of the times from the creation of the last pod until the last pod runs.
 func steady(ctx context.Context, b *testing.B, s *stack.Stack, ns string) time.Duration {
 	b.Helper()
 	pods := s.Client().CoreV1().Pods(ns)
@@ -270,7 +271,7 @@ func steady(ctx context.Context, b *testing.B, s *stack.Stack, ns string) time.D
 	return took[len(took)*99/100]
 }
 
-// createPods makes a group of small bare pods.
+// createPods creates a group of small bare pods.
 func createPods(ctx context.Context, s *stack.Stack, ns, name string, size int, edit func(i int, p *corev1.Pod)) error {
 	for i := range size {
 		p := pod(fmt.Sprintf("%s-%d", name, i), "fluence")
@@ -284,7 +285,7 @@ func createPods(ctx context.Context, s *stack.Stack, ns, name string, size int, 
 	return nil
 }
 
-// make makes the i-th pod of a group what it is to be.
+// make edits the i-th pod of a group as the attack demands.
 func (a *attack) make(i int, p *corev1.Pod) {
 	a.pod(i, p)
 	if a.unscheduled {
@@ -296,8 +297,8 @@ func (a *attack) make(i int, p *corev1.Pod) {
 
 func (a *attack) groupName(i int) string { return fmt.Sprintf("attack-%04d", i) }
 
-// begin makes the groups of an attack. A pod that runs for ever stands in the way of one that
-// needs all nodes.
+// begin creates the groups of an attack. A pod that runs
+// for ever is in the way of an attack that needs all nodes.
 func (a *attack) begin(ctx context.Context, s *stack.Stack, ns string) error {
 	if err := createPods(ctx, s, ns, "service", 1, func(int, *corev1.Pod) {}); err != nil {
 		return err
@@ -310,7 +311,7 @@ func (a *attack) begin(ctx context.Context, s *stack.Stack, ns string) error {
 	return g.Wait()
 }
 
-// again deletes groups and makes them anew, five a second, until ctx is done.
+// again deletes groups and creates them again, five a second, until ctx is done.
 func (a *attack) again(ctx context.Context, s *stack.Stack, ns string) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -331,8 +332,8 @@ func (a *attack) again(ctx context.Context, s *stack.Stack, ns string) error {
 	}
 }
 
-// emptyNamespace deletes a namespace's pods and returns when they are gone. Of very many the API
-// server deletes some in each request, and says that the time was not enough for the rest.
+// emptyNamespace deletes a namespace's pods and returns when they are gone. If there are very
+// many, the API server deletes some in each request, and answers that it had no time for the rest.
 func emptyNamespace(b *testing.B, s *stack.Stack, ns string) {
 	b.Helper()
 	pods := s.Client().CoreV1().Pods(ns)

@@ -1,4 +1,4 @@
-// Package rights compares what roles grant with what an audit log says was used.
+// Package rights compares what roles grant with what was used according to an audit log.
 package rights
 
 import (
@@ -15,19 +15,19 @@ import (
 
 // A Right is one verb on one resource.
 type Right struct {
-	// Verb is that of RBAC.
+	// Verb is a verb of RBAC.
 	Verb string
-	// Group is the API group; empty for the core.
+	// Group is the API group. It is empty for the core group.
 	Group string
-	// Resource is the plural, with a subresource after a slash.
+	// Resource is the plural of the resource. A subresource follows after a slash.
 	Resource string
-	// Namespace is where; in a grant empty for everywhere.
+	// Namespace is the namespace. In a grant it is empty for all namespaces.
 	Namespace string
-	// Name is the one object; in a grant empty for all.
+	// Name is the name of the object. In a grant it is empty for all objects.
 	Name string
 }
 
-// String writes a right as in "patch podgroups.scheduling.x-k8s.io/status".
+// String returns a right as in "patch podgroups.scheduling.x-k8s.io/status".
 func (r Right) String() string {
 	kind, sub, _ := strings.Cut(r.Resource, "/")
 	if r.Group != "" {
@@ -46,7 +46,7 @@ func (r Right) String() string {
 	return text
 }
 
-// Covers says whether a grant allows a use.
+// Covers reports whether a grant allows a use.
 func (r Right) Covers(use Right) bool {
 	return r.Verb == use.Verb && r.Group == use.Group && r.Resource == use.Resource &&
 		(r.Namespace == "" || r.Namespace == use.Namespace) && (r.Name == "" || r.Name == use.Name)
@@ -54,8 +54,9 @@ func (r Right) Covers(use Right) bool {
 
 func compare(a, b Right) int { return cmp.Compare(a.String(), b.String()) }
 
-// Granted lists the rights that rules grant in a namespace, or everywhere if that is
-// empty. A rule with an asterisk is an error: it grants what nobody can have used.
+// Granted returns the rights that rules grant in a namespace, or everywhere
+// if the namespace is empty. It returns an error for a rule with an
+// asterisk, because nobody can have used everything that it grants.
 func Granted(rules []rbacv1.PolicyRule, namespace string) ([]Right, error) {
 	var granted []Right
 	for i, rule := range rules {
@@ -82,22 +83,22 @@ func Granted(rules []rbacv1.PolicyRule, namespace string) ([]Right, error) {
 	return slices.Compact(granted), nil
 }
 
-// A Record is what an audit log says of one user.
+// A Record is the use of rights by one user, according to an audit log.
 type Record struct {
-	// Used are the rights that answered requests needed, each once, in order.
+	// Used are the rights of the requests that the authorizer allowed, each once, in order.
 	Used []Right
-	// Denied are those that were missing.
+	// Denied are the rights that were missing.
 	Denied []Right
 }
 
-// What the authorizer decided is an annotation: that something is forbidden may also
-// be said by an admission plugin, such as of a namespace that is going.
+// decision is the annotation with the authorizer's decision. The status code would not do, because
+// an admission plugin forbids requests too, for example in a namespace that is being deleted.
 const (
 	decision  = "authorization.k8s.io/decision"
 	forbidden = "forbid"
 )
 
-// Read reads an audit log's word on a user.
+// Read returns the record of a user in an audit log.
 func Read(events iter.Seq2[cluster.AuditEvent, error], user string) (Record, error) {
 	var r Record
 	seen := map[Right]bool{}
@@ -127,7 +128,7 @@ func Read(events iter.Seq2[cluster.AuditEvent, error], user string) (Record, err
 	return r, nil
 }
 
-// Unused returns the rights that no use needed.
+// Unused returns the granted rights that no use needed.
 func Unused(granted, used []Right) []Right {
 	return slices.DeleteFunc(slices.Clone(granted), func(g Right) bool { return slices.ContainsFunc(used, g.Covers) })
 }

@@ -74,8 +74,8 @@ func join(list []rights.Right) string {
 	return strings.Join(words, ", ")
 }
 
-// event is a request of a user, as verb, group, resource, subresource, namespace and
-// name, and its answer.
+// event returns an audit event of a user's request with its
+// answer: verb, group, resource, subresource, namespace and name.
 func event(user string, code int, words ...string) cluster.AuditEvent {
 	var e cluster.AuditEvent
 	e.User.Username, e.Verb, e.ResponseStatus.Code = user, words[0], code
@@ -93,7 +93,7 @@ func event(user string, code int, words ...string) cluster.AuditEvent {
 	return e
 }
 
-// forbidden is a request that RBAC refused.
+// forbidden returns the event of a request that RBAC refused.
 func forbidden(e cluster.AuditEvent) cluster.AuditEvent {
 	e.Annotations = map[string]string{"authorization.k8s.io/decision": "forbid"}
 	return e
@@ -163,7 +163,8 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// The controller reads the objects that pods of a named group belong to, and watches some of them.
+// The controller reads the objects to which pods of
+// a named group belong, and watches some of them.
 func TestEachKindMayBeRead(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "manifests", "rbac", "controller.yaml"))
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// Build compiles the three programs and the plugin of kubectl into the repository's bin folder, and
-// returns it. Where nothing changed the compiler has nothing to do.
+// Build compiles the three programs and the kubectl plugin into the repository's bin
+// folder, and returns the folder. The compiler has nothing to do if nothing changed.
 func Build(ctx context.Context, log io.Writer) (string, error) {
 	root, err := tools.RepositoryRoot()
 	if err != nil {
@@ -30,8 +30,8 @@ func Build(ctx context.Context, log io.Writer) (string, error) {
 	return bin, nil
 }
 
-// BuildProgram compiles one further main package of the module into a file of
-// the given folder, and returns its path.
+// BuildProgram compiles another main package of the module
+// into a file of a folder, and returns the file's path.
 func BuildProgram(ctx context.Context, dir, pkg string) (string, error) {
 	root, err := tools.RepositoryRoot()
 	if err != nil {
@@ -44,8 +44,8 @@ func BuildProgram(ctx context.Context, dir, pkg string) (string, error) {
 func compile(ctx context.Context, root, path, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", path, pkg)
 	cmd.Dir = root
-	// The same settings as for the programs of the control plane: everything is
-	// compiled once.
+	// The settings are the same as for the control plane's
+	// programs, so that everything is compiled once.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)

@@ -18,32 +18,31 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// A Chart says how the chart of manifests/charts is installed in place of the plain
-// manifests. The processes then have the flags of its Deployments, the configuration
-// of its ConfigMap and tokens of its ServiceAccounts, but for where they listen and
-// how long a lease is held.
+// A Chart is an installation by the chart of manifests/charts instead of the plain manifests.
+// The processes then have the flags of its Deployments, the configuration of its ConfigMap
+// and tokens of its ServiceAccounts. Only their addresses and the duration of a lease differ.
 type Chart struct {
-	// Set are values as helm --set takes them, such as webhook.timeoutSeconds=5.
+	// Set are values in the form of helm --set, such as webhook.timeoutSeconds=5.
 	Set []string
 }
 
 const (
-	// schedulerConfigMap and schedulerConfigKey are where the chart keeps the
-	// configuration of the scheduler.
+	// schedulerConfigMap is the ConfigMap in which the chart puts
+	// the scheduler's configuration, under schedulerConfigKey.
 	schedulerConfigMap = "fluence-scheduler-config"
 	schedulerConfigKey = "config.yaml"
-	// tokenLife is longer than anybody leaves a cluster of make run alone.
+	// tokenLife is longer than any cluster of make run lives.
 	tokenLife = 365 * 24 * time.Hour
 )
 
-// ChartValues are those that every installation of a test has: images that are
-// nowhere, and no node for the pods, whose programs run as processes.
+// ChartValues returns the values of every test installation: images that do
+// not exist, and no node for the pods, because processes run their programs.
 func ChartValues() []string {
 	return []string{"image.registry=registry.invalid/fluence", "nodeSelector.fluence\\.test/none=none"}
 }
 
-// installChart installs the chart with Helm, into a namespace that admits restricted
-// pods alone, and leads the API server to the webhook's process.
+// installChart installs the chart with Helm, into a namespace that admits
+// only restricted pods. It directs the API server to the webhook's process.
 func (s *Stack) installChart(ctx context.Context) error {
 	fmt.Fprintln(s.cfg.Log, "Installing the chart")
 	if _, _, err := s.Kubectl(ctx, "label", "namespace", Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
@@ -68,8 +67,7 @@ func (s *Stack) installChart(ctx context.Context) error {
 	return s.redirectWebhook(ctx)
 }
 
-// redirectWebhook puts a port of loopback in place of the Service in the chart's
-// configuration of the webhook.
+// redirectWebhook replaces the Service in the chart's webhook configuration by a port of loopback.
 func (s *Stack) redirectWebhook(ctx context.Context) error {
 	ports, err := cluster.FreePorts(1)
 	if err != nil {
@@ -91,19 +89,19 @@ func (s *Stack) redirectWebhook(ctx context.Context) error {
 	return nil
 }
 
-// A deployed is what processes take over from the chart.
+// A deployed is what the processes take from the chart.
 type deployed struct {
 	// config is the scheduler's configuration.
 	config []byte
-	// flags are by container.
+	// flags are the flags, by container.
 	flags map[string][]string
-	// kubeconfigs are files with a token, by service account.
+	// kubeconfigs are the paths of kubeconfigs with a token, by service account.
 	kubeconfigs map[string]string
 }
 
-// ReadChart reads what the chart has installed, and asks for tokens of its service
-// accounts: processes that are started later need no API server for that. It is for
-// one that was installed again, too.
+// ReadChart reads what the chart has installed, and requests tokens
+// of its service accounts. Processes that are started later then need
+// no API server for that. Call it again after another installation.
 func (s *Stack) ReadChart(ctx context.Context) error {
 	m, err := s.Client().CoreV1().ConfigMaps(Namespace).Get(ctx, schedulerConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -126,7 +124,8 @@ func (s *Stack) ReadChart(ctx context.Context) error {
 	return nil
 }
 
-// deployedFlags are those that the chart gives a container; none without the chart.
+// deployedFlags returns the flags that the chart gives
+// a container. Without the chart it returns none.
 func (s *Stack) deployedFlags(container string) []string {
 	if s.deployed == nil {
 		return nil
@@ -134,9 +133,9 @@ func (s *Stack) deployedFlags(container string) []string {
 	return slices.Clone(s.deployed.flags[container])
 }
 
-// tokenKubeconfig writes a kubeconfig into a file of the cluster's folder, with a token
-// of a service account and the address of a server whose certificate the cluster's
-// authority signed. It returns its path.
+// tokenKubeconfig writes a kubeconfig into a file of the cluster's
+// folder, and returns its path. It has a token of a service account, and
+// the address of a server with a certificate of the cluster's authority.
 func (s *Stack) tokenKubeconfig(ctx context.Context, account, file, server string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife / time.Second))}}
 	got, err := s.Client().CoreV1().ServiceAccounts(Namespace).CreateToken(ctx, account, request, metav1.CreateOptions{})

@@ -13,17 +13,16 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
-// An instance is a scheduler with the sidecar beside it. Both of a stack ask for
-// the same lease.
+// An instance is a scheduler with its sidecar. The two instances of a stack compete for one lease.
 type instance struct {
 	scheduler, sidecar string
 	schedulerPort      int
 	socket             string
-	// metrics is the sidecar's address for them; empty for none.
+	// metrics is the address of the sidecar's metrics. It is empty if the sidecar serves none.
 	metrics string
 }
 
-// chooseInstances settles where the first and the standby are to be reached.
+// chooseInstances chooses the addresses of the first instance and of the standby.
 func (s *Stack) chooseInstances() error {
 	ports, err := cluster.FreePorts(4)
 	if err != nil {
@@ -40,7 +39,7 @@ func (s *Stack) chooseInstances() error {
 	return nil
 }
 
-// instanceOf returns the instance that a process belongs to.
+// instanceOf returns the instance of a process.
 func (s *Stack) instanceOf(process string) (instance, error) {
 	n := slices.IndexFunc(s.instances, func(i instance) bool { return i.scheduler == process || i.sidecar == process })
 	if n < 0 {
@@ -49,8 +48,8 @@ func (s *Stack) instanceOf(process string) (instance, error) {
 	return s.instances[n], nil
 }
 
-// StartNamed starts one of Fluence's processes by its name, again if it was killed.
-// The standby's may be started at any time, also without Config.Standby.
+// StartNamed starts one of Fluence's processes by its name, even after it was killed.
+// The standby's processes may be started at any time, even without Config.Standby.
 func (s *Stack) StartNamed(ctx context.Context, process string) error {
 	if process == Controller {
 		return s.StartController(ctx)
@@ -103,17 +102,16 @@ func (s *Stack) startScheduler(ctx context.Context, i instance) error {
 	)...)
 }
 
-// A Lease is what the lease of the schedulers says.
+// A Lease is the state of the schedulers' lease.
 type Lease struct {
-	// Holder names the one that leads, and is another after each start; empty for
-	// nobody.
+	// Holder is the identity of the leader, which differs
+	// after each start. It is empty if there is no leader.
 	Holder string
-	// Expires is when another may take it over, by the holder's clock.
+	// Expires is when another scheduler may take the lease, by the holder's clock.
 	Expires time.Time
 }
 
-// SchedulerLease reads the lease that the schedulers ask for. It is empty while
-// there is none.
+// SchedulerLease returns the lease of the schedulers. It returns a zero Lease if there is none.
 func (s *Stack) SchedulerLease(ctx context.Context) (Lease, error) {
 	lease, err := s.Client().CoordinationV1().Leases(Namespace).Get(ctx, Scheduler, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -132,12 +130,12 @@ func (s *Stack) SchedulerLease(ctx context.Context) (Lease, error) {
 	return l, nil
 }
 
-// leaderTimeout bounds the wait for a scheduler's word on whether it leads: one
-// that is stopped gives none.
+// leaderTimeout bounds the question to a scheduler
+// whether it leads. A stopped scheduler does not answer.
 const leaderTimeout = time.Second
 
-// Leader returns the process that leads: the lease runs, and this scheduler alone
-// says that it is its own. It is empty while nobody leads, or nobody answers.
+// Leader returns the process that leads: the lease is valid, and this scheduler alone
+// reports that it holds the lease. It returns "" if none leads, or none answers.
 func (s *Stack) Leader(ctx context.Context) (string, error) {
 	lease, err := s.SchedulerLease(ctx)
 	if err != nil || lease.Holder == "" || !lease.Expires.After(time.Now()) {

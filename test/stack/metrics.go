@@ -11,23 +11,21 @@ import (
 	"time"
 )
 
-// scrapeTimeout bounds one reading of a process's metrics.
+// scrapeTimeout bounds one request for a process's metrics.
 const scrapeTimeout = 5 * time.Second
 
-// SchedulerMetric returns the sum of the scheduler's samples of this name, whatever
-// their labels are, or the one sample of a name with all its labels; 0 where there is
-// none.
+// SchedulerMetric returns the sum of the scheduler's samples of a name, whatever their
+// labels. For a name with all labels it returns that sample. It returns 0 if there is none.
 func (s *Stack) SchedulerMetric(ctx context.Context, name string) (float64, error) {
 	return s.Metric(ctx, Scheduler, name)
 }
 
-// SidecarMetric is the same for the sidecar. It needs Config.SidecarMetrics.
+// SidecarMetric returns the same for the sidecar. It needs Config.SidecarMetrics.
 func (s *Stack) SidecarMetric(ctx context.Context, name string) (float64, error) {
 	return s.Metric(ctx, Sidecar, name)
 }
 
-// Metric is the same for any scheduler or sidecar of the stack, by the name of its
-// process.
+// Metric returns the same for any scheduler or sidecar of the stack, by the name of its process.
 func (s *Stack) Metric(ctx context.Context, process, name string) (float64, error) {
 	i, err := s.instanceOf(process)
 	if err != nil {
@@ -41,7 +39,8 @@ func (s *Stack) Metric(ctx context.Context, process, name string) (float64, erro
 	return sample(ctx, client, fmt.Sprintf("https://127.0.0.1:%d/metrics", i.schedulerPort), name)
 }
 
-// ControllerMetricsURL is where the controller serves its metrics, to who may read them.
+// ControllerMetricsURL returns the address of the controller's
+// metrics. A client needs the right to read them.
 func (s *Stack) ControllerMetricsURL() string { return "https://" + s.controllerMetrics + "/metrics" }
 
 func sample(ctx context.Context, client *http.Client, url, name string) (float64, error) {
@@ -62,7 +61,7 @@ func sample(ctx context.Context, client *http.Client, url, name string) (float64
 	return sum(resp.Body, name)
 }
 
-// sum adds up the samples of one name in the text form of Prometheus.
+// sum returns the sum of the samples of a name in the text format of Prometheus.
 func sum(text io.Reader, name string) (float64, error) {
 	var total float64
 	lines := bufio.NewScanner(text)

@@ -1,6 +1,6 @@
-// Package stack runs Fluence itself on a test cluster: the controller, the
-// sidecar and the scheduler, as processes with the rights of their own service
-// accounts. It is what make run starts and what the end-to-end tests test.
+// Package stack runs Fluence on a test cluster: the controller, the
+// sidecar and the scheduler, as processes with the rights of their
+// service accounts. make run starts it, and the end-to-end tests test it.
 package stack
 
 import (
@@ -17,55 +17,53 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// The processes of a stack, as cluster.Process knows them.
+// These are the names of a stack's processes, for cluster.Process.
 const (
 	Controller = "fluence-controller"
 	Sidecar    = "fluence-sidecar"
 	Scheduler  = "fluence-scheduler"
-	// The standby is a second scheduler with a sidecar of its own.
+	// The standby is a second scheduler with its own sidecar.
 	StandbyScheduler = "fluence-scheduler-2"
 	StandbySidecar   = "fluence-sidecar-2"
 )
 
-// KubectlPlugin is the program that kubectl fluence runs.
+// KubectlPlugin is the program of kubectl fluence.
 const KubectlPlugin = "kubectl-fluence"
 
-// Namespace is where the service accounts and leases are.
+// Namespace is the namespace of the service accounts and leases.
 const Namespace = "fluence-system"
 
-// Config says how to run the stack. The zero value builds the binaries and runs
-// all three with their defaults.
+// Config is how the stack runs. The zero value builds the
+// binaries and runs all three programs with their defaults.
 type Config struct {
-	// Binaries is a folder that holds the three programs. Defaults to one that
-	// Build fills.
+	// Binaries is a folder with the three programs. Defaults to the folder that Build returns.
 	Binaries string
-	// Args are set among the plugin's arguments, over those of
-	// manifests/scheduler-config.yaml.
+	// Args override the plugin's arguments in manifests/scheduler-config.yaml.
 	Args map[string]any
 	// Profile changes the configuration of the scheduler before it is written.
 	Profile func(config map[string]any)
-	// SchedulerBinary is run instead of fluence-scheduler.
+	// SchedulerBinary runs instead of fluence-scheduler.
 	SchedulerBinary string
-	// SidecarMetrics is the address at which the sidecar serves its metrics; empty
-	// for none. The standby's has a port of its own.
+	// SidecarMetrics is the address of the sidecar's metrics. If it is empty,
+	// no sidecar serves metrics. The standby's sidecar has another port.
 	SidecarMetrics string
-	// Standby runs a second scheduler with a sidecar of its own, which waits for
-	// the same lease.
+	// Standby runs a second scheduler with its own sidecar. It waits for the same lease.
 	Standby bool
 	// ControllerArgs are further flags of the controller.
 	ControllerArgs []string
-	// Server is where scheduler and controller reach the API server, such as a proxy on
-	// loopback, with tokens of their service accounts. Defaults to the API server itself.
+	// Server is the API server's address for scheduler and
+	// controller, such as a proxy on loopback. They then have tokens
+	// of their service accounts. Defaults to the API server itself.
 	Server string
-	// Chart installs the chart instead of the plain manifests; nil does not.
+	// Chart installs the chart instead of the plain manifests. Nil installs the manifests.
 	Chart *Chart
-	// WithoutCRD leaves the PodGroup CRD out.
+	// WithoutCRD leaves out the PodGroup CRD.
 	WithoutCRD bool
-	// WithoutWebhook leaves the controller's webhook out.
+	// WithoutWebhook leaves out the controller's webhook.
 	WithoutWebhook bool
-	// Verbosity is that of the logs; 0 is 2.
+	// Verbosity is the verbosity of the logs. Zero means 2.
 	Verbosity int
-	// Log receives progress for a human reader. Defaults to nowhere.
+	// Log receives progress for a human reader. Defaults to io.Discard.
 	Log io.Writer
 }
 
@@ -76,14 +74,14 @@ type Stack struct {
 	root        string
 	webhookPort int
 	instances   []instance
-	// controllerMetrics is the controller's address for them.
+	// controllerMetrics is the address of the controller's metrics.
 	controllerMetrics string
 	deployed          *deployed // nil without the chart
 }
 
-// Start installs what Fluence needs in the cluster and starts its three
-// processes. It returns when all are running and objects are labelled as they are
-// created; that the rest is ready shows in what they do.
+// Start installs what Fluence needs in the cluster, and starts the three
+// processes. It returns when all are running and the webhook labels new
+// objects. It does not wait until the scheduler and the sidecar are ready.
 func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	s, err := Install(ctx, c, cfg)
 	if err != nil {
@@ -106,7 +104,7 @@ func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) 
 	return s, nil
 }
 
-// Install installs what Fluence needs in the cluster and starts nothing.
+// Install installs what Fluence needs in the cluster. It starts nothing.
 func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
@@ -153,7 +151,7 @@ func (s *Stack) install(ctx context.Context) error {
 	return s.installWebhook(ctx)
 }
 
-// InstallCRD makes PodGroup known to the API server.
+// InstallCRD installs the PodGroup CRD, and waits until the API server serves it.
 func (s *Stack) InstallCRD(ctx context.Context) error {
 	if _, _, err := s.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(s.root, "manifests", "crds")); err != nil {
 		return fmt.Errorf("apply the CRD: %w", err)
@@ -161,27 +159,27 @@ func (s *Stack) InstallCRD(ctx context.Context) error {
 	return s.WaitCRDs(ctx, "podgroups.scheduling.x-k8s.io")
 }
 
-// Socket is the path of the sidecar's socket.
+// Socket returns the path of the sidecar's socket.
 func (s *Stack) Socket() string { return s.socketOf(s.instances[0]) }
 
-// Endpoint is the sidecar's address.
+// Endpoint returns the sidecar's address.
 func (s *Stack) Endpoint() string { return s.endpointOf(s.instances[0]) }
 
-// Built is the folder of the programs of this repository.
+// Built returns the folder of this repository's programs.
 func (s *Stack) Built() string { return s.cfg.Binaries }
 
-// Example is the path of a file of manifests/examples.
+// Example returns the path of a file of manifests/examples.
 func (s *Stack) Example(name string) string {
 	return filepath.Join(s.root, "manifests", "examples", name)
 }
 
-// StartSidecar starts the sidecar, again if it was killed.
+// StartSidecar starts the sidecar, even after it was killed.
 func (s *Stack) StartSidecar(ctx context.Context) error { return s.startSidecar(ctx, s.instances[0]) }
 
-// Reconfigure changes the configuration that the next start of a process has.
+// Reconfigure changes the configuration for the next start of a process.
 func (s *Stack) Reconfigure(change func(*Config)) { change(&s.cfg) }
 
-// StartController starts the controller, again if it was killed.
+// StartController starts the controller, even after it was killed.
 func (s *Stack) StartController(ctx context.Context) error {
 	kubeconfig, err := s.kubeconfig(ctx, Controller)
 	if err != nil {
@@ -198,7 +196,7 @@ func (s *Stack) StartController(ctx context.Context) error {
 	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller), append(args, s.cfg.ControllerArgs...)...)
 }
 
-// StartScheduler starts the scheduler, again if it was killed.
+// StartScheduler starts the scheduler, even after it was killed.
 func (s *Stack) StartScheduler(ctx context.Context) error {
 	return s.startScheduler(ctx, s.instances[0])
 }
@@ -211,7 +209,7 @@ func (s *Stack) start(ctx context.Context, name, binary string, args ...string) 
 	return nil
 }
 
-// kubeconfig is that of a service account of the namespace.
+// kubeconfig returns the path of a kubeconfig for a service account of the namespace.
 func (s *Stack) kubeconfig(ctx context.Context, account string) (string, error) {
 	if s.cfg.Server != "" {
 		return s.tokenKubeconfig(ctx, account, account+"-elsewhere.yaml", s.cfg.Server)
@@ -222,8 +220,8 @@ func (s *Stack) kubeconfig(ctx context.Context, account string) (string, error) 
 	return s.KubeconfigFor("system:serviceaccount:"+Namespace+":"+account, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
 }
 
-// schedulerConfig writes manifests/scheduler-config.yaml, or the chart's, as an
-// instance needs it.
+// schedulerConfig writes manifests/scheduler-config.yaml, or the chart's
+// configuration, with the changes for an instance. It returns the file's path.
 func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 	text, err := s.configSource()
 	if err != nil {
@@ -234,8 +232,8 @@ func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 		return "", fmt.Errorf("read the scheduler's configuration: %w", err)
 	}
 	config["clientConnection"].(map[string]any)["kubeconfig"] = kubeconfig
-	// A killed scheduler's lease runs out in seconds, not in a quarter of a minute;
-	// but a busy machine must not lose it.
+	// A killed scheduler's lease runs out in seconds instead of a quarter of a
+	// minute. It is long enough for a scheduler on a busy machine to keep it.
 	election := config["leaderElection"].(map[string]any)
 	election["leaseDuration"], election["renewDeadline"], election["retryPeriod"] = "8s", "6s", "500ms"
 	args := PluginArgs(config)
@@ -255,7 +253,7 @@ func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 	return path, nil
 }
 
-// configSource is the scheduler's configuration as it is installed.
+// configSource returns the scheduler's configuration as it is installed.
 func (s *Stack) configSource() ([]byte, error) {
 	if s.deployed != nil {
 		return s.deployed.config, nil
@@ -263,8 +261,8 @@ func (s *Stack) configSource() ([]byte, error) {
 	return os.ReadFile(filepath.Join(s.root, "manifests", "scheduler-config.yaml"))
 }
 
-// PluginArgs returns the plugin's arguments in a scheduler's configuration, to be
-// changed in place.
+// PluginArgs returns the plugin's arguments in a scheduler's
+// configuration. A caller may change them in place.
 func PluginArgs(config map[string]any) map[string]any {
 	profile := config["profiles"].([]any)[0].(map[string]any)
 	return profile["pluginConfig"].([]any)[0].(map[string]any)["args"].(map[string]any)

@@ -20,7 +20,7 @@ const (
 	pollEvery    = 100 * time.Millisecond
 )
 
-// PodGroups lists the PodGroups of a namespace.
+// PodGroups returns the PodGroups of a namespace.
 func (s *Stack) PodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
 	client, err := dynamic.NewForConfig(s.RESTConfig())
 	if err != nil {
@@ -39,9 +39,8 @@ func (s *Stack) PodGroups(ctx context.Context, namespace string) ([]scheduling.P
 	return groups, nil
 }
 
-// WaitPlaced waits until so many PodGroups of a namespace are placed and their
-// pods run, and returns the name of the first. On failure the error says how far
-// they came, and quotes the logs.
+// WaitPlaced waits until n PodGroups of a namespace are placed and their pods run. It returns
+// the name of one of them. On failure the error has the state of the others and quotes the logs.
 func (s *Stack) WaitPlaced(ctx context.Context, namespace string, n int) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, placeTimeout)
 	defer cancel()

@@ -19,15 +19,15 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 )
 
-// webhookHost is the name by which the API server calls the webhook. No Service
-// leads to a process on loopback.
+// webhookHost is the name by which the API server calls
+// the webhook. A process on loopback has no Service.
 const webhookHost = "localhost"
 
-// webhookTimeout bounds the wait until the webhook is called.
+// webhookTimeout bounds the wait for the first call of the webhook.
 const webhookTimeout = 60 * time.Second
 
-// WebhookConfiguration is manifests/webhook/configuration.yaml with the webhook at
-// a port of loopback, whose certificate is for the name localhost.
+// WebhookConfiguration returns manifests/webhook/configuration.yaml with the webhook
+// at a port of loopback. The webhook's certificate must be for the name localhost.
 func WebhookConfiguration(port int) ([]byte, error) {
 	root, err := tools.RepositoryRoot()
 	if err != nil {
@@ -51,13 +51,13 @@ func WebhookConfiguration(port int) ([]byte, error) {
 	return text, nil
 }
 
-// webhookURL is where the API server finds the webhook's process.
+// webhookURL returns the address of the webhook's process for the API server.
 func webhookURL(port int, path string) string {
 	return fmt.Sprintf("https://%s:%d%s", webhookHost, port, path)
 }
 
-// installWebhook tells the API server where the webhook will be, and chooses the
-// port, which it keeps when the controller is started again.
+// installWebhook chooses the webhook's port and tells the API server its
+// address. The port remains the same when the controller is restarted.
 func (s *Stack) installWebhook(ctx context.Context) error {
 	ports, err := cluster.FreePorts(1)
 	if err != nil {
@@ -74,9 +74,8 @@ func (s *Stack) installWebhook(ctx context.Context) error {
 	return nil
 }
 
-// WaitWebhook waits until the API server asks the webhook: one Job after another,
-// of which none comes to be, until one is labelled. On failure the error quotes the
-// controller's log.
+// WaitWebhook waits until the API server calls the webhook. It creates Jobs in dry
+// runs until a Job is labelled. On failure the error quotes the controller's log.
 func (s *Stack) WaitWebhook(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
@@ -97,7 +96,7 @@ func (s *Stack) WaitWebhook(ctx context.Context) error {
 	return nil
 }
 
-// webhookFlags are the controller's.
+// webhookFlags returns the controller's flags for the webhook.
 func (s *Stack) webhookFlags() []string {
 	if s.cfg.WithoutWebhook {
 		return []string{"--webhook=false"}

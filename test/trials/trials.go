@@ -1,7 +1,6 @@
-// Package trials says how many trials a random test makes, and from which seed it draws
-// them. A test program that imports it has two more flags: -trials and -seed. Without
-// them a test makes as many trials as fit into a run of all tests, and a quarter of these
-// with -short.
+// Package trials decides how many trials a random test makes, and from which seeds. A test
+// program that imports it has two more flags: -trials and -seed. Without them a test makes
+// as many trials as fit into a run of all tests. With -short it makes a quarter of these.
 package trials
 
 import (
@@ -16,8 +15,8 @@ var (
 	seedFlag   = flag.Uint64("seed", 0, "the seed that random tests draw from, or the first of several; 0 is the test's own")
 )
 
-// Count returns how many trials a test makes: usual ones, or a quarter of them with
-// -short, unless -trials says otherwise.
+// Count returns the number of trials: -trials if it is
+// set, otherwise usual, or a quarter of it with -short.
 func Count(usual int) int {
 	switch {
 	case *trialsFlag > 0:
@@ -29,12 +28,12 @@ func Count(usual int) int {
 	}
 }
 
-// Usual reports whether -trials says nothing. Then a test may also stop before it has
-// made all, when it has taken long.
+// Usual reports whether -trials is not set. Then a test may
+// also stop before its last trial, when it has taken long.
 func Usual() bool { return *trialsFlag == 0 }
 
-// Seeds yields a seed for each of usual trials, or of -trials: 0, 1, 2 and so on, or from
-// -seed on.
+// Seeds yields a seed for each trial: consecutive numbers from -seed
+// on, or from 0. usual is the number of trials if -trials is not set.
 func Seeds(usual int) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for i := range uint64(Count(usual)) {
@@ -45,7 +44,7 @@ func Seeds(usual int) iter.Seq[uint64] {
 	}
 }
 
-// Seed returns -seed or, without it, a fresh one, and logs how to have it again.
+// Seed returns -seed, or a fresh seed if it is not set. It logs the flag that repeats the run.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := *seedFlag

@@ -1,6 +1,5 @@
-// Command fluence-chaos runs Fluence on a control plane of its own while everything
-// happens to it that can, in an order that a seed decides, and says whether it did
-// what it promises.
+// Command fluence-chaos runs Fluence on a new control plane and does to it whatever may
+// happen, in an order that a seed decides. It reports whether Fluence kept its promises.
 package main
 
 import (
@@ -39,7 +38,7 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fluence-chaos",
 		Short: "Let everything happen to Fluence that a seed can think of",
-		// Errors are printed before the last line, which sums the run up.
+		// Errors are printed before the last line, which has the result.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	flags := cmd.PersistentFlags()
@@ -82,13 +81,13 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// errTold says that not all was well, and that the output tells what.
+// errTold means that the run did not pass and the output has the reasons.
 var errTold = errors.New("the run did not pass")
 
-// bySeed lets the seed decide whether there is a standby.
+// bySeed makes a standby if the seed is odd.
 const bySeed = "seed"
 
-// given lists the flags that were given beside seed and events, as they were.
+// given returns the flags that were given besides seed and events, as given.
 func given(flags *pflag.FlagSet) string {
 	var all []string
 	flags.Visit(func(f *pflag.Flag) {
@@ -135,7 +134,7 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby, flags string) erro
 	return nil
 }
 
-// fresh is a seed that nobody has thought of, short enough to be typed.
+// fresh returns a random seed that is short enough to type.
 func fresh() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])

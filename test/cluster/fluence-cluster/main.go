@@ -1,5 +1,5 @@
-// Command fluence-cluster starts a control plane with simulated nodes on this
-// machine, which runs on after the command, and ends it.
+// Command fluence-cluster starts a control plane with simulated nodes
+// on this machine, and ends it. The control plane outlives the command.
 //
 //	fluence-cluster up --dir DIR --nodes 16 --racks 4
 //	fluence-cluster kubeconfig --dir DIR
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// upTimeout leaves time for building everything on a slow machine.
+	// upTimeout is enough to build everything on a slow machine.
 	upTimeout = time.Hour
-	// downTimeout leaves time for an up under way to end.
+	// downTimeout is enough for a running up to end.
 	downTimeout = 5 * time.Minute
 )
 
@@ -48,7 +48,7 @@ func newCommand() *cobra.Command {
 	return root
 }
 
-// dirFlag adds the flag that every command about a running cluster needs.
+// dirFlag adds the flag that every command on a running cluster needs.
 func dirFlag(cmd *cobra.Command, dir *string) {
 	cmd.Flags().StringVar(dir, "dir", "", "folder of the cluster's state")
 	if err := cmd.MarkFlagRequired("dir"); err != nil {

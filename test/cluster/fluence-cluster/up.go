@@ -61,7 +61,7 @@ func newUp() *cobra.Command {
 	return cmd
 }
 
-// config turns the flags into what the cluster package takes.
+// config returns the configuration that the flags mean.
 func (f *upFlags) config() (cluster.Config, error) {
 	cfg := f.Config
 	cfg.Nodes.Allocatable = corev1.ResourceList{}

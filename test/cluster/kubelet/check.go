@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// tell queues verdicts on a node's pods, and a check of the node if it is in
-// doubt; the caller holds the lock.
+// tell queues verdicts on a node's pods, and a check of
+// the node if it is in doubt. The caller holds the lock.
 func (k *kubelet) tell(ctx context.Context, node string, verdicts []verdict) {
 	for _, v := range verdicts {
 		k.say(ctx, v)
@@ -38,10 +38,10 @@ func (k *kubelet) check(ctx context.Context) {
 	}
 }
 
-// settle asks the API server which pods a node has, as its kubelet would know.
-// The watch may be behind by any time: when it is closed and begun again, new
-// pods are told before the removal of those that went meanwhile. So the list is
-// of the most recent state, not of any that the server's cache happens to have.
+// settle asks the API server which pods a node has, because its kubelet would
+// know. The watch may be late by any time: after it was closed and begun anew, it
+// delivers new pods before the removal of pods that went meanwhile. The list reads
+// the most recent state, not a state that the server's cache happens to have.
 func (k *kubelet) settle(ctx context.Context, node string) error {
 	k.mu.Lock()
 	doubt, before := k.ledger.inDoubt(node), k.ledger.roster(node)

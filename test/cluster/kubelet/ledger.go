@@ -9,27 +9,27 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// ledger adds up what the pods of each node ask for. It does no I/O; callers
-// feed it nodes and pods in the order of their events, and act on its verdicts.
+// ledger adds up the requests of each node's pods. It does no I/O. Callers give
+// it nodes and pods in the order of their events, and act on its verdicts.
 //
-// Those events may be late: a pod can arrive before the removal of another whose
-// room it was given. So a pod that does not fit is in doubt first, see settle.
+// Events may be late: a pod can arrive before the removal of another pod whose
+// room it was given. So a pod that does not fit is first in doubt. See settle.
 type ledger struct {
 	nodes    map[string]*account
 	pods     map[types.UID]charge
-	rejected map[types.UID]bool // until they are removed; a rejection is final
-	gone     map[types.UID]bool // settled as gone or finished, removal yet to come
+	rejected map[types.UID]bool // kept until they are removed, because a rejection is final
+	gone     map[types.UID]bool // settled as gone or finished, but not removed yet
 }
 
-// account is one node's books.
+// account is the account of one node.
 type account struct {
 	known    bool // the node exists
 	capacity amounts
 	used     amounts
-	waiting  []*corev1.Pod // by arrival: for the node, or for what settle says
+	waiting  []*corev1.Pod // in the order of arrival: for the node, or for settle
 }
 
-// amounts are in milli-units for CPU, and in units for all other resources.
+// amounts are quantities of resources: of CPU in thousandths, of all others in units.
 type amounts map[corev1.ResourceName]int64
 
 // charge is what an admitted pod holds.
@@ -38,8 +38,8 @@ type charge struct {
 	amounts
 }
 
-// verdict says whether a pod was admitted to its node; if not, reason and
-// message are those of a real kubelet.
+// verdict is whether a pod was admitted to its node. If
+// not, it has the reason and the message of a real kubelet.
 type verdict struct {
 	pod             *corev1.Pod
 	admitted        bool
@@ -50,22 +50,21 @@ func newLedger() *ledger {
 	return &ledger{nodes: map[string]*account{}, pods: map[types.UID]charge{}, rejected: map[types.UID]bool{}, gone: map[types.UID]bool{}}
 }
 
-// putNode sets what a node has to give. It returns verdicts on the pods that
-// waited and fit now, in order of arrival. Pods admitted before stay, as on a
-// real node.
+// putNode sets what a node has to give. It returns verdicts on the pods that waited
+// and now fit, in the order of arrival. Pods admitted earlier stay, as on a real node.
 func (l *ledger) putNode(node *corev1.Node) []verdict {
 	a := l.account(node.Name)
 	a.known, a.capacity = true, amountsOf(node.Status.Allocatable)
 	return l.advance(a, nil)
 }
 
-// removeNode forgets that a node exists. Its pods hold their share until they
-// are removed themselves.
+// removeNode records that a node does not exist any more. Its
+// pods hold their resources until they are removed themselves.
 func (l *ledger) removeNode(name string) { l.account(name).known = false }
 
-// putPod takes note of a pod that has a node. It returns the verdicts that can
-// be given now: none if the pod had one before, or must wait for its node or
-// behind a pod in doubt, or is in doubt itself.
+// putPod records a pod that has a node. It returns the verdicts that are
+// possible now. It returns none if the pod has a verdict already, waits
+// for its node, waits after a pod in doubt, or is in doubt itself.
 func (l *ledger) putPod(pod *corev1.Pod) []verdict {
 	if finished(pod) || l.gone[pod.UID] {
 		l.giveBack(pod)
@@ -94,7 +93,7 @@ func (l *ledger) removePod(pod *corev1.Pod) {
 	delete(l.gone, pod.UID)
 }
 
-// giveBack ends a pod's hold on its node, or its wait for one.
+// giveBack releases what a pod holds on its node, or ends its wait.
 func (l *ledger) giveBack(pod *corev1.Pod) {
 	a := l.account(pod.Spec.NodeName)
 	a.waiting = slices.DeleteFunc(a.waiting, sameAs(pod))
@@ -106,7 +105,7 @@ func (l *ledger) giveBack(pod *corev1.Pod) {
 	l.account(held.node).used.add(held.amounts, -1)
 }
 
-// charge books amounts for a pod, in place of those booked before.
+// charge records what a pod holds, in place of earlier amounts.
 func (l *ledger) charge(pod *corev1.Pod, asked amounts) {
 	l.giveBack(pod)
 	l.pods[pod.UID] = charge{node: pod.Spec.NodeName, amounts: asked}
@@ -122,10 +121,9 @@ func (l *ledger) account(node string) *account {
 	return a
 }
 
-// short returns the first resource that a pod asks for and the node has too
-// little of, in the order of the scheduler's and the kubelet's own check. A
-// resource that the node does not have at all is short too; a real kubelet lets
-// that pass, but no scheduler should rely on it.
+// short returns the first resource that a pod requests and the node has too little of. It
+// checks in the order of the scheduler and the kubelet. A resource that the node does not
+// have is short too. A real kubelet would let that pass, but no scheduler should rely on it.
 func (a *account) short(asked amounts) (corev1.ResourceName, bool) {
 	names := make([]corev1.ResourceName, 0, len(asked))
 	for name, n := range asked {
@@ -141,7 +139,7 @@ func (a *account) short(asked amounts) (corev1.ResourceName, bool) {
 	}), true
 }
 
-// rank orders resources as they are checked.
+// rank returns the position of a resource in the order of the checks.
 func rank(name corev1.ResourceName) int {
 	order := []corev1.ResourceName{corev1.ResourcePods, corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
 	if i := slices.Index(order, name); i >= 0 {
@@ -158,7 +156,7 @@ func (a amounts) add(b amounts, sign int64) {
 	}
 }
 
-// askedBy is what a pod takes of its node, itself included.
+// askedBy returns what a pod takes of its node, including one of resource pods.
 func askedBy(pod *corev1.Pod) amounts {
 	asked := amountsOf(resource.PodRequests(pod, resource.PodResourcesOptions{UseStatusResources: true}))
 	asked[corev1.ResourcePods] = 1

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// list makes a resource list from names and quantities in turn.
+// list returns a resource list from alternating names and quantities.
 func list(pairs ...string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -43,8 +43,8 @@ func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
 
 func failed(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }
 
-// step is one event, and the verdicts that follow, with the node settled at once
-// if it is in doubt: pod name -> "" for admitted, or the reason.
+// step is an event and the expected verdicts after it, by the pod's name: ""
+// for admitted, otherwise the reason. A node in doubt is settled at once.
 type step struct {
 	put, remove *corev1.Pod
 	node        *corev1.Node

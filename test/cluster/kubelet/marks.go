@@ -1,18 +1,15 @@
-// Package kubelet does for simulated nodes what KWOK's stages cannot, because
-// each of them sees one pod only: it adds up what a node's pods ask for, in the
-// order in which they were bound, and admits or rejects each, as the kubelet of
-// a real node would. Before it rejects one, it makes sure with the API server
-// that the pods in its way are still there.
+// Package kubelet does for simulated nodes what KWOK's stages cannot, because a stage sees
+// only one pod. It adds up the requests of a node's pods, in the order in which they were
+// bound. It admits or rejects each pod, as the kubelet of a real node would. Before it
+// rejects a pod, it asks the API server whether the pods that hold the room still exist.
 //
-// It says so in the pod's status, by a condition of type Admitted, and leaves
-// the rest to stages that react to it: an admitted pod becomes Ready, and one
-// that was rejected becomes Failed with the condition's reason, such as
-// OutOfcpu.
+// The verdict is a condition of type Admitted in the pod's status. Stages
+// react to the condition: an admitted pod becomes Ready. A rejected pod
+// becomes Failed with the condition's reason, such as OutOfcpu.
 //
-// It also turns the annotations RunFor and FailAfter, which are durations since
-// the admission, into a point in time in a condition of type Ends. A stage ends
-// the pod then. A pod without them runs for ever. They may be set, changed and
-// removed while the pod runs.
+// The annotations RunFor and FailAfter are durations since the admission. The package
+// turns them into a time in a condition of type Ends. A stage ends the pod at that time. A
+// pod without them runs for ever. They may be set, changed and removed while the pod runs.
 package kubelet
 
 import (
@@ -22,28 +19,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Conditions of a pod that has a node.
+// These are conditions of a pod that has a node.
 const (
-	// Admitted is True or, with the kubelet's reason and message, False.
+	// Admitted is True if the pod was admitted. Otherwise
+	// it is False, with the kubelet's reason and message.
 	Admitted corev1.PodConditionType = "kwok.fluence.flux-framework.org/Admitted"
-	// Ends is True when the pod's end is known: its reason is the phase then,
-	// its message the time (RFC 3339). It is False when an annotation cannot
-	// be read, and when it was removed.
+	// Ends is True when the time of the pod's end is known. Its reason
+	// is the phase at the end, its message the time (RFC 3339). It is
+	// False if an annotation cannot be read, or was removed.
 	Ends corev1.PodConditionType = "kwok.fluence.flux-framework.org/Ends"
 )
 
-// Annotations of pods, Go durations. If both are set, the earlier end counts.
+// These are annotations of pods, with Go durations. If both are set, the earlier end counts.
 const (
-	// RunFor is after how long the pod succeeds.
+	// RunFor is the time after which the pod succeeds.
 	RunFor = "kwok.fluence.flux-framework.org/run-for"
-	// FailAfter is after how long the pod fails.
+	// FailAfter is the time after which the pod fails.
 	FailAfter = "kwok.fluence.flux-framework.org/fail-after"
 )
 
-// ReadyLine is what Run logs once it has seen all nodes and pods.
+// ReadyLine is what Run logs when it has seen all nodes and pods.
 const ReadyLine = "the fake kubelet is ready"
 
-// finished reports whether a pod has given back its resources.
+// finished reports whether a pod has released its resources.
 func finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
@@ -61,15 +59,15 @@ func condition(pod *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition 
 // admission returns the verdict written into the pod, or nil.
 func admission(pod *corev1.Pod) *corev1.PodCondition { return condition(pod, Admitted) }
 
-// alreadyAdmitted reports whether the pod's status shows that it was admitted,
-// by an earlier run of this package or by a kubelet of another kind.
+// alreadyAdmitted reports whether the pod's status shows an
+// admission, by an earlier run of this package or by another kubelet.
 func alreadyAdmitted(pod *corev1.Pod) bool {
 	c := admission(pod)
 	return pod.Status.Phase == corev1.PodRunning || c != nil && c.Status == corev1.ConditionTrue
 }
 
-// endOf returns the condition that a pod admitted at a time should have: nil,
-// if nothing was asked for.
+// endOf returns the condition Ends for a pod that was
+// admitted at a time. It returns nil if no annotation is set.
 func endOf(pod *corev1.Pod, admitted time.Time) *corev1.PodCondition {
 	var end time.Time
 	var phase corev1.PodPhase
@@ -95,7 +93,7 @@ func endOf(pod *corev1.Pod, admitted time.Time) *corev1.PodCondition {
 	return &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: string(phase), Message: end.UTC().Format(time.RFC3339Nano)}
 }
 
-// sameCondition compares what endOf decides.
+// sameCondition compares the fields that endOf sets.
 func sameCondition(a, b *corev1.PodCondition) bool {
 	if a == nil || b == nil {
 		return a == b

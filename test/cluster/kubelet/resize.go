@@ -14,17 +14,17 @@ import (
 	"k8s.io/component-helpers/resource"
 )
 
-// A resize is what a running pod's status says of its resources: what its
-// containers have, and why that is not what its spec asks for.
+// A resize is the resources in a running pod's status: what
+// its containers have, and why that differs from the spec.
 type resize struct {
 	containers []corev1.ResourceRequirements // in the order of the spec
-	// pending is empty where the containers have what they ask for; else
-	// PodReasonDeferred or PodReasonInfeasible.
+	// pending is empty if the containers have what the spec requests.
+	// Otherwise it is PodReasonDeferred or PodReasonInfeasible.
 	pending string
 }
 
-// resizeOf decides on a running pod whose containers ask for other resources than
-// they have. It returns nil where the status is right already, or says nothing.
+// resizeOf returns what the status of a running pod should show, if its containers request other
+// resources than they have. It returns nil if the status is right already, or shows no resources.
 func (l *ledger) resizeOf(pod *corev1.Pod) *resize {
 	have, ok := reportedBy(pod)
 	if !ok {
@@ -42,7 +42,7 @@ func (l *ledger) resizeOf(pod *corev1.Pod) *resize {
 	return r
 }
 
-// shortOf says why a pod cannot have what its spec asks for; empty if it can.
+// shortOf returns why a pod cannot have what its spec requests, "" if it can.
 func (l *ledger) shortOf(pod *corev1.Pod) string {
 	a, held := l.account(pod.Spec.NodeName), l.pods[pod.UID]
 	reason := ""
@@ -59,7 +59,7 @@ func (l *ledger) shortOf(pod *corev1.Pod) string {
 	return reason
 }
 
-// askedFor lists what the containers of a pod ask for.
+// askedFor returns the requests and limits of a pod's containers by its spec.
 func askedFor(pod *corev1.Pod) []corev1.ResourceRequirements {
 	var out []corev1.ResourceRequirements
 	for _, c := range pod.Spec.Containers {
@@ -68,8 +68,8 @@ func askedFor(pod *corev1.Pod) []corev1.ResourceRequirements {
 	return out
 }
 
-// reportedBy lists what the containers of a pod have by its status, and false if
-// that says nothing.
+// reportedBy returns the requests and limits of a pod's containers
+// by its status. It returns false if the status has none.
 func reportedBy(pod *corev1.Pod) (have []corev1.ResourceRequirements, ok bool) {
 	for _, c := range pod.Spec.Containers {
 		at := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == c.Name })
@@ -89,8 +89,8 @@ func pendingBy(pod *corev1.Pod) string {
 	return ""
 }
 
-// settleResize queues what a running pod's status is to say of its resources; the
-// caller holds the lock.
+// settleResize queues the write of a running pod's resources,
+// if its status is not right. The caller holds the lock.
 func (k *kubelet) settleResize(pod *corev1.Pod) {
 	delete(k.deferred, pod.UID)
 	if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
@@ -105,8 +105,8 @@ func (k *kubelet) settleResize(pod *corev1.Pod) {
 	}
 }
 
-// settleDeferred looks again at the pods of a node that wait for their resize: room
-// may have come; the caller holds the lock.
+// settleDeferred looks again at the pods of a node whose resize
+// waits, because there may be room now. The caller holds the lock.
 func (k *kubelet) settleDeferred(node string) {
 	for _, pod := range k.deferred {
 		if pod.Spec.NodeName == node {
@@ -115,8 +115,8 @@ func (k *kubelet) settleDeferred(node string) {
 	}
 }
 
-// writeResize writes what became of a resize. A pod that changed meanwhile is told
-// of again.
+// writeResize writes the result of a resize. If the pod has changed
+// meanwhile it writes nothing, because another event will come.
 func (k *kubelet) writeResize(ctx context.Context, m mark) error {
 	containers := slices.Clone(m.pod.Status.ContainerStatuses)
 	for i, c := range m.pod.Spec.Containers {

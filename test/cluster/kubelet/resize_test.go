@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// having is a running pod whose status says what its container has.
+// having returns a running pod whose status has its container's resources.
 func having(p *corev1.Pod, pending string, pairs ...string) *corev1.Pod {
 	return with(p, func(p *corev1.Pod) {
 		has := corev1.ResourceRequirements{Requests: list(pairs...)}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kubelet stands for the kubelets of all nodes.
+// kubelet simulates the kubelets of all nodes.
 type kubelet struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // pods to write
@@ -26,7 +26,7 @@ type kubelet struct {
 	mu       sync.Mutex
 	ledger   *ledger
 	synced   bool
-	initial  []*corev1.Pod           // seen before synced, to be sorted
+	initial  []*corev1.Pod           // pods seen before synced, to be sorted
 	at       map[types.UID]time.Time // when a pod was admitted
 	unsaid   map[types.NamespacedName][]mark
 	lastEnds map[types.UID]*corev1.PodCondition
@@ -93,8 +93,8 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// begin decides on the pods that were there from the start: those already
-// admitted first, the others in the order of their binding.
+// begin decides on the pods that exist at the start: first the pods
+// already admitted, then the others in the order of their binding.
 func (k *kubelet) begin(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,7 +114,7 @@ func (k *kubelet) begin(ctx context.Context) {
 	k.initial = nil
 }
 
-// boundAt is when a pod got its node, to the second.
+// boundAt returns when a pod got its node, to the second.
 func boundAt(pod *corev1.Pod) time.Time {
 	if c := condition(pod, corev1.PodScheduled); c != nil {
 		return c.LastTransitionTime.Time
@@ -145,8 +145,8 @@ func (k *kubelet) putPod(ctx context.Context, pod *corev1.Pod) {
 	k.decide(ctx, pod)
 }
 
-// replacePod takes an update. If the removal of a pod and the creation of
-// another of its name were both missed, they are told as one update.
+// replacePod takes an update. If both the removal of a pod and the creation of
+// another pod of its name were missed, the informer reports them as one update.
 func (k *kubelet) replacePod(ctx context.Context, was, pod *corev1.Pod) {
 	if was.UID != pod.UID {
 		k.removePod(was)
@@ -163,8 +163,8 @@ func (k *kubelet) removePod(pod *corev1.Pod) {
 	k.settleDeferred(pod.Spec.NodeName)
 }
 
-// decide gives the pod to the ledger and queues what is to be written; the
-// caller holds the lock.
+// decide gives the pod to the ledger, and queues
+// what has to be written. The caller holds the lock.
 func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
 	k.tell(ctx, pod.Spec.NodeName, k.ledger.putPod(pod))
 	if finished(pod) {
@@ -190,8 +190,7 @@ func (k *kubelet) forget(pod *corev1.Pod) {
 	delete(k.deferred, pod.UID)
 }
 
-// deleted returns the object of a delete event, whose last state may have been
-// missed.
+// deleted returns the object of a delete event. Its last state may have been missed.
 func deleted[T any](o any) T {
 	if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = unknown.Obj
@@ -199,7 +198,7 @@ func deleted[T any](o any) T {
 	return o.(T)
 }
 
-// dropManagedFields saves memory.
+// dropManagedFields removes the managed fields, to save memory.
 func dropManagedFields(o any) (any, error) {
 	if m, ok := o.(metav1.Object); ok {
 		m.SetManagedFields(nil)

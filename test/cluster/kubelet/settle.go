@@ -8,11 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// roster is the pods that hold or await room on a node at a moment.
+// roster is the set of pods that hold or await room on a node at a moment.
 type roster map[types.UID]bool
 
-// wait keeps a pod, or its newer version in the same place, until it can be
-// decided.
+// wait adds a pod to the pods that wait. A newer version replaces the older one in its place.
 func (a *account) wait(pod *corev1.Pod) {
 	for i, p := range a.waiting {
 		if p.UID == pod.UID {
@@ -23,15 +22,15 @@ func (a *account) wait(pod *corev1.Pod) {
 	a.waiting = append(a.waiting, pod)
 }
 
-// inDoubt reports whether a pod waits that does not fit on its node by the
-// books. The caller owes the node a call of settle then; until it comes, all
-// later pods of the node wait too, so that none takes the room of an earlier.
+// inDoubt reports whether a pod waits that does not fit on its node by the ledger.
+// The caller must then call settle for the node. Until that call, all later pods of
+// the node wait too. Otherwise a later pod could take the room of an earlier one.
 func (l *ledger) inDoubt(node string) bool {
 	a := l.account(node)
 	return a.known && len(a.waiting) > 0
 }
 
-// roster returns the node's pods of now. settle takes one of before its list.
+// roster returns the pods that a node has now. settle needs a roster taken before its list.
 func (l *ledger) roster(node string) roster {
 	out := roster{}
 	for uid, held := range l.pods {
@@ -45,12 +44,11 @@ func (l *ledger) roster(node string) roster {
 	return out
 }
 
-// settle brings a node's books up to date with a list of its pods that was read
-// after the roster was taken: pods of the roster that are not listed, or are
-// listed as finished, lose their hold. It returns verdicts on the pods of the
-// roster that waited, in order of arrival, now including rejections. Of pods
-// that came after the roster the list proves nothing: they keep their hold, and
-// if they do not fit they are in doubt still.
+// settle corrects a node's account by a list of its pods that was read after the roster
+// was taken. A pod of the roster that is not listed, or is listed as finished, loses
+// what it holds. It returns verdicts on the pods of the roster that waited, in the order
+// of arrival, now including rejections. The list proves nothing about pods that came
+// after the roster. They keep what they hold, and remain in doubt if they do not fit.
 func (l *ledger) settle(node string, before roster, listed []*corev1.Pod) []verdict {
 	lost := maps.Clone(before)
 	for _, pod := range listed {
@@ -70,8 +68,8 @@ func (l *ledger) settle(node string, before roster, listed []*corev1.Pod) []verd
 	return l.advance(a, before)
 }
 
-// advance decides on the pods that wait, in order of arrival, up to the first
-// that does not fit and is not in sure: those, and no others, may be rejected.
+// advance decides on the pods that wait, in the order of arrival. It stops at the
+// first pod that does not fit and is not in sure. Only pods in sure may be rejected.
 func (l *ledger) advance(a *account, sure roster) []verdict {
 	var out []verdict
 	for a.known && len(a.waiting) > 0 {

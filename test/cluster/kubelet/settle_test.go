@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// told renders verdicts in order: a pod's name, and the reason if rejected.
+// told returns verdicts in order: a pod's name, and the reason if it was rejected.
 func told(verdicts []verdict) string {
 	var out []string
 	for _, v := range verdicts {
@@ -23,9 +23,9 @@ func TestSettle(t *testing.T) {
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
 	running := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
 	cases := map[string]struct {
-		before []*corev1.Pod // told before the roster is taken
+		before []*corev1.Pod // put before the roster is taken
 		listed []*corev1.Pod
-		during func(*ledger) // while the list is read
+		during func(*ledger) // called while the list is read
 		want   string
 		doubt  bool
 		after  func(*ledger) []verdict

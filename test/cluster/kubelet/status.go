@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// writers is how many statuses are written at a time.
+	// writers is the number of statuses written at a time.
 	writers = 16
-	// checkers is how many nodes are checked at a time.
+	// checkers is the number of nodes checked at a time.
 	checkers = 4
 	// requestTimeout bounds one request.
 	requestTimeout = 30 * time.Second
 )
 
-// mark is a condition to be written into the status of the pod uid, or what became
-// of a resize of the pod.
+// mark is what is to be written into the status of the
+// pod uid: a condition, or the result of a resize.
 type mark struct {
 	uid       types.UID
 	condition corev1.PodCondition
@@ -47,7 +47,7 @@ func (k *kubelet) say(ctx context.Context, v verdict) {
 	}
 }
 
-// sayEnd queues the pod's end if it is another than said before.
+// sayEnd queues the pod's end, if it differs from the last one queued.
 func (k *kubelet) sayEnd(pod *corev1.Pod) {
 	end, before := endOf(pod, k.at[pod.UID]), k.lastEnds[pod.UID]
 	if sameCondition(end, before) || end == nil && before.Status == corev1.ConditionFalse {
@@ -95,8 +95,8 @@ func (k *kubelet) write(ctx context.Context) {
 	}
 }
 
-// patch writes marks of one pod, all with one request. A pod that is gone, or
-// has been replaced by another of its name, needs none.
+// patch writes the marks of one pod, the conditions in one request. A
+// pod that is gone, or was replaced by another of its name, needs none.
 func (k *kubelet) patch(ctx context.Context, key types.NamespacedName, marks []mark) error {
 	if len(marks) == 0 {
 		return nil

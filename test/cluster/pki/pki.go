@@ -1,6 +1,6 @@
-// Package pki makes the keys and certificates of a test cluster, in memory and
-// without any other program. Keys are ECDSA P-256: an RSA key takes longer to
-// make than the rest of a control plane's start.
+// Package pki makes the keys and certificates of a test cluster, in
+// memory and without any other program. Keys are ECDSA P-256, because an
+// RSA key takes longer to make than the rest of a control plane's start.
 package pki
 
 import (
@@ -20,8 +20,8 @@ import (
 	"time"
 )
 
-// validity is long enough for any cluster of tests, and starts in the past so
-// that a clock set back a little does not break a running one.
+// validity is long enough for any test cluster. leeway is how far in the past it
+// begins, so that a clock set back a little does not break a running cluster.
 const (
 	validity = 365 * 24 * time.Hour
 	leeway   = time.Hour
@@ -39,7 +39,7 @@ type Authority struct {
 	key  crypto.Signer
 }
 
-// NewAuthority makes a certificate authority that signs itself.
+// NewAuthority makes a self-signed certificate authority.
 func NewAuthority(name string) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
@@ -70,8 +70,8 @@ func LoadAuthority(dir, name string) (*Authority, error) {
 // Pair returns the authority's own certificate and key.
 func (a *Authority) Pair() Pair { return a.pair }
 
-// Client makes a certificate by which the API server knows its holder as user,
-// a member of groups.
+// Client makes a certificate that identifies its holder
+// to the API server as a user who is a member of groups.
 func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	return sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -80,8 +80,8 @@ func (a *Authority) Client(user string, groups ...string) (Pair, error) {
 	}, a)
 }
 
-// Server makes a certificate for a server on loopback that may also be called
-// by names.
+// Server makes a certificate for a server on loopback.
+// The server may be addressed by the names too.
 func (a *Authority) Server(names ...string) (Pair, error) {
 	return sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: "localhost"},
@@ -92,8 +92,8 @@ func (a *Authority) Server(names ...string) (Pair, error) {
 	}, a)
 }
 
-// NewKey makes a key pair without a certificate: private is PKCS #8 and public
-// is PKIX, both in PEM.
+// NewKey makes a key pair without a certificate, both
+// in PEM: private is PKCS #8 and public is PKIX.
 func NewKey() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -109,8 +109,7 @@ func NewKey() (private, public []byte, err error) {
 	return private, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
 }
 
-// Write stores the pair as name.crt and name.key in dir; the key is readable by
-// its owner only.
+// Write stores the pair as name.crt and name.key in dir. Only its owner can read the key.
 func (p Pair) Write(dir, name string) error {
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o644); err != nil {
 		return fmt.Errorf("write certificate %s: %w", name, err)
@@ -121,8 +120,8 @@ func (p Pair) Write(dir, name string) error {
 	return nil
 }
 
-// sign makes a key and a certificate from template, signed by parent or, if
-// that is nil, by itself.
+// sign makes a key, and a certificate from a template. The
+// parent signs it. If parent is nil it is self-signed.
 func sign(template *x509.Certificate, parent *Authority) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Group starts processes and ends them together. Its folder holds their logs
-// (logs/NAME.log) and records (processes/NAME.json).
+// Group starts processes, and ends them together. Its folder holds
+// their logs (logs/NAME.log) and records (processes/NAME.json).
 type Group struct {
 	dir      string
 	detached bool
@@ -28,8 +28,8 @@ type Group struct {
 	all       []*Process // in order of start
 }
 
-// NewGroup prepares dir, which must exist, for a group of no processes. It lasts
-// until Close or Forget.
+// NewGroup prepares dir, which must exist, for an
+// empty group. The group lasts until Close or Forget.
 func NewGroup(dir string, detached bool) (*Group, error) {
 	g := newGroup(dir, detached)
 	for _, d := range []string{g.logs(), g.records()} {
@@ -47,8 +47,8 @@ func newGroup(dir string, detached bool) *Group {
 	return &Group{dir: dir, detached: detached, quit: make(chan struct{})}
 }
 
-// Open returns the group of detached processes whose records are in dir. Those
-// that have ended since are left out. What is started in it is detached too.
+// Open returns the group of the detached processes whose records are in dir. It leaves
+// out processes that have ended. Processes started in the group are detached too.
 func Open(dir string) (*Group, error) {
 	records, err := readRecords(filepath.Join(dir, "processes"))
 	if err != nil {
@@ -67,13 +67,12 @@ func Open(dir string) (*Group, error) {
 func (g *Group) logs() string    { return filepath.Join(g.dir, "logs") }
 func (g *Group) records() string { return filepath.Join(g.dir, "processes") }
 
-// errClosed is what Start answers once the group is being ended.
+// errClosed is the error of Start after Close or Forget.
 var errClosed = errors.New("the process group is closed")
 
-// Start runs the program at path. Name is used for its log and record, and must
-// not be the name of a process of the group that is still running. Its output
-// is appended to the log of earlier processes of that name. It runs in the
-// current directory.
+// Start runs the program at path, in the current directory. name is the
+// name of its log and record. No running process of the group may have the
+// name. The output is appended to the log of earlier processes of the name.
 func (g *Group) Start(name, path string, args ...string) (*Process, error) {
 	if !regexp.MustCompile(`^[a-zA-Z0-9._-]+$`).MatchString(name) {
 		return nil, fmt.Errorf("start %q: the name does not suit a file", name)
@@ -94,7 +93,7 @@ func (g *Group) Start(name, path string, args ...string) (*Process, error) {
 	return p, nil
 }
 
-// start forks and records; the caller holds the lock.
+// start forks the process and records it. The caller holds the lock.
 func (g *Group) start(name, path string, args []string) (*Process, error) {
 	logPath := filepath.Join(g.logs(), name+".log")
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -116,14 +115,14 @@ func (g *Group) start(name, path string, args []string) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{name: name, handle: cmd.Process, from: info.Size(), done: make(chan struct{})}
-	// Not reaped yet, so the id is still its own, even if it has ended.
+	// The process is not reaped yet, so its id belongs to it even if it has ended.
 	id, err := identify(cmd.Process.Pid)
 	if errors.Is(err, errGone) {
 		id, err = identity{PID: cmd.Process.Pid}, nil
 	}
 	p.record = record{identity: id, Name: name, Path: path, Args: args, Log: logPath, At: time.Now()}
 	err = errors.Join(err, p.record.write(g.records()))
-	if err != nil { // unrecorded, it could not be found again
+	if err != nil { // without a record it could not be found again
 		_ = cmd.Process.Kill()
 	}
 	go func() {
@@ -154,7 +153,7 @@ func (g *Group) adopt(r record) *Process {
 	return p
 }
 
-// Process returns the last started process called name, or nil.
+// Process returns the last started process of a name, or nil.
 func (g *Group) Process(name string) *Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,15 +165,15 @@ func (g *Group) Process(name string) *Process {
 	return nil
 }
 
-// Processes returns all that were started and, after Open, found running, in
-// order of start.
+// Processes returns all processes that Start has started
+// or Open has found running, in the order of their starts.
 func (g *Group) Processes() []*Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.Clone(g.all)
 }
 
-// running returns the live process called name; the caller holds the lock.
+// running returns the running process of a name, or nil. The caller holds the lock.
 func (g *Group) running(name string) *Process {
 	for _, p := range g.all {
 		select {
@@ -188,9 +187,9 @@ func (g *Group) running(name string) *Process {
 	return nil
 }
 
-// Close refuses further starts and ends all processes, the last started first:
-// gently names those that get SIGTERM and the time until ctx is done; the
-// others are killed at once. It returns when all have ended.
+// Close refuses further starts and ends all processes, the last started first.
+// A process for which gently returns true gets SIGTERM, and time until ctx is
+// done. All others are killed at once. Close returns when all have ended.
 func (g *Group) Close(ctx context.Context, gently func(name string) bool) error {
 	g.mu.Lock()
 	already := g.closed
@@ -211,8 +210,8 @@ func (g *Group) Close(ctx context.Context, gently func(name string) bool) error 
 	return errors.Join(errs...)
 }
 
-// Forget gives up what the group holds in this process. Attached processes are
-// killed by that; detached ones run on. A second call does nothing.
+// Forget releases what the group holds in this process. That kills attached
+// processes, and detached processes live on. A second call does nothing.
 func (g *Group) Forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// identity tells a process from any other that has, had or will have its id.
+// identity distinguishes a process from any other that has, had or will have its id.
 type identity struct {
 	PID int `json:"pid"`
-	// Started is the time of the start in clock ticks since the machine's boot.
+	// Started is the time of the start, in clock ticks since the machine's boot.
 	Started uint64 `json:"started"`
-	// Boot is the machine's boot.
+	// Boot is the id of the machine's boot.
 	Boot string `json:"boot"`
 }
 
-// errGone says that there is no such process, or only its unreaped remains.
+// errGone means that no such process exists, or that it has ended and is not reaped.
 var errGone = errors.New("no such process")
 
-// identify returns the identity of the living process pid, or errGone.
+// identify returns the identity of the living process pid. It returns errGone if there is none.
 func identify(pid int) (identity, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

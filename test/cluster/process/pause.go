@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// pauseInterval is how often it is looked whether all threads stand.
+// pauseInterval is the interval at which the threads are checked.
 const pauseInterval = time.Millisecond
 
-// Pause stops the process by SIGSTOP and returns when every thread of it stands,
-// which is a while after the signal was sent. The process lives, and its
-// connections stay open.
+// Pause stops the process by SIGSTOP. It returns when every thread has stopped, which
+// takes a while after the signal. The process lives, and its connections remain open.
 func (p *Process) Pause(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -40,7 +39,7 @@ func (p *Process) Pause(ctx context.Context) error {
 	}
 }
 
-// Resume lets a process that was paused go on.
+// Resume continues a paused process.
 func (p *Process) Resume() error { return p.Signal(syscall.SIGCONT) }
 
 // allStopped reports whether each thread of a process is stopped by a signal.

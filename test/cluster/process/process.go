@@ -1,12 +1,10 @@
-// Package process runs the programs of a test cluster and makes sure that they
-// end.
+// Package process runs the programs of a test cluster and makes sure that they end.
 //
 // A Group starts processes in one of two ways. Attached processes die with the
-// one that started them, however that ends (a panic and SIGKILL included): the
-// kernel kills them. Detached processes outlive it, and Open finds them again
-// by the records kept in the group's folder. Either way a process is only ever
-// signalled through an identity that a later process with the same id does not
-// share, so nothing else is hit.
+// process that started them, however it ends, even by a panic or SIGKILL: the
+// kernel kills them. Detached processes outlive it. Open finds them again by the
+// records in the group's folder. Invariant: a process is only signalled through a
+// handle that no later process with the same id shares, so nothing else is hit.
 //
 //	Start ──> running ──> ended
 //	             │  Kill, Stop, Signal, its own exit
@@ -25,26 +23,25 @@ import (
 type Process struct {
 	name   string
 	record record
-	from   int64 // where this run's output begins in the log file
+	from   int64 // where this process's output begins in the log file
 	handle *os.Process
 	done   chan struct{}
 	state  *os.ProcessState // set before done closes; nil if another process reaped it
 }
 
-// Name is the name given at the start. A later process of the group may have
-// the same name.
+// Name returns the name given at the start. A later process of the group may have the same name.
 func (p *Process) Name() string { return p.name }
 
-// PID is the process id. After the process has ended it may be another's.
+// PID returns the process id. After the end of the process the id may belong to another process.
 func (p *Process) PID() int { return p.record.PID }
 
-// Log is the path of the file with the process's standard output and error.
+// Log returns the path of the file with the process's standard output and error.
 func (p *Process) Log() string { return p.record.Log }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait returns when the process has ended, or with ctx's error.
+// Wait returns when the process has ended. It returns ctx's error if ctx is done before.
 func (p *Process) Wait(ctx context.Context) error {
 	select {
 	case <-p.done:
@@ -54,8 +51,8 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// State says how the process ended. It is nil while the process runs, and for
-// one that another process started.
+// State returns how the process ended. It returns nil while the
+// process runs, and for a process that another process started.
 func (p *Process) State() *os.ProcessState {
 	select {
 	case <-p.done:
@@ -65,7 +62,7 @@ func (p *Process) State() *os.ProcessState {
 	}
 }
 
-// Signal sends sig. It is not an error if the process has ended.
+// Signal sends a signal. It returns nil if the process has ended.
 func (p *Process) Signal(sig os.Signal) error {
 	if err := p.handle.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %s: %w", p.name, err)
@@ -81,8 +78,8 @@ func (p *Process) Kill(ctx context.Context) error {
 	return p.Wait(ctx)
 }
 
-// Stop asks the process to end by SIGTERM, and kills it when ctx is done before
-// it has. It returns when the process has ended.
+// Stop ends the process by SIGTERM. If ctx is done before the end,
+// it kills the process. It returns when the process has ended.
 func (p *Process) Stop(ctx context.Context) error {
 	if err := p.Signal(syscall.SIGTERM); err != nil {
 		return err

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stdout, "cannot do it")
 		os.Exit(3)
 	}
-	time.Sleep(time.Hour) // not an empty select, which the runtime calls a deadlock
+	time.Sleep(time.Hour) // not an empty select, which the runtime would report as a deadlock
 }
 
 const (
@@ -38,10 +38,10 @@ const (
 	busyBytes = 64 << 20
 )
 
-// held is what a busy process keeps.
+// held is the memory of a busy process.
 var held []byte
 
-// burn uses memory, and the CPU until it has had its share.
+// burn uses memory, and CPU until it has used a certain time.
 func burn() {
 	held = make([]byte, busyBytes)
 	var use syscall.Rusage
@@ -56,7 +56,7 @@ func burn() {
 	}
 }
 
-// start runs this binary in g and waits until it is up.
+// start runs this binary in g and waits until it is ready.
 func start(t *testing.T, g *Group, name, mode string) *Process {
 	t.Helper()
 	p, err := g.Start(name, os.Args[0], mode)
@@ -147,7 +147,7 @@ func TestANameIsFreeAgainWhenItsProcessHasEnded(t *testing.T) {
 	if err := second.Wait(within(t, 20*time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	if got := second.Tail(5); got != "cannot do it" { // and not what the first wrote
+	if got := second.Tail(5); got != "cannot do it" { // not the output of the first process
 		t.Errorf("Tail() = %q", got)
 	}
 	if g.Process("p") != second {
@@ -189,7 +189,7 @@ func TestDetachedProcessesAreFoundAgain(t *testing.T) {
 	}
 }
 
-// A record may outlive its process, and the id be given to another.
+// A record may outlive its process, and another process may get the id.
 func TestAnotherProcessOfTheSameIdIsLeftAlone(t *testing.T) {
 	bystander := start(t, group(t, false), "bystander", "polite")
 	cases := map[string]func(*record){

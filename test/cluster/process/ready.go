@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// pollInterval is how often states are looked at that nothing announces.
+// pollInterval is the interval of checks for a state that has no notification.
 const pollInterval = 20 * time.Millisecond
 
-// tailLines is how much of a log an error quotes.
+// tailLines is the number of lines of a log that an error quotes.
 const tailLines = 15
 
-// WaitLog returns when the process has written text to its log. It fails when
-// the process ends or ctx is done before; the error quotes the log.
+// WaitLog returns when the process has written a text to its log. It fails
+// if the process ends or ctx is done before. The error quotes the log.
 func (p *Process) WaitLog(ctx context.Context, text string) error {
 	var unread output
 	unread.from = p.from
@@ -28,8 +28,8 @@ func (p *Process) WaitLog(ctx context.Context, text string) error {
 	})
 }
 
-// WaitHTTP returns when a GET of url by client answers 200. It fails when the
-// process ends or ctx is done before; the error quotes the log.
+// WaitHTTP returns when a GET of url by client answers 200. It fails
+// if the process ends or ctx is done before. The error quotes the log.
 func (p *Process) WaitHTTP(ctx context.Context, client *http.Client, url string) error {
 	return p.until(ctx, "answer on "+url, func() bool {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -48,7 +48,7 @@ func (p *Process) WaitHTTP(ctx context.Context, client *http.Client, url string)
 	})
 }
 
-// until returns when done answers true.
+// until returns when done returns true. It fails if the process ends or ctx is done before.
 func (p *Process) until(ctx context.Context, what string, done func() bool) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -58,7 +58,7 @@ func (p *Process) until(ctx context.Context, what string, done func() bool) erro
 		}
 		select {
 		case <-p.done:
-			if done() { // its last words
+			if done() { // it may have written the text just before its end
 				return nil
 			}
 			return p.explain(fmt.Errorf("%s ended (%v) before it could %s", p.name, p.state, what))
@@ -69,7 +69,7 @@ func (p *Process) until(ctx context.Context, what string, done func() bool) erro
 	}
 }
 
-// explain adds the end of the log to err.
+// explain adds the end of the log to an error.
 func (p *Process) explain(err error) error {
 	return fmt.Errorf("%w; the end of %s:\n%s", err, p.record.Log, p.Tail(tailLines))
 }
@@ -97,10 +97,10 @@ func (p *Process) Tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// output searches a growing log without reading anything twice.
+// output searches a growing log. It reads nothing twice.
 type output struct {
 	from int64
-	last []byte // the end of what has been read, which may begin a match
+	last []byte // the end of what was read, in which a match may begin
 }
 
 func (o *output) contains(path string, text []byte) bool {

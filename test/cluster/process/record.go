@@ -17,13 +17,13 @@ type record struct {
 	Path string   `json:"path"`
 	Args []string `json:"args"`
 	Log  string   `json:"log"`
-	// At is the time of the start, which orders the records of a group.
+	// At is the time of the start. It orders the records of a group.
 	At time.Time `json:"at"`
 }
 
 const recordSuffix = ".json"
 
-// write stores the record in dir, whole or not at all.
+// write stores the record in dir, atomically.
 func (r record) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -39,7 +39,7 @@ func (r record) write(dir string) error {
 	return nil
 }
 
-// readRecords returns the records in dir; a folder that does not exist has none.
+// readRecords returns the records in dir. It returns none if the folder does not exist.
 func readRecords(dir string) ([]record, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

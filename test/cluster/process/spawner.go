@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// spawner starts all attached processes of a group from one thread. The kernel
-// sends a process's parent-death signal when the thread that forked it ends,
-// and the runtime ends threads as it likes, unless a goroutine is locked to one.
+// spawner starts all attached processes of a group from one thread. The
+// kernel sends a process's parent-death signal when the thread that forked
+// it ends. The runtime may end any thread that no goroutine is locked to.
 type spawner struct {
 	work chan func()
 	quit chan struct{}
@@ -21,12 +21,12 @@ func newSpawner() *spawner {
 	return s
 }
 
-// run does the work on a thread of its own, and closes locked once it has one.
+// run does the work on one thread that it is locked to. It closes locked when it has that thread.
 func (s *spawner) run(locked chan<- struct{}) {
-	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 	if syscall.Gettid() == os.Getpid() {
-		// The main thread is the one that does not end: the runtime parks it. While
-		// this goroutine has it, another gets another.
+		// The main thread does not end, because the runtime parks it. While this
+		// goroutine is locked to it, another goroutine gets another thread.
 		elsewhere := make(chan struct{})
 		go s.run(elsewhere)
 		<-elsewhere
@@ -45,8 +45,8 @@ func (s *spawner) run(locked chan<- struct{}) {
 }
 
 // start runs cmd so that it is killed when this process ends or the spawner is
-// closed. It gets a process group of its own, so that Ctrl-C at a terminal
-// reaches only this process, which decides the order of ending.
+// closed. The command gets a separate process group. So Ctrl-C at a terminal
+// reaches only this process, which decides in which order the others end.
 func (s *spawner) start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
@@ -56,7 +56,7 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 
 func (s *spawner) close() { close(s.quit) }
 
-// startDetached runs cmd in a session of its own, to outlive this process.
+// startDetached runs cmd in a new session, so that it outlives this process.
 func startDetached(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd.Start()

@@ -9,12 +9,11 @@ import (
 	"time"
 )
 
-// ticksPerSecond is in which units the kernel tells CPU time.
+// ticksPerSecond is the unit of the kernel's CPU times.
 const ticksPerSecond = 100
 
-// CPU returns the CPU time that the process has used, to a hundredth of a second: all
-// of it, if it has ended. It is 0 for one that another process started and that has
-// ended.
+// CPU returns the CPU time that the process has used, to a hundredth of a second. For an ended
+// process that is its total. It returns 0 for an ended process that another process started.
 func (p *Process) CPU() time.Duration {
 	if state := p.State(); state != nil {
 		return state.UserTime() + state.SystemTime()
@@ -49,11 +48,11 @@ func parseCPU(stat []byte) (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// Memory returns the process's resident set in bytes, 0 if it has ended.
+// Memory returns the process's resident set in bytes. It returns 0 if the process has ended.
 func (p *Process) Memory() int64 { return p.memory("VmRSS:") }
 
-// PeakMemory returns the largest resident set that the process has had, in bytes, 0 if
-// it has ended.
+// PeakMemory returns the largest resident set of the process
+// so far, in bytes. It returns 0 if the process has ended.
 func (p *Process) PeakMemory() int64 { return p.memory("VmHWM:") }
 
 func (p *Process) memory(key string) int64 {
@@ -64,7 +63,7 @@ func (p *Process) memory(key string) int64 {
 	return parseMemory(status, key)
 }
 
-// parseMemory returns an amount of /proc/PID/status in bytes, 0 if it is not there.
+// parseMemory returns an amount of /proc/PID/status in bytes. It returns 0 if the key is missing.
 func parseMemory(status []byte, key string) int64 {
 	for line := range strings.Lines(string(status)) {
 		rest, ok := strings.CutPrefix(line, key)

@@ -19,14 +19,14 @@ const (
 	helmBundle       = "helm"
 )
 
-// bundle is a set of programs built from one module into one folder.
+// bundle is a set of programs that are built from one module into one folder.
 type bundle struct {
 	name     string
 	dir      string   // the module's folder, absolute
 	sources  []string // folders whose Go files are part of the key, absolute
 	programs []program
-	module   string            // the module that files come from
-	files    map[string]string // file name in the folder -> path in module
+	module   string            // the module from which files are copied
+	files    map[string]string // path in the module, by the file's name in the folder
 }
 
 // program is one main package and how it is linked.
@@ -36,7 +36,7 @@ type program struct {
 	ldflags string
 }
 
-// bundlesOf lists what is built for the repository at root.
+// bundlesOf returns the bundles of the repository at root.
 func bundlesOf(root string) ([]*bundle, error) {
 	k8s := filepath.Join(root, "hack", "tools", "k8s")
 	stamp, err := versionStamp(filepath.Join(k8s, "go.mod"))
@@ -80,9 +80,8 @@ func bundlesOf(root string) ([]*bundle, error) {
 	return []*bundle{kubernetes, kwok, kubelet, helm}, nil
 }
 
-// versionStamp returns the linker flags that make the Kubernetes programs name
-// the version that goMod requires. Unstamped, they call themselves v0.0.0 and
-// refuse each other.
+// versionStamp returns the linker flags that give the Kubernetes programs the version
+// that goMod requires. Without a stamp they call themselves v0.0.0 and refuse each other.
 func versionStamp(goMod string) (string, error) {
 	text, err := os.ReadFile(goMod)
 	if err != nil {
@@ -107,7 +106,7 @@ func versionStamp(goMod string) (string, error) {
 	return strings.Join(flags, " "), nil
 }
 
-// key is a hash of everything the bundle's folder depends on.
+// key returns a hash of everything that the content of the bundle's folder depends on.
 func (b *bundle) key() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, runtime.Version(), runtime.GOOS, runtime.GOARCH, buildFlags(), buildEnv())

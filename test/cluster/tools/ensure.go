@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// progress counts the programs looked at and tells about those built.
+// progress counts the programs, and reports each program that is built.
 type progress struct {
 	log         io.Writer
 	done, total int
@@ -27,13 +27,13 @@ func (p *progress) printf(format string, args ...any) {
 	}
 }
 
-// buildFlags are the same for every program, here and in the Makefile, so that
-// packages they share are compiled once.
+// buildFlags returns flags that are the same for every program, here and in
+// the Makefile. So packages that several programs share are compiled once.
 func buildFlags() []string { return []string{"-trimpath", "-buildvcs=false", "-mod=readonly"} }
 
 func buildEnv() []string { return []string{"CGO_ENABLED=0", "GOWORK=off"} }
 
-// ensure returns the bundle's folder, built if it does not exist.
+// ensure returns the bundle's folder. It builds the bundle if the folder does not exist.
 func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string, error) {
 	key, err := b.key()
 	if err != nil {
@@ -53,15 +53,15 @@ func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string,
 		return "", err
 	}
 	defer unlock()
-	if exists(dir) { // by the process that held the lock
+	if exists(dir) { // built by the process that held the lock
 		p.done += len(b.programs)
 		return dir, nil
 	}
 	if err := b.prune(cache); err != nil {
 		return "", err
 	}
-	// A name of its own: a compiler that outlives its caller does not write
-	// into a later build.
+	// The folder has a unique name, so that a compiler that
+	// outlives its caller does not write into a later build.
 	partial, err := os.MkdirTemp(cache, b.name+partialMark)
 	if err != nil {
 		return "", err
@@ -74,15 +74,14 @@ func (b *bundle) ensure(ctx context.Context, cache string, p *progress) (string,
 }
 
 const (
-	// partialMark follows the bundle's name in the folder of a build under way.
+	// partialMark follows the bundle's name in the folder of a running build.
 	partialMark = ".partial-"
-	// keep is how long a folder that nobody asks for is kept: people change
-	// between branches.
+	// keep is how long an unused folder is kept, because developers switch between branches.
 	keep = 30 * 24 * time.Hour
 )
 
-// prune removes what interrupted builds left, and folders of other keys that
-// have not been used for long. The caller holds the bundle's lock.
+// prune removes the folders of interrupted builds, and folders of other keys
+// that have not been used for a long time. The caller holds the bundle's lock.
 func (b *bundle) prune(cache string) error {
 	entries, err := os.ReadDir(cache)
 	if err != nil {
@@ -158,8 +157,7 @@ func (b *bundle) goCommand(ctx context.Context, args ...string) (string, error) 
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// lock takes the lock file at path, which the kernel gives back however the
-// holder ends.
+// lock takes the lock file at path. The kernel releases it however the holder ends.
 func lock(ctx context.Context, path string, p *progress) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// modulePath names the repository whose tools are built.
+// modulePath is the module of the repository whose tools are built.
 const modulePath = "github.com/flux-k8s/fluence"
 
-// RepositoryRoot returns the folder of this repository that holds the current
-// directory, and fails where none does. A binary built with -trimpath does not
-// know where its sources are, and go test runs in the package's folder.
+// RepositoryRoot returns the folder of this repository that contains the
+// current directory. It fails if there is none. A binary built with -trimpath
+// does not know where its sources are. go test runs in the package's folder.
 func RepositoryRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

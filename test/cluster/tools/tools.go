@@ -1,13 +1,11 @@
-// Package tools builds the pinned programs of a control plane once, into a
-// cache folder, and says where they are.
+// Package tools builds the pinned programs of a control
+// plane once, into a cache folder, and returns their paths.
 //
-// What is built is decided by the go.mod and go.sum files under hack/tools, by
-// the sources of fake-kubelet and by this package. A folder's name carries a
-// hash of what it was built from, so one that exists is complete and current: a
-// second call starts no compiler. Two
-// processes may call Build at the same time; one builds and the other waits.
-// A build that is interrupted leaves nothing that a later one would take for
-// its result.
+// The go.mod and go.sum files under hack/tools, the sources of fake-kubelet and this
+// package decide what is built. A folder's name has a hash of what it was built from. So
+// a folder that exists is complete and current, and a second call starts no compiler. Two
+// processes may call Build at the same time: one builds and the other waits. Invariant:
+// an interrupted build leaves nothing that a later build takes for its result.
 package tools
 
 import (
@@ -18,7 +16,7 @@ import (
 	"path/filepath"
 )
 
-// Binaries says where each program is. All paths are absolute.
+// Binaries are the paths of the programs. All paths are absolute.
 type Binaries struct {
 	// Etcd is the API server's store.
 	Etcd string
@@ -30,20 +28,18 @@ type Binaries struct {
 	Scheduler string
 	// Kubectl is the command-line client.
 	Kubectl string
-	// Kwok simulates nodes and what runs on them.
+	// Kwok simulates nodes and the pods that run on them.
 	Kwok string
-	// Kubelet is fake-kubelet, of this repository: it decides which pods fit
-	// their node.
+	// Kubelet is this repository's fake-kubelet, which decides which pods fit their node.
 	Kubelet string
 	// Helm renders and installs the chart.
 	Helm string
-	// KwokFiles is the folder with the files of the kwok module named by
-	// NodeInitialize and the other constants.
+	// KwokFiles is the folder with the files of the kwok
+	// module: NodeInitialize and the other constants.
 	KwokFiles string
 }
 
-// Files of the kwok module kept beside its binary, relative to
-// Binaries.KwokFiles.
+// These are files of the kwok module in the folder Binaries.KwokFiles.
 const (
 	NodeInitialize = "node-initialize.yaml"
 	NodeHeartbeat  = "node-heartbeat-with-lease.yaml"
@@ -52,9 +48,9 @@ const (
 	KwokRole       = "role.yaml"
 )
 
-// Build returns the programs, after building those that are missing. Progress
-// goes to log, one line per program; nothing is written when there is nothing
-// to do. The repository is the one that holds the current directory.
+// Build builds the missing programs, and returns all programs. It writes its
+// progress to log, one line for each program. It writes nothing if there is
+// nothing to build. The repository is the one above the current directory.
 func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
 	root, err := RepositoryRoot()
 	if err != nil {
@@ -67,7 +63,7 @@ func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
 	return build(ctx, root, filepath.Join(cache, "fluence"), log)
 }
 
-// build is Build for a given repository and cache folder.
+// build does the work of Build for a repository and a cache folder.
 func build(ctx context.Context, root, cache string, log io.Writer) (*Binaries, error) {
 	bundles, err := bundlesOf(root)
 	if err != nil {

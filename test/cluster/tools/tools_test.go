@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// newModule writes a module of one program that prints text.
+// newModule writes a module with one program that prints a text.
 func newModule(t *testing.T, text string) *bundle {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestNothingIsBuiltTwice(t *testing.T) {
 	}
 
 	log.Reset()
-	t.Setenv("PATH", t.TempDir()) // no go command
+	t.Setenv("PATH", t.TempDir()) // there is no go command
 	again, err := b.ensure(t.Context(), cache, &progress{log: &log})
 	if err != nil || again != dir || log.Len() != 0 {
 		t.Errorf("second call: %q, %v, progress %q", again, err, log.String())
@@ -146,7 +146,7 @@ func TestTheRealToolsAreBuiltOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PATH", t.TempDir()) // no go command
+	t.Setenv("PATH", t.TempDir()) // there is no go command
 	start := time.Now()
 	second, err := Build(t.Context(), testWriter{t})
 	if err != nil {
@@ -167,7 +167,7 @@ func TestTheRealToolsAreBuiltOnce(t *testing.T) {
 	}
 }
 
-// testWriter logs progress with the test.
+// testWriter writes progress to the test's log.
 type testWriter struct{ t *testing.T }
 
 func (w testWriter) Write(p []byte) (int, error) {

@@ -17,9 +17,9 @@ import (
 	fwkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 )
 
-// gate stops pods at a step of their scheduling for as long as a file says so:
-// "PreFilter", before the match, or "PreBind", after it; with a second word only
-// those pods that have this label. Without the file all pass.
+// gate stops pods at a step of their scheduling as long as a file demands it. The file's
+// first word is the step: "PreFilter", before the match, or "PreBind", after it. A second
+// word is a label, and then only pods with that label stop. Without the file all pass.
 type gate struct {
 	File string `json:"file"`
 }
@@ -29,7 +29,7 @@ var (
 	_ fwk.PreBindPlugin   = &gate{}
 )
 
-// gateEvery is how often the file is looked at while a pod is stopped.
+// gateEvery is the interval at which the file is read while a pod is stopped.
 const gateEvery = 5 * time.Millisecond
 
 func newGate(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugin, error) {
@@ -48,10 +48,10 @@ func (g *gate) PreFilter(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	return nil, g.pass(ctx, "PreFilter", pod)
 }
 
-// PreFilterExtensions returns nil: there is nothing to extend.
+// PreFilterExtensions returns nil, because there is nothing to extend.
 func (*gate) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// PreBindPreFlight says that PreBind is to be called.
+// PreBindPreFlight returns nil, so that PreBind is called.
 func (*gate) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod, string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
 	return nil, nil
 }

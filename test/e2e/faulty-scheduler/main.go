@@ -1,7 +1,6 @@
-// Command faulty-scheduler is fluence-scheduler with three more plugins. Faulty's
-// Filter fails for the pods that ask for it: an error of the kind after which the
-// framework tells no plugin that a scheduling cycle is over. Holding keeps a pod
-// out of the queue. Gate stops pods before the match or before they are bound.
+// Command faulty-scheduler is fluence-scheduler with three more plugins. Faulty's Filter fails for
+// some pods. After such an error the framework calls no plugin at the end of the scheduling cycle.
+// Holding keeps a pod out of the queue. Gate stops pods before the match or before they are bound.
 package main
 
 import (
@@ -26,7 +25,7 @@ import (
 )
 
 func main() {
-	// As fluence-scheduler has it.
+	// The same as in fluence-scheduler.
 	err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.NominatedNodeNameForExpectation): false})
 	if err != nil {
 		panic(err)
@@ -41,7 +40,7 @@ func main() {
 	)))
 }
 
-// leading says whether this process holds the lease, or needs none.
+// leading reports whether this process holds the lease, or needs none.
 func leading() bool {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
@@ -61,9 +60,9 @@ func dial(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	return client.Dial(args.Endpoint, client.Options{Timeout: args.MatchTimeout.Duration})
 }
 
-// faulty fails where it is asked in earnest: when Fluence runs the filters ahead
-// of a match, the pod has no node yet and all nodes are asked, so only a cycle
-// that Fluence narrowed down to one node has the key that it writes.
+// faulty fails only after the match. When Fluence runs the filters before a
+// match, the pod has no node yet and all nodes are filtered. The key that
+// faulty reads exists only in a cycle that Fluence has narrowed to one node.
 type faulty struct{}
 
 // Name returns the plugin's name.
@@ -77,8 +76,7 @@ func (faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _
 	return nil
 }
 
-// holding keeps the pod of this name out of the queue until it has the label
-// released.
+// holding keeps the pod of a name out of the queue until it has the label released.
 type holding struct {
 	Pod string `json:"pod"`
 }
@@ -96,7 +94,7 @@ func newHolding(_ context.Context, args runtime.Object, _ fwk.Handle) (fwk.Plugi
 // Name returns the plugin's name.
 func (*holding) Name() string { return "Holding" }
 
-// PreEnqueue refuses the pod.
+// PreEnqueue rejects the pod.
 func (h *holding) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if pod.Name == h.Pod && pod.Labels["released"] == "" {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held on purpose")
@@ -104,7 +102,7 @@ func (h *holding) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// EventsToRegister lets the pod be asked for again when its labels change.
+// EventsToRegister makes the queue try the pod again when its labels change.
 func (*holding) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.UpdatePodLabel}}}, nil
 }

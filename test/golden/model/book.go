@@ -11,7 +11,7 @@ type share struct {
 	x     bool
 	label string
 	depth int
-	up    *edge // by which it was reached; nil for the root
+	up    *edge // the edge by which it was reached; nil for the root
 }
 
 func (s share) String() string {
@@ -22,19 +22,19 @@ func (s share) String() string {
 	return fmt.Sprintf("%s[%d:%s]", s.paths[containment], s.needs, x)
 }
 
-// A booking walks the marked edges and books what they lead to.
+// A booking walks the marked edges and books the vertices.
 type booking struct {
 	*attempt
 	job    uint64
-	dry    bool // writes the result and books nothing
+	dry    bool // writes the result but books nothing
 	out    []share
 	walked map[*vertex]bool
 }
 
 func (b *booking) span(n int64) span { return span{b.at, b.end, n, b.job} }
 
-// book books u and what is marked below it; touched says whether there was
-// anything exclusive. Sums adds up what was booked of tracked types.
+// book books u and what is marked below it. touched reports whether anything
+// was exclusive. book adds the booked amounts of tracked types to sums.
 func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums map[string]int64) (touched bool) {
 	b.walked[u] = true
 	shadow = shadow || b.shadow[u.typ]
@@ -82,7 +82,7 @@ func (b *booking) book(u *vertex, up *edge, m mark, shadow bool, depth int, sums
 	return true
 }
 
-// track books what was booked below u in its totals, all types together if any.
+// track books the amounts below u in its totals: all types together, if any of them was booked.
 func (u *vertex) track(b *booking, below map[string]int64) {
 	any := false
 	for t := range u.below {
@@ -98,8 +98,8 @@ func (u *vertex) track(b *booking, below map[string]int64) {
 	}
 }
 
-// weigh gives the edge to a child the amount that it has left at time 0 of the
-// last type it tracks.
+// weigh sets the edge's weight to what its child has
+// left at time 0 of the last type that the child tracks.
 func (e *edge) weigh() {
 	if len(e.to.order) == 0 {
 		return

@@ -7,9 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// explore visits the children of u for requests and collects candidates. Where
-// the policy stops early, it does so when there is enough for every request
-// times over.
+// explore visits the children of u for requests, and collects candidates. A policy that
+// stops early stops when there are enough bundles for each request: as many as times.
 func (a *attempt) explore(u, node *vertex, rs []request, pristine, x bool, times int64, into found) {
 	edges := u.out
 	if a.policy.stops {
@@ -47,7 +46,7 @@ func (a *attempt) explore(u, node *vertex, rs []request, pristine, x bool, times
 	}
 }
 
-// bundles counts how many shares of size n whole candidates make, in order.
+// bundles returns how many shares of size n the whole candidates make, in their order.
 func bundles(cs []candidate, n int64) (full int64) {
 	var got int64
 	for _, c := range cs {
@@ -59,7 +58,7 @@ func bundles(cs []candidate, n int64) (full int64) {
 	return full
 }
 
-// slots fills as many slots at u as there are whole shares for.
+// slots makes a candidate of each slot that can be filled at u with whole shares.
 func (a *attempt) slots(u, node *vertex, slot *request, into found) {
 	content := found{}
 	a.explore(u, node, slot.with, false, true, most(slot.Count), content)

@@ -17,38 +17,38 @@ type vertex struct {
 	down                bool
 	properties          map[string]string
 	paths               map[string]string
-	label               string // of the last labelled request that it was given to: it stays
+	label               string // of the last labelled request that got it; stays
 
-	out []*edge // of the containment subsystem, in the order of the file
-	up  *edge   // by which a walk from the root first comes here; nil at the root
+	out []*edge // in the containment subsystem, in the order of the file
+	up  *edge   // the edge of the first visit in a walk from the root; nil at the root
 
-	own  spans // of its size
-	used spans // one for every job that holds something at or below it
-	// below tracks by type what there is below the vertex; nil for a leaf.
+	own  spans // bookings of its size
+	used spans // one for each job that holds something at or below it
+	// below is the totals of tracked types below the vertex, by type. It is nil for a leaf.
 	below map[string]*total
 	order []string // the types of below
 }
 
 // A total is the amount of one type below a vertex.
 type total struct {
-	ever bool // something was booked once
+	ever bool // whether anything was ever booked
 	size int64
 	spans
 }
 
-// An edge leads to a child. Its weight orders the children under first.
+// An edge leads to a child. Its weight orders the children under a policy that stops early.
 type edge struct {
 	from, to *vertex
 	weight   uint64
 }
 
-// A graph is the vertices in the order of the file, and the tables about types.
+// A graph is the vertices in the order of the file, and tables of types.
 type graph struct {
 	vertices []*vertex
 	root     *vertex
-	number   map[string]int             // types as they were first heard of
-	filters  map[string]map[string]bool // what is tracked, by the type it is tracked at or ALL
-	tracked  map[string]bool            // types tracked anywhere
+	number   map[string]int             // types in the order of their first use
+	filters  map[string]map[string]bool // the tracked types, by the type that tracks them, or ALL
+	tracked  map[string]bool            // the types tracked anywhere
 }
 
 // always are the types that are known before any graph is read.
@@ -60,7 +60,7 @@ func (g *graph) intern(typ string) {
 	}
 }
 
-// load reads a graph and makes the tables of the filters (HIGH:low,...).
+// load reads a graph and builds the tables of the filters (HIGH:low,...).
 func load(text []byte, filters string) (*graph, error) {
 	g := &graph{number: map[string]int{}, filters: map[string]map[string]bool{}, tracked: map[string]bool{}}
 	for _, t := range always {
@@ -79,8 +79,7 @@ func load(text []byte, filters string) (*graph, error) {
 	return g, nil
 }
 
-// track reads the filters. Beside what they say, the root tracks the types of
-// all leaves.
+// track reads the filters. In addition to them the root tracks the types of all leaves.
 func (g *graph) track(filters string) error {
 	add := func(high, low string) {
 		if g.filters[high] == nil {
@@ -113,8 +112,8 @@ func (g *graph) track(filters string) error {
 
 const all = "ALL"
 
-// prime finds the way up and the totals below of every vertex; it returns what
-// of each tracked type stands at u and below.
+// prime finds the way up and the totals of every vertex. It
+// returns the amount of each tracked type at u and below.
 func (g *graph) prime(u *vertex, seen map[*vertex]bool) map[string]int64 {
 	seen[u] = true
 	sums := map[string]int64{}

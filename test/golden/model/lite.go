@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// liteOf groups ranks by the cores and gpus that are held there, and lists these
-// ranks.
+// liteOf groups the ranks by the cores and gpus that are held
+// there. It returns the groups, and the set of the ranks.
 func liteOf(out []share) (lite []any, holds map[int64]bool, err error) {
 	held := map[int64]map[string][]int64{}
 	for _, s := range out {
@@ -35,7 +35,7 @@ func liteOf(out []share) (lite []any, holds map[int64]bool, err error) {
 		for t, ids := range types {
 			c[t] = idset(ids)
 		}
-		text, _ := json.Marshal(c) // of texts alone
+		text, _ := json.Marshal(c) // only texts, so there is no error
 		children[string(text)] = c
 		ranks[string(text)] = append(ranks[string(text)], rank)
 	}
@@ -50,7 +50,7 @@ func idset(ids []int64) string {
 	return ranges(slices.Compact(ids))
 }
 
-// ranges writes ids as they come, those that follow one another as first-last.
+// ranges returns ids in their order, with consecutive ids as first-last.
 func ranges(ids []int64) string {
 	var parts []string
 	for i := 0; i < len(ids); {
@@ -68,7 +68,7 @@ func ranges(ids []int64) string {
 	return strings.Join(parts, ",")
 }
 
-// nodelist writes the names of the nodes as one hostlist, by rank.
+// nodelist returns the names of the nodes as one hostlist, by rank.
 func nodelist(nodes []share) []string {
 	slices.SortStableFunc(nodes, func(a, b share) int { return cmp.Compare(a.rank, b.rank) })
 	var parts []string
@@ -96,7 +96,7 @@ func nodelist(nodes []share) []string {
 	return []string{strings.Join(parts, ",")}
 }
 
-// propertiesOf lists the ranks that have a property.
+// propertiesOf returns the ranks that have each property.
 func propertiesOf(nodes []share) object {
 	ranks := map[string][]int64{}
 	for _, s := range nodes {

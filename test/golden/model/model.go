@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// options are the library's, with its defaults.
+// options are the library's options.
 type options struct {
 	LoadFormat   string `json:"load_format"`
 	Policy       string `json:"matcher_policy"`
@@ -18,7 +18,7 @@ type options struct {
 	PruneFilters string `json:"prune_filters"`
 }
 
-// A job is what became of a request.
+// A job is a job that the model has allocated or reserved.
 type job struct {
 	reserved, cancelled bool
 	at                  int64
@@ -28,11 +28,11 @@ type model struct {
 	g      *graph
 	policy policy
 	format string
-	queue  string // the last one named: it stays in all results from there on
+	queue  string // the last one named; it stays in all later results
 	jobs   map[uint64]*job
 }
 
-// Open starts a model of the library; it is a golden.Open.
+// Open starts a model of the library. It is a golden.Open.
 func Open(graph, text []byte) (golden.Program, error) {
 	o := options{"grug", "first", "CA", "jgf", "ALL:core,ALL:node"}
 	if err := json.Unmarshal(text, &o); err != nil {
@@ -55,7 +55,7 @@ func Open(graph, text []byte) (golden.Program, error) {
 	return &model{g: g, policy: p, format: o.Format, jobs: map[uint64]*job{}}, nil
 }
 
-// A refusal is a status and why.
+// A refusal is a status and its reason.
 type refusal struct{ status, why string }
 
 func (r *refusal) Error() string { return r.why }
@@ -110,8 +110,8 @@ func (m *model) Match(op, text string) golden.Answer {
 	return got
 }
 
-// nothing answers a match that found nothing: the library writes a result all
-// the same, and not every format can say nothing.
+// nothing returns the answer for a match without a result. The
+// library writes an empty result too, and rlite cannot represent one.
 func (m *model) nothing(err error) golden.Answer {
 	if m.format == "rlite" {
 		return golden.Answer{Status: golden.Invalid, ErrMsg: err.Error() + ", and rlite cannot say nothing"}

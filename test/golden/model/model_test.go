@@ -33,8 +33,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// The formats for people are not part of the comparison; here they are the same
-// to the letter.
+// The formats for people are not part of the comparison. Here they must be exactly the same.
 func TestSimpleTexts(t *testing.T) {
 	compared := map[string]int{}
 	for _, c := range recorded(t) {

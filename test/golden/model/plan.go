@@ -12,7 +12,7 @@ type span struct {
 
 type spans []span
 
-// peak is the most that is held at any time of [start, end).
+// peak returns the most that is held at any time in [start, end).
 func (s spans) peak(start, end int64) int64 {
 	held := func(t int64) (n int64) {
 		for _, x := range s {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A policy says in which order candidates are taken.
+// A policy determines the order in which candidates are taken.
 type policy struct {
 	high      bool // larger scores first
 	node      bool // a score begins with the node's
@@ -61,7 +61,7 @@ func parsePolicy(text string) (policy, error) {
 	return p, nil
 }
 
-// score of a vertex below node, which is nil for none.
+// score returns the score of a vertex below node, which is nil if there is none.
 func (p policy) score(u, node *vertex) int64 {
 	if p.variation {
 		const worst = 9999
@@ -87,7 +87,7 @@ const (
 	atRoot
 )
 
-// sort puts candidates into the order in which they are taken.
+// sort sorts candidates into the order in which they are taken.
 func (p policy) sort(cs []candidate, at place) {
 	high := p.high || p.variation && at == inSlot
 	value := func(c candidate) int64 { return c.score }
@@ -103,8 +103,7 @@ func (p policy) sort(cs []candidate, at place) {
 	})
 }
 
-// runsOf gives every score the first of the run of consecutive integers that it
-// is in.
+// runsOf returns for every score the first score of its run of consecutive integers.
 func runsOf(cs []candidate) map[int64]int64 {
 	var scores []int64
 	for _, c := range cs {

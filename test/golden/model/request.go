@@ -6,19 +6,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// lifetime is how long a graph lives, in seconds.
+// lifetime is the lifetime of a graph in seconds.
 const lifetime = 3153600000
 
-// A request is a resource of a jobspec and, by type, the least amounts of
-// tracked types that it asks for below it.
+// A request is a resource of a jobspec, and the minimum
+// amounts of tracked types that it requests below it, by type.
 type request struct {
 	jobspec.Resource
 	with  []request
 	below map[string]int64
 }
 
-// prepare adds up the amounts; a request for exclusive use makes its type
-// shadow-exclusive.
+// prepare returns the requests and the sums of their amounts.
+// A request for exclusive use makes its type shadow-exclusive.
 func (g *graph) prepare(rs []jobspec.Resource, shadow map[string]bool) ([]request, map[string]int64) {
 	out := make([]request, len(rs))
 	sums := map[string]int64{}
@@ -38,7 +38,7 @@ func (g *graph) prepare(rs []jobspec.Resource, shadow map[string]bool) ([]reques
 	return out, sums
 }
 
-// nodes is the least number of nodes that requests ask for.
+// nodes returns the minimum number of nodes that requests need.
 func nodes(rs []request) (n int64) {
 	for _, r := range rs {
 		if r.Type == "node" {
@@ -49,7 +49,7 @@ func nodes(rs []request) (n int64) {
 	return n
 }
 
-// knows says whether all types that are asked for are known to the graph.
+// knows reports whether the graph knows all types of the requests.
 func (g *graph) knows(rs []jobspec.Resource) bool {
 	for _, r := range rs {
 		if _, ok := g.number[r.Type]; !ok || !g.knows(r.With) {
@@ -59,7 +59,7 @@ func (g *graph) knows(rs []jobspec.Resource) bool {
 	return true
 }
 
-// calc is the largest number that a count accepts of those up to n; 0 if none.
+// calc returns the largest number up to n that a count accepts, 0 if there is none.
 func calc(c jobspec.Count, n int64) int64 {
 	if c.Min < 1 || c.Min > c.Max || c.Min > n {
 		return 0
@@ -85,5 +85,5 @@ func calc(c jobspec.Count, n int64) int64 {
 	return best
 }
 
-// most is the largest number that a count accepts at all.
+// most returns the largest number that a count accepts.
 func most(c jobspec.Count) int64 { return calc(c, math.MaxUint32) }

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// An ask is a jobspec made ready.
+// An ask is a jobspec prepared for a search.
 type ask struct {
 	rs       []request
 	sums     map[string]int64
@@ -47,7 +47,7 @@ func (m *model) ask(text string) (*ask, error) {
 	return a, nil
 }
 
-// feasible counts nodes before anything is tried.
+// feasible counts the nodes before the search. It returns an error if there are too few.
 func (m *model) feasible(a *ask, op string) error {
 	if !a.narrowed && !m.g.tracked["node"] {
 		return nil
@@ -65,14 +65,15 @@ func (m *model) feasible(a *ask, op string) error {
 		if !v.down {
 			up++
 		}
-		// The other calls look at the end of the graph's time, where nothing is booked.
+		// The other calls use the end of the graph's time, when nothing is booked.
 		now := op == golden.Allocate || op == golden.WithoutAllocating
 		if (!v.down || satisfiability) && a.holds(v.name, v.rank, v.properties) && (!now || v.size > v.own.peak(0, 1)) {
 			usable++
 		}
 	}
-	// The library counts only nodes that are up for satisfiability, too. Whoever
-	// asks what can ever be is better told the truth, and no recorded case decides.
+	// For satisfiability the library counts only nodes that are up
+	// too. The model counts all nodes, because a satisfiable request
+	// may need nodes that are down now. No recorded case decides.
 	if wanted := nodes(a.rs); up < wanted && !satisfiability || usable < wanted {
 		return refuse(status, "%d nodes are wanted, %d are up, %d usable", wanted, up, usable)
 	}
@@ -83,7 +84,7 @@ func (m *model) attempt(a *ask, at int64) *attempt {
 	return &attempt{g: m.g, policy: m.policy, shadow: a.shadow, holds: a.holds, at: at, end: at + a.duration}
 }
 
-// satisfiable tries at the far end of time, where nothing is booked.
+// satisfiable tries the request at the far end of time, where nothing is booked.
 func (m *model) satisfiable(a *ask) error {
 	t := m.attempt(a, math.MaxInt64-a.duration-1)
 	t.empty = true
@@ -96,7 +97,7 @@ func (m *model) satisfiable(a *ask) error {
 	return nil
 }
 
-// search finds the time of a match.
+// search finds the start of a match.
 func (m *model) search(a *ask, op string) (*attempt, mark, error) {
 	if err := m.feasible(a, op); err != nil {
 		return nil, mark{}, err
@@ -128,8 +129,8 @@ func (m *model) search(a *ask, op string) (*attempt, mark, error) {
 	return nil, mark{}, busy
 }
 
-// times lists when a reservation may start: where a span of the root's totals
-// starts or ends and the totals of the request fit.
+// times returns the times at which a reservation may start: a span of
+// the root's totals starts or ends, and the totals of the request fit.
 func (m *model) times(a *ask) []int64 {
 	at := map[int64]bool{}
 	for _, b := range m.g.root.below {
@@ -143,6 +144,6 @@ func (m *model) times(a *ask) []int64 {
 				return true
 			}
 		}
-		return t < 1 || t == lifetime // the library says busy there; whether that is so is asked further down
+		return t < 1 || t == lifetime // at the lifetime the library answers busy; satisfiable checks that
 	})
 }

@@ -2,8 +2,8 @@ package model
 
 import "math/bits"
 
-// sortLike sorts as libstdc++'s std::sort does, which is not stable above 16
-// elements: what compares equal ends where that algorithm leaves it.
+// sortLike sorts as std::sort of libstdc++ does. That is not stable for
+// more than 16 elements, so the order of equal elements is the algorithm's.
 func sortLike[T any](s []T, less func(a, b T) bool) {
 	if len(s) == 0 {
 		return
@@ -83,8 +83,7 @@ func heapsort[T any](s []T, less func(a, b T) bool) {
 	}
 }
 
-// sift puts v into the heap at a hole: the hole goes down to a leaf and v from
-// there up.
+// sift inserts v into a heap with a hole. It moves the hole down to a leaf, and v up from there.
 func sift[T any](s []T, hole int, v T, less func(a, b T) bool) {
 	top, child := hole, hole
 	for child < (len(s)-1)/2 {

@@ -13,13 +13,13 @@ type candidate struct {
 	picks        []pick // none for the root
 }
 
-// A pick is an edge to be marked.
+// A pick is an edge to be marked, and its mark.
 type pick struct {
 	edge *edge
 	mark
 }
 
-// A mark is what an edge that was chosen carries.
+// A mark is the data of a chosen edge.
 type mark struct {
 	needs int64
 	x     bool
@@ -45,13 +45,13 @@ type attempt struct {
 	shadow   map[string]bool
 	holds    jobspec.Condition
 	at, end  int64
-	empty    bool // asks whether an empty graph would do: what is down counts as up
+	empty    bool // for satisfiability with an empty graph: vertices that are down count as up
 	visited  map[*vertex]bool
 	marks    map[*edge]mark
 	conflict string // why the request contradicts itself
 }
 
-// run looks for the requests and marks the edges to what it chose.
+// run searches for the requests, and marks the edges to what it chose.
 func (a *attempt) run(rs []request) (root mark, ok bool) {
 	a.visited, a.marks = map[*vertex]bool{}, map[*edge]mark{}
 	u := a.g.root
@@ -90,7 +90,7 @@ func (a *attempt) mark(c candidate) {
 	}
 }
 
-// choose sorts the candidates of a type and returns the first that make k.
+// choose sorts the candidates of a type and returns the first of them, enough for k.
 func (a *attempt) choose(f found, typ string, k int64, at place) []candidate {
 	a.policy.sort(f[typ], at)
 	n := 0
@@ -100,8 +100,8 @@ func (a *attempt) choose(f found, typ string, k int64, at place) []candidate {
 	return f[typ][:n]
 }
 
-// visit looks below u and returns it as a candidate. What was found below and
-// not chosen from goes up.
+// visit searches below u, and returns u as a candidate.
+// Candidates below that nothing chose from go up.
 func (a *attempt) visit(u, node *vertex, rs []request, pristine, x bool, up found) (c candidate, exclusive, ok bool) {
 	slot, next, ok := a.fit(u, rs, &pristine)
 	if !ok {
@@ -149,8 +149,7 @@ func (a *attempt) visit(u, node *vertex, rs []request, pristine, x bool, up foun
 	return candidate{score: a.policy.score(u, node), count: u.size - u.own.peak(a.at, a.end), label: label}, x, true
 }
 
-// fit says how requests go on below u: a slot to be filled there, or the
-// requests for its children.
+// fit returns what to search below u: a slot to be filled there, or the requests for its children.
 func (a *attempt) fit(u *vertex, rs []request, pristine *bool) (slot *request, next []request, ok bool) {
 	var match *request
 	hits := 0
@@ -184,7 +183,7 @@ func (a *attempt) fit(u *vertex, rs []request, pristine *bool) (slot *request, n
 	return nil, rs, *pristine
 }
 
-// hasChildren says whether every type that is asked for is a child's.
+// hasChildren reports whether the vertex has a child of each type in the requests.
 func (v *vertex) hasChildren(rs []request) bool {
 	for _, r := range rs {
 		if !slices.ContainsFunc(v.out, func(e *edge) bool { return e.to.typ == r.Type }) {
@@ -194,7 +193,7 @@ func (v *vertex) hasChildren(rs []request) bool {
 	return true
 }
 
-// pruned says whether there is no use in looking below u.
+// pruned reports whether it is useless to search below u.
 func (a *attempt) pruned(u *vertex, rs []request, x bool) bool {
 	switch {
 	case u.down && !a.empty:
@@ -204,7 +203,7 @@ func (a *attempt) pruned(u *vertex, rs []request, x bool) bool {
 	case u.size-u.own.peak(a.at, a.end) <= 0:
 		return true
 	case a.shadow[u.typ] && !a.empty && u.used.peak(a.at, a.end) > 0:
-		// All below it would be given out, also what others hold.
+		// Everything below it would be allocated, including what others hold.
 		return true
 	}
 	for _, r := range rs {

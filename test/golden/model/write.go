@@ -32,7 +32,7 @@ func (m *model) write(out []share, start, end int64) (string, error) {
 			return "", err
 		}
 		if len(lite) == 0 {
-			return "", nil // as the library writes nothing then
+			return "", nil // the library writes nothing then, too
 		}
 		nodes := slices.DeleteFunc(slices.Clone(out), func(s share) bool { return s.typ != "node" || !holds[s.rank] })
 		execution := object{"R_lite": lite, "nodelist": nodelist(nodes), "starttime": start, "expiration": end}

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// gitTimeout bounds one question to git.
+// gitTimeout bounds one call of git.
 const gitTimeout = 30 * time.Second
 
-// commitOf returns the commit that is checked out below root, and whether the tree differs
-// from it. Results and the page that is made of them make no difference: a row is often
-// run after another.
+// commitOf returns the commit that is checked out below root, and whether
+// the tree differs from it. It ignores changes of the results and of the
+// page made from them, because rows are often run one after another.
 func commitOf(ctx context.Context, root string) (commit string, dirty bool, err error) {
 	commit, err = git(ctx, root, "rev-parse", "--short=12", "HEAD")
 	if err != nil {

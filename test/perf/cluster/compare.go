@@ -18,10 +18,10 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
 )
 
-// startTimeout bounds the start of the cluster, the programs of this repository compiled.
+// startTimeout bounds the start of the cluster and the build of this repository's programs.
 const startTimeout = 15 * time.Minute
 
-// compare runs a row and prints what it found, also when it was interrupted.
+// compare runs a row and prints the results, even after an interruption.
 func compare(ctx context.Context, root string, r row, o options) error {
 	commit, dirty, err := commitOf(ctx, root)
 	if err != nil {
@@ -47,8 +47,8 @@ func compare(ctx context.Context, root string, r row, o options) error {
 	return err
 }
 
-// judge prints what was found, with verdicts. Goals that look at other rows find these in
-// the file of results others. If strict it fails unless each goal was reached.
+// judge prints the results and the verdicts on the goals. Goals that need results of other
+// rows find them in the file others. If strict, it fails unless all goals were reached.
 func (r row) judge(w io.Writer, s *report.Session, others string, strict bool) error {
 	results, err := report.Read(others)
 	if err != nil {
@@ -70,9 +70,9 @@ func (r row) judge(w io.Writer, s *report.Session, others string, strict bool) e
 	return nil
 }
 
-// run makes all runs of a row on one control plane, and returns those that were made.
-// Each is appended to the file out unless that is empty. line has what all results of the
-// session have in common.
+// run makes all runs of a row on one control plane, and returns the
+// runs that it made. It appends each to the file out, unless out is
+// empty. line has the fields that all results of the session share.
 func (r row) run(ctx context.Context, line report.Result, out string, log io.Writer) (session *report.Session, err error) {
 	session = &report.Session{Row: r.Name}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
@@ -96,11 +96,11 @@ func (r row) run(ctx context.Context, line report.Result, out string, log io.Wri
 	})
 }
 
-// longest is how long a row may take for a noisy repetition to be made again.
+// longest is how long a row may take if a noisy repetition is repeated.
 const longest = 25 * time.Minute
 
-// take makes the turns of a row, those of a noisy repetition once more if there is time,
-// and adds their results to the session. Each is kept before the next is begun.
+// take makes the turns of a row, and repeats each noisy repetition once if there is time.
+// It adds the results to the session. It keeps each result before it begins the next turn.
 func (r row) take(session *report.Session, line report.Result, log io.Writer, run func(turn) (report.Figures, error), keep func(report.Result) error) error {
 	turns := r.turns()
 	again := map[int]bool{}
@@ -123,7 +123,7 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 		}
 		more := r.repetition(t.repetition)
 		more[0].repetition = t.repetition
-		// Each of the runs to come takes as long as those that were made, the start included.
+		// Each run to come takes as long as the average of those made, the start included.
 		if time.Since(line.Session)*time.Duration(len(turns)+len(more))/time.Duration(i+1) > longest {
 			fmt.Fprintf(log, "Repetition %d was noisy; there is no time to make it again.\n", t.repetition)
 			continue
@@ -135,9 +135,8 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 	return nil
 }
 
-// cluster is the control plane of a row: nobody writes beside the contenders, and nothing
-// in it happens by the clock, as far as it can be helped. Native PodGroups are served to
-// all.
+// cluster returns the control plane of a row. Nothing writes to it except the contenders, and
+// almost nothing in it depends on the clock. Native PodGroups are served to all contenders.
 func (r row) cluster(log io.Writer) cluster.Config {
 	return cluster.Config{
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
@@ -157,7 +156,7 @@ func (r row) cluster(log io.Writer) cluster.Config {
 	}
 }
 
-// inShort says in a line what came of a run.
+// inShort returns the result of a run in a line.
 func inShort(f report.Figures) string {
 	text := fmt.Sprintf("%.0f pods/s, first bind %.2fs, last %.1fs", f.PodsPerSecond, f.FirstBind, f.LastBind)
 	if f.Gangs != nil {

@@ -17,10 +17,10 @@ import (
 
 func TestANoisyRepetitionIsMadeOnceMore(t *testing.T) {
 	cases := map[string]struct {
-		// brackets is how fast those are that come, one after the other; the last one
-		// stands for all behind it.
+		// brackets are the speeds of the brackets, one after
+		// the other. The last stands for all after it.
 		brackets []float64
-		takes    time.Duration // each run
+		takes    time.Duration // the time of each run
 		want     string
 	}{
 		"none is noisy":      {[]float64{100}, time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},

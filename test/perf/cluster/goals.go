@@ -9,17 +9,17 @@ import (
 
 func join(goals ...[]report.Goal) []report.Goal { return slices.Concat(goals...) }
 
-// scheduling is the CPU time that a scheduler takes, its sidecar included.
+// scheduling is the CPU time of a scheduler, its sidecar included.
 var scheduling = report.CPU("scheduler", "sidecar")
 
-// lead is by how many times Fluence does better than native gangs.
+// lead is a factor by which Fluence is to do better than native gangs.
 type lead struct {
 	text  string
 	limit float64
 	of    func(s *report.Session, repetition int) (float64, bool)
 }
 
-// leads are those that are asked for with gangs of 8 on 1,000 nodes.
+// leads returns the leads that are required with gangs of 8 on 1,000 nodes.
 func leads() []lead {
 	more := func(m report.Measure) func(*report.Session, int) (float64, bool) {
 		return func(s *report.Session, n int) (float64, bool) { return s.Ratio(m, "fluence", "native", n) }
@@ -35,7 +35,7 @@ func leads() []lead {
 	}
 }
 
-// againstNative asks for each lead.
+// againstNative returns a goal for each lead.
 func againstNative() []report.Goal {
 	var out []report.Goal
 	for _, l := range leads() {
@@ -46,8 +46,8 @@ func againstNative() []report.Goal {
 	return out
 }
 
-// asAtFewerNodes asks for nine tenths of each lead that another row has in its first
-// repetition.
+// asAtFewerNodes returns goals to keep nine tenths of
+// each lead that another row has in its first repetition.
 func asAtFewerNodes(row string) []report.Goal {
 	var out []report.Goal
 	for _, l := range leads() {
@@ -60,14 +60,14 @@ func asAtFewerNodes(row string) []report.Goal {
 	return out
 }
 
-// always is a goal on a measure of Fluence that every repetition has to reach.
+// always returns a goal for a measure of Fluence that every repetition has to reach.
 func always(text string, m report.Measure, limit float64) report.Goal {
 	return report.Goal{Text: text, Contender: "fluence", Limit: limit, AtMost: true, Always: true, Value: func(v report.View) (float64, bool) {
 		return v.Value(m, "fluence", v.Repetition)
 	}}
 }
 
-// notInHalves bounds the seconds from a gang's first bind to its last.
+// notInHalves returns goals that bound the seconds from a gang's first bind to its last.
 func notInHalves() []report.Goal {
 	return []report.Goal{
 		always("seconds from a gang's first bind to its last, 99 of 100", report.GangP99, 0.3),
@@ -75,7 +75,8 @@ func notInHalves() []report.Goal {
 	}
 }
 
-// wholeBySpeed bounds the same for large gangs by how fast pods are bound.
+// wholeBySpeed returns a goal that bounds the same for large
+// gangs, relative to the rate at which pods are bound.
 func wholeBySpeed(size int) []report.Goal {
 	return []report.Goal{always(
 		fmt.Sprintf("the slowest gang, to what %d pods take at Fluence's own speed", size),
@@ -86,15 +87,15 @@ func wholeBySpeed(size int) []report.Goal {
 		}, 1.5)}
 }
 
-// soon bounds the seconds until who comes in the middle is bound.
+// soon returns a goal that bounds the seconds until an arrival is bound.
 func soon(who string, seconds float64) []report.Goal {
 	return []report.Goal{always(
 		"seconds to the first bind of the slowest "+who,
 		report.SlowestArrival(func(a report.Arrival) float64 { return a.First }), seconds)}
 }
 
-// governed asks that the API server refuses nothing, and that Fluence's requests stand where
-// its FlowSchemas put them, and none with those of all service accounts.
+// governed returns the goals that the API server refuses no request, that Fluence's requests have
+// the priority levels of its FlowSchemas, and that none has the level of all service accounts.
 func governed() []report.Goal {
 	return []report.Goal{
 		always("requests answered 429", report.TooMany, 0),
@@ -104,7 +105,7 @@ func governed() []report.Goal {
 	}
 }
 
-// letThrough asks for requests by a flow schema at its level in every repetition.
+// letThrough returns a goal that every repetition has requests by a flow schema at its level.
 func letThrough(by string) report.Goal {
 	g := always("requests let through by "+by, report.DispatchedAt(by), 1)
 	g.AtMost = false

@@ -1,6 +1,6 @@
-// Command cluster compares, on a control plane of its own, how fast Fluence and
-// kube-scheduler bind a backlog of pods, what that takes, and what the API server can
-// take at all. make bench-cluster runs it.
+// Command cluster compares, on a new control plane, how fast Fluence and
+// kube-scheduler bind a backlog of pods, and what that costs. It also measures
+// how fast the API server can accept binds at all. make bench-cluster runs it.
 //
 //	cluster -row gangs-8
 //	cluster -row quick -pods 800 -only fluence -arg matchPolicy=low
@@ -19,7 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
-// Where results are kept, and the page with their tables, below the repository's root.
+// These are the file of the results and the page with their tables, below the repository's root.
 const (
 	resultsFile = "test/perf/cluster/results.jsonl"
 	pageFile    = "docs/performance.md"
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	return compare(ctx, root, r, o)
 }
 
-// writePage puts the tables of the results into the page.
+// writePage writes the tables of the results into the page.
 func writePage(root string) error {
 	path := filepath.Join(root, pageFile)
 	was, err := os.ReadFile(path)
@@ -74,7 +74,7 @@ func writePage(root string) error {
 	return nil
 }
 
-// madePage is the page as it has to be.
+// madePage returns the page with the tables of the results.
 func madePage(root, was string) (string, error) {
 	results, err := report.Read(filepath.Join(root, resultsFile))
 	if err != nil {

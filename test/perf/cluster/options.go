@@ -9,18 +9,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// options are what the flags say.
+// options are the values of the flags.
 type options struct {
 	row string
 	changes
-	// args are arguments of the plugin Fluence, in place of those that are shipped.
+	// args are arguments of the plugin Fluence, in place of the shipped ones.
 	args map[string]any
-	// out is the file that results are appended to; empty is that of the page for a row
-	// that is kept there and run as it is, and none otherwise.
+	// out is the file that results are appended to. If out is empty, the results of
+	// a recorded row that runs unchanged go to resultsFile, and others are not kept.
 	out string
-	// strict fails a row of which a goal was not reached, or is open.
+	// strict makes a row fail if one of its goals was not reached, or is open.
 	strict bool
-	// table makes the page's tables and nothing else.
+	// table makes the page's tables and runs nothing.
 	table bool
 }
 
@@ -49,7 +49,7 @@ func parse(arguments []string) (options, error) {
 	return o, nil
 }
 
-// kept is the file that the results of a row go to; empty for none.
+// kept returns the file for the results of a row, "" if they are not kept.
 func (o options) kept(root string, r row) string {
 	if o.out == "" && r.recorded && !o.any() && len(o.args) == 0 {
 		return filepath.Join(root, resultsFile)
@@ -57,7 +57,7 @@ func (o options) kept(root string, r row) string {
 	return o.out
 }
 
-// setArg reads the value as YAML, as the scheduler's configuration has it.
+// setArg reads an argument's value as YAML, as in the scheduler's configuration.
 func (o *options) setArg(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok || key == "" {

@@ -13,35 +13,38 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
 )
 
-// nodeCPU is how many CPUs each node has.
+// nodeCPU is the number of CPUs of each node.
 const nodeCPU = 8
 
 // A row is one benchmark: contenders that bind the same backlog in turns.
 type row struct {
 	report.Row
-	// what says in a few words what the row shows.
+	// what is a short description of the row.
 	what string
-	// nodes and pods are how many; size is that of a gang, and cpu what a pod asks for.
+	// nodes is the number of nodes. pods is the number
+	// of pods. size is the number of pods in a gang.
 	nodes, pods, size int
-	cpu               string
+	// cpu is the request of a pod.
+	cpu string
 	// repetitions is how often the contenders take turns.
 	repetitions int
-	// bracket runs before the first repetition and after each, to tell whether the
-	// machine was as fast after a repetition as before.
+	// bracket runs before the first repetition and after each. It shows
+	// whether the machine was as fast after a repetition as before.
 	bracket    contender.Spec
 	contenders []entry
-	// arrivals come in the runs of contenders that schedule.
+	// arrivals come in the runs of schedulers.
 	arrivals []trial.Arrival
 	// limit bounds one run.
 	limit time.Duration
-	// recorded says that the results are kept for the page unless told otherwise.
+	// recorded keeps the results for the page, unless a flag changes the row.
 	recorded bool
 }
 
 // An entry is a contender of a row.
 type entry struct {
 	contender.Spec
-	// repetitions is in how many it takes part, from the first on; 0 is all.
+	// repetitions is the number of repetitions in which
+	// it takes part, from the first on. Zero means all.
 	repetitions int
 }
 
@@ -52,21 +55,21 @@ type turn struct {
 	bracket    bool
 }
 
-// turns are all runs of a row in their order. Each repetition begins with the next of the
-// contenders, so that none always comes first.
+// turns returns all runs of a row in their order. Each repetition
+// begins with another contender, so that none always comes first.
 func (r row) turns() []turn {
 	var out []turn
 	for n := 1; n <= r.repetitions; n++ {
 		next := r.repetition(n)
 		if n > 1 {
-			next = next[1:] // the bracket behind one stands before the next
+			next = next[1:] // the bracket after one repetition is the bracket before the next
 		}
 		out = append(out, next...)
 	}
 	return out
 }
 
-// repetition are the runs of one, with a bracket before it and one after it.
+// repetition returns the runs of a repetition, with a bracket before it and one after it.
 func (r row) repetition(n int) []turn {
 	out := []turn{{Spec: r.bracket, repetition: n - 1, bracket: true}}
 	for i := range r.contenders {
@@ -78,7 +81,8 @@ func (r row) repetition(n int) []turn {
 	return append(out, turn{Spec: r.bracket, repetition: n, bracket: true})
 }
 
-// plan is what a turn consists of. Nobody answers what comes to clients that only bind.
+// plan returns the plan of a turn. It has no arrivals for
+// a client that only binds, which would not bind them.
 func (r row) plan(t turn) trial.Plan {
 	p := trial.Plan{Contender: t.Spec, Pods: r.pods, Size: r.size, CPU: resource.MustParse(r.cpu), Limit: r.limit}
 	if !t.Binds() {
@@ -87,19 +91,19 @@ func (r row) plan(t turn) trial.Plan {
 	return p
 }
 
-// changes are what flags change in a row; what is zero is left as it is.
+// changes are changes of a row by flags. A zero field changes nothing.
 type changes struct {
 	nodes, pods, repetitions int
-	// only are the contenders to keep, by name.
+	// only are the names of the contenders to keep.
 	only []string
 }
 
-// any reports whether anything is changed.
+// any reports whether there is a change.
 func (c changes) any() bool {
 	return c.nodes != 0 || c.pods != 0 || c.repetitions != 0 || len(c.only) > 0
 }
 
-// with returns the row with changes. A gang is never larger than the backlog.
+// with returns the row with changes. It limits a gang to the size of the backlog.
 func (r row) with(c changes) (row, error) {
 	for _, n := range []struct {
 		flag  string
@@ -128,7 +132,7 @@ func (r row) with(c changes) (row, error) {
 	return r.keep(c.only)
 }
 
-// keep leaves only the named contenders in, and the bracket.
+// keep returns the row with the named contenders alone. The bracket stays.
 func (r row) keep(only []string) (row, error) {
 	if len(only) == 0 {
 		return r, nil

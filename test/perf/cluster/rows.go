@@ -10,18 +10,18 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
 )
 
-// The limits of one run: what native gangs need, and more, on two cores.
+// These are the limits of one run: on two cores native gangs need less.
 const (
 	usual = 4 * time.Minute
 	large = 18 * time.Minute
 )
 
-// rows are all benchmarks, in the order of the page.
+// rows returns all benchmarks, in the order of the page.
 func rows() []row {
 	like, likeEvents := contender.CeilingLike(contender.Workers, false), contender.CeilingLike(contender.Workers, true)
 	againstLikes, againstLike := []string{"native", "ceiling-like", "ceiling-like-events"}, []string{"native", "ceiling-like"}
 	gangs := []entry{{Spec: likeEvents}, {Spec: contender.Native()}, {Spec: contender.Fluence()}}
-	// Without likeEvents: native gangs alone may take 18 of the 25 minutes that a row has.
+	// It has no likeEvents, because native gangs may take 18 of the 25 minutes of a row.
 	manyGangs := []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}}
 	return []row{
 		{
@@ -94,7 +94,8 @@ func rows() []row {
 	}
 }
 
-// lonePods come one after the other from when a tenth of the backlog is bound.
+// lonePods returns lone pods that come one after the
+// other, the first when a tenth of the backlog is bound.
 func lonePods(n int) []trial.Arrival {
 	var out []trial.Arrival
 	for i := range n {
@@ -103,7 +104,7 @@ func lonePods(n int) []trial.Arrival {
 	return out
 }
 
-// find returns the row of a name. The error lists all.
+// find returns the row of a name. If there is none, the error lists all.
 func find(name string) (row, error) {
 	var list strings.Builder
 	for _, r := range rows() {

@@ -1,5 +1,5 @@
-// Command fluence-run brings up a control plane with simulated nodes and Fluence
-// on it, places a first Job, and leaves all of it running; or takes it down.
+// Command fluence-run starts a control plane with simulated nodes and Fluence, and places
+// a first Job. All of it runs on after the command. The command also takes it down.
 package main
 
 import (
@@ -66,10 +66,10 @@ func command() *cobra.Command {
 	return cmd
 }
 
-// rackLabel is the node label that makes the racks a level of the graph.
+// rackLabel is the node label of the racks, which are a level of the graph.
 const rackLabel = "topology.fluence.flux-framework.org/rack"
 
-// upTimeout bounds the whole, compiling included.
+// upTimeout bounds everything, compiling included.
 const upTimeout = 45 * time.Minute
 
 func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error {
@@ -111,10 +111,10 @@ func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error 
 	return nil
 }
 
-// place installs and starts Fluence, and a Job of 8 with it. It returns the folder of
-// the commands to look around with.
+// place installs and starts Fluence, and creates a Job
+// of 8. It returns the folder of the commands for users.
 func place(ctx context.Context, out io.Writer, c *cluster.Cluster, dir string) (commands string, err error) {
-	// Simulated nodes run no programs: processes do the work of the chart's pods.
+	// Simulated nodes run no programs, so processes replace the chart's pods.
 	s, err := stack.Start(ctx, c, stack.Config{
 		Chart: &stack.Chart{Set: []string{"replicas=0", "scheduler.args.topologyLevels={" + rackLabel + "}"}},
 		Log:   out,
@@ -128,7 +128,7 @@ func place(ctx context.Context, out io.Writer, c *cluster.Cluster, dir string) (
 	return commands, firstJob(ctx, out, s)
 }
 
-// link makes a folder with what a user types.
+// link makes a folder with the commands that a user types.
 func link(c *cluster.Cluster, s *stack.Stack, dir string) (string, error) {
 	commands := filepath.Join(dir, "bin")
 	if err := os.MkdirAll(commands, 0o700); err != nil {
@@ -147,7 +147,7 @@ func link(c *cluster.Cluster, s *stack.Stack, dir string) (string, error) {
 }
 
 func firstJob(ctx context.Context, out io.Writer, s *stack.Stack) error {
-	// Whoever tries things here may try whole nodes.
+	// Users may want to try exclusive groups here.
 	if _, _, err := s.Kubectl(ctx, "label", "namespace", "default", group.WholeNodesLabel+"="+group.WholeNodesAllowed); err != nil {
 		return err
 	}

@@ -13,12 +13,12 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// pollInterval is how often it is looked whether objects are gone.
+// pollInterval is the interval of the checks whether objects are gone.
 const pollInterval = 200 * time.Millisecond
 
-// made are the kinds of objects that a run leaves behind in the namespace, in the order in
-// which they can go: a native PodGroup stays until its pods are gone, and everything that
-// happens to an object may make an event.
+// made are the kinds of objects that a run leaves in the namespace, in
+// the order in which they can be removed. A native PodGroup remains until
+// its pods are gone, and any change of an object may make an event.
 var made = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "pods"},
 	{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
@@ -26,8 +26,7 @@ var made = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "events"},
 }
 
-// Clear removes all pods, PodGroups and events of the namespace, and returns when they are
-// gone.
+// Clear removes all pods, PodGroups and events of the namespace. It returns when they are gone.
 func (s *Store) Clear(ctx context.Context) error {
 	for _, kind := range made {
 		if err := s.remove(ctx, kind, s.namespace); err != nil {
@@ -37,8 +36,8 @@ func (s *Store) Clear(ctx context.Context) error {
 	return nil
 }
 
-// ClearLeases removes the leases and events of a scheduler's own namespace: the next one
-// need not wait until a lease runs out.
+// ClearLeases removes the leases and events of a scheduler's namespace,
+// so that the next scheduler need not wait until a lease runs out.
 func (s *Store) ClearLeases(ctx context.Context, namespace string) error {
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
@@ -51,7 +50,7 @@ func (s *Store) ClearLeases(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// remove deletes all objects of a kind, again as long as there are any.
+// remove deletes all objects of a kind, repeatedly until there are none.
 func (s *Store) remove(ctx context.Context, kind schema.GroupVersionResource, namespace string) error {
 	objects := s.names.Resource(kind).Namespace(namespace)
 	what := fmt.Sprintf("remove %s of namespace %s", kind.Resource, namespace)
@@ -74,7 +73,7 @@ func (s *Store) remove(ctx context.Context, kind schema.GroupVersionResource, na
 	})
 }
 
-// poll asks until the answer is yes, an error, or late.
+// poll calls done until it returns true or an error, or ctx is done.
 func poll(ctx context.Context, what string, done func(context.Context) (bool, error)) error {
 	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, done); err != nil {
 		return fmt.Errorf("%s: %w", what, err)

@@ -1,31 +1,30 @@
-// Package backlog makes the pods that a scheduler is to bind, and removes them again.
+// Package backlog creates the pods that a scheduler is to bind, and removes them.
 package backlog
 
 import "fmt"
 
-// A Scheduler is whom pods ask to be scheduled by.
+// A Scheduler is the schedulerName of pods.
 type Scheduler string
 
 const (
-	// Default is kube-scheduler, whose PodGroups are those of scheduling.k8s.io.
+	// Default is kube-scheduler. Its PodGroups are of the group scheduling.k8s.io.
 	Default Scheduler = "default-scheduler"
-	// Fluence is Fluence, whose PodGroups are those of scheduling.x-k8s.io.
+	// Fluence is Fluence. Its PodGroups are of the group scheduling.x-k8s.io.
 	Fluence Scheduler = "fluence"
 )
 
-// A Gang is pods that are counted together. It may be one pod.
+// A Gang is a set of pods that are counted together. It may be one pod.
 type Gang struct {
 	Name string
 	Pods []string
-	// Group makes a PodGroup for them; without one each pod is scheduled on its own.
+	// Group creates a PodGroup for the pods. Without it each pod is scheduled alone.
 	Group bool
-	// Urgent gives them the priority of PriorityClass UrgentClass instead of 0.
+	// Urgent gives the pods the PriorityClass UrgentClass instead of priority 0.
 	Urgent bool
 }
 
-// Gangs returns gangs of size pods each, pods in all, which size must divide, with or
-// without PodGroups. Their names and those of their pods begin with prefix and are in
-// order.
+// Gangs returns gangs of size pods each, with a total of pods, with or without PodGroups. size
+// must divide pods. The names of the gangs and of their pods begin with prefix and are in order.
 func Gangs(prefix string, pods, size int, group bool) []Gang {
 	gangs := make([]Gang, pods/size)
 	for i := range gangs {

@@ -9,14 +9,13 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// UrgentClass is the name of the PriorityClass of urgent gangs, and UrgentPriority its
-// value.
+// UrgentClass is the name of the PriorityClass of urgent gangs. UrgentPriority is its value.
 const (
 	UrgentClass    = "urgent"
 	UrgentPriority = 1000
 )
 
-// pod is the same for all but for whom it asks for a node, and by which group.
+// pod returns a pod of a gang. Pods differ only in scheduler, CPU, priority and group.
 func pod(by Scheduler, cpu resource.Quantity, g Gang, name string) *corev1.Pod {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -26,7 +25,7 @@ func pod(by Scheduler, cpu resource.Quantity, g Gang, name string) *corev1.Pod {
 			Containers: []corev1.Container{{Name: "main", Image: "none", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: cpu},
 			}}},
-			// A volume would be work for nothing, the same for all.
+			// A volume would cost every contender the same, and serve nothing.
 			AutomountServiceAccountToken: new(bool),
 		},
 	}

@@ -20,22 +20,22 @@ import (
 )
 
 const (
-	// writers is how many objects are made or removed at a time.
+	// writers is the number of objects created or removed at a time.
 	writers = 32
 	// callTimeout bounds one request.
 	callTimeout = 30 * time.Second
 )
 
-// A Store makes and removes the objects of a benchmark in one namespace.
+// A Store creates and removes the objects of a benchmark in one namespace.
 type Store struct {
 	namespace string
 	client    kubernetes.Interface
-	fluence   rest.Interface     // of Fluence's PodGroups
-	names     metadata.Interface // of any objects
+	fluence   rest.Interface     // for Fluence's PodGroups
+	names     metadata.Interface // for objects of any kind
 }
 
-// NewStore makes the namespace and the PriorityClass that urgent gangs have. The cluster
-// must serve both kinds of PodGroups.
+// NewStore creates the namespace and the PriorityClass of
+// urgent gangs. The cluster must serve both kinds of PodGroups.
 func NewStore(ctx context.Context, config *rest.Config, namespace string) (*Store, error) {
 	config = rest.CopyConfig(config)
 	fluence, err := scheduling.RESTClientFor(config)
@@ -69,8 +69,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	return s.waitServiceAccount(ctx)
 }
 
-// Make makes gangs for a scheduler, whose pods ask for so much CPU: their PodGroups first,
-// then their pods, in order. It returns when all are made.
+// Make creates gangs for a scheduler, whose pods request an amount of CPU: first
+// their PodGroups, then their pods, in order. It returns when all are created.
 func (s *Store) Make(ctx context.Context, by Scheduler, cpu resource.Quantity, gangs ...Gang) error {
 	var groups, pods []func(context.Context) error
 	for _, g := range gangs {
@@ -105,7 +105,7 @@ func (s *Store) makeGroup(ctx context.Context, by Scheduler, g Gang) error {
 	return nil
 }
 
-// all makes calls in order, as many at a time as there are writers, each with a deadline.
+// all makes calls in order, up to writers at a time, each with a deadline.
 func all(ctx context.Context, calls []func(context.Context) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(writers)
@@ -122,7 +122,8 @@ func all(ctx context.Context, calls []func(context.Context) error) error {
 	return g.Wait()
 }
 
-// waitServiceAccount waits for what pods of a new namespace are refused without.
+// waitServiceAccount waits for the namespace's service
+// account. Without it the API server refuses pods.
 func (s *Store) waitServiceAccount(ctx context.Context) error {
 	return poll(ctx, "wait for the namespace's service account", func(ctx context.Context) (bool, error) {
 		_, err := s.client.CoreV1().ServiceAccounts(s.namespace).Get(ctx, "default", metav1.GetOptions{})

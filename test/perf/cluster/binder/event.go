@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// scheduled is the event that kube-scheduler posts for a pod bound now.
+// scheduled returns the event that kube-scheduler writes for a pod bound now.
 func scheduled(p placed, now time.Time) *eventsv1.Event {
 	return &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{

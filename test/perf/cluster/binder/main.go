@@ -1,5 +1,6 @@
-// Command binder binds all pods of a namespace and does nothing else: how fast an API
-// server can take that is the ceiling of every scheduler. It runs on when it has done.
+// Command binder binds all pods of a namespace and does nothing else.
+// The rate at which an API server accepts its binds is the upper limit
+// for every scheduler. The command runs on when all pods are bound.
 package main
 
 import (
@@ -24,20 +25,20 @@ import (
 )
 
 const (
-	// listTimeout bounds the lists of nodes and pods together.
+	// listTimeout bounds the two lists, of nodes and of pods, together.
 	listTimeout = time.Minute
 	// callTimeout bounds one bind, and one event.
 	callTimeout = 30 * time.Second
 )
 
-// A binder is how pods are bound.
+// A binder holds the options of the command and its client.
 type binder struct {
 	kubeconfig, namespace string
-	// workers is how many binds are in flight at a time.
+	// workers is the number of binds in flight.
 	workers int
-	// watches is how many watches of all pods are read meanwhile.
+	// watches is the number of watches of all pods that are read meanwhile.
 	watches int
-	// events has each worker post an event after a bind, as kube-scheduler does.
+	// events makes each worker write an event after a bind, as kube-scheduler does.
 	events bool
 
 	client kubernetes.Interface
@@ -82,7 +83,7 @@ func (b *binder) run(ctx context.Context) error {
 		if err := b.bindAll(gctx, places); err != nil {
 			return err
 		}
-		<-gctx.Done() // the watches are still told what it has bound
+		<-gctx.Done() // the watches still receive what it has bound
 		return nil
 	})
 	if err := g.Wait(); ctx.Err() == nil {
@@ -91,7 +92,7 @@ func (b *binder) run(ctx context.Context) error {
 	return nil // it was asked to end
 }
 
-// places says which pod is to have which node, and which state of the pods that goes by.
+// places returns a node for each pod, and the resource version of the list of pods.
 func (b *binder) places(ctx context.Context) ([]placed, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -107,10 +108,10 @@ func (b *binder) places(ctx context.Context) ([]placed, string, error) {
 	return out, pods.ResourceVersion, err
 }
 
-// watch reads all changes of pods since a version, and forgets them.
+// watch reads all changes of pods after a version, and ignores them.
 func (b *binder) watch(ctx context.Context, version string) error {
 	pods := b.client.CoreV1().Pods(metav1.NamespaceAll)
-	// The API server ends watches that do not keep up.
+	// The API server ends watches that are too slow.
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, version, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return pods.Watch(ctx, o)
@@ -127,7 +128,7 @@ func (b *binder) watch(ctx context.Context, version string) error {
 	return errors.New("the watch of pods has ended")
 }
 
-// bindAll binds pods in the order given.
+// bindAll binds pods in the given order.
 func (b *binder) bindAll(ctx context.Context, places []placed) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(b.workers)

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// placed is a pod and the name of the node that it is to have.
+// placed is a pod and the name of its future node.
 type placed struct {
 	pod  *corev1.Pod
 	node string
 }
 
-// place gives every pod that has no node one with enough CPU left, both in the order of
-// their names. It fails when there is not enough for all.
+// place gives every pod without a node one with enough CPU left. It takes both
+// in the order of their names. It fails if there is not enough CPU for all.
 func place(pods []corev1.Pod, nodes []corev1.Node) ([]placed, error) {
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })

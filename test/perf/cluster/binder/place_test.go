@@ -11,7 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod is written NAME:CPU, or NAME:CPU@NODE if it is bound; a node NAME:CPU.
+// pods returns pods written NAME:CPU, or NAME:CPU@NODE
+// if they are bound. Nodes are written NAME:CPU.
 func pods(specs ...string) []corev1.Pod {
 	var out []corev1.Pod
 	for _, spec := range specs {

@@ -1,5 +1,5 @@
-// Package contender starts and ends those that a benchmark compares: schedulers, and
-// clients that only bind.
+// Package contender starts and stops what a benchmark
+// compares: schedulers, and clients that only bind.
 package contender
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
 )
 
-// A sort is what a contender consists of.
+// A sort is a sort of contender.
 type sort int
 
 const (
@@ -17,32 +17,31 @@ const (
 	fluence
 )
 
-// A Spec says who binds.
+// A Spec describes a contender.
 type Spec struct {
-	// Name is what tables call it.
+	// Name is its name in tables.
 	Name string
-	// Groups has the pods of a gang ask for a PodGroup; otherwise each is on its own.
+	// Groups gives the pods of a gang a PodGroup. Without it each pod is scheduled alone.
 	Groups bool
 
 	sort sort
-	// gates turns the cluster's feature gates on in kube-scheduler too.
+	// gates enables the cluster's feature gates in kube-scheduler too.
 	gates bool
-	// workers, watches and events are those of the program binder.
+	// workers is the option of the program binder. watches and events are too.
 	workers, watches int
 	events           bool
 }
 
-// Workers is how many binds a client that only binds has in flight where nothing else is
-// said.
+// Workers is the default number of binds in flight of a client that only binds.
 const Workers = 32
 
-// Ceiling is a client that posts bindings with so many workers, and nothing else.
+// Ceiling returns a client that only binds, with a number of workers.
 func Ceiling(workers int) Spec {
 	return Spec{Name: ceilingName("ceiling", workers), sort: binder, workers: workers}
 }
 
-// CeilingLike is the same client with two idle watches of all pods, such as a scheduler
-// and its controller have, and with or without an event for each bind.
+// CeilingLike returns the same client with two idle watches of all pods, because a
+// scheduler and its controller have them, and with or without an event for each bind.
 func CeilingLike(workers int, events bool) Spec {
 	name := "ceiling-like"
 	if events {
@@ -58,19 +57,19 @@ func ceilingName(name string, workers int) string {
 	return fmt.Sprintf("%s-%d", name, workers)
 }
 
-// Stock is kube-scheduler as shipped, each pod on its own.
+// Stock returns kube-scheduler as shipped, with each pod scheduled alone.
 func Stock() Spec { return Spec{Name: "stock", sort: kubeScheduler} }
 
-// Native is kube-scheduler with the feature gates of native PodGroups.
+// Native returns kube-scheduler with the feature gates of native PodGroups.
 func Native() Spec { return Spec{Name: "native", sort: kubeScheduler, gates: true, Groups: true} }
 
-// Fluence is Fluence as the chart installs it, with PodGroups.
+// Fluence returns Fluence as the chart installs it, with PodGroups.
 func Fluence() Spec { return Spec{Name: "fluence", sort: fluence, Groups: true} }
 
-// FluenceAlone is Fluence for pods on their own.
+// FluenceAlone returns Fluence with each pod scheduled alone.
 func FluenceAlone() Spec { return Spec{Name: "fluence", sort: fluence} }
 
-// Scheduler is whom pods have to ask for this contender to bind them.
+// Scheduler returns the schedulerName of the pods that this contender binds.
 func (s Spec) Scheduler() backlog.Scheduler {
 	if s.sort == fluence {
 		return backlog.Fluence
@@ -78,8 +77,9 @@ func (s Spec) Scheduler() backlog.Scheduler {
 	return backlog.Default
 }
 
-// Binds reports whether it is a client that only binds.
+// Binds reports whether the contender is a client that only binds.
 func (s Spec) Binds() bool { return s.sort == binder }
 
-// Workers is how many binds such a client has in flight; 0 for others.
+// Workers returns the number of binds that such a
+// client has in flight. It returns 0 for a scheduler.
 func (s Spec) Workers() int { return s.workers }

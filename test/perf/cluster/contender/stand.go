@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// The processes of contenders, as figures name them.
+// These are the names of the contenders' processes in figures.
 const (
 	Binder     = "binder"
 	Scheduler  = "scheduler"
@@ -23,26 +23,25 @@ const (
 	Controller = "controller"
 )
 
-// kubeSchedulerUser is whose rights, and whose place in flow control, kube-scheduler and
-// the clients that only bind have.
+// kubeSchedulerUser is the user of kube-scheduler and of the clients that
+// only bind. It determines their rights and their place in flow control.
 const kubeSchedulerUser = "system:kube-scheduler"
 
-// A Stand is a cluster on which every contender can be started. What Fluence installs is
-// there for all of them.
+// A Stand is a cluster on which every contender can be
+// started. All of them run on it with what Fluence installs.
 type Stand struct {
 	*cluster.Cluster
 	fluence *stack.Stack
 	// binder is the path of the client that only binds.
 	binder string
-	// kubeconfig is the path of that of kubeSchedulerUser.
+	// kubeconfig is the path of kubeSchedulerUser's kubeconfig.
 	kubeconfig string
 	// config is the path of kube-scheduler's configuration.
 	config string
 }
 
-// NewStand installs Fluence with the chart, but for its webhook and Deployments, and builds
-// what contenders need. args are set among the plugin's arguments, over those of the
-// chart. Progress goes to log.
+// NewStand installs Fluence with the chart, except for its webhook and Deployments. It builds what
+// the contenders need. args override the chart's arguments of the plugin. Progress goes to log.
 func NewStand(ctx context.Context, c *cluster.Cluster, args map[string]any, log io.Writer) (*Stand, error) {
 	fluence, err := stack.Install(ctx, c, stack.Config{
 		Chart:          &stack.Chart{Set: []string{"replicas=0"}},
@@ -65,8 +64,8 @@ func NewStand(ctx context.Context, c *cluster.Cluster, args map[string]any, log 
 	return s, s.writeConfig()
 }
 
-// ownLease gives the schedulers' lease the times that it has where nothing is set, which
-// are the chart's, in place of those that suit tests.
+// ownLease gives the schedulers' lease its default times, which
+// are the chart's. The times for tests would be too short.
 func ownLease(config map[string]any) {
 	election := config["leaderElection"].(map[string]any)
 	for _, key := range []string{"leaseDuration", "renewDeadline", "retryPeriod"} {
@@ -74,8 +73,8 @@ func ownLease(config map[string]any) {
 	}
 }
 
-// writeConfig writes the configuration of kube-scheduler: its defaults, with the limits of
-// the API client that Fluence's scheduler has.
+// writeConfig writes the configuration of kube-scheduler: its
+// defaults, with the API client limits of Fluence's scheduler.
 func (s *Stand) writeConfig() error {
 	root, err := tools.RepositoryRoot()
 	if err != nil {
@@ -114,8 +113,8 @@ func (s *Stand) writeConfig() error {
 	return nil
 }
 
-// Start starts a contender, which binds the pods of a namespace from then on, and returns
-// its processes by the names that figures have. On error none is left running.
+// Start starts a contender, which then binds the pods of a namespace. It returns
+// the processes by their names in figures. After an error none is left running.
 func (s *Stand) Start(ctx context.Context, spec Spec, namespace string) (map[string]*process.Process, error) {
 	var running map[string]*process.Process
 	var err error
@@ -176,9 +175,9 @@ func (s *Stand) startFluence(ctx context.Context) (map[string]*process.Process, 
 	return running, nil
 }
 
-// Stop ends the processes of a contender at once.
+// Stop kills the processes of a contender.
 func Stop(ctx context.Context, running map[string]*process.Process) {
 	for _, p := range running {
-		_ = p.Kill(ctx) // it has ended, or ctx has, and the cluster ends what is left
+		_ = p.Kill(ctx) // it has ended already, or ctx has, and the cluster ends the rest
 	}
 }

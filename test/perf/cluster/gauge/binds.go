@@ -1,5 +1,5 @@
-// Package gauge reads what one run of a benchmark is judged by: when pods were bound,
-// what processes used, and what the API server was asked for.
+// Package gauge measures a run of a benchmark: when pods were bound,
+// what the processes used, and which requests the API server received.
 package gauge
 
 import (
@@ -17,27 +17,25 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// listTimeout bounds the list that a watch goes on from.
+// listTimeout bounds the list at which a watch begins.
 const listTimeout = time.Minute
 
-// assigned leaves out pods without a node: the watch tells of each pod once, when it
-// is bound.
+// assigned selects pods that have a node, so that the
+// watch delivers each pod first when it is bound.
 const assigned = "spec.nodeName!="
 
-// Binds are the times at which a watch told that pods were bound. Such a time lies behind
-// that of the bind by what the API server, the connection and this process take:
-// milliseconds, and for one bind in a hundred tenths of a second while all CPUs are busy.
-// Nobody else is told sooner.
+// Binds are the times at which a watch delivered binds. Such a time is later than the bind by
+// what the API server, the connection and this process need. That is milliseconds, but tenths of
+// a second for one bind in a hundred while all CPUs are busy. No client learns of a bind sooner.
 type Binds struct {
 	mu       sync.Mutex
-	at       map[string]time.Time // by name of the pod
+	at       map[string]time.Time // by the pod's name
 	reopened int
 	err      error
 	more     chan struct{} // closed and replaced when at or err changes
 }
 
-// WatchBinds watches the pods of a namespace, of which none may be bound yet, until ctx
-// is done.
+// WatchBinds watches the pods of a namespace until ctx is done. None of them may be bound yet.
 func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace string) (*Binds, error) {
 	pods := client.CoreV1().Pods(namespace)
 	listCtx, cancel := context.WithTimeout(ctx, listTimeout)
@@ -54,8 +52,8 @@ func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace stri
 	return b, nil
 }
 
-// follow watches from a version on, and goes on where a watch was broken off: the API
-// server does that to one that does not keep up.
+// follow watches from a version on. It continues after a watch
+// was broken off, which the API server does to a slow client.
 func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, version string) {
 	for ctx.Err() == nil {
 		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: assigned, ResourceVersion: version, AllowWatchBookmarks: true})
@@ -63,7 +61,7 @@ func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, vers
 			version, err = b.read(w, version)
 		}
 		if err != nil && ctx.Err() != nil {
-			// A watch that is cut while it reads an event calls that an error of the server.
+			// A watch that is cut while it reads an event reports an error of the server.
 			err = fmt.Errorf("watch pods: %w", ctx.Err())
 		}
 		b.change(func() {
@@ -76,8 +74,7 @@ func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, vers
 	}
 }
 
-// read takes the events of a watch until there are no more, and returns the version that
-// it came to.
+// read takes the events of a watch until it ends. It returns the version of the last event.
 func (b *Binds) read(w watch.Interface, version string) (string, error) {
 	defer w.Stop()
 	for e := range w.ResultChan() {
@@ -106,8 +103,8 @@ func (b *Binds) change(do func()) {
 	b.more = make(chan struct{})
 }
 
-// Wait returns when enough says so of the times seen so far, by name of the pod, which it
-// must neither change nor keep. It fails when the watch fails or ctx is done before.
+// Wait returns when enough returns true for the times seen so far, by the pod's name. enough
+// must neither change nor keep the map. Wait fails if the watch fails or ctx is done before.
 func (b *Binds) Wait(ctx context.Context, enough func(at map[string]time.Time) bool) error {
 	for {
 		b.mu.Lock()
@@ -127,14 +124,15 @@ func (b *Binds) Wait(ctx context.Context, enough func(at map[string]time.Time) b
 	}
 }
 
-// Seen returns the times seen so far, by name of the pod.
+// Seen returns the times seen so far, by the pod's name.
 func (b *Binds) Seen() map[string]time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.at)
 }
 
-// Reopened is how often the watch was broken off. What happened meanwhile was told late.
+// Reopened returns how often the watch was broken
+// off. Binds during such a gap were delivered late.
 func (b *Binds) Reopened() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// A Process is one whose use of the machine is read.
+// A Process is a process whose use of the machine is measured.
 type Process interface {
-	// CPU is the CPU time used so far, and in all once it has ended.
+	// CPU returns the CPU time used so far, or in total after its end.
 	CPU() time.Duration
-	// PeakMemory is the largest resident set so far in bytes, and 0 once it has ended.
+	// PeakMemory returns the largest resident set so far in bytes. It returns 0 after its end.
 	PeakMemory() int64
 }
 
-// Self is the process that reads.
+// Self is the process that measures.
 type Self struct{}
 
-// CPU is what this process has used.
+// CPU returns the CPU time of this process.
 func (Self) CPU() time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -30,23 +30,23 @@ func (Self) CPU() time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// PeakMemory is the largest resident set of this process.
+// PeakMemory returns the largest resident set of this process in bytes.
 func (Self) PeakMemory() int64 {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
 		return 0
 	}
-	return use.Maxrss << 10 // told in KiB
+	return use.Maxrss << 10 // in KiB
 }
 
-// A Reading is what processes, by name, have used up to a time.
+// A Reading is what processes, by their names, have used up to a time.
 type Reading struct {
 	At   time.Time
 	CPU  map[string]time.Duration
 	Peak map[string]int64
 }
 
-// Read looks at processes now.
+// Read returns a reading of processes now.
 func Read(processes map[string]Process) Reading {
 	r := Reading{At: time.Now(), CPU: map[string]time.Duration{}, Peak: map[string]int64{}}
 	for name, p := range processes {
@@ -55,22 +55,21 @@ func Read(processes map[string]Process) Reading {
 	return r
 }
 
-// sampleInterval is how often processes are looked at that are to become quiet.
+// sampleInterval is the interval of the readings while Wait or WatchPeaks runs.
 const sampleInterval = 250 * time.Millisecond
 
-// Calm is what counts as quiet.
+// Calm defines when processes are quiet.
 type Calm struct {
-	// Share is how much of one CPU a process may use at the most, such as 0.1, unless
-	// Shares says otherwise for it.
+	// Share is the largest share of one CPU that a quiet process
+	// uses, such as 0.1. Shares override it, by the process's name.
 	Share  float64
 	Shares map[string]float64
-	// For is over how long that is looked at.
+	// For is the time over which the share is measured.
 	For time.Duration
 }
 
-// Wait returns when processes are quiet, with the reading of the moment at which that
-// began. It fails when ctx is done before, with the last reading and an error that names
-// who is busy.
+// Wait returns when the processes are quiet, with the reading at the beginning of the quiet time.
+// If ctx is done before, it returns the last reading and an error that names the busy processes.
 func (c Calm) Wait(ctx context.Context, processes map[string]Process) (Reading, error) {
 	tick := time.NewTicker(sampleInterval)
 	defer tick.Stop()
@@ -84,7 +83,7 @@ func (c Calm) Wait(ctx context.Context, processes map[string]Process) (Reading, 
 		}
 		samples = append(samples, Read(processes))
 		last := samples[len(samples)-1]
-		// Of those that are old enough the last one alone is needed.
+		// Of the samples that are old enough only the last is needed.
 		for len(samples) > 1 && last.At.Sub(samples[1].At) >= c.For {
 			samples = samples[1:]
 		}
@@ -94,7 +93,7 @@ func (c Calm) Wait(ctx context.Context, processes map[string]Process) (Reading, 
 	}
 }
 
-// busy names the processes that used more than their share between two readings.
+// busy returns the names of the processes that used more than their share between two readings.
 func (c Calm) busy(from, to Reading) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(to.CPU)) {
@@ -109,13 +108,13 @@ func (c Calm) busy(from, to Reading) []string {
 	return names
 }
 
-// Peaks is the most memory that processes have had, also of those that have ended.
+// Peaks is the largest resident set of each process, even after its end.
 type Peaks struct {
 	mu    sync.Mutex
 	bytes map[string]int64
 }
 
-// WatchPeaks looks at processes again and again until ctx is done.
+// WatchPeaks reads the processes repeatedly until ctx is done.
 func WatchPeaks(ctx context.Context, processes map[string]Process) *Peaks {
 	p := &Peaks{bytes: map[string]int64{}}
 	go func() {
@@ -142,7 +141,7 @@ func (p *Peaks) read(processes map[string]Process) {
 	}
 }
 
-// Bytes are those seen so far, by process.
+// Bytes returns the largest resident sets so far, by process.
 func (p *Peaks) Bytes() map[string]int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// A worker uses a share of a CPU from its start until a time, and less from then on.
+// A worker uses a share of a CPU from its start until a time, and less after that.
 type worker struct {
 	start       time.Time
 	until       time.Duration
@@ -28,8 +28,8 @@ func TestCalm(t *testing.T) {
 	calm := Calm{Share: 0.1, Shares: map[string]float64{"scheduler": 0.02}, For: 5 * time.Second}
 	cases := map[string]struct {
 		worker worker
-		// wantFrom is the earliest time at which all may be told to be quiet, and wantTo
-		// the last: some work may lie in the time that is looked at.
+		// wantFrom is the earliest time at which Wait may find all quiet, and
+		// wantTo the latest. The time that is measured may include some work.
 		wantFrom, wantTo time.Duration
 		wantBusy         string
 	}{
@@ -63,7 +63,7 @@ func TestCalm(t *testing.T) {
 	}
 }
 
-// ending is a process that has ended after a second.
+// ending is a process that ends after a second.
 type ending struct{ start time.Time }
 
 func (e ending) CPU() time.Duration { return time.Second }

@@ -15,29 +15,28 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The metrics of the API server that count requests.
+// These are the API server's metrics that count requests.
 const (
 	answered   = "apiserver_request_total"
 	dispatched = "apiserver_flowcontrol_dispatched_requests_total"
 	rejected   = "apiserver_flowcontrol_rejected_requests_total"
 )
 
-// readTimeout bounds one reading of the API server's metrics.
+// readTimeout bounds one request for the API server's metrics.
 const readTimeout = 30 * time.Second
 
-// Requests is what the API server was asked for, or the difference of that between two
-// times. What was not asked for is not there.
+// Requests are the requests that the API server received, or the difference
+// between two such readings. Kinds of requests without any are missing.
 type Requests struct {
-	// Writes are the requests that change something, by verb, resource and subresource,
-	// such as "POST pods/binding"; the resource of another group than the core's has
-	// its name behind it.
+	// Writes are the requests that change something, by verb, resource and subresource, such
+	// as "POST pods/binding". The group follows the resource, except for the core group.
 	Writes map[string]float64
-	// TooMany is how many were answered 429.
+	// TooMany is the number of requests answered 429.
 	TooMany float64
-	// Rejected is how many flow control refused, by flow schema.
+	// Rejected is the number of requests that flow control refused, by flow schema.
 	Rejected map[string]float64
-	// Dispatched is how many flow control let through, by flow schema and, behind a
-	// slash, priority level.
+	// Dispatched is the number of requests that flow control let
+	// through, by flow schema and, after a slash, priority level.
 	Dispatched map[string]float64
 }
 
@@ -58,7 +57,7 @@ func parseRequests(text []byte) (Requests, error) {
 	if err != nil {
 		return Requests{}, fmt.Errorf("parse the metrics of the API server: %w", err)
 	}
-	// Both are there as soon as anything was asked for; what was never refused is not.
+	// Both exist after the first request. The metric of refusals exists after the first refusal.
 	for _, name := range []string{answered, dispatched} {
 		if families[name] == nil {
 			return Requests{}, fmt.Errorf("parse the metrics of the API server: there is no %s", name)
@@ -84,7 +83,7 @@ func parseRequests(text []byte) (Requests, error) {
 	return r, nil
 }
 
-// linesOf picks the samples of some metrics: there are ten thousand others.
+// linesOf returns the samples of some metrics. The text has ten thousand others.
 func linesOf(text []byte, names ...string) []byte {
 	var out bytes.Buffer
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -99,7 +98,7 @@ func linesOf(text []byte, names ...string) []byte {
 	return out.Bytes()
 }
 
-// each calls do for every sample of a metric, which may be nil.
+// each calls do for each sample of a metric, which may be nil.
 func each(family *dto.MetricFamily, do func(label func(name string) string, value float64)) {
 	for _, m := range family.GetMetric() {
 		label := func(name string) string {
@@ -122,7 +121,7 @@ func writeName(label func(string) string) string {
 	return strings.TrimSuffix(name+"/"+label("subresource"), "/")
 }
 
-// Since returns what was asked for between two readings, of which this is the later.
+// Since returns the requests after an earlier reading.
 func (r Requests) Since(before Requests) Requests {
 	return Requests{
 		Writes:     difference(r.Writes, before.Writes),

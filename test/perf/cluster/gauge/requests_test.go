@@ -40,7 +40,7 @@ func TestParseRequests(t *testing.T) {
 	}
 }
 
-// What is not there is not none.
+// A missing metric does not count as 0.
 func TestMetricsThatAreNotThere(t *testing.T) {
 	for _, name := range []string{answered, dispatched} {
 		_, err := parseRequests([]byte(strings.ReplaceAll(metrics, name+"{", "other{")))

@@ -2,13 +2,13 @@ package report
 
 import "time"
 
-// A book of results, to which runs of a session are added.
+// A book is a list of results, to which the runs of a session are added.
 type book struct {
 	results []Result
 	common  Result
 }
 
-// session begins a session of a row at a minute of a day, of so many runs.
+// session begins a session of a row with a number of runs, at a minute of a day.
 func (b *book) session(row string, minute, runs int) *book {
 	b.common = Result{
 		Row: row, Session: time.Date(2026, 11, 22, 12, minute, 0, 0, time.UTC), Runs: runs,
@@ -18,7 +18,7 @@ func (b *book) session(row string, minute, runs int) *book {
 	return b
 }
 
-// run adds a run in which all were bound, with so many pods/s.
+// run adds a run in which all pods were bound, with a speed in pods/s.
 func (b *book) run(contender string, repetition int, speed float64) *book {
 	r := b.common
 	r.Contender, r.Repetition = contender, repetition
@@ -27,7 +27,7 @@ func (b *book) run(contender string, repetition int, speed float64) *book {
 	return b
 }
 
-// bracket adds one of the ceiling that stands behind a repetition.
+// bracket adds a run of the ceiling after a repetition.
 func (b *book) bracket(repetition int, speed float64) *book {
 	b.run("ceiling", repetition, speed)
 	b.results[len(b.results)-1].Bracket = true
@@ -40,5 +40,5 @@ func (b *book) but(change func(*Figures)) *book {
 	return b
 }
 
-// only is the one session of the book.
+// only returns the only session of the book.
 func (b *book) only() *Session { return sessions(b.results)[0] }

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// Append adds a result to a file of results, a line each, and makes the file if there is
-// none.
+// Append appends a result to a file of results, one a line. It creates the file if there is none.
 func Append(path string, r Result) error {
 	line, err := json.Marshal(r)
 	if err != nil {
@@ -27,7 +26,7 @@ func Append(path string, r Result) error {
 	return nil
 }
 
-// Read returns the results of a file in its order. A file that does not exist has none.
+// Read returns the results in a file, in its order. It returns none if the file does not exist.
 func Read(path string) ([]Result, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

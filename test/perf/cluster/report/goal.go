@@ -5,43 +5,44 @@ import (
 	"slices"
 )
 
-// A Goal is what a contender has to reach.
+// A Goal is a limit that a contender has to reach.
 type Goal struct {
-	// Text says what is measured, such as "pods/s, as often as native's".
+	// Text names what is measured, such as "pods/s, to native's".
 	Text string
-	// Contender is who has to reach it. Against is with whom it is compared, if with
-	// anybody: repetitions in which one of the two does not take part are left out.
+	// Contender is the contender that has to reach it. Against is the contender it is compared
+	// with, if any. A repetition in which one of the two does not take part does not count.
 	Contender, Against string
-	// Row names another row whose newest session it is compared with; empty for none.
+	// Row is another row whose newest session is compared
+	// with this one. It is empty if there is none.
 	Row string
-	// Value is what is measured in one repetition.
+	// Value returns the measured value of one repetition.
 	Value func(View) (value float64, ok bool)
-	// Limit is what Value has to be at the least, or, with AtMost, at the most.
+	// Limit is the lowest value that reaches the goal. With AtMost it is the highest.
 	Limit  float64
 	AtMost bool
-	// Always has every repetition reach it; otherwise their median has to.
+	// Always requires that every repetition reaches the limit. Without it their median has to.
 	Always bool
 }
 
-// A View is what a goal looks at: one repetition of a session, and the session of the
-// goal's other row.
+// A View is what a goal measures: one repetition of a
+// session, and the session of the goal's other row.
 type View struct {
 	*Session
 	Repetition int
 	Other      *Session
 }
 
-// A Verdict is whether a goal was reached.
+// A Verdict is the result of a goal.
 type Verdict struct {
 	Goal Goal
-	// Values are by repetition, where there are any.
+	// Values are the values of the repetitions that have one.
 	Values []float64
-	// Notes say what keeps the goal open, and what else has to be known.
+	// Notes are the reasons why the goal is open, and other remarks.
 	Notes []string
 	Word  Word
 }
 
-// open says why there is no verdict.
+// open makes the goal open, for a reason.
 func (v *Verdict) open(format string, args ...any) {
 	v.Word = Open
 	v.note(format, args...)
@@ -51,19 +52,19 @@ func (v *Verdict) note(format string, args ...any) {
 	v.Notes = append(v.Notes, fmt.Sprintf(format, args...))
 }
 
-// A Word is a verdict in short.
+// A Word is a verdict in one word.
 type Word string
 
 const (
-	// Pass says that the goal was reached.
+	// Pass means that the goal was reached.
 	Pass Word = "PASS"
-	// Fail says that it was not.
+	// Fail means that the goal was not reached.
 	Fail Word = "FAIL"
-	// Open says that not all was run that it needs, or not in such a way that it counts.
+	// Open means that a run that the goal needs was not made, or does not count.
 	Open Word = "OPEN"
 )
 
-// Judge says whether the goals of a row were reached.
+// Judge returns the verdicts on the goals of a row.
 func Judge(goals []Goal, s *Session, rows map[string]*Session) []Verdict {
 	var out []Verdict
 	for _, g := range goals {
@@ -120,8 +121,8 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 	return v
 }
 
-// compare says what another row, which goals take the first repetition of, was made with
-// if that was something else.
+// compare notes how the session of another row differs in commit and cores. It makes the
+// goal open if the two cannot be compared. Goals use the other row's first repetition.
 func (v *Verdict) compare(is Result, other *Session) {
 	was := other.Results[0]
 	if was.Commit != is.Commit {
@@ -138,7 +139,7 @@ func (v *Verdict) compare(is Result, other *Session) {
 	}
 }
 
-// counted are the values that have to reach the limit.
+// counted returns the values that have to reach the limit.
 func (g Goal) counted(values []float64) []float64 {
 	if g.Always {
 		return values
@@ -146,7 +147,7 @@ func (g Goal) counted(values []float64) []float64 {
 	return []float64{median(values)}
 }
 
-// median is the middle value, or the mean of both.
+// median returns the middle value, or the mean of the two middle values.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	half := len(sorted) / 2

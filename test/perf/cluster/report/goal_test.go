@@ -34,11 +34,11 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// What was not measured is neither reached nor missed.
+// A measure without a value is neither reached nor missed.
 func TestOpen(t *testing.T) {
 	unbound := func(f *Figures) { f.Outcome = Ended }
 	restless := func(f *Figures) { f.Quiet = 0 }
-	// native takes part in two repetitions of three.
+	// native takes part in two of three repetitions.
 	full := func(b *book, change func(*Figures)) *Session {
 		b.session("a", 1, 9).bracket(0, 100)
 		b.run("native", 1, 10).run("fluence", 1, 20).bracket(1, 100)
@@ -109,7 +109,7 @@ func TestAnotherRow(t *testing.T) {
 	}}
 	s := (&book{}).session("a", 1, 1).run("fluence", 1, 20).only()
 	cases := map[string]struct {
-		change func(*Result) // of the other row; nil where there is none
+		change func(*Result) // of the other row; nil if there is none
 		want   string
 	}{
 		"none":           {want: "OPEN  x: row other has not been run"},

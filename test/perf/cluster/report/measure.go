@@ -2,20 +2,21 @@ package report
 
 import "strings"
 
-// Speed is how many pods were bound in a second, from a tenth of them to nine tenths.
+// Speed returns the pods bound in a second, from a tenth of them to nine tenths.
 func Speed(f Figures) (float64, bool) { return f.PodsPerSecond, f.PodsPerSecond > 0 }
 
-// SpeedOverAll is the same from the first bind to the last.
+// SpeedOverAll returns the pods bound in a second, from the first bind to the last.
 func SpeedOverAll(f Figures) (float64, bool) { return f.PodsPerSecondAll, f.PodsPerSecondAll > 0 }
 
-// FirstBind is seconds from the contender's start to its first bind.
+// FirstBind returns the seconds from the contender's start to its first bind.
 func FirstBind(f Figures) (float64, bool) { return f.FirstBind, f.Outcome == AllBound }
 
-// LastBind is seconds from the contender's start until all pods were bound.
+// LastBind returns the seconds from the contender's start until all pods are bound.
 func LastBind(f Figures) (float64, bool) { return f.LastBind, f.Outcome == AllBound }
 
-// CPU is milliseconds of CPU a pod of some processes together, of those that there are. It
-// is not there unless all became quiet: otherwise some of the work was still to be done.
+// CPU returns a measure of the milliseconds of CPU for each pod that some processes
+// used together. Processes without a figure do not count. There is no value unless all
+// processes became quiet, because otherwise some of the work was still to be done.
 func CPU(processes ...string) Measure {
 	return func(f Figures) (float64, bool) {
 		if f.Quiet == 0 {
@@ -31,7 +32,7 @@ func CPU(processes ...string) Measure {
 	}
 }
 
-// gang measures gangs, where there are any.
+// gang returns a measure of gangs. There is no value if a run has no gangs.
 func gang(of func(Gangs) float64) Measure {
 	return func(f Figures) (float64, bool) {
 		if f.Gangs == nil {
@@ -41,22 +42,22 @@ func gang(of func(Gangs) float64) Measure {
 	}
 }
 
-// GangP50 is the seconds from a gang's first bind to its last, of the middle one.
+// GangP50 returns the median of the seconds from a gang's first bind to its last.
 func GangP50(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.P50 })(f) }
 
-// GangP99 is the same of the slowest of 99 in 100.
+// GangP99 returns the same seconds at the 99th percentile.
 func GangP99(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.P99 })(f) }
 
-// GangWorst is the same of the slowest of all.
+// GangWorst returns the same seconds for the slowest gang.
 func GangWorst(f Figures) (float64, bool) { return gang(func(g Gangs) float64 { return g.Worst })(f) }
 
-// Halves is how many gangs stood in halves for more than two seconds.
+// Halves returns the number of gangs that were half bound for more than two seconds.
 func Halves(f Figures) (float64, bool) {
 	return gang(func(g Gangs) float64 { return float64(g.Halves) })(f)
 }
 
-// Writes is how many requests changed something for each pod bound, leases left out: these
-// are renewed whatever happens.
+// Writes returns the requests that changed something for each
+// bound pod, without leases, which are renewed in any case.
 func Writes(f Figures) (float64, bool) {
 	sum := 0.0
 	for name, n := range f.Writes {
@@ -67,11 +68,12 @@ func Writes(f Figures) (float64, bool) {
 	return sum, f.Bound > 0
 }
 
-// TooMany is how many requests were answered 429.
+// TooMany returns the number of requests answered 429.
 func TooMany(f Figures) (float64, bool) { return f.TooMany, metered(f) }
 
-// DispatchedAt is how many requests flow control let through at a priority level, or, with
-// its name and a slash ahead, by one flow schema of that level.
+// DispatchedAt returns a measure of the requests that flow control let
+// through at a priority level. With a flow schema's name and a slash
+// before the level, it counts only the requests of that flow schema.
 func DispatchedAt(level string) Measure {
 	return func(f Figures) (float64, bool) {
 		sum := 0.0
@@ -84,10 +86,11 @@ func DispatchedAt(level string) Measure {
 	}
 }
 
-// metered reports whether requests were counted: who reads their numbers makes some.
+// metered reports whether requests were counted. Reading the
+// counters makes requests too, so there are always some.
 func metered(f Figures) bool { return len(f.Dispatched) > 0 }
 
-// PeakMemory is the largest resident sets of the contender's processes together, in MB.
+// PeakMemory returns the sum of the largest resident sets of the contender's processes, in MB.
 func PeakMemory(f Figures) (float64, bool) {
 	sum := 0.0
 	for _, bytes := range f.Peak {
@@ -96,8 +99,8 @@ func PeakMemory(f Figures) (float64, bool) {
 	return sum, len(f.Peak) > 0
 }
 
-// SlowestArrival takes the largest of what of says of the arrivals. It is not there unless
-// all of them were bound.
+// SlowestArrival returns a measure of the largest value of
+// the arrivals. There is no value unless all pods were bound.
 func SlowestArrival(of func(Arrival) float64) Measure {
 	return func(f Figures) (float64, bool) {
 		slowest := 0.0

@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// The lines of a page between which the tables stand.
+// These are the lines of a page between which the tables are.
 const (
 	begin = "<!-- Made by make bench-table from test/perf/cluster/results.jsonl. -->"
 	end   = "<!-- The end of what make bench-table makes. -->"
 )
 
-// Page puts the newest session of each row, in the order of rows, between the marks of a
-// page. It fails where the page has not both marks, and where there are results of a row
-// that is not among rows.
+// Page puts the newest session of each row between the marks of a page, in the order of rows.
+// It fails if a mark is missing, or if there are results of a row that is not among rows.
 func Page(page string, rows []Row, results []Result) (string, error) {
 	before, rest, ok := strings.Cut(page, begin+"\n")
 	if !ok {
@@ -46,7 +45,7 @@ func Page(page string, rows []Row, results []Result) (string, error) {
 	return before + begin + "\n" + tables.String() + "\n" + end + "\n" + after, nil
 }
 
-// markdown is a section of the page.
+// markdown writes the section of a row.
 func (r Row) markdown(w io.Writer, s *Session, rows map[string]*Session) {
 	fmt.Fprintf(w, "\n### %s\n\n%s.\n", r.Name, s.summary())
 	for _, t := range r.tables(s) {

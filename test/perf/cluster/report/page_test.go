@@ -13,7 +13,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write what comes to testdata")
 
-// full is a session with all that a table can show.
+// full returns a session with everything that a table can show.
 func full() []Result {
 	b := &book{}
 	b.session("gangs", 1, 5)
@@ -42,7 +42,7 @@ func full() []Result {
 	return b.results
 }
 
-// A gang of which no pod, or not every one, was bound has no time for it.
+// A gang has no time if none or only some of its pods were bound.
 func TestArrivals(t *testing.T) {
 	b := &book{}
 	b.session("a", 1, 3).run("x", 1, 1)
@@ -63,7 +63,7 @@ func fullRow() Row {
 	}}
 }
 
-// golden holds a text against a file of testdata, which -rewrite writes.
+// golden compares a text with a file of testdata, which -rewrite writes.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

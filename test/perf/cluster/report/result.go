@@ -1,48 +1,49 @@
-// Package report keeps what runs of a benchmark found, and makes the tables of it.
+// Package report stores the results of a benchmark's runs, and makes tables of them.
 package report
 
 import "time"
 
-// A Result is one run of one contender: one line of a results file.
+// A Result is one run of one contender. It is one line of a results file.
 type Result struct {
-	// Row is which benchmark it belongs to.
+	// Row is the name of the benchmark.
 	Row string `json:"row"`
-	// Session is when that row was begun: all of its runs have the same.
+	// Session is when the row was begun. All its runs have the same.
 	Session time.Time `json:"session"`
-	// Runs is of how many runs the session consists, as far as was known at this one: a
-	// noisy repetition is made again.
+	// Runs is the number of runs in the session, as known at
+	// this run. A noisy repetition that is repeated adds some.
 	Runs int `json:"runs"`
 
-	// Commit is that of the repository; Dirty says that the tree had changes beside it.
+	// Commit is the repository's commit. Dirty reports whether the tree had changes.
 	Commit string `json:"commit"`
 	Dirty  bool   `json:"dirty,omitempty"`
 	// Date is when the run was begun.
 	Date time.Time `json:"date"`
-	// Cores is how many the machine has.
+	// Cores is the machine's number of cores.
 	Cores int `json:"cores"`
 
 	Contender string `json:"contender"`
-	// Repetition counts from 1; in a session one that comes again behind a bracket was
-	// made again. For a bracket it is the number of repetitions that had ended before.
+	// Repetition is the number of the repetition, from 1. If it comes
+	// again after a bracket, the repetition was repeated. For a
+	// bracket it is the number of repetitions that had ended before.
 	Repetition int `json:"repetition"`
-	// Bracket marks a run that stands between repetitions, to tell whether the machine
-	// was as fast after a repetition as before.
+	// Bracket marks a run between repetitions. It shows whether
+	// the machine was as fast after a repetition as before.
 	Bracket    bool       `json:"bracket,omitempty"`
 	Parameters Parameters `json:"parameters"`
 	Figures
 }
 
-// Parameters are what a run was made with.
+// Parameters are the parameters of a run.
 type Parameters struct {
 	Nodes int `json:"nodes"`
 	Pods  int `json:"pods"`
-	// Size is that of a gang.
+	// Size is the number of pods in a gang.
 	Size int `json:"size"`
-	// CPU is what each pod asks for.
+	// CPU is the request of each pod.
 	CPU string `json:"cpu"`
-	// Workers is how many binds a client that only binds has in flight.
+	// Workers is the number of binds in flight of a client that only binds.
 	Workers int `json:"workers,omitempty"`
-	// Args are arguments of the plugin Fluence that are not as shipped.
+	// Args are arguments of the plugin Fluence that differ from the shipped ones.
 	Args map[string]any `json:"args,omitempty"`
 }
 
@@ -50,85 +51,85 @@ type Parameters struct {
 type Outcome string
 
 const (
-	// AllBound says that every pod got a node.
+	// AllBound means that every pod got a node.
 	AllBound Outcome = "all bound"
-	// Ended says that a process of the contender ended by itself before.
+	// Ended means that a process of the contender ended by itself before that.
 	Ended Outcome = "ended by itself"
-	// Late says that the limit of the run was over before.
+	// Late means that the time limit of the run ended before that.
 	Late Outcome = "out of time"
 )
 
-// Figures are what a run is judged by. Unless all pods were bound they are those up to
-// the end of the run.
+// Figures are the measurements of a run. Unless all pods
+// were bound, they cover the time up to the end of the run.
 type Figures struct {
 	Outcome Outcome `json:"outcome"`
-	// Why says more than Outcome where not all were bound.
+	// Why explains Outcome if not all pods were bound.
 	Why string `json:"why,omitempty"`
-	// Bound is how many pods got a node.
+	// Bound is the number of pods that got a node.
 	Bound int `json:"bound"`
 
-	// PodsPerSecond is from when a tenth of the backlog was bound until nine tenths
-	// were; 0 if they never were. PodsPerSecondAll is from the first bind to the last.
+	// PodsPerSecond covers the time from a tenth of the backlog bound to nine tenths bound. It is
+	// 0 if that did not happen. PodsPerSecondAll covers the time from the first bind to the last.
 	PodsPerSecond    float64 `json:"podsPerSecond"`
 	PodsPerSecondAll float64 `json:"podsPerSecondAll"`
-	// FirstBind and LastBind are seconds since the contender's start; 0 without a bind.
+	// FirstBind is the time of the first bind, and LastBind of the last,
+	// in seconds since the contender's start. Both are 0 without a bind.
 	FirstBind float64 `json:"firstBind"`
 	LastBind  float64 `json:"lastBind"`
-	// Reopened is how often the watch that tells of binds was broken off: those that
-	// happened meanwhile were told late.
+	// Reopened is how often the watch of binds was broken
+	// off. Binds during such a gap were delivered late.
 	Reopened int `json:"reopened,omitempty"`
-	// Gangs is nil where pods are on their own.
+	// Gangs is nil if each pod is scheduled alone.
 	Gangs *Gangs `json:"gangs,omitempty"`
-	// Arrivals are those that came while others were being bound.
+	// Arrivals are the gangs and pods that came while the backlog was being bound.
 	Arrivals []Arrival `json:"arrivals,omitempty"`
 
-	// CPU is milliseconds of CPU time for each pod bound, by process, until all are
-	// quiet: of the contender's processes from their start, of all others from the
-	// contender's start. Without Quiet it is that up to the end of the wait.
+	// CPU is the milliseconds of CPU time for each bound pod, by process, until all processes
+	// are quiet. It begins at the contender's start. Without Quiet it ends with the wait.
 	CPU map[string]float64 `json:"cpu"`
-	// Quiet is how many seconds after the last bind all processes were quiet; 0 if it
-	// was not waited for, or they never were.
+	// Quiet is how many seconds after the last bind all processes were
+	// quiet. It is 0 if they never were, or if nothing waited for it.
 	Quiet float64 `json:"quiet,omitempty"`
 	// Peak is the largest resident set of each of the contender's processes, in bytes.
 	Peak map[string]int64 `json:"peak"`
 
-	// Writes are requests that change something, for each pod bound, by verb, resource
-	// and subresource, in the time that CPU is for.
+	// Writes are the requests that changed something, for each bound pod,
+	// by verb, resource and subresource. They cover the same time as CPU.
 	Writes map[string]float64 `json:"writes"`
-	// TooMany is how many requests were answered 429, and Rejected how many of these flow
-	// control refused, by flow schema.
+	// TooMany is the number of requests answered 429. Rejected
+	// is the number that flow control refused, by flow schema.
 	TooMany  float64            `json:"tooMany"`
 	Rejected map[string]float64 `json:"rejected,omitempty"`
-	// Dispatched is how many requests flow control let through, by flow schema and
-	// priority level.
+	// Dispatched is the number of requests that flow control
+	// let through, by flow schema and priority level.
 	Dispatched map[string]float64 `json:"dispatched"`
 }
 
-// Gangs says for how long gangs stood in halves: the seconds from a gang's first bind to
-// its last, or to the end of the run if that did not come.
+// Gangs are the seconds from a gang's first bind to
+// its last. Without a last bind they end with the run.
 type Gangs struct {
-	// Count is how many gangs had a bind.
+	// Count is the number of gangs that had a bind.
 	Count int     `json:"count"`
 	P50   float64 `json:"p50"`
 	P99   float64 `json:"p99"`
 	Worst float64 `json:"worst"`
-	// Halves is how many took more than two seconds.
+	// Halves is the number of gangs that took more than two seconds.
 	Halves int `json:"halves"`
 }
 
-// Arrival is a gang, or a lone pod, that came while a backlog was being bound.
+// Arrival is a gang, or a lone pod, that came while the backlog was being bound.
 type Arrival struct {
 	Name string `json:"name"`
 	Pods int    `json:"pods"`
-	// Before is how many pods were bound when its last pod was made, and After how many
-	// when its last pod was bound, all pods counted.
+	// Before is the number of all pods bound when its last pod was
+	// created. After is the number when its last pod was bound.
 	Before int `json:"before"`
 	After  int `json:"after"`
-	// First and Last are the seconds from when its last pod was made to its first and
-	// last bind; 0 where that did not come.
+	// First and Last are the seconds from the creation of its last
+	// pod to its first and last bind. They are 0 without such a bind.
 	First float64 `json:"first"`
 	Last  float64 `json:"last"`
 }
 
-// whole reports whether all of its pods were bound.
+// whole reports whether all its pods were bound.
 func (a Arrival) whole() bool { return a.After > 0 }

@@ -11,13 +11,13 @@ type Session struct {
 	Results []Result // in the order of the runs; never empty
 }
 
-// Complete reports whether all runs of the session are there.
+// Complete reports whether the session has all its runs.
 func (s *Session) Complete() bool { return len(s.Results) == s.planned() }
 
-// planned is how many runs the session consists of.
+// planned returns the number of runs that the session is to have.
 func (s *Session) planned() int { return s.Results[len(s.Results)-1].Runs }
 
-// Newest returns of each row the complete session that was begun last, by row.
+// Newest returns for each row the complete session that was begun last, by row.
 func Newest(results []Result) map[string]*Session {
 	newest := map[string]*Session{}
 	for _, s := range sessions(results) {
@@ -28,7 +28,7 @@ func Newest(results []Result) map[string]*Session {
 	return newest
 }
 
-// sessions sorts results by the sessions that they are of.
+// sessions groups results by session.
 func sessions(results []Result) []*Session {
 	var all []*Session
 	for _, r := range results {
@@ -44,7 +44,7 @@ func sessions(results []Result) []*Session {
 	return all
 }
 
-// Contenders are those that the session compares, in the order of their first runs.
+// Contenders returns the names of the session's contenders, in the order of their first runs.
 func (s *Session) Contenders() []string {
 	var names []string
 	for _, r := range s.Results {
@@ -55,7 +55,7 @@ func (s *Session) Contenders() []string {
 	return names
 }
 
-// Repetitions is how many there are.
+// Repetitions returns the number of repetitions.
 func (s *Session) Repetitions() int {
 	n := 0
 	for _, r := range s.Results {
@@ -64,8 +64,8 @@ func (s *Session) Repetitions() int {
 	return n
 }
 
-// rounds are the runs of each time that a repetition was made, in their order, each with
-// the bracket before it and, unless the session was interrupted, the one after it.
+// rounds returns the runs of each time that a repetition was made, in their order. Each
+// has the bracket before it and, unless the session was interrupted, the bracket after it.
 func (s *Session) rounds(repetition int) [][]Result {
 	var out [][]Result
 	var round []Result
@@ -82,7 +82,7 @@ func (s *Session) rounds(repetition int) [][]Result {
 	return out
 }
 
-// round are the runs of a repetition that count: those made last.
+// round returns the runs of a repetition that count, which are the last ones.
 func (s *Session) round(repetition int) []Result {
 	rounds := s.rounds(repetition)
 	if len(rounds) == 0 {
@@ -91,13 +91,13 @@ func (s *Session) round(repetition int) []Result {
 	return rounds[len(rounds)-1]
 }
 
-// tookPart reports whether a contender did in a repetition.
+// tookPart reports whether a contender took part in a repetition.
 func (s *Session) tookPart(contender string, repetition int) bool {
 	return len(s.runs(contender, repetition)) > 0
 }
 
-// runs are those of a contender in a repetition: of a bracket the one before and the one
-// after it.
+// runs returns the runs of a contender in a repetition.
+// For a bracket these are the runs before and after it.
 func (s *Session) runs(contender string, repetition int) []Figures {
 	var out []Figures
 	for _, r := range s.round(repetition) {
@@ -108,7 +108,7 @@ func (s *Session) runs(contender string, repetition int) []Figures {
 	return out
 }
 
-// all are the runs of a contender in all repetitions, and of a bracket all.
+// all returns the runs of a contender in all repetitions. For a bracket it returns all runs.
 func (s *Session) all(contender string) []Figures {
 	var out []Figures
 	for _, r := range s.Results {
@@ -125,11 +125,11 @@ func (s *Session) all(contender string) []Figures {
 	return out
 }
 
-// A Measure takes one figure out of those of a run, and says whether it is there.
+// A Measure returns one figure of a run. ok reports whether the run has the figure.
 type Measure func(Figures) (value float64, ok bool)
 
-// Value is the measure of a contender in a repetition, the mean of both for a bracket. It
-// is not there unless each of these runs has it.
+// Value returns the measure of a contender in a repetition. For a bracket it is
+// the mean of its two runs. There is no value unless each of these runs has one.
 func (s *Session) Value(m Measure, contender string, repetition int) (float64, bool) {
 	runs := s.runs(contender, repetition)
 	sum := 0.0
@@ -143,8 +143,8 @@ func (s *Session) Value(m Measure, contender string, repetition int) (float64, b
 	return sum / float64(max(1, len(runs))), len(runs) > 0
 }
 
-// Ratio is the measure of one contender divided by that of another, within a repetition. It
-// is not there unless both bound all pods.
+// Ratio returns the measure of one contender divided by another's,
+// within a repetition. There is no value unless both bound all pods.
 func (s *Session) Ratio(m Measure, contender, other string, repetition int) (float64, bool) {
 	whole := func(f Figures) (float64, bool) {
 		v, ok := m(f)
@@ -158,12 +158,11 @@ func (s *Session) Ratio(m Measure, contender, other string, repetition int) (flo
 	return a / b, true
 }
 
-// noise is by how much the faster of the two brackets of a repetition may be faster than
-// the other.
+// noise is the greatest ratio between the speeds of a repetition's two brackets that is not noise.
 const noise = 1.25
 
-// Noisy reports whether the machine was not as fast at the end of a repetition as at its
-// start, or a bracket does not tell.
+// Noisy reports whether the machine's speed differed between the
+// start and the end of a repetition, or the brackets do not show it.
 func (s *Session) Noisy(repetition int) bool {
 	least, most := math.Inf(1), 0.0
 	for _, r := range s.round(repetition) {

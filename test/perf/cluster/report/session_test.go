@@ -19,7 +19,7 @@ func TestNewest(t *testing.T) {
 	for row, s := range Newest(b.results) {
 		got[row] = s.Results[0].PodsPerSecond
 	}
-	// The last session of a, and the only one of b, have not all their runs.
+	// The last session of a, and the only one of b, lack runs.
 	if diff := cmp.Diff(map[string]float64{"a": 30}, got); diff != "" {
 		t.Errorf("Newest() (-want +got):\n%s", diff)
 	}
@@ -38,7 +38,7 @@ func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 		want             []float64
 	}{
 		"to another contender": {contender: "fluence", other: "native", want: []float64{2, 5, 0}},
-		// The mean of both brackets; behind the third there is none.
+		// the mean of both brackets; after the third there is none
 		"to the bracket":                {contender: "fluence", other: "ceiling", want: []float64{0.4, 0.25, 0.2}},
 		"to one that there is not":      {contender: "fluence", other: "stock", want: []float64{0, 0, 0}},
 		"of one that did not run again": {contender: "native", other: "fluence", want: []float64{0.5, 0.2, 0}},
@@ -57,7 +57,7 @@ func TestRatiosAreTakenWithinARepetition(t *testing.T) {
 
 func TestNoise(t *testing.T) {
 	b := &book{}
-	// What runs between brackets may be as fast as it likes.
+	// Runs between brackets may have any speed.
 	b.session("a", 1, 7).bracket(0, 100).run("fluence", 1, 1000).bracket(1, 125)
 	b.run("fluence", 2, 1000).bracket(2, 99).run("fluence", 3, 1000).bracket(3, 100)
 	s := b.only()
@@ -68,7 +68,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// The third repetition stands between what came last.
+// The third repetition uses the runs that were made last.
 func TestARepetitionThatWasMadeAgain(t *testing.T) {
 	b := &book{}
 	b.session("a", 1, 8).bracket(0, 100).run("x", 1, 1).bracket(1, 100)

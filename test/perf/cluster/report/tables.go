@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Row says how the sessions of a row are shown.
+// A Row is how the sessions of a row are shown.
 type Row struct {
 	Name string
 	// Against are the contenders that the speed of the others is compared with.
@@ -14,7 +14,7 @@ type Row struct {
 	Goals   []Goal
 }
 
-// A table is cells below headings.
+// A table is headings and cells.
 type table struct {
 	headings []string
 	rows     [][]string
@@ -27,7 +27,8 @@ type column struct {
 	digits  int
 }
 
-// speeds are how fast contenders were, and costs what that took.
+// These are the columns of the tables: speeds and binds
+// are how fast contenders were, costs are what they used.
 var (
 	speeds = []column{
 		{"pods/s", Speed, 0},
@@ -57,7 +58,7 @@ var (
 	}
 )
 
-// tables are all that there is to show of a session.
+// tables returns all tables of a session.
 func (r Row) tables(s *Session) []table {
 	out := []table{r.speed(s), figures(s, costs)}
 	if t := arrivals(s); len(t.rows) > 0 {
@@ -66,7 +67,7 @@ func (r Row) tables(s *Session) []table {
 	return out
 }
 
-// speed compares the contenders with each other.
+// speed returns the table that compares the contenders.
 func (r Row) speed(s *Session) table {
 	columns := slices.Clone(speeds)
 	t := figures(s, columns)
@@ -93,8 +94,8 @@ func (r Row) speed(s *Session) table {
 	return t
 }
 
-// figures has a line for each contender, with the median of its runs and, if there are
-// several, the least and the most.
+// figures returns a table with a line for each contender. A cell has the
+// median of its runs and, if they differ, the minimum and the maximum.
 func figures(s *Session, columns []column) table {
 	t := table{headings: []string{"contender"}}
 	for _, c := range columns {
@@ -116,7 +117,7 @@ func figures(s *Session, columns []column) table {
 	return t
 }
 
-// fate says what has to be known of the runs of a contender.
+// fate returns remarks on a contender's runs, "" if there are none.
 func fate(runs []Figures) string {
 	count := map[string]int{}
 	for _, f := range runs {
@@ -140,8 +141,7 @@ func fate(runs []Figures) string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// arrivals has a line for each gang that came meanwhile, by contender, with what there is
-// of its binds.
+// arrivals returns a table with a line for each arrival, by contender.
 func arrivals(s *Session) table {
 	columns := []struct {
 		heading string
@@ -185,7 +185,7 @@ func arrivals(s *Session) table {
 	return t
 }
 
-// counted has a line for each kind of request, and a column for each contender.
+// counted returns a table with a line for each kind of request, and a column for each contender.
 func counted(s *Session, heading string, of func(Figures) map[string]float64, digits int) table {
 	kinds := map[string]bool{}
 	for _, r := range s.Results {

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes a session for somebody at a terminal, with verdicts on its goals. rows are
-// the newest sessions of other rows, which goals may look at.
+// Print writes a session with verdicts on its goals, for a terminal.
+// rows are the newest sessions of other rows, which goals may need.
 func (r Row) Print(w io.Writer, s *Session, rows map[string]*Session) error {
 	fmt.Fprintf(w, "\n%s: %s\n", r.Name, s.summary())
 	tables := append(r.tables(s),
@@ -41,7 +41,7 @@ func (t table) print(w io.Writer) error {
 	return tabs.Flush()
 }
 
-// summary says what a session was made with.
+// summary returns the parameters of a session, and remarks on its runs.
 func (s *Session) summary() string {
 	first := s.Results[0]
 	p := first.Parameters
@@ -79,7 +79,7 @@ func (s *Session) summary() string {
 	return strings.Join(parts, "; ")
 }
 
-// String says in one line whether a goal was reached.
+// String returns the verdict in one line.
 func (v Verdict) String() string {
 	found, limit := v.Notes, "at least "
 	if len(v.Values) > 0 {
@@ -91,7 +91,7 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("%s  %s: %s, want %s%s", v.Word, v.Goal.Text, strings.Join(found, "; "), limit, number(v.Goal.Limit, 2))
 }
 
-// cell is the median of values and, if they differ, the least and the most.
+// cell returns the median of values and, if they differ, the minimum and the maximum.
 func cell(values []float64, digits int) string {
 	if len(values) == 0 {
 		return "-"
@@ -103,7 +103,7 @@ func cell(values []float64, digits int) string {
 	return fmt.Sprintf("%s (%s-%s)", number(median(values), digits), least, most)
 }
 
-// number has so many digits behind the point at the most.
+// number returns a number with the given digits after the point.
 func number(v float64, digits int) string {
 	if digits == 0 {
 		return thousands(int(v + 0.5))
@@ -111,7 +111,7 @@ func number(v float64, digits int) string {
 	return strconv.FormatFloat(v, 'f', digits, 64)
 }
 
-// thousands sets commas between groups of three digits.
+// thousands returns a number with commas between groups of three digits.
 func thousands(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {

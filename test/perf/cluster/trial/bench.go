@@ -21,14 +21,13 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// namespace is where the pods are.
+// namespace is the namespace of the pods.
 const namespace = "bench"
 
-// preparation bounds each step before the contender's start: for 20,000 pods it takes
-// minutes on two cores.
+// preparation bounds the preparation of a run. For 20,000 pods it takes minutes on two cores.
 const preparation = 10 * time.Minute
 
-// processes are those of the control plane, by the names that figures have.
+// processes are the components of the control plane, by their names in figures.
 var processes = map[string]string{
 	"etcd":      cluster.Etcd,
 	"apiserver": cluster.KubeAPIServer,
@@ -36,18 +35,17 @@ var processes = map[string]string{
 	"kwok":      cluster.Kwok,
 }
 
-// Timing says how long a run waits for rest.
+// Timing is how long a run waits for rest.
 type Timing struct {
-	// Before is what counts as quiet before the contender's start, and After behind its
-	// last bind.
+	// Before defines quiet before the contender's start. After defines it after the last bind.
 	Before, After gauge.Calm
 	// Patience bounds the wait for either.
 	Patience time.Duration
 }
 
-// DefaultTiming suits a cluster of so many nodes, whose leases alone keep the API server
-// busy for some percent. A contender that still writes now and then, such as events that it
-// has put off, is not quiet.
+// DefaultTiming returns the timing for a number of nodes. The nodes'
+// leases alone keep the API server busy for some percent. A contender that
+// still writes now and then, for example deferred events, is not quiet.
 func DefaultTiming(nodes int) Timing {
 	share := 0.1 + 0.05*float64(nodes)/1000
 	const own = 0.02
@@ -69,8 +67,8 @@ type Bench struct {
 	log    io.Writer
 }
 
-// NewBench prepares a cluster for runs, with arguments for the plugin Fluence over those
-// of the chart. Progress goes to log.
+// NewBench prepares a cluster for runs. args override the
+// chart's arguments of the plugin Fluence. Progress goes to log.
 func NewBench(ctx context.Context, c *cluster.Cluster, args map[string]any, timing Timing, log io.Writer) (*Bench, error) {
 	stand, err := contender.NewStand(ctx, c, args, log)
 	if err != nil {
@@ -89,8 +87,8 @@ func NewBench(ctx context.Context, c *cluster.Cluster, args map[string]any, timi
 	return &Bench{stand: stand, store: store, client: client, timing: timing, log: log}, nil
 }
 
-// Run makes one run. That a contender ends by itself, or is late, is told by the figures
-// and is no error.
+// Run makes one run. A contender that ends by itself,
+// or is late, is no error. The figures report it.
 func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
 	if err := b.prepare(ctx, plan); err != nil {
 		return report.Figures{}, err
@@ -132,7 +130,7 @@ func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
 	return m.figures(), nil
 }
 
-// prepare makes the backlog in a clean namespace, and waits for rest.
+// prepare creates the backlog in a clean namespace, and waits for rest.
 func (b *Bench) prepare(ctx context.Context, plan Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, preparation)
 	defer cancel()
@@ -159,9 +157,9 @@ func (b *Bench) prepare(ctx context.Context, plan Plan) error {
 	return nil
 }
 
-// collectGarbage has the API server collect its garbage, as reading its heap profile may.
-// After it has made so many objects a collection takes a CPU for a second or more: whether
-// one falls into a contender's start must not be left to chance.
+// collectGarbage makes the API server collect its garbage, through a read of its heap
+// profile. After the creation of the backlog a collection takes a CPU for a second or more.
+// Otherwise it would be chance whether a collection coincides with a contender's start.
 func (b *Bench) collectGarbage(ctx context.Context) error {
 	profile := b.client.CoreV1().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1")
 	if _, err := profile.DoRaw(ctx); err != nil {
@@ -170,8 +168,8 @@ func (b *Bench) collectGarbage(ctx context.Context) error {
 	return nil
 }
 
-// rest waits until all processes are quiet, if the contender has done its work, and reads
-// what they have used until then.
+// rest waits until all processes are quiet, if all pods are
+// bound. It reads what the processes have used until then.
 func (b *Bench) rest(ctx context.Context, m *measured) error {
 	all := maps.Clone(m.others)
 	maps.Copy(all, m.contender)
@@ -197,8 +195,8 @@ func (b *Bench) requests(ctx context.Context) (gauge.Requests, error) {
 	return gauge.ReadRequests(ctx, b.client.CoreV1().RESTClient())
 }
 
-// controlPlane are the processes that work for every contender, the one that measures
-// included.
+// controlPlane returns the processes that work for
+// every contender, including the process that measures.
 func (b *Bench) controlPlane() map[string]gauge.Process {
 	out := map[string]gauge.Process{"bench": gauge.Self{}}
 	for name, component := range processes {

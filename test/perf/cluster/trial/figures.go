@@ -10,27 +10,27 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
-// halfway is how long a gang may take from its first bind to its last before it counts as
-// seen in halves.
+// halfway is how long a gang may take from its first bind to its last before it counts in Halves.
 const halfway = 2 * time.Second
 
-// measured is what was read in one run.
+// measured is what was measured in one run.
 type measured struct {
 	plan     Plan
 	outcome  report.Outcome
 	why      string
 	arrivals []report.Arrival
 
-	// start is that of the contender, and end when the run was given up or done.
+	// start is the contender's start. end is when the run was done or given up.
 	start, end time.Time
-	binds      map[string]time.Time // by name of the pod
-	reopened   int                  // how often the watch of binds was
+	binds      map[string]time.Time // by the pod's name
+	reopened   int                  // how often the watch of binds was broken off
 
 	// contender and others are the processes whose CPU time counts.
 	contender, others map[string]gauge.Process
-	// before is of others, at the contender's start; after is of all.
+	// before is the reading of others at the contender's
+	// start. after is the reading of all processes at the end.
 	before, after gauge.Reading
-	// quiet says that all were quiet from after on.
+	// quiet reports whether all processes were quiet from after on.
 	quiet    bool
 	peaks    map[string]int64
 	requests gauge.Requests
@@ -65,8 +65,8 @@ func (m *measured) figures() report.Figures {
 	return f
 }
 
-// rate is how many were bound in a second between the bind of one number, counted from 1,
-// and that of another; 0 if there are no two such binds at different times.
+// rate returns the binds in a second between two binds, which are given by their
+// numbers, from 1. It returns 0 if there are no two such binds at different times.
 func rate(order []time.Time, from, to int) float64 {
 	if from < 1 || to <= from || to > len(order) {
 		return 0
@@ -78,8 +78,7 @@ func rate(order []time.Time, from, to int) float64 {
 	return float64(to-from) / took
 }
 
-// gangs says how long gangs took from their first bind to their last, those that came
-// meanwhile included.
+// gangs returns how long gangs took from their first bind to their last, arrivals included.
 func (m *measured) gangs() *report.Gangs {
 	var took []time.Duration
 	g := &report.Gangs{}
@@ -108,7 +107,7 @@ func (m *measured) gangs() *report.Gangs {
 	return g
 }
 
-// rank is the value in seconds at which a share of sorted values is not exceeded.
+// rank returns a percentile of sorted values, in seconds.
 func rank(sorted []time.Duration, share float64) float64 {
 	if len(sorted) == 0 {
 		return 0

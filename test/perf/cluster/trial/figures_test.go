@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
-// start is the contender's in all of these tests.
+// start is the contender's start in all of these tests.
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
 func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * float64(time.Second))) }
@@ -23,8 +23,8 @@ func plan(spec contender.Spec, pods, size int) Plan {
 	return Plan{Contender: spec, Pods: pods, Size: size, CPU: resource.MustParse("1")}
 }
 
-// binds gives the pods of a plan, in order, the times of their binds; those behind the last
-// time are not bound.
+// binds gives the pods of a plan, in order, the times
+// of their binds. Pods without a time are not bound.
 func binds(p Plan, seconds ...float64) map[string]time.Time {
 	out := map[string]time.Time{}
 	for _, g := range p.gangs() {
@@ -37,7 +37,7 @@ func binds(p Plan, seconds ...float64) map[string]time.Time {
 	return out
 }
 
-// every are n times from first on, at so many seconds from each other.
+// every returns n times in seconds, from first on, with a step between them.
 func every(n int, first, step float64) []float64 {
 	out := make([]float64, n)
 	for i := range out {

@@ -13,21 +13,21 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
-// tailLines is how much of the log of a process that ended is quoted.
+// tailLines is the number of lines that are quoted of the log of a process that ended.
 const tailLines = 3
 
-// errLate says that the limit of a run is over.
+// errLate means that the time limit of a run has ended.
 var errLate = errors.New("the limit is over")
 
-// An endedError is that a process of the contender has ended.
+// An endedError means that a process of the contender has ended.
 type endedError struct{ name, state, tail string }
 
 func (e *endedError) Error() string {
 	return fmt.Sprintf("%s ended (%s); its last words: %s", e.name, e.state, e.tail)
 }
 
-// follow returns when all pods are bound, a process of the contender has ended, or the
-// limit is over. Meanwhile it makes what is to arrive.
+// follow returns when all pods are bound, a process of the contender has
+// ended, or the time limit has ended. Meanwhile it creates the arrivals.
 func (b *Bench) follow(ctx context.Context, plan Plan, binds *gauge.Binds, running map[string]*process.Process) (report.Outcome, string, []report.Arrival, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -66,8 +66,8 @@ func (b *Bench) follow(ctx context.Context, plan Plan, binds *gauge.Binds, runni
 	return "", "", nil, err
 }
 
-// arrive makes what is to arrive, each in its time, and returns what became of those that
-// were made.
+// arrive creates each arrival at its time, and returns
+// the figures of the arrivals that were created.
 func (b *Bench) arrive(ctx context.Context, plan Plan, binds *gauge.Binds) ([]report.Arrival, error) {
 	var all []report.Arrival
 	for _, a := range plan.Arrivals {
@@ -91,7 +91,7 @@ func (b *Bench) arrive(ctx context.Context, plan Plan, binds *gauge.Binds) ([]re
 		})
 		seen := binds.Seen()
 		if first, last, n := span(seen, g.Pods); n > 0 {
-			// A watch may be faster than the answer to who made the pod.
+			// A watch may deliver the bind before the pod's creation is answered.
 			one.First = max(0, first.Sub(made).Seconds())
 			if n == a.Pods {
 				one.Last = max(0, last.Sub(made).Seconds())
@@ -106,7 +106,7 @@ func (b *Bench) arrive(ctx context.Context, plan Plan, binds *gauge.Binds) ([]re
 	return all, nil
 }
 
-// span returns the first and the last bind of pods, and how many of them are bound.
+// span returns the first and the last bind of pods, and the number of bound ones.
 func span(at map[string]time.Time, pods []string) (first, last time.Time, n int) {
 	for _, pod := range pods {
 		t, ok := at[pod]

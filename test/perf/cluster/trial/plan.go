@@ -1,5 +1,5 @@
-// Package trial makes one run of a benchmark: a backlog, one contender that binds it, and
-// the figures of that.
+// Package trial makes one run of a benchmark: a backlog,
+// one contender that binds it, and the figures of the run.
 package trial
 
 import (
@@ -11,13 +11,13 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
 )
 
-// A Plan is what one run consists of.
+// A Plan describes one run.
 type Plan struct {
 	Contender contender.Spec
-	// Pods make the backlog, in gangs of Size, which must divide Pods. A contender that
-	// schedules pods on their own has no gangs.
+	// Pods is the number of pods in the backlog. Size is the number of pods in a gang,
+	// and must divide Pods. A contender that schedules each pod alone has no gangs.
 	Pods, Size int
-	// CPU is what each pod asks for.
+	// CPU is the request of each pod.
 	CPU resource.Quantity
 	// Arrivals come one after the other while the backlog is being bound.
 	Arrivals []Arrival
@@ -25,18 +25,18 @@ type Plan struct {
 	Limit time.Duration
 }
 
-// An Arrival is a gang that comes while others are being bound.
+// An Arrival is a gang that comes while the backlog is being bound.
 type Arrival struct {
 	Name string
 	Pods int
-	// Urgent gives it a priority above that of the backlog.
+	// Urgent gives the gang a priority above the backlog's.
 	Urgent bool
-	// After is the share of the backlog that has to be bound before it comes. It never
-	// comes before the one ahead of it is bound.
+	// After is the share of the backlog that has to be bound before the
+	// gang comes. It never comes before the previous arrival is bound.
 	After float64
 }
 
-// size is that of a gang of the backlog.
+// size returns the number of pods in a gang of the backlog.
 func (p Plan) size() int {
 	if p.Contender.Groups || p.Contender.Binds() {
 		return p.Size
@@ -44,19 +44,19 @@ func (p Plan) size() int {
 	return 1
 }
 
-// gangs are the backlog.
+// gangs returns the gangs of the backlog.
 func (p Plan) gangs() []backlog.Gang {
 	return backlog.Gangs("backlog", p.Pods, p.size(), p.Contender.Groups)
 }
 
-// gang is an arrival. A lone pod is in no group.
+// gang returns the gang of an arrival. A lone pod has no group.
 func (p Plan) gang(a Arrival) backlog.Gang {
 	g := backlog.Gangs(a.Name, a.Pods, a.Pods, p.Contender.Groups && a.Pods > 1)[0]
 	g.Urgent = a.Urgent
 	return g
 }
 
-// total is how many pods are to be bound, arrivals included.
+// total returns the number of all pods, arrivals included.
 func (p Plan) total() int {
 	n := p.Pods
 	for _, a := range p.Arrivals {

@@ -25,7 +25,7 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// hasty does not wait for rest: what is measured here is not to be compared.
+// hasty does not wait for rest, because the measurements here are not compared.
 func hasty() trial.Timing {
 	calm := gauge.Calm{Share: 100, For: 100 * time.Millisecond}
 	return trial.Timing{Before: calm, After: calm, Patience: time.Minute}
@@ -35,7 +35,7 @@ func TestRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a control plane")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // the first one builds
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // the first call builds
 	defer cancel()
 	c, err := cluster.Start(ctx, cluster.Config{
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
@@ -64,7 +64,7 @@ func TestRuns(t *testing.T) {
 	t.Run("nothing goes on behind an interruption", func(t *testing.T) { testInterrupted(t, c, bench) })
 }
 
-// plan is of 16 pods of so much CPU in gangs of 4.
+// plan returns a plan of 16 pods with an amount of CPU in gangs of 4.
 func plan(spec contender.Spec, cpu string) trial.Plan {
 	return trial.Plan{Contender: spec, Pods: 16, Size: 4, CPU: resource.MustParse(cpu), Limit: time.Minute}
 }
@@ -77,8 +77,8 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 		spec      contender.Spec
 		processes []string
 		gangs     int
-		// levels are how many requests stand where at least, and writes what it writes for
-		// each pod.
+		// levels are the minimum numbers of requests at
+		// each level. writes are the writes for each pod.
 		levels map[string]float64
 		writes []string
 	}{
@@ -136,7 +136,7 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 				t.Errorf("gangs: %+v, want %d", got, tc.gangs)
 			}
 			for _, write := range tc.writes {
-				// The last event may come after the run.
+				// The last event may be written after the run.
 				if n := f.Writes[write]; n < 0.9 || n > 1 {
 					t.Errorf("%v %s for each pod, want 1", n, write)
 				}
@@ -150,7 +150,7 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 	}
 }
 
-// testConfigurations looks at what the schedulers were started with.
+// testConfigurations checks the configurations with which the schedulers were started.
 func testConfigurations(t *testing.T, c *cluster.Cluster) {
 	read := func(file string) map[string]any {
 		t.Helper()
@@ -230,7 +230,7 @@ func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 	}
 }
 
-// kill waits until two processes run that were not there before, and ends the first.
+// kill waits until two new processes run, and kills the first.
 func kill(ctx context.Context, c *cluster.Cluster, name, other string) error {
 	was, before := c.Process(name), c.Process(other)
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
