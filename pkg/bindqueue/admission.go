@@ -48,8 +48,8 @@ func newAdmissions() admissions {
 	}
 }
 
-// Admit reports whether a group may place now. A group that may not waits, and AdmitWaiting
-// returns it once it may. A group that was admitted may place until EndAdmission.
+// Admit reports whether a group may place now. Otherwise the group waits, and AdmitWaiting
+// returns it once it may place. A group that was admitted may place until EndAdmission.
 func (g *Queue) Admit(a Candidate, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

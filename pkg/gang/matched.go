@@ -82,8 +82,8 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 }
 
 // whyChanged returns why the group may not start with the assignments of a match, because
-// something has happened during the match. It returns nothing if the group may start. The
-// argument seated is the number of the assignments, and asker is true if the Plan's pod has one.
+// something has happened during the match. It returns nothing if the group may start.
+// assigned is the number of assignments, and hasAsker is true if the Plan's pod has one.
 func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
 	if p.Late {
 		return ""

@@ -88,8 +88,8 @@ type derived struct {
 	topology *effectiveTopology
 }
 
-// A retryState is when, and after which events, a
-// refused group may retry. The registry has the same.
+// A retryState is when, and after which events, a refused group may retry.
+// The registry's byRelevantEvents and retries hold the group by these values.
 type retryState struct {
 	// relevantEvents has the events that may let the group retry earlier.
 	relevantEvents eventSet

@@ -26,7 +26,7 @@ type Verdict struct {
 	// Rank is the pod's position in the queue, if the pod passes to ask for nodes.
 	Rank Rank
 	// Lost is the job of an assignment that a scheduling cycle claimed before it ended
-	// without a word. The caller has to revoke it by RevokeLost. It is 0 if there is none.
+	// without a result. The caller has to revoke it by RevokeLost. It is 0 if there is none.
 	Lost match.JobID
 }
 

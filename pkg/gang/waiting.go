@@ -46,7 +46,8 @@ type WaitingSibling struct {
 	Reason, Message string
 }
 
-// WaitingSiblings returns these pods for all groups that have not started and cannot be placed now.
+// WaitingSiblings returns the WaitingSiblings of all
+// groups that have not started and cannot be placed now.
 func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 	g.mu.Lock()
 	defer g.mu.Unlock()

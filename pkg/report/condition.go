@@ -130,9 +130,10 @@ func groupStatusOf(pg *scheduling.PodGroup, c *metav1.Condition) GroupStatus {
 	return n
 }
 
-// wholeNodesCondition returns the condition WholeNodes, or one without a type if there is nothing
-// to write. before is the incarnation that the old condition was written for. Only the same
-// incarnation keeps the time of the old condition, because another one has other pods.
+// wholeNodesCondition returns the condition WholeNodes, or a zero Condition if
+// there is nothing to write. before is the incarnation that the old condition
+// was written for. The new condition keeps the time of the old one if the
+// status and the incarnation are the same: another incarnation has other pods.
 func (n GroupStatus) wholeNodesCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {
