@@ -11,7 +11,7 @@ import (
 // A Candidate is a group that is ready to place and needs only to be admitted.
 type Candidate struct {
 	Group types.NamespacedName
-	// Rank is the rank of the pod that asks for the group's admission.
+	// Rank is the rank of the pod that waits for the group's admission.
 	Rank gang.Rank
 	// Pods is how many pods the group places at once.
 	Pods int

@@ -175,14 +175,13 @@ func (r *occupants) podOf(job match.JobID) *corev1.Pod {
 	return r.pods[job]
 }
 
-// mayName reports whether a message for one namespace
-// (asks) may name objects of another (namespace).
+// mayName reports whether a message to users of the namespace asks may name objects of namespace.
 func (b *base) mayName(namespace, asks string) bool {
 	return namespace == asks || b.args.TellNames == TellNamesAll
 }
 
-// describeGroup names a group in a message for one namespace (asks). A group
-// whose name the message may not contain is described by its priority.
+// describeGroup names a group in a message to users of the namespace asks. A
+// group whose name the message may not contain is described by its priority.
 func (b *base) describeGroup(key types.NamespacedName, priority int32, asks string) string {
 	if b.mayName(key.Namespace, asks) {
 		return key.String()

@@ -46,7 +46,7 @@ type stallTimer struct {
 	// Only fewer blockers than these are progress: if other nodes get reserved, the blockers
 	// may increase and then decrease again without bringing the group closer to its start.
 	minSincePause blockers
-	// contested means that a group of another namespace was kept from
+	// contested means that a group of another namespace could not use
 	// the reserved nodes. Until then the reservation costs only the
 	// group's own namespace, so the end of own pods is progress too.
 	contested bool

@@ -52,7 +52,7 @@
 //	policy.go          By which policy is a group matched?
 //	exclusive.go       May a group have whole nodes, and are its nodes exclusive?
 //	gathering.go       What does a group lack before it may be placed?
-//	representative.go  Which member asks for the others?
+//	representative.go  Which member is scheduled for the group?
 //	position.go        Which member replaces a lost one?
 //	verdict.go         May a pod enter the scheduling queue?
 //

@@ -100,8 +100,8 @@ func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
 	return "a member of the group was deleted"
 }
 
-// Refuse records that the pods of a Plan were not placed. The refusal is for the
-// group, or for the late member that asked and the members that r.AlsoRefused
+// Refuse records that the pods of a Plan were not placed. The refusal is for the group,
+// or for the late member that the attempt was for and the members that r.AlsoRefused
 // names. An event that happened during the match counts as if it came afterwards.
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()

@@ -60,7 +60,7 @@ type queueEntry struct {
 	// created is the result of creation for the group at that time.
 	created time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
-	// came into the queue to ask for nodes, and the member has had no answer since.
+	// came into the queue to be placed, and the member has had no answer since.
 	passedOtherPlugins bool
 }
 

@@ -90,7 +90,7 @@ const (
 // An activeRefusal is a Refusal with the times at which it may end.
 type activeRefusal struct {
 	Refusal
-	// rank is the rank of the pod that asked.
+	// rank is the rank of the pod whose attempt was refused.
 	rank Rank
 	// retryAt is when the refusal ends. It is zero if only an event can end it.
 	retryAt time.Time

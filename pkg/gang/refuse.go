@@ -8,7 +8,7 @@ import (
 
 // refuse records a refusal: of the group if it has not started, and of the member if it has.
 func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
-	// The other plugins are asked anew before the pod comes into the queue again.
+	// The other plugins decide again before the pod comes into the queue again.
 	m.passedOtherPlugins = false
 	if r.RetryAfter > 0 {
 		g.resetPace(m.group.key.Namespace)

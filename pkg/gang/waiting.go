@@ -38,7 +38,8 @@ func (g Lister) WaitingGroups() []WaitingGroup {
 	return all
 }
 
-// A WaitingSibling is a pod that waits while another pod asks for its group.
+// A WaitingSibling is a pod that waits while another pod,
+// the representative, goes through the queue for its group.
 type WaitingSibling struct {
 	Key types.NamespacedName
 	Pod *corev1.Pod
