@@ -102,8 +102,8 @@ func (g Assignments) start(s *groupState) {
 	}
 	if !s.started {
 		s.started = true
-		// The group has reached this minimum. If the minimum is raised from now
-		// on, the group is not incomplete before it has reached the new one.
+		// The group has reached this minimum. A minimum that is raised
+		// from now on counts only once the group has reached it.
 		s.peakMinimum = s.minimum()
 		g.updatePositions(s)
 	}

@@ -8,7 +8,7 @@
 //	gathering   complete    all pods that the group needs exist
 //	complete    gathering   a pod is missing
 //	complete    tentative   a match has found nodes
-//	tentative   complete    a cycle fails, a pod is deleted, a node gets unusable, or scheduleTimeout passes
+//	tentative   complete    a cycle fails, a pod is deleted, a node is unusable, or time is up
 //	tentative   held        minMember pods are reserved, and the first bind is sent
 //	held        incomplete  a member is lost
 //	incomplete  held        another member has taken its position

@@ -47,8 +47,8 @@ type WaitingSibling struct {
 	Reason, Message string
 }
 
-// WaitingSiblings returns the WaitingSiblings of all
-// groups that have not started and cannot be placed now.
+// WaitingSiblings returns, for each group that has not started and
+// cannot be placed now, the waiting pods other than its representative.
 func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 	g.mu.Lock()
 	defer g.mu.Unlock()

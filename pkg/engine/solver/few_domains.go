@@ -107,7 +107,7 @@ func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int)
 			all = p
 		}
 		if t.budget < 0 {
-			// The budget is used up: only some of the larger numbers are tried, in steps of a quarter.
+			// The budget is used up. So only some larger numbers are tried, in steps of a quarter.
 			k += k / 4
 		}
 	}
