@@ -21,10 +21,10 @@
 // first member leaves the bind queue to be bound, all assignments of a group are revoked together.
 // From then on the group has started, and an assignment is revoked alone.
 //
-// Members that come after the start are late members. They are matched by a separate request, near
-// the members on nodes, which never move. As many late members are placed as there is room for. When
-// no member has an assignment or a node any more, the next members are a new incarnation, and
-// all-or-nothing begins anew.
+// Members that come after the start are late members. They are matched by separate
+// requests, near the members on nodes, which never move. As many late members are
+// placed as there is room for. When no member has an assignment or a node any
+// more, the next members are a new incarnation, and all-or-nothing begins anew.
 //
 // One member, the representative, goes through the scheduling queue for the group. Its cycle places
 // all members of a group that has not started, and later the late members.
