@@ -11,7 +11,7 @@ import (
 // A Candidate is a group that is ready to place and needs only to be admitted.
 type Candidate struct {
 	Group types.NamespacedName
-	// Rank is the rank of the pod that asks for the group's admission.
+	// Rank is the rank of the pod that waits for the group's admission.
 	Rank gang.Rank
 	// Pods is how many pods the group places at once.
 	Pods int
@@ -48,8 +48,8 @@ func newAdmissions() admissions {
 	}
 }
 
-// Admit reports whether a group may place now. A group that may not waits, and AdmitWaiting
-// returns it once it may. A group that was admitted may place until EndAdmission.
+// Admit reports whether a group may place now. Otherwise the group waits, and AdmitWaiting
+// returns it once it may place. A group that was admitted may place until EndAdmission.
 func (g *Queue) Admit(a Candidate, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

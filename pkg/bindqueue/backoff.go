@@ -10,8 +10,9 @@ const maxPause = 30 * time.Second
 type podBackoff struct {
 	// times counts the throttled binds of the pod.
 	times int
-	// alone counts how often the pod was throttled while most others were not: since the
-	// pod's last throttled bind, the server had taken more binds than it had throttled.
+	// alone counts the throttled binds of the pod that seem to concern
+	// this pod alone: since the pod's throttled bind before, the
+	// server had taken more binds of all pods than it had throttled.
 	alone int
 	// taken is how many binds of all pods the server had taken at the pod's last
 	// throttled bind. throttled is how many it had throttled by then, with that bind.

@@ -42,7 +42,8 @@ func (p *assignedPod) ranksBefore(o *assignedPod) bool { return p.queued.Rank.Le
 
 func (p *assignedPod) place() *int { return &p.index }
 
-// laneQueue holds the queues of one lane's groups with waiting pods that are not set aside.
+// laneQueue holds the groupQueues of one lane that
+// are not empty. Pods that back off are not in them.
 type laneQueue struct {
 	// fresh holds the groups of which no bind was sent, by the rank of their first pods.
 	fresh indexedHeap[*groupQueue]

@@ -9,7 +9,7 @@ type Lane int
 // The lanes.
 const (
 	// Small is for groups of at most MaxSmallGroup pods. While pods of this lane wait, at least
-	// one of smallShare pods that leave is one of them, however many pods of large groups wait.
+	// one in smallShare pods that leave is from this lane, however many pods of large groups wait.
 	Small Lane = iota
 	// Large is for larger groups.
 	Large
@@ -84,10 +84,11 @@ func (l *lane) rate(now time.Time) int {
 	return n
 }
 
-// mayAdmit reports whether a group of this many pods may place. It may if no pods are ahead.
-// Otherwise no more pods may wait than the lane binds in a second. Pods on their way may be
-// slow although the API server is not. Therefore up to first pods may be ahead, if this is
-// more, and the group may have as many pods. A larger group waits until no pods are ahead.
+// mayAdmit reports whether a group of this many pods may place. It may if no pods are
+// ahead. Otherwise three limits hold. The pods that wait are at most as many as the lane
+// binds in a second (rate). The pods ahead are at most the larger of rate and first. The
+// group has at most as many pods; a larger group waits until no pods are ahead. first
+// keeps the lane going if pods arrive slowly for other reasons than the API server.
 func (l *lane) mayAdmit(pods int, now time.Time) bool {
 	rate := l.rate(now)
 	most := max(rate, l.first)

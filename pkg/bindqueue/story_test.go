@@ -93,8 +93,8 @@ func (s *story) throttled(after time.Duration, pods ...string) {
 
 func (s *story) pass(d time.Duration) { s.now = s.now.Add(d) }
 
-// asks asks for the admission of groups, such as "a8" for eight pods of group a, and
-// names the groups that were admitted.
+// asks calls Admit for groups, such as "a8" for eight pods
+// of group a, and names the groups that were admitted.
 func (s *story) asks(groups ...string) string {
 	var may []string
 	for _, a := range groups {

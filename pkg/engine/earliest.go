@@ -12,10 +12,11 @@ import (
 // maxStarts is the maximum number of start times at which a placement is tried for one reservation.
 const maxStarts = 64
 
-// earliestStart finds the earliest time after the present at which the request fits for its whole
-// duration. Only the ends of allocations and reservations are tried, because at no other time does
-// more become free. It returns false if there is no such time, or none was found within the budget.
-// Nodes that are down or excluded for the present are not reserved.
+// earliestStart reserves the earliest time after the present at which the request
+// fits for its whole duration, and returns the reservation. Only the ends of
+// allocations and reservations are tried, because more becomes free at no other
+// time. It returns false if there is no such time, or if none was found within
+// the budget. Nodes that are down or excluded for the present are not reserved.
 func (p *storeBackend) earliestStart(ctx context.Context, r *match.Request, l *solver.Layout, v *store.WindowView) (*store.Job, bool, error) {
 	if o, _ := l.SolveMin(solver.View{Empty: true, Up: true, Now: true}); o == solver.Impossible {
 		return nil, false, nil
@@ -51,8 +52,8 @@ func (p *storeBackend) earliestStart(ctx context.Context, r *match.Request, l *s
 	return nil, false, nil
 }
 
-// moveWindow makes the columns show what is free during a window. It recounts the slots that fit on
-// the nodes where that differs from the window before.
+// moveWindow makes the columns show what is free during a window. It recounts the slots
+// that fit, but only on nodes where more or less is free than in the window before.
 func (p *storeBackend) moveWindow(c *solver.FitCounter, v *store.WindowView, to store.Window) {
 	v.MoveTo(to, func(name string) bool {
 		if !c.ChargeCount(store.OverlaySteps) {

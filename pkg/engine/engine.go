@@ -12,10 +12,9 @@
 // The work of a match in a store is bounded. In a graph that was added it is not bounded: there a
 // match holds the lock for as long as its walk takes.
 //
-// An allocation past its end counts as held now, until it is released. For a later time it counts
-// as released: the earliest reservation that relies on that begins one second after the present. A
-// reservation that its job has not claimed is dropped by the first request at or after its end that
-// books.
+// An allocation past its end counts as held now, until it is released. For later times it counts as
+// released, so a reservation may use its resources from one second after the present. A reservation
+// that its job has not claimed is dropped once its end has passed, by the next request that books.
 //
 // A request for whole nodes gets only nodes where all allocations and reservations, between the
 // request's start and end, have the request's holder. Shared slots do not count. No request gets a

@@ -14,9 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// identity has the fields that must be equal for two requests of a job to be the same request. The
-// operation is not a field: if there is room now, all operations that book give out the same, and
-// the other operations answer as these would.
+// identity has the fields that must be equal for two requests of a job to be the same
+// request. The operation is left out: if there is room now, all operations that book
+// book the same slots, and all operations that book nothing answer with the same slots.
 type identity struct {
 	Jobspec  *jobspec.Jobspec
 	Keys     []string

@@ -36,8 +36,8 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 		// 5. Run the long search without the lock.
 		if err := e.runLongSearch(ctx, search, q); err != nil {
 			if q.search != nil && isTooHard(err) {
-				// A placement was found before. That the remaining steps are too few for another search does
-				// not make the request too hard.
+				// An earlier long search found a placement, so the
+				// request is not too hard. It was only overtaken.
 				return nil, search.overtaken()
 			}
 			e.dropReservation(ctx, q, err)

@@ -186,8 +186,9 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	return nil, nil, no
 }
 
-// layout returns a layout for a request. If a long search has found a placement, the layout has
-// neither limits nor a topology, because the placement already keeps them.
+// layout returns a layout for a request. If a long search has found a placement,
+// the layout has neither limits nor a topology, because the placement already keeps
+// them, and it gets the full budget, even if a test has lowered work.lockedSteps.
 func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout {
 	steps, d := p.work.lockedSteps, q.demand
 	if q.search != nil {

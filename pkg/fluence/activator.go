@@ -15,12 +15,12 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// activator activates pods: it puts them into the scheduling queue, from its
-// own goroutine. The queue calls PreEnqueue under its lock. A call to the queue
-// from there, or while a lock is held that PreEnqueue takes, would deadlock.
+// activator activates pods: it puts them into the scheduling queue. It does so in its
+// own goroutine, because the queue holds its lock while it calls PreEnqueue: a call to
+// the queue from PreEnqueue, or under a lock that PreEnqueue takes, would deadlock.
 type activator struct {
-	// activate activates the requested pods and returns when it is to be
-	// called again. Zero means not before something more is requested.
+	// activate activates the requested pods and returns the time of its
+	// next call. Zero means that only the next request leads to a call.
 	activate func(ctx context.Context, w requests) (again time.Time)
 
 	mu sync.Mutex

@@ -34,12 +34,12 @@ type Args struct {
 	// MatchTimeout is the deadline of one call to the matcher. Defaults to 2s; at most
 	// 30s, because a scheduling cycle waits that long for a matcher that does not answer.
 	MatchTimeout metav1.Duration `json:"matchTimeout"`
-	// MaxAsk limits the time that one scheduling cycle spends on placing one group:
-	// running filters, calling the matcher and comparing the group's pods with each
-	// other. A group that exceeds MaxAsk is refused with reason TooHard. The time that
-	// the matcher works for other callers does not count. The time that filters spend
-	// on pods of other namespaces has a second limit: MaxAsk again, or the time that
-	// the filters take for one shape if that is longer. Defaults to 250ms; at most 30s.
+	// MaxAsk limits the time that one scheduling cycle spends on placing one group: running
+	// filters, calling the matcher and comparing the group's pods with each other. A group
+	// that exceeds MaxAsk is refused with reason TooHard. The time that the matcher works
+	// for other callers does not count. The time that filters spend on pods of other
+	// namespaces counts separately. Its limit is MaxAsk too, or the longest time that the
+	// filters can take for one shape, whichever is longer. Defaults to 250ms; at most 30s.
 	MaxAsk metav1.Duration `json:"maxAsk"`
 	// MatchPolicy is the order in which nodes are filled for groups
 	// that name no policy: one of match.Policies. Defaults to lonode.
@@ -48,14 +48,14 @@ type Args struct {
 	// minimum is reserved, if the PodGroup has no scheduleTimeoutSeconds.
 	// Defaults to 60s; at most 15m, which is the framework's own limit.
 	ScheduleTimeout metav1.Duration `json:"scheduleTimeout"`
-	// MaxBypass is how long groups after it in the queue, of the same or a lower
-	// priority, may overtake a group that waits for room (Slurm and Flux call that
-	// backfill). After that time nodes are reserved for the waiting group, as many
+	// MaxBypass limits backfill: it is how long a group that waits for room may
+	// be overtaken by groups behind it in the queue, whose priority is the same
+	// or lower. After that time nodes are reserved for the waiting group, as many
 	// as it needs. Zero means that no group may overtake it. Defaults to 10m.
 	MaxBypass metav1.Duration `json:"maxBypass"`
-	// MaxReserve is how long nodes stay reserved for a group without progress,
-	// that is while nothing ends on them that the group waits for. After that time
-	// the reservation pauses, first for a quarter of MaxReserve. Each further
+	// MaxReserve is how long nodes stay reserved for a group without progress.
+	// Progress means that something ends there that the group waits for. After that
+	// time the reservation pauses, first for a quarter of MaxReserve. Each further
 	// pause without progress is twice as long, up to four times MaxReserve. Zero
 	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`
@@ -82,8 +82,8 @@ type Args struct {
 	// own namespace. If it is empty, which is the default, no status is written.
 	StatusNamespace string `json:"statusNamespace,omitempty"`
 
-	// Unthrottled switches the throttling of namespaces off. It is not part of
-	// the configuration: only a rehearsal sets it, where no other group waits.
+	// Unthrottled switches the throttling of namespaces off. It is not part of the configuration:
+	// only package simulate sets it, because no other group waits in a simulation.
 	Unthrottled bool `json:"-"`
 }
 

@@ -17,8 +17,8 @@ import (
 //   - The event recorder sends events after binds.
 //   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
 //     spend time on the pod, and charges the namespace for the time of other plugins.
-//   - FailureHandler reports once why a pod waits, and writes the pod's status outside
-//     the scheduling loop. It handles at most maxFailures pods at a time that had a node.
+//   - FailureHandler reports once why a pod waits, and writes the pod's status outside the
+//     scheduling loop. Of the pods that had a node, it handles at most maxFailures at a time.
 //
 // Attach returns an error that names what the configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
@@ -43,8 +43,9 @@ func Attach(sched *scheduler.Scheduler) error {
 	return nil
 }
 
-// SetVersionSkew sets the gauge fluence_api_server_version_skew of a scheduler's plugins: whether
-// this build does not support the version of the API server. It may be called at any time.
+// SetVersionSkew sets the gauge fluence_api_server_version_skew of a
+// scheduler's plugins. skewed means that this build does not support
+// the version of the API server. It may be called at any time.
 func SetVersionSkew(sched *scheduler.Scheduler, skewed bool) {
 	for pl := range pluginsOf(sched) {
 		pl.skewed.Store(skewed)

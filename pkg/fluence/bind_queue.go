@@ -94,8 +94,8 @@ func (b *bindQueue) removeWaiter(uid types.UID) {
 	delete(b.waiting, uid)
 }
 
-// observeAPIThrottling records that the API server was too
-// busy for a bind of a group, with the server's answer.
+// observeAPIThrottling records the answer of an API
+// server that was too busy to bind a pod of the group.
 func (b *bindQueue) observeAPIThrottling(key types.NamespacedName, why string, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -345,8 +345,9 @@ func (tl *groupReporter) reportBinding(key types.NamespacedName, message string)
 func (b *binder) commitBind(uid types.UID, now time.Time) (why string, out gang.Output) {
 	for {
 		d := b.groups.PrepareBind(uid)
-		// CommitBind fails if the group has meanwhile started, because the API shows one of its
-		// pods on a node, or is no longer started, because its only bind was answered with 429.
+		// CommitBind fails if the group's state has changed since PrepareBind. It
+		// may have started, because the API shows one of its pods on a node. Or
+		// it is no longer started, because its only bind was answered with 429.
 		if why, out, ok := b.groups.CommitBind(d, b.whyUnusable(d.Assignments), now); ok {
 			return why, out
 		}

@@ -42,8 +42,7 @@ type breaker struct {
 	why string
 	// tripped is signalled when the matcher is to be pinged.
 	tripped chan struct{}
-	// recoveries counts how often the matcher was found to answer
-	// after a failure or a doubt, whether or not the breaker was open.
+	// recoveries counts the answered pings that requestPing asked for, or that closed the breaker.
 	recoveries uint64
 	// silence is how long pings have gone unanswered, without an answer in between.
 	silence time.Duration
@@ -64,7 +63,8 @@ func (b *breaker) state() (open bool, why string) {
 	return b.why != "", b.why
 }
 
-// recoveryCount returns how often the matcher was found to answer after a failure or a doubt.
+// recoveryCount returns how many pings were answered that
+// requestPing asked for, or that closed the breaker.
 func (b *breaker) recoveryCount() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,33 +22,34 @@ const (
 	maxDebt = time.Minute
 	// indebtedPause is the minimum time between two attempts of a namespace in debt.
 	indebtedPause = time.Second
-	// yieldStep is the time between the retries of two
-	// groups of a namespace that only yields to others.
+	// yieldStep is the time between the retries of two groups of a namespace whose
+	// debt will be paid by then, or that waits only because of failed attempts.
 	yieldStep = 10 * time.Millisecond
 	// failedDivisor: failed attempts of a namespace may take 1/failedDivisor of the time. If they
 	// take more, groups of other namespaces are placed first, except those of a lower priority.
 	failedDivisor = 5
 	// failedBurst is how much time failed attempts may take at once beyond that share.
 	failedBurst = time.Second
-	// latestYield is the maximum time from the payment of a namespace's debt to the retry of one
-	// of its groups. If there are more groups than steps in that time, several get the same time.
+	// latestYield is the maximum time from the moment a namespace's
+	// debt is paid to the retry of one of its groups. If there are
+	// more groups than steps in that time, several get the same time.
 	latestYield = time.Minute
-	// lookFactor: at most about 1/lookFactor of the time is
-	// spent on listing the namespaces that may be placed.
+	// lookFactor: at most about 1/lookFactor of the time is spent
+	// on listing the namespaces with groups that may be placed.
 	lookFactor = 20
 	// sweepDebts is the number of entries from which paid
 	// debts are removed before another entry is added.
 	sweepDebts = 1 << 10
 )
 
-// debts has, by namespace, the time of attempts that is not paid yet. It is a token
-// bucket below zero: the time that passes pays a debt. The zero value is ready for use.
+// debts has, for each namespace, the time of attempts that is not paid yet. It is a leaky
+// bucket: attempts fill it, and the time that passes drains it. The zero value is ready for use.
 type debts struct {
 	mu sync.Mutex
 	// byNamespace has no entry for a namespace that owes nothing.
 	byNamespace map[string]*debt
-	// readyNamespaces is the last list of the namespaces that
-	// may be placed. It is read again at next at the earliest.
+	// readyNamespaces is the last list of the namespaces with
+	// groups that may be placed. It is not read again before next.
 	readyNamespaces []gang.ReadyNamespace
 	next            time.Time
 }
@@ -141,12 +142,13 @@ func (a *debts) forget(namespace string) {
 // hasNoOverrun reports whether the namespace owes nothing except, perhaps, for failed attempts.
 func (d *debt) hasNoOverrun() bool { return d == nil || d.owed == 0 }
 
-// isUnthrottled reports whether a namespace owes nothing that makes it wait for others.
+// isUnthrottled reports whether a namespace owes nothing,
+// and its failed attempts took no more time than they may.
 func (d *debt) isUnthrottled() bool { return d.hasNoOverrun() && (d == nil || d.failed <= failedBurst) }
 
-// nextRetry returns the retry time of the next group: one step after the
-// retry of the group before, and not before least. After paid, the step is
-// yieldStep. A time later than latestYield after paid is replaced by paid.
+// nextRetry returns the retry time of the namespace's next group. Retry times are
+// one step apart, and not before least. After paid, when the debt is paid, they are
+// yieldStep apart. A time later than latestYield after paid is replaced by paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
 	if at.After(paid) {
@@ -159,11 +161,11 @@ func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	return at
 }
 
-// readyLister lists the namespaces that may be placed. It looks at all groups.
+// readyLister lists the namespaces with groups that may be placed. It looks at all groups.
 type readyLister func() []gang.ReadyNamespace
 
-// listReady returns the namespaces that may be placed. Between two calls of read the list
-// may be out of date, because each call of read looks at all groups: see lookFactor.
+// listReady returns the namespaces with groups that may be placed. Between two calls of read
+// the list may be out of date, because each call of read looks at all groups: see lookFactor.
 func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.ReadyNamespace {
 	began := clock()
 	if began.Before(a.next) {
@@ -179,13 +181,14 @@ func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.Ready
 type delay struct {
 	// after is the time until the group's retry. Zero means that the group may be placed now.
 	after time.Duration
-	// owed is what the namespace owes. If owed is zero, the namespace waits
-	// because its failed attempts took the time failed out of the last window.
+	// owed is the namespace's debt. If it is zero, the namespace waits because
+	// of failed attempts: they took the time failed in the last window.
 	owed, failed, window time.Duration
 }
 
-// delayFor returns how long a group has to wait before it may be placed, by its namespace
-// and priority. Each group gets another retry time, if there are enough of them.
+// delayFor returns how long a group of this namespace and priority has to
+// wait before it may be placed. The groups of a namespace get different
+// retry times, except if there are more groups than such times.
 func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func() time.Time) delay {
 	a.mu.Lock()
 	defer a.mu.Unlock()

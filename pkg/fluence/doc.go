@@ -23,7 +23,7 @@
 //	last_messages.go       does a message repeat the last one?
 //	activator.go           how do pods come into the scheduling queue again?
 //	base.go                what do all parts share?
-//	occupants.go           which pods are on a node, and whose end would help?
+//	occupants.go           which pods are on a node, and which of them have to end to free it?
 //	exclusive.go           which namespaces may have whole nodes?
 //	stall_timer.go         how long has a reservation made no progress?
 //	reservations.go        which nodes are reserved, and for which group?
@@ -54,5 +54,5 @@
 //	prebind.go             PreBind: where do pods wait to be bound?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
-//	inspect.go             what can a caller read that runs a scheduler step by step?
+//	inspect.go             what can package simulate read while it runs a scheduler step by step?
 package fluence

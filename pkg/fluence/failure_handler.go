@@ -45,8 +45,8 @@ func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 					sched.SchedulingQueue.Done(p.UID)
 					return
 				}
-				// A group that has released its nodes may be placed as soon as its
-				// pods are in the queue again, which they are after the handler.
+				// A group that has released its nodes may be placed once its pods are in the
+				// queue again. The handler puts them there, so the group is activated after it.
 				defer func() { pl.activator.activateGroups(pl.groupKey(p)) }()
 			}
 		}

@@ -75,8 +75,8 @@ var (
 	_ fwk.PostBindPlugin           = &Fluence{}
 )
 
-// Factory returns the plugin's factory, for a scheduler
-// without FluenceSort. Factories describes the arguments.
+// Factory returns the plugin's factory for a scheduler that does not
+// enable FluenceSort. See Factories for dial, leading and identity.
 func Factory(dial Dialer, leading func() bool, identity ...Identity) frameworkruntime.PluginFactory {
 	return factory(dial, leading, &sharedOrder{}, cmp.Or(identity...))
 }

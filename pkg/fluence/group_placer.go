@@ -117,8 +117,8 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// clusterState returns the room that a plan must leave to others, which is the room
-// of nominated pods and the reserved nodes, and the epoch of the matcher's graph.
+// clusterState returns what Place needs besides the plan: the room of nominated
+// pods, the nodes reserved for other groups, and the epoch of the matcher's graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	return placement.ClusterState{
@@ -130,8 +130,9 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	}
 }
 
-// charge charges a namespace for the time that an attempt took in the scheduling loop. failed
-// means that the attempt found no nodes; its free part then counts as time of failed attempts.
+// charge charges a namespace for the time that an attempt took in the scheduling
+// loop. failed means that the attempt found no nodes. Its first freePerAttempt,
+// which is free otherwise, then counts as time of failed attempts.
 func (c *accounts) charge(namespace string, took time.Duration, failed bool) {
 	if !c.args.Unthrottled {
 		c.counters.countFailedTime(namespace, c.debts.charge(namespace, took, failed, c.now()))

@@ -10,8 +10,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// syncTimeout is how long the start waits for a list that fails for a reason that may pass.
-// After that, pods without a PodGroup are placed, and gangs still wait for their PodGroups.
+// syncTimeout is how long the plugin waits at its start for a list
+// that keeps failing with a temporary error. After that, pods without
+// a PodGroup are placed, and gangs still wait for their PodGroups.
 const syncTimeout = 15 * time.Second
 
 // initialSync is done when each watch that the plugin runs itself has finished

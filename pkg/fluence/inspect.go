@@ -72,8 +72,8 @@ func (pl *Fluence) MarkStarted(pod *corev1.Pod) {
 	pl.groups.CommitBind(pl.groups.PrepareBind(pod.UID), "", pl.now())
 }
 
-// ExpireBackoff ends at once the refusals of a group that
-// run out after a while. It reports whether there were any.
+// ExpireBackoff ends the refusals of a group that would
+// end at a set time. It reports whether there were any.
 func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.groups.ExpireBackoff(key) }
 
 // LevelsOf returns the topology levels of the plugin's arguments in a

@@ -32,9 +32,9 @@ type nomination struct {
 	until time.Time
 }
 
-// put updates the nomination of a pod. freed reports whether room may have
-// become free, or will be when the nomination ends: the nomination was
-// dropped, moved to another node, or ends because the pod is on its node.
+// put updates the nomination of a pod. freed reports whether the nomination was
+// dropped or moved to another node, so that its room may be free now, or whether
+// the pod has come to its node, so that the nomination ends after settleTime.
 func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

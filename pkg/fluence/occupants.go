@@ -17,12 +17,12 @@ import (
 // occupants has the pods that hold room on nodes. The zero value is ready for use.
 type occupants struct {
 	mu sync.Mutex
-	// pods has all of them by the job ID under which the matcher's graph
-	// has a pod that this scheduler did not match: a pod of another
-	// scheduler, or one that was bound before this scheduler started.
+	// pods has all these pods. The key is the job ID made from "pod" and the UID. The
+	// matcher's graph uses this ID only for a pod that this scheduler did not match: a
+	// pod of another scheduler, or a pod that was bound before this scheduler started.
 	pods map[match.JobID]*corev1.Pod
-	// byNode has the pods by node and UID, without those
-	// that run on every node (DaemonSets, static pods).
+	// byNode has the pods by node and UID. Pods that run on
+	// every node (DaemonSets, static pods) are left out.
 	byNode map[string]map[types.UID]occupant
 }
 
@@ -88,8 +88,8 @@ func (r *occupants) blockers(nodes []string, own string) (l blockers) {
 	return l
 }
 
-// podsOf returns the pods of a namespace on nodes,
-// together with those pods of before that still exist.
+// podsOf returns the pods of a namespace on nodes, and also
+// the pods in before (an earlier result) that still exist.
 func (r *occupants) podsOf(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,8 +135,8 @@ func (r *occupants) jobOf(pod *corev1.Pod) match.JobID {
 	return match.NewJobID("pod", string(pod.UID))
 }
 
-// hasForeign reports whether a pod of another namespace
-// is on a node, without those that run on every node.
+// hasForeign reports whether a pod of another namespace is on a node.
+// Pods that run on every node (DaemonSets, static pods) do not count.
 func (r *occupants) hasForeign(node, namespace string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -175,14 +175,13 @@ func (r *occupants) podOf(job match.JobID) *corev1.Pod {
 	return r.pods[job]
 }
 
-// mayName reports whether a message for one namespace
-// (asks) may name objects of another (namespace).
+// mayName reports whether a message to users of the namespace asks may name objects of namespace.
 func (b *base) mayName(namespace, asks string) bool {
 	return namespace == asks || b.args.TellNames == TellNamesAll
 }
 
-// describeGroup names a group in a message for one namespace (asks). A group
-// whose name the message may not contain is described by its priority.
+// describeGroup names a group in a message to users of the namespace asks. A
+// group whose name the message may not contain is described by its priority.
 func (b *base) describeGroup(key types.NamespacedName, priority int32, asks string) string {
 	if b.mayName(key.Namespace, asks) {
 		return key.String()
@@ -190,8 +189,9 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, asks stri
 	return fmt.Sprintf("a group of another namespace, priority %d", priority)
 }
 
-// blockerOf names the group or pod whose end would help, for the message of one group (asks). It
-// returns "" if no end would help, if the holder is unknown, or if the group itself is the holder.
+// blockerOf names the group or pod of r.Blocker, whose end would
+// help, for a message to the group asks. It returns "" if there is no
+// blocker, if the blocker is not known, or if it is the group itself.
 func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 	if r.Blocker == nil {
 		return ""

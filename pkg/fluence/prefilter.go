@@ -56,7 +56,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, unschedulable(why)
 	}
 
-	// 3. Place pods that come before this pod but are behind it in the queue.
+	// 3. First place pods that go before this pod although the queue has them behind it.
 	silent := pl.placeOvertaken(ctx, pod, nodes)
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)

@@ -118,7 +118,7 @@ type occupancy interface {
 type nodesOfGroup func(types.NamespacedName) []string
 
 // giveTurn gives a turn to a group. anew reports whether the group did not have the turn
-// just before. freed reports whether the nodes of the group before are no longer reserved.
+// until now. freed reports whether another group had it, and lost reserved nodes with it.
 func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupancy, runs nodesOfGroup, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -228,7 +228,8 @@ func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *
 	}
 }
 
-// markContested marks turns whose reserved nodes a group of another namespace was kept from.
+// markContested records that a group of the namespace by could not use nodes because
+// they are reserved for these turns. Turns of the same namespace are not marked.
 func (a *reservations) markContested(turns []gang.Turn, by string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -263,7 +264,7 @@ func (a *reservations) pollActivation(t gang.Turn, free func(nodes []string) boo
 	return true
 }
 
-// takeFreePass reports whether a group may be placed although its namespace is throttled,
+// useFreePass reports whether a group may be placed although its namespace is throttled,
 // because its reserved nodes are free. It returns true once each time they become free.
 func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
 	a.mu.Lock()
@@ -276,9 +277,9 @@ func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free f
 	return true
 }
 
-// endExcept ends the reservations of all turns except those of the groups in but. It reports
-// whether a node is no longer reserved. The timer of a turn without a group is forgotten
-// after some time, except if pods that have outlasted its reservation still exist.
+// endExcept ends the reservations of all turns except the turns of the groups in keep. It
+// reports whether a node is no longer reserved. The timer of a turn without a group is
+// forgotten after some time, except if pods that have outlasted its reservation still exist.
 func (a *reservations) endExcept(keep []gang.Head, on occupancy, runs nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -27,9 +27,10 @@ type reserver struct {
 	reservations  reservations
 }
 
-// updateReservations updates the reservations. It ends those of groups that have started, are gone
-// or wait for something else, and pauses those without progress. It gives turns to the groups that
-// have waited longest. If nodes are no longer reserved, the groups that were kept from them retry.
+// updateReservations updates the reservations. It ends the reservation of each group
+// that has started, is gone or no longer waits for room, and pauses each reservation
+// without progress. It gives turns to the groups that have waited longest. If nodes
+// are no longer reserved, the groups that could not use them retry.
 func (ts *reserver) updateReservations() {
 	now, most := ts.now(), ts.args.MaxReserve.Duration
 	heads := ts.groups.Starving(now, ts.args.MaxBypass.Duration)
@@ -167,11 +168,12 @@ func describeReserved(nodes int, group string, waited time.Duration) string {
 	return fmt.Sprintf("%s reserved for %s, which has waited %s", placement.NodesAre(nodes), group, duration.HumanDuration(waited))
 }
 
-// reserve reserves nodes for a group that was just refused for lack of room, if the group has
-// waited longer than maxBypass. It adds the result to the refusal's message. It reserves as few
-// nodes as the group needs once all pods on them have ended that end, and prefers nodes with
-// few such pods, so that they are free soon. If there are no such nodes, and none is reserved
-// for another group, the group yields its turn to the next group until something has changed.
+// reserve reserves nodes for a group that was just refused for lack of room, if the
+// group has waited longer than maxBypass. It adds the result to the refusal's message.
+// It reserves as few nodes as the group needs if all pods there have ended, except the
+// pods that do not end. It prefers nodes with few pods that still have to end, so that
+// they are free soon. If there are no such nodes, and none is reserved for another
+// group, the group yields its turn to the next group until something has changed.
 func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
 	key, now := plan.Key, ts.now()
 	if plan.Late || r.WaitsFor != gang.WaitsForRoom || !ts.groups.IsHead(key, now, ts.args.MaxBypass.Duration) {
@@ -254,17 +256,18 @@ func (ts *reserver) takeFreePass(plan gang.Plan) bool {
 	return !plan.Late && ts.reservations.useFreePass(t, plan.Key, ts.freeFor(t))
 }
 
-// freeFor returns a function that reports whether no
-// pod is left on nodes for whose end a turn waits.
+// freeFor returns a function that reports whether nodes are free for a
+// turn: only pods are left there that are treated as pods that do not end.
 func (ts *reserver) freeFor(t gang.Turn) func(nodes []string) bool {
 	stays := ts.outlastedFor(t)
 	return func(nodes []string) bool { return ts.occupants.isFree(nodes, stays) }
 }
 
-// outlastedFor returns a function that reports whether a pod is treated as one that does not
-// end: it belongs to the turn's namespace, it has outlasted a reservation, and its deadline is
-// not within maxReserve (deletion or activeDeadlineSeconds). The namespace could end such pods
-// itself. Without this, nodes would be kept from other namespaces for them again and again.
+// outlastedFor returns a function that reports whether a pod is treated as a pod that
+// does not end: it belongs to the turn's namespace, it was on reserved nodes when a
+// reservation paused, and neither its deletion nor its activeDeadlineSeconds ends it
+// within maxReserve. The namespace could end such pods itself. Without this rule,
+// nodes would be reserved again and again while other namespaces cannot use them.
 func (ts *reserver) outlastedFor(t gang.Turn) func(*corev1.Pod) bool {
 	pods, near := ts.reservations.outlasted(t), ts.now().Add(ts.args.MaxReserve.Duration)
 	return func(p *corev1.Pod) bool {

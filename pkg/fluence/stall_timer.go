@@ -14,10 +14,10 @@ const (
 	maxPauseFactor = 4
 )
 
-// blockers is what has to end on nodes before a group can use them: foreign is the number
-// of pods of other namespaces, and ownNodes the number of nodes with pods of the group's
-// namespace. Own pods are not counted one by one. A node is no nearer when one of several
-// own pods ends, and anyone can create own pods whose end would look like progress.
+// blockers is what has to end on nodes before a group can use them: foreign is the number of
+// pods of other namespaces, and ownNodes the number of nodes with pods of the group's
+// namespace. Own pods are not counted one by one, because a node does not become free when one
+// of several own pods ends, and because users could feign progress with pods that end soon.
 type blockers struct{ foreign, ownNodes int }
 
 // maxBlockers returns more blockers than any nodes have.
@@ -35,8 +35,8 @@ func (l blockers) min(o blockers) blockers {
 }
 
 // stallTimer measures how long the reservation of a turn has made no progress. It
-// belongs to the turn, not to the group: if another group gets the turn, the time
-// goes on, without what endTenure subtracts for a start of the group before.
+// belongs to the turn, not to the group: if another group gets the turn, the stalled
+// time is kept. If the group before has started, endTenure subtracts a part of it.
 type stallTimer struct {
 	// stalled is how long nodes were reserved without progress, as of at.
 	stalled time.Duration
@@ -46,7 +46,7 @@ type stallTimer struct {
 	// Only fewer blockers than these are progress: if other nodes get reserved, the blockers
 	// may increase and then decrease again without bringing the group closer to its start.
 	minSincePause blockers
-	// contested means that a group of another namespace was kept from
+	// contested means that a group of another namespace could not use
 	// the reserved nodes. Until then the reservation costs only the
 	// group's own namespace, so the end of own pods is progress too.
 	contested bool
@@ -68,22 +68,23 @@ type stallTimer struct {
 type tenure struct {
 	// maxNodes is the largest number of nodes reserved at once.
 	maxNodes int
-	// uncontestedStall is the stalled time before the nodes were contested. If the group
-	// starts, it is subtracted from the turn's stalled time. The time in which only own
-	// pods held contested nodes is never subtracted: otherwise a namespace with such pods
-	// and small groups could keep nodes from others forever, with hardly any request.
+	// uncontestedStall is the stalled time before the nodes were contested. If the group starts,
+	// it is subtracted from the turn's stalled time. The time in which only own pods held
+	// contested nodes is never subtracted. Otherwise a namespace could keep nodes from others
+	// forever: its own pods hold them, and now and then a small group starts and resets the timer.
 	uncontestedStall time.Duration
 	// foreignStall is the stalled time with pods of other namespaces on contested
-	// nodes. If the group starts and one of those pods has ended, it is
-	// subtracted too: the group waited for that pod, and runs beside the rest.
+	// nodes. If the group starts and at least one of those pods has ended,
+	// foreignStall is subtracted too, because the group had to wait for that pod.
 	foreignStall time.Duration
 	// foreign is the number of pods of other namespaces on the nodes when they were reserved.
 	foreign int
 	// foreignEnded means that the number of those pods has been lower since.
 	foreignEnded bool
-	// mayReset reports whether a start of the group may reset the pauses: time was added to
-	// uncontestedStall or foreignStall, or there were fewer blockers than ever before. When a pause
-	// begins, mayReset becomes false if a start would subtract less than half of the stalled time.
+	// mayReset means that a start of the group may reset the length of pauses.
+	// It becomes true when time is added to uncontestedStall or foreignStall,
+	// or when there are fewer blockers than ever before. It becomes false at a
+	// pause if a start would subtract less than half of the stalled time.
 	mayReset bool
 }
 
@@ -103,9 +104,9 @@ func newStallTimer(now time.Time) stallTimer {
 	return stallTimer{at: now, minSincePause: maxBlockers(), minEver: maxBlockers()}
 }
 
-// change records that other nodes are reserved from now on. old are the present blockers
-// of the nodes before: pods that have ended there are progress. l and nodes are the
-// blockers and the number of the new nodes. That l is lower than old is no progress.
+// change records that other nodes are reserved from now on. old are the present blockers of the
+// nodes reserved until now: fewer than at the last observation are progress. l and nodes are
+// the blockers and the number of the new nodes. A difference between old and l is not progress.
 func (c *stallTimer) change(old, l blockers, nodes int) {
 	c.observe(old)
 	c.tenure.foreign = l.foreign
@@ -171,12 +172,13 @@ func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.
 // endTenure records that nodes are no longer reserved for the present group. runs is the
 // number of its reserved nodes that the group now runs on, and l are their present blockers.
 //
-// Each of these nodes subtracts its share of the group's refund from the stalled time. So a start
-// on other nodes is no progress, and the start of one group does not count for the time of another.
+// Each of these nodes subtracts its share of the group's refund from
+// the stalled time. So a start on other nodes subtracts nothing, and
+// the start of one group does not count for the time of another.
 //
-// Pauses are short again only if the group runs on maxNodes nodes and
-// the refund is at least half of the stalled time. So a start on nodes
-// that were mostly kept from others by own pods shortens no later pause.
+// Pauses are short again only if the group runs on maxNodes nodes and the refund
+// is at least half of the stalled time. So later pauses do not become shorter by
+// a start on nodes that mostly the namespace's own pods kept from others.
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {

@@ -19,8 +19,8 @@ const whyTimeout = "the matcher answers others, and twice gave no answer for thi
 const (
 	// timeoutMemory is how long the timeouts of a namespace are remembered after the last one.
 	timeoutMemory = 10 * time.Minute
-	// maxTimeouts is the number of timeouts from which a
-	// namespace is to blame even if each was of another group.
+	// maxTimeouts is the number of timeouts from which a namespace
+	// is to blame even if no group timed out twice in a row.
 	maxTimeouts = 3
 )
 

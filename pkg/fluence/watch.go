@@ -316,8 +316,8 @@ func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) m
 	return now
 }
 
-// debouncer runs a function a fixed time after an event. Further events of the same
-// kind before that are merged into one more run, the same time after the first.
+// debouncer runs a function a fixed time after an event. All events of the same kind
+// that come before this run cause one more run together, the same time after the first.
 type debouncer struct {
 	mu sync.Mutex
 	// pending has the kinds of event with a scheduled run. The value

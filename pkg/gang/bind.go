@@ -54,8 +54,8 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 // group. Otherwise why is the reason, and the Output names the assignments that
 // are lost: all of the group if it has not started, only the pod's own if it has.
 //
-// If d is out of date, CommitBind does nothing, and ok is false: the group has
-// started or lost its start since d was made, or the pod had no assignment then.
+// If d is out of date, CommitBind does nothing, and ok is false: since d was made, the group
+// has started or has ceased to be started, or the pod had no assignment when d was made.
 func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,8 @@ func (g Assignments) start(s *groupState) {
 	}
 	if !s.started {
 		s.started = true
-		// The group has reached this minimum. A minimum that is raised from now on asks it to grow.
+		// The group has reached this minimum. A minimum that is raised
+		// from now on counts only once the group has reached it.
 		s.peakMinimum = s.minimum()
 		g.updatePositions(s)
 	}
@@ -146,8 +147,8 @@ type ReservedPod struct {
 	Node string
 	// Rank is the pod's position in the queue.
 	Rank Rank
-	// Starting is true if the group has started, and has not been
-	// reported as placed since, or has lost members after that.
+	// Starting is true from the group's first bind until the group is
+	// reported as placed, and again while too few members are on nodes.
 	Starting bool
 }
 
@@ -163,8 +164,9 @@ func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), Starting: m.group.started && !m.group.isFullyPlaced()}, true
 }
 
-// ReportAgain lists a group in Placed once more if all its required members are on nodes. The
-// caller may have reported something else in the moment before the last one came to its node.
+// ReportAgain lists a group in Placed once more if all its required members
+// are on nodes. It is for a caller that has reported something else, because
+// the last of these members may have come to its node just before that.
 func (g Assignments) ReportAgain(key types.NamespacedName) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,7 +8,7 @@
 //	gathering   complete    all pods that the group needs exist
 //	complete    gathering   a pod is missing
 //	complete    tentative   a match has found nodes
-//	tentative   complete    a cycle fails, a pod is deleted, a node closes, or the time is over
+//	tentative   complete    a cycle fails, a pod is deleted, a node is unusable, or time is up
 //	tentative   held        minMember pods are reserved, and the first bind is sent
 //	held        incomplete  a member is lost
 //	incomplete  held        another member has taken its position
@@ -21,13 +21,13 @@
 // first member leaves the bind queue to be bound, all assignments of a group are revoked together.
 // From then on the group has started, and an assignment is revoked alone.
 //
-// Members that come after the start are late members. They are matched without their siblings, near
-// the siblings, as many as there is room for. The siblings never move. When no member has an
-// assignment or a node any more, the next members are a new incarnation, and all-or-nothing begins
-// anew.
+// Members that come after the start are late members. They are matched by separate
+// requests, near the members on nodes, which never move. As many late members are
+// placed as there is room for. When no member has an assignment or a node any
+// more, the next members are a new incarnation, and all-or-nothing begins anew.
 //
-// One member, the representative, asks for nodes for all: for all members of a group that has not
-// started, and then for the late ones.
+// One member, the representative, goes through the scheduling queue for the group. Its cycle places
+// all members of a group that has not started, and later the late members.
 //
 // A refusal is remembered: the group is kept out of the queue, and answered from memory, until an
 // event happens that can help, or until a time has passed.
@@ -52,7 +52,7 @@
 //	policy.go          By which policy is a group matched?
 //	exclusive.go       May a group have whole nodes, and are its nodes exclusive?
 //	gathering.go       What does a group lack before it may be placed?
-//	representative.go  Which member asks for the others?
+//	representative.go  Which member is scheduled for the group?
 //	position.go        Which member replaces a lost one?
 //	verdict.go         May a pod enter the scheduling queue?
 //

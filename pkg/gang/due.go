@@ -117,9 +117,9 @@ func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) 
 	return keys
 }
 
-// dueReplacements returns more groups that may retry: groups with replacements that an event
-// has helped, and that still wait for the end of their pause. Replacements go before all
-// other pods. Therefore their pause ends when other groups retry. Groups in but are left out.
+// dueReplacements ends the pause of waiting replacements for which an event in
+// RetryOn has already happened, and returns their groups except the groups in but.
+// Replacements go before all other pods, so their pause ends when other groups retry.
 func (g Retries) dueReplacements(but []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.unassignedGroups {

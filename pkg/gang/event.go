@@ -20,11 +20,10 @@ const (
 	// ReservationEnded means that nodes are no longer
 	// reserved for a group that has waited for long.
 	ReservationEnded
-	// SharedPodGone means that a pod that seemed to run on every node has gone.
-	// It helps the groups that NodeChanged helps. But it does not hasten the next
-	// attempt of a group that yields, because anyone can make pods that come and
-	// go. The pod may have been a blocker of such a group, because an attempt
-	// takes such pods for permanent. Then nodes are found up to a minute later.
+	// SharedPodGone means that a pod that seemed to run on every node has gone. It helps the groups
+	// that NodeChanged helps. But it does not hasten the next attempt of a group that yields,
+	// because anyone can make pods that come and go. If such a pod was a blocker of a group that
+	// yields, this group finds its nodes only at its next regular attempt, up to a minute later.
 	SharedPodGone
 
 	numEvents

@@ -117,8 +117,8 @@ func (s *groupState) recordedExclusivity(m *member) Exclusivity {
 }
 
 // resetExclusivity forgets whether the nodes of a group are exclusive, so that
-// settleExclusivity decides anew. It does so if this process did not match the
-// group, and the PodGroup's status no longer says was. It reports whether it did so.
+// settleExclusivity decides anew. It does nothing if this process matched the group, or
+// if the PodGroup's status still has the value was. It reports whether it did something.
 func (s *groupState) resetExclusivity(was Exclusivity) bool {
 	if s.matched || s.podGroup.Exclusivity == was {
 		return false

@@ -26,7 +26,7 @@ func pgOf(minMember int32, change ...func(*PodGroup)) PodGroup {
 	return pg
 }
 
-// run brings existing pods onto nodes. The first one asks.
+// run brings existing pods onto nodes. The first pod is the representative.
 func (s *story) run(names ...string) Plan {
 	s.Helper()
 	p := s.match(names[0])

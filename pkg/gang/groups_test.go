@@ -251,7 +251,7 @@ func TestFailedBindKeepsTheAssignmentOfAStartedGroup(t *testing.T) {
 	if p, _ := s.Plan("1", s.now); p.Node != "n-1" {
 		t.Errorf("the pod's node = %q, want its seat n-1", p.Node)
 	}
-	// Not for ever: at the deadline the assignment is revoked, and the pod asks alone.
+	// Not for ever: at the deadline the assignment is revoked, and the pod is placed alone.
 	if err := s.Reserve("1", "n-1"); err != nil {
 		t.Fatal(err)
 	}

@@ -412,7 +412,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	}
 }
 
-// A pod that another plugin keeps out of the queue does not ask, and keeps no other from asking.
+// A pod that another plugin keeps out of the queue is not placed, and no other pod waits for it.
 func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)

@@ -103,9 +103,9 @@ func (g Lister) RunsOn(key types.NamespacedName) []string {
 	return nodes
 }
 
-// ExclusivityOf reports whether the nodes of a started group are exclusive. It also
-// returns the annotation that asks for that too late, and the number of incarnations of
-// the group that this process has seen end. All are zero if the group has not started.
+// ExclusivityOf reports whether the nodes of a started group are exclusive. It also returns
+// the annotation that asks for whole nodes too late, and the number of incarnations of the
+// group that this process has seen end. All are zero if the group has not started.
 func (g Lister) ExclusivityOf(key types.NamespacedName) (exclusive bool, lateAnnotation string, pastIncarnations uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

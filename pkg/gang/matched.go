@@ -82,8 +82,8 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 }
 
 // whyChanged returns why the group may not start with the assignments of a match, because
-// something has happened during the match. It returns nothing if the group may start. The
-// argument seated is the number of the assignments, and asker is true if the Plan's pod has one.
+// something has happened during the match. It returns nothing if the group may start.
+// assigned is the number of assignments, and hasAsker is true if the Plan's pod has one.
 func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
 	if p.Late {
 		return ""
@@ -100,8 +100,8 @@ func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
 	return "a member of the group was deleted"
 }
 
-// Refuse records that the pods of a Plan were not placed. The refusal is for the
-// group, or for the late member that asked and the members that r.AlsoRefused
+// Refuse records that the pods of a Plan were not placed. The refusal is for the group,
+// or for the late member that the attempt was for and the members that r.AlsoRefused
 // names. An event that happened during the match counts as if it came afterwards.
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()

@@ -50,8 +50,8 @@ type podMeta struct {
 	policyError error
 }
 
-// queueEntry holds what the rank of a pod is made of, as it was when the pod was last let
-// into the queue. It is frozen there, because the queue is corrupted if its order changes.
+// queueEntry holds the values that a pod's rank is made of. They are frozen when the pod
+// enters the queue, because the queue's heap breaks if the order of its entries changes.
 type queueEntry struct {
 	// urgent is true if the pod was a replacement of a missing member.
 	urgent bool
@@ -60,7 +60,7 @@ type queueEntry struct {
 	// created is the result of creation for the group at that time.
 	created time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
-	// came into the queue to ask for nodes, and the member has had no answer since.
+	// came into the queue to be placed, and the member has had no answer since.
 	passedOtherPlugins bool
 }
 
@@ -143,7 +143,7 @@ func (m *member) isRefused() bool {
 	return m.isWaiting() && m.assignment == nil && m.lastRefusal != nil
 }
 
-// isFullyPlaced reports whether the member counts for its group
+// isPlaced reports whether the member counts for its group
 // and is on a node, by the API or by a bind that was made.
 func (m *member) isPlaced() bool {
 	return m.keepsNode() || m.assignment != nil && m.assignment.bound && m.pod.DeletionTimestamp == nil

@@ -5,10 +5,10 @@ import "time"
 // creation returns the time that orders the group among groups of its priority. It is
 // frozen for the incarnation when it is first called with a member that is not gated.
 //
-// It is the latest of three times: the creation of the PodGroup, the start of the
-// wait of the oldest pod that waits, and the start of the wait of the youngest pod
-// that has had a node in any incarnation. Otherwise a user who keeps old PodGroups
-// in stock could have new pods pass a group that waits, again and again.
+// It is the latest of three times: the PodGroup's creation, the time since
+// when the oldest waiting pod waits, and the time since when the youngest
+// pod waited that has had a node in any incarnation. Without the last two,
+// new pods of old PodGroups could pass a waiting group again and again.
 func (s *groupState) creation(m *member) time.Time {
 	if !s.created.IsZero() {
 		return s.created
@@ -29,11 +29,11 @@ func (s *groupState) creation(m *member) time.Time {
 	return created
 }
 
-// eligibleSince returns the time that orders the group among groups that wait for
-// room, if m asks for it. It is the latest of three times: creation, the start of the
-// wait of the youngest pod that the group needs, and the end of the time in which the
-// group lacked something other than room. Otherwise a user who keeps groups that lack
-// something could complete one after the other, and have each pass a group that waits.
+// eligibleSince returns since when the group, with m as its representative, could be placed if
+// there were room. This time orders the groups that wait for room. It is the latest of three
+// times: the result of creation, the time since when the youngest pod that the group needs waits,
+// and the time since when the group lacks nothing except room. Without the last two, a user could
+// keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.neededBy != m.pod.UID {
 		s.neededBy, s.needed = m.pod.UID, s.youngestNeeded(m)
@@ -41,8 +41,9 @@ func (s *groupState) eligibleSince(m *member) time.Time {
 	return later(later(s.creation(m), s.completedAt), s.needed)
 }
 
-// youngestNeeded returns since when the youngest pod that the group needs has waited, if m asks for
-// it. The group needs the oldest waiting pods of at least m's priority, as many as the minimum.
+// youngestNeeded returns since when the youngest pod that the group needs
+// has waited, with m as the group's representative. The group needs the
+// oldest waiting pods of at least m's priority, as many as the minimum.
 func (s *groupState) youngestNeeded(m *member) time.Time {
 	from, n := m.waitingSince(), s.minimum()
 	for i, o := range s.ordered(func(o *member) bool { return o.isWaiting() && o.priority() >= m.priority() }) {

@@ -54,9 +54,9 @@ type Precedence struct {
 	Rank Rank
 	// Late is true if the group has started.
 	Late bool
-	// EligibleSince counts instead of Rank.Created, if it is later, in the order of
-	// reservations. For a group that has not started, it is since when the group could be placed
-	// (see Head). For a replacement, it is since when the pod has waited. Otherwise it is zero.
+	// EligibleSince replaces Rank.Created in the order of reservations if it is later. For
+	// a group that has not started, it is since when the group could be placed (see Head).
+	// For a replacement, it is since when the pod has waited. Otherwise it is zero.
 	EligibleSince time.Time
 	// Missing is how many members the started group is missing, if the pod is a
 	// replacement. Then the Plan's Optional pods are replacements too. Otherwise it is 0.
@@ -88,9 +88,9 @@ type LostMember struct {
 // lostMember describes the last member of the position.
 func (p *position) lostMember() LostMember { return LostMember{p.node, p.lastPod} }
 
-// Plan returns what to place for a pod whose scheduling cycle begins. The Output
-// is to be carried out first: if a cycle has claimed the pod's assignment
-// before, that cycle ended without a word, and the assignment is revoked.
+// Plan returns what to place for a pod whose scheduling cycle begins.
+// Carry out the Output first: if an earlier cycle claimed the pod's
+// assignment and ended without a result, Plan revokes the assignment.
 func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,8 +159,9 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	p.Job = g.nextJob(s.id(uid))
 	s.minReserved, p.completeSince = s.minimum(), s.completeSince
-	// The representative is one of the pods that have to be placed. Members of
-	// a lower priority follow when the group has started, with that priority.
+	// The representative is one of the pods that have to be placed. Members
+	// of a lower priority are not part of this match. They are placed as
+	// late members, at their own priority, once the group has started.
 	waiting := s.ordered(func(o *member) bool { return o != m && o.isWaiting() && o.priority() >= m.priority() })
 	p.Required = append(p.Required, m.pod)
 	for _, o := range waiting {
@@ -179,8 +180,8 @@ func (g Matching) nextJob(uid string) match.JobID {
 	return match.NewJobID("match", uid, strconv.FormatUint(g.attempts, 10))
 }
 
-// id returns what tells the group from groups of the same name at other
-// times: the UID of its PodGroup or, for a lone pod, the UID of the pod.
+// id returns what distinguishes the group from earlier and later groups of the
+// same name: the UID of its PodGroup or, for a lone pod, the UID of the pod.
 func (s *groupState) id(pod types.UID) string {
 	if s.podGroup != nil {
 		return string(s.podGroup.UID)

@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A position is the place of one required member in a started group. It outlives
-// the member: the next member in it is a replacement, and goes before all other
-// pods. The demand of a position is what was matched. It grows only when a
-// larger member, which has waited as a new group does, takes the position.
+// A position is the place of one required member in a started group. It outlives the member: the
+// next member in it is a replacement, and goes before all other pods. Its demand is what its member
+// was matched with. A member with a larger demand is no replacement. It may take an open position
+// only after it was placed as an ordinary late member; then the position takes over its demand.
 type position struct {
 	demand demand
 	// member is the member that fills the position, or
@@ -64,9 +64,10 @@ func (a demand) covers(b demand) bool {
 // isHeld reports whether the position has a present member.
 func (p *position) isHeld() bool { return p.member != nil && p.member.isPresent() }
 
-// maxLeavers is how many former members of a position may still have their nodes when another
-// member takes it. One is allowed, because a pod on a lost node may stay for very long. If any
-// number were, a user who keeps deleting pods could hold the room of many pods with one position.
+// maxLeavers is how many former members of a position may still have their
+// nodes when another member takes it. One is allowed, because a pod on a
+// lost node may stay for very long. Without a limit, a user who deletes each
+// replacement in turn could hold the room of many pods through one position.
 const maxLeavers = 1
 
 // isFree reports whether a member that waits may have the position.
@@ -96,7 +97,8 @@ func (m *member) vacate() {
 	if p == nil {
 		return
 	}
-	// A pod that is being deleted has not done its part, however it ends.
+	// A pod that succeeded needs no replacement. A pod that is
+	// being deleted needs one, even if it ends with success.
 	p.closed = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.member, m.position = nil, nil
 	if m.pod.Spec.NodeName != "" || m.assignment != nil {
@@ -148,10 +150,10 @@ func (s *groupState) clearPositions() {
 	s.positions, s.changedPositions, s.replacements, s.tooFewPositions = nil, nil, nil, false
 }
 
-// fillPositions gives positions to present members that have none. Such a member gets an
-// open position that covers its demand. Otherwise it gets a new one, if the group has
-// fewer than the required number. Otherwise it gets any open one, and the position takes
-// over its demand, because a member without a position was matched as a new group is.
+// fillPositions gives positions to present members that have none. Such a member gets an open
+// position that covers its demand. Otherwise it gets a new one, if the group has fewer than the
+// required number. Otherwise it gets any open one, and the position takes over its demand. That is
+// fair, because a member without a position was placed without the precedence of a replacement.
 func (r *rules) fillPositions(s *groupState) {
 	var open []*position
 	for _, p := range s.positions {
@@ -181,9 +183,9 @@ func (r *rules) fillPositions(s *groupState) {
 	}
 }
 
-// findReplacements gives free positions to members that wait, and lists all
-// members that wait for a position. The group may have lost members that this
-// process never saw. Their positions are taken to be like the held ones.
+// findReplacements gives free positions to members that wait, and lists all members that
+// wait for a position. If the group lost members before this process started, their demands
+// are not known: a member may take such a position if a filled position covers its demand.
 func (r *rules) findReplacements(s *groupState) {
 	s.replacements = nil
 	// The minimum may become known late. Then all are looked at again.

@@ -209,7 +209,7 @@ func TestAfterARestartPlacesAreLikeThoseThatAreKnown(t *testing.T) {
 	}
 }
 
-// A pod that may not pass, and came first, does not ask before a pod that may.
+// A pod that may pass is placed before a pod that came first and may not pass.
 func TestWhoTakesAPlaceAsksBeforeItsSiblings(t *testing.T) {
 	small := wanting("cpu", "1")
 	s := sized(t)
@@ -223,7 +223,7 @@ func TestWhoTakesAPlaceAsksBeforeItsSiblings(t *testing.T) {
 	if got := s.wake(); !slices.Equal(got, []string{"3"}) {
 		t.Errorf("pods to wake = %v, want the one that takes the place", got)
 	}
-	// While that is refused the other may ask.
+	// While that pod is refused, the other may be placed.
 	plan, _ := s.Plan("3", s.now)
 	s.Refuse(plan, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
 	if got := s.wake(); !slices.Equal(got, []string{"2"}) {
@@ -330,7 +330,7 @@ func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 	})
 }
 
-// A minimum that is raised after the first bind was sent asks the group to grow.
+// If the minimum is raised after the first bind was sent, the group is not incomplete.
 func TestAMinimumRaisedAfterTheFirstBindWasSentIsNotOwed(t *testing.T) {
 	s := newStory(t)
 	s.atTheGate(2, 2)

@@ -74,8 +74,8 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 	c.carryOut(c.PutPod(pod, c.now))
 }
 
-// refusal returns a random refusal, of the pod that
-// asks or also of the pods that were asked for with it.
+// refusal returns a random refusal: of the Plan's pod
+// alone or also of the pods that were matched with it.
 func (c *chance) refusal(plan Plan) Refusal {
 	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(4))}
 	if c.IntN(4) == 0 {
@@ -89,7 +89,7 @@ func (c *chance) refusal(plan Plan) Refusal {
 	return r
 }
 
-// ask calls at random what changes when groups retry, and which group yields.
+// ask calls methods at random that change when groups retry and which group yields.
 func (c *chance) ask() {
 	switch c.IntN(6) {
 	case 0:

@@ -20,9 +20,10 @@ type Refusal struct {
 	// MaxBackoff. Events do not shorten it below minBackoff. Backoff is for refusals
 	// that no event is sure to follow, and that a retry may repeat at once.
 	Backoff bool
-	// LongBackoff lets the delay of Backoff grow up to maxLongBackoff, and lets no event end
-	// it, because a retry costs other groups. A change of the group ends it, but not within
-	// minLongBackoff of the refusal, and the next delay is as long as without the change.
+	// LongBackoff lets the delay of Backoff grow up to maxLongBackoff, and lets no
+	// event end it, because a retry costs other groups. A change of the group lets
+	// it retry, but not within minLongBackoff of the refusal. The change does not
+	// reset the delay: after the next refusal it is as long as without the change.
 	LongBackoff bool
 	// RetryAfter is the time after which the group retries. No event and no change shortens
 	// it. With Backoff it is the shortest delay. 0 means that there is no such time.
@@ -48,9 +49,9 @@ const (
 	WaitsForOther WaitsFor = iota
 	// WaitsForRoom means that room released by others would help.
 	WaitsForRoom
-	// WaitsForNodes means that other nodes would help, or the end of pods that run
-	// on every node. A group that waits for room keeps its waiting time. Otherwise
-	// a user could end it by making pods that seem to run on every node.
+	// WaitsForNodes means that other nodes would help, or the end of pods that run on
+	// every node. A group that waited for room before keeps its waiting time.
+	// Otherwise another user could reset it with pods that seem to run on every node.
 	WaitsForNodes
 	// WaitsForAnswer means that the matcher gave no answer, so that nothing is known.
 	WaitsForAnswer
@@ -77,9 +78,10 @@ const (
 	minLongBackoff = 10 * time.Second
 )
 
-// The shortest and the longest pause after a refusal, however many events happen meanwhile.
-// The pause doubles with each refusal in a row. It ends at a multiple of minPause, so that
-// groups that may retry come into the queue together, and the order of the queue counts.
+// A refusal lasts at least for a pause, even if an event helps earlier. The
+// pause begins with minPause and doubles with each refusal in a row, up to
+// maxPause. It ends at a multiple of minPause, so that groups that may
+// retry come into the queue together, and the order of the queue counts.
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = time.Second
@@ -88,7 +90,7 @@ const (
 // An activeRefusal is a Refusal with the times at which it may end.
 type activeRefusal struct {
 	Refusal
-	// rank is the rank of the pod that asked.
+	// rank is the rank of the pod whose attempt was refused.
 	rank Rank
 	// retryAt is when the refusal ends. It is zero if only an event can end it.
 	retryAt time.Time

@@ -8,7 +8,7 @@ import (
 
 // refuse records a refusal: of the group if it has not started, and of the member if it has.
 func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
-	// The other plugins are asked anew before the pod comes into the queue again.
+	// The other plugins decide again before the pod comes into the queue again.
 	m.passedOtherPlugins = false
 	if r.RetryAfter > 0 {
 		g.resetPace(m.group.key.Namespace)
@@ -36,9 +36,9 @@ func (g *core) refuseWithBackoff(m *member, because, message string, now time.Ti
 // waits for room. WaitsForRoom begins this time, or lets it go on.
 // WaitsForOther without Backoff ends it. Any other refusal keeps it.
 //
-// WaitsForOther with Backoff says nothing about room, because a retry may end it. For
-// example, a filter may reject a node whose room was released a moment ago, because the
-// scheduler has not heard of that yet. A stream of small groups brings such refusals along.
+// WaitsForOther with Backoff says nothing about room, because a retry may end it. For example,
+// a filter may reject a node whose room was released a moment ago, because the scheduler's
+// cache does not show the release yet. Small groups that come and go often cause such refusals.
 func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.refusedHere = true
 	fresh := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// chooseRepresentative returns the member that asks for all members of a group that
-// has not started. It stays the same while it waits, so that the group is in the queue
-// only once. It is chosen anew when members that wait have different priorities.
+// chooseRepresentative returns the member whose cycle places all members of a group
+// that has not started. It stays the same while it waits, so that the group is in the
+// queue only once. It is chosen anew when members that wait have different priorities.
 //
-// The priority of the group is the lowest among its members of the highest priority,
-// as many as the minimum. Otherwise one pod of a high priority would have all others
-// pass the groups in between. The oldest member of the group's priority asks.
+// The representative is the oldest member of the group's priority. To get this priority, take
+// as many members as the minimum, the highest priorities first: the lowest among them counts.
+// So one pod of a high priority does not lift all others above the groups in between.
 func (s *groupState) chooseRepresentative() types.UID {
 	if m := s.members[s.representative]; m == nil || !m.isWaiting() {
 		s.representative = ""
@@ -32,8 +32,8 @@ func (s *groupState) chooseRepresentative() types.UID {
 	return s.representative
 }
 
-// chooseLateRepresentative returns the member that asks for all late
-// members of a started group. It stays the same until it has an
+// chooseLateRepresentative returns the member whose cycle places all
+// late members of a started group. It stays the same until it has an
 // assignment or is refused. A replacement goes before any other member.
 func (s *groupState) chooseLateRepresentative(now time.Time) types.UID {
 	m := s.members[s.representative]

@@ -41,7 +41,7 @@ func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
 	}
 }
 
-// A late member asks for no late member of a lower priority.
+// An attempt for a late member includes no late member of a lower priority.
 func TestALateMemberAsksForNoneOfALowerPriority(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)

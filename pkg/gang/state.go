@@ -20,8 +20,8 @@ type groupState struct {
 	podGroup      *PodGroup
 	levels        []group.Level
 	members
-	// representative is the UID of the member that asks for all
-	// members, or for all late ones. It is empty if none was chosen.
+	// representative is the UID of the member whose cycle places all
+	// members, or all late ones. It is empty if none was chosen.
 	representative types.UID
 	// preplaced is the number of preplaced members on nodes. The minimum is smaller by as many.
 	preplaced int
@@ -88,8 +88,8 @@ type derived struct {
 	topology *effectiveTopology
 }
 
-// A retryState is when, and after which events, a
-// refused group may retry. The registry has the same.
+// A retryState is when, and after which events, a refused group may retry.
+// The registry's byRelevantEvents and retries hold the group by these values.
 type retryState struct {
 	// relevantEvents has the events that may let the group retry earlier.
 	relevantEvents eventSet

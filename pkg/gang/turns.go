@@ -34,9 +34,9 @@ func (s *groupState) head() (Head, bool) {
 	return h, true
 }
 
-// Starving returns the groups that have waited for room for at least after: of each
-// namespace and priority the first, in the order of the queue. It leaves out groups that
-// lack members, that yield, or that wait for something else since their last refusal.
+// Starving returns, for each namespace and priority, the first group in queue order
+// that has waited for room for at least after. It leaves out groups that lack
+// members, that yield, or that wait for something else since their last refusal.
 func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -106,9 +106,10 @@ func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Durati
 	return true
 }
 
-// RestoreWaitingSince records since when a group has waited for room, by its PodGroup. Zero
-// means that it has not. The time counts only until this scheduler has refused the group. After
-// that the PodGroup has what this scheduler wrote there, and this scheduler knows better.
+// RestoreWaitingSince takes over from the PodGroup since when the group has
+// waited for room. Zero means that the group does not wait for room. The time
+// counts only until this scheduler has refused the group. After that the
+// PodGroup has what this scheduler wrote there, and this scheduler knows better.
 func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

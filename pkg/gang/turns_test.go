@@ -204,8 +204,8 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 	}
 }
 
-// A pod that was gated comes after a pod that was made before its gate went. That
-// applies in the queue, among the groups that wait for room, and in another group.
+// A pod with a scheduling gate comes after a pod that was created before the gate was removed.
+// That applies in the queue, among the groups that wait for room, and in another group.
 func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 	s := newStory(t)
 	s.lone("a", 0)

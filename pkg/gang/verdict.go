@@ -18,15 +18,16 @@ type Verdict struct {
 	Reason string
 	// Message explains why. It is empty if the pod only waits for its group's representative.
 	Message string
-	// PodsToPlace is how many pods a pod that passes asks for, if its group may have to wait for
-	// admission. It is 0 for a pod with an assignment, and for a replacement of a missing member.
+	// PodsToPlace is how many pods the cycle of a pod that passes will
+	// place, if its group may have to wait for admission. It is 0 for a
+	// pod with an assignment, and for a replacement of a missing member.
 	PodsToPlace int
-	// Key is the key of the group, if the pod passes to ask for nodes. Otherwise it is zero.
+	// Key is the key of the group, if the pod passes to be placed. Otherwise it is zero.
 	Key types.NamespacedName
-	// Rank is the pod's position in the queue, if the pod passes to ask for nodes.
+	// Rank is the pod's position in the queue, if the pod passes to be placed.
 	Rank Rank
 	// Lost is the job of an assignment that a scheduling cycle claimed before it ended
-	// without a word. The caller has to revoke it by RevokeLost. It is 0 if there is none.
+	// without a result. The caller has to revoke it by RevokeLost. It is 0 if there is none.
 	Lost match.JobID
 }
 
@@ -79,7 +80,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
 }
 
-// appendEnqueueable appends the pod that may ask for a group now, if there is one.
+// appendEnqueueable appends the pod that may enter the queue for a group now, if there is one.
 func (r *rules) appendEnqueueable(pods []*corev1.Pod, s *groupState, now time.Time) []*corev1.Pod {
 	asks := s.chooseRepresentative
 	if s.started {

@@ -38,7 +38,8 @@ func (g Lister) WaitingGroups() []WaitingGroup {
 	return all
 }
 
-// A WaitingSibling is a pod that waits while another pod asks for its group.
+// A WaitingSibling is a pod that waits while another pod,
+// the representative, goes through the queue for its group.
 type WaitingSibling struct {
 	Key types.NamespacedName
 	Pod *corev1.Pod
@@ -46,7 +47,8 @@ type WaitingSibling struct {
 	Reason, Message string
 }
 
-// WaitingSiblings returns these pods for all groups that have not started and cannot be placed now.
+// WaitingSiblings returns, for each group that has not started and
+// cannot be placed now, the waiting pods other than its representative.
 func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -32,10 +32,10 @@ func (g Watches) NamespaceChanged(namespace string) Output {
 	return g.output()
 }
 
-// settleExclusivity settles whether the nodes of a group's members are exclusive, if that is
-// not settled yet. A member that this process did not match is checked again, because it may
-// have been booked otherwise before more was known of its group. Anyone may have put such a pod
-// on its node. Therefore the node is exclusive only if no pod of another namespace is there.
+// settleExclusivity settles whether the nodes of a group's members are exclusive, if that is not
+// settled yet. A member that this process did not match is checked again, because the inventory
+// may have booked it before its group, and so its exclusivity, was known. Anyone may have put such
+// a pod on its node. Therefore the node is exclusive only if no pod of another namespace is there.
 // Before MarkSynced nothing is settled, because a node may only seem to be free of other pods.
 func (g Watches) settleExclusivity(s *groupState) {
 	if !g.synced {

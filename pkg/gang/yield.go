@@ -7,8 +7,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Yield has a group leave its turn to the next group, because no nodes can be reserved for it: on
-// the nodes in way there are pods that do not end. Without a reason the group yields no longer.
+// Yield makes a group leave its turn to the next group, because no nodes can
+// be reserved for it. why is the reason as users read it. way has the nodes
+// with pods that do not end. If why is empty, the group ceases to yield.
 func (g Turns) Yield(key types.NamespacedName, why string, way *NodeBloomFilter, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

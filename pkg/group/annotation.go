@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// The annotations of a group. The PodGroup's value goes first. Otherwise the
-// match policy is read from the pods. The incomplete policy and its timeout
-// are read from the pod templates, or from pods that may speak for others.
+// The annotations of a group. The PodGroup's value goes first. Otherwise the match policy is
+// read from the pods. The incomplete policy and its timeout are read from the pod templates
+// of the group's owner, and from pods whose template is not known (see package podgroup).
 const (
 	// MatchPolicyAnnotation names the policy by which the group's
 	// nodes are chosen. It defaults to the scheduler's own policy.

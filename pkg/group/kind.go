@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A Kind is what is known of objects of one kind that control pods. For a
-// new kind, tests of other packages name what else they need to know of it.
+// A Kind is what is known of objects of one kind that control pods. If you add a
+// kind, failing tests of other packages list what else they need to know of it.
 type Kind struct {
 	// Group is the API group without a version; "" is the core group. Kind is the name of the kind.
 	Group, Kind string
@@ -52,7 +52,7 @@ type End struct {
 	// Done and Failed are the types of two conditions: the object
 	// makes no more pods, because its work has succeeded or failed.
 	Done, Failed string
-	// Suspend is the path, in the spec, of the field that has the object make no pods for now.
+	// Suspend is the path, in the spec, of the boolean field that suspends the object.
 	Suspend []string
 }
 

@@ -59,9 +59,9 @@ func (o Owner) Followed() bool { return KindOf(o).Followed }
 // DefaultSize returns the size of an owner's group if no label gives one. The argument spec
 // is the spec of the object, as JSON. A field that is absent has the default of its API.
 //
-//	Job                    min(parallelism, completions); both
+//	Job                    min(parallelism, completions); min: the same
 //	JobSet                 the pods of all its Jobs; min: the pods of the Jobs that are made first
-//	MPIJob                 launcher and workers; min: without a launcher that waits for the workers
+//	MPIJob                 launcher and workers; min: the workers if the launcher waits for them
 //	LeaderWorkerSet        a leader and its workers; min: 1 if the workers wait for the leader
 //	StatefulSet            replicas; min: 1 if pods are made one after another
 //	Deployment, ReplicaSet replicas; min: 1

@@ -87,7 +87,7 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 	})
 }
 
-// seat is a core on n1.
+// seat is a held slot of one core on n1.
 func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
 // State 8 of the lessons of earlier systems: drift between

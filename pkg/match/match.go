@@ -46,8 +46,8 @@ const (
 	// AllocateOrElseReserve books the resources now or, if they are not free now, at the earliest
 	// later time.
 	AllocateOrElseReserve
-	// Satisfiability asks whether the request would fit in the empty graph, where only Shared slots
-	// hold resources: the pods that run on every node. It books nothing.
+	// Satisfiability asks whether the request would fit if all jobs had ended. Only
+	// Shared slots (pods that run on every node) hold resources then. It books nothing.
 	Satisfiability
 	// WithoutAllocating gives the answer that Allocate would give, and books nothing.
 	WithoutAllocating
@@ -61,11 +61,12 @@ type Request struct {
 	// Epoch is the epoch of the graph that the request was made for.
 	Epoch Epoch
 	Op    Op
-	// ID is the job's. If the job already holds resources, the same request returns these resources
-	// again, and another request is ErrConflict. If the job has only a reservation, a request that
-	// books gives the reservation up, whatever it asks for, unless the match is too hard or its
-	// context ends. The job is then given resources if they are free now. If not, and Op is
-	// AllocateOrElseReserve, the job gets a new reservation.
+	// ID is the ID of the job. If the job already holds resources, the same request
+	// returns these resources again, and another request is ErrConflict. If the job
+	// has only a reservation, a request that books first drops the reservation,
+	// even if the two requests differ. (The reservation stays if the match is too
+	// hard or its context ends.) The job then gets resources if they are free now.
+	// If not, and Op is AllocateOrElseReserve, the job gets a new reservation.
 	ID      JobID
 	Jobspec *jobspec.Jobspec
 	// Keys are the names of the slots: those of the jobspec's first slot request, then those of the

@@ -79,8 +79,8 @@ type Policy struct {
 }
 
 // policies lists every policy once. A new policy with an existing NodeOrder is one more line here:
-// engines read the line, and tests name each list of names that lacks the policy. A new NodeOrder
-// also needs code in the engines: pkg/engine/store/order.go and pkg/traverser/policy.go.
+// engines read the line, and a test fails for each list elsewhere that lacks the policy. A new
+// NodeOrder also needs code in the engines: pkg/engine/store/order.go and pkg/traverser/policy.go.
 //
 // Invariant: for each NodeOrder there are two NodeCentric policies without a preference, one of
 // them Exclusive.
@@ -118,8 +118,8 @@ func IsExclusive(policy string) bool {
 	return p.Exclusive
 }
 
-// WithExclusive returns the policy with the same node order that takes whole nodes, or that does
-// not if exclusive is false. It returns the given policy if that already does so, or is not known.
+// WithExclusive returns the policy with the same node order and with the given Exclusive. It
+// returns the given policy if that has this value already, or if the policy is not known.
 func WithExclusive(policy string, exclusive bool) string {
 	named, ok := PolicyOf(policy)
 	if !ok || named.Exclusive == exclusive {

@@ -79,8 +79,8 @@ type Reason struct {
 	Blocker *Blocker `json:"end,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
-	// MayNeverFit reports whether it is unknown if the request fits the graph without its jobs: no
-	// placement was found there, but it is not proven that none exists.
+	// MayNeverFit means that the request may never fit: even if all jobs had
+	// ended, no placement was found, but it is not proven that none exists.
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 

@@ -9,16 +9,19 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// An alternative is one way to request nodes for pods with constraints among each other.
+// An alternative is one way to request nodes for a group whose pods have
+// affinity, anti-affinity, host ports or spread constraints among each other.
 type alternative struct {
 	interpod.Alternative
-	// careful limits all nodes to the highest number of members that passed on a node
-	// where a filter rejected more, because nodes are often alike.
+	// careful extends the partial exclusions of a shape to all nodes: if filters let n
+	// members of the shape pass on a node and rejected more, no node gets more than n.
+	// If there are several such n, the highest counts. It is for nodes that are alike.
 	careful bool
 }
 
-// alternatives lists the alternatives, the best first. If there are partial
-// exclusions, each alternative is tried with careful first.
+// alternatives lists the alternatives, the best first. If filters let
+// some members of a shape pass on a node and rejected more (a partial
+// exclusion), each alternative is listed twice, first with careful.
 func (q *attempt) alternatives(excluded podLimits) []alternative {
 	partly, most := excluded.hasPartial(), maxAlternatives
 	if partly {

@@ -37,7 +37,7 @@ type attempt struct {
 	cluster ClusterState
 	// firstTried is the alternative that was tried first. It is nil if none was tried.
 	firstTried *alternative
-	// podLimits are the exclusions that it was tried with.
+	// podLimits are the exclusions with which firstTried was tried.
 	podLimits podLimits
 	// constraints are the constraints among the group's pods. It is nil if no filter
 	// can reject one pod because of another.
@@ -82,7 +82,8 @@ type outcome struct {
 // case. It returns a refusal if the budget is used up before the last shape.
 func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan, nodes []fwk.NodeInfo) (*attempt, *gang.Refusal) {
 	if k := plan.Missing; plan.Late && k > 0 {
-		// Only as many pods as the group lacks may use reserved room. The others are placed later.
+		// Only as many pods as the group lacks, the k that are missing, may use reserved
+		// room: the one required pod and k-1 optional ones. The others are placed later.
 		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
 	}
 	extenders := p.extendersFor(plan)
@@ -224,8 +225,9 @@ func narrow(c **jobspec.Constraint, more *jobspec.Constraint) {
 }
 
 const (
-	// mostHosts bounds the node names that the lists of one match stand for. It is
-	// less than a jobspec may list, so that the group gets a message about the cause.
+	// mostHosts bounds the number of node names in all host lists of one match,
+	// with ranges expanded. It is below the bound of the jobspec, so that the
+	// group is refused with a message about the cause, and not by the parser.
 	mostHosts = 1 << 19
 	// mostText bounds the bytes of a jobspec.
 	mostText = jobspec.MaxSize

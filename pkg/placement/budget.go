@@ -75,9 +75,9 @@ func (a *Budget) addForeign(d time.Duration) {
 	a.foreignTotal += d
 }
 
-// refusal returns the refusal of a group whose budget is used up. If only pods of
-// other namespaces took too long, the group is not too hard by itself: it retries
-// after a backoff, and its namespace does not owe that time.
+// refusal returns the refusal of a group whose budget is used up. If only pods
+// of other namespaces took too long, the group is not too hard by itself: it
+// retries after a backoff, and its namespace is not charged for that time.
 func (a *Budget) refusal() *gang.Refusal {
 	if a.isForeignOver() && a.Took() <= a.most {
 		return &gang.Refusal{Reason: reason.TooHard, Message: whyForeign, Backoff: true, RetryAfter: minForeignBackoff}
@@ -89,8 +89,9 @@ const (
 	// slowPreFilter is how long the PreFilter plugins have to run before the time for
 	// pods of other namespaces is measured.
 	slowPreFilter = 2 * time.Millisecond
-	// minForeignBackoff is the shortest backoff of a group that other namespaces held up. It also
-	// holds for a group that has changed, because no namespace owes the time of its attempts.
+	// minForeignBackoff is the shortest backoff of a group that other
+	// namespaces held up. It also holds for a group that has changed,
+	// because no namespace is charged for the time of its attempts.
 	minForeignBackoff = 10 * time.Second
 	// maxRunsPerShape is how often the PreFilter plugins run at most for one shape:
 	// to rule out nodes, to measure, and for each verification.

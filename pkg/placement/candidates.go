@@ -59,7 +59,8 @@ type blockers struct {
 	named []string
 }
 
-// add adds a pod. tells says that it may be named. Only the first mostNamed pods by name are named.
+// add adds a pod. tells says that the message may name the
+// pod. Only the first mostNamed pods by name are named.
 func (w *blockers) add(p *corev1.Pod, tells bool) {
 	if !tells {
 		w.foreign++

@@ -33,8 +33,9 @@ func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.Sh
 	return ordered, nil
 }
 
-// assign returns the keys of the requests, so that the pods get the slots in the
-// given order. spare are the keys of the slots that are not in this order.
+// assign gives each slot the key of a pod: first the slots in order, in this
+// order, and then the slots that order leaves out. It returns all keys in the
+// order of the requests. spare are the keys of the slots that order leaves out.
 func (q *attempt) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
 	taken := make([]int, len(q.shapes))
 	of := make([]string, len(targets))

@@ -1,5 +1,5 @@
 // Package placement finds nodes for all pods of one group inside a scheduling cycle. It
-// runs the profile's filters, requests nodes of the matcher, and books a match that the
+// runs the profile's filters, requests nodes from the matcher, and books a match that the
 // filters accept. The caller acts on the result, and watches the health of the matcher.
 //
 // Its files, in reading order:
@@ -60,8 +60,8 @@ type Config struct {
 	// ClusterState returns what other pods and groups claim now, and the matcher's
 	// epoch. It is called once for each attempt, after the filters.
 	ClusterState func(plan gang.Plan) ClusterState
-	// BlockerOf describes the blocker in why to the group asks. It returns an empty
-	// string if there is none, if it is not known, or if it is the group itself.
+	// BlockerOf describes the blocker of the reason why, for a message to the group asks. It
+	// returns an empty string if there is none, if it is not known, or if it is the group itself.
 	BlockerOf func(why match.Reason, asks types.NamespacedName) string
 	// MayName reports whether a message to the users of the namespace asks may name
 	// an object of namespace.

@@ -15,10 +15,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// exclusions remembers, by group, on which nodes filters rejected members after a probe of
-// their shape had passed there. Other members may be the reason, for example. An exclusion is
-// for all members of a shape, or for all beyond the number that had passed there. It holds
-// for the same set of members, until an event after which the filter may decide otherwise.
+// exclusions remembers, for each group, the nodes on which filters rejected members although
+// their shape had passed there before, for example because of other members on the node. An
+// exclusion is for all members of a shape, or for all beyond the number that had passed there. It
+// holds for the same set of members, until an event after which the filter may decide otherwise.
 type exclusions struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*groupExclusions
@@ -120,9 +120,9 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 	return p
 }
 
-// add limits the shape of a member on a node to the members of the shape that passed
-// there. It does nothing without a call of begin before, because a group without
-// constraints among its pods has no exclusions.
+// add records that a filter rejected a member on a node. From then on, the node takes
+// at most as many members of the same shape as are in passed. It does nothing before
+// begin, because a group without constraints among its pods has no exclusions.
 func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

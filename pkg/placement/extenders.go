@@ -64,8 +64,8 @@ func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, fa
 	}
 }
 
-// narrow adds to out the nodes that extenders rule out. It returns a refusal if an
-// extender fails that must not be ignored.
+// narrow adds to out the nodes that extenders rule out. It returns a
+// refusal if an extender fails, except if the extender is ignorable.
 func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResult) *gang.Refusal {
 	if len(e.all) == 0 {
 		return nil

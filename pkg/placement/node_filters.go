@@ -26,9 +26,10 @@ type nodeFilterCache struct {
 	filters []string
 	// nodes holds the Nodes of the last lookup, by position. No other Node is kept.
 	nodes []*corev1.Node
-	// changes counts how often another Node came to a position.
+	// changes is raised each time a position gets another Node object.
 	changes uint64
-	// changed holds, by position, the value of changes when the present Node came there.
+	// changed holds, by position, the value that changes
+	// had when the position got its present Node.
 	changed []uint64
 	// byKey holds the statuses by filter key.
 	byKey map[string]*statuses

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 )
 
-// A Placer finds nodes for groups, one after the other. The matcher's graph is all that it
-// changes outside. SetFilters is called before the scheduler runs. Place, FindReservable and
+// A Placer finds nodes for groups, one after the other. Outside itself it changes only the
+// matcher's graph. SetFilters is called before the scheduler runs. Place, FindReservable and
 // ForeignTime are called inside a scheduling cycle. All other methods may be called at any time.
 type Placer struct {
 	Config

@@ -45,7 +45,7 @@ type foreignTime struct {
 // foreignLasts is the age at which a measurement is dropped, when another one is made.
 const foreignLasts = time.Minute
 
-// measuredOneIn bounds repeated measurements: they take at most one part in this many of the time.
+// measuredOneIn bounds repeated measurements: they take at most 1/measuredOneIn of the time.
 const measuredOneIn = 20
 
 // ForeignTime estimates how much of a run of the PreFilter plugins for a pod was
@@ -72,8 +72,8 @@ func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Dur
 
 // measure finds out how long one run of the PreFilter plugins takes for pods of other
 // namespaces. It runs them on a copy of the pod without constraints, so that only the
-// terms of existing pods take time. Of this time other namespaces have their share.
-// The time to find out the share is divided in the same way.
+// terms of existing pods take time. The share of other namespaces in this run is not
+// charged to the group, and neither is the same share of the time that foreignShare takes.
 func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.foreignShare(pod.Namespace)

@@ -58,7 +58,8 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 			Reason:  reason.NoRoom,
 			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.String()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
-			// What overtook the match may cause none of these events.
+			// A match is overtaken if the cluster changed during the match. That change
+			// may cause none of these events, so the group also retries after a backoff.
 			Backoff: q.rejected.byExtender || no.Reason.Code == match.Overtaken,
 		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
@@ -85,8 +86,8 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 	default:
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.Err = err
-		// The request may have cost the matcher its graph. All groups wait while the
-		// graph is loaded again.
+		// The failed request may have made the matcher drop its
+		// graph. All groups wait while the graph is loaded again.
 		return &gang.Refusal{
 			Reason: reason.MatchError, Message: fmt.Sprintf("match: %v", err), RetryOn: gang.ClusterEvents(), Backoff: true,
 			LongBackoff: match.OutcomeOf(err) == match.OutcomeError,

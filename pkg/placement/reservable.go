@@ -77,11 +77,12 @@ type Bisection struct {
 // Done reports whether nothing is left to search.
 func (b *Bisection) Done() bool { return b == nil || b.min >= b.max }
 
-// fewest sets the nodes to reserve: nodes on which the group fits when the pods there that will
-// end have ended. These are the nodes that the group had, if it still fits there. Otherwise
-// they are in the shortest prefix of the candidates on which it fits. There are none if it does
-// not fit on all candidates. The answer is not known if it takes too much work, or if the
-// matcher does not answer. A binary search that was cut short is continued the next time.
+// fewest sets the nodes to reserve: nodes on which the group will fit once the pods
+// there that will end have ended. It keeps the nodes reserved so far (had) if the group
+// still fits there. Otherwise it takes nodes from the shortest prefix of the candidates
+// on which the group fits. There are none if the group does not fit on all candidates
+// together. The answer is not known if it takes too much work, or if the matcher does
+// not answer. A binary search that was cut short is continued the next time.
 func (k reservationSearch) fewest(ctx context.Context, l *ReserveResult, had []string, search *Bisection) {
 	usable := sets.New(l.candidates.nodes...)
 	fits := func(among []string) (nodes []string, known bool) { return k.fits(ctx, l.candidates, among) }

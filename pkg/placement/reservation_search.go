@@ -14,8 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// permanentRejections are the nodes that are ruled out for the present, and would be
-// even if all pods that will end had ended.
+// permanentRejections are the nodes that the filters still reject without the pods that will end.
 type permanentRejections struct {
 	// nodes names these nodes, by shape.
 	nodes [][]string
@@ -23,8 +22,8 @@ type permanentRejections struct {
 	why filterResult
 }
 
-// isTemporary reports whether a pod makes room one day: it ends by itself, and does
-// not run on every node.
+// isTemporary reports whether a pod will end and make
+// room: it ends by itself, and does not run on every node.
 func (q *attempt) isTemporary(p *corev1.Pod) bool {
 	return !translate.OnEveryNode(p) && !q.isPermanent(p)
 }
@@ -55,7 +54,7 @@ func (k reservationSearch) findPermanent(ctx context.Context) (l permanentReject
 	return l, true
 }
 
-// findPermanentOf does this for one shape.
+// findPermanentOf is findPermanent for one shape. The nodes that stay rejected are in out.now.
 func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out filterResult, known bool) {
 	out = filterResult{why: map[string]int{}, filters: sets.New[string]()}
 	barred := sets.New(k.q.filtered[shape]...)

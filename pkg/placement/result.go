@@ -13,8 +13,8 @@ import (
 type Result struct {
 	// Refusal is why there are no nodes. It is nil if there are.
 	Refusal *gang.Refusal
-	// MatcherCalled says that the matcher was called, or was to be. If it is false,
-	// only Refusal is set.
+	// MatcherCalled says that the attempt got as far as a request
+	// to the matcher. If it is false, only Refusal is set.
 	MatcherCalled bool
 	// Slots are the slots of the pods, in the order in which the pods take them.
 	Slots []match.Slot
@@ -30,7 +30,8 @@ type Result struct {
 	Epoch match.Epoch
 	// Effects is what the caller has to do because of the matcher's answers.
 	Effects MatcherEffects
-	// BlockingTurns are the turns with reserved nodes that the group could use.
+	// BlockingTurns are the turns of other groups whose reserved
+	// nodes this group could use if they were not reserved.
 	BlockingTurns []gang.Turn
 	Stats         Stats
 
@@ -50,7 +51,8 @@ type Stats struct {
 
 // MatcherEffects is what the caller has to do because of the matcher's answers.
 type MatcherEffects struct {
-	// Release lists what to release: what was booked and is not wanted, or may have been booked.
+	// Release lists what to release: allocations that are not used, and allocations
+	// that the matcher may have made although its answer did not arrive.
 	Release []gang.Release
 	// Stale says that the matcher's graph has another epoch than the request.
 	Stale bool

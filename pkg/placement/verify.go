@@ -63,10 +63,11 @@ type placedPod struct {
 	node  fwk.NodeInfo
 }
 
-// verify places members on the nodes of their slots one by one, if the profile's filters accept
-// each with the members before it placed. If the order matters, verify tries the rejected ones
-// again until none of them passes. Each slot is a shape and a node. It may only be called inside a
-// scheduling cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
+// verify simulates the placement: it takes the slots one by one, runs the profile's
+// filters with the members placed so far, and places a member if the filters accept
+// it. If the order matters, verify tries the rejected ones again until none of them
+// passes. Each slot is a shape and a node. It may only be called inside a scheduling
+// cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
 func (p *Placer) verify(ctx context.Context, q *attempt, slots []interpod.Target) (verification, *gang.Refusal) {
 	st := &simulation{
 		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},

@@ -19,9 +19,9 @@ import (
 // if the group's pods have nodes. Otherwise it is False with the one reason why they have none.
 const ConditionScheduled = "Scheduled"
 
-// ConditionWholeNodes is a PodGroup condition that the scheduler owns. It is True if
-// a started group has its nodes to itself. It is False if an annotation asked for
-// that only after the match. It is absent if nothing asks for that.
+// ConditionWholeNodes is a PodGroup condition that the scheduler owns. It is True
+// if a started group has its nodes to itself. It is False if an annotation asked
+// for whole nodes only after the match. It is absent if nothing asks for them.
 const ConditionWholeNodes = "WholeNodes"
 
 // A GroupStatus is what is reported of a group: the condition Scheduled, and whether
@@ -32,8 +32,8 @@ type GroupStatus struct {
 	Message string
 	// exclusive says that the group has its nodes to itself.
 	exclusive bool
-	// lateAnnotation is the annotation that asked for that after the match. It is
-	// empty if none did.
+	// lateAnnotation is the annotation that asked for whole
+	// nodes after the match. It is empty if none did.
 	lateAnnotation string
 	// incarnation tells apart groups that had the same name one after another. It is
 	// zero if there is no condition WholeNodes to write.
@@ -130,9 +130,10 @@ func groupStatusOf(pg *scheduling.PodGroup, c *metav1.Condition) GroupStatus {
 	return n
 }
 
-// wholeNodesCondition returns the condition WholeNodes, or one without a type if there is nothing
-// to write. before is the incarnation that the old condition was written for. Only the same
-// incarnation keeps the time of the old condition, because another one has other pods.
+// wholeNodesCondition returns the condition WholeNodes, or a zero Condition if
+// there is nothing to write. before is the incarnation that the old condition
+// was written for. The new condition keeps the time of the old one if the
+// status and the incarnation are the same: another incarnation has other pods.
 func (n GroupStatus) wholeNodesCondition(pg *scheduling.PodGroup, before uint64) metav1.Condition {
 	c := metav1.Condition{Type: ConditionWholeNodes, ObservedGeneration: pg.Generation, LastTransitionTime: metav1.Now()}
 	switch {

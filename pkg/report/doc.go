@@ -2,7 +2,7 @@
 // and events of PodGroups, the statuses and events of pods, and the status ConfigMap
 // (package statusmap). It makes no decisions: it writes what its callers pass in.
 //
-//	stable_text.go  what does a message say that does not change all the time?
+//	stable_text.go  which part of a message stays the same while other pods come and go?
 //	condition.go    what do the conditions of a PodGroup say, and what did they say before?
 //	reporter.go     when are conditions written, and when does an event go with them?
 //	event.go        when are the events of pods sent?

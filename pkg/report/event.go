@@ -74,7 +74,7 @@ const (
 	// recordEvery is the time between two events that a worker passes to the
 	// recorder, which starts a goroutine for each.
 	recordEvery = 20 * time.Millisecond
-	// recordLate is this time after an event that is older than maxEventDelay.
+	// recordLate replaces recordEvery after an event that is older than maxEventDelay.
 	recordLate = 2 * time.Millisecond
 	// eventLook is how often a worker checks whether binds and conditions still go first.
 	eventLook = 50 * time.Millisecond

@@ -27,9 +27,8 @@ import (
 const (
 	// podStatusWriters is how many statuses are written at the same time.
 	podStatusWriters = 2
-	// podStatusFirst is the time to the first retry. It doubles with each retry.
-	// podStatusMost is the longest such time after a write that failed. podStatusLook
-	// is the longest such time while the cached pod is outdated.
+	// podStatusFirst is the delay before the first retry. The delay doubles with each retry: after
+	// failed writes up to podStatusMost, and while the cached pod is outdated up to podStatusLook.
 	podStatusFirst, podStatusMost, podStatusLook = 100 * time.Millisecond, 30 * time.Second, time.Second
 	// podStatusMaxLag is for how long the cached pod may count as outdated after a write.
 	// podStatusConflictLag is the same after a conflict, which may have another cause.
@@ -93,8 +92,8 @@ type newerPod struct {
 	until time.Time
 }
 
-// isNewerThan reports whether a cached pod of this version is outdated. Versions that
-// cannot be compared are outdated only if they are equal and tooOld is set.
+// isNewerThan reports whether a cached pod of this version is outdated. If the versions cannot
+// be compared, the cached pod is outdated only if the versions are equal and tooOld is set.
 func (n newerPod) isNewerThan(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(version, n.version)
 	if err != nil {

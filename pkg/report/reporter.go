@@ -40,9 +40,9 @@ type Config struct {
 	// Leading reports whether this scheduler leads. A standby sees the same groups
 	// and must not report on them.
 	Leading func() bool
-	// Exclusive returns, for a started group, whether the group has its nodes to
-	// itself, which annotation asked for that too late, and a number that tells apart
-	// the incarnations of the group.
+	// Exclusive returns, for a started group, whether the group has its
+	// nodes to itself, which annotation asked for whole nodes too late,
+	// and a number that distinguishes the incarnations of the group.
 	Exclusive func(types.NamespacedName) (whole bool, inVain string, life uint64)
 	// BindsIdle returns a channel that is closed once the bind queue is idle.
 	// Conditions wait for that, for at most reportWithin.

@@ -10,8 +10,8 @@ import (
 // shortOn matches the phrases of package translate for a resource that is short.
 var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
 
-// StableText returns a message without what other pods change all the time: numbers,
-// and whose end would help most.
+// StableText removes from a message what changes whenever other pods come or
+// go: the digits, and the clause that names the job whose end would help most.
 func StableText(text string) string {
 	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
 		if _, after, ok := strings.Cut(rest, translate.EndsSuffix); ok {

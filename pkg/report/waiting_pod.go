@@ -16,7 +16,7 @@ import (
 
 // NeedsWaitingStatus reports whether a pod's condition PodScheduled has to say why its
 // group waits. The pod is not the one being scheduled. A pod without the condition gets it
-// only if its group lacks room, because more room would not help with any other reason. A
+// only if its group lacks room, because more nodes would not help with any other reason. A
 // pod with the condition gets it again when the stable text of the message changes.
 func NeedsWaitingStatus(pod *corev1.Pod, why, message string) bool {
 	for _, c := range pod.Status.Conditions {

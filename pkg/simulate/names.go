@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// madeUp returns a name that stands for one that the API server would
-// generate. No object has it, because the API server accepts no "#" in a name.
+// madeUp returns a placeholder for a name that the API server would generate.
+// No object has it, because the API server accepts no "#" in a name.
 func madeUp(prefix string, which any) string {
 	return fmt.Sprintf("%s#%v", strings.TrimSuffix(prefix, "-"), which)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Owners has the controllers of Jobs, ReplicaSets and StatefulSets, by the UID of these.
-// It has the zero Owner for one without a controller. It implements group.Owners.
+// Owners has the controllers of Jobs, ReplicaSets and StatefulSets, by the UID of
+// these. An object without a controller has the zero Owner. It implements group.Owners.
 type Owners map[types.UID]group.Owner
 
 // OwnersOf returns the Owners of the Jobs, ReplicaSets and StatefulSets among objects of any kind.

@@ -36,8 +36,8 @@ const (
 	askEach   = 20 * time.Millisecond
 )
 
-// ownerReader finds the owners of pods. It looks into the controller's cache first.
-// It asks the API server if the cache does not have the owner, or is not of its kind.
+// ownerReader finds the owners of pods. It looks into the controller's cache first. It asks
+// the API server if the cache does not have the owner, or does not hold objects of its kind.
 type ownerReader struct {
 	watched client.Reader
 	live    client.Reader

@@ -93,7 +93,7 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 
 // needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
 // pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
-// counts as one on a node. A group whose owners have ended, or want no pods now, needs none.
+// counts as a pod on a node. A group whose owners have ended, or want no pods now, needs none.
 func (o observation) needs(w wantedSize) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0

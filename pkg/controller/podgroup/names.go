@@ -14,10 +14,11 @@ import (
 // groupIndex is the index of pods and podOwners by namesOf.
 const groupIndex = "fluence.group"
 
-// namesOf returns the names of all PodGroups that an object may belong to, judged by the object
-// alone, because an index entry cannot depend on objects that come later. The members of a group
-// are found in three steps: the podOwners under its name, then the pods under its name and under
-// the names of these podOwners, and of all these the ones whose identity is the group.
+// namesOf returns the names of all PodGroups that an object may belong to, judged by
+// the object alone, because an index entry cannot depend on objects that come later.
+// The members of a group are found in three steps. The first finds the podOwners under
+// its name. The second finds the pods under its name and under the names of these
+// podOwners. The third keeps the pods and podOwners whose identity is the group.
 func namesOf(obj client.Object) []string {
 	var names []string
 	add := func(name string) {

@@ -26,9 +26,9 @@ const (
 )
 
 // mayCreate reports whether a PodGroup may be created. If it was created recently
-// and is gone, the garbage collector may have deleted it with owners whose
-// deletion is not in the cache yet: without a check it would be created and
-// collected again and again. So the API server is asked whether an owner exists.
+// and is gone, the garbage collector may have deleted it with owners whose deletion
+// is not in the cache yet: without a check it would be created and collected again
+// and again. So mayCreate asks the API server whether an owner exists.
 func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now time.Time) (bool, error) {
 	key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	r.mu.Lock()

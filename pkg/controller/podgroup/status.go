@@ -125,8 +125,8 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Tim
 	return true, 0, time.Time{}
 }
 
-// urgent reports whether a status differs in more than details. That pods are bound or
-// begin to run is not urgent: it is written once the group runs, or after CountDelay.
+// urgent reports whether a status differs in more than details. It is not urgent when pods
+// are bound or begin to run: this is written once the group runs, or after CountDelay.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
 	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
 	return before.Phase != next.Phase && !starts ||

@@ -18,10 +18,11 @@ type domain struct {
 	cell int32
 	// order has the positions of the nodes, in the order in which they are to be used.
 	order []int32
-	// room has upper bounds. The bounds of a union of domains are the sums of the
-	// domains' bounds. First comes, by shape, how many slots fit if no other shape
-	// takes room. If there are several shapes, the total amount of each need
-	// follows, and then how many slots fit if all were as small as the smallest.
+	// room has three kinds of upper bounds, one after the other. They add up: the
+	// bounds of a union of domains are the sums of the domains' bounds. First comes,
+	// for each shape, how many of its slots fit if no other shape takes room. If
+	// there are several shapes, two kinds follow: the total amount of each need, and
+	// one number, how many slots fit if each were as small as the smallest.
 	room []int64
 	// total is the sum of the slots that fit, over all shapes. useful
 	// is an upper bound on how many of the wanted slots fit together.

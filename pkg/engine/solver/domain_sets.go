@@ -45,9 +45,9 @@ func (t *topologySearch) topSums(domains []*domain, s int) []int64 {
 	return sums
 }
 
-// guessSet returns a set of k domains that it chooses greedily. Each time it takes the first
-// domain that leaves enough room: the other slots may still fit in the rest of the set if
-// that were the domains with the most room. It returns nil if there is no such domain.
+// guessSet returns a set of k domains that it chooses greedily. In each step it takes the first
+// domain with which the set can still be completed: its room and the room of the k-1 roomiest
+// other domains cover what is still wanted. It returns nil if there is no such domain.
 func (t *topologySearch) guessSet(domains []*domain, k int) []*domain {
 	left := slices.Clone(domains)
 	var set []*domain

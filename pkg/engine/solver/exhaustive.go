@@ -122,9 +122,9 @@ func (s *exhaustiveSearch) state(k int) string {
 	return string(key)
 }
 
-// placeRest places want more slots of the shape at position k on the nodes
-// from i on, and then the shapes after it. last is the run that was tried on
-// the node before i that has room. It may have 0 slots, and is nil at first.
+// placeRest places want more slots of the shape at position k on the nodes from
+// i on, and then the shapes after it. last is the run on the previous node with
+// room for the shape, possibly of 0 slots. It is nil if there was no such node.
 func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 	if want == 0 {
 		return s.placeShape(k + 1)

@@ -75,8 +75,9 @@ func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*
 	return best
 }
 
-// placeInFewest searches for a plan in as few domains as possible. If the budget does not last, the
-// plan may use more domains. There is always a plan if there is one without the rule of this level.
+// placeInFewest searches for a plan in as few domains as possible. If the
+// budget does not last, the plan may use more domains. The rule of this level
+// never makes a placement fail: in the worst case the plan uses all domains.
 func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
 	least := t.minDomains(domains)
 	if least >= len(domains) {
@@ -106,6 +107,7 @@ func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int)
 			all = p
 		}
 		if t.budget < 0 {
+			// The budget is used up. So only some larger numbers are tried, in steps of a quarter.
 			k += k / 4
 		}
 	}

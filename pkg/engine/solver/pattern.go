@@ -11,8 +11,8 @@ const (
 	// minClassPatterns is how many patterns are listed for each class
 	// if there are so many classes that maxPatterns allows fewer.
 	minClassPatterns = 1 << 8
-	// patternBudgetShare bounds the lists: together they have at most one patternBudgetShare-th as many counts as
-	// the budget has steps, so one pass over all patterns takes at most that part of the budget.
+	// patternBudgetShare bounds the lists: one pass over all patterns
+	// takes at most 1/patternBudgetShare of the search budget.
 	patternBudgetShare = 8
 	// waysPerPattern is how many ways to fill a node may be tried per listed pattern.
 	waysPerPattern = 16
@@ -39,7 +39,8 @@ type enumerator struct {
 	node int
 	// counts has, by shape, the slots that are placed on the node now.
 	counts []int32
-	// stride[j] is the difference between the counts that are tried of the shape at position j.
+	// stride[j] is the step from one tried count of the shape at
+	// position j to the next. 1 means that every count is tried.
 	stride []int64
 	// coarse is set if patterns may be skipped, because some stride may be above 1.
 	coarse bool

@@ -89,8 +89,9 @@ type Need struct {
 // if only permanent slots are held. Free is the amount that is free now.
 type Column struct{ Capacity, Free []int64 }
 
-// Constraints evaluates the constraints of a shape on the node at a position. The result
-// always leaves out the constraints that hold only at present. The result now includes them.
+// Constraints evaluates the constraints of a shape on the node at a position.
+// Allow returns two results. always is by the constraints that hold for good.
+// now is by all constraints, also those that hold only at present.
 type Constraints interface {
 	Allow(shape int, at int32) (always, now bool)
 }

@@ -122,9 +122,9 @@ func (b *Layout) search(v View, order []int) Outcome {
 	return o
 }
 
-// searchBy runs one search algorithm with half of the budget that is left
-// for searches. If the meter has fewer steps than that, and the algorithm
-// returns Unknown, searchBy exhausts the meter: more steps were needed.
+// searchBy runs one search algorithm with half of the budget that is left for searches. The
+// meter may have fewer steps left than this budget. If the algorithm then returns Unknown,
+// searchBy exhausts the meter, so that the caller learns that only steps were lacking.
 func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
 	if b.IsExhausted() {
 		return Unknown

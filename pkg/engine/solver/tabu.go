@@ -5,14 +5,14 @@ import "slices"
 // topWeight is the weight above which all weights are scaled down.
 const topWeight = 1 << 32
 
-// A swap is a move of the tabu search: one node of a class changes from one pattern to another.
+// A move of the tabu search changes one node of a class from one pattern to another.
 type move struct {
 	class, from, to int
-	// cost is the weighted number of slots that are missing after the swap.
+	// cost is the weighted number of slots that are missing after the move.
 	cost int64
 }
 
-// A tabuSearch improves the patterns of the nodes by one swap per round.
+// A tabuSearch improves the patterns of the nodes by one move per round.
 type tabuSearch struct {
 	*packing
 	round int
@@ -32,8 +32,8 @@ func (p *packing) newTabuSearch() *tabuSearch {
 	return x
 }
 
-// run makes swaps until no slot is missing or the budget is used up. Each round it makes
-// the cheapest swap that is not tabu, even if more slots are missing afterwards. The weight
+// run makes moves until no slot is missing or the budget is used up. Each round it makes
+// the cheapest move that is not tabu, even if more slots are missing afterwards. The weight
 // of a shape rises while its slots are missing. run reports whether no slot is missing.
 func (x *tabuSearch) run(budget int) bool {
 	for end := x.budget - budget; x.budget > end && !x.isDone(); x.round++ {
@@ -53,7 +53,7 @@ func (x *tabuSearch) run(budget int) bool {
 	return x.isDone()
 }
 
-// apply makes a swap. No node of the class may get the old pattern back for a few rounds (the
+// apply makes a move. No node of the class may get the old pattern back for a few rounds (the
 // tenure). If the class has one node only, the class does not change at all for some rounds.
 func (x *tabuSearch) apply(c move) {
 	x.use(c.class, c.from, -1)
@@ -92,8 +92,8 @@ func (x *tabuSearch) isDone() bool {
 	return true
 }
 
-// bestSwap sets *bestSwap to the cheapest swap of class
-// k that is not tabu, if that is cheaper than *bestSwap.
+// bestSwap sets *bestSwap to the cheapest move of class k
+// that is not tabu, if that move is cheaper than *bestSwap.
 func (x *tabuSearch) bestSwap(k int, bestSwap *move) {
 	for from, n := range x.used[k] {
 		if n == 0 || x.budget < 0 {

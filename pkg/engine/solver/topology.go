@@ -19,8 +19,9 @@ type topologySearch struct {
 	index []int32
 	// allDomains caches the domains of all nodes, by index of the level.
 	allDomains map[int][]*domain
-	// budget is how much more the search may look at. searches is how many more
-	// searches may end with Unknown; after that only greedy placements are tried.
+	// budget is how many pairs of a node and a shape, and how many sets of
+	// domains, the search may still look at. searches is how many more searches
+	// may end with Unknown; after that only greedy placements are tried.
 	budget, searches int
 	// found is the best plan.
 	found *plan

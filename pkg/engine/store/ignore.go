@@ -103,8 +103,8 @@ func (g *ignoreState) restore(c *columns) {
 	*g = ignoreState{number: g.number}
 }
 
-// leaves returns the leaves of a host if each leaf is a pool by itself. Otherwise it returns none,
-// because recount charges all slots again.
+// leaves returns the leaves of a host that has one leaf in each pool. For a host with a
+// pool of several leaves it returns none, because recount charges all slots there again.
 func (h *host) leaves() iter.Seq[*vertex] {
 	return func(yield func(*vertex) bool) {
 		if h.node == nil || h.node.multiLeaf {

@@ -29,7 +29,7 @@ type Job struct {
 	ignoredBy uint64
 }
 
-// A Slot is what a job holds on one node.
+// A Slot is one task slot of a job: the resources of one pod on one node.
 type Slot struct {
 	job        match.JobID
 	key, label string

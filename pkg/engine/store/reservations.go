@@ -15,9 +15,9 @@ type Reservations struct {
 	jobs  map[match.JobID]*Job
 	// byNode has the reserved slots by the name of their node.
 	byNode map[string]map[*Slot]struct{}
-	// reservedStarts has the reserved slots by start.
-	// stops has the reserved slots by end, if the end is known.
-	// ends has all slots, held and reserved, by end, if the end is known.
+	// reservedStarts has the reserved slots by start. reservedEnds has the
+	// reserved slots by end, and allEnds has all slots, held and reserved,
+	// by end. The last two leave out slots whose end is not known.
 	reservedStarts, reservedEnds, allEnds timetable
 }
 

@@ -2,9 +2,9 @@ package store
 
 import "math/bits"
 
-// A sum128 is an exact sum of amounts in 128 bits. An int64 would be too small for what is held of
-// a pool, because an Update never fails for lack of room. As many slots as fit in memory cannot
-// exceed 128 bits.
+// A sum128 is an exact sum of amounts in 128 bits. An int64 would be too small
+// for what is held of a pool, because an Update never fails for lack of room. 128
+// bits cannot overflow, because there is not enough memory for that many slots.
 type sum128 struct{ high, low uint64 }
 
 // add adds an amount of 0 or more.

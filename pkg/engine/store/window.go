@@ -14,9 +14,9 @@ const (
 	lastSecond  = 1 << 33
 )
 
-// Instant returns a time in the unit of plans: nanoseconds since 1970. A time before the range is
-// the smallest int64. A time after the range is the last time before planner.Forever, so that it is
-// still an end.
+// Instant returns a time in the unit of plans: nanoseconds since 1970.
+// A time before the range is the smallest int64. A time after the range
+// is planner.Forever - 1, so that it still counts as a known end.
 func Instant(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s < firstSecond:

@@ -7,9 +7,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A WindowView makes the columns show what is free, and which holders nodes have, during a whole
-// window. It overlays the columns of the hosts where that differs from what is held now. Restore
-// reverts that.
+// A WindowView makes the columns show what is free, and which holders nodes have,
+// during a whole window. It overlays the columns of hosts where the window differs from
+// the present: it overwrites their entries. Restore writes the present values back.
 type WindowView struct {
 	store    *Store
 	window   Window
@@ -91,10 +91,10 @@ func (v *WindowView) Restore() {
 // Window returns the view's window.
 func (v *WindowView) Window() Window { return v.window }
 
-// MoveTo moves the view to another window. It calls do with the name of each host where something
-// starts or ends between the windows, until do returns false. Invariant: do calls Overlay for the
-// host, because until then the columns show what is free there during the window before. When the
-// view leaves the present, allocations past their end count as released.
+// MoveTo moves the view to another window. It calls do with the name of each host where
+// something starts or ends between the windows, until do returns false. Invariant: do
+// calls Overlay for the host. Until then the columns still show the previous window
+// there. When the view leaves the present, allocations past their end count as released.
 func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
 	past := v.window
 	v.window = to
@@ -132,7 +132,8 @@ func (v *WindowView) Next(after, present int64) (int64, bool) {
 	return t, ok
 }
 
-// overdueGrace is how long after the present an allocation past its end counts as released.
+// overdueGrace is the time from the present to when
+// an allocation past its end is taken to be released.
 const overdueGrace = int64(time.Second)
 
 // OverlaySteps is the cost in steps of overlaying a host.

@@ -40,6 +40,8 @@ func (s *Constraints) findColocated() {
 		if len(met) == 0 {
 			continue
 		}
+		// InterPodAffinity lets the first pod of a series pass if the pod selects itself. Any other
+		// shape would be rejected everywhere before the pods that it selects are placed.
 		if !slices.Contains(met, i) {
 			s.dropAffinity(i, terms)
 		}
@@ -56,9 +58,11 @@ func (s *Constraints) findColocated() {
 	}
 }
 
-// colocatedWith returns the shapes that must share a domain of a key with shape i. met are the
-// shapes that satisfy its affinity. Those whose affinity selects shape i in turn share the domain.
-// The others share it if they are a single pod. If they are several pods, one of them must be near.
+// colocatedWith returns the shapes that must share a domain of a key with shape
+// i. met are the shapes that satisfy the affinity of shape i. Shapes in met whose
+// own affinity selects shape i must be in the same domain. Of the other shapes in
+// met only one pod has to be there: if they have one pod in all, they join the
+// domain. Otherwise they are in near, and one of their pods must be there.
 func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
 	t := colocated{key: key, shapes: []int{i}}
 	var others []int
@@ -88,8 +92,8 @@ func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
 	return t
 }
 
-// metBefore reports whether an existing pod satisfies all terms. It also returns true
-// if the comparison has stopped, because a term may have thousands of requirements.
+// metBefore reports whether an existing pod satisfies all terms. It also returns true once
+// IsStopped, because terms may have thousands of requirements, and the comparison may take long.
 func (s *Constraints) metBefore(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(s.nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool {

@@ -8,8 +8,8 @@ import (
 
 // An Alternative is one way to request nodes for the pods of a group, by shape.
 type Alternative struct {
-	// Counts is the number of pods of each shape. It is requested exactly if there
-	// are spread constraints.
+	// Counts is the number of pods of each shape. With spread constraints,
+	// exactly this number is requested. Without them, it is not used.
 	Counts []int64
 	// Topology is the topology of each shape.
 	Topology []*jobspec.Topology

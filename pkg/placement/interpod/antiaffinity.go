@@ -25,9 +25,10 @@ const (
 // whyTooManyApart is the message of a group whose cliques are too many or too large.
 const whyTooManyApart = "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"
 
-// apartLimits returns, for each shape, the limits for required anti-affinity and host
-// ports: at most one slot of each clique in a domain. If several pods of a shape may share
-// a domain, no limit keeps these pods apart from another shape. The verification does that.
+// apartLimits returns, for each shape, the limits for required anti-affinity and
+// host ports: at most one slot of each clique in a domain. A limit can only be one
+// slot in each domain. So a shape with several pods that may share a domain gets
+// no limit, and only the verification keeps its pods apart from other shapes.
 func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	limits := make([][]jobspec.Limit, len(s.shapes))
 	all := 0

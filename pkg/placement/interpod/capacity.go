@@ -8,9 +8,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// capacity is, by shape and host, for how many pods there is room, by their amounts
-// alone and by the scheduler's snapshot. It is only an estimate, which orders the
-// alternatives and leaves out hopeless ones.
+// capacity is, by shape and host, how many pods of the shape fit on the host by
+// their resource requests alone, according to the scheduler's snapshot. It is
+// only an estimate, which orders the alternatives and leaves out hopeless ones.
 type capacity []map[string]int64
 
 // capacity returns the capacity of all nodes. It looks at the nodes only once.

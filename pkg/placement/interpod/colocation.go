@@ -24,10 +24,10 @@ type colocation struct {
 	limits [][]jobspec.Limit
 }
 
-// colocations lists the ways to put all shapes of s.colocated into common domains, together
-// with the topology that the group asks for. If the domains are a level of the graph, the
-// matcher is asked for one vertex of this level. Otherwise the domains are tried one by
-// one. The first have room for the most shapes, and of these the first have the most nodes.
+// colocations lists the ways to put all shapes of s.colocated into common
+// domains, together with the topology that the group asks for. If the domains
+// are a level of the graph, the matcher is asked for one vertex of this level.
+// Otherwise the domains are tried one by one, in the order of roomiest.
 func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool) []colocation {
 	base := colocation{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes)), limits: make([][]jobspec.Limit, len(s.shapes))}
 	for i := range base.topology {
@@ -68,10 +68,10 @@ func (c *colocation) require(level string, shapes []int) bool {
 	return true
 }
 
-// eachDomain limits shapes to one domain after the other, in each colocation so far,
-// until there are maxDomains. It then adds the colocations without this limit if the
-// shapes have others to be near to, or if no domain has hosts for them. The matcher
-// may bring such shapes together by chance, and the verification accepts that.
+// eachDomain combines each domain for the shapes of t with each colocation so far, up
+// to maxDomains colocations. If t has shapes to be near, or if no domain has hosts
+// for its shapes, the colocations without a domain for t follow, because the matcher
+// may bring the pods together by chance, and the verification then accepts them.
 func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d domains, ruled []map[string]bool) []colocation {
 	var is []colocation
 	for _, v := range s.roomiest(t, d, ruled) {
@@ -100,8 +100,9 @@ func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d d
 	return is
 }
 
-// roomiest lists the domains to try, at most maxDomains. The first have room for the
-// required pods of the most shapes, and of these the first have the most nodes.
+// roomiest lists the domains to try, at most maxDomains. The domain
+// with room for the required pods of the most shapes comes first. Of
+// two equal domains, the domain with more usable nodes comes first.
 func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) []string {
 	room := s.capacity()
 	usable, fits := map[string]int{}, map[string]int{}

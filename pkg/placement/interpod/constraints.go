@@ -33,8 +33,8 @@ type Constraints struct {
 	// Relaxed has, for each shape, the pod to run the filters on before any member is
 	// placed. It lacks the constraints that depend on other members.
 	Relaxed []*corev1.Pod
-	// Unlabelled has, for each shape, the nodes that are ruled out because they lack
-	// a label which Relaxed does not ask for.
+	// Unlabelled has, for each shape, the nodes without a topology key of
+	// the affinity that was removed from Relaxed. These nodes are ruled out.
 	Unlabelled [][]string
 	// domains caches the domains of each label.
 	domains map[string]domains

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Order returns the indices of slots in the order in which kube-scheduler would place
-// their pods. At each step it takes a slot in the lowest domains of the spread
-// constraints. Constraints with few domains, such as zones, are compared before
-// constraints with many. In the order of a match, node after node, each round of the
-// verification would reject nearly all slots except one in each domain.
+// Order returns the indices of slots in the order in which kube-scheduler would place their
+// pods. At each step it takes a slot in the lowest domains of the spread constraints.
+// Constraints with few domains, such as zones, are compared before constraints with many. A
+// match lists its slots node by node. In that order, a round of the verification would
+// accept only about one slot in each domain, because of the spread constraints.
 func (s *Constraints) Order(slots []Target) []int {
 	spreads := slices.SortedStableFunc(slices.Values(s.spreads), func(a, b *spreadConstraint) int { return cmp.Compare(len(a.domains), len(b.domains)) })
 	classes := classesOf(spreads, slots)

@@ -81,9 +81,9 @@ func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 	}
 }
 
-// choices lists the ranges that may be requested for n members, by their floors from
-// the highest. For each floor the first choice is fixed counts, which the matcher finds
-// at once if there is room as expected. The second choice is all that the ranges allow.
+// choices lists the ranges that may be requested for n members, by their floors from the
+// highest. Each floor gives up to two choices: first a fixed count for each domain, which
+// the matcher finds at once if there is room as expected, and then the full ranges.
 func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 	var all [][]countRange
 	for _, bs := range sp.countRanges(n, room) {
@@ -106,8 +106,8 @@ func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 }
 
 // fixedCounts gives each domain its minimum, and gives the rest of n one by one to the domains
-// that may have more and have room. It returns these counts as maximums. They are minimums as
-// well, because they add up to n. It returns nil if the domains do not take n members.
+// that may have more and have room. It returns the counts as maximums only: they add up to n, so
+// n members must fill each of them. It returns nil if the domains have no room for n members.
 func fixedCounts(n int, bs []countRange, room []int) []countRange {
 	is := make([]countRange, len(bs))
 	for i, b := range bs {
