@@ -13,7 +13,7 @@ import (
 // heldBy names the tests that hold what docs/security.md says, clause by clause, each as the
 // folder and the function: a promise that no test holds is no promise.
 var heldBy = map[string][]string{
-	// Who can do what with it.
+	// What users can do.
 	"A user who may create pods may use Fluence.":                                                                                                                     {"pkg/webhook.TestHandleAllowsEverything", "test/e2e.TestATenantFencesOffNoNodes"},
 	"Requests count as they do for the kubelet.":                                                                                                                      {"test/e2e.TestPodsAreChargedWhatAKubeletCharges"},
 	"A ResourceQuota applies to a group's pods as to any other pods.":                                                                                                 {"test/e2e.TestQuotasApplyToGroups"},
@@ -26,8 +26,8 @@ var heldBy = map[string][]string{
 	"It is the lowest priority among the pods that the group needs for its minimum, taken from the highest down.":                                                     {"pkg/gang.TestAGroupHasThePriorityOfAllThatItNeeds", "pkg/fluence.TestOnePodOfAHighPriorityLeadsNobody"},
 	"Within one priority the creation time in the PodGroup's status decides: only Fluence may have the right to write `podgroups/status`.":                            {"pkg/gang.TestRankGoesByPriorityThenCreationThenName"},
 	"The ClusterRole `fluence-viewer`, bound in the whole cluster, lets a user read the specs of all pods, with the values of their environment variables.":           {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
-	"Bind it in a namespace, with a RoleBinding, except for users who may read all of that ([cli.md](cli.md#what-it-may-read)).":                                      {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
-	"For a group that waits for longer than `maxBypass`, nodes are reserved from groups of the same or a lower priority ([reasons.md](reasons.md#whose-turn-it-is)).": {"pkg/fluence.TestSmallGroupsPassALargeOneUntilItsTime", "pkg/fluence.TestWhoIsKeptFromTheRoomOfAnother"},
+	"Bind it in a namespace, with a RoleBinding, except for users who may read all of that ([cli.md](cli.md#permissions)).":                                      {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
+	"For a group that waits for longer than `maxBypass`, nodes are reserved from groups of the same or a lower priority ([reasons.md](reasons.md#order-and-reservations)).": {"pkg/fluence.TestSmallGroupsPassALargeOneUntilItsTime", "pkg/fluence.TestWhoIsKeptFromTheRoomOfAnother"},
 	"Use quotas on PriorityClasses.": {"test/e2e.TestQuotasApplyToGroups"},
 
 	// What listens.
@@ -163,7 +163,7 @@ var heldBy = map[string][]string{
 
 // promising are the sections of which each clause has a test, and which column of their table
 // says what holds.
-var promising = map[string]int{"Who can do what with it": 0, "What listens": 1, "What bounds one tenant's work": 1, "Bounds by policy": 0}
+var promising = map[string]int{"What users can do": 0, "What listens": 1, "What bounds one tenant's work": 1, "Bounds by policy": 0}
 
 var (
 	clauseEnd = regexp.MustCompile(`[.;] `)
