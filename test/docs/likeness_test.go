@@ -13,8 +13,9 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*( ?Z| [+-]\d{4} \w+)?`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
-	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b`), "AGE"},
+	// Before ages: a hash may begin as one does.
 	{regexp.MustCompile(`-[0-9a-f]{10}\b`), "-HASH"},
+	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b`), "AGE"},
 	{regexp.MustCompile(`epoch [0-9a-f]+`), "epoch HASH"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"},
 	{regexp.MustCompile(`[\w./-]*/\.?run/(kubeconfig|bin)\b`), "RUN/$1"},
