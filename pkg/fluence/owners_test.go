@@ -124,7 +124,7 @@ func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 		r.pass(0)
 		first := r.pod("sim-a-0", controlledBy("batch/v1", "Job", "sim-a", "a-uid"))
 		second := r.pod("sim-b-0", controlledBy("batch/v1", "Job", "sim-b", "b-uid"))
-		r.wantHeld(second, "waits until Job sim-b is seen, which controls the pod")
+		r.wantHeld(second, "waits until the scheduler has seen Job sim-b, the owner of the pod")
 		pg := aPodGroup(set.PodGroupName(), 2, "pg")
 		r.api.put(pg)
 		r.pass(0)
@@ -147,7 +147,7 @@ func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 		r.makers.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
 		r.pass(0)
 		pod := r.pod("web-0", controlledBy("apps/v1", "ReplicaSet", "web", "new-uid"))
-		r.wantHeld(pod, "waits until ReplicaSet web is seen, which controls the pod")
+		r.wantHeld(pod, "waits until the scheduler has seen ReplicaSet web, the owner of the pod")
 	})
 }
 

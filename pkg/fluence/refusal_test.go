@@ -235,7 +235,7 @@ func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testi
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		r.wantStatus(status, fwk.Unschedulable, "the matcher's graph was loaded anew during the match")
+		r.wantStatus(status, fwk.Unschedulable, "the matcher's graph was reloaded during the match")
 		r.pass(0)
 		if got := r.pl.groups.Tentative(); len(got) != 0 {
 			t.Errorf("tentative seats: %+v", got)
@@ -260,7 +260,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: a member of the group was deleted") {
+		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: 1 of the 2 pods that start together are left") {
 			t.Errorf("status = %v %q", status.Code(), status.Message())
 		}
 		r.pass(0)

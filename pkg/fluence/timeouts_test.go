@@ -22,6 +22,7 @@ import (
 
 // These are the messages for a group that is TooHard.
 const (
+	timedOut     = "the matcher answers, but matches for this namespace's groups took longer than 2s again and again: use fewer kinds of pods, affinity terms or spread constraints"
 	whyTooHard   = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
 	whyForOthers = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
 )
@@ -64,7 +65,7 @@ func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 		if n := r.pl.breaker.recoveryCount() - answered; n > 0 {
 			t.Errorf("others were kept from asking %d times", n)
 		}
-		if text := r.logged(0); !strings.Contains(text, `"A group took much work" group="ns/`) {
+		if text := r.logged(0); !strings.Contains(text, `"A group is slow or too hard to place" group="ns/`) {
 			t.Errorf("the log does not name the group: %s", text)
 		}
 	})
@@ -143,7 +144,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 					r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 					return
 				}
-				r.wantStatus(status, fwk.Unschedulable, whyTimeout)
+				r.wantStatus(status, fwk.Unschedulable, timedOut)
 				if got := len(r.fake.Calls(matchtest.Release)); got != 2 {
 					t.Errorf("%d matches were given back, want both", got)
 				}
@@ -177,7 +178,7 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 			r.pass(time.Second)
 			r.pl.debts = debts{}
 		}
-		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, whyTimeout, whyTimeout}; !slices.Equal(told, want) {
+		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, timedOut, timedOut}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
@@ -295,7 +296,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 				if tc.owes {
 					return
 				}
-				if want := `"Filters took long for a group, for the sake of pods of other namespaces" group="ns/g" pods="40"`; !strings.Contains(r.logged(0), want) {
+				if want := `"Filters took long for a group, because of the anti-affinity of pods of other namespaces" group="ns/g" pods="40"`; !strings.Contains(r.logged(0), want) {
 					t.Errorf("the log says %s, want %s", r.logged(0), want)
 				}
 				r.update("g-0", func(p *corev1.Pod) { p.Labels["n"] = "another" })
