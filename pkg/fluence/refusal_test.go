@@ -20,7 +20,7 @@ import (
 )
 
 func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
-	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (most free 500m)"
+	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (at most 500m free on a node)"
 	short := match.Reason{
 		Code: match.TooFew, Level: "node", Wanted: 2, Found: 1, Nodes: 2, WaitingHelps: true,
 		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 500, Nodes: 1}},
@@ -57,7 +57,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		},
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
-			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
+			code: fwk.Unschedulable, message: "nodes were found, but they were taken or changed during the search", reason: "NoRoom",
 			until: []gang.Event{gang.Released, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
 		},
 		"another graph": {
