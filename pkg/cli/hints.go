@@ -38,7 +38,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:
 		s.WaitingFor = reason.NoPodGroup
-		s.Message = fmt.Sprintf("waits for PodGroup %s/%s, which does not exist; pods that are to have one made say their number by the label %s; for Jobs and the like the controller makes it", s.Namespace, s.wantedGroup, group.SizeLabel)
+		s.Message = fmt.Sprintf("waits for PodGroup %s/%s, which does not exist: create it, or set the label %s on the pods to have it created; for Jobs and the like the controller creates it", s.Namespace, s.wantedGroup, group.SizeLabel)
 	}
 }
 

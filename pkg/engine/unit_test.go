@@ -26,7 +26,7 @@ func TestUnits(t *testing.T) {
 		},
 		"too few of that unit": {
 			nodes: []string{"G", "T"}, ask: "G",
-			want: `request can never be satisfied: room for 1 of 2 slots of "a", disk: 1G wanted, 1G at the most on a node, short on 1 (2 nodes)`,
+			want: `request can never be satisfied: room for 1 of 2 slots of "a", disk: 1G wanted, at most 1G on a node, too little on 1 nodes (2 nodes)`,
 		},
 	}
 	for name, tc := range cases {

@@ -73,15 +73,15 @@ func checkBinds(plugins *config.Plugins) error {
 	const want = "write\n  bind:\n    enabled:\n    - name: " + Name
 	switch {
 	case own < 0:
-		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s is missing, which bounds and orders the binds of its pods; %s", binds, Name, want)
+		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s is missing, which limits and orders the binds of its pods; %s", binds, Name, want)
 	case stock >= 0 && stock < own:
-		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s comes before %s, which would bind nothing; %s", binds, names.DefaultBinder, Name, want)
+		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s comes before %s, which would bind no pod; %s", binds, names.DefaultBinder, Name, want)
 	}
 	switch preBind := enabledNames(plugins.PreBind); {
 	case !slices.Contains(preBind, Name):
 		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s is missing, where its pods wait to be bound; enable it under multiPoint", preBind, Name)
 	case preBind[len(preBind)-1] != Name:
-		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s must come last: pods that have waited there to be bound are bound at once; enable it under multiPoint, after all other plugins, and not under preBind", preBind, Name)
+		return fmt.Errorf("plugins.preBind.enabled: %v: plugin %s must come last, because its pods have to be bound as soon as it lets them go; enable it under multiPoint, after all other plugins, and not under preBind", preBind, Name)
 	}
 	return nil
 }

@@ -36,7 +36,7 @@ func (pl *Fluence) Bind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		}
 		pl.counters.writesThrottled.WithLabelValues(writesBinding).Inc()
 		pl.bindQueue.observeAPIThrottling(pl.groupKey(pod), err.Error(), pl.now())
-		klog.FromContext(ctx).V(2).Info("The API server is too busy to bind a pod", "pod", klog.KObj(pod), "again", after, "err", err)
+		klog.FromContext(ctx).V(2).Info("The API server is too busy to bind a pod", "pod", klog.KObj(pod), "retryAfter", after, "err", err)
 		pl.inventory.ForgetBind(pod)
 		pl.apply(ctx, pl.groups.UndoBind(pod.UID))
 		why, err := pl.waitToBind(ctx, pod.UID, func(p bindqueue.Pod, now time.Time) bool { return pl.bindQueue.Throttled(p, after, now) })

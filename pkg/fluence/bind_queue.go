@@ -170,10 +170,10 @@ func (b *binder) waitToBind(ctx context.Context, uid types.UID, arrive func(bind
 	// revokes it from here on sends this goroutine a verdict.
 	r, ok := b.groups.ReservedPod(uid)
 	if !ok {
-		return whyRevoked, nil
+		return b.groups.WhyNotReserved(uid), nil
 	}
 	if !arrive(bindqueue.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, GroupStarted: r.Starting}, b.now()) {
-		return whyRevoked, nil
+		return b.groups.WhyNotReserved(uid), nil
 	}
 	b.bindQueue.updateIdle()
 	signal.Send(b.bindQueue.wakeup)
@@ -191,9 +191,6 @@ func (b *binder) waitToBind(ctx context.Context, uid types.UID, arrive func(bind
 	}
 	return why, err
 }
-
-// whyRevoked is the reason for a pod that has lost its assignment.
-const whyRevoked = "the group gave its nodes back"
 
 // bindCanceled returns the status of a pod whose bind was cancelled in the bind
 // queue. The status is Unschedulable, and not an error. UnschedulablePlugins stays
@@ -310,9 +307,9 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 		if whole {
 			continue // the message of a complete group counts its late pods
 		}
-		message := fmt.Sprintf("%d of %s bound; the API server is to take the binds of %s (binds in flight: %d, at most %d", bound, reason.Plural(of, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
+		message := fmt.Sprintf("%d of %s bound; the binds of %s wait for the API server (%d binds in flight, limit %d", bound, reason.Plural(of, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
 		if why := refused[key]; why != "" {
-			message += "; refused last: " + why
+			message += "; its last refusal: " + why
 		}
 		tl.reportBinding(key, message+")")
 		// The last pod may just have been bound: then the group is reported as placed again.
@@ -327,10 +324,13 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 			continue
 		}
 		// Without numbers: there may be many such groups, and each number is a write.
-		tl.reportBinding(key, "waits for its turn to ask for nodes: pods of groups before it have nodes and are bound first")
+		tl.reportBinding(key, whyNotAdmitted)
 		tl.apply(ctx, tl.groups.ReportAgain(key))
 	}
 }
+
+// whyNotAdmitted is the message for a group that waits for admission.
+const whyNotAdmitted = "waits to be admitted: pods of earlier groups have nodes and are bound first"
 
 func (tl *groupReporter) reportBinding(key types.NamespacedName, message string) {
 	if tl.podGroups.Get(key) == nil {

@@ -264,7 +264,7 @@ func TestAPodThatIsAlwaysRefusedDoesNotHoldUpOthers(t *testing.T) {
 		if got := len(r.assigned()); got != 21 {
 			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.bindQueue.Snapshot())
 		}
-		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "refused last: bind pod to node n1: ") {
+		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "its last refusal: bind pod to node n1: ") {
 			t.Errorf("condition = %+v, want what the API server said", c)
 		}
 	})

@@ -451,7 +451,7 @@ func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
 		r.schedule()
 		r.pass(4 * time.Second)
 		c := r.scheduledCondition()
-		if c.Reason != reason.Binding || !strings.Contains(c.Message, "1 of 3 pods bound; the API server is to take the binds of 2 more pods") {
+		if c.Reason != reason.Binding || !strings.Contains(c.Message, "1 of 3 pods bound; the binds of 2 more pods wait for the API server") {
 			t.Errorf("condition = %+v, want reason %s with the numbers", c, reason.Binding)
 		}
 		r.binds.set(0, nil)
@@ -472,7 +472,7 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 		r.named("g", 8)
 		r.schedule()
 		r.pass(13 * time.Second)
-		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "waits for its turn to ask for nodes") {
+		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "waits to be admitted: pods of earlier groups") {
 			t.Errorf("condition = %+v, want reason %s", c, reason.Binding)
 		}
 		if turns, counted := r.pl.takeSnapshot().bindQueue.Groups[bindqueue.Small], r.pl.takeSnapshot().WaitingByReason[reason.Binding]; turns == 0 || counted != turns {

@@ -23,7 +23,7 @@ const (
 )
 
 // whyListing is why pods are held until all PodGroups and owners have been listed.
-const whyListing = "PodGroups and the owners of pods are being listed"
+const whyListing = "the scheduler is still listing PodGroups and the owners of pods"
 
 // breaker is a circuit breaker: it keeps scheduling cycles away from a
 // matcher that does not answer. It starts open. A failed call, an unanswered

@@ -250,7 +250,7 @@ func (c *accounts) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 	}
 	return &gang.Refusal{
 		Reason: reason.Throttled, RetryAfter: d.after, WaitsFor: gang.WaitsForAnswer,
-		Message: fmt.Sprintf("groups of namespace %s took %s, and this one again in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
+		Message: fmt.Sprintf("groups of namespace %s took %s, and this group is retried in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
 	}
 }
 
@@ -258,9 +258,9 @@ func (c *accounts) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 // in seconds: a changed number is no new message, but a changed unit would be one.
 func (d delay) why() string {
 	if d.owed > 0 {
-		return fmt.Sprintf("%s more of the scheduler's time than is free for each: those of others ask first", d.owed.Round(time.Millisecond))
+		return fmt.Sprintf("%s of the scheduler's time beyond what is free: groups of other namespaces are placed first", d.owed.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: those of others whose priority is not lower ask first", d.failed.Seconds(), d.window.Seconds())
+	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces whose priority is not lower are placed first", d.failed.Seconds(), d.window.Seconds())
 }
 
 // forgetNamespace drops the debt and the metrics of a namespace.

@@ -187,10 +187,10 @@ func TestTheTimeOfFailedAttemptsIsReported(t *testing.T) {
 			t.Errorf("%v seconds are counted, want 0.75", n)
 		}
 		_, _, status := r.preFilter(first)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 2.0s and found no nodes: those of others whose priority is not lower ask first, and this one again in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 2.0s and found no nodes: groups of other namespaces whose priority is not lower are placed first, and this group is retried in 1s")
 		r.pass(time.Second)
 		_, _, status = r.preFilter(late)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 3.0s and found no nodes: those of others whose priority is not lower ask first, and this one again in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 3.0s and found no nodes: groups of other namespaces whose priority is not lower are placed first, and this group is retried in 1s")
 		r.pass(9 * time.Second)
 		r.give("n1")
 		_, _, status = r.preFilter(late)
@@ -320,7 +320,7 @@ func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
 		r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
 		r.preFilter(dear)
 		_, _, status := r.preFilter(next)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 980ms more of the scheduler's time than is free for each: those of others ask first, and this one again in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 980ms of the scheduler's time beyond what is free: groups of other namespaces are placed first, and this group is retried in 1s")
 		if got := len(r.matches()); got != 1 {
 			t.Errorf("%d matches, want that of the first alone", got)
 		}

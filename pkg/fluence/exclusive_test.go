@@ -36,9 +36,9 @@ func TestWhoMayHaveWholeNodes(t *testing.T) {
 	}{
 		"all":              {WholeNodesAll, "", ""},
 		"labelled, it is":  {WholeNodesLabelled, "allowed", ""},
-		"labelled, no":     {WholeNodesLabelled, "", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "", and has to be "allowed"`},
-		"labelled, yes":    {WholeNodesLabelled, "yes", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "yes", and has to be "allowed"`},
-		"none, whoever is": {WholeNodesNone, "allowed", `annotation fluence.flux-framework.org/exclusive: "true": annotations give no whole nodes in this cluster (the argument wholeNodes of the scheduler is none)`},
+		"labelled, no":     {WholeNodesLabelled, "", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "", and an administrator has to set it to "allowed"`},
+		"labelled, yes":    {WholeNodesLabelled, "yes", `annotation fluence.flux-framework.org/exclusive: "true": namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "yes", and an administrator has to set it to "allowed"`},
+		"none, whoever is": {WholeNodesNone, "allowed", `annotation fluence.flux-framework.org/exclusive: "true": annotations cannot ask for whole nodes in this cluster (the argument wholeNodes of the scheduler is none)`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,7 @@ func TestFactoryRefuses(t *testing.T) {
 		"a matcher that cannot be dialled": {
 			factory: Factory(fails, leads),
 			handle:  func(r *rig) fwk.Handle { return r.fwk },
-			want:    "connect to the matcher: no such socket",
+			want:    "connect to the matcher at unix:///run/fluence/fluxion.sock: no such socket",
 		},
 	}
 	for name, tc := range cases {
@@ -55,7 +55,7 @@ func TestFactoryMakesOnePlugin(t *testing.T) {
 			r.Fatal(err)
 		}
 		_, err := factory(r.ctx, nil, r.fwk)
-		if want := `profile "fluence": plugin Fluence is enabled in profile "fluence" already; to sort the queue alone, enable FluenceSort`; err == nil || err.Error() != want {
+		if want := `profile "fluence": plugin Fluence is enabled in profile "fluence" already, and may be enabled once; for the order of the queue alone, enable FluenceSort`; err == nil || err.Error() != want {
 			r.Errorf("error %v, want %s", err, want)
 		}
 	})

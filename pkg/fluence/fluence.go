@@ -99,7 +99,7 @@ func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Ide
 		mu.Lock()
 		defer mu.Unlock()
 		if owner != "" {
-			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already; to sort the queue alone, enable %s", h.ProfileName(), Name, owner, SortName)
+			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already, and may be enabled once; for the order of the queue alone, enable %s", h.ProfileName(), Name, owner, SortName)
 		}
 		args, err := decodeArgs(obj)
 		if err != nil {
@@ -111,7 +111,7 @@ func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Ide
 		}
 		matcher, err := dial(ctx, args)
 		if err != nil {
-			return nil, fmt.Errorf("connect to the matcher: %w", err)
+			return nil, fmt.Errorf("connect to the matcher at %s: %w", args.Endpoint, err)
 		}
 		pl, err := newFluence(ctx, args, h, filters, matcher, leading, identity)
 		if err != nil {
@@ -154,7 +154,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if pl.binder, err = newBinder(pl.base, &pl.status); err != nil {
 		return nil, err
 	}
-	klog.FromContext(ctx).Info("The matcher is asked for groups", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
+	klog.FromContext(ctx).Info("Groups are placed by the matcher", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
 	if err := pl.initMatcher(matcher, filters, levels); err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 		pl.logTransition(t)
 	}
 	for _, r := range out.Release {
-		klog.FromContext(ctx).V(4).Info("Giving back", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)
+		klog.FromContext(ctx).V(4).Info("Releasing an allocation", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)
 		pl.releases.add(r)
 		pl.unexpect(r.Keys...)
 	}

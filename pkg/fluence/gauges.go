@@ -83,10 +83,10 @@ func newGauges() *gauges {
 	}
 	all("fluence_api_server_version_skew", "1 while the API server is of a version that this build is not made for.", func(r snapshot) float64 { return flag(r.skewed) })
 	all("fluence_graph_nodes", "Nodes that the matcher's graph has or is to get.", func(r snapshot) float64 { return float64(r.nodes) })
-	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be asked for.", func(r snapshot) float64 { return flag(r.epoch != 0) })
+	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be placed.", func(r snapshot) float64 { return flag(r.epoch != 0) })
 	all("fluence_leading", "1 while this scheduler leads; it may be a few seconds behind.", func(r snapshot) float64 { return flag(r.leads) })
 	all("fluence_matcher_up", "1 while the matcher answers.", func(r snapshot) float64 { return flag(r.answers) })
-	all("fluence_releases_pending", "Allocations that the matcher has yet to take back.", func(r snapshot) float64 { return float64(r.pendingReleases) })
+	all("fluence_releases_pending", "Releases of allocations that were not sent to the matcher yet.", func(r snapshot) float64 { return float64(r.pendingReleases) })
 	return g
 }
 
@@ -97,30 +97,30 @@ func (g *gauges) addGroups() {
 			tell(float64(r.Phases[p]), string(p))
 		}
 	}, "phase")
-	g.add("fluence_groups_waiting", "Groups that wait, by the reason that they were given last.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_groups_waiting", "Groups that wait, by the reason of their last refusal.", func(r snapshot, tell func(float64, ...string)) {
 		for _, why := range append(reason.Waiting(), stateQueued) {
 			tell(float64(r.WaitingByReason[why]), why)
 		}
 	}, "reason")
-	g.plain("fluence_longest_wait_seconds", "For how long the group could have been asked for that has waited longest; 0 if none waits.", func(r snapshot) float64 { return r.longestWait.Seconds() })
-	g.add("fluence_allocations", "Pods that are charged to nodes, by whose they are.", func(r snapshot, tell func(float64, ...string)) {
+	g.plain("fluence_longest_wait_seconds", "Time since the group that has waited longest was complete; 0 if none waits.", func(r snapshot) float64 { return r.longestWait.Seconds() })
+	g.add("fluence_allocations", "Pods with room on nodes: tentative (assigned, not bound yet), held (pods of this scheduler on nodes), others (pods of other schedulers).", func(r snapshot, tell func(float64, ...string)) {
 		tell(float64(r.Tentative), "tentative")
 		tell(float64(r.Held), "held")
 		tell(float64(r.others), "others")
 	}, "state")
 	g.plain("fluence_groups_with_reservation", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r snapshot) float64 { return float64(r.reservingGroups) })
-	g.add("fluence_healthy_standbys", "Standbys that said lately that their matcher answers.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_healthy_standbys", "Standbys that lately reported that their matcher answers.", func(r snapshot, tell func(float64, ...string)) {
 		if r.standbys.read {
 			tell(float64(r.standbys.healthy))
 		}
 	})
-	g.plain("fluence_last_handover_timestamp_seconds", "When a leader last gave up its lease since its matcher was silent, in seconds since 1970; 0 if none is known of.", func(r snapshot) float64 {
+	g.plain("fluence_last_handover_timestamp_seconds", "Unix time when a leader last gave up its lease because its matcher did not answer; 0 if none is known.", func(r snapshot) float64 {
 		if r.standbys.lastHandover.IsZero() {
 			return 0
 		}
 		return float64(r.standbys.lastHandover.Unix())
 	})
-	g.add("fluence_reserved_nodes", "Nodes that are reserved for groups of a namespace that has any.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_reserved_nodes", "Nodes reserved for groups, by namespace; a namespace without any is left out.", func(r snapshot, tell func(float64, ...string)) {
 		if len(r.reservedNodes) == 0 {
 			tell(0, "") // without a namespace, so that the metric exists
 		}
@@ -132,8 +132,8 @@ func (g *gauges) addGroups() {
 
 // addBinds adds the gauges about binds and events, which only the leader exposes.
 func (g *gauges) addBinds() {
-	g.plain("fluence_binds_in_flight", "Binds that were sent to the API server and not answered.", func(r snapshot) float64 { return float64(r.bindQueue.InFlight) })
-	g.plain("fluence_binds_in_flight_limit", "How many binds may be in flight: maxBinds, or fewer after the API server had too many requests.", func(r snapshot) float64 { return float64(r.bindQueue.Limit) })
+	g.plain("fluence_binds_in_flight", "Binds that were sent to the API server and not answered yet.", func(r snapshot) float64 { return float64(r.bindQueue.InFlight) })
+	g.plain("fluence_binds_in_flight_limit", "Limit of the binds in flight: maxBinds, or less after the API server throttled binds.", func(r snapshot) float64 { return float64(r.bindQueue.Limit) })
 	byLane := func(name, help string, of func(bindqueue.Snapshot) [2]int) {
 		g.add(name, help, func(r snapshot, tell func(float64, ...string)) {
 			for _, l := range bindqueue.Lanes() {
@@ -142,8 +142,8 @@ func (g *gauges) addBinds() {
 		}, "lane")
 	}
 	byLane("fluence_bind_queue_pods", "Pods that have nodes and wait to be bound, by the lane of their group.", func(f bindqueue.Snapshot) [2]int { return f.Pods })
-	byLane("fluence_groups_awaiting_admission", "Groups that wait for their turn to ask, since pods of others are to be bound first, by lane.", func(f bindqueue.Snapshot) [2]int { return f.Groups })
-	g.plain("fluence_events_waiting", "Events that are to be sent behind binds and conditions.", func(r snapshot) float64 { return float64(r.events) })
+	byLane("fluence_groups_awaiting_admission", "Groups that wait to be admitted, because pods of earlier groups are bound first, by lane.", func(f bindqueue.Snapshot) [2]int { return f.Groups })
+	g.plain("fluence_events_waiting", "Events that wait to be sent, after binds and conditions.", func(r snapshot) float64 { return float64(r.events) })
 }
 
 // add adds a metric with any number of values.

@@ -1,6 +1,8 @@
 package fluence
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -26,14 +28,14 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 	switch t.Type {
 	case gang.Started:
 		waited := tl.now().Sub(t.CompleteSince)
-		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited)
+		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited.Round(time.Millisecond))
 		tl.counters.groupWaits.Observe(waited.Seconds())
 	case gang.Revoked:
-		log.Info("Group gave back", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
+		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
 	case gang.Ended:
 		tl.logged.forget(t.Key)
-		log.Info("Group released", "group", t.Key)
+		log.Info("Group ended", "group", t.Key)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 		for _, name := range []string{"g-0", "g-1"} {
 			r.end(name)
 		}
-		r.wantDecisions(append(want, `"Group released" group="ns/g"`)...)
+		r.wantDecisions(append(want, `"Group ended" group="ns/g"`)...)
 	})
 }
 
@@ -123,7 +123,7 @@ func TestAnAssignmentOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
 		for range 2 {
 			for _, pod := range pods {
 				_, _, status := r.preFilter(pod)
-				r.wantStatus(status, fwk.Unschedulable, "node n1 is new and looked at next")
+				r.wantStatus(status, fwk.Unschedulable, "node n1 was added during this scheduling cycle; the pod is tried again in the next one")
 			}
 		}
 		if got := r.pl.groups.Unclaimed(); len(got) != 2 {
@@ -151,7 +151,7 @@ func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
 		r.remove("g-1")
 		r.wantDecisions(
 			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
-			`"Group gave back" group="ns/g" job pods="2" reason="a member of the group was deleted"`)
+			`"Group lost its nodes" group="ns/g" job pods="2" reason="pod g-1 was deleted"`)
 		if n := counted("fluence_assignments_revoked_total") - gaveBack; n != 1 {
 			t.Errorf("it was counted %v times", n)
 		}

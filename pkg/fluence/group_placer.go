@@ -102,7 +102,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	if a.inventory.Epoch() != found.Epoch {
 		// The graph was reloaded during the match and may lack these assignments.
 		a.apply(ctx, a.groups.RevokeLost(plan.Pod(), plan.Job, found.At))
-		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was loaded anew during the match", RetryOn: []gang.Event{gang.MatcherBack}}
+		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
@@ -168,7 +168,7 @@ func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, 
 		a.inventory.Resync()
 	}
 	if after.Err != nil {
-		klog.FromContext(ctx).Error(after.Err, "Match", "group", key, "job", plan.Job)
+		klog.FromContext(ctx).Error(after.Err, "Failed to match a group", "group", key, "job", plan.Job)
 		if refused.LongBackoff {
 			a.accounts.charge(key.Namespace, maxDebt, true)
 		}
@@ -177,7 +177,7 @@ func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, 
 		if blame, owed := a.timeouts.observe(key, a.breaker.recoveryCount(), a.args.MatchTimeout.Duration, a.now()); blame {
 			a.accounts.charge(key.Namespace, owed, true)
 			a.breaker.requestPing()
-			return placement.TooHard(whyTimeout)
+			return placement.TooHard(whyTimedOut(a.args.MatchTimeout.Duration))
 		}
 	}
 	if after.NoAnswer {

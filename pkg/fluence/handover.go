@@ -96,7 +96,7 @@ func (h *handover) run(ctx context.Context) {
 			// Each step tries again, but a failure is logged once.
 			if why := err.Error(); why != h.lastError {
 				h.lastError = why
-				klog.FromContext(ctx).Error(err, "Tell or read whose matcher answers", "namespace", h.namespace, "name", statusmap.Name, "again", handoverEvery)
+				klog.FromContext(ctx).Error(err, "Failed to write or read whose matcher answers", "namespace", h.namespace, "name", statusmap.Name, "retryAfter", handoverEvery)
 			}
 		} else if err == nil {
 			h.lastError = ""
@@ -157,7 +157,7 @@ func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Dura
 		return err
 	}
 	klog.FromContext(ctx).Info("Giving up the lease: the matcher is silent, and a standby says that its own answers",
-		"silent", silent.Round(time.Second), "standby", to.Name, "again", statusmap.MinHandoverInterval)
+		"silent", silent.Round(time.Second), "standby", to.Name, "nextHandoverAfter", statusmap.MinHandoverInterval)
 	h.handedOver = true
 	h.giveUp()
 	return nil

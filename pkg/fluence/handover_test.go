@@ -245,7 +245,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 				before(s)
 				s.pass(2 * late)
 				s.wantGivenUp(name, 0)
-				if n := strings.Count(s.logged(0), "Tell or read whose matcher answers"); n > 1 {
+				if n := strings.Count(s.logged(0), "Failed to write or read whose matcher answers"); n > 1 {
 					t.Errorf("said %d times that it cannot read or write:\n%s", n, s.logged(0))
 				}
 			})

@@ -147,7 +147,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 		if n := counted("fluence_failed_writes_total") - before; n != float64(tries) {
 			t.Errorf("%v failures are counted, want %d", n, tries)
 		}
-		if n := strings.Count(r.logged(0), "Write the figures of health"); n != 1 {
+		if n := strings.Count(r.logged(0), "Failed to write the status ConfigMap"); n != 1 {
 			t.Errorf("said %d times that it cannot write, want once:\n%s", n, r.logged(0))
 		}
 		forbidden.Store(false)

@@ -54,7 +54,7 @@ func whenListed(ctx context.Context, told registration, what string, listed func
 		select {
 		case <-told.HasSyncedChecker().Done():
 		case <-patience.C:
-			klog.FromContext(ctx).Info("Groups are placed before all that they need could be listed", "missing", what, "after", syncTimeout)
+			klog.FromContext(ctx).Info("Objects were not listed in time; groups are placed without them", "resource", what, "after", syncTimeout)
 		case <-ctx.Done():
 			return
 		}

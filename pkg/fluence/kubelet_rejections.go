@@ -43,7 +43,7 @@ type kubeletRejections struct {
 func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.EventRecorder, owners group.Owners, p *podGroups, leading func() bool) (*kubeletRejections, error) {
 	lost, err := registerMetric(metrics.NewCounter(&metrics.CounterOpts{
 		Name: "fluence_kubelet_rejections_total", StabilityLevel: metrics.ALPHA,
-		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which somebody else had taken meanwhile.",
+		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which another pod had taken meanwhile.",
 	}))
 	if err != nil {
 		return nil, err

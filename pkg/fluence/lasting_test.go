@@ -32,7 +32,7 @@ func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
 	}{
 		"anti-affinity of a pod that does not end, everywhere": {
 			bars: shunning(corev1.LabelOSStable, "m"), asks: objects.AwayFrom("m"), ends: objects.Always,
-			told: "; no nodes are reserved for it: beside pods that do not end the filters rule out 3 nodes (3 node(s) didn't satisfy existing pods anti-affinity rules)",
+			told: "; no nodes are reserved for it: the filters reject 3 nodes even if the pods that end are gone (3 node(s) didn't satisfy existing pods anti-affinity rules)",
 		},
 		"anti-affinity of a pod that ends, everywhere": {
 			bars: shunning(corev1.LabelOSStable, "m"), asks: objects.AwayFrom("m"), ends: objects.Never,
@@ -40,7 +40,7 @@ func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
 		},
 		"a port of a pod that does not end, on one": {
 			bars: objects.HostPort(80), asks: objects.HostPort(80), ends: objects.Always,
-			told: "; no nodes are reserved for it: beside pods that do not end the filters rule out 1 node (1 node(s) didn't have free ports for the requested pod ports)",
+			told: "; no nodes are reserved for it: the filters reject 1 node even if the pods that end are gone (1 node(s) didn't have free ports for the requested pod ports)",
 		},
 		"a port of a pod that ends, on one": {
 			bars: objects.HostPort(80), asks: objects.HostPort(80), ends: objects.Never,

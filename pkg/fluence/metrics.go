@@ -102,34 +102,34 @@ func newCounters() (*counters, error) {
 			(*to).WithLabelValues(v)
 		}
 	}
-	vector(&c.drift, "fluence_drift_total", "Differences between the matcher's graph and the cluster that lasted, by kind. Each was logged and healed; none is to be expected.", "kind", texts(inventory.DriftKinds()))
+	vector(&c.drift, "fluence_drift_total", "Differences between the matcher's graph and the cluster that lasted, by kind. Each was logged and repaired; 0 is expected.", "kind", texts(inventory.DriftKinds()))
 	counter(&c.auditedNodes, "fluence_audited_nodes_total", "Nodes of the matcher's graph that were compared with the cluster.")
 	counter(&c.audits, "fluence_audits_total", "How often the whole graph was compared with the cluster.")
-	counter(&c.graphLoads, "fluence_graph_loads_total", "How often the matcher's graph was filled: once at the start, and after it was lost.")
+	counter(&c.graphLoads, "fluence_graph_loads_total", "How often the matcher's graph was loaded: once at the start, and each time after it was lost.")
 	counter(&c.outages, "fluence_matcher_outages_total", "How often the matcher was found not to answer, also before it first did.")
 	timer(&c.matches, "fluence_match_duration_seconds", "Time that one match took as the scheduler sees it, by how it ended.", match.Outcomes())
 	timer(&c.attempts, "fluence_placement_attempt_duration_seconds", "Time that it took to place a group, or to refuse it: filters, matches and verification.", []string{outcomeMatched, outcomeRefused})
-	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups that asked or were matched, by reason.", "reason", reason.Waiting())
+	vector(&c.refusals, "fluence_refusals_total", "Refusals of groups, by reason.", "reason", reason.Waiting())
 	counter(&c.placementsRevoked, "fluence_assignments_revoked_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
-	vector(&c.verifications, "fluence_verifications_total", "Assignments that the filters were run on pod by pod before they were booked, by how that ended.", "outcome", []string{outcomePassed, outcomeRejected, outcomeRefused})
-	counter(&c.rematches, "fluence_rematches_total", "Matches that were made anew since the filters objected to the last one.")
-	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, events and those that it had too many requests for left out, by what they were to.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
-	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server refused since it had too many requests (429, or 503 with a time to wait), by what they were to.", "object", []string{writesBinding, writesEvent})
-	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that it took to look for nodes of a namespace's groups beyond what is free for each. Those that take much ask after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
-	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time that enquiries for a namespace's groups took and found no nodes, of each up to what is free, while it was more than a fifth of the time. Such groups ask after others whose priority is not lower.", "namespace", []string{""})
-	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that were called back from the gate since their node or their group had changed.")
-	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server would not have them.")
+	vector(&c.verifications, "fluence_verifications_total", "Matches that the filters checked pod by pod before they were committed, by outcome.", "outcome", []string{outcomePassed, outcomeRejected, outcomeRefused})
+	counter(&c.rematches, "fluence_rematches_total", "Matches that were repeated because the filters rejected the one before.")
+	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, by object. Events and throttled writes are left out.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
+	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server throttled (429, or 503 with Retry-After), by object.", "object", []string{writesBinding, writesEvent})
+	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that attempts to place a namespace's groups took beyond what is free. Groups of a namespace in debt are placed after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
+	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time of attempts to place a namespace's groups that found no nodes, of each attempt up to what is free, while it was more than a fifth of the time. Such groups are placed after others whose priority is not lower.", "namespace", []string{""})
+	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that left the bind queue unbound, because their node or their group had changed.")
+	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server rejected them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
 	var failed error
 	c.bindWaits, failed = registerMetric(metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "fluence_bind_queue_wait_seconds", StabilityLevel: metrics.ALPHA, Buckets: buckets,
-		Help: "Time that a pod stood at the gate before its bind was sent, for each time that it did.",
+		Help: "Time that a pod waited in the bind queue before its bind was sent, once for each time it waited.",
 	}))
 	errs = append(errs, failed)
 	var err error
 	c.groupWaits, err = registerMetric(metrics.NewHistogram(&metrics.HistogramOpts{
 		Name: "fluence_group_wait_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time from when a group could first be asked for until its first bind was sent.",
+		Help:    "Time from when a group was complete until its first bind was sent.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 24 * 3600},
 	}))
 	return c, errors.Join(append(errs, err)...)

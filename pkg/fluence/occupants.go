@@ -186,7 +186,7 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, asks stri
 	if b.mayName(key.Namespace, asks) {
 		return key.String()
 	}
-	return fmt.Sprintf("a group of another namespace, priority %d", priority)
+	return fmt.Sprintf("a group of another namespace (priority %d)", priority)
 }
 
 // blockerOf names the group or pod of r.Blocker, whose end would
@@ -215,9 +215,9 @@ func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 	case key == asks:
 		return ""
 	case pod != nil && !b.mayName(pod.Namespace, asks.Namespace):
-		return fmt.Sprintf("a pod of another namespace, priority %d,", corev1helpers.PodPriority(pod))
+		return fmt.Sprintf("a pod of another namespace (priority %d)", corev1helpers.PodPriority(pod))
 	case pod == nil && !b.mayName(key.Namespace, asks.Namespace):
-		return fmt.Sprintf("a group of another namespace, priority %d,", b.groups.PriorityOf(key))
+		return fmt.Sprintf("a group of another namespace (priority %d)", b.groups.PriorityOf(key))
 	}
 	return word
 }

@@ -62,7 +62,7 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 // Objects of another namespace are counted and not named, unless the administrator allows that.
 func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 	for tell, want := range map[string]struct{ ends, reserved string }{
-		TellNamesOwn: {"; 3 more if a pod of another namespace, priority 7, ends", "2 nodes are reserved for a group of another namespace, priority 0, which has waited 10m"},
+		TellNamesOwn: {"; 3 more if a pod of another namespace (priority 7) ends", "2 nodes are reserved for a group of another namespace (priority 0), which has waited 10m"},
 		TellNamesAll: {"; 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
 	} {
 		t.Run(tell, func(t *testing.T) {

@@ -127,7 +127,7 @@ func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 		rival := r.pod("rival")
 		r.bound("g-1", "n")
 		r.pass(time.Second)
-		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (most free 0)"
+		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (at most 0 free on a node)"
 		// Each refusal makes the pause longer.
 		for range 4 {
 			r.enqueue(lacking)
@@ -142,7 +142,7 @@ func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 		r.node("late", 1)
 		r.pass(10 * time.Millisecond)
 		_, _, status = r.preFilter(rival)
-		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (most free 0)")
+		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node)")
 		_, result, status := r.preFilter(lacking)
 		r.wantStatus(status, fwk.Success, "")
 		if !result.NodeNames.Has("late") {

@@ -96,7 +96,7 @@ func (o *owners) run(ctx context.Context, l *initialSync) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 		})
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Watch owners of pods", "resource", resource)
+			klog.FromContext(ctx).Error(err, "Failed to set the handler for errors of the watch of owners of pods", "resource", resource)
 		}
 		go informer.RunWithContext(ctx)
 	}

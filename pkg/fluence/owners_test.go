@@ -124,7 +124,7 @@ func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 		r.pass(0)
 		first := r.pod("sim-a-0", controlledBy("batch/v1", "Job", "sim-a", "a-uid"))
 		second := r.pod("sim-b-0", controlledBy("batch/v1", "Job", "sim-b", "b-uid"))
-		r.wantHeld(second, "waits until Job sim-b is seen, which controls the pod")
+		r.wantHeld(second, "waits until the scheduler has seen Job sim-b, the owner of the pod")
 		pg := aPodGroup(set.PodGroupName(), 2, "pg")
 		r.api.put(pg)
 		r.pass(0)
@@ -147,7 +147,7 @@ func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 		r.makers.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
 		r.pass(0)
 		pod := r.pod("web-0", controlledBy("apps/v1", "ReplicaSet", "web", "new-uid"))
-		r.wantHeld(pod, "waits until ReplicaSet web is seen, which controls the pod")
+		r.wantHeld(pod, "waits until the scheduler has seen ReplicaSet web, the owner of the pod")
 	})
 }
 
@@ -167,7 +167,7 @@ func TestLateMembersFollowInOneMatch(t *testing.T) {
 			t.Errorf("%d matches for eight pods of one group", before)
 		}
 		c := r.scheduledCondition()
-		if c.Reason != reason.Placed || !strings.Contains(c.Message, "4 more cannot follow: NoRoom") {
+		if c.Reason != reason.Placed || !strings.Contains(c.Message, "4 more pods are without a node: NoRoom") {
 			t.Errorf("condition %+v, want that the group is placed and four pods cannot follow", c)
 		}
 		r.node("m", 8)
@@ -179,7 +179,7 @@ func TestLateMembersFollowInOneMatch(t *testing.T) {
 		if n := len(r.matches()) - before; n > 2 {
 			t.Errorf("%d matches for the four that followed, want one for all", n)
 		}
-		if c := r.scheduledCondition(); strings.Contains(c.Message, "cannot follow") {
+		if c := r.scheduledCondition(); strings.Contains(c.Message, "without a node") {
 			t.Errorf("condition %+v though all pods have nodes", c)
 		}
 	})
@@ -235,7 +235,7 @@ func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 		if got := r.assigned(); got["g-b"] != "n" {
 			t.Errorf("assigned %v, want g-b on the empty node", got)
 		}
-		if c := r.scheduledCondition(); !strings.Contains(c.Message, `1 more cannot follow: NodesRuledOut`) {
+		if c := r.scheduledCondition(); !strings.Contains(c.Message, `1 more pod is without a node: NodesRuledOut`) {
 			t.Errorf("condition %+v, want why one cannot follow", c)
 		}
 	})

@@ -80,7 +80,7 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 			t.Errorf("%v verifications and %v repairs are counted, want 1 each", v, n)
 		}
 		c := r.api.get(g).Status.Conditions
-		if len(c) != 1 || c[0].Reason != reason.NodesRuledOut || !strings.Contains(c[0].Message, "on node n0 was refused by Grudge: one is enough") {
+		if len(c) != 1 || c[0].Reason != reason.NodesRuledOut || !strings.Contains(c[0].Message, "was rejected on node n0 by Grudge: one is enough") {
 			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reason.NodesRuledOut)
 		}
 		if got := len(r.matches()); got > 4 { // the first, and three rematches

@@ -70,10 +70,10 @@ func (p *podGroups) run(ctx context.Context, listed func()) {
 	err := p.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		switch {
 		case apierrors.IsNotFound(err):
-			klog.FromContext(ctx).Error(err, "The API server does not serve PodGroups, so gangs wait; install the CRD", "crd", scheduling.CRDName)
+			klog.FromContext(ctx).Error(err, "The API server does not serve PodGroups, so groups wait; install the CRD", "crd", scheduling.CRDName)
 			listed()
 		case apierrors.IsForbidden(err):
-			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so gangs wait; grant list and watch", "resource", scheduling.PodGroups.GroupResource())
+			klog.FromContext(ctx).Error(err, "The scheduler may not read PodGroups, so groups wait; grant list and watch", "resource", scheduling.PodGroups.GroupResource())
 			listed()
 		case errors.Is(err, io.EOF):
 		default:
@@ -81,7 +81,7 @@ func (p *podGroups) run(ctx context.Context, listed func()) {
 		}
 	})
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Watch PodGroups")
+		klog.FromContext(ctx).Error(err, "Failed to set the handler for errors of the watch of PodGroups")
 	}
 	p.informer.RunWithContext(ctx)
 }

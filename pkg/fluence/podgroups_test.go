@@ -12,7 +12,7 @@ import (
 func TestGangsFollowTheirPodGroups(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pod := r.pod("g-0", objects.InGroup(g.Name))
-		noGroup := "waits for PodGroup ns/g, which does not exist; pods that are to have one made say their number by the label fluence.group-size"
+		noGroup := "waits for PodGroup ns/g, which does not exist: create it, or set the label fluence.group-size on the pods to have it created"
 		r.wantHeld(pod, noGroup)
 		r.api.put(aPodGroup(g.Name, 2, "pg"))
 		r.pass(0)

@@ -38,12 +38,12 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 		}
 		if v.PodsToPlace > 0 && !pl.bindQueue.Admit(bindqueue.Candidate{Group: v.Key, Rank: v.Rank, Pods: v.PodsToPlace}, pl.now()) {
 			signal.Send(pl.bindQueue.wakeup)
-			return unschedulable("waits for its turn to ask")
+			return unschedulable(whyNotAdmitted)
 		}
 		return nil
 	}
 	if v.Message == "" {
-		return unschedulable("waits for the group's representative")
+		return unschedulable("waits while another pod of the group is scheduled on behalf of all")
 	}
 	return unschedulable(v.Message)
 }

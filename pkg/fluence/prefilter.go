@@ -25,7 +25,7 @@ const assignedNodeKey fwk.StateKey = Name + "/node"
 
 // whyOrder is the message for a pod that has a node
 // but must be placed after another pod of its group.
-const whyOrder = "waits for its turn among its siblings"
+const whyOrder = "has a node; waits until the pods of its group before it are reserved"
 
 // decided marks a CycleState in which Fluence has decided. Without the mark,
 // PostFilter knows that another plugin rejected the pod before Fluence ran.
@@ -90,7 +90,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		if plan.Node == "" {
 			pl.activator.activatePods([]*corev1.Pod{pod})
 		}
-		return nil, unschedulable(fmt.Sprintf("node %s is new and looked at next", node))
+		return nil, unschedulable(fmt.Sprintf("node %s was added during this scheduling cycle; the pod is tried again in the next one", node))
 	}
 
 	// 7. Restrict the pod to its node.
@@ -192,10 +192,10 @@ func (pl *Fluence) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (pl *Fluence) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c, err := state.Read(assignedNodeKey)
 	if err != nil {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "no node was matched")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod has no assigned node")
 	}
-	if string(c.(assignedNode)) != node.Node().Name {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "another node was matched")
+	if assigned := string(c.(assignedNode)); assigned != node.Node().Name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod is assigned to node "+assigned)
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestPreEnqueueLetsOneRepresentativeOfACompleteGroupPass(t *testing.T) {
 			}
 		}
 		pods = append(pods, r.pod("g-2", objects.InGroup(g.Name)))
-		want := []string{"", "waits for the group's representative", "waits for the group's representative"}
+		want := []string{"", "waits while another pod of the group is scheduled on behalf of all", "waits while another pod of the group is scheduled on behalf of all"}
 		for i, p := range pods {
 			if got := r.enqueue(p); got != want[i] {
 				t.Errorf("PreEnqueue of %s: %q, want %q", p.Name, got, want[i])
@@ -96,7 +96,7 @@ func TestPreEnqueueLetsOneRepresentativeOfACompleteGroupPass(t *testing.T) {
 		if got := r.enqueue(alone); got != "" {
 			t.Errorf("PreEnqueue of a pod without a group: %q", got)
 		}
-		if got := r.enqueue(objects.Pod("unseen")); got != "the pod was not seen yet" {
+		if got := r.enqueue(objects.Pod("unseen")); got != "the scheduler has not seen the pod yet" {
 			t.Errorf("PreEnqueue of a pod that no informer told of: %q", got)
 		}
 	})
@@ -180,7 +180,7 @@ func TestPreEnqueueGivesTheAssignmentsOfALostCycleBack(t *testing.T) {
 		if len(released) != 1 || released[0].ID != r.matches()[0].ID || !slices.Equal(released[0].Keys, []string{"g-0", "g-1"}) {
 			t.Errorf("released %+v, want both seats of the match", released)
 		}
-		if got, want := r.enqueue(pods[0]), "a scheduling cycle ended with an error after the match"; got != want {
+		if got, want := r.enqueue(pods[0]), "a scheduling cycle of pod g-0 ended before node n1 was reserved for it"; got != want {
 			t.Errorf("PreEnqueue: %q, want %q", got, want)
 		}
 		r.pass(2 * time.Second)

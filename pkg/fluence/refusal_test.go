@@ -20,7 +20,7 @@ import (
 )
 
 func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
-	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (most free 500m)"
+	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (at most 500m free on a node)"
 	short := match.Reason{
 		Code: match.TooFew, Level: "node", Wanted: 2, Found: 1, Nodes: 2, WaitingHelps: true,
 		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 500, Nodes: 1}},
@@ -57,7 +57,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		},
 		"found, and overtaken": {
 			err:  &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.Overtaken, Level: "cluster", Wanted: 2, Nodes: 2, WaitingHelps: true}},
-			code: fwk.Unschedulable, message: "the nodes found were taken or changed while they were looked for", reason: "NoRoom",
+			code: fwk.Unschedulable, message: "nodes were found, but they were taken or changed during the search", reason: "NoRoom",
 			until: []gang.Event{gang.Released, gang.NodeChanged, gang.MatcherBack}, again: time.Second,
 		},
 		"another graph": {
@@ -235,7 +235,7 @@ func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testi
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		r.wantStatus(status, fwk.Unschedulable, "the matcher's graph was loaded anew during the match")
+		r.wantStatus(status, fwk.Unschedulable, "the matcher's graph was reloaded during the match")
 		r.pass(0)
 		if got := r.pl.groups.Tentative(); len(got) != 0 {
 			t.Errorf("tentative seats: %+v", got)
@@ -260,7 +260,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: a member of the group was deleted") {
+		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: 1 of the 2 pods that start together are left") {
 			t.Errorf("status = %v %q", status.Code(), status.Message())
 		}
 		r.pass(0)

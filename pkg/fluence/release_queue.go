@@ -107,7 +107,7 @@ func (r *releaseQueue) drain(ctx context.Context) bool {
 		case err == nil:
 			done = true
 		case errors.Is(err, match.ErrInvalid):
-			klog.FromContext(ctx).Error(err, "Give back", "job", next.Job)
+			klog.FromContext(ctx).Error(err, "Failed to release an allocation: the matcher rejects it; it is not retried", "job", next.Job, "slots", len(next.Keys))
 		default:
 			return false
 		}

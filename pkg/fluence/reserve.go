@@ -29,9 +29,9 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // Unreserve handles a pod that will not be bound in this cycle. If the group has not
 // started, all its assignments are revoked, because its pods can no longer start
 // together. If the group has started, the pod keeps its assignment and is tried again.
-func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	pl.inventory.ForgetBind(pod) // before the matcher gives its room to others
-	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved or bound", pod.Name)))
+	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved on node %s, or bound to it", pod.Name, node)))
 	pl.bindQueue.Failed(pod.UID, pl.now())
 	if !pl.groups.HasAssignment(pod.UID) {
 		pl.unexpect(string(pod.UID))
@@ -49,7 +49,7 @@ const permitTimeout = 15 * time.Minute
 func (pl *Fluence) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	ok, others := pl.groups.Permit(pod.UID)
 	if !ok {
-		return fwk.NewStatus(fwk.Wait, "waits for the rest of the group"), permitTimeout
+		return fwk.NewStatus(fwk.Wait, "waits until the pods that the group starts with are reserved"), permitTimeout
 	}
 	pl.bindQueue.Permitted(append([]types.UID{pod.UID}, others...), pl.now())
 	for _, uid := range others {
@@ -81,7 +81,7 @@ func (w *watcher) sweepWaiting() {
 		}
 	})
 	for _, wp := range reject {
-		wp.Reject(Name, whyRevoked)
+		wp.Reject(Name, w.groups.WhyNotReserved(wp.GetPod().UID))
 	}
 	for _, wp := range allow {
 		wp.Allow(Name)
@@ -95,7 +95,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 	if c, err := state.Read(assignedNodeKey); err == nil {
 		node := string(c.(assignedNode))
 		why := fmt.Sprintf("node %s was matched for pod %s, but %s", node, pod.Name, statuses.Get(node).Message())
-		klog.FromContext(ctx).V(4).Info("Matched node refused", "group", pl.groupKey(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
+		klog.FromContext(ctx).V(4).Info("A filter rejected the assigned node of a pod", "group", pl.groupKey(pod), "pod", klog.KObj(pod), "node", node, "reason", why)
 		if status := statuses.Get(node); status.Plugin() != names.NodeResourcesFit {
 			pl.placer.ObserveRejection(pl.groupKey(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), status)
 		}

@@ -49,9 +49,9 @@ func TestReserveTakesTheMatchedNodeAlone(t *testing.T) {
 		r.give("n1")
 		pod := r.pod("lone")
 		r.preFilter(pod)
-		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n2"), fwk.Unschedulable, `node "n2" was chosen, "n1" is the one matched`)
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n2"), fwk.Unschedulable, `the scheduler chose node "n2", but the pod is assigned to node "n1"`)
 		r.wantStatus(r.pl.Reserve(r.ctx, nil, pod, "n1"), fwk.Success, "")
-		r.wantStatus(r.pl.Reserve(r.ctx, nil, objects.Pod("stranger"), "n1"), fwk.Unschedulable, "the group gave its nodes back")
+		r.wantStatus(r.pl.Reserve(r.ctx, nil, objects.Pod("stranger"), "n1"), fwk.Unschedulable, "the pod was deleted, or the scheduler has not seen it yet")
 	})
 }
 
@@ -107,7 +107,7 @@ func TestUnreserveOfOneRejectsTheOthers(t *testing.T) {
 		pods := r.gang(3, 3)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
 		r.fwk.RunReservePluginsUnreserve(r.ctx, states[1], pods[1], "n1")
-		r.wantStatus(r.permitted(pods[0]), fwk.Unschedulable, "pod g-1 could not be reserved or bound")
+		r.wantStatus(r.permitted(pods[0]), fwk.Unschedulable, "pod g-1 could not be reserved on node n1, or bound to it")
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 3 {
 			t.Errorf("releases = %+v, want all three seats at once", got)
@@ -225,7 +225,7 @@ func TestThePodThatWasNotYetWaitingIsNotForgotten(t *testing.T) {
 		},
 		"when its group gives back": {
 			meanwhile: func(r *rig, sibling *corev1.Pod) { r.pl.Unreserve(r.ctx, nil, sibling, "n1") },
-			code:      fwk.Unschedulable, message: "the group gave its nodes back",
+			code:      fwk.Unschedulable, message: "the assignment was revoked: pod g-1 could not be reserved on node n1, or bound to it",
 		},
 	}
 	for name, tc := range cases {

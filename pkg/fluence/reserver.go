@@ -186,7 +186,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 	t := gang.TurnOf(key, plan.Rank)
 	if until, paused := ts.reservations.pause(t); paused {
-		tell(fmt.Sprintf("no nodes are reserved for it for %s, since nothing had ended for %s on those that were",
+		tell(fmt.Sprintf("no nodes are reserved for it for the next %s, because no pod ended on its reserved nodes for %s",
 			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(ts.args.MaxReserve.Duration)))
 		return
 	}
@@ -197,7 +197,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		case len(had) > 0:
 			tell(placement.NodesAre(len(had)) + " reserved for it")
 		case !known:
-			tell("which nodes to reserve for it could not be found out in time")
+			tell("the search for nodes to reserve for it ran out of time, and is continued")
 		}
 	}
 	if !due {
@@ -238,7 +238,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		ts.reportReserved(key, len(l.Nodes))
 	}
 	if changed {
-		ts.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.Nodes), "usable", l.CandidateCount())
+		ts.log.V(2).Info("Group reserves nodes", "group", key, "nodes", len(l.Nodes), "candidates", l.CandidateCount())
 	}
 }
 

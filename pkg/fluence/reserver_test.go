@@ -148,7 +148,7 @@ func TestAReservationThatDoesNotGetOnPauses(t *testing.T) {
 			t.Errorf("a small pod passes within an hour of the last end: %s", r.message())
 		}
 		r.pass(11 * time.Minute)
-		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it for 1") || !strings.HasSuffix(got, ", since nothing had ended for 60m on those that were") {
+		if got := r.message(); !strings.Contains(got, "; no nodes are reserved for it for the next 1") || !strings.HasSuffix(got, ", because no pod ended on its reserved nodes for 60m") {
 			t.Errorf("it is told %q", got)
 		}
 		if !passes("paused") {
@@ -1157,7 +1157,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 					r.pl.observeEvent(gang.Released)
 					r.pass(time.Second)
 					owes := strings.HasPrefix(r.message(), "groups of namespace ns took ")
-					if got := r.message(); r.looks() > 0 && !owes && !strings.HasSuffix(got, "; which nodes to reserve for it could not be found out in time") {
+					if got := r.message(); r.looks() > 0 && !owes && !strings.HasSuffix(got, "; the search for nodes to reserve for it ran out of time, and is continued") {
 						t.Fatalf("it is told %q", got)
 					}
 					if d := r.pl.debts.byNamespace[ns]; d != nil {

@@ -46,7 +46,7 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 			}
 			if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
 				tl.counters.countFailedWrite(writesPod)
-				klog.FromContext(ctx).Error(err, "Tell a pod why its group waits", "pod", klog.KObj(b.Pod))
+				klog.FromContext(ctx).Error(err, "Failed to write to a pod why its group waits", "pod", klog.KObj(b.Pod))
 			}
 			select {
 			case <-ctx.Done():

@@ -137,13 +137,13 @@ func TestProfilesThatWouldPlaceTwiceOrSortOtherwiseAreRefused(t *testing.T) {
 			change: func(_, theirs *config.KubeSchedulerProfile) {
 				theirs.Plugins.MultiPoint.Enabled = append(theirs.Plugins.MultiPoint.Enabled, config.Plugin{Name: Name})
 			},
-			want: `profile "other": plugin Fluence is enabled in profile "fluence" already; to sort the queue alone, enable FluenceSort`,
+			want: `profile "other": plugin Fluence is enabled in profile "fluence" already, and may be enabled once; for the order of the queue alone, enable FluenceSort`,
 		},
 		"both sort by Fluence, and one has no arguments": {
 			change: func(ours, theirs *config.KubeSchedulerProfile) {
 				ours.Plugins.QueueSort, theirs.Plugins.QueueSort = sortBy(Name), sortBy(Name)
 			},
-			want: `profile "other": plugin Fluence is enabled in profile "fluence" already; to sort the queue alone, enable FluenceSort`,
+			want: `profile "other": plugin Fluence is enabled in profile "fluence" already, and may be enabled once; for the order of the queue alone, enable FluenceSort`,
 		},
 		"one keeps the sorting of kube-scheduler": {
 			change: func(_, theirs *config.KubeSchedulerProfile) { theirs.Plugins.QueueSort = config.PluginSet{} },

@@ -258,7 +258,7 @@ func TestAMemberDeletedWhileItsSiblingsWaitInPermitFreesThem(t *testing.T) {
 		r.reserve(pods[1])
 		r.remove("g-2")
 		for _, p := range pods[:2] {
-			r.wantStatus(r.permitted(p), fwk.Unschedulable, "a member of the group was deleted")
+			r.wantStatus(r.permitted(p), fwk.Unschedulable, "pod g-2 was deleted")
 		}
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 3 {

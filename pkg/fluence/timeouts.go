@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -12,9 +13,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// whyTimeout is the message for a group that is refused as TooHard
-// because matches of its namespace time out again and again.
-const whyTimeout = "the matcher answers others, and twice gave no answer for this group in time: fewer kinds of pods, affinity terms or spread constraints take less"
+// whyTimedOut returns the message for a group that is refused as TooHard because matches
+// of its namespace time out again and again. The limit is the timeout of one match.
+func whyTimedOut(limit time.Duration) string {
+	return fmt.Sprintf("the matcher answers, but matches for this namespace's groups took longer than %s again and again: use fewer kinds of pods, affinity terms or spread constraints", limit)
+}
 
 const (
 	// timeoutMemory is how long the timeouts of a namespace are remembered after the last one.
@@ -93,8 +96,8 @@ func (a *groupPlacer) logSlow(plan gang.Plan, refused *gang.Refusal, budget *pla
 	hard := refused != nil && refused.Reason == reason.TooHard
 	switch took, pods := budget.Took(), len(plan.Required)+len(plan.Optional); {
 	case hard && !refused.LongBackoff:
-		a.log.Info("Filters took long for a group, for the sake of pods of other namespaces", "group", plan.Key, "pods", pods, "took", budget.ForeignTotal())
+		a.log.Info("Filters took long for a group, because of the anti-affinity of pods of other namespaces", "group", plan.Key, "pods", pods, "took", budget.ForeignTotal())
 	case hard || took >= a.args.MaxAsk.Duration:
-		a.log.Info("A group took much work", "group", plan.Key, "pods", pods, "took", took, "tooHard", hard)
+		a.log.Info("A group is slow or too hard to place", "group", plan.Key, "pods", pods, "took", took, "limit", a.args.MaxAsk.Duration, "tooHard", hard)
 	}
 }

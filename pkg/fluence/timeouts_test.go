@@ -22,8 +22,10 @@ import (
 
 // These are the messages for a group that is TooHard.
 const (
-	whyTooHard   = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
-	whyForOthers = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
+	timedOut     = "the matcher answers, but matches for this namespace's groups took longer than 2s again and again: use fewer kinds of pods, affinity terms or spread constraints"
+	whyTooHard   = "finding nodes for 2 pods of 1 kind takes more steps than the matcher may take for one request: use fewer kinds of pods, affinity terms or spread constraints"
+	whyTooSlow   = "finding nodes for 40 pods of 40 kinds takes longer than 250ms: use fewer kinds of pods, affinity terms or spread constraints"
+	whyForOthers = "for 40 pods of 40 kinds the filters take longer than 0.30s to read the anti-affinity of pods of other namespaces, once for each kind: use fewer kinds of pods"
 )
 
 var errTooHard = &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 1, Nodes: 1, WaitingHelps: true, MayNeverFit: true}}
@@ -64,7 +66,7 @@ func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 		if n := r.pl.breaker.recoveryCount() - answered; n > 0 {
 			t.Errorf("others were kept from asking %d times", n)
 		}
-		if text := r.logged(0); !strings.Contains(text, `"A group took much work" group="ns/`) {
+		if text := r.logged(0); !strings.Contains(text, `"A group is slow or too hard to place" group="ns/`) {
 			t.Errorf("the log does not name the group: %s", text)
 		}
 	})
@@ -143,7 +145,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 					r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 					return
 				}
-				r.wantStatus(status, fwk.Unschedulable, whyTimeout)
+				r.wantStatus(status, fwk.Unschedulable, timedOut)
 				if got := len(r.fake.Calls(matchtest.Release)); got != 2 {
 					t.Errorf("%d matches were given back, want both", got)
 				}
@@ -177,7 +179,7 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 			r.pass(time.Second)
 			r.pl.debts = debts{}
 		}
-		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, whyTimeout, whyTimeout}; !slices.Equal(told, want) {
+		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, timedOut, timedOut}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
@@ -241,7 +243,7 @@ func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
 				r.pod("theirs", objects.Elsewhere, objects.OnNode("n1"), shunning(corev1.LabelOSStable, "nobody"))
 				r.pass(settleTime)
 				_, _, status := r.preFilter(r.gang(2, 2, objects.OfApp("x"), tc.edit)[0])
-				if hard := status.Message() == whyTooHard; hard != tc.hard || !hard && !status.IsSuccess() {
+				if hard := status.Message() == "finding nodes for 2 pods of 1 kind takes longer than 250ms: use fewer kinds of pods, affinity terms or spread constraints"; hard != tc.hard || !hard && !status.IsSuccess() {
 					t.Errorf("it is told %q, want that it is too hard: %t", status.Message(), tc.hard)
 				}
 				if owes := r.pl.debts.byNamespace[ns] != nil; owes != tc.hard {
@@ -273,7 +275,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 		most time.Duration
 	}{
 		"terms of others": {of: []func(*corev1.Pod){objects.Elsewhere}, told: whyForOthers, most: 6*takes + 2*takes}, // as often as the filters run for one shape,
-		"its own":         {told: whyTooHard, owes: true, most: 250*time.Millisecond + 3*takes},
+		"its own":         {told: whyTooSlow, owes: true, most: 250*time.Millisecond + 3*takes},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
@@ -295,7 +297,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 				if tc.owes {
 					return
 				}
-				if want := `"Filters took long for a group, for the sake of pods of other namespaces" group="ns/g" pods="40"`; !strings.Contains(r.logged(0), want) {
+				if want := `"Filters took long for a group, because of the anti-affinity of pods of other namespaces" group="ns/g" pods="40"`; !strings.Contains(r.logged(0), want) {
 					t.Errorf("the log says %s, want %s", r.logged(0), want)
 				}
 				r.update("g-0", func(p *corev1.Pod) { p.Labels["n"] = "another" })

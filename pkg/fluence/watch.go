@@ -125,7 +125,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		started()
 		go func() {
 			if err := w.inventory.Run(ctx); err != nil {
-				klog.FromContext(ctx).Error(err, "Keep the inventory; no group will be placed")
+				klog.FromContext(ctx).Error(err, "Failed to run the inventory; no group will be placed")
 			}
 		}()
 		w.runTicks(ctx)
@@ -154,7 +154,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		out := w.groups.PutPod(pod, w.now())
 		if pod.Spec.NodeName != "" {
 			// The pod was bound by a request whose answer was lost, or by another client.
-			w.binder.bindQueue.deliver(pod.UID, fmt.Sprintf("the pod is on node %s", pod.Spec.NodeName))
+			w.binder.bindQueue.deliver(pod.UID, fmt.Sprintf("the pod is already bound to node %s", pod.Spec.NodeName))
 		}
 		w.apply(ctx, out)
 	} else if w.groupPlacer.nominations.put(pod, w.now()) {
@@ -234,7 +234,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.binder.unexpect(string(pod.UID))
 		w.placer.Forget(w.groupKey(pod))
 		out := w.groups.DropPod(pod.UID)
-		w.binder.bindQueue.deliver(pod.UID, whyRevoked)
+		w.binder.bindQueue.deliver(pod.UID, "the pod was deleted")
 		w.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,10 +23,10 @@ func (g Assignments) Reserve(uid types.UID, node string) error {
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m == nil || m.assignment == nil {
-		return fmt.Errorf("the group gave its nodes back")
+		return errors.New(m.whyNotReserved())
 	}
 	if m.assignment.slot.Node != node {
-		return fmt.Errorf("node %q was chosen, %q is the one matched", node, m.assignment.slot.Node)
+		return fmt.Errorf("the scheduler chose node %q, but the pod is assigned to node %q", node, m.assignment.slot.Node)
 	}
 	m.assignment.claimed, m.assignment.reserved = true, true
 	return nil
@@ -132,7 +133,7 @@ func (g Assignments) RevokeLost(uid types.UID, lost match.JobID, now time.Time) 
 	if m == nil || m.assignment == nil || m.assignment.job != lost || !m.assignment.claimed || m.assignment.reserved {
 		return g.output()
 	}
-	const why = "a scheduling cycle ended with an error after the match"
+	why := m.whyCycleLost()
 	g.refuseWithBackoff(m, reason.NotReserved, why, now)
 	g.revoke(m, why)
 	// The pods of the match's other unclaimed assignments may never have entered the queue.
@@ -158,7 +159,7 @@ func (g Assignments) RevokeExpired(now time.Time) Output {
 				// is under way, or the group is in the bind queue.
 				continue
 			}
-			const why = "not all members could be reserved in time"
+			why := m.whyExpired()
 			g.refuseWithBackoff(m, reason.NotReserved, why, now)
 			g.revoke(m, why)
 		}
@@ -167,6 +168,46 @@ func (g Assignments) RevokeExpired(now time.Time) Output {
 		}
 	}
 	return g.output()
+}
+
+// whyExpired returns why a member's assignment is revoked at its deadline.
+func (m *member) whyExpired() string {
+	if s := m.group; !s.started {
+		return fmt.Sprintf("only %d of the %d pods that start together could be reserved in time", s.count((*member).isReserved), s.minReserved)
+	}
+	return fmt.Sprintf("pod %s could not be reserved on node %s in time", m.pod.Name, m.assignment.slot.Node)
+}
+
+// whyCycleLost returns why the assignment of a member is revoked that a cycle claimed and lost.
+func (m *member) whyCycleLost() string {
+	return fmt.Sprintf("a scheduling cycle of pod %s ended before node %s was reserved for it", m.pod.Name, m.assignment.slot.Node)
+}
+
+// WhyNotReserved returns why a pod in Permit or in the
+// bind queue has no reserved assignment any more.
+func (g Assignments) WhyNotReserved(uid types.UID) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.members[uid].whyNotReserved()
+}
+
+// whyNotReserved returns why a member has no reserved assignment, or
+// may not use it. The member is nil if the pod is not known.
+func (m *member) whyNotReserved() string {
+	switch {
+	case m == nil:
+		return "the pod was deleted, or the scheduler has not seen it yet"
+	case m.assignment == nil && m.whyRevoked != "":
+		return "the assignment was revoked: " + m.whyRevoked
+	case m.assignment == nil:
+		return "the pod has no assignment"
+	case m.pod.DeletionTimestamp != nil:
+		return "the pod is being deleted"
+	case !m.assignment.reserved:
+		return "the assignment is not reserved any more"
+	default:
+		return "the pod is bound already, or has ended"
+	}
 }
 
 // Unclaimed returns the waiting pods whose assignment no scheduling cycle has claimed

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -67,7 +68,7 @@ func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why
 func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.isReserved() || !m.isWaiting() {
-		return "the group gave its nodes back", true
+		return m.whyNotReserved(), true
 	}
 	s := m.group
 	switch {
@@ -83,7 +84,7 @@ func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why
 		g.recompute(s)
 		return closed, true
 	case !s.started && s.count((*member).isReserved) < s.minimum():
-		const why = "fewer members are reserved than the group starts with"
+		why := fmt.Sprintf("%d pods of the group are reserved, but it starts with %d", s.count((*member).isReserved), s.minimum())
 		g.revokeAll(s, why)
 		g.recompute(s)
 		return why, true

@@ -24,7 +24,7 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 			continue
 		}
 		if m.missingOwner != (group.Owner{}) && !s.inPodGroup {
-			return reason.OwnerNotSeen, fmt.Sprintf("waits until %s %s is seen, which controls the pod", m.missingOwner.Kind, m.missingOwner.Name)
+			return reason.OwnerNotSeen, fmt.Sprintf("waits until the scheduler has seen %s %s, the owner of the pod", m.missingOwner.Kind, m.missingOwner.Name)
 		}
 		if m.labelFault != nil {
 			return m.labelFault.Reason, m.labelFault.Message
@@ -53,7 +53,7 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		if !s.needsPodGroup {
 			return "", ""
 		}
-		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist; pods that are to have one made say their number by the label %s", s.key, group.SizeLabel)
+		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist: create it, or set the label %s on the pods to have it created", s.key, group.SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
 	if have := s.count((*member).isWaiting) + s.preplaced; have < want || len(s.members) == 0 {

@@ -143,9 +143,9 @@ func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 		"nothing":          {change: func(*story) {}, starts: 3},
 		"fewer are enough": {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon}) }, starts: 2},
 		"all are needed":   {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon}) }, starts: 4},
-		"more are needed":  {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 5, Created: noon}) }, want: "minMember of the PodGroup was raised"},
-		"it is deleted":    {change: func(s *story) { s.DropPodGroup(key) }, want: "the PodGroup was deleted"},
-		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "a member of the group was deleted"},
+		"more are needed":  {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 5, Created: noon}) }, want: "minMember of PodGroup ns/g is now 5, but only 4 of its pods have nodes"},
+		"it is deleted":    {change: func(s *story) { s.DropPodGroup(key) }, want: "PodGroup ns/g was deleted"},
+		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "2 of the 3 pods that start together are left"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	asker := g.members[p.uid]
 	if asker == nil || !asker.isWaiting() || asker.group.key != p.Key || asker.group.started != p.Late {
 		g.out.release(p.Job)
-		return "", nil, fmt.Errorf("pod left group %s during the match", p.Key)
+		return "", nil, errors.New(p.whyLeft(asker))
 	}
 	s := asker.group
 	assigned := 0
@@ -52,12 +53,12 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			siblings = append(siblings, m.pod)
 		}
 	}
-	why := s.whyChanged(p, assigned, node != "")
+	why := s.whyChanged(p, asker, assigned)
 	switch {
 	case node == "" && p.Late:
 		// Not revokeAll: the siblings' assignments are from earlier matches.
 		g.updateRetry(s)
-		return "", nil, fmt.Errorf("the match gave the pod that asked nothing")
+		return "", nil, fmt.Errorf("the match assigned no node to pod %s", asker.pod.Name)
 	case why != "":
 		g.revokeAll(s, why)
 		g.recompute(s)
@@ -81,23 +82,43 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	return node, siblings, nil
 }
 
+// whyLeft returns why the slots of a match are of no use to
+// the pod that asked, which is nil if it is not known any more.
+func (p *Plan) whyLeft(asker *member) string {
+	pod := p.Required[0].Name
+	switch {
+	case asker == nil:
+		return fmt.Sprintf("pod %s was deleted during the match", pod)
+	case asker.group.key != p.Key:
+		return fmt.Sprintf("pod %s moved from group %s to group %s during the match", pod, p.Key, asker.group.key)
+	case !asker.isWaiting():
+		return fmt.Sprintf("pod %s was bound, deleted or ended during the match", pod)
+	case p.Late:
+		return fmt.Sprintf("group %s ended during the match", p.Key)
+	default:
+		return fmt.Sprintf("group %s started during the match", p.Key)
+	}
+}
+
 // whyChanged returns why the group may not start with the assignments of a match, because
 // something has happened during the match. It returns nothing if the group may start.
-// assigned is the number of assignments, and hasAsker is true if the Plan's pod has one.
-func (s *groupState) whyChanged(p Plan, assigned int, hasAsker bool) string {
+// The argument asker is the Plan's member, and assigned is the number of the assignments.
+func (s *groupState) whyChanged(p Plan, asker *member, assigned int) string {
 	if p.Late {
 		return ""
 	}
 	s.minReserved = s.minimum()
 	switch {
 	case s.needsPodGroup && s.podGroup == nil:
-		return "the PodGroup was deleted"
-	case hasAsker && assigned >= s.minReserved:
+		return s.whyPodGroupDeleted()
+	case asker.assignment == nil:
+		return fmt.Sprintf("the match assigned no node to pod %s", asker.pod.Name)
+	case assigned >= s.minReserved:
 		return ""
-	case hasAsker && assigned >= len(p.Required):
-		return "minMember of the PodGroup was raised"
+	case assigned >= len(p.Required):
+		return s.whyMinimumRaised(assigned)
 	}
-	return "a member of the group was deleted"
+	return fmt.Sprintf("%d of the %d pods that start together are left", assigned, len(p.Required))
 }
 
 // Refuse records that the pods of a Plan were not placed. The refusal is for the group,

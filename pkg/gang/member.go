@@ -14,6 +14,9 @@ type member struct {
 	pod        *corev1.Pod
 	group      *groupState
 	assignment *assignment
+	// whyRevoked is why the last assignment was revoked, in
+	// words. It is empty if none was since the last match.
+	whyRevoked string
 	// needsPodGroup is true if the member waits for its PodGroup to exist.
 	needsPodGroup bool
 	// missingOwner is the owner that has to be seen before the

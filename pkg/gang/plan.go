@@ -102,11 +102,11 @@ func (g Matching) Plan(uid types.UID, now time.Time) (Plan, Output) {
 func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	m := g.members[uid]
 	if m == nil {
-		return Plan{Wait: Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}}
+		return Plan{Wait: Verdict{Reason: reason.NotSeenYet, Message: whyUnseen}}
 	}
 	s := m.group
 	if m.assignment != nil && m.assignment.claimed && !m.assignment.reserved {
-		g.revoke(m, "an earlier attempt ended with an error")
+		g.revoke(m, m.whyCycleLost())
 		g.recompute(s)
 	}
 	if m.assignment != nil {
@@ -115,7 +115,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	if v := g.verdict(m, now); !v.Pass {
 		if v.Message == "" {
-			v.Message = "waits for the group's representative"
+			v.Message = "waits while another pod of the group is scheduled on behalf of all"
 		}
 		return Plan{Wait: v}
 	}

@@ -59,7 +59,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 			m.closePosition()
 			left, m.formerPosition = m.formerPosition, nil
 		}
-		g.drop(m)
+		g.drop(m, fmt.Sprintf("pod %s moved to group %s", pod.Name, id.Key))
 		if m.hasNode() {
 			g.out.Recheck = append(g.out.Recheck, pod.UID)
 		}
@@ -114,11 +114,19 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		g.out.release(m.assignment.job, string(pod.UID))
 		g.unassign(m)
 	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		g.revoke(m, "a member of the group was deleted")
+		g.revoke(m, m.whyGone())
 	}
 	g.recompute(m.group)
 	g.settleExclusivity(m.group)
 	g.out.activate(m.group.key)
+}
+
+// whyGone returns why the assignment of a pod is revoked that has ended or is being deleted.
+func (m *member) whyGone() string {
+	if isTerminal(m.pod) {
+		return fmt.Sprintf("pod %s ended before it was bound", m.pod.Name)
+	}
+	return fmt.Sprintf("pod %s was deleted", m.pod.Name)
 }
 
 // isBound reports whether a pod was bound to its node. The API server
@@ -144,7 +152,7 @@ func (m *member) examine() *Refusal {
 	case err != nil:
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}
 	case !m.group.inPodGroup && m.missingOwner == (group.Owner{}) && size.Min > 1:
-		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod that nothing controls is a group of one; name a larger one by the label %s", group.SizeLabel, said[group.SizeLabel], group.Label)}
+		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod without an owner is a group of one; to group it with others, set the label %s on all of them", group.SizeLabel, said[group.SizeLabel], group.Label)}
 	}
 	return nil
 }
@@ -167,20 +175,20 @@ func (g Watches) DropPod(uid types.UID) Output {
 	defer g.mu.Unlock()
 	g.queue.forget(uid)
 	if m := g.members[uid]; m != nil {
-		g.drop(m)
+		g.drop(m, fmt.Sprintf("pod %s was deleted", m.pod.Name))
 		g.out.activate(m.group.key)
 	}
 	return g.output()
 }
 
-// drop removes a member from its group, and revokes its assignment.
-func (g Watches) drop(m *member) {
+// drop removes a member from its group, and revokes its assignment with the reason why.
+func (g Watches) drop(m *member, why string) {
 	if m.assignment != nil && m.hasNode() {
 		// The pod may have gone before the inventory saw it on its node, so it is released here.
 		g.out.release(m.assignment.job, string(m.pod.UID))
 		g.unassign(m)
 	}
-	g.revoke(m, "a member of the group was deleted")
+	g.revoke(m, why)
 	m.vacate()
 	g.freeFormerPosition(m)
 	if m.isWaiting() {

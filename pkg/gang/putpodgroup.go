@@ -1,6 +1,10 @@
 package gang
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // PutPodGroup records a PodGroup as the API shows it. If the group
 // has assignments and has not started, a new minimum counts at once.
@@ -42,10 +46,21 @@ func (g Watches) applyMinimum(s *groupState) {
 	}
 	s.minReserved = s.minimum()
 	if assigned < s.minReserved {
-		g.revokeAll(s, "minMember of the PodGroup was raised")
+		g.revokeAll(s, s.whyMinimumRaised(assigned))
 		return
 	}
 	s.permitted = s.count((*member).isReserved) >= s.minReserved
+}
+
+// whyMinimumRaised returns why a group with
+// this number of assignments may not start now.
+func (s *groupState) whyMinimumRaised(assigned int) string {
+	return fmt.Sprintf("minMember of PodGroup %s is now %d, but only %d of its pods have nodes", s.key, s.minReserved+s.preplaced, assigned+s.preplaced)
+}
+
+// whyPodGroupDeleted returns why a group that needs its PodGroup may not start now.
+func (s *groupState) whyPodGroupDeleted() string {
+	return fmt.Sprintf("PodGroup %s was deleted", s.key)
 }
 
 // DropPodGroup forgets a PodGroup. Members that have nodes keep them. A
@@ -57,7 +72,7 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	if s := g.groups[key]; s != nil {
 		s.podGroup = nil
 		if s.needsPodGroup && !s.started {
-			g.revokeAll(s, "the PodGroup was deleted")
+			g.revokeAll(s, s.whyPodGroupDeleted())
 		}
 		g.recompute(s)
 		g.out.activate(key)

@@ -12,6 +12,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
+// whyUnseen is the message for a pod that is not known yet.
+const whyUnseen = "the scheduler has not seen the pod yet"
+
 // Queueing is the role that decides which pods may enter the scheduling
 // queue and in which order, and says why other pods may not.
 type Queueing struct{ *core }
@@ -23,7 +26,7 @@ func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	defer g.mu.Unlock()
 	m := g.members[uid]
 	if m == nil {
-		return Verdict{Reason: reason.NotSeenYet, Message: "the pod was not seen yet"}
+		return Verdict{Reason: reason.NotSeenYet, Message: whyUnseen}
 	}
 	v := g.verdict(m, now)
 	if !v.Pass {

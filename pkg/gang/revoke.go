@@ -20,6 +20,7 @@ func (g *core) revoke(m *member, why string) {
 		g.out.release(m.assignment.job, string(m.pod.UID))
 		g.out.transition(Transition{Type: Revoked, Key: m.group.key, Job: m.assignment.job, Pods: 1, Reason: why})
 	}
+	m.whyRevoked = why
 	g.unassign(m)
 }
 
@@ -32,6 +33,7 @@ func (g *core) revokeAll(s *groupState, why string) {
 		if m.assignment.reserved {
 			g.out.reject(m.pod.UID, why)
 		}
+		m.whyRevoked = why
 		g.unassign(m)
 	}
 	for job, keys := range keys {

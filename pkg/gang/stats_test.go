@@ -210,7 +210,7 @@ func TestSteps(t *testing.T) {
 			s.match("0")
 			s.confirm("0", "1")
 			s.DropPod("1")
-		}, want: []Transition{started, {Type: Revoked, Key: key, Pods: 1, Reason: "a member of the group was deleted"}}},
+		}, want: []Transition{started, {Type: Revoked, Key: key, Pods: 1, Reason: "pod 1 was deleted"}}},
 		"one that ends": {play: func(s *story) {
 			s.gang(2, 2)
 			s.match("0")

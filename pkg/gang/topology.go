@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -63,8 +65,17 @@ func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotat
 		slices.Sort(values[name])
 		*fields[name] = values[name][len(values[name])-1]
 		if len(values[name]) > 1 && err == nil {
-			err = fmt.Errorf("annotation %s: pods of the group say %q: they have to say the same, or the PodGroup for them", name, values[name])
+			err = fmt.Errorf("annotation %s: pods of the group have different values (%s): set the same value on all, or set it on the PodGroup", name, quoted(values[name]))
 		}
 	}
 	return said, err
+}
+
+// quoted returns values in quotes, as a list for a message.
+func quoted(values []string) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = strconv.Quote(v)
+	}
+	return strings.Join(words, ", ")
 }

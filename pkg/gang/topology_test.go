@@ -65,7 +65,7 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 			annotated(group.TopologyRequiredAnnotation, "rack"), annotated(group.TopologyRequiredAnnotation, "rack"), annotated(group.TopologyRequiredAnnotation, "rack"),
 		}, want: &jobspec.Topology{Required: "rack"}},
 		"each says another thing": {said: []func(*corev1.Pod){annotated(group.TopologyRequiredAnnotation, "zone"), annotated(group.TopologyPreferredAnnotation, "rack"), nil}, want: &jobspec.Topology{Required: "zone", Preferred: []string{"rack"}}},
-		"they differ":             {said: []func(*corev1.Pod){annotated(group.TopologyRequiredAnnotation, "zone"), annotated(group.TopologyRequiredAnnotation, "rack"), nil}, wantErr: []string{group.TopologyRequiredAnnotation, `["rack" "zone"]`}},
+		"they differ":             {said: []func(*corev1.Pod){annotated(group.TopologyRequiredAnnotation, "zone"), annotated(group.TopologyRequiredAnnotation, "rack"), nil}, wantErr: []string{group.TopologyRequiredAnnotation, `("rack", "zone")`}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 			return Verdict{Lost: m.assignment.job}
 		}
 		if !m.isNext() {
-			return Verdict{Message: "waits for its turn among its siblings"}
+			return Verdict{Message: fmt.Sprintf("has node %s; waits until the pods of its group before it are reserved", m.assignment.slot.Node)}
 		}
 		return Verdict{Pass: true}
 	case s.started && m.refusal.isActive(now):
@@ -57,12 +58,12 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		}
 		if s.exclusivity == Exclusive {
 			if why := r.whyDeniedMore(s); why != "" {
-				return Verdict{Reason: reason.NotAllowed, Message: "the group has whole nodes, and may not have more: " + why}
+				return Verdict{Reason: reason.NotAllowed, Message: "the group runs on whole nodes and may not get more of them: " + why}
 			}
 		}
 		return Verdict{Pass: s.chooseLateRepresentative(now) == m.pod.UID}
 	case s.permitted:
-		return Verdict{Message: "waits until the group has started"}
+		return Verdict{Message: "waits until the first pod of the group is bound"}
 	}
 	if why, msg := r.whyGathering(s); why != "" {
 		s.wasGathering = true

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,7 +59,7 @@ func ParseIncompletePolicy(value string) (string, error) {
 	case value == "":
 		return IncompleteWait, nil
 	case !slices.Contains(IncompletePolicies(), value):
-		return "", fmt.Errorf("annotation %s: %q: must be one of %q", IncompletePolicyAnnotation, value, IncompletePolicies())
+		return "", fmt.Errorf("annotation %s: %q: must be one of %s", IncompletePolicyAnnotation, value, strings.Join(IncompletePolicies(), ", "))
 	}
 	return value, nil
 }
@@ -80,7 +81,7 @@ func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, err
 // in words fit for a user. It returns nil if the value is valid or empty.
 func ValidateMatchPolicy(policy string) error {
 	if policy != "" && !slices.Contains(match.Policies(), policy) {
-		return fmt.Errorf("annotation %s: %q: must be one of %q", MatchPolicyAnnotation, policy, match.Policies())
+		return fmt.Errorf("annotation %s: %q: must be one of %s", MatchPolicyAnnotation, policy, strings.Join(match.Policies(), ", "))
 	}
 	return nil
 }

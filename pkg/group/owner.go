@@ -77,14 +77,14 @@ func DefaultSize(o Owner, spec []byte) (Size, error) {
 	}
 	s := kind.spec()
 	if err := json.Unmarshal(spec, s); err != nil {
-		return Size{}, fmt.Errorf("spec of %s %s: %w", o.Kind, o.Name, err)
+		return Size{}, fmt.Errorf("read the spec of %s %s: %w", o.Kind, o.Name, err)
 	}
 	size, least, err := s.size()
 	if err != nil {
 		return Size{}, fmt.Errorf("%s %s: %w", o.Kind, o.Name, err)
 	}
 	if size > MaxSize {
-		return Size{}, fmt.Errorf("%s %s: asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
+		return Size{}, fmt.Errorf("%s %s asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
 	}
 	size = max(1, size)
 	return Size{Size: int32(size), Min: int32(min(size, max(1, least)))}, nil

@@ -64,9 +64,9 @@ func TestDefaultSizeNamesTheFieldAndTheValue(t *testing.T) {
 	}{
 		"below zero":             {by(job), `{"parallelism":-2}`, "Job train: spec.parallelism: -2: must not be negative"},
 		"deep inside":            {by(jobSet), `{"replicatedJobs":[{},{"template":{"spec":{"completions":-1}}}]}`, "JobSet train: spec.replicatedJobs[1].template: spec.completions: -1: must not be negative"},
-		"more than a group has":  {by(job), `{"parallelism":100001}`, "Job train: asks for 100001 pods: a group has at most 100000"},
+		"more than a group has":  {by(job), `{"parallelism":100001}`, "Job train asks for 100001 pods: a group has at most 100000"},
 		"more than there can be": {by(jobSet), `{"replicatedJobs":[{"replicas":2147483647,"template":{"spec":{"parallelism":2147483647}}},{}]}`, "a group has at most 100000"},
-		"no spec of that kind":   {by(statefulSet), `{"replicas":"three"}`, "spec of StatefulSet train: "},
+		"no spec of that kind":   {by(statefulSet), `{"replicas":"three"}`, "read the spec of StatefulSet train: "},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 			case err != nil:
 				return nil, err
 			case l == "":
-				return nil, fmt.Errorf("annotation %s: %q: a level without a name", TopologyPreferredAnnotation, t.Preferred)
+				return nil, fmt.Errorf("annotation %s: %q: one of the levels has no name", TopologyPreferredAnnotation, t.Preferred)
 			case slices.Contains(topology.Preferred, l):
 				return nil, fmt.Errorf("annotation %s: %q: level %s is named twice", TopologyPreferredAnnotation, t.Preferred, l)
 			}
@@ -91,7 +91,7 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 	}
 	switch {
 	case topology.Balanced != "" && topology.Preferred != nil:
-		return nil, fmt.Errorf("annotations %s: %q and %s: %q: one of them only", TopologyPreferredAnnotation, t.Preferred, TopologyBalancedAnnotation, t.Balanced)
+		return nil, fmt.Errorf("annotations %s: %q and %s: %q: set only one of them", TopologyPreferredAnnotation, t.Preferred, TopologyBalancedAnnotation, t.Balanced)
 	case topology.Required == "" && topology.Balanced == "" && topology.Preferred == nil:
 		return nil, nil
 	}
@@ -117,5 +117,5 @@ func levelOf(annotation, name string, levels []Level) (string, error) {
 		}
 		known = append(known, l.Type)
 	}
-	return "", fmt.Errorf("annotation %s: %q: no such level; there are %q (topologyLevels of the scheduler)", annotation, name, known)
+	return "", fmt.Errorf("annotation %s: %q: no such level; the levels are %s (argument topologyLevels of the scheduler)", annotation, name, strings.Join(known, ", "))
 }

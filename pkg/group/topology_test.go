@@ -28,11 +28,11 @@ func TestTopologyIsReadFromAnnotations(t *testing.T) {
 		"required and balanced":       {said: TopologyAnnotations{Required: "zone", Balanced: "node"}, want: &jobspec.Topology{Required: "zone", Balanced: "node"}},
 		"preferred and balanced":      {said: TopologyAnnotations{Preferred: "rack", Balanced: "zone"}, wantErr: []string{TopologyPreferredAnnotation, TopologyBalancedAnnotation, `"rack"`, `"zone"`}},
 		"whole nodes are no topology": {said: TopologyAnnotations{Exclusive: "true"}},
-		"an unknown level":            {said: TopologyAnnotations{Required: "row"}, wantErr: []string{TopologyRequiredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
-		"an unknown one among others": {said: TopologyAnnotations{Preferred: "zone,row"}, wantErr: []string{TopologyPreferredAnnotation, `"row"`, `["node" "zone" "rack"]`}},
+		"an unknown level":            {said: TopologyAnnotations{Required: "row"}, wantErr: []string{TopologyRequiredAnnotation, `"row"`, `the levels are node, zone, rack `}},
+		"an unknown one among others": {said: TopologyAnnotations{Preferred: "zone,row"}, wantErr: []string{TopologyPreferredAnnotation, `"row"`, `the levels are node, zone, rack `}},
 		"an unknown one to balance":   {said: TopologyAnnotations{Balanced: "Rack"}, wantErr: []string{TopologyBalancedAnnotation, `"Rack"`}},
 		"a level twice":               {said: TopologyAnnotations{Preferred: "rack,example.com/rack"}, wantErr: []string{TopologyPreferredAnnotation, "rack is named twice"}},
-		"a level without a name":      {said: TopologyAnnotations{Preferred: "rack,"}, wantErr: []string{TopologyPreferredAnnotation, `"rack,"`, "without a name"}},
+		"a level without a name":      {said: TopologyAnnotations{Preferred: "rack,"}, wantErr: []string{TopologyPreferredAnnotation, `"rack,"`, "has no name"}},
 		"neither true nor false":      {said: TopologyAnnotations{Exclusive: "yes"}, wantErr: []string{ExclusiveAnnotation, `"yes"`, `"true" or "false"`}},
 	}
 	for name, tc := range cases {

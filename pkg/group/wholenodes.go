@@ -37,11 +37,11 @@ func WhyNoWholeNodes(mode, namespace, label string) string {
 	case mode == WholeNodesAll:
 		return ""
 	case mode == WholeNodesNone:
-		return "annotations give no whole nodes in this cluster (the argument wholeNodes of the scheduler is none)"
+		return "annotations cannot ask for whole nodes in this cluster (the argument wholeNodes of the scheduler is none)"
 	case label == WholeNodesAllowed:
 		return ""
 	}
-	return fmt.Sprintf("namespace %q may not have whole nodes: its label %s is %q, and has to be %q", namespace, WholeNodesLabel, label, WholeNodesAllowed)
+	return fmt.Sprintf("namespace %q may not have whole nodes: its label %s is %q, and an administrator has to set it to %q", namespace, WholeNodesLabel, label, WholeNodesAllowed)
 }
 
 // ExclusiveRequest returns the annotation that asks for whole

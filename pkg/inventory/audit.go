@@ -91,7 +91,7 @@ func (a *audit) rest(ctx context.Context, why error) error {
 		return err
 	}
 	if !a.failed {
-		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster")
+		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster", "retryAfter", a.inventory.cfg.Settle)
 	}
 	a.failed = true
 	a.restsUntil = time.Now().Add(a.inventory.cfg.Settle)

@@ -472,7 +472,7 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 			t.Fatalf("the engine has\n%s\nwant a node, and a slot where no node is", strings.Join(got, "\n"))
 		}
 		w.saysOnce("The engine refuses a node")
-		w.saysOnce("The engine refuses what is held")
+		w.saysOnce("The engine refuses the allocation of a pod")
 
 		// Once the engine has taken it, it is compared like all else.
 		w.nodes.update(node("n1", "9"))

@@ -176,10 +176,10 @@ func (c *Config) setTimes() error {
 		name string
 		time time.Duration
 	}{
-		{"timeout", c.Timeout}, {"time between audits", c.AuditEvery}, {"time of a round", c.AuditRound}, {"time to settle", c.Settle},
+		{"Timeout", c.Timeout}, {"AuditEvery", c.AuditEvery}, {"AuditRound", c.AuditRound}, {"Settle", c.Settle},
 	} {
 		if t.time < 0 {
-			return fmt.Errorf("inventory: %s %v is negative", t.name, t.time)
+			return fmt.Errorf("inventory: %s: %v: must not be negative", t.name, t.time)
 		}
 	}
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)

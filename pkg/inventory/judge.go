@@ -81,7 +81,7 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	a.inventory.cfg.OnDrift(d)
 	if s.heals == maxHeals {
 		a.inventory.unfixable[s.subject] = &unfixable{sides: s.sides, seen: true}
-		return fmt.Errorf("%s on node %s was put right %d times and is there again", d.Kind, d.Node, maxHeals)
+		return fmt.Errorf("drift %s on node %s is back after %d repairs", d.Kind, d.Node, maxHeals)
 	}
 	s.heals++
 	s.lasted = 0

@@ -42,10 +42,10 @@ func (i *Inventory) loop(ctx context.Context) {
 			return
 		}
 		if errors.Is(err, match.ErrStale) && e != 0 {
-			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "epoch", e)
+			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "lostEpoch", e)
 		}
 		// An outage is one line in the log, however long it is.
-		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "after", pause, "reason", err)
+		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "retryAfter", pause, "reason", err)
 		verbosity = 4
 		select {
 		case <-ctx.Done():

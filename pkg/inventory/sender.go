@@ -75,7 +75,7 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 			return s.inventory.cfg.Engine.Update(ctx, s.epoch, jobsOf(holds)...)
 		})
 	}, func(h hold, err error) {
-		klog.FromContext(ctx).Error(err, "The engine refuses what is held", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
+		klog.FromContext(ctx).Error(err, "The engine refuses the allocation of a pod", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
 		s.inventory.invalid[slotSubject(h.slot.Key)] = struct{}{}
 	})
 	if err != nil {

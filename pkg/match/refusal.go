@@ -135,7 +135,7 @@ func (r Reason) String() string {
 		fmt.Fprintf(&b, " in %s %s", r.Level, r.Vertex)
 	}
 	for _, s := range r.Shortages {
-		fmt.Fprintf(&b, ", %s: %d%s wanted, %d%s at the most on a node, short on %d", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit, s.Nodes)
+		fmt.Fprintf(&b, ", %s: %d%s wanted, at most %d%s on a node, too little on %d nodes", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit, s.Nodes)
 	}
 	fmt.Fprintf(&b, " (%d nodes", r.Nodes)
 	if r.Down > 0 {

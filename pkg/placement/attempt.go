@@ -3,6 +3,7 @@ package placement
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -88,16 +89,18 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	}
 	extenders := p.extendersFor(plan)
 	pods := slices.Concat(plan.Required, plan.Optional)
+	budget.size = reason.Plural(len(pods), "pod")
 	by := interpod.NewSigner(pods, nodes, &p.antiAffinity, interpod.ClaimsOf(p.Handle.SharedInformerFactory(), pods), budget.isOver)
 	if len(extenders.all) > 0 {
 		by.ReadAllLabels()
 	}
 	shapes, exact := interpod.ShapesOf(plan.Required, plan.Optional, by)
 	if by.Cut() {
-		return nil, TooHard(whyTooHard)
+		return nil, TooHard(budget.whyTooSlow())
 	}
+	budget.size += " of " + reason.Plural(len(shapes), "kind")
 	if hasTooManyTypes(shapes) {
-		return nil, TooHard(whyTooManyTypes)
+		return nil, TooHard(whyTooManyTypes(shapes))
 	}
 	q := &attempt{plan: plan, shapes: shapes, nodes: nodes, topology: plan.Topology, budget: budget}
 	var err error
@@ -238,28 +241,46 @@ const (
 	valueCost = 16
 )
 
-// whyTooManyTypes is the message of a group that asks for more types of resources than a match may.
-const whyTooManyTypes = "its pods ask for more than 128 types of resources in all: fewer extended resources, or groups of their own for pods that ask for others"
+// whyTooManyTypes returns the message of a group that asks for more types of resources than a match may.
+func whyTooManyTypes(shapes []*interpod.Shape) string {
+	return fmt.Sprintf("its pods request %d types of resources, and one group may request %d: use fewer extended resources, or several groups", countTypes(shapes), match.MaxResourceTypes)
+}
 
 // hasTooManyTypes reports whether shapes ask for more types of resources than one match may.
 func hasTooManyTypes(shapes []*interpod.Shape) bool {
+	return countTypes(shapes) > match.MaxResourceTypes
+}
+
+// countTypes returns how many types of resources shapes ask for.
+func countTypes(shapes []*interpod.Shape) int {
 	kinds := sets.New[string]()
 	for _, s := range shapes {
-		if kinds.Insert(s.Amounts.Types()...); kinds.Len() > match.MaxResourceTypes {
-			return true
-		}
+		kinds.Insert(s.Amounts.Types()...)
 	}
-	return false
+	return kinds.Len()
 }
 
 // isTooLarge reports whether requests list too many nodes for one match, or cost too
 // much to write and read.
-func isTooLarge(requests []translate.ShapeRequest) bool {
+func isTooLarge(requests []translate.ShapeRequest) bool { return whyTooLarge(requests) != "" }
+
+// whyTooLarge returns the message of a group whose requests are too large for
+// one match. It returns "" if they are not.
+func whyTooLarge(requests []translate.ShapeRequest) string {
 	l := listed{limits: make(map[string][]string)}
 	for i := range requests {
 		l.add(&requests[i])
 	}
-	return l.hosts > mostHosts || l.text > mostText || l.text+valueCost*l.values > mostCost
+	const cause = "because filters, anti-affinity or spread constraints exclude nodes one by one: " + useFewer
+	switch {
+	case l.hosts > mostHosts:
+		return fmt.Sprintf("the request for nodes lists %d node names, and one request may list %d, %s", l.hosts, mostHosts, cause)
+	case l.text > mostText:
+		return fmt.Sprintf("the request for nodes takes %d bytes, and one request may take %d, %s", l.text, mostText, cause)
+	case l.text+valueCost*l.values > mostCost:
+		return fmt.Sprintf("the request for nodes lists %d values in %d bytes, more than one request may, %s", l.values, l.text, cause)
+	}
+	return ""
 }
 
 // A listed estimates how much some requests list, and how large their jobspec is.

@@ -2,18 +2,21 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// These are the messages of groups that are too hard. Each ends with what the user can do.
-const (
-	whyTooHard      = "finding nodes takes more work than one group may have: fewer kinds of pods, affinity terms or spread constraints take less"
-	whyTooManyHosts = "its pods are kept from, or apart on, too many nodes one by one: fewer kinds of pods, affinity terms or spread constraints make the lists shorter"
-	whyForeign      = "finding nodes takes long, since for each kind of its pods the filters read the anti-affinity of pods of other namespaces: fewer kinds of pods take less"
-)
+// useFewer ends the messages of groups that are too hard. It says what the user can do.
+const useFewer = "use fewer kinds of pods, affinity terms or spread constraints"
+
+// whyManySteps returns the message of a group for which the matcher's search
+// was stopped. The size is how many pods the group has, and of how many kinds.
+func whyManySteps(size string) string {
+	return "finding nodes for " + size + " takes more steps than the matcher may take for one request: " + useFewer
+}
 
 // TooHard returns the refusal of a group that takes too much work. The group retries
 // after a long backoff, or once it has changed.
@@ -41,6 +44,8 @@ type Budget struct {
 	foreign time.Duration
 	// measured says that foreign was measured.
 	measured bool
+	// size is how many pods are placed, and of how many kinds, for messages.
+	size string
 }
 
 // NewBudget returns the budget of an attempt. began is when the attempt began, most is the
@@ -67,7 +72,10 @@ func (a *Budget) isOver() bool { return a.Took() > a.most || a.isForeignOver() |
 // isForeignOver reports whether the filters have taken too long for pods of other
 // namespaces. The bound never ends the attempt of a group with one shape. Otherwise
 // other namespaces could keep such a group from nodes for ever.
-func (a *Budget) isForeignOver() bool { return a.foreignTotal > max(a.most, maxRunsPerShape*a.foreign) }
+func (a *Budget) isForeignOver() bool { return a.foreignTotal > a.foreignLimit() }
+
+// foreignLimit returns how long the filters may take for pods of other namespaces.
+func (a *Budget) foreignLimit() time.Duration { return max(a.most, maxRunsPerShape*a.foreign) }
 
 // addForeign records time that the filters took for pods of other namespaces.
 func (a *Budget) addForeign(d time.Duration) {
@@ -80,9 +88,20 @@ func (a *Budget) addForeign(d time.Duration) {
 // retries after a backoff, and its namespace is not charged for that time.
 func (a *Budget) refusal() *gang.Refusal {
 	if a.isForeignOver() && a.Took() <= a.most {
-		return &gang.Refusal{Reason: reason.TooHard, Message: whyForeign, Backoff: true, RetryAfter: minForeignBackoff}
+		return &gang.Refusal{Reason: reason.TooHard, Message: a.whyForeign(), Backoff: true, RetryAfter: minForeignBackoff}
 	}
-	return TooHard(whyTooHard)
+	return TooHard(a.whyTooSlow())
+}
+
+// whyTooSlow returns the message of a group whose attempt took longer than it may.
+func (a *Budget) whyTooSlow() string {
+	return fmt.Sprintf("finding nodes for %s takes longer than %s: %s", a.size, a.most, useFewer)
+}
+
+// whyForeign returns the message of a group for which the filters took too long for pods of
+// other namespaces. The limit is in seconds: another unit would be another message.
+func (a *Budget) whyForeign() string {
+	return fmt.Sprintf("for %s the filters take longer than %.2fs to read the anti-affinity of pods of other namespaces, once for each kind: use fewer kinds of pods", a.size, a.foreignLimit().Seconds())
 }
 
 const (

@@ -158,7 +158,7 @@ func (q *attempt) isPermanent(p *corev1.Pod) bool { return IsEndless(p) || q.out
 func (r candidateNodes) why() string {
 	var parts []string
 	if r.reservedCount > 0 {
-		parts = append(parts, NodesAre(r.reservedCount)+" reserved for others")
+		parts = append(parts, NodesAre(r.reservedCount)+" reserved for other groups")
 	}
 	if w := r.endless; w.nodes > 0 {
 		parts = append(parts, "pods that do not end are on "+w.String())
@@ -167,7 +167,7 @@ func (r candidateNodes) why() string {
 		parts = append(parts, "pods of its namespace that outlasted a reservation are on "+w.String())
 	}
 	if r.rejected > 0 {
-		parts = append(parts, "beside pods that do not end the filters rule out "+reason.Plural(r.rejected, "node")+r.filters)
+		parts = append(parts, "the filters reject "+reason.Plural(r.rejected, "node")+" even if the pods that end are gone"+r.filters)
 	}
 	if len(parts) == 0 {
 		return ""

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -21,7 +22,7 @@ func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.Sh
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
-		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: "what is free has changed while the pods were compared with each other", RetryOn: append(gang.ClusterEvents(), gang.Released), Backoff: true, NodesFound: true}
+		return nil, &gang.Refusal{Reason: reason.NoRoom, Message: fmt.Sprintf("nodes were found for %s, but what is free changed before they were booked", reason.Plural(len(v.order), "pod")), RetryOn: append(gang.ClusterEvents(), gang.Released), Backoff: true, NodesFound: true}
 	}
 	if len(spare) > 0 {
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job, Keys: spare})

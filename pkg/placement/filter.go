@@ -135,7 +135,7 @@ var skippedFilters = sets.New(PluginName, names.NodeResourcesFit)
 func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod, nodes []fwk.NodeInfo) (filterResult, *gang.Refusal) {
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status := p.preFilter(ctx, budget, state, pod)
+	result, status, plugins := p.preFilter(ctx, budget, state, pod)
 	if !status.IsSuccess() {
 		return filterResult{}, preFilterRefusal(pod, status)
 	}
@@ -147,7 +147,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 		known, stale = p.nodeFilterCache.lookup(pod, nodes, state.GetSkipFilterPlugins())
 	}
 	passes := fwk.NewStatus(fwk.Success)
-	leftOut := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
+	leftOut := fwk.NewStatus(fwk.UnschedulableAndUnresolvable, whyLeftOut(plugins))
 	answers := make([]*fwk.Status, len(stale)) // nil: the filters did not run
 	p.Handle.Parallelizer().Until(ctx, len(stale), func(k int) {
 		answers[k] = leftOut

@@ -2,10 +2,12 @@ package placement
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -13,9 +15,9 @@ import (
 // preFilter runs the PreFilter plugins for a pod of a group. They compare the pod
 // with the terms of all existing pods. The time for pods of other namespaces is not
 // taken from the group's budget, and its namespace does not owe it.
-func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleState, pod *corev1.Pod) (result *fwk.PreFilterResult, status *fwk.Status, plugins sets.Set[string]) {
 	began := p.Now()
-	result, status, _ := p.PreFilters.RunPreFilterPlugins(ctx, state, pod)
+	result, status, plugins = p.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 	took := p.Now().Sub(began)
 	budget.ran, budget.runs = budget.ran+took, budget.runs+1
 	switch {
@@ -25,7 +27,12 @@ func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleS
 		p.measure(ctx, budget, pod)
 		budget.addForeign(min(budget.ran, time.Duration(budget.runs)*budget.foreign))
 	}
-	return result, status
+	return result, status, plugins
+}
+
+// whyLeftOut returns, in kube-scheduler's words, why PreFilter plugins left nodes out.
+func whyLeftOut(plugins sets.Set[string]) string {
+	return fmt.Sprintf("node(s) didn't satisfy plugin(s) %v", sets.List(plugins))
 }
 
 // foreignCosts holds, by namespace, how long a run of the PreFilter plugins takes for pods of other

@@ -20,8 +20,8 @@ func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang
 	if q.constraints != nil {
 		return p.placeConstrained(ctx, q)
 	}
-	if isTooLarge(q.requests) {
-		return nil, TooHard(whyTooManyHosts)
+	if why := whyTooLarge(q.requests); why != "" {
+		return nil, TooHard(why)
 	}
 	a, err := p.match(ctx, q, match.Allocate, q.requests, q.keys)
 	if err != nil {
@@ -52,7 +52,7 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
-		return TooHard(whyTooHard)
+		return TooHard(whyManySteps(q.budget.size))
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,

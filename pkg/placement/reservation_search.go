@@ -67,7 +67,7 @@ func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out 
 	}
 	state := schedulerframework.NewCycleState()
 	state.Write(probeKey, probe{})
-	result, status := k.preFilter(ctx, k.q.budget, state, pod)
+	result, status, _ := k.preFilter(ctx, k.q.budget, state, pod)
 	if !status.IsSuccess() {
 		return out, false
 	}

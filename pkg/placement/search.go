@@ -38,8 +38,8 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 			return nil, q.budgetRefusal()
 		}
 		requests := q.requestsFor(alternatives[i], excluded)
-		if isTooLarge(requests) {
-			return nil, TooHard(whyTooManyHosts)
+		if why := whyTooLarge(requests); why != "" {
+			return nil, TooHard(why)
 		}
 		keys := q.keysFor(requests)
 		if q.firstTried == nil {
@@ -176,7 +176,7 @@ func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
 	for i, s := range slots {
 		n, err := strconv.Atoi(strings.TrimPrefix(s.Label, "shape"))
 		if err != nil || n < 0 || n >= shapes {
-			return nil, fmt.Errorf("a slot with the label %q, which was not asked for", s.Label)
+			return nil, fmt.Errorf("the matcher returned a slot on node %s with the label %q, which is not in the request", s.Node, s.Label)
 		}
 		targets[i] = interpod.Target{Shape: n, Node: s.Node}
 	}
@@ -205,7 +205,7 @@ func (q *attempt) rejectionRefusal(words string) *gang.Refusal {
 func rejectionMessage(objections []rejection) string {
 	words := objections[0].String()
 	if n := len(objections) - 1; n > 0 {
-		words += fmt.Sprintf(" (and %d more)", n)
+		words += fmt.Sprintf(" (and %s)", reason.Plural(n, "more rejection"))
 	}
 	return words
 }

@@ -38,8 +38,8 @@ func TestWhyThereIsNoMoreComparing(t *testing.T) {
 		most  time.Duration
 		want  string
 	}{
-		"too many ways": {half, time.Hour, "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"},
-		"its time":      {1, -1, whyTooHard},
+		"too many ways": {half, time.Hour, "its anti-affinity terms or host ports make more than 1024 sets of pods that exclude each other: use one anti-affinity term that selects all of them"},
+		"its time":      {1, -time.Second, "finding nodes for 2 pods of 2 kinds takes longer than -1s: use fewer kinds of pods, affinity terms or spread constraints"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var shapes []*interpod.Shape
@@ -59,6 +59,7 @@ func TestWhyThereIsNoMoreComparing(t *testing.T) {
 			}
 			siblings.Alternatives(nil, make([]map[string]bool, len(shapes)), 1)
 			q := &attempt{shapes: shapes, constraints: siblings, budget: NewBudget(t.Context(), time.Now, time.Now(), tc.most)}
+			q.budget.size = "2 pods of 2 kinds"
 			if got := q.budgetRefusal(); got.Reason != reason.TooHard || got.Message != tc.want {
 				t.Errorf("it is refused %+v, want %q", got, tc.want)
 			}

@@ -32,7 +32,7 @@ func (o rejection) String() string {
 	if p := o.status.Plugin(); p != "" {
 		by = " by " + p
 	}
-	return fmt.Sprintf("pod %s on node %s was refused%s: %s", o.pod, o.node, by, o.status.Message())
+	return fmt.Sprintf("pod %s was rejected on node %s%s: %s", o.pod, o.node, by, o.status.Message())
 }
 
 // A verification is the result of verify.
@@ -49,6 +49,7 @@ type simulation struct {
 	q              *attempt
 	states         []fwk.CycleState
 	preFilterNodes []sets.Set[string] // by shape, the nodes that PreFilter leaves; nil means all
+	leftOut        []string           // by shape, the message for the other nodes
 	infos          map[string]fwk.NodeInfo
 	clones         map[string]fwk.NodeInfo
 	skews          []interpod.SkewTracker
@@ -103,17 +104,19 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 		}
 		state := schedulerframework.NewCycleState()
 		state.Write(probeKey, probe{})
-		result, status := st.p.preFilter(ctx, st.q.budget, state, shape.Pods[0])
+		result, status, plugins := st.p.preFilter(ctx, st.q.budget, state, shape.Pods[0])
 		if !status.IsSuccess() {
 			return preFilterRefusal(shape.Pods[0], status)
 		}
 		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 		st.states = append(st.states, state)
 		var only sets.Set[string]
+		var leftOut string
 		if !result.AllNodes() {
-			only = result.NodeNames
+			only, leftOut = result.NodeNames, whyLeftOut(plugins)
 		}
 		st.preFilterNodes = append(st.preFilterNodes, only)
+		st.leftOut = append(st.leftOut, leftOut)
 	}
 	return nil
 }
@@ -156,7 +159,7 @@ func (st *simulation) next(shape int) string {
 // returns the status of the filter that rejected it.
 func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	if st.runs++; st.runs > maxRuns {
-		return fwk.NewStatus(fwk.Unschedulable, "no order of the pods was found")
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no order of the pods was found in %d runs of the filters", maxRuns))
 	}
 	clone := st.clones[t.Node]
 	if clone == nil {
@@ -169,7 +172,7 @@ func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
 	}
 	shape := st.q.shapes[t.Shape]
 	if only := st.preFilterNodes[t.Shape]; only != nil && !only.Has(t.Node) {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy a plugin's PreFilter")
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, st.leftOut[t.Shape])
 	}
 	pod := shape.Pods[min(st.taken[t.Shape], len(shape.Pods)-1)]
 	if status := st.p.Handle.RunFilterPlugins(ctx, st.states[t.Shape], pod, clone); !status.IsSuccess() {

@@ -71,11 +71,15 @@ func Scheduled(p Placement) GroupStatus {
 		parts = append(parts, fmt.Sprintf("%s: %d", name, p.Nodes[name]))
 	}
 	if len(names) > most {
-		parts = append(parts, fmt.Sprintf("and %d more", len(names)-most))
+		parts = append(parts, "and "+reason.Plural(len(names)-most, "more node"))
 	}
 	message := fmt.Sprintf("%s on %s (%s)", reason.Plural(pods, "pod"), reason.Plural(len(names), "node"), strings.Join(parts, ", "))
 	if p.Waiting > 0 {
-		message += fmt.Sprintf("; %d more cannot follow: %s: %s", p.Waiting, p.Reason, p.Message)
+		are := "are"
+		if p.Waiting == 1 {
+			are = "is"
+		}
+		message += fmt.Sprintf("; %s %s without a node: %s: %s", reason.Plural(p.Waiting, "more pod"), are, p.Reason, p.Message)
 	}
 	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
 }
@@ -141,7 +145,7 @@ func (n GroupStatus) wholeNodesCondition(pg *scheduling.PodGroup, before uint64)
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reason.Matched, "the group's nodes are its own until its pods end"
 	case n.lateAnnotation != "":
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, reason.AskedTooLate,
-			fmt.Sprintf("annotation %s came after the match: the group shares its nodes until it starts anew", n.lateAnnotation)
+			fmt.Sprintf("annotation %s was set after the match: the group shares its nodes until it is placed again", n.lateAnnotation)
 	default:
 		return metav1.Condition{}
 	}

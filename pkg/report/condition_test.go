@@ -17,7 +17,7 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 	}{
 		"one pod":    {map[string]int{"n": 1}, "1 pod on 1 node (n: 1)"},
 		"two nodes":  {map[string]int{"n2": 1, "n1": 2}, "3 pods on 2 nodes (n1: 2, n2: 1)"},
-		"many nodes": {many, "20 pods on 10 nodes (a: 2, b: 2, c: 2, d: 2, e: 2, f: 2, g: 2, h: 2, and 2 more)"},
+		"many nodes": {many, "20 pods on 10 nodes (a: 2, b: 2, c: 2, d: 2, e: 2, f: 2, g: 2, h: 2, and 2 more nodes)"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,7 @@ func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 		// The write is tried again and again. The same error is logged once.
 		if why := err.Error(); why != s.wrong {
 			s.wrong = why
-			klog.FromContext(ctx).Error(err, "Write the figures of health", "namespace", s.Namespace, "name", statusmap.Name, "again", statusmap.MinWriteInterval)
+			klog.FromContext(ctx).Error(err, "Failed to write the status ConfigMap", "namespace", s.Namespace, "name", statusmap.Name, "retryAfter", statusmap.MinWriteInterval)
 		}
 		return
 	}

@@ -245,7 +245,7 @@ func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 	case apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsInternalError(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsTimeout(err):
 		// The API server will never take the event, for example because its namespace
 		// is being deleted.
-		klog.FromContext(ctx).V(2).Info("An event was refused", "pod", klog.KRef(e.pod.Namespace, e.pod.Name), "err", err)
+		klog.FromContext(ctx).V(2).Info("The API server rejected an event; it is dropped", "pod", klog.KRef(e.pod.Namespace, e.pod.Name), "err", err)
 		w.Dropped()
 		return
 	default:

@@ -152,7 +152,7 @@ func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 
 // BindPod implements framework.APICacher. It is never called, because the Bind plugin binds pods.
 func (s *PodStatusWriter) BindPod(*corev1.Binding) (<-chan error, error) {
-	return nil, errors.New("statuses alone are written here")
+	return nil, errors.New("binds are not written here: the plugin Bind binds pods")
 }
 
 // WaitOnFinish implements framework.APICacher.
@@ -235,7 +235,7 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	defer s.mu.Unlock()
 	s.failuresSinceLog++
 	if now := time.Now(); !now.Before(s.nextLogAt) {
-		klog.FromContext(ctx).Error(err, "Tell a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failures", s.failuresSinceLog)
+		klog.FromContext(ctx).Error(err, "Failed to write to a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failuresSinceLastLog", s.failuresSinceLog)
 		s.failuresSinceLog, s.nextLogAt = 0, now.Add(podStatusLog)
 	}
 }
@@ -311,5 +311,5 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (ag
 		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, tooOld: true}, podStatusConflictLag)
 		return true, nil
 	}
-	return true, fmt.Errorf("patch the status of a pod: %w", err)
+	return true, fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 }

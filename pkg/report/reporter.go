@@ -215,7 +215,7 @@ func (r *Reporter) work(ctx context.Context) {
 		r.writing.Add(1)
 		r.waitForBinds(ctx, k)
 		if err := r.write(ctx, k); err != nil && ctx.Err() == nil {
-			klog.FromContext(ctx).Error(err, "Report on a group", "group", k)
+			klog.FromContext(ctx).Error(err, "Failed to write the status of a PodGroup", "group", k)
 			r.Failed()
 			r.queue.AddRateLimited(k)
 		} else {
@@ -310,7 +310,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	case !scheduling.LacksField(err):
 		return err
 	case !r.noConditions.Swap(true):
-		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no conditions, so reasons are told by events alone; apply manifests/crds", "crd", scheduling.CRDName)
+		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no field status.conditions, so reasons are reported by events only; apply manifests/crds", "crd", scheduling.CRDName)
 	}
 	if before.Status != it.Status || before.Reason != it.Reason {
 		r.event(Reference(pg), it.GroupStatus)

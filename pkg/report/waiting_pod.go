@@ -48,7 +48,7 @@ func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *c
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("patch the status of a pod: %w", err)
+		return fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
 }

@@ -86,15 +86,20 @@ func message(r match.Reason, endOf string, n int) string {
 		}
 		writeMore(&b, more)
 	case match.NotFound:
-		fmt.Fprintf(&b, "needs %s%s: by amounts there could be room%s, but no placement was found", pods(r.Wanted), inOneLevel(r), inVertex(r))
+		fmt.Fprintf(&b, "needs %s%s: no placement was found", pods(r.Wanted), inOneLevel(r))
 		if r.Found > 0 {
 			fmt.Fprintf(&b, " for more than %d", r.Found)
 		}
+		amounts := "free amounts"
+		if !r.WaitingHelps {
+			amounts = "amounts of the nodes"
+		}
+		fmt.Fprintf(&b, ", although the %s%s would be enough", amounts, inVertex(r))
 	case match.TooHard:
-		b.WriteString("to look for nodes takes more work than one group may have")
+		b.WriteString("finding nodes for " + pods(r.Wanted) + " takes more steps than the matcher may take for one request")
 		return b.String()
 	case match.Overtaken:
-		b.WriteString("the nodes found were taken or changed while they were looked for")
+		b.WriteString("nodes were found, but they were taken or changed during the search")
 		return b.String()
 	default:
 		// A newer matcher may have other codes. Its own words are better than none.
@@ -139,12 +144,12 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 		}
 		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
 	}
-	most := "most free"
+	free := " free"
 	if !r.WaitingHelps {
 		// What is free does not matter if waiting does not help. MaxFree may then be a whole size.
-		most = "at most"
+		free = ""
 	}
-	fmt.Fprintf(b, " (%s %s)", most, quantity(s.Unit, s.MaxFree))
+	fmt.Fprintf(b, " (at most %s%s on a node)", quantity(s.Unit, s.MaxFree), free)
 }
 
 func writeMore(b *strings.Builder, more int) {
@@ -160,7 +165,7 @@ func writeUnusable(b *strings.Builder, r match.Reason) {
 		parts = append(parts, fmt.Sprintf("%d not ready", r.Down))
 	}
 	if r.Excluded > 0 {
-		parts = append(parts, fmt.Sprintf("%d ruled out", r.Excluded))
+		parts = append(parts, fmt.Sprintf("%d excluded", r.Excluded))
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(b, "; of %s %s", nodes(r.Nodes), strings.Join(parts, " and "))
@@ -172,16 +177,16 @@ func writeOccupied(b *strings.Builder, r match.Reason) {
 	switch r.InUse {
 	case 0:
 	case 1:
-		b.WriteString("; 1 node is in use, whole nodes are wanted")
+		b.WriteString("; 1 node is in use, but whole nodes are requested")
 	default:
-		fmt.Fprintf(b, "; %s are in use, whole nodes are wanted", nodes(r.InUse))
+		fmt.Fprintf(b, "; %s are in use, but whole nodes are requested", nodes(r.InUse))
 	}
 	switch r.OtherHolder {
 	case 0:
 	case 1:
-		b.WriteString("; 1 node belongs to others as a whole")
+		b.WriteString("; 1 node is held whole by another group")
 	default:
-		fmt.Fprintf(b, "; %s belong to others as a whole", nodes(r.OtherHolder))
+		fmt.Fprintf(b, "; %s are held whole by other groups", nodes(r.OtherHolder))
 	}
 }
 

@@ -26,7 +26,7 @@ func TestMessage(t *testing.T) {
 		},
 		"no node may be used": {
 			match.Reason{Code: match.NoNode, Wanted: 4, Nodes: 16, Down: 3, Excluded: 13, WaitingHelps: true},
-			"needs 4 pods: none of 16 nodes may be used; of 16 nodes 3 not ready and 13 ruled out; waiting may help",
+			"needs 4 pods: none of 16 nodes may be used; of 16 nodes 3 not ready and 13 excluded; waiting may help",
 		},
 		"no node is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Shortages: []match.Shortage{
@@ -38,31 +38,31 @@ func TestMessage(t *testing.T) {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Down: 1, Excluded: 2, Shortages: []match.Shortage{
 				cpu(64_500, 64_000, 13), memory,
 			}},
-			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes 1 not ready and 2 ruled out",
+			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes 1 not ready and 2 excluded",
 		},
 		"no node that may be used now is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 1, Nodes: 3, Excluded: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(2000, 1000, 1)}},
-			"no node is large enough: cpu 2 wanted, largest node has 1; of 3 nodes 2 ruled out; waiting may help",
+			"no node is large enough: cpu 2 wanted, largest node has 1; of 3 nodes 2 excluded; waiting may help",
 		},
 		"too few, one resource": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 3, Nodes: 16, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 16)}},
-			"needs 4 pods with cpu 1; room for 3: cpu is short on 16 of 16 nodes (most free 500m)",
+			"needs 4 pods with cpu 1; room for 3: cpu is short on 16 of 16 nodes (at most 500m free on a node)",
 		},
 		"too few, two resources, some nodes not to be used": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 0, Nodes: 4, Down: 1, Excluded: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 0, 2), memory}},
-			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (most free 0), memory is short on 2 of 2 nodes (most free 512Mi); of 4 nodes 1 not ready and 1 ruled out",
+			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node), memory is short on 2 of 2 nodes (at most 512Mi free on a node); of 4 nodes 1 not ready and 1 excluded",
 		},
 		"too few for the limit of pods": {
 			match.Reason{Code: match.TooFew, Wanted: 1, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{{Type: "pods", Wanted: 1, Nodes: 1}}},
-			"needs 1 pod; room for 0: the number of pods is short on 1 of 1 node (most free 0)",
+			"needs 1 pod; room for 0: the number of pods is short on 1 of 1 node (at most 0 free on a node)",
 		},
 		"too few, though each node by itself has enough": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 3, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 3000, 0)}},
-			"needs 4 pods with cpu 1; room for 3: cpu runs out (most free 3)",
+			"needs 4 pods with cpu 1; room for 3: cpu runs out (at most 3 free on a node)",
 		},
 		"too few for good counts nodes that are not ready": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 0, Nodes: 3, Down: 1, Shortages: []match.Shortage{cpu(8000, 6000, 3)}},
-			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6); of 3 nodes 1 not ready; does not fit even when other pods end",
+			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6 on a node); of 3 nodes 1 not ready; does not fit even when other pods end",
 		},
 		"too few and nothing short on a node": {
 			match.Reason{Code: match.TooFew, Wanted: 40, Found: 8, Nodes: 4},
@@ -81,31 +81,31 @@ func TestMessage(t *testing.T) {
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxFree: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
 			},
-			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 nodes there (most free 2)",
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node)",
 		},
 		"no placement was found in a rack": {
 			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},
-			"needs 4 pods in one rack: by amounts there could be room in rack r3, but no placement was found",
+			"needs 4 pods in one rack: no placement was found, although the free amounts in rack r3 would be enough",
 		},
 		"too few whole nodes": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 2, Nodes: 10, Down: 1, Excluded: 1, InUse: 6, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 1)}},
-			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (most free 500m); of 10 nodes 1 not ready and 1 ruled out; 6 nodes are in use, whole nodes are wanted",
+			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (at most 500m free on a node); of 10 nodes 1 not ready and 1 excluded; 6 nodes are in use, but whole nodes are requested",
 		},
 		"too few nodes that are nobody's": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, OtherHolder: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
-			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (most free 500m); 2 nodes belong to others as a whole",
+			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 500m free on a node); 2 nodes are held whole by other groups",
 		},
 		"one node in use and one that is others'": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, OtherHolder: 1, InUse: 1, WaitingHelps: true},
-			"needs 1 pod; room for 0; 1 node is in use, whole nodes are wanted; 1 node belongs to others as a whole",
+			"needs 1 pod; room for 0; 1 node is in use, but whole nodes are requested; 1 node is held whole by another group",
 		},
 		"no placement was found": {
 			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8, WaitingHelps: true},
-			"needs 4 pods: by amounts there could be room, but no placement was found",
+			"needs 4 pods: no placement was found, although the free amounts would be enough",
 		},
 		"no placement was found and none will be": {
 			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8},
-			"needs 4 pods: by amounts there could be room, but no placement was found; does not fit even when other pods end",
+			"needs 4 pods: no placement was found, although the amounts of the nodes would be enough; does not fit even when other pods end",
 		},
 		"a code of a newer matcher speaks for itself": {
 			match.Reason{Code: "Other", Nodes: 8},

@@ -60,7 +60,7 @@ func TestOnARealAPIServer(t *testing.T) {
 			}
 			return told
 		}
-		const want = `Warning: annotation ` + group.ExclusiveAnnotation + `: "true": namespace %q may not have whole nodes: its label ` + group.WholeNodesLabel + ` is "", and has to be "allowed"`
+		const want = `Warning: annotation ` + group.ExclusiveAnnotation + `: "true": namespace %q may not have whole nodes: its label ` + group.WholeNodesLabel + ` is "", and an administrator has to set it to "allowed"`
 		if told := warned(); !strings.Contains(told, fmt.Sprintf(want, ns)) {
 			t.Errorf("the user is told %q, want %q", told, fmt.Sprintf(want, ns))
 		}

@@ -25,7 +25,7 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 	const (
 		exclusive = `fluence.flux-framework.org/exclusive: "true"`
 		policy    = `fluence.flux-framework.org/match-policy: `
-		lacks     = `namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "", and has to be "allowed"`
+		lacks     = `namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "", and an administrator has to set it to "allowed"`
 		nothing   = "; no pod of the group starts (NotAllowed)"
 		asks      = "annotation " + exclusive + ": "
 		template  = "{annotations: {" + exclusive + "}}"
@@ -41,10 +41,10 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 	}{
 		"a pod":                          {object: alone(exclusive), want: []string{asks + lacks + nothing}},
 		"a pod by its policy":            {object: alone(policy + "hinodex"), want: []string{"annotation " + policy + `"hinodex": ` + lacks + nothing}},
-		"a pod with another label":       {object: alone(exclusive), label: "yes", want: []string{asks + `namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "yes", and has to be "allowed"` + nothing}},
+		"a pod with another label":       {object: alone(exclusive), label: "yes", want: []string{asks + `namespace "ns" may not have whole nodes: its label fluence.flux-framework.org/whole-nodes is "yes", and an administrator has to set it to "allowed"` + nothing}},
 		"a pod that may":                 {object: alone(exclusive), label: "allowed"},
 		"a pod where all may":            {object: alone(exclusive), mode: group.WholeNodesAll, unknown: true},
-		"a pod where nobody may":         {object: alone(exclusive), mode: group.WholeNodesNone, unknown: true, want: []string{asks + "annotations give no whole nodes in this cluster (the argument wholeNodes of the scheduler is none)" + nothing}},
+		"a pod where nobody may":         {object: alone(exclusive), mode: group.WholeNodesNone, unknown: true, want: []string{asks + "annotations cannot ask for whole nodes in this cluster (the argument wholeNodes of the scheduler is none)" + nothing}},
 		"a pod whose namespace is hid":   {object: alone(exclusive), unknown: true},
 		"a pod that shares":              {object: alone(policy + "hinode")},
 		"a pod of no such policy":        {object: alone(policy + "nonesuch")},

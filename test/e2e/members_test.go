@@ -41,7 +41,7 @@ func TestAGroupStartsWithAsManyAsFit(t *testing.T) {
 	s.noneOnNodes("elastic-")
 	s.nodes("large", 1, "5")
 	s.running("elastic-", 6)
-	s.condition("job-elastic-", "Scheduled", metav1.ConditionTrue, "Placed", "6 pods on 2 nodes", "2 more cannot follow: NoRoom")
+	s.condition("job-elastic-", "Scheduled", metav1.ConditionTrue, "Placed", "6 pods on 2 nodes", "2 more pods are without a node: NoRoom")
 	if got := s.matches("job-elastic-"); !slices.Equal(got, []int{6}) {
 		t.Errorf("pods by match: %v, want six in one", got)
 	}
@@ -75,7 +75,7 @@ func TestPodsOfAJobThatGrowsFollow(t *testing.T) {
 	s.kubectl("patch", "job", "growing", "-n", s.ns, "-p", `{"spec":{"parallelism":4}}`)
 	// The third has room, and does not wait for the fourth.
 	s.running("growing-", 3)
-	s.condition("job-growing-", "Scheduled", metav1.ConditionTrue, "Placed", "3 pods", "1 more cannot follow: NoRoom")
+	s.condition("job-growing-", "Scheduled", metav1.ConditionTrue, "Placed", "3 pods", "1 more pod is without a node: NoRoom")
 	s.nodes("late", 1, "8")
 	s.running("growing-", 4)
 	s.placed("job-growing-")
@@ -95,7 +95,7 @@ func TestLabelledPodsBeyondTheSizeFollow(t *testing.T) {
 	}
 	s.applyText(late.String())
 	s.running("m-", 4)
-	s.condition("crew", "Scheduled", metav1.ConditionTrue, "Placed", "4 pods on 1 node", "1 more cannot follow: NoRoom")
+	s.condition("crew", "Scheduled", metav1.ConditionTrue, "Placed", "4 pods on 1 node", "1 more pod is without a node: NoRoom")
 	s.untouched(first)
 }
 

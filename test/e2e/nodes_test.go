@@ -146,12 +146,12 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 		"cordoned": {
 			befall: func(s *story, node string) { s.kubectl("cordon", node) },
 			mend:   func(s *story, node string) { s.kubectl("uncordon", node) },
-			reason: "NeverFits", words: []string{"room for 1", "1 ruled out", "unschedulable"},
+			reason: "NeverFits", words: []string{"room for 1", "1 excluded", "unschedulable"},
 		},
 		"tainted": {
 			befall: func(s *story, node string) { s.kubectl("taint", "node", node, "for=others:NoSchedule") },
 			mend:   func(s *story, node string) { s.kubectl("taint", "node", node, "for-") },
-			reason: "NeverFits", words: []string{"room for 1", "1 ruled out", "untolerated taint"},
+			reason: "NeverFits", words: []string{"room for 1", "1 excluded", "untolerated taint"},
 		},
 		"not-ready": {
 			befall: func(s *story, node string) {
@@ -299,7 +299,7 @@ func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
 		}
 		most := slices.Max(slices.Collect(maps.Values(free)))
 		s.applyText(job("asks-"+name, 1, fmt.Sprint(most+1)))
-		s.refused("job-asks-"+name+"-", "NoRoom", fmt.Sprintf("needs 1 pod with cpu %d", most+1), "room for 0", fmt.Sprintf("most free %d", most))
+		s.refused("job-asks-"+name+"-", "NoRoom", fmt.Sprintf("needs 1 pod with cpu %d", most+1), "room for 0", fmt.Sprintf("at most %d free on a node", most))
 		s.kubectl("delete", "job", "asks-"+name, "-n", s.ns)
 		s.applyText(job("fits-"+name, 1, fmt.Sprint(most)))
 		s.running("fits-"+name, 1)

@@ -34,7 +34,7 @@ func TestMinMemberIsEditedWhileTheGroupWaits(t *testing.T) {
 	s.running("m-", 2)
 	started := slices.DeleteFunc(s.pods("m-"), onNoNode)
 	s.edit("mine", `"minMember":4`)
-	s.condition("mine", "Scheduled", metav1.ConditionTrue, "Placed", "2 more cannot follow: NoRoom")
+	s.condition("mine", "Scheduled", metav1.ConditionTrue, "Placed", "2 more pods are without a node: NoRoom")
 	s.untouched(started)
 	if g := s.group(t.Context(), "mine"); g.Spec.MinMember != 4 {
 		t.Errorf("minMember = %d, want what the user wrote last", g.Spec.MinMember)

@@ -59,7 +59,7 @@ func TestADeploymentIsScaledUpAndDown(t *testing.T) {
 	s.scale("deployment/service", 5)
 	s.running("service-", 4)
 	s.minimum("deployment-service-", 1)
-	s.condition("deployment-service-", "Scheduled", metav1.ConditionTrue, "Placed", "4 pods on 4 nodes", "1 more cannot follow: NoRoom")
+	s.condition("deployment-service-", "Scheduled", metav1.ConditionTrue, "Placed", "4 pods on 4 nodes", "1 more pod is without a node: NoRoom")
 	s.untouched(first)
 	s.scale("deployment/service", 1)
 	s.eventually("one pod left", func(context.Context) (bool, string) {

@@ -311,7 +311,7 @@ func TestARunbookThatCannotBeFollowedIsFound(t *testing.T) {
 	c := newChecker(t)
 	c.withKubectl(t)
 	commands := map[string]struct{ command, want string }{
-		"all is well":                             {"kubectl -n fluence-system logs deploy/fluence-scheduler -c sidecar --tail 20 | grep 'A group took much work'", ""},
+		"all is well":                             {"kubectl -n fluence-system logs deploy/fluence-scheduler -c sidecar --tail 20 | grep 'slow or too hard to place'", ""},
 		"a query":                                 {`curl -sG $PROMETHEUS/api/v1/query --data-urlencode 'query=sum by (code) (rest_client_requests_total{code="429"})'`, ""},
 		"the plugin":                              {"kubectl fluence why NAME -n NAMESPACE --now", ""},
 		"a command that the plugin has not":       {"kubectl fluence explain NAME", `unknown command "explain"`},

@@ -18,8 +18,8 @@ func TestWhatAGroupIsToBeTold(t *testing.T) {
 	cases := map[int64][]string{
 		4: {
 			"NoRoom",
-			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (most free 9)",
-			"needs 8 pods with cpu 4; room for 2; 6 more if pod ns/z ends: cpu is short on 2 of 3 nodes (most free 9)",
+			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 9 free on a node)",
+			"needs 8 pods with cpu 4; room for 2; 6 more if pod ns/z ends: cpu is short on 2 of 3 nodes (at most 9 free on a node)",
 		},
 		40: {"NeverFits", "no node is large enough: cpu 40 wanted, largest node has 39"},
 	}

@@ -251,7 +251,7 @@ func TestWrongAnnotations(t *testing.T) {
 	}{
 		"none":                             {nil, nil, "", "wait", 5 * time.Minute},
 		"the PodGroup's goes before":       {map[string]string{group.IncompletePolicyAnnotation: "restart"}, map[string]string{group.IncompletePolicyAnnotation: "x"}, "", "restart", 5 * time.Minute},
-		"a policy that does not exist":     {nil, map[string]string{group.IncompletePolicyAnnotation: "evict"}, `annotation fluence.flux-framework.org/incomplete-policy: "evict": must be one of ["wait" "restart"]`, "wait", 5 * time.Minute},
+		"a policy that does not exist":     {nil, map[string]string{group.IncompletePolicyAnnotation: "evict"}, `annotation fluence.flux-framework.org/incomplete-policy: "evict": must be one of wait, restart`, "wait", 5 * time.Minute},
 		"no duration, but a right policy":  {map[string]string{group.IncompleteTimeoutAnnotation: "soon", group.IncompletePolicyAnnotation: "restart"}, nil, `annotation fluence.flux-framework.org/incomplete-timeout: "soon": must be a duration of at least 1s, such as 90s`, "restart", 5 * time.Minute},
 		"a duration of the pods' template": {nil, map[string]string{group.IncompleteTimeoutAnnotation: "90s"}, "", "wait", 90 * time.Second},
 	}

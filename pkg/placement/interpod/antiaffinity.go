@@ -2,6 +2,7 @@ package interpod
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -22,8 +23,15 @@ const (
 	maxApart = 1 << 14
 )
 
-// whyTooManyApart is the message of a group whose cliques are too many or too large.
-const whyTooManyApart = "its pods keep apart in more than 1024 different ways, by anti-affinity or host ports: one term for all of them is one"
+// whyTooManyCliques returns the message of a group with too many cliques.
+func whyTooManyCliques() string {
+	return fmt.Sprintf("its anti-affinity terms or host ports make more than %d sets of pods that exclude each other: use one anti-affinity term that selects all of them", maxCliques)
+}
+
+// whyTooManyApart returns the message of a group with too many shapes in its cliques.
+func whyTooManyApart() string {
+	return fmt.Sprintf("the sets of pods that exclude each other, by anti-affinity or host ports, have more than %d kinds of pods in all: use one anti-affinity term that selects all of them", maxApart)
+}
 
 // apartLimits returns, for each shape, the limits for required anti-affinity and
 // host ports: at most one slot of each clique in a domain. A limit can only be one
@@ -35,7 +43,7 @@ func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	add := func(name string, clashes []bitset, bound func(name string) []jobspec.Limit) {
 		for n, clique := range s.cliques(clashes) {
 			if all += len(clique); all > maxApart {
-				s.whyTooMany = whyTooManyApart
+				s.whyTooMany = whyTooManyApart()
 			}
 			if s.IsStopped() {
 				return
@@ -187,7 +195,7 @@ func (s *Constraints) cliques(clashes []bitset) [][]int {
 				continue
 			}
 			if len(all) > maxCliques {
-				s.whyTooMany = whyTooManyApart
+				s.whyTooMany = whyTooManyCliques()
 			}
 			if s.IsStopped() {
 				return all

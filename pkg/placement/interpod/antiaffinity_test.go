@@ -156,7 +156,7 @@ func TestPodsThatKeepApartInTooManyWaysAreTooHard(t *testing.T) {
 		if got := s.IsStopped(); got != hard {
 			t.Errorf("halves of %d: too hard %v, want %v", half, got, hard)
 		}
-		if hard && s.WhyTooMany() != whyTooManyApart || !hard && len(limits[0]) != half {
+		if hard && s.WhyTooMany() != whyTooManyCliques() || !hard && len(limits[0]) != half {
 			t.Errorf("halves of %d: %q, %d limits", half, s.WhyTooMany(), len(limits[0]))
 		}
 	}
