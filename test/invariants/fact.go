@@ -145,7 +145,7 @@ func (g *groupFact) incomplete() bool {
 }
 
 // unseenWhole is what the controller says of a group that it has not seen whole.
-const unseenWhole = "not evicted, for the controller has not seen the group whole since it was started"
+const unseenWhole = "not evicted: the controller has not seen the group complete since it started"
 
 // unseen reports whether the group is incomplete, and the controller has not seen it whole.
 func (g *groupFact) unseen() bool {
