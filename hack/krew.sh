@@ -31,7 +31,7 @@ metadata:
 spec:
   version: $version
   homepage: https://github.com/flux-k8s/fluence
-  shortDescription: See where groups stand, why one waits, where one would go
+  shortDescription: See which groups wait and why, and where one would go
   description: |
     Shows what the gang scheduler Fluence does: which groups there are, why one
     waits, what is free in which rack, and where the pods of a file would go now.

@@ -34,7 +34,7 @@ func newCommand(signals func() context.Context) *cobra.Command {
 	o := options{lease: defaultLeaseTimes(), podGroup: podgroup.DefaultConfig(), webhook: webhook.DefaultConfig(), logging: logsapi.NewLoggingConfiguration()}
 	cmd := &cobra.Command{
 		Use:          "fluence-controller",
-		Short:        "Makes the PodGroups of Jobs and labelled pods that ask for the Fluence scheduler, and labels them",
+		Short:        "Creates the PodGroups of Jobs and labelled pods that use the Fluence scheduler, and labels new objects",
 		Version:      version,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
@@ -53,12 +53,12 @@ func newCommand(signals func() context.Context) *cobra.Command {
 func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. Empty: the service account of the pod.")
 	fs.StringVar(&o.podGroup.SchedulerName, "scheduler-name", o.podGroup.SchedulerName, "The spec.schedulerName of the pods to make groups of. The match conditions of the webhook name it, too.")
-	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup made for labelled pods is removed.")
-	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before that is told and its incomplete-policy applies, unless its annotation says another.")
-	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Let one of several replicas work at a time.")
+	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup that was created for labelled pods is deleted.")
+	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before its condition Incomplete is set and its incomplete-policy applies. An annotation of the group can set another time.")
+	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Elect a leader, so that only one replica works at a time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")
 	o.lease.addFlags(fs)
-	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8443", `Address of the metrics, over HTTPS and for who may get the URL /metrics. "0": none.`)
+	fs.StringVar(&o.metricsAddr, "metrics-bind-address", "127.0.0.1:8443", `Address of the metrics, over HTTPS, for users who may get the URL /metrics. "0": none.`)
 	fs.StringVar(&o.probeAddr, "health-probe-bind-address", ":8081", `Address of /healthz and /readyz. "0": none.`)
 	fs.BoolVar(&o.withWebhook, "webhook", true, "Serve the webhook that labels pods and workloads when they are created; needs manifests/webhook.")
 	fs.StringVar(&o.webhook.Address, "webhook-bind-address", o.webhook.Address, "IP address that the webhook listens on. Empty: all.")
@@ -66,6 +66,6 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.webhook.CertDir, "webhook-cert-dir", o.webhook.CertDir, "Folder with the webhook's tls.crt and tls.key, whose authority is written into the MutatingWebhookConfiguration by others. Empty: the controller makes them and writes it.")
 	fs.StringVar(&o.webhook.Namespace, "webhook-namespace", o.webhook.Namespace, "Namespace of the webhook's Service and Secret. Empty: that of the lease.")
 	fs.StringSliceVar(&o.webhook.DNSNames, "webhook-dns-names", o.webhook.DNSNames, "Names of the webhook in its certificate, beside the Service's.")
-	fs.StringVar(&o.webhook.WholeNodes, "whole-nodes", o.webhook.WholeNodes, "The scheduler's argument wholeNodes: all, labelled or none. The webhook warns who asks for whole nodes by annotation and may not have them. Where the scheduler's matchPolicy gives whole nodes to all: all.")
+	fs.StringVar(&o.webhook.WholeNodes, "whole-nodes", o.webhook.WholeNodes, "The scheduler's argument wholeNodes: all, labelled or none. The webhook warns users who ask for whole nodes by annotation and may not have them. Set all if the scheduler's matchPolicy gives whole nodes to all.")
 	logsapi.AddFlags(o.logging, fs)
 }

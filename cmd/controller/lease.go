@@ -31,9 +31,9 @@ const (
 )
 
 func (l *leaseTimes) addFlags(fs *pflag.FlagSet) {
-	fs.DurationVar(&l.duration, durationFlag, l.duration, "How long the lease of one that died keeps the next one waiting.")
-	fs.DurationVar(&l.renew, renewFlag, l.renew, "How long the one that works tries to renew its lease before it gives up and ends; less than the lease's duration.")
-	fs.DurationVar(&l.retry, retryFlag, l.retry, "How often each tries to get or renew the lease; less than 5/6 of the deadline.")
+	fs.DurationVar(&l.duration, durationFlag, l.duration, "How long the other replicas wait for the lease of a leader that died.")
+	fs.DurationVar(&l.renew, renewFlag, l.renew, "How long the leader tries to renew its lease before it gives up and exits; less than the lease's duration.")
+	fs.DurationVar(&l.retry, retryFlag, l.retry, "How often each replica tries to get or renew the lease; less than 5/6 of the deadline.")
 }
 
 // check fails for times with which no replica can hold

@@ -124,7 +124,7 @@ func addHealth(mgr ctrl.Manager) error {
 		ctx, cancel := context.WithTimeout(req.Context(), readyWithin)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("not all that is watched has been listed")
+			return errors.New("the caches are not synced yet: some watched objects have not been listed")
 		}
 		return nil
 	})
@@ -145,7 +145,7 @@ func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) err
 		return apiwatch.Watch(ctx, ping, patience)
 	})})
 	if err != nil {
-		return fmt.Errorf("watch over the connection: %w", err)
+		return fmt.Errorf("watch the connection to the API server: %w", err)
 	}
 	return nil
 }
@@ -155,14 +155,14 @@ func addLifeline(mgr ctrl.Manager, cfg *rest.Config, patience time.Duration) err
 func addVersionWatch(mgr ctrl.Manager, cfg *rest.Config) error {
 	api, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {
-		return fmt.Errorf("build the client that asks for the version: %w", err)
+		return fmt.Errorf("build the client that reads the version: %w", err)
 	}
 	err = mgr.Add(always{manager.RunnableFunc(func(ctx context.Context) error {
 		versionskew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
 			if err != nil {
-				mgr.GetLogger().Error(err, "The API server is of another version")
+				mgr.GetLogger().Error(err, "The API server's version is not supported")
 			} else {
-				mgr.GetLogger().Info("The API server is of a version that this build is made for again")
+				mgr.GetLogger().Info("The API server's version is supported again")
 			}
 		})
 		return nil

@@ -121,7 +121,7 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 		if err := apiwatch.Watch(ctx, ping, patience); err != nil {
 			// The process does not end by ctx: a leader whose context ends
 			// takes this for a request to stop, and ends with success.
-			klog.FromContext(ctx).Error(err, "Ending, to begin anew")
+			klog.FromContext(ctx).Error(err, "Lost the API server; exiting, to be restarted")
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
@@ -132,14 +132,14 @@ func holdOn(ctx context.Context, config *schedulerconfig.CompletedConfig) error 
 func watchVersion(ctx context.Context, config *schedulerconfig.CompletedConfig, sched *scheduler.Scheduler) error {
 	api, err := discovery.NewDiscoveryClientForConfig(config.KubeConfig)
 	if err != nil {
-		return fmt.Errorf("build the client that asks for the version: %w", err)
+		return fmt.Errorf("build the client that reads the version: %w", err)
 	}
 	go versionskew.Watch(ctx, api.ServerVersionWithContext, func(err error) {
 		fluence.SetVersionSkew(sched, err != nil)
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "The API server is of another version")
+			klog.FromContext(ctx).Error(err, "The API server's version is not supported")
 		} else {
-			klog.FromContext(ctx).Info("The API server is of a version that this build is made for again")
+			klog.FromContext(ctx).Info("The API server's version is supported again")
 		}
 	})
 	return nil

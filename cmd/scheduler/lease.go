@@ -35,7 +35,7 @@ func (l *lease) held() bool {
 	}
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
-		klog.Background().Error(err, "Read whether this scheduler leads")
+		klog.Background().Error(err, "Cannot read whether this scheduler is the leader")
 		return false
 	}
 	for _, f := range families {

@@ -75,7 +75,7 @@ func relaying(r *relay.Relay) fluence.Dialer {
 			return nil, err
 		}
 		go r.Run(ctx, c.Metrics, func(err error) {
-			klog.FromContext(ctx).V(2).Info("The sidecar's metrics are left out", "reason", err.Error())
+			klog.FromContext(ctx).V(2).Info("Cannot read the sidecar's metrics; they are left out", "reason", err.Error())
 		})
 		return c, nil
 	}

@@ -40,7 +40,7 @@ func newEngine(o *options) (match.Engine, error) {
 		}
 		return fluxion.New(fluxion.Options{Policy: o.policy, Epoch: randomEpoch, Open: fluxion.Open, Granules: o.granules})
 	default:
-		return nil, fmt.Errorf("--engine %q: neither %q nor %q", o.engine, engineEmbedded, engineFluxion)
+		return nil, fmt.Errorf("--engine %q: must be %q or %q", o.engine, engineEmbedded, engineFluxion)
 	}
 }
 

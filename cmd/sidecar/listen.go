@@ -47,12 +47,12 @@ func removeStale(ctx context.Context, path string) error {
 		return err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return fmt.Errorf("%s exists and is no socket", path)
+		return fmt.Errorf("%s exists and is not a socket", path)
 	}
 	dialer := net.Dialer{Timeout: dialTimeout}
 	conn, err := dialer.DialContext(ctx, endpoint.Unix, path)
 	if err == nil {
-		return errors.Join(fmt.Errorf("a live process serves %s", path), conn.Close())
+		return errors.Join(fmt.Errorf("another process already serves %s", path), conn.Close())
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return fmt.Errorf("%s may be in use: %w", path, err)

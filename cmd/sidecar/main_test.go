@@ -265,8 +265,8 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 		args []string
 		want []string
 	}{
-		"a socket that a live process serves": {[]string{"--listen", live}, []string{"--listen", live, "live process"}},
-		"a file that is no socket":            {[]string{"--listen", "unix://" + file}, []string{"--listen", file, "no socket"}},
+		"a socket that a live process serves": {[]string{"--listen", live}, []string{"--listen", live, "another process already serves"}},
+		"a file that is no socket":            {[]string{"--listen", "unix://" + file}, []string{"--listen", file, "not a socket"}},
 		"another machine may connect":         {[]string{"--listen", "tcp://0.0.0.0:0"}, []string{"--listen", "0.0.0.0", "loopback"}},
 		"no scheme":                           {[]string{"--listen", "/run/s"}, []string{"--listen", "/run/s", "unix:///path"}},
 		"a policy not known":                  {[]string{"--policy", "best"}, []string{"--policy", "best", match.PolicyLonode}},

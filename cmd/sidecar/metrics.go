@@ -41,11 +41,11 @@ func measure(e match.Engine) *measured {
 		Engine: e,
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "fluence_sidecar_match_duration_seconds",
-			Help:    "Time that the engine took for one match, by how it ended.",
+			Help:    "Time that the engine took for one match, by outcome.",
 			Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16), // 0.1 ms to 3.3 s
 		}, []string{"outcome"}),
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "fluence_sidecar_panics_total", Help: "Calls that ended with a panic, each of which may have lost the graph. None is to be expected.",
+			Name: "fluence_sidecar_panics_total", Help: "Calls that panicked; each may have lost the graph. It should stay 0.",
 		}),
 		registry: prometheus.NewRegistry(),
 	}

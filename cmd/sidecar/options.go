@@ -61,7 +61,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 // checkPolicy fails for an unknown policy.
 func (o *options) checkPolicy() error {
 	if !slices.Contains(match.Policies(), o.policy) {
-		return fmt.Errorf("--policy %q: none of %q", o.policy, match.Policies())
+		return fmt.Errorf("--policy %q: must be one of %q", o.policy, match.Policies())
 	}
 	return nil
 }

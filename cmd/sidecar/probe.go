@@ -19,13 +19,13 @@ func probeCommand() *cobra.Command {
 		Long: `Ask a sidecar that runs whether it takes calls, as a kubelet's probe does. A matcher that
 is stuck in a call gives no answer; one that is at work for a call does.
 
-It ends with 0 if it does, and with 1 if not.`,
+Exit codes: 0 it does, 1 it does not.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return probe(c.Context(), listen, timeout)
 		},
 	}
-	c.Flags().StringVar(&listen, "listen", listen, "where the sidecar serves, as it was told: unix:///path, or tcp://host:port on a loopback address")
+	c.Flags().StringVar(&listen, "listen", listen, "the sidecar's --listen address: unix:///path, or tcp://host:port on a loopback address")
 	c.Flags().DurationVar(&timeout, "timeout", timeout, "how long to wait for the answer")
 	return c
 }

@@ -72,7 +72,7 @@ func serve(ctx context.Context, l net.Listener, s *server.Server, log *slog.Logg
 		return err
 	case <-ctx.Done():
 	}
-	log.InfoContext(ctx, "Stopping: running calls come to their end", "timeout", stopTimeout)
+	log.InfoContext(ctx, "Stopping: waiting for running calls to end", "timeout", stopTimeout)
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if err := s.Stop(bound); errors.Is(err, context.DeadlineExceeded) {

@@ -64,7 +64,7 @@ type Config struct {
 func Run(ctx context.Context, c Config, args []string) (code int) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			fmt.Fprintf(c.ErrOut, "error: %v: this is a fault of kubectl fluence: please report it with what follows\n%s", panicked, debug.Stack())
+			fmt.Fprintf(c.ErrOut, "error: internal error in kubectl fluence: %v; please report it together with this stack:\n%s", panicked, debug.Stack())
 			code = ExitError
 		}
 	}()
@@ -84,11 +84,11 @@ func Run(ctx context.Context, c Config, args []string) (code int) {
 // withAdvice adds advice to errors that can come from any request.
 func withAdvice(err error) error {
 	if apierrors.IsUnauthorized(err) {
-		return fmt.Errorf("%w: your credentials are not accepted, or not any longer: log in again, or name another context by --context", err)
+		return fmt.Errorf("%w: the API server does not accept your credentials: log in again, or choose another context with --context", err)
 	}
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		if at, wrong := url.Parse(failed.URL); wrong == nil {
-			return fmt.Errorf("the API server at %s cannot be asked: %w; see --context, --server and whether it runs", at.Host, failed.Err)
+			return fmt.Errorf("cannot reach the API server at %s: %w; check --context and --server, and that it is running", at.Host, failed.Err)
 		}
 	}
 	return err
@@ -99,16 +99,16 @@ func command(c Config) *cobra.Command {
 	o := &options{IOStreams: c.IOStreams, flags: genericclioptions.NewConfigFlags(true), now: c.Now, terminal: c.Terminal}
 	cmd := &cobra.Command{
 		Use:   "kubectl-fluence",
-		Short: "See what Fluence does: where groups stand, why one waits, where one would go",
-		Long: `See what Fluence does: where groups stand, why one waits, where one would go.
+		Short: "See what Fluence does: which groups wait and why, and where a group would be placed",
+		Long: `See what Fluence does: which groups wait and why, and where a group would be placed.
 
-It reads what you may read, once, and writes nothing. What the scheduler has promised
-to a group and the API does not show yet is not in what it tells.
+It reads what you may read, once, and writes nothing. Nodes that the scheduler has chosen
+for a group, but not bound yet, are not shown: they count as free.
 
-All flags of kubectl that say which cluster and who asks are taken: see kubectl options.
+It takes kubectl's flags for the cluster and the user: see kubectl options.
 
 Exit codes: 0 yes, 1 error, 2 no: the group waits or would not fit, or the scheduler
-does not say that it is well.`,
+is not healthy, or has not reported lately.`,
 		Version:       c.Version,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fluence"},
 		SilenceUsage:  true,
@@ -122,11 +122,11 @@ does not say that it is well.`,
 	cmd.SetErr(c.ErrOut)
 	f := cmd.PersistentFlags()
 	o.flags.AddFlags(f)
-	f.StringVar(&o.config, "config", "", "the scheduler's configuration, a file; by default what the chart installed is read, or else what Fluence is shipped with")
-	f.StringSliceVar(&o.levels, "topology-levels", nil, "node labels that make the levels between cluster and nodes, the outermost first; over those of the configuration")
-	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", "fluence-system", "where the scheduler runs")
+	f.StringVar(&o.config, "config", "", "file with the scheduler's configuration; by default the one that the chart installed, or else Fluence's default")
+	f.StringSliceVar(&o.levels, "topology-levels", nil, "node labels of the topology levels, outermost first; overrides topologyLevels of the configuration")
+	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", "fluence-system", "namespace of the scheduler")
 	f.StringVar(&o.color, "color", "auto", "auto (on a terminal), always or never")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "how long all of it may take")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of the whole command")
 	hide(f)
 	cmd.AddCommand(o.groupsCommand(), o.whyCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand())
 	return cmd
@@ -160,7 +160,7 @@ func (o *options) validate() error {
 
 // withTimeout runs a command's work with the timeout that the user gave.
 func (o *options) withTimeout(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("not done after %s: give it longer by --timeout", o.timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.timeout, fmt.Errorf("timed out after %s: raise --timeout", o.timeout))
 	defer cancel()
 	err := do(ctx)
 	if err != nil && ctx.Err() != nil {

@@ -199,7 +199,7 @@ func TestWithoutAKubeconfig(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nowhere")
 	var errOut bytes.Buffer
 	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &errOut}, Now: time.Now}, []string{"groups"})
-	if code != ExitError || !strings.Contains(errOut.String(), "name one by --kubeconfig") {
+	if code != ExitError || !strings.Contains(errOut.String(), "set --kubeconfig") {
 		t.Errorf("exit code %d with %q, want an error that says what to do", code, &errOut)
 	}
 }
@@ -211,7 +211,7 @@ func TestAFaultIsAnError(t *testing.T) {
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: &errOut},
 		Now:       func() time.Time { panic("no time") },
 	}, []string{"groups", "--kubeconfig", serve(t, o.objects...).kubeconfig()})
-	if code != ExitError || !strings.HasPrefix(errOut.String(), "error: no time: this is a fault of kubectl fluence") {
+	if code != ExitError || !strings.HasPrefix(errOut.String(), "error: internal error in kubectl fluence: no time; please report it") {
 		t.Errorf("exit code %d with %q, want an error", code, &errOut)
 	}
 }

@@ -15,6 +15,9 @@ import (
 // configMap is the ConfigMap in which the chart installs the scheduler's configuration.
 const configMap = "fluence-scheduler-config"
 
+// assumesDefault is what follows if that ConfigMap cannot be read.
+const assumesDefault = "assuming Fluence's default configuration; if it was changed, use --config or --topology-levels"
+
 // configuration returns the scheduler's configuration: from the file that
 // the user names, or as the chart installed it, or as Fluence is shipped.
 func (o *options) configuration(ctx context.Context, r *reader) (simulate.Configuration, error) {
@@ -54,9 +57,15 @@ func (o *options) foundConfiguration(ctx context.Context, r *reader) (simulate.C
 			}
 			err = errors.Join(err, parsed)
 		}
-		return simulate.Configuration{}, fmt.Errorf("ConfigMap %s/%s: no configuration of the scheduler in it: %w", o.schedulerNamespace, configMap, err)
-	case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
-		r.missing = append(r.missing, fmt.Sprintf("ConfigMap %s/%s cannot be read: the scheduler is taken to be configured as shipped; see --config and --topology-levels", o.schedulerNamespace, configMap))
+		if len(installed.Data) == 0 {
+			err = errors.New("it is empty")
+		}
+		return simulate.Configuration{}, fmt.Errorf("ConfigMap %s/%s has no valid configuration of the scheduler: %w", o.schedulerNamespace, configMap, err)
+	case apierrors.IsNotFound(err):
+		r.missing = append(r.missing, fmt.Sprintf("ConfigMap %s/%s does not exist: %s", o.schedulerNamespace, configMap, assumesDefault))
+		return simulate.Shipped()
+	case apierrors.IsForbidden(err):
+		r.missing = append(r.missing, fmt.Sprintf("you may not read ConfigMap %s/%s: %s", o.schedulerNamespace, configMap, assumesDefault))
 		return simulate.Shipped()
 	}
 	return simulate.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)

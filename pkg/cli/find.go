@@ -89,9 +89,9 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	switch len(found) {
 	case 0:
 		if n.kind != "" && n.kind != "podgroup" && n.kind != "pod" {
-			return nil, fmt.Errorf("%q: no %s of this name makes pods of a group in namespace %s; if %s is to be a namespace, name it by -n", n, n.kind, r.namespace, n.kind)
+			return nil, fmt.Errorf("%q: no %s of this name creates pods of a group in namespace %s; if you meant namespace %s, use -n %s %s", n, n.kind, r.namespace, n.kind, n.kind, n.name)
 		}
-		return nil, fmt.Errorf("%q: nothing of this name in namespace %s is a PodGroup, a pod, or makes pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
+		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
 	case 1:
 		return found[0].whyAnswer, nil
 	}
@@ -99,7 +99,7 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	for _, f := range found {
 		as = append(as, f.fullName)
 	}
-	return nil, fmt.Errorf("%q: there are %s: say which", n, strings.Join(as, " and "))
+	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
 }
 
 // String returns the target as a user types it.

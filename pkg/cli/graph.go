@@ -17,7 +17,7 @@ func (o *options) nodesCommand() *cobra.Command {
 	return o.treeCommand(&cobra.Command{
 		Use:     "nodes",
 		Aliases: []string{"node"},
-		Short:   "List the nodes: where they stand, what is free of them, and whose pods are there",
+		Short:   "List the nodes: their topology, what is free, and the groups that have pods there",
 		Example: "  kubectl fluence nodes\n  kubectl fluence nodes -o wide",
 	}, func(v *tree) any { return v.root.nodes() }, o.writeNodes)
 }
@@ -25,7 +25,7 @@ func (o *options) nodesCommand() *cobra.Command {
 func (o *options) graphCommand() *cobra.Command {
 	return o.treeCommand(&cobra.Command{
 		Use:   "graph",
-		Short: "Draw the cluster level by level: what is free, and which groups stand where",
+		Short: "Draw the cluster level by level: what is free, and where the groups are",
 		Long: `Draw the cluster level by level, as the scheduler's graph has it: what is free of
 it, and which groups stand where. What groups were promised and the API does not show
 yet is not in it.
@@ -161,7 +161,7 @@ func (o *options) line(p *domain, resources []string, wide bool) string {
 		text += "  " + o.paint(green, g)
 	}
 	if wide && p.Others > 0 {
-		text += "  others: " + fmt.Sprint(p.Others)
+		text += "  other pods: " + fmt.Sprint(p.Others)
 	}
 	return text
 }

@@ -50,12 +50,12 @@ func (o *options) groupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "groups",
 		Aliases: []string{"group", "podgroups"},
-		Short:   "List the groups: how large they are, how far they have come, what they wait for",
+		Short:   "List the groups: size, bound pods, phase, and what they wait for",
 		Example: "  kubectl fluence groups\n  kubectl fluence groups -A -o wide",
 		Args:    cobra.NoArgs,
 	}
 	f := addOutputFlag(cmd, formatWide)
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the groups of all namespaces")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
@@ -181,7 +181,8 @@ func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
 	case c != nil:
 		g.WaitingFor, g.Message, g.Since = c.Reason, c.Message, c.LastTransitionTime
 	case pg.Status.Phase == scheduling.PodGroupUnknown:
-		g.WaitingFor, g.Message = reason.MembersMissing, fmt.Sprintf("%d of the %d pods that it needs are on nodes; others have ended, or were deleted", g.Bound, g.Minimum)
+		missing := max(1, g.Minimum-(g.Bound-pg.Status.Failed))
+		g.WaitingFor, g.Message = reason.MembersMissing, fmt.Sprintf("%d of the %d pods that it needs are missing: they ended or were deleted", missing, g.Minimum)
 	case held != "":
 		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held
 	}

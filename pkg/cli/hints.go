@@ -27,7 +27,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(otherSchedulers)) {
-		s.Hints = append(s.Hints, fmt.Sprintf("%s for the scheduler %q, and not for Fluence, which is %q here (schedulerName)", asks(otherSchedulers[name]), name, scheduler))
+		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", have(otherSchedulers[name]), name, scheduler))
 	}
 	if held := whyGated(s.members); held != "" && s.Message != held {
 		s.Hints = append(s.Hints, held)
@@ -38,7 +38,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:
 		s.WaitingFor = reason.NoPodGroup
-		s.Message = fmt.Sprintf("waits for PodGroup %s/%s, which does not exist: create it, or set the label %s on the pods to have it created; for Jobs and the like the controller creates it", s.Namespace, s.wantedGroup, group.SizeLabel)
+		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s, and for Jobs and other known kinds without it; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
 	}
 }
 
@@ -48,11 +48,11 @@ func (s *whyAnswer) unclear() bool {
 	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
 }
 
-func asks(n int) string {
+func have(n int) string {
 	if n == 1 {
-		return "1 pod asks"
+		return "1 pod has"
 	}
-	return fmt.Sprintf("%d pods ask", n)
+	return fmt.Sprintf("%d pods have", n)
 }
 
 // whyGated returns in words which scheduling gates hold pods back. It returns "" if there are none.

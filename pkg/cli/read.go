@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,7 +38,7 @@ type reader struct {
 func (o *options) reader() (*reader, error) {
 	if raw, err := o.flags.ToRawKubeConfigLoader().RawConfig(); err == nil && clientcmdapi.IsConfigEmpty(&raw) && *o.flags.APIServer == "" {
 		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("no kubeconfig says which cluster: name one by --kubeconfig or the variable KUBECONFIG, or the API server by --server")
+			return nil, errors.New("no cluster configured: set --kubeconfig, the variable KUBECONFIG, or --server")
 		}
 	}
 	config, err := o.flags.ToRESTConfig()
@@ -173,7 +174,10 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	return c, nil
 }
 
-// notePending notes how many groups wait without a reason in their status: a scheduler may have
+// maxSilent is how many groups notePending names.
+const maxSilent = 3
+
+// notePending notes which groups wait without a reason in their status: a scheduler may have
 // assigned nodes to them that the API does not show yet. It does not count the groups in but.
 func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
@@ -183,17 +187,23 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 			waiting[id.Key] = true
 		}
 	}
-	n := 0
+	var silent []string
 	for i := range c.PodGroups {
 		pg := &c.PodGroups[i]
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(but, key) {
-			n++
+			silent = append(silent, key.String())
 		}
 	}
-	if n > 0 {
-		r.missing = append(r.missing, reason.Plural(n, "group")+" may have been given room that the API does not show yet: pods wait, and nothing is said of why")
+	if len(silent) == 0 {
+		return
 	}
+	slices.Sort(silent)
+	names := strings.Join(silent[:min(len(silent), maxSilent)], ", ")
+	if more := len(silent) - maxSilent; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	r.missing = append(r.missing, fmt.Sprintf("pods of %s wait without a reason: the scheduler may have chosen nodes for them, which count as free here: %s", reason.Plural(len(silent), "group"), names))
 }
 
 // A kind is a kind that the scheduler reads.
@@ -207,24 +217,26 @@ type kind struct {
 func (r *reader) kinds() []kind {
 	core, storage, devices := r.client.CoreV1(), r.client.StorageV1(), r.client.ResourceV1()
 	const (
-		volumes = "pods with volumes are judged as if there were none"
-		claims  = "pods with resource claims are judged as if there were no devices"
-		spread  = "default spreading does not count those that they select"
+		claims = "pods with resource claims are judged as if there were no devices"
+		spread = "default spreading ignores the pods that they select"
 	)
+	volumes := func(name string, l list) kind {
+		return kind{name, l, "pods with volumes are judged as if no " + name + " existed"}
+	}
 	return slices.Concat([]kind{
 		{name: "nodes", list: lister(core.Nodes().List)},
 		{name: "pods", list: lister(core.Pods("").List)},
-		{"namespaces", lister(core.Namespaces().List), "affinity by the labels of namespaces does not count, and none may have whole nodes by a label"},
+		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled, for namespaceSelectors of affinity terms and for whole nodes"},
 	}, r.followed(""), []kind{
 		{"services", lister(core.Services("").List), spread},
 		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
-		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods that name one cannot be simulated"},
-		{"persistentvolumes", lister(core.PersistentVolumes().List), volumes},
-		{"persistentvolumeclaims", lister(core.PersistentVolumeClaims("").List), volumes},
-		{"storageclasses", lister(storage.StorageClasses().List), volumes},
-		{"csinodes", lister(storage.CSINodes().List), "limits of volumes on a node do not count"},
-		{"csidrivers", lister(storage.CSIDrivers().List), volumes},
-		{"csistoragecapacities", lister(storage.CSIStorageCapacities("").List), volumes},
+		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods with a priorityClassName cannot be simulated"},
+		volumes("persistentvolumes", lister(core.PersistentVolumes().List)),
+		volumes("persistentvolumeclaims", lister(core.PersistentVolumeClaims("").List)),
+		volumes("storageclasses", lister(storage.StorageClasses().List)),
+		{"csinodes", lister(storage.CSINodes().List), "limits on volumes per node are ignored"},
+		volumes("csidrivers", lister(storage.CSIDrivers().List)),
+		volumes("csistoragecapacities", lister(storage.CSIStorageCapacities("").List)),
 		{"resourceclaims", lister(devices.ResourceClaims("").List), claims},
 		{"resourceclaimtemplates", lister(devices.ResourceClaimTemplates("").List), claims},
 		{"resourceslices", lister(devices.ResourceSlices().List), claims},
@@ -234,7 +246,7 @@ func (r *reader) kinds() []kind {
 
 // followed returns the kinds of group.FollowedKinds, of one namespace or, with "", of all.
 func (r *reader) followed(namespace string) []kind {
-	const without = "pods that they control are taken to wait for them"
+	const without = "the groups of pods that they control are unknown without the label \" + group.Label + \", and such pods count as waiting"
 	return []kind{
 		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), without},
 		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), without},

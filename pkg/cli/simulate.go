@@ -35,11 +35,11 @@ func (o *options) simulateCommand() *cobra.Command {
 		Short: "Say where the pods of a file would go now, or why not; nothing is created",
 		Long: `Say where the pods of a file would go now, or why not; nothing is created.
 
-The scheduler's own code is asked over what the cluster holds at this moment: its
-filters, its matcher, and the room that is reserved for groups that have waited too long.
-Groups that wait already and stand before it in the queue ask first, and so do those of
-the file among themselves. What a scheduler has promised to others and the API does not
-show yet is not known, nor is what admission in this cluster would change or refuse.
+The scheduler's own code decides on the cluster as it is now: its filters, its matcher,
+and the nodes that are reserved for groups that have waited too long. Groups that already
+wait and are before the file's groups in the queue are placed first; the groups of the
+file follow in queue order. Nodes that a scheduler has chosen for others but not bound
+yet count as free. What admission in this cluster would change or refuse is not known.
 
 The pods of these kinds are known: ` + strings.Join(simulate.Kinds(), ", ") + `.
 
@@ -50,13 +50,13 @@ Exit codes: 0 all groups would start, 1 error, 2 one would not.`,
 	f := addOutputFlag(cmd, formatWide)
 	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
 	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
-	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "also the folders in folders")
+	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "search folders recursively")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
 		if len(files.Filenames) == 0 && files.Kustomize == "" {
-			return errors.New("--filename: name a file of what is to be simulated")
+			return errors.New("--filename or --kustomize is required")
 		}
 		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.simulate(ctx, f, &files) })
 	}
@@ -89,11 +89,11 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 		return err
 	}
 	if !slices.IsSortedFunc(answers, func(a, b simulatedGroup) int { return cmp.Compare(a.first, b.first) }) {
-		workload.Notes = append(workload.Notes, "groups of a higher priority ask first here, as if all of the file were there at once: where it is applied, one that is made before them may start before them")
+		workload.Notes = append(workload.Notes, "simulated as if all objects were created at once, so groups of a higher priority go first; when you apply the file, a group created earlier may start earlier")
 	}
 	r.notePending(cluster, configuration.Scheduler())
 	if n := configuration.Extenders; n > 0 {
-		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler also asks %s, which is not asked here", reason.Plural(n, "extender")))
+		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: refusals by extenders are unknown", reason.Plural(n, "extender")))
 	}
 	o.notes(append(r.missing, workload.Notes...))
 	err = f.print(o.Out, answers, func(w io.Writer) error {
@@ -115,7 +115,7 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Additions, c simulate.Configuration) ([]simulatedGroup, error) {
 	pods := w.Pods()
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("there is no pod for the scheduler %q in what is to be simulated%s", c.Scheduler(), strings.Join(append([]string{""}, w.Notes...), "; "))
+		return nil, fmt.Errorf("nothing to simulate: no pod has schedulerName %q%s", c.Scheduler(), strings.Join(append([]string{""}, w.Notes...), "; "))
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -152,22 +152,22 @@ func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Add
 func (o *options) readFiles(ctx context.Context, files *resource.FilenameOptions, namespace string) ([]*unstructured.Unstructured, error) {
 	infos, err := o.visitFiles(ctx, files)
 	if err != nil {
-		return nil, fmt.Errorf("read what is to be simulated: %w", err)
+		return nil, fmt.Errorf("read the input: %w", err)
 	}
 	if len(infos) == 0 {
-		return nil, errors.New("read what is to be simulated: there is no object in it")
+		return nil, errors.New("read the input: it has no objects")
 	}
 	var objects []*unstructured.Unstructured
 	for _, i := range infos {
 		u, ok := i.Object.(*unstructured.Unstructured)
 		if !ok {
-			return nil, fmt.Errorf("read %s: an object of type %T", i.Source, i.Object)
+			return nil, fmt.Errorf("read %s: unexpected object of type %T", i.Source, i.Object)
 		}
 		switch in := u.GetNamespace(); {
 		case in == "":
 			u.SetNamespace(namespace)
 		case *o.flags.Namespace != "" && in != namespace:
-			return nil, fmt.Errorf("%s %s: metadata.namespace: %q: --namespace says %q", u.GetKind(), u.GetName(), in, namespace)
+			return nil, fmt.Errorf("%s %s: metadata.namespace: %q: differs from --namespace, which is %q", u.GetKind(), u.GetName(), in, namespace)
 		}
 		objects = append(objects, u)
 	}

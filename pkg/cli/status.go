@@ -30,11 +30,11 @@ type statusAnswer struct {
 func (o *options) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the scheduler is, as it says itself",
-		Long: `Say how the scheduler is, as it says itself: the scheduler that leads keeps a few
-figures in ConfigMap ` + statusmap.Name + ` of its namespace.
+		Short: "Show the state of the scheduler, as it last reported it",
+		Long: `Show the state of the scheduler, as it last reported it: the scheduler that leads
+keeps a few figures in ConfigMap ` + statusmap.Name + ` of its namespace.
 
-Exit codes: 0 it is well, 1 error, 2 it is not, or does not say so.`,
+Exit codes: 0 it is healthy, 1 error, 2 it is not, or has not reported lately.`,
 		Args: cobra.NoArgs,
 	}
 	f := addOutputFlag(cmd)
@@ -75,7 +75,7 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	c, err := r.client.CoreV1().ConfigMaps(o.schedulerNamespace).Get(ctx, statusmap.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("there is no ConfigMap %s: no scheduler has led there that keeps one; say where it runs by --scheduler-namespace, and see kubectl get pods -n %s", name, o.schedulerNamespace))
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s does not exist: no scheduler that writes it has become leader in that namespace; check --scheduler-namespace, and see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case apierrors.IsForbidden(err):
 		return statusAnswer{}, fmt.Errorf("you may not read ConfigMap %s: ask for a role that grants get on it: %w", name, err)
@@ -86,14 +86,14 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	switch {
 	case errors.Is(err, statusmap.ErrNoStatus):
 		// Standbys write to it too.
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no figures: no scheduler has led there; see kubectl get pods -n %s", name, o.schedulerNamespace))
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no report: no scheduler has become leader in that namespace; see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case err != nil:
 		return statusAnswer{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
 	answer.Status = &figures
 	if age := o.now().Sub(figures.Updated); age > staleAfter {
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the figures are %s old: no scheduler leads, or it cannot write them; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), o.schedulerNamespace))
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler leads, or it cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), name, o.schedulerNamespace))
 	}
 	if !figures.MatcherAnswers {
 		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
@@ -107,10 +107,10 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 
 func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 	if r.Healthy {
-		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("The scheduler is well, as of %s ago.", o.age(metav1.NewTime(r.Status.Updated)))))
+		fmt.Fprintln(w, o.paint(green, fmt.Sprintf("Scheduler healthy (reported %s ago)", o.age(metav1.NewTime(r.Status.Updated)))))
 	}
 	for _, wrong := range r.Wrong {
-		fmt.Fprintln(w, o.paint(red, "Not well:"), wrong)
+		fmt.Fprintln(w, o.paint(red, "Unhealthy:"), wrong)
 	}
 	f := r.Status
 	if f == nil {
@@ -124,12 +124,19 @@ func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 		{"Leader", fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))},
 		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
 		{"Matcher", answers},
-		{"Graph", fmt.Sprintf("%s, room for %s, epoch %d", reason.Plural(f.Nodes, "node"), reason.Plural(f.PodsWithRoom, "pod"), f.Epoch)},
+		{"Graph", fmt.Sprintf("%s; %s; epoch %d", reason.Plural(f.Nodes, "node"), holdRoom(f.PodsWithRoom), f.Epoch)},
 		{"Drift", reason.Plural(int(f.Drift), "difference") + " since the start"},
 		{"Groups", dash(counts(f.GroupsByPhase, 0))},
 		{"Waiting for", dash(counts(f.WaitingByReason, 0))},
 		{"Last match", o.ago(f.LastMatch)},
 	})
+}
+
+func holdRoom(pods int) string {
+	if pods == 1 {
+		return "1 pod holds room"
+	}
+	return fmt.Sprintf("%d pods hold room", pods)
 }
 
 func (o *options) ago(t *time.Time) string {

@@ -55,10 +55,10 @@ func (o *options) whyCommand() *cobra.Command {
 		Long: `Say why a group or a pod waits, as the API has it.
 
 The argument is the name of a PodGroup, of a pod, or of what a PodGroup is named for,
-such as a Job; KIND/NAME says which. With --now the scheduler's own code is asked over
-what the cluster holds at this moment, after the groups that stand before it in the
-queue. What a scheduler has promised to others and the API does not show yet it does
-not know.
+such as a Job; use KIND/NAME if a name is ambiguous. With --now the scheduler's own code
+decides on the cluster as it is now, after it has placed the groups that are before this
+one in the queue. Nodes that a scheduler has chosen for others but not bound yet count
+as free.
 
 Exit codes: 0 it has its nodes, 1 error, 2 it waits.`,
 		Example: "  kubectl fluence why training\n  kubectl fluence why pod/training-0 --now",
@@ -71,7 +71,7 @@ Exit codes: 0 it has its nodes, 1 error, 2 it waits.`,
 		ValidArgsFunction: o.completeGroups,
 	}
 	f := addOutputFlag(cmd)
-	cmd.Flags().BoolVar(&now, "now", false, "ask the scheduler's own code what it would say now")
+	cmd.Flags().BoolVar(&now, "now", false, "simulate the scheduler's decision on the cluster as it is now")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.validate(); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 			return err
 		}
 	}
-	r.missing = append(r.missing, fmt.Sprintf("no pod of it asks for the scheduler %q now, so there is nothing to ask", configuration.Scheduler()))
+	r.missing = append(r.missing, fmt.Sprintf("--now: no pod of %s/%s waits for the scheduler %q: nothing to simulate", s.Namespace, s.Name, configuration.Scheduler()))
 	return nil
 }
 
@@ -147,26 +147,26 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) error {
 	}
 	fmt.Fprintln(w)
 	if s.podGroup != nil {
-		least := ""
+		minimum := ""
 		if s.Minimum < s.Size {
-			least = fmt.Sprintf(" (%d are enough)", s.Minimum)
+			minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
 		}
-		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, least, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, minimum, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
 	}
 	if len(s.Nodes) > 0 {
 		fmt.Fprintf(w, "  on %s\n", counts(s.Nodes, 8))
 	}
 	switch {
 	case s.WaitingFor != "":
-		fmt.Fprintf(w, "  waits%s: %s\n    %s\n", o.since(s.Since), o.paint(yellow, s.WaitingFor), s.Message)
+		fmt.Fprintf(w, "  waiting%s, reason %s\n    %s\n", o.since(s.Since), o.paint(yellow, s.WaitingFor), s.Message)
 	case s.Waits && len(s.Hints) > 0:
-		fmt.Fprintln(w, "  waits")
+		fmt.Fprintln(w, "  waiting")
 	case s.Waits && s.podGroup != nil && s.Bound >= s.Minimum:
-		fmt.Fprintf(w, "  pods wait for nodes that the group can start without\n")
+		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
 	case s.Waits:
-		fmt.Fprintf(w, "  waits, and nobody has said why: kubectl fluence status says whether the scheduler runs, --now what it would say\n")
+		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
 	default:
-		fmt.Fprintf(w, "  %s\n", o.paint(green, "waits for nothing"))
+		fmt.Fprintf(w, "  %s\n", o.paint(green, "does not wait"))
 	}
 	if s.Fault != "" {
 		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "has a fault"), s.Fault)
@@ -196,6 +196,20 @@ func (o *options) writePod(w io.Writer, p *podAnswer) {
 	}
 }
 
+// moreWait returns in words how many of the pods wait.
+func moreWait(pods []*corev1.Pod) string {
+	n := 0
+	for _, pod := range pods {
+		if waits(pod) {
+			n++
+		}
+	}
+	if n == 1 {
+		return "1 more pod waits for a node"
+	}
+	return fmt.Sprintf("%d more pods wait for nodes", n)
+}
+
 // since returns in words how long something has lasted.
 func (o *options) since(t metav1.Time) string {
 	if t.IsZero() {
@@ -220,8 +234,15 @@ func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
 		return
 	}
 	if len(d.Waiting) > 0 {
-		fmt.Fprintf(w, "    %s more cannot follow: %s: %s\n", reason.Plural(len(d.Waiting), "pod"), d.Reason, d.Message)
+		fmt.Fprintf(w, "    %s: %s: %s\n", moreWithoutNode(len(d.Waiting)), d.Reason, d.Message)
 	}
+}
+
+func moreWithoutNode(n int) string {
+	if n == 1 {
+		return "1 more pod has no node"
+	}
+	return fmt.Sprintf("%d more pods have no node", n)
 }
 
 // completeGroups completes the names of groups.

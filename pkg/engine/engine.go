@@ -92,10 +92,10 @@ func New(o Options) (*Engine, error) {
 		o.Policy = match.PolicyLonode
 	}
 	if !slices.Contains(match.Policies(), o.Policy) {
-		return nil, fmt.Errorf("engine options: policy %q: none of %q", o.Policy, match.Policies())
+		return nil, fmt.Errorf("engine options: unknown policy %q, must be one of %q", o.Policy, match.Policies())
 	}
 	if o.Epoch == nil {
-		return nil, errors.New("engine options: no source of epochs")
+		return nil, errors.New("engine options: Epoch is not set")
 	}
 	if o.Graph.MatcherPolicy == "" {
 		o.Graph.MatcherPolicy = o.Policy
@@ -128,7 +128,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	}
 	next := e.options.Epoch()
 	if next == 0 || next == e.epoch {
-		return 0, fmt.Errorf("begin an epoch: the source of epochs gave %d after %d", next, e.epoch)
+		return 0, fmt.Errorf("begin an epoch: Epoch returned %d, which must be neither 0 nor the current epoch %d", next, e.epoch)
 	}
 	if err := e.resetBackends(); err != nil {
 		return 0, fmt.Errorf("begin an epoch: %w", err)
@@ -158,10 +158,10 @@ func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 		return err
 	}
 	if e.epoch == 0 || at != e.epoch {
-		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
+		return fmt.Errorf("%w: the call is for epoch %d, the graph is at epoch %d", match.ErrStale, at, e.epoch)
 	}
 	if e.panicked {
-		return fmt.Errorf("%w: the graph was lost by a panic", match.ErrStale)
+		return fmt.Errorf("%w: the graph of epoch %d was lost by a panic; reset and load it again", match.ErrStale, e.epoch)
 	}
 	return nil
 }
@@ -187,7 +187,7 @@ func (e *Engine) unlock() {
 func (e *Engine) asStore() (*storeBackend, error) {
 	p, ok := e.backend.(*storeBackend)
 	if !ok {
-		return nil, invalid("the graph was begun with AddSubgraph: nodes are not put into it, nor taken out of it by name")
+		return nil, invalid("the graph was started with AddSubgraph: PutNode and RemoveNode do not work on it until a Reset")
 	}
 	return p, nil
 }
@@ -200,7 +200,7 @@ func (e *Engine) asTraverser() (*traverserBackend, error) {
 	}
 	g, ok := e.backend.(*traverserBackend)
 	if !ok {
-		return nil, invalid("the graph was begun with PutNode or Update: no subgraphs are added to it, removed or found")
+		return nil, invalid("the graph was started with PutNode or Update: AddSubgraph, RemoveSubgraph and Find do not work on it until a Reset")
 	}
 	return g, nil
 }

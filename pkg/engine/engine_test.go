@@ -21,7 +21,7 @@ func TestNew(t *testing.T) {
 	}{
 		"a source of epochs is enough":  {options: engine.Options{Epoch: one}},
 		"a policy may be named":         {options: engine.Options{Epoch: one, Policy: match.PolicyLonode}},
-		"without epochs it fails":       {wantErr: "no source of epochs"},
+		"without epochs it fails":       {wantErr: "Epoch is not set"},
 		"an unknown policy is an error": {options: engine.Options{Epoch: one, Policy: "best"}, wantErr: `policy "best"`},
 	}
 	for name, tc := range cases {

@@ -70,6 +70,6 @@ func appendValue(b []byte, v reflect.Value) []byte {
 		}
 		return b
 	default:
-		panic(fmt.Sprintf("engine: a request holds a %s", kind))
+		panic(fmt.Sprintf("engine: cannot fingerprint a value of kind %s in a request", kind))
 	}
 }

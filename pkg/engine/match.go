@@ -79,7 +79,7 @@ func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocat
 		return nil, nil, err
 	}
 	if !e.ready {
-		return nil, nil, fmt.Errorf("%w: the graph is not loaded", match.ErrUnavailable)
+		return nil, nil, fmt.Errorf("%w: the graph is still loading", match.ErrUnavailable)
 	}
 	return e.backend.match(ctx, q)
 }

@@ -51,7 +51,7 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 		return err
 	}
 	if status != resource.Up && status != resource.Down {
-		return invalid("set the status of node %q: %d is neither up nor down", name, status)
+		return invalid("set the status of node %q: unknown status %d", name, status)
 	}
 	return e.backend.setStatus(name, status)
 }
@@ -74,7 +74,7 @@ func (e *Engine) page(ctx context.Context, at match.Epoch, from string, limit in
 		return nil, err
 	}
 	if limit < 1 || limit > match.MaxNodesPerPage {
-		return nil, invalid("list nodes: limit %d is not within 1 and %d", limit, match.MaxNodesPerPage)
+		return nil, invalid("list nodes: limit %d: must be from 1 to %d", limit, match.MaxNodesPerPage)
 	}
 	return e.backend.page(from, limit), nil
 }

@@ -27,7 +27,7 @@ func resolveColumns(d *demand.Demand, g *store.Graph) error {
 		})
 		switch {
 		case all > 0 && len(n.Columns) == 0:
-			return invalid("%s is asked for in %q, the graph counts it in %q", n.Type, asked, other)
+			return invalid("%s is requested in unit %q, but the graph counts it in unit %q", n.Type, asked, other)
 		case len(n.Columns) == 1 && asked == "":
 			n.Unit = unit
 		}
@@ -42,7 +42,7 @@ func checkLevels(d *demand.Demand, g *store.Graph) error {
 	}
 	for _, x := range d.Levels() {
 		if len(g.Partition(x.Type).Names) == 0 {
-			return invalid("topology: the graph has no level %q; there are %s", x.Type, strings.Join(g.LevelTypes(), ", "))
+			return invalid("topology: the graph has no level %q; its levels are: %s", x.Type, strings.Join(g.LevelTypes(), ", "))
 		}
 	}
 	return nil

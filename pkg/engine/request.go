@@ -13,11 +13,11 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	switch r.Op {
 	case match.Allocate, match.AllocateOrElseReserve:
 		if r.ID == 0 {
-			return invalid("job 0 names no job")
+			return invalid("the job id must not be 0")
 		}
 	case match.Satisfiability, match.WithoutAllocating, match.WithoutAllocatingFuture:
 	default:
-		return invalid("operation %d is not known", r.Op)
+		return invalid("unknown operation %d", r.Op)
 	}
 	for i := range r.Expected {
 		if err := slot(&r.Expected[i]); err != nil {
@@ -26,9 +26,9 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	}
 	switch {
 	case len(r.Ignore) > 0 && isBooking(r.Op):
-		return invalid("jobs to ignore in a request that books")
+		return invalid("jobs to ignore: must be empty for an operation that books, is set for operation %d", r.Op)
 	case r.Duration < 0:
-		return invalid("a duration of %s", r.Duration)
+		return invalid("duration must be at least 0, is %s", r.Duration)
 	}
 	return nil
 }
@@ -39,9 +39,9 @@ func checkPolicy(r *match.Request) error {
 	policy, known := match.PolicyOf(r.Policy)
 	switch {
 	case r.Policy != "" && (!known || policy.Prefers != match.NoPreference):
-		return invalid("policy %q: none of %q", r.Policy, match.Policies())
+		return invalid("unknown policy %q, must be one of %q", r.Policy, match.Policies())
 	case policy.Exclusive && r.Holder == "":
-		return invalid("no holder, which policy %q needs", r.Policy)
+		return invalid("policy %q takes whole nodes and needs a holder", r.Policy)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func checkPolicy(r *match.Request) error {
 // checkR fails for a slot without R.
 func checkR(s *match.Slot) error {
 	if s.R == nil {
-		return errors.New("has no R")
+		return errors.New("has no resource set (R)")
 	}
 	return nil
 }

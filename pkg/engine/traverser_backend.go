@@ -60,4 +60,4 @@ func (g *traverserBackend) numberNodes() {}
 
 // errGraphChanged is the error of a match whose request was read while the engine had the other
 // backend.
-var errGraphChanged = fmt.Errorf("%w: the graph was begun anew", match.ErrStale)
+var errGraphChanged = fmt.Errorf("%w: the graph was reset while the request was being read", match.ErrStale)

@@ -22,11 +22,11 @@ func TestUnits(t *testing.T) {
 		"a request without a unit fits all":     {nodes: []string{"T", "G"}, want: "0@n1 1@n2"},
 		"no node of that unit": {
 			nodes: []string{"T", "T"}, ask: "G",
-			want: `invalid request: disk is asked for in "G", the graph counts it in "T"`,
+			want: `invalid request: disk is requested in unit "G", but the graph counts it in unit "T"`,
 		},
 		"too few of that unit": {
 			nodes: []string{"G", "T"}, ask: "G",
-			want: `request can never be satisfied: room for 1 of 2 slots of "a", disk: 1G wanted, at most 1G on a node, too little on 1 nodes (2 nodes)`,
+			want: `request can never be satisfied: room for 1 of 2 slots of "a" (2 nodes); disk: 1G wanted per slot, at most 1G available on a node, too little on 1 node`,
 		},
 	}
 	for name, tc := range cases {

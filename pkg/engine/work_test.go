@@ -34,7 +34,7 @@ func TestTypesOfResourcesAreBounded(t *testing.T) {
 		t.Errorf("Match() of %d types = %v, want %s", match.MaxResourceTypes, err, match.TooLarge)
 	}
 	_, err := d.e.Match(t.Context(), d.request(1, ofKinds(match.MaxResourceTypes+1)))
-	if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), "more than 128 types") {
+	if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), "more than 128 resource types") {
 		t.Errorf("Match() of %d types = %v, want %v that names the bound", match.MaxResourceTypes+1, err, match.ErrInvalid)
 	}
 	if kept := d.e.Kept(); kept > engine.KeptBytes {

@@ -19,7 +19,7 @@ func (c Count) Validate() error {
 	case c.Operator == '^':
 		least = 2
 	default:
-		return in("operator", fault("%q: none of +, * and ^", c.Operator))
+		return in("operator", fault("%q: must be +, * or ^", c.Operator))
 	}
 	switch {
 	case c.Min < 0:

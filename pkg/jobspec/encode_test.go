@@ -89,7 +89,7 @@ func TestEncodeRefuses(t *testing.T) {
 		change func(*Jobspec)
 		want   string
 	}{
-		"a count of nothing":         {func(j *Jobspec) { j.Resources[0].Count = Count{} }, "resources[0].count.operator: '\\x00': none of +, * and ^"},
+		"a count of nothing":         {func(j *Jobspec) { j.Resources[0].Count = Count{} }, "resources[0].count.operator: '\\x00': must be +, * or ^"},
 		"a task without count":       {func(j *Jobspec) { j.Tasks[0].Count = TaskCount{} }, "tasks[0].count: per_slot 0, total 0: one of the two is to be set"},
 		"a negative duration":        {func(j *Jobspec) { j.Attributes.System.Duration = -1 }, "attributes.system.duration: -1ns: not from 0 to 876000h0m0s"},
 		"a text that is not UTF-8":   {func(j *Jobspec) { j.Resources[0].Label = "\xff" }, `resources[0]: "\xff": not UTF-8`},

@@ -42,7 +42,7 @@ func (l Limit) validate(room *int, said map[string][]string) error {
 	case l.Name == "":
 		return in("name", fault("is missing"))
 	case l.Level == "" && len(l.Hosts) == 0:
-		return fault("neither level nor hosts")
+		return fault("set level or hosts")
 	case l.Level != "" && len(l.Hosts) > 0:
 		return fault("level and hosts: one of them only")
 	case l.Most < 0:

@@ -64,7 +64,7 @@ func parseExclusive(v value) (*bool, error) {
 		is := text == "true"
 		return &is, nil
 	}
-	return nil, faultAt(v, "%v: neither true nor false", v)
+	return nil, faultAt(v, "%v: must be true or false", v)
 }
 
 // maxPlain is the largest plain number without a unit, as in Fluxion.
@@ -82,7 +82,7 @@ func parseCount(v value, unit string) (Count, error) {
 		return Exactly(n), err
 	}
 	if v.kind != kindMapping {
-		return Count{}, faultAt(v, "%v: neither a whole number nor a range", v)
+		return Count{}, faultAt(v, "%v: must be a whole number or a range", v)
 	}
 	if err := only(v, "min", "max", "operator", "operand"); err != nil {
 		return Count{}, err
@@ -116,7 +116,7 @@ func parseCount(v value, unit string) (Count, error) {
 		return c, in("operator", err)
 	}
 	if len(text) != 1 {
-		return c, in("operator", faultAt(operator, "%v: none of +, * and ^", operator))
+		return c, in("operator", faultAt(operator, "%v: must be +, * or ^", operator))
 	}
 	c.Operator = text[0]
 	return c, rangeMin(low, c.Min)

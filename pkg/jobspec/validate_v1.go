@@ -72,7 +72,7 @@ func (r *Resource) slotV1() error {
 		switch {
 		case err != nil:
 		case held[c.Type]:
-			err = in("type", fault("%s: is there twice", shorten(c.Type)))
+			err = in("type", fault("%s: appears twice", shorten(c.Type)))
 		case len(c.With) > 0:
 			err = in("with", fault("nothing is inside a %s in version 1", c.Type))
 		}

@@ -66,7 +66,7 @@ func TestValidateV1(t *testing.T) {
 		"nodes in a slot":                       {v1{"1", nodesInASlot, oncePerSlot, anHour}, `resources[0].with[0].type: "node": version 1 has only [core gpu] here`},
 		"a slot without cores":                  {v1{"1", gpusAlone, oncePerSlot, anHour}, "resources[0].with: no core, which a slot of version 1 has"},
 		"a slot of nothing":                     {v1{"1", anEmptySlot, oncePerSlot, anHour}, "resources[0].with: no core, which a slot of version 1 has"},
-		"cores twice":                           {v1{"1", coresTwice, oncePerSlot, anHour}, `resources[0].with[1].type: "core": is there twice`},
+		"cores twice":                           {v1{"1", coresTwice, oncePerSlot, anHour}, `resources[0].with[1].type: "core": appears twice`},
 		"what is inside a core":                 {v1{"1", coresOfThreads, oncePerSlot, anHour}, "resources[0].with[0].with: nothing is inside a core in version 1"},
 		"a range":                               {v1{"1", aRangeOfSlots, oncePerSlot, anHour}, "resources[0].count: a range, version 1 has only plain numbers"},
 		"none":                                  {v1{"1", noSlots, oncePerSlot, anHour}, "resources[0].count: 0: less than 1"},

@@ -87,7 +87,7 @@ func (r *jsonReader) mapping(v *value, depth int) error {
 	for r.next() != '}' {
 		key := r.string()
 		if _, twice := seen[key]; twice {
-			return faultAt(value{line: r.line}, "key %s is there twice", shorten(key))
+			return faultAt(value{line: r.line}, "key %s appears twice", shorten(key))
 		}
 		if seen == nil {
 			seen = map[string]struct{}{}

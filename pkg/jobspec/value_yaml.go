@@ -77,7 +77,7 @@ func (r *yamlReader) mapping(v *value, n *yaml.Node, depth int) error {
 			return faultAt(k, "a key of a mapping is %v", k)
 		}
 		if _, twice := seen[k.text]; twice {
-			return faultAt(k, "key %s is there twice", shorten(k.text))
+			return faultAt(k, "key %s appears twice", shorten(k.text))
 		}
 		seen[k.text] = struct{}{}
 		item, err := r.value(n.Content[i+1], depth+1)

@@ -18,9 +18,9 @@ var (
 	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
 	ErrUnavailable = errors.New("the matcher does not answer")
 	// ErrConflict: the job already holds resources that it was given for a different request.
-	ErrConflict = errors.New("job holds another allocation")
+	ErrConflict = errors.New("the job already holds an allocation for a different request")
 	// ErrStale: the call was made for another epoch of the graph.
-	ErrStale = errors.New("another epoch of the graph")
+	ErrStale = errors.New("stale epoch of the graph")
 	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
 )
@@ -113,31 +113,28 @@ type Shortage struct {
 // request.
 func (r Reason) String() string {
 	var b strings.Builder
-	slot := "slots"
+	slot, one := "slots", "slot"
 	if r.Slot != "" {
-		slot = fmt.Sprintf("slots of %q", r.Slot)
+		slot, one = fmt.Sprintf("slots of %q", r.Slot), fmt.Sprintf("slot of %q", r.Slot)
 	}
 	switch r.Code {
 	case NoNode:
 		fmt.Fprintf(&b, "no node may be used for %d %s", r.Wanted, slot)
 	case TooLarge:
-		fmt.Fprintf(&b, "no node is large enough for one of %d %s", r.Wanted, slot)
+		fmt.Fprintf(&b, "no node is large enough for one %s, %d wanted", one, r.Wanted)
 	case TooFew:
 		fmt.Fprintf(&b, "room for %d of %d %s", r.Found, r.Wanted, slot)
 	case NotFound:
 		fmt.Fprintf(&b, "no placement found for %d %s", r.Wanted, slot)
 	case TooHard:
-		fmt.Fprintf(&b, "too much work to look for a placement of %d %s", r.Wanted, slot)
+		fmt.Fprintf(&b, "the search for a placement of %d %s exceeded the work limit of one request", r.Wanted, slot)
 	case Overtaken:
-		fmt.Fprintf(&b, "the placement found for %d %s was taken or changed meanwhile", r.Wanted, slot)
+		fmt.Fprintf(&b, "a placement of %d %s was found, but its nodes were taken or changed before it could be booked", r.Wanted, slot)
 	}
 	if r.Vertex != "" {
 		fmt.Fprintf(&b, " in %s %s", r.Level, r.Vertex)
 	}
-	for _, s := range r.Shortages {
-		fmt.Fprintf(&b, ", %s: %d%s wanted, at most %d%s on a node, too little on %d nodes", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit, s.Nodes)
-	}
-	fmt.Fprintf(&b, " (%d nodes", r.Nodes)
+	b.WriteString(" (" + countNodes(r.Nodes))
 	if r.Down > 0 {
 		fmt.Fprintf(&b, ", %d down", r.Down)
 	}
@@ -145,13 +142,28 @@ func (r Reason) String() string {
 		fmt.Fprintf(&b, ", %d excluded", r.Excluded)
 	}
 	if r.OtherHolder > 0 {
-		fmt.Fprintf(&b, ", %d of another holder", r.OtherHolder)
+		fmt.Fprintf(&b, ", %d held whole by another holder", r.OtherHolder)
 	}
 	if r.InUse > 0 {
-		fmt.Fprintf(&b, ", %d in use and wanted whole", r.InUse)
+		fmt.Fprintf(&b, ", %d in use but wanted whole", r.InUse)
 	}
 	b.WriteByte(')')
+	for _, s := range r.Shortages {
+		fmt.Fprintf(&b, "; %s: %d%s wanted per slot, at most %d%s available on a node, ", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit)
+		if s.Nodes == 0 {
+			b.WriteString("runs out before all slots are placed")
+		} else {
+			b.WriteString("too little on " + countNodes(s.Nodes))
+		}
+	}
 	return b.String()
+}
+
+func countNodes(n int64) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // A Refusal is the error of a Match that found no room.

@@ -75,7 +75,7 @@ func (r *Relay) askOnce(ctx context.Context, ask func(context.Context) ([]byte, 
 // that cannot be gathered would make the whole scrape of this process fail.
 func (r *Relay) read(text []byte) ([]*dto.MetricFamily, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("metrics: %d bytes, of at most %d", len(text), maxText)
+		return nil, fmt.Errorf("metrics: %d bytes, at most %d are allowed", len(text), maxText)
 	}
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	byName, err := parser.TextToMetricFamilies(bytes.NewReader(text))

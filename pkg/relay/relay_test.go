@@ -100,7 +100,7 @@ func TestRead(t *testing.T) {
 		"no metrics":                      {text: "<html>", want: "read metrics"},
 		"one series twice":                {text: "# TYPE other_jobs gauge\nother_jobs 1\nother_jobs 2\n", want: "try the metrics"},
 		"a metric without a type":         {text: "other_jobs 1\n", want: "without a type"},
-		"a text that is too long":         {text: "# " + strings.Repeat("x", maxText), want: "of at most"},
+		"a text that is too long":         {text: "# " + strings.Repeat("x", maxText), want: "at most 262144 are allowed"},
 		"more series than anybody counts": {text: "# TYPE other_jobs gauge\n" + strings.Repeat("other_jobs 1\n", maxSeries+1), want: "2001 series, of at most 2000"},
 	}
 	for name, tc := range cases {

@@ -52,7 +52,7 @@ func (r *reader) edgeMetadata(e *Edge) error {
 		case len(b) == 0:
 			err = fmt.Errorf("is empty")
 		case e.Subsystem != "":
-			err = fmt.Errorf("is there twice")
+			err = fmt.Errorf("appears twice")
 		case string(b) == Containment:
 			e.Subsystem = Containment
 		default:
@@ -74,7 +74,7 @@ func (r *reader) vertexNumber(to *int) error {
 	case !ok:
 		return fmt.Errorf("no vertex %q", id)
 	case *to >= 0:
-		return fmt.Errorf("is there twice")
+		return fmt.Errorf("appears twice")
 	}
 	*to = i
 	return nil

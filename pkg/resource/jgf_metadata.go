@@ -31,7 +31,7 @@ func (r *reader) metadata(n *node) error {
 		}
 		bit, bad := r.field(n, key)
 		if bad == nil && seen&bit != 0 {
-			bad = fmt.Errorf("is there twice")
+			bad = fmt.Errorf("appears twice")
 		}
 		if bad != nil {
 			return in(string(key), bad)
@@ -85,7 +85,7 @@ func (r *reader) field(n *node, key []byte) (bit int, err error) {
 		s, err = r.integer()
 		n.Status = Status(s)
 		if err == nil && s != int64(Up) && s != int64(Down) {
-			err = fmt.Errorf("%d: neither 0, up, nor 1, down", s)
+			err = fmt.Errorf("%d: must be 0 (up) or 1 (down)", s)
 		}
 		return keyStatus, err
 	case "properties":
@@ -138,9 +138,9 @@ func (r *reader) place(n *node) error {
 	case err != nil:
 		return in(subsystem, err)
 	case twice || subsystem == Containment && n.Path != "":
-		return in(subsystem, fmt.Errorf("is there twice"))
+		return in(subsystem, fmt.Errorf("appears twice"))
 	case !isPath(path):
-		return in(subsystem, fmt.Errorf("%q is no path", path))
+		return in(subsystem, fmt.Errorf("%q is not a path", path))
 	case subsystem == Containment:
 		n.Path = path
 		return nil

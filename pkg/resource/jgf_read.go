@@ -83,7 +83,7 @@ func (r *reader) graph(vertex func(*node) error, edge func(Edge) error) error {
 			return r.skip()
 		}
 		if there {
-			return fmt.Errorf("graph is there twice")
+			return fmt.Errorf("graph appears twice")
 		}
 		there = true
 		return r.body(vertex, edge)
@@ -107,7 +107,7 @@ func (r *reader) body(vertex func(*node) error, edge func(Edge) error) error {
 			return r.skip()
 		}
 		if *at >= 0 {
-			return fmt.Errorf("%s is there twice", key)
+			return fmt.Errorf("%s appears twice", key)
 		}
 		r.peek()
 		*at = r.pos
@@ -143,7 +143,7 @@ func (r *reader) nodes(vertex func(*node) error) error {
 		switch {
 		case err != nil:
 		case !r.ids.add(n.id, i):
-			err = fmt.Errorf("vertex %q is there twice", n.id)
+			err = fmt.Errorf("vertex %q appears twice", n.id)
 		default:
 			err = n.within(vertex(&n))
 		}

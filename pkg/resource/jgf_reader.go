@@ -82,7 +82,7 @@ func (r *reader) textField(m map[string]string, repeated bool) error {
 		m[key] = r.words.text(value)
 	}
 	if len(m) == before {
-		return in(key, fmt.Errorf("is there twice"))
+		return in(key, fmt.Errorf("appears twice"))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (g *Graph) Validate() error {
 	}
 	for i, e := range g.Edges {
 		if !utf8.ValidString(e.Subsystem) {
-			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
+			return fmt.Errorf("edge %d: %q is not a subsystem", i, e.Subsystem)
 		}
 	}
 	if err := g.checkPlaces(); err != nil {
@@ -91,7 +91,7 @@ func (g *Graph) checkEdges() error {
 		case e.Target < 0 || e.Target >= len(g.Vertices):
 			return fmt.Errorf("edge %d: no vertex with index %d", i, e.Target)
 		case e.Subsystem == "":
-			return fmt.Errorf("edge %d: %q is no subsystem", i, e.Subsystem)
+			return fmt.Errorf("edge %d: %q is not a subsystem", i, e.Subsystem)
 		}
 		b := bond{e.Source, g.Vertices[e.Target].UniqID, e.Subsystem}
 		j, taken := bonds[b]
@@ -120,13 +120,13 @@ func (v *Vertex) check() error {
 	case v.Size < 0:
 		return fmt.Errorf("size: %d: less than 0", v.Size)
 	case v.Paths[Containment] != "":
-		return fmt.Errorf("paths: %s: %q stands beside the others", Containment, v.Paths[Containment])
+		return fmt.Errorf("paths: %s: %q must be in Path, not in Paths", Containment, v.Paths[Containment])
 	case v.Status != Up && v.Status != Down:
-		return fmt.Errorf("status: %d: neither 0, up, nor 1, down", v.Status)
+		return fmt.Errorf("status: %d: must be 0 (up) or 1 (down)", v.Status)
 	}
 	for subsystem, path := range v.everyPath() {
 		if !isPath(path) {
-			return fmt.Errorf("paths: %s: %q is no path", subsystem, path)
+			return fmt.Errorf("paths: %s: %q is not a path", subsystem, path)
 		}
 	}
 	return nil

@@ -58,13 +58,13 @@ func (r *reader) nodeField(n *node, metadata *int) error {
 	switch string(key) {
 	case "id":
 		if n.id != nil {
-			return fmt.Errorf("id is there twice")
+			return fmt.Errorf("id appears twice")
 		}
 		n.id, err = r.bytes()
 		return in("id", err)
 	case "metadata":
 		if *metadata >= 0 {
-			return fmt.Errorf("metadata is there twice")
+			return fmt.Errorf("metadata appears twice")
 		}
 		r.peek()
 		*metadata = r.pos

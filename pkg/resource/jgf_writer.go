@@ -58,7 +58,7 @@ func (w *JGFWriter) Edge(e Edge) error {
 	case min(e.Source, e.Target) < 0 || max(e.Source, e.Target) >= w.vertices:
 		return w.fail(fmt.Errorf("edge %d: from vertex %d to %d, of %d", w.edges, e.Source, e.Target, w.vertices))
 	case e.Subsystem == "" || !utf8.ValidString(e.Subsystem):
-		return w.fail(fmt.Errorf("edge %d: %q is no subsystem", w.edges, e.Subsystem))
+		return w.fail(fmt.Errorf("edge %d: %q is not a subsystem", w.edges, e.Subsystem))
 	case w.edges > 0:
 		w.b = append(w.b, ',')
 	default:

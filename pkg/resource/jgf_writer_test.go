@@ -102,7 +102,7 @@ func TestJGFWriterRefuses(t *testing.T) {
 		"a name that is not UTF-8":  {func(w *JGFWriter) error { return w.Vertex(change(func(v *Vertex) { v.Name = "\xff" })) }, `vertex 1: "\xff": not UTF-8`},
 		"an edge to nowhere":        {func(w *JGFWriter) error { return w.Edge(Edge{0, 1, Containment}) }, "edge 0: from vertex 0 to 1, of 1"},
 		"an edge from nowhere":      {func(w *JGFWriter) error { return w.Edge(Edge{-1, 0, Containment}) }, "edge 0: from vertex -1 to 0, of 1"},
-		"an edge of no subsystem":   {func(w *JGFWriter) error { return w.Edge(Edge{0, 0, ""}) }, `edge 0: "" is no subsystem`},
+		"an edge of no subsystem":   {func(w *JGFWriter) error { return w.Edge(Edge{0, 0, ""}) }, `edge 0: "" is not a subsystem`},
 		"a vertex behind the edges": {func(w *JGFWriter) error { return errors.Join(w.Edge(Edge{0, 0, Containment}), w.Vertex(&root)) }, "vertex 1: comes after an edge"},
 	}
 	for name, tc := range cases {

@@ -16,7 +16,7 @@ import (
 // ParseR fails if ParseSet does. It also fails for more than MaxListed
 // vertices, and for an execution that RFC 20 does not allow: a rank or id
 // that is no idset (RFC 22), hosts that are no hostlist (RFC 29), a number
-// of hosts that is not the number of ranks, or a rank that is there twice.
+// of hosts that is not the number of ranks, or a rank that appears twice.
 func ParseR(data []byte) (*Set, error) {
 	if !utf8.Valid(data) {
 		return nil, fmt.Errorf("resource set is not UTF-8")

@@ -53,7 +53,7 @@ func (r *reader) rlite() ([]listedRank, error) {
 	slices.SortFunc(ranks, func(a, b listedRank) int { return cmp.Compare(a.rank, b.rank) })
 	for i := range len(ranks) - 1 {
 		if ranks[i].rank == ranks[i+1].rank {
-			return nil, fmt.Errorf("rank %d is there twice", ranks[i].rank)
+			return nil, fmt.Errorf("rank %d appears twice", ranks[i].rank)
 		}
 	}
 	return ranks, nil
@@ -91,7 +91,7 @@ func (r *reader) pools() ([]listedPool, error) {
 	err := r.object(func(key []byte) error {
 		p := listedPool{vertexType: string(key)}
 		if slices.ContainsFunc(pools, func(other listedPool) bool { return other.vertexType == p.vertexType }) {
-			return fmt.Errorf("%s is there twice", p.vertexType)
+			return fmt.Errorf("%s appears twice", p.vertexType)
 		}
 		var err error
 		p.ids, err = r.idset()

@@ -81,7 +81,7 @@ func (r *reader) set(s *Set, seen *setKeys) error {
 // once reads the value of a key. It fails if the key was there before.
 func once(times *int, key string, read func() error) error {
 	if *times++; *times > 1 {
-		return fmt.Errorf("%s is there twice", key)
+		return fmt.Errorf("%s appears twice", key)
 	}
 	return in(key, read())
 }
@@ -123,7 +123,7 @@ func (r *reader) execution(s *Set, seen *setKeys) error {
 // skips the value. It fails if the key was there before.
 func (r *reader) passOver(at *int, key string) error {
 	if *at > 0 {
-		return fmt.Errorf("%s is there twice", key)
+		return fmt.Errorf("%s appears twice", key)
 	}
 	r.peek()
 	*at = r.pos

@@ -196,7 +196,7 @@ func TestParseSetRefuses(t *testing.T) {
 		"no version":                {`{"scheduling":` + jgf("") + `}`, "no version"},
 		"another version":           {`{"version":2}`, "version: 2: not 1"},
 		"no scheduling":             {`{"version":1,"execution":{}}`, "no scheduling"},
-		"a key that is there twice": {`{"version":1,"version":1}`, "version is there twice"},
+		"a key that appears twice":  {`{"version":1,"version":1}`, "version appears twice"},
 		"text after the end":        {of("{}", jgf("")) + "{}", "text after the end"},
 		"what is not UTF-8":         {"\"\xff\"", "resource set is not UTF-8"},
 		"execution that is a list":  {of("[]", jgf("")), "execution: []: not an object"},
@@ -212,7 +212,7 @@ func TestParseSetRefuses(t *testing.T) {
 		"an edge to nowhere":        {of("{}", jgf(`{"source":"1","target":"1"}`)), `scheduling: edges: item 0: source: no vertex "1"`},
 		"a vertex that is there again": {
 			of("{}", jgf("", item("1", `"type":"core","paths":{}`), item("1", `"type":"core","paths":{}`))),
-			`scheduling: nodes: item 1: vertex "1" is there twice`,
+			`scheduling: nodes: item 1: vertex "1" appears twice`,
 		},
 	}
 	for name, tc := range cases {

@@ -118,7 +118,7 @@ func TestWalkJGFFindsVerticesByAnyID(t *testing.T) {
 	}
 	for _, id := range append(ids, "8", "1000000001", "b") {
 		_, err := walked([]byte(jgf("", append(nodes, item(id, `"type":"core","uniq_id":1,"paths":{}`))...)))
-		if taken := err != nil && strings.Contains(err.Error(), "is there twice"); taken != (id != "8" && id != "1000000001" && id != "b") {
+		if taken := err != nil && strings.Contains(err.Error(), "appears twice"); taken != (id != "8" && id != "1000000001" && id != "b") {
 			t.Errorf("one more vertex %q: %v", id, err)
 		}
 	}
@@ -204,7 +204,7 @@ func plainObject(text json.RawMessage, required ...string) map[string]json.RawMe
 	return o
 }
 
-// plainOnce fails if one of these keys is there twice. Without keys it checks all keys.
+// plainOnce fails if one of these keys appears twice. Without keys it checks all keys.
 func plainOnce(text json.RawMessage, keys []string) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	_, err := d.Token()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -130,7 +131,7 @@ func (w *Additions) add(u *unstructured.Unstructured) error {
 			return w.addReferenced(u, referencedKinds[i])
 		}
 		if !slices.Contains(podless, u.GetKind()) {
-			w.note("%s %s: this kind is not known: what pods it makes are not counted", u.GetKind(), u.GetName())
+			w.note("%s %s: this kind is not known: its pods, if any, are not simulated (known kinds: %s)", u.GetKind(), u.GetName(), strings.Join(Kinds(), ", "))
 		}
 		return nil
 	}

@@ -61,7 +61,7 @@ func Parse(text []byte) (Configuration, error) {
 	case 1:
 		return Configuration{profile: found[0], Extenders: len(all.Extenders)}, nil
 	}
-	return Configuration{}, fmt.Errorf("scheduler configuration: profiles: %q and %q enable the plugin %s, one may", found[0].SchedulerName, found[1].SchedulerName, fluence.Name)
+	return Configuration{}, fmt.Errorf("scheduler configuration: profiles: %q and %q both enable the plugin %s: only one profile may", found[0].SchedulerName, found[1].SchedulerName, fluence.Name)
 }
 
 func enables(p config.KubeSchedulerProfile) bool {

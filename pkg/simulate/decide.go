@@ -61,7 +61,7 @@ func (r *Scheduler) Decide(ctx context.Context, key types.NamespacedName) (Decis
 		d, ok := r.decided[k]
 		if !ok {
 			if err := ctx.Err(); err != nil {
-				return d, fmt.Errorf("ask for the groups that stand before %s: %w", key, err)
+				return d, fmt.Errorf("decide on the groups before %s in the queue: %w", key, err)
 			}
 			var err error
 			if d, err = r.decideGroup(ctx, k); err != nil {
@@ -149,7 +149,7 @@ func (r *Scheduler) fillIn(d *Decision, members []*corev1.Pod, last *fwk.Status)
 		case last != nil:
 			d.Reason, d.Message = corev1.PodReasonUnschedulable, last.Message()
 		default:
-			d.Reason, d.Message = reason.Gathering, "waits for siblings that ask first"
+			d.Reason, d.Message = reason.Gathering, "its pods wait for other pods of the group, which are scheduled first"
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (r *Scheduler) undo(ctx context.Context, members []*corev1.Pod) {
 		}
 		if s, ok := r.pl.StateOf(pod); ok && !s.Assigned {
 			if err := r.forget(ctx, pod); err != nil {
-				klog.FromContext(ctx).Error(err, "Take a cycle back", "pod", klog.KObj(pod))
+				klog.FromContext(ctx).Error(err, "Cannot undo a simulated scheduling cycle", "pod", klog.KObj(pod))
 			}
 		}
 	}

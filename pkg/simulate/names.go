@@ -26,7 +26,7 @@ func nameOf(o metav1.Object) name {
 }
 
 // errExists is the error for an object that the cluster has already.
-var errExists = errors.New("exists already: simulate makes what is not there yet, and changes nothing that is; ask why about it, or give it another name")
+var errExists = errors.New("already exists in the cluster: simulate takes new objects only; use kubectl fluence why, or give it another name")
 
 // names has the names that are taken, each with the error for taking it again.
 type names map[name]error
@@ -37,6 +37,6 @@ func (n names) take(o metav1.Object) error {
 	if err, taken := n[of]; taken {
 		return err
 	}
-	n[of] = errors.New("is there twice in what is to be simulated")
+	n[of] = errors.New("appears twice in the input")
 	return nil
 }

@@ -95,7 +95,7 @@ func (w *Additions) sizeOf(pods []*corev1.Pod) (group.Size, error) {
 		return said.WithDefault(owned.Size), nil
 	}
 	if len(tops) > 1 {
-		w.note("group %s: several objects make its pods and none says how many it has: it may start with those of the first before the others are made; give the pods the label %s", pods[0].Labels[group.Label], group.SizeLabel)
+		w.note("group %s: %d objects create its pods, and no label gives its size: it may start before all of them exist; set the label %s on the pods", pods[0].Labels[group.Label], len(tops), group.SizeLabel)
 	}
 	return owned, nil
 }

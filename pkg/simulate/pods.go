@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,11 +23,15 @@ import (
 func (w *Additions) addPod(pod *corev1.Pod, path string) error {
 	apicorev1.SetObjectDefaults_Pod(pod)
 	if pod.Spec.SchedulerName != w.scheduler {
-		w.note("%s: %s.schedulerName is %q: only pods of %q are placed by Fluence", w.about, path, pod.Spec.SchedulerName, w.scheduler)
+		w.note("%s: %s.schedulerName is %q: not simulated; Fluence's is %q", w.about, path, pod.Spec.SchedulerName, w.scheduler)
 		return nil
 	}
 	if gates := pod.Spec.SchedulingGates; len(gates) > 0 {
-		w.note("%s: %s.schedulingGates: %q holds the pods back until it is removed: this is as if it were", w.about, path, gates[0].Name)
+		var names []string
+		for _, g := range gates {
+			names = append(names, g.Name)
+		}
+		w.note("%s: %s.schedulingGates: simulated as if the gates were removed: %s", w.about, path, strings.Join(names, ", "))
 		pod.Spec.SchedulingGates = nil
 	}
 	if pod.Spec.NodeName != "" {
@@ -100,7 +105,7 @@ func (w *Additions) addJob(job *batchv1.Job, path string) error {
 		w.setMetadata(job)
 	}
 	if s := job.Spec.Suspend; s != nil && *s {
-		w.note("Job %s is suspended, and makes no pods until it is resumed: this is as if it were", job.Name)
+		w.note("Job %s is suspended; simulated as if it were resumed", job.Name)
 	}
 	if p := job.Spec.Template.Spec.RestartPolicy; p != corev1.RestartPolicyOnFailure && p != corev1.RestartPolicyNever {
 		return fmt.Errorf("%s.restartPolicy: %q: must be OnFailure or Never in a Job", path, p)
@@ -139,7 +144,7 @@ func (w *Additions) addStatefulSet(set *appsv1.StatefulSet) error {
 		return err
 	}
 	if n > 1 && set.Spec.PodManagementPolicy != appsv1.ParallelPodManagement {
-		w.note("StatefulSet %s makes its pods one after the other: this is as if all were there", set.Name)
+		w.note("StatefulSet %s creates its pods one by one; simulated as if all %d existed", set.Name, n)
 	}
 	for i := range orZero(set.Spec.Replicas, n) {
 		name := set.Name + "-" + strconv.Itoa(i)

@@ -85,10 +85,10 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 	client := fake.NewClientset()
 	for _, o := range c.Objects {
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("take up the objects: %w", err)
+			return nil, fmt.Errorf("add the objects: %w", err)
 		}
 		if err := client.Tracker().Add(o); err != nil {
-			return nil, fmt.Errorf("take up the objects: %w", err)
+			return nil, fmt.Errorf("add the objects: %w", err)
 		}
 	}
 	r, err := build(ctx, client, api, configuration, func() bool { return false })

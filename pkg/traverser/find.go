@@ -174,7 +174,7 @@ func (p *criteriaParser) one() (criterion, error) {
 func readCriterion(word string) (criterion, error) {
 	key, value, ok := strings.Cut(word, "=")
 	if !ok || value == "" {
-		return nil, fmt.Errorf("%q: no KEY=VALUE", word)
+		return nil, fmt.Errorf("%q: must be KEY=VALUE", word)
 	}
 	switch key + "=" + value {
 	case "status=up":
@@ -192,7 +192,7 @@ func readCriterion(word string) (criterion, error) {
 	}
 	switch key {
 	case "status", "sched-now", "sched-future":
-		return nil, fmt.Errorf("%s: %q: is no state of it", key, value)
+		return nil, fmt.Errorf("%s: %q: unknown state", key, value)
 	case "names":
 		names := strings.Split(value, ",")
 		return func(s *state) bool { return slices.Contains(names, s.g.name(s.u)) }, nil
@@ -201,7 +201,7 @@ func readCriterion(word string) (criterion, error) {
 	case "jobid-alloc", "jobid-reserved":
 		id, err := strconv.ParseUint(value, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %q: no job id", key, value)
+			return nil, fmt.Errorf("%s: %q: not a job id", key, value)
 		}
 		return func(s *state) bool {
 			return slices.ContainsFunc(s.jobs, func(j *job) bool {
@@ -209,5 +209,5 @@ func readCriterion(word string) (criterion, error) {
 			})
 		}, nil
 	}
-	return nil, fmt.Errorf("%q: is not known", key)
+	return nil, fmt.Errorf("%q: unknown key", key)
 }

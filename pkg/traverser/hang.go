@@ -121,7 +121,7 @@ func (l *loading) climb(children [][]vid) error {
 				continue
 			}
 			if len(stack) >= maxDepth {
-				return fmt.Errorf("vertex %d (%s): stands deeper than %d levels", g.uniq[c], l.way[c], maxDepth)
+				return fmt.Errorf("vertex %d (%s): is deeper than %d levels", g.uniq[c], l.way[c], maxDepth)
 			}
 			stack = append(stack, step{u: c})
 		}

@@ -43,7 +43,7 @@ func (t *Traverser) read(from *match.Job) (*job, error) {
 	}
 	j.at, j.until = j.start, j.end
 	if from.ID == 0 {
-		return nil, fmt.Errorf("names no job")
+		return nil, fmt.Errorf("the job id must not be 0")
 	}
 	seen := make(map[vid]bool)
 	for i := range from.Slots {
@@ -61,7 +61,7 @@ func (t *Traverser) read(from *match.Job) (*job, error) {
 
 func (t *Traverser) readSlot(j *job, s *match.Slot, number int32, seen map[vid]bool) error {
 	if s.R == nil {
-		return fmt.Errorf("has no R")
+		return fmt.Errorf("has no resource set (R)")
 	}
 	before := len(j.emissions)
 	for i := range s.R.Vertices {
@@ -77,13 +77,13 @@ func (t *Traverser) readSlot(j *job, s *match.Slot, number int32, seen map[vid]b
 			return fmt.Errorf("vertex %s: holds %d of %d", t.g.path(u), h.Amount, t.g.size[u])
 		}
 		if seen[u] {
-			return fmt.Errorf("vertex %s: is there twice", t.g.path(u))
+			return fmt.Errorf("vertex %s: appears twice", t.g.path(u))
 		}
 		seen[u] = true
 		j.emissions = append(j.emissions, emission{u: u, slot: number, exclusive: true, amount: h.Amount})
 	}
 	if len(j.emissions) == before {
-		return fmt.Errorf("holds nothing exclusively")
+		return fmt.Errorf("must hold at least one vertex exclusively")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func parsePolicy(text string) (policy, error) {
 		return policyOf(m), nil
 	}
 	if !strings.Contains(text, "=") {
-		return policy{}, fmt.Errorf("%q: none of %q", text, match.GraphPolicies())
+		return policy{}, fmt.Errorf("%q: must be one of %q", text, match.GraphPolicies())
 	}
 	var p policy
 	ordered := false
@@ -60,7 +60,7 @@ func parsePolicy(text string) (policy, error) {
 	for pair := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(pair, "=")
 		if seen[key] {
-			return p, fmt.Errorf("%q: %s is there twice", text, key)
+			return p, fmt.Errorf("%q: %s appears twice", text, key)
 		}
 		seen[key] = true
 		to := map[string]*bool{
@@ -71,7 +71,7 @@ func parsePolicy(text string) (policy, error) {
 		case key == "policy" && (value == match.PolicyHigh || value == match.PolicyLow):
 			p.high, ordered = value == match.PolicyHigh, true
 		case key == "policy":
-			err = fmt.Errorf("%q: neither high nor low", value)
+			err = fmt.Errorf("%q: must be high or low", value)
 		case to == nil:
 			return p, fmt.Errorf("%q: unknown key %q", text, key)
 		default:
@@ -94,7 +94,7 @@ func parseBool(value string) (bool, error) {
 	case "false":
 		return false, nil
 	}
-	return false, fmt.Errorf("%q: neither true nor false", value)
+	return false, fmt.Errorf("%q: must be true or false", value)
 }
 
 // worst is the performance class of a vertex that has none.

@@ -80,7 +80,7 @@ func checkKeys(q *requests, keys []string) error {
 		seen[k] = struct{}{}
 	}
 	if most := q.mostSlots(); int64(len(keys)) != most {
-		return invalid("%d keys for %d slots", len(keys), most)
+		return invalid("%d keys are given, want %d: one for each slot that the request may get", len(keys), most)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func (c *certificates) Start(ctx context.Context) error {
 			told = ""
 		case ctx.Err() == nil && err.Error() != told:
 			told = err.Error()
-			logger.Error(err, "The webhook's certificate or configuration is not as it should be", "again", c.config.CertificatePoll)
+			logger.Error(err, "Cannot keep the webhook's certificate or configuration up to date; will try again", "after", c.config.CertificatePoll)
 		}
 		select {
 		case <-ctx.Done():

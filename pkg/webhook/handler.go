@@ -31,7 +31,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	defer func() {
 		// The API server takes an error for a denial, whatever the failure policy.
 		if r := recover(); r != nil {
-			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "A bug: the object is created without labels", "stack", string(debug.Stack()))
+			klog.FromContext(ctx).Error(fmt.Errorf("panic: %v", r), "The webhook panicked: the object is created without labels", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "stack", string(debug.Stack()))
 			h.count(outcomeBug)
 			resp = admission.Allowed("")
 		}
@@ -41,7 +41,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}
 	c, err := readNewObject(schema.GroupKind{Group: req.Kind.Group, Kind: req.Kind.Kind}, req.Namespace, req.Object.Raw)
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("An object is left as it is", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "reason", err)
+		klog.FromContext(ctx).V(2).Info("Cannot read an object: it is created unchanged", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "reason", err)
 		h.count(outcomeUnreadable)
 		return admission.Allowed("")
 	}
@@ -49,7 +49,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	defer cancel()
 	l := labeller{newObject: c, find: func(namespace string, o group.Owner) (OwnerInfo, bool) { return h.find(ctx, namespace, o) }}
 	ops := patch(c.fields, l.edits(h.scheduler))
-	klog.FromContext(ctx).V(4).Info("An object is created", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
+	klog.FromContext(ctx).V(4).Info("Handled the creation of an object", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
 	if len(ops) > 0 {
 		h.count(outcomeLabelled)
 	} else {

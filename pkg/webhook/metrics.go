@@ -19,7 +19,7 @@ const (
 // certificate ends, or finds it if it is registered already.
 func newExpiryGauge(r prometheus.Registerer) (prometheus.Gauge, error) {
 	return registered[prometheus.Gauge](r, prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "fluence_webhook_certificate_expiration_timestamp_seconds", Help: "When the webhook's certificate ends, in seconds since 1970; 0 where the program does not make it.",
+		Name: "fluence_webhook_certificate_expiration_timestamp_seconds", Help: "When the webhook's certificate expires, in seconds since 1970; 0 if the controller does not make the certificate.",
 	}))
 }
 
@@ -27,7 +27,7 @@ func newExpiryGauge(r prometheus.Registerer) (prometheus.Gauge, error) {
 // webhook's certificate, or finds it if it is registered already.
 func newErrorCounter(r prometheus.Registerer) (prometheus.Counter, error) {
 	return registered[prometheus.Counter](r, prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "fluence_webhook_certificate_errors_total", Help: "Looks at the webhook's certificate and configuration after which these were not as they should be.",
+		Name: "fluence_webhook_certificate_errors_total", Help: "Failed attempts to bring the webhook's certificate and configuration up to date.",
 	}))
 }
 
@@ -35,7 +35,7 @@ func newErrorCounter(r prometheus.Registerer) (prometheus.Counter, error) {
 // under the webhook, or finds it if it is registered already.
 func newObjectCounter(r prometheus.Registerer) (*prometheus.CounterVec, error) {
 	objects, err := registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluence_webhook_objects_total", Help: "Objects that were created under the webhook, by how it left them.",
+		Name: "fluence_webhook_objects_total", Help: "Objects that the webhook was called for, by outcome: labelled, unchanged, unreadable or bug.",
 	}, []string{"outcome"}))
 	if err != nil {
 		return nil, err

@@ -63,7 +63,7 @@ type newObject struct {
 func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObject, error) {
 	s, ok := kindLayouts[kind]
 	if !ok {
-		return nil, fmt.Errorf("kind: %q: is none of those that are labelled", kind)
+		return nil, fmt.Errorf("kind: %q: the webhook does not label this kind", kind)
 	}
 	c := &newObject{kindLayout: s}
 	if err := utiljson.Unmarshal(raw, &c.fields); err != nil {

@@ -100,7 +100,7 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 			return answer{}, nil
 		}
 		if err != nil {
-			klog.FromContext(ctx).V(4).Info("An object that controls pods is not seen", "kind", o.Kind, "object", klog.KRef(namespace, o.Name), "reason", err)
+			klog.FromContext(ctx).V(4).Info("Cannot look up an owner of a pod", "kind", o.Kind, "object", klog.KRef(namespace, o.Name), "reason", err)
 		}
 		a := answer{known: known, ok: err == nil}
 		s.remember(key, a)
@@ -133,7 +133,7 @@ func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner)
 }
 
 // errBusy is the error if too many requests are waiting.
-var errBusy = errors.New("too many objects are asked for")
+var errBusy = errors.New("too many lookups wait")
 
 // askLimited asks the API server as soon as the limits allow it. It fails if that is after
 // the deadline of ctx. Mapping the kind to an API may take longer. It happens before a slot
@@ -175,11 +175,11 @@ func (s *ownerReader) ask(ctx context.Context, namespace string, o group.Owner, 
 		return OwnerInfo{}, fmt.Errorf("get the object: %w", err)
 	}
 	if u.GetUID() != o.UID {
-		return OwnerInfo{}, fmt.Errorf("its UID is %s, not %s", u.GetUID(), o.UID)
+		return OwnerInfo{}, fmt.Errorf("%s %s has UID %s, the reference has %s", o.Kind, o.Name, u.GetUID(), o.UID)
 	}
 	controller := group.ControllerOf(&u)
 	if !controller.CanExist() {
-		return OwnerInfo{}, errors.New("what is said to control it cannot exist")
+		return OwnerInfo{}, errors.New("its controller reference is too long to be valid")
 	}
 	spec, err := json.Marshal(u.Object["spec"])
 	if err != nil {

@@ -164,7 +164,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		return fmt.Errorf("add the webhook: %w", err)
 	}
 	if err := mgr.AddReadyzCheck("webhook", s.ready); err != nil {
-		return fmt.Errorf("add the webhook to what is ready: %w", err)
+		return fmt.Errorf("add the readiness check of the webhook: %w", err)
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func (s *server) Start(ctx context.Context) error {
 		err := s.serve(ctx, options)
 		if err != nil && ctx.Err() == nil && err.Error() != told {
 			told = err.Error()
-			logger.Error(err, "Cannot serve the webhook", "again", s.config.CertificatePoll)
+			logger.Error(err, "Cannot serve the webhook; will try again", "after", s.config.CertificatePoll)
 		}
 		select {
 		case <-ctx.Done():

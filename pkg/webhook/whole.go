@@ -69,7 +69,7 @@ func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool)
 		defer cancel()
 		label, err := n.ask(ctx, name)
 		if err != nil {
-			klog.FromContext(ctx).V(4).Info("A namespace is not seen", "namespace", name, "reason", err)
+			klog.FromContext(ctx).V(4).Info("Cannot read a namespace", "namespace", name, "reason", err)
 		}
 		return label, err
 	})

@@ -147,7 +147,7 @@ func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit in
 		return nil, invalid(err)
 	}
 	if limit < 1 || limit > match.MaxNodesPerPage {
-		return nil, invalid(fmt.Errorf("limit %d is not within 1 and %d", limit, match.MaxNodesPerPage))
+		return nil, invalid(fmt.Errorf("limit %d: must be from 1 to %d", limit, match.MaxNodesPerPage))
 	}
 	call, cancel := bounded(ctx, c.options.Timeout)
 	defer cancel()

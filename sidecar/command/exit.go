@@ -63,7 +63,7 @@ func verdict(err error) int {
 func withUsage(c *cobra.Command) *cobra.Command {
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage("%q: flags alone are taken", args[0])
+			return usage("%q: unexpected argument, only flags are accepted", args[0])
 		}
 		return nil
 	}

@@ -20,8 +20,7 @@ func Info(open Opener) *cobra.Command {
 and their sizes together, the levels from the root down, ranks, properties, and what
 time and memory the engine takes for it.
 
-It ends with 0, or with 1 for a graph that cannot be loaded and 2 for a mistake in
-the command line.`,
+Exit codes: 0 the graph was loaded, 1 it cannot be loaded, 2 the command line is wrong.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.info(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},

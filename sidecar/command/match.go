@@ -47,9 +47,9 @@ R goes to standard output, and to standard error one line for each jobspec: what
 became of it, from when till when, and how long the match took. Nothing is served
 and nothing is kept.
 
-It ends with 0 if all jobspecs were matched, and otherwise with what the first of
-them that was not says: 1 something is wrong with it or with a file, 3 it finds no
-room now, 4 it could never be matched. 2 is a mistake in the command line.`,
+Exit codes: 0 all jobspecs were matched. Otherwise the code of the first that was not:
+1 it or a file is wrong, 3 it finds no room now, 4 it could never be matched. 2 the
+command line is wrong.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return m.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -77,7 +77,7 @@ func (m *matchCommand) operation() (match.Op, error) {
 			return o.op, nil
 		}
 	}
-	return 0, usage("--op %q: none of %q", m.op, operationNames())
+	return 0, usage("--op %q: must be one of %s", m.op, strings.Join(operationNames(), ", "))
 }
 
 // resultFormat reads --format, or the option match_format.
@@ -96,7 +96,7 @@ func (m *matchCommand) resultFormat() (string, error) {
 		format = m.format
 	}
 	if !slices.Contains(resource.Formats(), format) {
-		return "", usage("--format %q: none of %q", format, resource.Formats())
+		return "", usage("--format %q: must be one of %s", format, strings.Join(resource.Formats(), ", "))
 	}
 	return format, nil
 }
@@ -160,14 +160,14 @@ func outcomeOf(a *match.Allocation, err error) string {
 // writeR writes a set in one of the formats.
 func writeR(out io.Writer, r *resource.Set, format string) error {
 	if r == nil {
-		return errors.New("the engine gave no R")
+		return errors.New("the engine returned no R")
 	}
 	text, err := r.Format(format)
 	if err != nil {
 		return fmt.Errorf("write R as %s: %w", format, err)
 	}
 	if len(text) == 0 {
-		return fmt.Errorf("write R as %s: it holds neither cores nor gpus of a node, and has no place there", format)
+		return fmt.Errorf("write R as %s: the format lists only cores and gpus of nodes, and the match has none", format)
 	}
 	if text[len(text)-1] != '\n' {
 		text = append(text, '\n')

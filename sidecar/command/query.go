@@ -65,13 +65,13 @@ func (a *query) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.options, "options", "{}", "initialisation options as Fluxion takes them, a JSON object")
 	f.StringVar(&a.policy, flagPolicy, "", "the option matcher_policy, for instance low")
 	f.StringVar(&a.pruneFilters, flagFilters, "", "the option prune_filters, for instance ALL:core,ALL:node; empty for none")
-	f.StringVar(&a.matcherName, flagMatcher, "", "the option matcher_name; CA, containment, is the one there is")
+	f.StringVar(&a.matcherName, flagMatcher, "", "the option matcher_name; only CA (containment) is supported")
 }
 
 func (a *query) addJobspecFlags(f *pflag.FlagSet) {
 	f.StringArrayVarP(&a.jobspecs, "jobspec", "j", nil,
-		`file of a jobspec of RFC 14, as YAML or JSON; "-" is standard input. Given several times, they are asked one after the other`)
-	f.StringVar(&a.now, "now", "0", "the time of all questions, in seconds since 1970 or as RFC 3339")
+		`file of a jobspec of RFC 14, as YAML or JSON; "-" is standard input. Repeat it to match several, one after the other`)
+	f.StringVar(&a.now, "now", "0", "the time of all matches, in seconds since 1970 or as RFC 3339")
 }
 
 // check fails for flags that do not belong together.
@@ -89,7 +89,7 @@ func (a *query) check(wantJobspec bool) error {
 		}
 	}
 	if piped > 1 {
-		return usage("%q: standard input can be read once, and is named %d times", stdin, piped)
+		return usage("%q: standard input is given %d times, it can be read only once", stdin, piped)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (a *query) clock() (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339, a.now)
 	if err != nil {
-		return t, usage("--now %q: neither seconds since 1970 nor a time of RFC 3339", a.now)
+		return t, usage("--now %q: must be seconds since 1970 or a time of RFC 3339", a.now)
 	}
 	return t.UTC(), nil
 }

@@ -16,12 +16,12 @@ func Satisfy(open Opener) *cobra.Command {
 	a := &query{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "satisfy --graph FILE --jobspec FILE",
-		Short: "Say whether jobspecs could be matched if nobody held anything",
-		Long: `Say of each jobspec whether it could be matched if nobody held anything of the graph:
+		Short: "Say whether jobspecs could be matched if no job held resources",
+		Long: `Say for each jobspec whether it could be matched if no job held resources of the graph:
 "yes", or "no" and why, one line for each on standard output.
 
-It ends with 0 if all could, and with 4 if one could not; 1 is something wrong with
-a file or with a jobspec, 2 a mistake in the command line.`,
+Exit codes: 0 all could, 1 a file or a jobspec is wrong, 2 the command line is wrong,
+4 one could not.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.satisfy(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},

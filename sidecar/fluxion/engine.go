@@ -93,14 +93,14 @@ func New(o Options) (*Engine, error) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(o.Granules)) {
 		if n := o.Granules[kind]; n < 1 {
-			return nil, fmt.Errorf("fluxion options: granules: %q: %d is no size of a unit", kind, n)
+			return nil, fmt.Errorf("fluxion options: granules: %q: %d: must be at least 1", kind, n)
 		}
 	}
 	if match.IsExclusive(o.Policy) {
-		return nil, fmt.Errorf("fluxion options: policy %q takes whole nodes, and a graph is loaded with one that does not", o.Policy)
+		return nil, fmt.Errorf("fluxion options: policy %q takes whole nodes, the policy of a graph must not; ask for whole nodes in a request", o.Policy)
 	}
 	if p, known := match.PolicyOf(o.Policy); known && !p.InFluxion {
-		return nil, fmt.Errorf("fluxion options: policy %q is none of the library's", o.Policy)
+		return nil, fmt.Errorf("fluxion options: policy %q is not one of the library's", o.Policy)
 	}
 	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {
@@ -194,7 +194,7 @@ func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
 		return err
 	}
 	if e.epoch == 0 || at != e.epoch {
-		return fmt.Errorf("%w: the call is of %d, the graph of %d", match.ErrStale, at, e.epoch)
+		return fmt.Errorf("%w: the call is for epoch %d, the graph is at epoch %d", match.ErrStale, at, e.epoch)
 	}
 	return nil
 }

@@ -324,7 +324,7 @@ func TestOptions(t *testing.T) {
 		want   string
 	}{
 		"no library":                      {func(o *fluxion.Options) { o.Open = nil }, "no library"},
-		"no epochs":                       {func(o *fluxion.Options) { o.Epoch = nil }, "epochs"},
+		"no epochs":                       {func(o *fluxion.Options) { o.Epoch = nil }, "Epoch is not set"},
 		"a policy not known":              {func(o *fluxion.Options) { o.Policy = "best" }, `"best"`},
 		"a policy for requests":           {func(o *fluxion.Options) { o.Policy = match.PolicyLonodex }, `"lonodex"`},
 		"a policy not offered":            {func(o *fluxion.Options) { o.Policy = match.PolicyHinodex }, `"hinodex"`},

@@ -31,7 +31,7 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 		return nil, err
 	}
 	if !e.ready {
-		return nil, fmt.Errorf("%w: the graph is not loaded", match.ErrUnavailable)
+		return nil, fmt.Errorf("%w: the graph is still loading", match.ErrUnavailable)
 	}
 	if r.Policy == "" {
 		r.Policy = e.options.Policy
@@ -70,19 +70,19 @@ func (e *Engine) check(r *match.Request) error {
 	switch r.Op {
 	case match.Allocate:
 		if r.ID == 0 {
-			return invalid("job 0 names no job")
+			return invalid("the job id must not be 0")
 		}
 		if len(r.Ignore) > 0 {
-			return invalid("jobs to ignore in a request that books")
+			return invalid("jobs to ignore: must be empty for an operation that books, is set for operation %d", r.Op)
 		}
 	case match.Satisfiability, match.WithoutAllocating:
 	case match.AllocateOrElseReserve, match.WithoutAllocatingFuture:
 		return invalid("operation %d: this engine does not reserve", r.Op)
 	default:
-		return invalid("operation %d is not known", r.Op)
+		return invalid("unknown operation %d", r.Op)
 	}
 	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
-		return invalid("policy %q: none of %q", r.Policy, offered)
+		return invalid("unknown policy %q, must be one of %q", r.Policy, offered)
 	}
 	return nil
 }

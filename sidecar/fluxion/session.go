@@ -76,7 +76,7 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 	text, err := s.call(ctx, func() error {
 		reserved, allocated, _, _, id, err := s.lib.Match(matchAllocate, jobspec)
 		if reserved {
-			return errors.Join(err, errors.New("an answer of later to a request for now"))
+			return errors.Join(err, errors.New("the library reserved for later, although the request was to allocate now"))
 		}
 		r, job = allocated, int64(id)
 		return err

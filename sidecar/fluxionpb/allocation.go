@@ -65,7 +65,7 @@ type AllocationReader struct {
 // Add reads the next message. An error names the field and its value.
 func (r *AllocationReader) Add(m *MatchResponse) error {
 	if (m.GetAllocation() != nil) != (r.about == nil) {
-		return errors.New("allocation: not in the first message alone")
+		return errors.New("allocation: must be set in the first message only")
 	}
 	if r.about == nil {
 		r.about = m.GetAllocation()

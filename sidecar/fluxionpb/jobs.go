@@ -87,10 +87,10 @@ func (r *JobsReader) Add(jobs []*Job) error {
 func (r *JobsReader) begin(j *Job) error {
 	if j.GetContinued() {
 		if n := len(r.jobs); n == 0 || uint64(r.jobs[n-1].ID) != j.GetId() {
-			return fieldError("continued", "job %d is not the job before", j.GetId())
+			return fieldError("continued", "job %d: is not the job of the part before", j.GetId())
 		}
 		if j.GetReserved() || j.GetAt() != nil || j.GetEnd() != nil {
-			return fieldError("continued", "job %d is not said anew to be reserved, or from when till when it holds", j.GetId())
+			return fieldError("continued", "job %d: a continued part must not set reserved, at or end", j.GetId())
 		}
 		return nil
 	}

@@ -1,6 +1,7 @@
 package fluxionpb
 
 import (
+	"cmp"
 	"errors"
 
 	"google.golang.org/protobuf/proto"
@@ -13,7 +14,8 @@ var errNoR = errors.New("r: missing")
 
 // encodeSlot encodes a slot. It also returns its size in bytes.
 func encodeSlot(s *match.Slot) (*Slot, int, error) {
-	if err := CheckText("key, label, node or holder", s.Key, s.Label, s.Node, s.Holder); err != nil {
+	err := cmp.Or(CheckText("key", s.Key), CheckText("label", s.Label), CheckText("node", s.Node), CheckText("holder", s.Holder))
+	if err != nil {
 		return nil, 0, err
 	}
 	if s.R == nil {

@@ -54,7 +54,7 @@ func (r *SubgraphReader) Add(m *AddSubgraphRequest) error {
 		r.begun, r.size = true, m.GetSize()
 		r.text = make([]byte, 0, r.size)
 	} else if m.GetSize() != 0 {
-		return fieldError("size", "%d: not in the first message alone", m.GetSize())
+		return fieldError("size", "%d: must be set in the first message only", m.GetSize())
 	}
 	if more := uint64(len(m.GetJgf())); uint64(len(r.text))+more > r.size {
 		return fieldError("jgf", "more than the %d bytes that size says", r.size)

@@ -11,7 +11,7 @@ import (
 
 // errPanicked is the error that the caller gets. The panic itself
 // is only logged, because its text may contain data of other users.
-var errPanicked = status.Error(codes.Internal, "a bug of the matcher, which has it in its log")
+var errPanicked = status.Error(codes.Internal, "internal error in the matcher: see the log of the sidecar for the panic")
 
 // rescue, deferred, turns a panic into an error, if Panicked is set.
 func (o *Options) rescue(ctx context.Context, method string, err *error) {

@@ -88,7 +88,7 @@ func collect[M interface{ GetEpoch() uint64 }](recv func() (M, error), add func(
 		case err != nil:
 			return 0, err
 		case n > 0 && m.GetEpoch() != epoch:
-			return 0, invalid(errors.New("epoch: not the same in every message"))
+			return 0, invalid(errors.New("epoch: must be the same in every message"))
 		}
 		epoch = m.GetEpoch()
 		if err := add(m); err != nil {
@@ -169,7 +169,7 @@ func (s *service) Metrics(ctx context.Context, _ *fluxionpb.MetricsRequest) (*fl
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	if len(text) > fluxionpb.MaxMetrics {
-		return nil, status.Errorf(codes.Internal, "metrics: %d bytes, of at most %d", len(text), fluxionpb.MaxMetrics)
+		return nil, status.Errorf(codes.Internal, "metrics: %d bytes, at most %d are allowed", len(text), fluxionpb.MaxMetrics)
 	}
 	return &fluxionpb.MetricsResponse{Text: text}, nil
 }

@@ -84,7 +84,7 @@ func commonValue(key string, all []annotationSource) (string, error) {
 	first := all[0]
 	for _, s := range all[1:] {
 		if s.annotations[key] != first.annotations[key] {
-			return "", fmt.Errorf("annotation %s: %s says %q, and %s %q: all have to say the same, or the PodGroup has to say it",
+			return "", fmt.Errorf("annotation %s: %s has %q but %s has %q: set the same value on all, or set it on the PodGroup",
 				key, first.name, first.annotations[key], s.name, s.annotations[key])
 		}
 	}

@@ -122,7 +122,7 @@ func (a answer) Close() error {
 // tooManyEvents is the response to an event that is dropped: a status error. client-go logs
 // it and gives the event up. After an error of the transport client-go would retry the event.
 func tooManyEvents(req *http.Request) (*http.Response, error) {
-	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("more than %d events wait", maxPendingEvents)).Status()
+	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("event dropped: more than %d events wait to be sent", maxPendingEvents)).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	text, err := json.Marshal(status)
 	if err != nil {

@@ -50,7 +50,7 @@ func (c Config) servesPodGroup(ctx context.Context, api discovery.ServerResource
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("ask for the resources of %s: %w", scheduling.GroupVersion, err)
+		return false, fmt.Errorf("list the resources of %s: %w", scheduling.GroupVersion, err)
 	}
 	for _, r := range list.APIResources {
 		if r.Name == scheduling.PodGroups.Resource {

@@ -55,7 +55,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	if o.isNamedForOwner() {
 		made = fmt.Sprintf("for %s %s", o.topOwners[0].owner.Kind, o.topOwners[0].owner.Name)
 	}
-	text := fmt.Sprintf("Made %s with minMember %d", made, w.minMember)
+	text := fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)
 	return decision{create: pg, events: []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: text}}}, memory{}
 }
 
@@ -145,7 +145,7 @@ func (o observation) hasBarePod() bool {
 func (o observation) whyUnreadable() string {
 	for _, w := range o.topOwners {
 		if w.lookup == unreadable {
-			return fmt.Sprintf("%s, so the pods of %s %s have to say how many they are by the label %s", w.why, w.owner.Kind, w.owner.Name, group.SizeLabel)
+			return fmt.Sprintf("%s: the size of %s %s is unknown; set the label %s on its pods", w.why, w.owner.Kind, w.owner.Name, group.SizeLabel)
 		}
 	}
 	return ""

@@ -109,7 +109,7 @@ func TestMaking(t *testing.T) {
 // be read, an event on a pod says once what helps.
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
-	w := topOwner{topRef: topRefFrom(ref), lookup: unreadable, why: "JobSet is not served as jobset.x-k8s.io/v1alpha2"}
+	w := topOwner{topRef: topRefFrom(ref), lookup: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
 	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, after: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
 	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {

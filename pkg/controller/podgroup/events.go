@@ -36,7 +36,7 @@ func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
 		m.reportedComplete = ""
 		return notes
 	}
-	text = fmt.Sprintf("%d pods are there, minMember is %d", have, w.minMember)
+	text = fmt.Sprintf("%d pods exist, minMember is %d", have, w.minMember)
 	// A pod that is replaced before the start completes
 	// the group again. The same event is not sent twice.
 	if m.complete && !was && m.reportedComplete != text {

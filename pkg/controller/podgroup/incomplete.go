@@ -150,7 +150,7 @@ func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) inc
 	switch {
 	case policy != group.IncompleteRestart:
 	case l.completeWith == 0 && !isRestarting(before):
-		text += "; not evicted, for the controller has not seen the group whole since it was started"
+		text += "; not evicted: the controller has not seen the group complete since it started"
 	default:
 		v.restart(o, serving)
 		because = reason.Restarting
@@ -198,6 +198,6 @@ func (v *incompleteDecision) restart(o observation, serving int32) {
 	v.after = v.delay
 	if !v.restarting {
 		v.restarting = true
-		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that the group starts again as a whole", serving)})
+		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that all pods of the group start again together", serving)})
 	}
 }

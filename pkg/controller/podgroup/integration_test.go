@@ -273,7 +273,7 @@ func TestDescribeReadsWell(t *testing.T) {
 	micros := scheduling.CreationTime(pg)
 	for _, want := range []string{
 		"Min Member:  2", micros.UTC().Format(metav1.RFC3339Micro), "Pending", "ValidGroupSize", "minMember 2, size 2",
-		"Made for Job train with minMember 2", "2 pods are there, minMember is 2", "fluence-controller",
+		"Created the PodGroup for Job train: minMember 2", "2 pods exist, minMember is 2", "fluence-controller",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("kubectl describe does not say %q:\n%s", want, out)

@@ -28,16 +28,16 @@ func newCounters(r prometheus.Registerer) (*counters, error) {
 	c := &counters{}
 	var errs [4]error
 	c.podGroups, errs[0] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller made, or removed since their pods were gone.",
+		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller created, or deleted after their last pod was gone, by action.",
 	}, []string{"action"}))
 	c.evictions, errs[1] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluence_controller_evictions_total", Help: "Evictions of pods whose group lacks members and is to start anew, by whether the API server made them.",
+		Name: "fluence_controller_evictions_total", Help: "Evictions of pods of incomplete groups that are restarted, by outcome: evicted, or refused by the API server.",
 	}, []string{"outcome"}))
 	c.incomplete, errs[2] = registered(r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_controller_incomplete_groups", Help: "Groups that have lacked members for longer than their timeout.",
 	}))
 	c.dropped, errs[3] = registered(r, prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "fluence_controller_events_dropped_total", Help: "Events of the controller that were never sent, since too many waited.",
+		Name: "fluence_controller_events_dropped_total", Help: fmt.Sprintf("Events of the controller that were dropped because more than %d waited to be sent.", maxPendingEvents),
 	}))
 	for _, action := range []string{actionCreated, actionDeleted} {
 		c.podGroups.WithLabelValues(action)

@@ -96,7 +96,7 @@ func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.Own
 	keep, after := freshFor, time.Duration(0)
 	if w.lookup == unreadable {
 		keep, after = unreadableFor, unreadableFor
-		f.logUnreadable(ctx, w)
+		f.logUnreadable(ctx, namespace, w)
 	}
 	f.cache.Set(of, cachedOwner{w, now.Add(keep)}, keep)
 	return w, after, nil
@@ -109,7 +109,7 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 	w := topOwner{topRef: topRefFrom(ref), lookup: missing}
 	switch err := f.get(ctx, namespace, ref.Name, &obj); {
 	case meta.IsNoMatchError(err):
-		w.lookup, w.why = unreadable, fmt.Sprintf("%s is not served as %s", ref.Kind, ref.APIVersion)
+		w.lookup, w.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)
 		return w, nil
 	case apierrors.IsForbidden(err):
 		w.lookup, w.why = unreadable, "the controller may not get "+ref.Kind
@@ -145,11 +145,11 @@ func (f *ownerReader) get(ctx context.Context, namespace, name string, obj clien
 }
 
 // logUnreadable logs that a kind cannot be read, at most once in legacyRetry.
-func (f *ownerReader) logUnreadable(ctx context.Context, w topOwner) {
+func (f *ownerReader) logUnreadable(ctx context.Context, namespace string, w topOwner) {
 	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
 	if _, did := f.loggedKinds.Get(kind); did {
 		return
 	}
 	f.loggedKinds.Set(kind, nil, legacyRetry)
-	klog.FromContext(ctx).Info("Cannot read an owner of pods, so the size of its group must be said by labels; install the kind or grant get", "kind", kind, "name", w.ref.Name, "why", w.why)
+	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install its CRD, or grant get on it", "kind", kind, "object", klog.KRef(namespace, w.ref.Name), "reason", w.why)
 }

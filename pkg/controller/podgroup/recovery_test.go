@@ -139,7 +139,7 @@ func TestUsersEditPodGroupsOfTheController(t *testing.T) {
 			return c != nil && c.Message == words
 		}
 	}
-	words := "minMember 2, as kubectl-edit has set it, size 6"
+	words := "minMember 2 (set by kubectl-edit), size 6"
 	if pg = e.until(name, words, says(words)); pg.Spec.MinMember != 2 {
 		t.Errorf("minMember %d, want the user's 2", pg.Spec.MinMember)
 	}

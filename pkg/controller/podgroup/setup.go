@@ -115,7 +115,7 @@ func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) 
 	names := namesOf(obj)
 	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Pods are not seen to until something else happens", "owner", klog.KObj(obj))
+		klog.FromContext(ctx).Error(err, "Cannot list the pods of an owner; their groups are reconciled at the next event", "owner", klog.KObj(obj))
 	}
 	for _, pod := range pods {
 		names = append(names, namesOfPod(pod, c)...)

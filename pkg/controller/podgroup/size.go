@@ -61,7 +61,7 @@ func (c Config) wantedSize(o observation) wantedSize {
 	case err != nil:
 		w.message = err.Error()
 	case user != "":
-		w.message = fmt.Sprintf("minMember %d, as %s has set it, size %d", size.Min, user, size.Size)
+		w.message = fmt.Sprintf("minMember %d (set by %s), size %d", size.Min, user, size.Size)
 	default:
 		w.message = fmt.Sprintf("minMember %d, size %d", size.Min, size.Size)
 	}

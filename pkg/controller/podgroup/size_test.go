@@ -73,7 +73,7 @@ func TestWantedSize(t *testing.T) {
 		"a user's PodGroup says it":                   {observation{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "8"))}, 3, "minMember 3, size 8", false},
 		"a user's PodGroup says nothing":              {observation{podGroup: podGroup(0), pods: pods(2)}, 1, "minMember 1, size 1", false},
 		"wrong labels in a user's PodGroup":           {observation{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, 3, wrong, true},
-		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2, as kubectl-edit has set it, size 4", false},
+		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2 (set by kubectl-edit), size 4", false},
 		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
 		"more pods than a group may have":             {observation{topOwners: []topOwner{{topRef: topRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
 		"more pods than a group may have, but labels": {observation{pods: pods(1, labelled(group.SizeLabel, "3")), topOwners: []topOwner{{topRef: topRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},

@@ -407,7 +407,7 @@ func TestAKindThatIsNotInstalled(t *testing.T) {
 		return p
 	}
 	a := pod("a", "")
-	if text := e.event("Pod", a.Name, reason.OwnerUnreadable); !strings.Contains(text, "MPIJob is not served as kubeflow.org/v1") {
+	if text := e.event("Pod", a.Name, reason.OwnerUnreadable); !strings.Contains(text, "the API server does not serve MPIJob in kubeflow.org/v1") {
 		t.Errorf("the event says %q", text)
 	}
 	pod("b", "2")

@@ -26,7 +26,7 @@ func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
 	}
 	for kind, most := range from.MaxPerLevel {
 		if most < 1 {
-			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: %d is no number of slots", label, kind, most)
+			return invalid("attributes.system.fluence: %q: maxPerLevel: %s: must be at least 1, is %d", label, kind, most)
 		}
 		a.addLimit(s, Limit{Level: kind, Max: most})
 	}

@@ -54,7 +54,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		return nil, invalid("no jobspec")
 	}
 	if len(js.Resources) == 0 {
-		return nil, invalid("a jobspec without resources")
+		return nil, invalid("the jobspec has no resources")
 	}
 	all, err := js.Attributes.System.Constraints.Compile()
 	if err != nil {
@@ -74,7 +74,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 			return nil, err
 		}
 		if _, twice := labels[s.Label]; twice {
-			return nil, invalid("two slots have the label %q", s.Label)
+			return nil, invalid("two slot requests have the label %q", s.Label)
 		}
 		labels[s.Label] = i
 		if js.Attributes.System.Constraints != nil {
@@ -85,7 +85,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		least = solver.SatAdd(least, s.Count.Min)
 	}
 	if least > solver.MaxSlots {
-		return nil, invalid("%d slots are asked for, more than %d", least, solver.MaxSlots)
+		return nil, invalid("%d slots are requested, at most %d are supported", least, solver.MaxSlots)
 	}
 	if attributes := js.Attributes.System.Fluence; len(attributes) > 0 {
 		for _, label := range slices.Sorted(maps.Keys(attributes)) {
@@ -112,19 +112,19 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 func (a *Demand) readSlot(s *solver.Shape, r *jobspec.Resource) error {
 	switch {
 	case r.Type != jobspec.SlotType:
-		return invalid("%q at the top of the jobspec: this engine takes slots only", r.Type)
+		return invalid("%q at the top level of the jobspec: this engine supports only slots there", r.Type)
 	case r.Label == "":
-		return invalid("a slot without a label")
+		return invalid("a slot has no label")
 	case r.Exclusive != nil && *r.Exclusive:
-		return invalid("slot %q is exclusive, which this engine does not take", r.Label)
+		return invalid("slot %q: exclusive is not supported by this engine", r.Label)
 	case len(r.With) == 0:
-		return invalid("slot %q asks for nothing", r.Label)
+		return invalid("slot %q requests no resources", r.Label)
 	}
 	if err := r.Count.Validate(); err != nil {
 		return invalid("slot %q: count: %w", r.Label, err)
 	}
 	if r.Count.Min < 1 {
-		return invalid("slot %q: count: %d is no number of slots", r.Label, r.Count.Min)
+		return invalid("slot %q: count: must be at least 1, is %d", r.Label, r.Count.Min)
 	}
 	s.Label, s.Count = r.Label, r.Count
 	for i := range r.With {
@@ -139,31 +139,31 @@ func (a *Demand) readSlot(s *solver.Shape, r *jobspec.Resource) error {
 func (a *Demand) readPool(s *solver.Shape, r *jobspec.Resource) error {
 	switch {
 	case r.Type == "" || r.Type == jobspec.SlotType || r.Type == resource.TypeNode || r.Type == resource.TypeCluster:
-		return invalid("slot %q holds %q, which is no pool of a node", s.Label, r.Type)
+		return invalid("slot %q: resource type %q cannot be requested in a slot", s.Label, r.Type)
 	case len(r.With) > 0:
-		return invalid("slot %q: %s holds %s: this engine takes pools only", s.Label, r.Type, r.With[0].Type)
+		return invalid("slot %q: %s in %s: nested resources are not supported by this engine", s.Label, r.With[0].Type, r.Type)
 	case r.Exclusive != nil && *r.Exclusive:
-		return invalid("slot %q: %s is exclusive, which this engine does not take", s.Label, r.Type)
+		return invalid("slot %q: %s: exclusive is not supported by this engine", s.Label, r.Type)
 	case r.Count.Min != r.Count.Max:
-		return invalid("slot %q: %s is a range from %d to %d: this engine takes amounts only", s.Label, r.Type, r.Count.Min, r.Count.Max)
+		return invalid("slot %q: %s: a range, %d to %d, is not supported within a slot", s.Label, r.Type, r.Count.Min, r.Count.Max)
 	case r.Count.Min < 1:
-		return invalid("slot %q: %s: %d is no amount", s.Label, r.Type, r.Count.Min)
+		return invalid("slot %q: %s: amount must be at least 1, is %d", s.Label, r.Type, r.Count.Min)
 	}
 	at := slices.IndexFunc(a.Needs, func(n solver.Need) bool { return n.Type == r.Type })
 	if at < 0 {
 		if at = len(a.Needs); at == match.MaxResourceTypes {
-			return invalid("slot %q asks for %s: more than %d types of pools in one request", s.Label, r.Type, match.MaxResourceTypes)
+			return invalid("slot %q: %s: the request has more than %d resource types", s.Label, r.Type, match.MaxResourceTypes)
 		}
 		a.Needs, a.Units = append(a.Needs, solver.Need{Type: r.Type}), append(a.Units, "")
 	}
 	unit := &a.Units[at]
 	switch {
 	case slices.Contains(s.With, at):
-		return invalid("slot %q asks for %s twice", s.Label, r.Type)
+		return invalid("slot %q requests %s twice", s.Label, r.Type)
 	case *unit == "":
 		*unit = r.Unit
 	case r.Unit != "" && r.Unit != *unit:
-		return invalid("slot %q: %s is asked for in %q and in %q", s.Label, r.Type, *unit, r.Unit)
+		return invalid("slot %q: %s is requested in units %q and %q", s.Label, r.Type, *unit, r.Unit)
 	}
 	s.Each = append(s.Each, make([]int64, max(0, at+1-len(s.Each)))...)
 	s.Each[at] = r.Count.Min
@@ -178,7 +178,7 @@ func (a *Demand) CheckKeys(keys []string) error {
 		return nil
 	}
 	if most := solver.Offset(a.Shapes, len(a.Shapes)); int64(len(keys)) != most {
-		return invalid("%d keys for %d slots", len(keys), most)
+		return invalid("%d keys are given, want %d: one for each slot that the request may get", len(keys), most)
 	}
 	seen := make(map[string]struct{}, len(keys))
 	for _, k := range keys {

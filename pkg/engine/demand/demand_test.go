@@ -23,38 +23,38 @@ func TestReadRefuses(t *testing.T) {
 		"no jobspec": {wantErr: "no jobspec"},
 		"a node at the top": {
 			jobspec: slot(func(r *jobspec.Resource) { r.Type = "node" }),
-			wantErr: `"node" at the top of the jobspec: this engine takes slots only`,
+			wantErr: `"node" at the top level of the jobspec: this engine supports only slots there`,
 		},
 		"an exclusive slot": {
 			jobspec: slot(func(r *jobspec.Resource) { r.Exclusive = &yes }),
-			wantErr: `slot "a" is exclusive, which this engine does not take`,
+			wantErr: `slot "a": exclusive is not supported by this engine`,
 		},
 		"an exclusive pool": {
 			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Exclusive = &yes }),
-			wantErr: `slot "a": core is exclusive, which this engine does not take`,
+			wantErr: `slot "a": core: exclusive is not supported by this engine`,
 		},
 		"a node in a slot": {
 			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Type = "node" }),
-			wantErr: `slot "a" holds "node", which is no pool of a node`,
+			wantErr: `slot "a": resource type "node" cannot be requested in a slot`,
 		},
 		"a slot in a slot": {
 			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Type = "slot" }),
-			wantErr: `slot "a" holds "slot", which is no pool of a node`,
+			wantErr: `slot "a": resource type "slot" cannot be requested in a slot`,
 		},
 		"a pool that holds another": {
 			jobspec: slot(func(r *jobspec.Resource) { r.With[0].With = r.With[:1:1] }),
-			wantErr: `slot "a": core holds core: this engine takes pools only`,
+			wantErr: `slot "a": core in core: nested resources are not supported by this engine`,
 		},
 		"a range of amounts": {
 			jobspec: slot(func(r *jobspec.Resource) { r.With[0].Count = jobspec.Between(1, 2) }),
-			wantErr: `slot "a": core is a range from 1 to 2: this engine takes amounts only`,
+			wantErr: `slot "a": core: a range, 1 to 2, is not supported within a slot`,
 		},
 		"a pool in two units": {
 			jobspec: matchtest.Jobspec(
 				matchtest.Slot("a", jobspec.Exactly(1), matchtest.Pool{Type: "core", Amount: 1, Unit: "m"}),
 				matchtest.Slot("b", jobspec.Exactly(1), matchtest.Pool{Type: "core", Amount: 1, Unit: "k"}),
 			),
-			wantErr: `slot "b": core is asked for in "m" and in "k"`,
+			wantErr: `slot "b": core is requested in units "m" and "k"`,
 		},
 		"a constraint of a label that is none": {
 			jobspec: matchtest.Constrain(matchtest.Slots("a", 1, matchtest.Cores(1)), "a",

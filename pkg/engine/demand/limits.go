@@ -31,19 +31,19 @@ type Limit struct {
 func (a *Demand) addNamedLimit(s *solver.Shape, from jobspec.Limit) error {
 	switch {
 	case from.Name == "":
-		return invalid("a limit without a name")
+		return invalid("the limit has no name")
 	case from.Level == "" && len(from.Hosts) == 0:
-		return invalid("%q: neither level nor hosts", from.Name)
+		return invalid("%q: set level or hosts", from.Name)
 	case from.Level != "" && len(from.Hosts) > 0:
-		return invalid("%q: level and hosts: one of them only", from.Name)
+		return invalid("%q: set either level or hosts, not both", from.Name)
 	case from.Most < 0:
-		return invalid("%q: most: %d is less than 0", from.Name, from.Most)
+		return invalid("%q: most: must be at least 0, is %d", from.Name, from.Most)
 	}
 	l := Limit{Name: from.Name, Level: from.Level, Hosts: from.Hosts, Max: from.Most}
 	if at, there := a.limitByName[l.Name]; there {
 		other := &a.Limits[at]
 		if other.Level != l.Level || other.Max != l.Max || !slices.Equal(other.Hosts, l.Hosts) {
-			return invalid("two limits of the name %q say different things", l.Name)
+			return invalid("limit %q is defined twice, with different level, hosts or most", l.Name)
 		}
 		if !slices.Contains(s.Limits, at) {
 			s.Limits = append(s.Limits, at)
@@ -79,7 +79,7 @@ func (l *Limit) readHosts() error {
 		}
 		for host := range list.Names() {
 			if was, there := l.CellOf[host]; there && was != int32(i) {
-				return invalid("%q: hosts: %q is in two of the lists", l.Name, host)
+				return invalid("%q: hosts: %q is in two lists", l.Name, host)
 			}
 			l.CellOf[host] = int32(i)
 		}

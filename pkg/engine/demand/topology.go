@@ -16,7 +16,7 @@ func (a *Demand) readTopology(from map[string]jobspec.SlotAttributes) error {
 			continue
 		}
 		if !sameTopology(a.Topology, t) {
-			return invalid("attributes.system.fluence: %q and %q differ in topology: this engine takes one for all slots",
+			return invalid("attributes.system.fluence: slots %q and %q have different topologies: this engine supports one for all slots",
 				a.Shapes[0].Label, a.Shapes[i].Label)
 		}
 	}
@@ -26,9 +26,9 @@ func (a *Demand) readTopology(from map[string]jobspec.SlotAttributes) error {
 	}
 	switch {
 	case t.Required == "" && t.Balanced == "" && len(t.Preferred) == 0:
-		return invalid("attributes.system.fluence: a topology that asks for nothing")
+		return invalid("attributes.system.fluence: topology: set required, preferred or balanced")
 	case t.Balanced != "" && len(t.Preferred) > 0:
-		return invalid("attributes.system.fluence: topology: preferred and balanced: one of them only")
+		return invalid("attributes.system.fluence: topology: preferred and balanced cannot be combined")
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func newGraph() Graph {
 // checkRoot fails with match.ErrInvalid for a node whose root is not the graph's root.
 func (g *Graph) checkRoot(s *nodeGraph, root *resource.Vertex) error {
 	if top := s.ancestors[0]; root != nil && (top.Type != root.Type || top.Name != root.Name) {
-		return invalid("node %q stands in %s %q, the graph is %s %q", s.node.Name, top.Type, top.Name, root.Type, root.Name)
+		return invalid("node %q has the root %s %q, but the root of the graph is %s %q", s.node.Name, top.Type, top.Name, root.Type, root.Name)
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type poolVertex struct {
 // tree of one root, one node below the root, and the node's pools.
 func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	if g == nil {
-		return nil, invalid("no graph")
+		return nil, invalid("the node has no graph")
 	}
 	at, err := findNode(g)
 	if err != nil {
@@ -40,12 +40,12 @@ func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	way := []int{at}
 	for p := parents[at]; p >= 0; p = parents[p] {
 		if len(way) == len(g.Vertices) {
-			return nil, invalid("node %q: the edges run in a circle", g.Vertices[at].Name)
+			return nil, invalid("node %q: the edges form a cycle", g.Vertices[at].Name)
 		}
 		way = append(way, p)
 	}
 	if len(way) == 1 {
-		return nil, invalid("node %q: no vertex stands above it", g.Vertices[at].Name)
+		return nil, invalid("node %q has no parent: a node must be below a root vertex", g.Vertices[at].Name)
 	}
 	s := &nodeGraph{}
 	path := ""
@@ -65,7 +65,7 @@ func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 		return nil, err
 	}
 	if n := len(s.ancestors) + 1 + len(s.descendants); n < len(g.Vertices) {
-		return nil, invalid("node %q: %d vertices stand neither above nor below it", s.node.Name, len(g.Vertices)-n)
+		return nil, invalid("node %q: %d vertices are neither above nor below it", s.node.Name, len(g.Vertices)-n)
 	}
 	return s, nil
 }
@@ -78,12 +78,12 @@ func findNode(g *resource.Graph) (int, error) {
 			continue
 		}
 		if at >= 0 {
-			return -1, invalid("a graph with two nodes, %q and %q", g.Vertices[at].Name, g.Vertices[i].Name)
+			return -1, invalid("the graph has more than one node: %q and %q", g.Vertices[at].Name, g.Vertices[i].Name)
 		}
 		at = i
 	}
 	if at < 0 {
-		return -1, invalid("a graph without a vertex of type %s", resource.TypeNode)
+		return -1, invalid("the graph has no vertex of type %s", resource.TypeNode)
 	}
 	return at, nil
 }
@@ -99,10 +99,10 @@ func parentsOf(g *resource.Graph) ([]int, error) {
 			continue
 		}
 		if e.Source < 0 || e.Source >= len(parents) || e.Target < 0 || e.Target >= len(parents) {
-			return nil, invalid("an edge from %d to %d in a graph of %d vertices", e.Source, e.Target, len(parents))
+			return nil, invalid("edge from vertex %d to vertex %d: the graph has only %d vertices", e.Source, e.Target, len(parents))
 		}
 		if parents[e.Target] >= 0 {
-			return nil, invalid("vertex %q stands in two others", g.Vertices[e.Target].Name)
+			return nil, invalid("vertex %q has two parents", g.Vertices[e.Target].Name)
 		}
 		parents[e.Target] = e.Source
 	}
@@ -153,7 +153,7 @@ func (s *nodeGraph) checkUnits() error {
 			continue
 		}
 		if u, ok := units[b.res.Type]; ok && u != b.res.Unit {
-			return invalid("node %q: %s is counted in %q and in %q", s.node.Name, b.res.Type, u, b.res.Unit)
+			return invalid("node %q: %s has two units, %q and %q", s.node.Name, b.res.Type, u, b.res.Unit)
 		}
 		units[b.res.Type] = b.res.Unit
 	}
@@ -174,10 +174,10 @@ func readVertex(from *resource.Vertex, parent string) (*resource.Vertex, error) 
 		v.Name = v.Basename + strconv.FormatInt(v.ID, 10)
 	}
 	if v.Size < 0 {
-		return nil, invalid("vertex %q below %q has the size %d", v.Name, parent, v.Size)
+		return nil, invalid("vertex %q below %q: size must be at least 0, is %d", v.Name, parent, v.Size)
 	}
 	if v.Status != resource.Up && v.Status != resource.Down {
-		return nil, invalid("vertex %q below %q has the status %d", v.Name, parent, v.Status)
+		return nil, invalid("vertex %q below %q: unknown status %d", v.Name, parent, v.Status)
 	}
 	path := v.Path
 	switch {

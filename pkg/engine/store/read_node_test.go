@@ -17,49 +17,49 @@ func TestReadSiteRefuses(t *testing.T) {
 	}{
 		"no node": {
 			change:  func(g *resource.Graph) { g.Vertices[2].Type = "host" },
-			wantErr: "a graph without a vertex of type node",
+			wantErr: "the graph has no vertex of type node",
 		},
 		"two nodes": {
 			change:  func(g *resource.Graph) { g.Vertices[1].Type = "node" },
-			wantErr: `a graph with two nodes, "r1" and "n1"`,
+			wantErr: `the graph has more than one node: "r1" and "n1"`,
 		},
 		"a node that is the root": {
 			change:  func(g *resource.Graph) { g.Vertices, g.Edges = g.Vertices[2:3], nil },
-			wantErr: `node "n1": no vertex stands above it`,
+			wantErr: `node "n1" has no parent: a node must be below a root vertex`,
 		},
 		"a vertex in two others": {
 			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 0, Target: 2}) },
-			wantErr: `vertex "n1" stands in two others`,
+			wantErr: `vertex "n1" has two parents`,
 		},
 		"a circle above": {
 			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 1, Target: 0}) },
-			wantErr: `node "n1": the edges run in a circle`,
+			wantErr: `node "n1": the edges form a cycle`,
 		},
 		"a circle through the node": {
 			change:  func(g *resource.Graph) { g.Edges = append(g.Edges, resource.Edge{Source: 2, Target: 0}) },
-			wantErr: `node "n1": the edges run in a circle`,
+			wantErr: `node "n1": the edges form a cycle`,
 		},
 		"a circle beside": {
 			change: func(g *resource.Graph) {
 				g.Vertices = append(g.Vertices, resource.Vertex{Type: "a"}, resource.Vertex{Type: "b"})
 				g.Edges = append(g.Edges, resource.Edge{Source: 4, Target: 5}, resource.Edge{Source: 5, Target: 4})
 			},
-			wantErr: `node "n1": 2 vertices stand neither above nor below it`,
+			wantErr: `node "n1": 2 vertices are neither above nor below it`,
 		},
 		"a vertex beside the way": {
 			change: func(g *resource.Graph) {
 				g.Vertices = append(g.Vertices, resource.Vertex{Type: "rack", Name: "r2"})
 				g.Edges = append(g.Edges, resource.Edge{Source: 0, Target: 4})
 			},
-			wantErr: `node "n1": 1 vertices stand neither above nor below it`,
+			wantErr: `node "n1": 1 vertices are neither above nor below it`,
 		},
 		"an edge to nowhere": {
 			change:  func(g *resource.Graph) { g.Edges[0].Target = 4 },
-			wantErr: "an edge from 0 to 4 in a graph of 4 vertices",
+			wantErr: "edge from vertex 0 to vertex 4: the graph has only 4 vertices",
 		},
 		"an edge from nowhere": {
 			change:  func(g *resource.Graph) { g.Edges[0].Source = -1 },
-			wantErr: "an edge from -1 to 1 in a graph of 4 vertices",
+			wantErr: "edge from vertex -1 to vertex 1: the graph has only 4 vertices",
 		},
 		"a vertex without a type": {
 			change:  func(g *resource.Graph) { g.Vertices[3].Type = "" },
@@ -67,11 +67,11 @@ func TestReadSiteRefuses(t *testing.T) {
 		},
 		"a size below 0": {
 			change:  func(g *resource.Graph) { g.Vertices[3].Size = -1 },
-			wantErr: `vertex "core0" below "/cluster0/r1/n1" has the size -1`,
+			wantErr: `vertex "core0" below "/cluster0/r1/n1": size must be at least 0, is -1`,
 		},
 		"an unknown status": {
 			change:  func(g *resource.Graph) { g.Vertices[2].Status = 7 },
-			wantErr: `vertex "n1" below "/cluster0/r1" has the status 7`,
+			wantErr: `vertex "n1" below "/cluster0/r1": unknown status 7`,
 		},
 		"a path of another rack": {
 			change: func(g *resource.Graph) {
@@ -91,7 +91,7 @@ func TestReadSiteRefuses(t *testing.T) {
 				g.Vertices = append(g.Vertices, resource.Vertex{Type: "core", ID: 1, Unit: "k"})
 				g.Edges = append(g.Edges, resource.Edge{Source: 2, Target: 4})
 			},
-			wantErr: `node "n1": core is counted in "m" and in "k"`,
+			wantErr: `node "n1": core has two units, "m" and "k"`,
 		},
 	}
 	for name, tc := range cases {

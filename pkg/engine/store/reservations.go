@@ -136,11 +136,11 @@ func (st *Store) checkReserved(j *match.Job, all []match.Job) error {
 	holds := func(other match.Job) bool { return other.ID == j.ID && !other.Reserved && len(other.Slots) > 0 }
 	switch {
 	case j.Start.IsZero():
-		return invalid("update job %d: a reservation from no time on", j.ID)
+		return invalid("update job %d: the reservation has no start", j.ID)
 	case !j.End.IsZero() && !j.End.After(j.Start):
-		return invalid("update job %d: a reservation from %s to %s", j.ID, j.Start, j.End)
+		return invalid("update job %d: the reservation ends at %s, which is not after its start at %s", j.ID, j.End, j.Start)
 	case st.jobs[j.ID] != nil || slices.ContainsFunc(all, holds):
-		return invalid("update job %d: a reservation of a job that holds something", j.ID)
+		return invalid("update job %d: the job holds resources and cannot have a reservation as well", j.ID)
 	}
 	return nil
 }

@@ -131,20 +131,20 @@ func (st *Store) SetStatus(name string, status resource.Status) error {
 func CheckSlot(s *match.Slot) error {
 	switch {
 	case s.Node == "":
-		return errors.New("names no node")
+		return errors.New("has no node name")
 	case s.R == nil:
-		return errors.New("has no R")
+		return errors.New("has no resource set (R)")
 	case s.Shared && s.Holder != "":
-		return fmt.Errorf("is shared and has the holder %q", s.Holder)
+		return fmt.Errorf("is shared and must not have a holder, has %q", s.Holder)
 	}
 	for k := range s.R.Vertices {
 		switch h := &s.R.Vertices[k]; {
 		case h.Type == "":
-			return errors.New("holds a vertex without a type")
+			return errors.New("has a resource without a type")
 		case h.Amount < 0:
-			return fmt.Errorf("holds %d of %s", h.Amount, h.Type)
+			return fmt.Errorf("the amount of %s must be at least 0, is %d", h.Type, h.Amount)
 		case h.Exclusively:
-			return fmt.Errorf("holds %s exclusively, which this engine does not take", h.Type)
+			return fmt.Errorf("holds %s exclusively, which is not supported for nodes added with PutNode", h.Type)
 		}
 	}
 	return nil

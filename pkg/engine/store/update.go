@@ -32,7 +32,7 @@ func (st *Store) Update(jobs ...match.Job) error {
 // checkHeld fails for a job that cannot be booked.
 func checkHeld(j *match.Job) error {
 	if j.ID == 0 {
-		return invalid("update: job 0 names no job")
+		return invalid("update: the job id must not be 0")
 	}
 	for i := range j.Slots {
 		if err := CheckSlot(&j.Slots[i]); err != nil {
