@@ -15,14 +15,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// patience bounds every wait for something that has to come about.
+// patience bounds a request.
 const patience = 60 * time.Second
 
 // A site is a cluster on which the chart is installed.
@@ -205,14 +205,7 @@ func (s *site) apply(manifest string) {
 // eventually waits until done returns true; the text says how far it is.
 func (s *site) eventually(what string, done func(context.Context) (bool, string)) {
 	s.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, last = done(ctx)
-		return ok, nil
-	})
-	if err != nil {
-		s.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
-	}
+	eventually.True(s.Context(), s, what, done)
 }
 
 func (s *site) dump() {

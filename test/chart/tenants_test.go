@@ -10,10 +10,10 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // tenants are bounds that each case of TestTenants is within or beyond.
@@ -92,14 +92,7 @@ func (b *bounded) install(values string) {
 // until waits until done returns true.
 func (b *bounded) until(what string, done func(context.Context) (bool, string)) {
 	b.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(b.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, last = done(ctx)
-		return ok, nil
-	})
-	if err != nil {
-		b.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
-	}
+	eventually.True(b.Context(), b, what, done)
 }
 
 // namespace makes one with these labels, in which pods can be made.
