@@ -231,7 +231,8 @@ func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 	}
 }
 
-// kill waits until two processes run that were not there before, and ends the first.
+// kill waits until two processes run that were not there before, and ends the first. It runs in a
+// goroutine, which must not end the test as eventually.True does.
 func kill(ctx context.Context, c *cluster.Cluster, name, other string) error {
 	was, before := c.Process(name), c.Process(other)
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
