@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A benchmark of schedulers leaves out all that would write beside them.
@@ -25,7 +26,7 @@ func TestSwitches(t *testing.T) {
 		NoPodStages: true,
 		NoHeartbeat: true,
 		NodeLease:   600 * time.Second,
-		Nodes:       cluster.Nodes{Count: 1, Allocatable: requests("cpu", "2")},
+		Nodes:       cluster.Nodes{Count: 1, Allocatable: objects.Amounts("cpu", "2")},
 		// What history there is of ConfigMaps is etcd's.
 		ExtraArgs: map[string][]string{cluster.KubeAPIServer: {"--watch-cache-sizes=configmaps#0"}},
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/test/eventually"
 )
 
-// A judged is a test that takes note of why it would have ended.
+// A judged test records why it would have ended.
 type judged struct {
 	testing.TB
 	verdict string
@@ -65,7 +65,7 @@ func TestTrue(t *testing.T) {
 	}
 }
 
-// What a look says that the deadline interrupts is not told.
+// The text of a look that the deadline interrupts is not reported.
 func TestALookThatIsInterruptedSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
