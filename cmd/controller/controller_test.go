@@ -18,7 +18,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -26,6 +25,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/process"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/metricdoc"
 )
 
@@ -162,13 +162,10 @@ func servesWhatAlertsAskFor(ctx context.Context, t *testing.T, url, token string
 	}
 	const leads = `leader_election_master_status{name="fluence-controller"} 1`
 	var text string
-	err = wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	eventually.True(ctx, t, "it serves "+leads, func(ctx context.Context) (bool, string) {
 		_, text = get(ctx, t, url, token)
-		return strings.Contains(text, leads), nil
+		return strings.Contains(text, leads), text
 	})
-	if err != nil {
-		t.Fatalf("it never serves %s: %v\n%s", leads, err, text)
-	}
 	for _, r := range rows[metricdoc.Libraries] {
 		sample := regexp.MustCompile(`(?m)^` + r.Name + `(\{([a-z]+="[^"]*",?)*\})? `).FindString(text)
 		if sample == "" {

@@ -12,10 +12,10 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // jailed is a user whom the flow control of the API server throttles.
@@ -49,7 +49,7 @@ func TestAnAPIServerThatRefusesIsThere(t *testing.T) {
 	}
 	answers := func(path string, code int) {
 		t.Helper()
-		untilAnswered(ctx, t, config, path, code)
+		untilAnswered(t, config, path, code)
 		if err := ping(ctx); err != nil {
 			t.Errorf("%s is answered by %d, and the server is taken for gone: %v", path, code, err)
 		}
@@ -126,7 +126,7 @@ func imprison(ctx context.Context, t *testing.T, c *cluster.Cluster, config *res
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(ctx, t, config, "/version", func(answer *http.Response) bool {
+	until(t, config, "/version", func(answer *http.Response) bool {
 		return answer.Header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
 	})
 }
@@ -159,10 +159,10 @@ func takeTheSeat(ctx context.Context, t *testing.T, config *rest.Config) {
 
 // untilAnswered waits until a path gets this answer. It checks
 // that a 429 is one for which client-go has no decoder.
-func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path string, code int) {
+func untilAnswered(t *testing.T, config *rest.Config, path string, code int) {
 	t.Helper()
 	contentType := ""
-	until(ctx, t, config, path, func(answer *http.Response) bool {
+	until(t, config, path, func(answer *http.Response) bool {
 		contentType = answer.Header.Get("Content-Type")
 		return answer.StatusCode == code
 	})
@@ -172,27 +172,22 @@ func untilAnswered(ctx context.Context, t *testing.T, config *rest.Config, path 
 }
 
 // until requests a path until the answer is as wanted.
-func until(ctx context.Context, t *testing.T, config *rest.Config, path string, wanted func(*http.Response) bool) {
+func until(t *testing.T, config *rest.Config, path string, wanted func(*http.Response) bool) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := ""
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	eventually.True(t.Context(), t, "another answer to "+path, func(ctx context.Context) (bool, string) {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, config.Host+path, nil)
 		if err != nil {
-			return false, err
+			t.Fatal(err)
 		}
 		answer, err := client.Do(req)
 		if err != nil {
-			return false, err
+			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		last = answer.Status
-		return wanted(answer), nil
+		return wanted(answer), answer.Status
 	})
-	if err != nil {
-		t.Fatalf("wait for another answer to %s than %s: %v", path, last, err)
-	}
 }

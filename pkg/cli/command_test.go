@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -115,7 +115,7 @@ func TestCommands(t *testing.T) {
 		"why of a PodGroup as kubectl prints it":               {args: "why podgroup.scheduling.x-k8s.io/job-dup-8d765ce38c", objects: troubled()},
 		"why of what is in another namespace":                  {args: "why other/job-dup", objects: troubled(), want: ExitError},
 		"a job of another namespace":                           {args: "simulate -f - -n other", stdin: strings.Replace(manifest("x", 1, "1"), "name: x", "name: x\n  namespace: lab", 1), objects: cluster(), want: ExitError},
-		"groups of labelled pods whose owners may not be read": {args: "groups", objects: []runtime.Object{pod("a", "", "1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "g"} })}, forbidden: []string{"jobs", "replicasets", "statefulsets"}},
+		"groups of labelled pods whose owners may not be read": {args: "groups", objects: []runtime.Object{pod("a", "", "1", objects.InGroup("g"))}, forbidden: []string{"jobs", "replicasets", "statefulsets"}},
 		"nodes of a cluster without any, as json":              {args: "nodes -o json"},
 		"why a pod waits where groups may not be read":         {args: "why pod/band-1", objects: troubled(), forbidden: []string{"podgroups"}, want: ExitNo},
 		"why a job waits where groups may not be read":         {args: "why job/dup", objects: troubled(), forbidden: []string{"podgroups"}, want: ExitError},

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // noon is the time of the tests.
@@ -24,17 +25,8 @@ func ago(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 
 // node has 8 cores and 32Gi, in a zone and a rack.
 func node(name, zone, rack string, change ...func(*corev1.Node)) *corev1.Node {
-	list := corev1.ResourceList{"cpu": resource.MustParse("8"), "memory": resource.MustParse("32Gi"), "pods": resource.MustParse("110")}
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{
-			"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": zone, "example.com/rack": rack,
-		}},
-		Status: corev1.NodeStatus{Capacity: list, Allocatable: list, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
-	for _, c := range change {
-		c(n)
-	}
-	return n
+	return objects.ReadyNode(name, 8, objects.Having("cpu", "8", "memory", "32Gi", "pods", "110"), objects.InZone(zone),
+		func(n *corev1.Node) { n.Labels["example.com/rack"] = rack }, objects.All(change...))
 }
 
 func cordoned(n *corev1.Node) {
@@ -48,28 +40,18 @@ func gpus(n *corev1.Node) {
 
 // pod is a pod of namespace lab. It is on a node unless node is empty.
 func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: ago(5 * time.Minute)},
-		Spec: corev1.PodSpec{NodeName: on, SchedulerName: "fluence", Containers: []corev1.Container{{
-			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				"cpu": resource.MustParse(cpu), "memory": resource.MustParse("1Gi")}}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodPending},
-	}
+	phase := corev1.PodPending
 	if on != "" {
-		p.Status.Phase = corev1.PodRunning
+		phase = corev1.PodRunning
 	}
-	for _, c := range change {
-		c(p)
-	}
-	return p
+	return objects.Pod(name, objects.In("lab"), func(p *corev1.Pod) { p.UID = "uid-" + p.UID }, objects.Created(noon.Add(-5*time.Minute)),
+		objects.CreatedOn(on), objects.InPhase(phase), objects.Asking("cpu", cpu, "memory", "1Gi"), objects.All(change...))
 }
 
 func ofDefaultScheduler(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
 
 func ofJob(j *batchv1.Job) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: j.Name, UID: j.UID, Controller: new(true)}}
-	}
+	return objects.OwnedBy(group.Owner{Group: "batch", Kind: "Job", Name: j.Name, UID: j.UID})
 }
 
 func job(name string) *batchv1.Job {
@@ -97,7 +79,7 @@ func scheduled(status metav1.ConditionStatus, reason, message string) metav1.Con
 // rack, another waits, and a single pod is too large for all nodes.
 func cluster() []runtime.Object {
 	runs, waits := job("solver"), job("training")
-	objects := []runtime.Object{runs, waits, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}}
+	all := []runtime.Object{runs, waits, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "urgent"}, Value: 1000}}
 	for i := range 8 {
 		name, change := fmt.Sprintf("node-%d", i), []func(*corev1.Node){}
 		switch i {
@@ -106,18 +88,18 @@ func cluster() []runtime.Object {
 		case 7:
 			change = append(change, cordoned)
 		}
-		objects = append(objects, node(name, string(rune('a'+i/4)), fmt.Sprintf("r%d", i/2), change...))
+		all = append(all, node(name, string(rune('a'+i/4)), fmt.Sprintf("r%d", i/2), change...))
 	}
 	for i := range 4 {
-		objects = append(objects, pod(fmt.Sprintf("solver-%d", i), fmt.Sprintf("node-%d", i), "6", ofJob(runs)))
+		all = append(all, pod(fmt.Sprintf("solver-%d", i), fmt.Sprintf("node-%d", i), "6", ofJob(runs)))
 	}
 	for i := range 8 {
-		objects = append(objects, pod(fmt.Sprintf("training-%d", i), "", "6", ofJob(waits)))
+		all = append(all, pod(fmt.Sprintf("training-%d", i), "", "6", ofJob(waits)))
 	}
 	huge := pod("huge", "", "64", func(p *corev1.Pod) {
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "no node is large enough: cpu 64 wanted, largest node has 8"}}
 	})
-	return append(objects, huge, pod("web", "node-4", "500m", ofDefaultScheduler),
+	return append(all, huge, pod("web", "node-4", "500m", ofDefaultScheduler),
 		podGroup(runs, 4, 4, "Running", scheduled(metav1.ConditionTrue, "Placed", "4 pods on 4 nodes")),
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
 }
@@ -125,12 +107,12 @@ func cluster() []runtime.Object {
 // troubled has what users often get wrong, and names that two objects have.
 func troubled() []runtime.Object {
 	held := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }
-	labelled := func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "band"} }
+	labelled := objects.InGroup("band")
 	susp, stranger, gatedJob, dup, lost, wide := job("susp"), job("stranger"), job("gated"), job("dup"), job("lost"), job("wide")
 	susp.Spec.Suspend = new(true)
 	done := job("done")
 	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
-	objects := []runtime.Object{
+	all := []runtime.Object{
 		susp, stranger, gatedJob, dup, lost, wide, done, job("empty"),
 		pod("stranger-0", "", "1", ofJob(stranger), ofDefaultScheduler), pod("stranger-1", "", "1", ofJob(stranger), ofDefaultScheduler),
 		pod("alone", "", "1", ofDefaultScheduler), pod("unheard", "", "1"),
@@ -141,18 +123,18 @@ func troubled() []runtime.Object {
 		podGroup(wide, 1, 2, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node")),
 	}
 	for i, on := range []string{"node-0", "node-1", ""} {
-		objects = append(objects, pod(fmt.Sprintf("wide-%d", i), on, "1", ofJob(wide)))
+		all = append(all, pod(fmt.Sprintf("wide-%d", i), on, "1", ofJob(wide)))
 	}
 	odd := job("odd")
 	going := pod("going", "", "1", func(p *corev1.Pod) {
 		p.DeletionTimestamp = new(ago(time.Second))
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "cpu 64"}}
 	})
-	return append(objects, odd, node("node-0", "a", "r0"), node("node-1", "a", "r0"), going,
-		pod("misnamed", "", "1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "My_Band"} }),
+	return append(all, odd, node("node-0", "a", "r0"), node("node-1", "a", "r0"), going,
+		pod("misnamed", "", "1", objects.InGroup("My_Band")),
 		podGroup(odd, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node"),
 			metav1.Condition{Type: "Valid", Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: `annotation incomplete-policy: "foo"`}),
-		pod("odd-0", "node-1", "1", ofJob(odd)), pod("odd-1", "", "1", ofJob(odd), func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+		pod("odd-0", "node-1", "1", ofJob(odd)), pod("odd-1", "", "1", ofJob(odd), objects.InPhase(corev1.PodSucceeded)))
 }
 
 // figures is the ConfigMap with the status of a scheduler.

@@ -134,7 +134,7 @@ func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
 		r.pod("full", objects.OnNode("n1"))
 		h.hold.Store(true)
 		for i := range n {
-			r.pod(fmt.Sprint("p", i), func(p *corev1.Pod) { p.Namespace = namespace(i) })
+			r.pod(fmt.Sprint("p", i), objects.In(namespace(i)))
 		}
 		wantDue("held from the start", 0)
 		release()

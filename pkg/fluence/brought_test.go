@@ -29,7 +29,7 @@ func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 		pg := aPodGroup("m", 4, "pgm")
 		pg.Namespace = "elsewhere"
 		r.api.put(pg)
-		r.pod("m-0", objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0), createdOn("nope"))
+		r.pod("m-0", objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0), objects.CreatedOn("nope"))
 		for i := 1; i < 4; i++ {
 			r.pod(fmt.Sprintf("m-%d", i), objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0))
 		}

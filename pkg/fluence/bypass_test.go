@@ -609,7 +609,7 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 				r.node("n1", 4)
 				r.pass(settleTime)
 				r.schedule()
-				r.pod("old", objects.CPU("3"), objects.Never, func(p *corev1.Pod) { p.Namespace = "third" }, objects.OnNode("n1"))
+				r.pod("old", objects.CPU("3"), objects.Never, objects.In("third"), objects.OnNode("n1"))
 				r.pass(time.Second)
 				tc.early(r)
 				r.pass(time.Minute)

@@ -169,7 +169,7 @@ func TestTheTimeOfFailedAttemptsIsReported(t *testing.T) {
 			return n
 		}
 		first, late := r.pod("first"), r.pod("late")
-		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pod("other", objects.Elsewhere)
 		before := counted()
 		for range 50 {
 			r.pass(10 * time.Millisecond)
@@ -228,7 +228,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		inRig(t, realEngine(t), func(r *rig) {
 			r.node("n1", 8)
-			r.pod("stays", objects.Never, func(p *corev1.Pod) { p.Namespace = "third" }, objects.OnNode("n1"))
+			r.pod("stays", objects.Never, objects.In("third"), objects.OnNode("n1"))
 			r.pass(settleTime)
 			for i := range 300 {
 				r.pod(fmt.Sprintf("long-%03d", i), objects.CPU("8"))
@@ -238,7 +238,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 			ends := func(n int) {
 				for i := range n {
 					name := fmt.Sprintf("ends-%d", i)
-					r.pod(name, objects.OnNode("n1"), func(p *corev1.Pod) { p.Namespace = "third" })
+					r.pod(name, objects.OnNode("n1"), objects.In("third"))
 					r.pass(time.Second)
 					r.removeFrom("third", name)
 				}
@@ -314,7 +314,7 @@ func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		dear, next := r.pod("dear"), r.pod("next")
-		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		other := r.pod("other", objects.Elsewhere)
 		release := r.fake.Hold(matchtest.Match)
 		time.AfterFunc(time.Second, release)
 		r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})

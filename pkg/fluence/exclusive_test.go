@@ -91,7 +91,7 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 		r.placedSoon(2)
 		r.update("g-0", alone)
 		r.pass(time.Second)
-		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pod("other", objects.Elsewhere)
 		r.pass(time.Second)
 		if !r.runs("other") {
 			t.Errorf("another's pod does not run: %v", r.assigned())
@@ -124,7 +124,7 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 			t.Errorf("the status is read as %v", got)
 		}
 		r.labelled("")
-		r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pod("other", objects.Elsewhere)
 		r.pass(time.Second)
 		if r.runs("other") {
 			t.Errorf("a node of the group is given to another: %v", r.assigned())

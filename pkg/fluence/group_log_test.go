@@ -161,5 +161,5 @@ func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
 // end lets a pod succeed.
 func (r *rig) end(name string) {
 	r.Helper()
-	r.update(name, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+	r.update(name, objects.InPhase(corev1.PodSucceeded))
 }

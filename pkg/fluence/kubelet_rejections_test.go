@@ -49,7 +49,7 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 		}}},
 		"another failure is none":           {then: []func(*corev1.Pod){rejectedFor("Evicted")}},
 		"another scheduler's is not ours":   {pod: []func(*corev1.Pod){nominatedFor("", 0)}, then: []func(*corev1.Pod){rejectedFor("OutOfcpu")}},
-		"a pod that runs is none":           {then: []func(*corev1.Pod){objects.OnNode("n1"), inPhase(corev1.PodRunning)}},
+		"a pod that runs is none":           {then: []func(*corev1.Pod){objects.OnNode("n1"), objects.InPhase(corev1.PodRunning)}},
 		"what failed without a node is not": {then: []func(*corev1.Pod){rejectedFor("OutOfcpu"), objects.OnNode("")}},
 	}
 	for name, tc := range cases {

@@ -46,7 +46,7 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 		"the nomination is taken back":        {then: putting(noon, nominatedFor("", 5)), wantFreed: true},
 		"it is bound elsewhere":               {then: putting(noon, nominatedFor("n1", 5), objects.OnNode("n2")), wantFreed: true},
 		"it is bound there, and charged soon": {then: putting(noon, nominatedFor("n1", 5), objects.OnNode("n1")), wantFreed: true, want: "p@n1"},
-		"it fails":                            {then: putting(noon, nominatedFor("n1", 5), inPhase(corev1.PodFailed)), wantFreed: true},
+		"it fails":                            {then: putting(noon, nominatedFor("n1", 5), objects.InPhase(corev1.PodFailed)), wantFreed: true},
 		"it is being deleted": {then: putting(noon, nominatedFor("n1", 5), func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{Time: noon}
 		}), wantFreed: true},
@@ -83,10 +83,6 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 
 func putting(now time.Time, edit ...func(*corev1.Pod)) func(*nominations) bool {
 	return func(n *nominations) bool { return n.put(objects.Pod("p", edit...), now) }
-}
-
-func inPhase(phase corev1.PodPhase) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
 
 func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {

@@ -21,11 +21,6 @@ import (
 // g is the group of most tests.
 var g = types.NamespacedName{Namespace: ns, Name: "g"}
 
-// createdOn returns an edit: the pod is created on a node, without a bind.
-func createdOn(name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.NodeName = name }
-}
-
 func aPodGroup(name string, minMember int32, uid types.UID) *scheduling.PodGroup {
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: uid, CreationTimestamp: metav1.NewTime(time.Now())}}
 	pg.Spec.MinMember = minMember
@@ -67,11 +62,7 @@ func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.
 // node creates a node with a number of cores.
 func (r *rig) node(name string, cores int64, edit ...func(*corev1.Node)) {
 	r.Helper()
-	node := objects.ReadyNode(name, cores)
-	for _, e := range edit {
-		e(node)
-	}
-	r.add(node)
+	r.add(objects.ReadyNode(name, cores, edit...))
 }
 
 // add creates an object. Create of the fake client does the same and takes 7 ms,

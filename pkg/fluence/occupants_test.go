@@ -66,7 +66,7 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 		TellNamesAll: {"; 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
 	} {
 		t.Run(tell, func(t *testing.T) {
-			elsewhere := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+			elsewhere := objects.Elsewhere
 			inRig(t, nil, func(r *rig) {
 				r.pl.args.TellNames = tell
 				r.node("n1", 8)
@@ -134,7 +134,7 @@ func TestWhatStandsOnNodes(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
 	}
-	ended := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	ended := objects.InPhase(corev1.PodSucceeded)
 	var r occupants
 	steps := []struct {
 		what    string

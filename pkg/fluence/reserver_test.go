@@ -108,7 +108,7 @@ func TestNothingIsReservedForAGroupThatNeedsWhatNeverEnds(t *testing.T) {
 				r.pod("way", objects.CPU("100m"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, tc.edit, objects.OnNode("n1"))
 				r.filled(2, 2)
 				r.pass(11 * time.Minute)
-				r.pod("small", objects.CPU("500m"), func(p *corev1.Pod) { p.Namespace = "another" })
+				r.pod("small", objects.CPU("500m"), objects.In("another"))
 				r.pass(time.Second)
 				want := "; 2 nodes are reserved for it"
 				if tc.way != "" {
@@ -171,7 +171,7 @@ func TestOneGroupOfANamespaceAtATime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(3, 1)
 		r.pod("second", objects.CPU("4"))
-		r.pod("other", objects.CPU("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		r.pod("other", objects.CPU("4"), objects.Elsewhere)
 		r.pass(11 * time.Minute)
 		groups, nodes := r.reserved()
 		if groups != 2 || nodes != 2 {
@@ -231,7 +231,7 @@ func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
 		for _, wait := range []time.Duration{11 * time.Minute, time.Hour} {
 			r.pass(wait)
 			name := "other-" + wait.String()
-			r.pod(name, objects.CPU("4"), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pod(name, objects.CPU("4"), objects.Elsewhere)
 			r.pass(time.Second)
 			if !r.runs(name) {
 				t.Errorf("after %s another's pod does not run; the group is told %q", wait, r.message())
@@ -246,7 +246,7 @@ func TestNodesWithPodsThatNeverEndAreReserved(t *testing.T) {
 		for i := range 2 {
 			node := fmt.Sprintf("n%d", i)
 			r.node(node, 4)
-			r.pod("tiny-"+node, objects.CPU("1m"), objects.Always, objects.OnNode(node), func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+			r.pod("tiny-"+node, objects.CPU("1m"), objects.Always, objects.OnNode(node), objects.Elsewhere)
 			r.pod("old-"+node, objects.CPU("2"), objects.Never, objects.OnNode(node))
 		}
 		r.pass(settleTime)
@@ -324,7 +324,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				return
 			}
 			for i := range 2 {
-				r.pod(fmt.Sprintf("brought-%d-%d", turn, i), objects.CPU("1m"), objects.InGroup(g.Name), createdOn(fmt.Sprintf("n%d", i)))
+				r.pod(fmt.Sprintf("brought-%d-%d", turn, i), objects.CPU("1m"), objects.InGroup(g.Name), objects.CreatedOn(fmt.Sprintf("n%d", i)))
 			}
 			r.pass(time.Second)
 			for i := range 2 {
@@ -342,7 +342,7 @@ func TestAReservationIsNotRenewed(t *testing.T) {
 				}
 				r.pass(settleTime)
 				r.schedule()
-				foreign := func(p *corev1.Pod) { p.Namespace = "elsewhere" }
+				foreign := objects.Elsewhere
 				for i := range 2 {
 					r.pod(fmt.Sprintf("old-%d", i), objects.CPU("3"), objects.Never, foreign, objects.OnNode(fmt.Sprintf("n%d", i)))
 				}
@@ -1083,7 +1083,7 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 				before := r.looks()
 				for i := range 300 {
 					name := fmt.Sprint("churn-", i)
-					r.pod(name, objects.CPU("1m"), foreign, objects.Always, objects.Elsewhere, tc.edit, createdOn("elsewhere"))
+					r.pod(name, objects.CPU("1m"), foreign, objects.Always, objects.Elsewhere, tc.edit, objects.CreatedOn("elsewhere"))
 					r.pass(500 * time.Millisecond)
 					r.removeFrom("elsewhere", name)
 					r.pass(500 * time.Millisecond)

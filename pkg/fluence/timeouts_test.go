@@ -182,7 +182,7 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 		if want := []string{placement.WhyUnavailable, placement.WhyUnavailable, timedOut, timedOut}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
-		other := r.pod("other", func(p *corev1.Pod) { p.Namespace = "elsewhere" })
+		other := r.pod("other", objects.Elsewhere)
 		_, _, status := r.preFilter(other)
 		r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 	})

@@ -34,7 +34,7 @@ func TestFiltersSeePodsOnNodes(t *testing.T) {
 		"a pod is bound":                      {objects.Pod("p"), bound(), true},
 		"nothing changes":                     {bound(), bound(), false},
 		"it only says what it does":           {bound(), edited(func(p *corev1.Pod) { p.Status.Message = "busy" }), false},
-		"it ends":                             {bound(), edited(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true},
+		"it ends":                             {bound(), edited(objects.InPhase(corev1.PodSucceeded)), true},
 		"it gets a label that others look at": {bound(), edited(objects.InGroup("g")), true},
 		"it begins to end, and is no longer counted by spread constraints": {
 			bound(), edited(func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }), true,
@@ -70,13 +70,7 @@ func TestNodesDifferByWhatAPodCanSee(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			node := &corev1.Node{
-				ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"zone": "a"}},
-				Status: corev1.NodeStatus{
-					Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")},
-					Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-				},
-			}
+			node := objects.ReadyNode("n", 8)
 			edited := node.DeepCopy()
 			tc.edit(edited)
 			if got := nodeDiffers(node, edited); got != tc.want {

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // atTheGate brings a gang of n pods, with a minimum of least, into the bind queue.
@@ -183,7 +185,7 @@ func TestAPodWithoutAnAssignmentDoesNotDepart(t *testing.T) {
 	cases := map[string]func(s *story){
 		"it was never seen":          func(s *story) { s.DropPod("0") },
 		"it is being deleted":        func(s *story) { s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }) },
-		"somebody else has bound it": func(s *story) { s.update("0", bound("elsewhere")) },
+		"somebody else has bound it": func(s *story) { s.update("0", objects.OnNode("elsewhere")) },
 		"its group gave back":        func(s *story) { s.leave("1", "node n-1 was cordoned") },
 		"it stands there a second time": func(s *story) {
 			s.depart("0")
@@ -225,7 +227,7 @@ func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
 		"a member ran and ended": func(s *story) {
 			s.depart("0")
 			s.ObserveBind("0")
-			s.update("0", bound("n-0"))
+			s.update("0", objects.OnNode("n-0"))
 			s.update("0", func(p *corev1.Pod) { p.Spec.NodeName = "n-0"; p.Status.Phase = corev1.PodSucceeded })
 		},
 		"no answer came": func(s *story) {
@@ -288,7 +290,7 @@ func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
 		s.depart("0", "1")
 		for _, name := range []string{"0", "1"} {
 			s.ObserveBind(types.UID(name))
-			s.update(name, bound("n-"+name))
+			s.update(name, objects.OnNode("n-"+name))
 		}
 		for _, name := range []string{"0", "1"} {
 			s.update(name, leaving)

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 var exclusive = annotated(group.ExclusiveAnnotation, "true")
@@ -39,7 +40,7 @@ func (s *story) run(names ...string) Plan {
 	s.reserve(names[1:]...)
 	for _, name := range names {
 		s.ObserveBind(types.UID(name))
-		s.update(name, bound("n-"+name))
+		s.update(name, objects.OnNode("n-"+name))
 	}
 	return p
 }
@@ -91,7 +92,7 @@ func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
 func TestWholeNodesStayWhatTheyAre(t *testing.T) {
 	changes := map[string]func(*story){
 		"the pod that asked is deleted": func(s *story) { s.DropPod("0") },
-		"it ends":                       func(s *story) { s.update("0", phase(corev1.PodSucceeded)) },
+		"it ends":                       func(s *story) { s.update("0", objects.InPhase(corev1.PodSucceeded)) },
 		"it does not say so any more":   func(s *story) { s.update("0", annotated(group.ExclusiveAnnotation, "")) },
 		"the PodGroup says otherwise": func(s *story) {
 			s.PutPodGroup(key, pgOf(2, func(pg *PodGroup) { pg.Topology.Exclusive = "false" }))
@@ -146,7 +147,7 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 		rules  ExclusiveRules
 		whole  string // the pods whose nodes are exclusive
 	}{
-		"nothing is said":                      {says: bound("n-0")},
+		"nothing is said":                      {says: objects.OnNode("n-0")},
 		"an annotation":                        {says: exclusive, whole: "01"},
 		"a policy":                             {says: annotated(group.MatchPolicyAnnotation, match.PolicyLonodex), whole: "01"},
 		"an annotation that the namespace may": {says: exclusive, rules: ExclusiveRules{WhyDenied: func(string) string { return "" }}, whole: "01"},
@@ -154,9 +155,9 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 		"others are on one node":               {says: exclusive, rules: ExclusiveRules{HasForeignPods: onFirst}, whole: "1"},
 		"the status says so":                   {says: exclusive, status: yes, rules: ExclusiveRules{WhyDenied: denied}, whole: "01"},
 		"the status says so, beside others":    {says: exclusive, status: yes, rules: ExclusiveRules{HasForeignPods: onFirst}, whole: "1"},
-		"the status of another incarnation":    {says: bound("n-0"), status: stale, rules: ExclusiveRules{WhyDenied: denied}},
+		"the status of another incarnation":    {says: objects.OnNode("n-0"), status: stale, rules: ExclusiveRules{WhyDenied: denied}},
 		"that one, which said otherwise":       {says: exclusive, status: staleNo, whole: "01"},
-		"the status alone says so":             {says: bound("n-0"), status: yes, whole: "01"},
+		"the status alone says so":             {says: objects.OnNode("n-0"), status: yes, whole: "01"},
 		"the status says otherwise":            {says: exclusive, status: no},
 	}
 	for name, tc := range cases {
@@ -168,8 +169,8 @@ func TestWholeNodesAfterARestart(t *testing.T) {
 				tc.status(&pg)
 			}
 			s.PutPodGroup(key, pg)
-			s.add("0", bound("n-0"), tc.says)
-			s.add("1", bound("n-1"))
+			s.add("0", objects.OnNode("n-0"), tc.says)
+			s.add("1", objects.OnNode("n-1"))
 			e := s.MarkSynced()
 			slices.Sort(e.Recheck)
 			if !slices.Equal(e.Recheck, []types.UID{"0", "1"}) {
@@ -203,7 +204,7 @@ func TestWholeNodesOnAStandby(t *testing.T) {
 	s := newStory(t)
 	s.MarkSynced()
 	s.gang(2, 2)
-	s.update("0", bound("n-0"))
+	s.update("0", objects.OnNode("n-0"))
 	if got := s.HolderOf(s.pods["0"]); got != "" {
 		t.Errorf("the node is of %q, want nobody", got)
 	}
@@ -221,10 +222,10 @@ func TestWholeNodesOnAStandby(t *testing.T) {
 // has whole nodes, gets no exclusive node if foreign pods are there.
 func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
 	cases := map[string]func(*story) Output{
-		"by name": func(s *story) Output { return s.add("2", bound("busy")) },
+		"by name": func(s *story) Output { return s.add("2", objects.OnNode("busy")) },
 		"by a label": func(s *story) Output {
-			s.add("2", bound("busy"), func(p *corev1.Pod) { p.Labels = nil })
-			return s.update("2", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: key.Name} })
+			s.add("2", objects.OnNode("busy"), func(p *corev1.Pod) { p.Labels = nil })
+			return s.update("2", objects.InGroup(key.Name))
 		},
 	}
 	for name, join := range cases {
@@ -257,7 +258,7 @@ func TestTheNextIncarnationIsSettledByItsOwnMatch(t *testing.T) {
 		t.Fatalf("the node is of %q, want the group", got)
 	}
 	s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Exclusivity, pg.ExclusivitySince = Exclusive, noon.Add(time.Second) }))
-	s.update("0", phase(corev1.PodSucceeded))
+	s.update("0", objects.InPhase(corev1.PodSucceeded))
 	s.DropPod("0")
 	delete(s.pods, "0")
 	s.now = noon.Add(time.Hour)
@@ -350,7 +351,7 @@ func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 	s.depart("0")
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }, HasForeignPods: func(string, string) bool { return true }})
 	s.ObserveBind("0")
-	if e := s.update("0", bound("n-0")); len(e.Recheck) != 0 {
+	if e := s.update("0", objects.OnNode("n-0")); len(e.Recheck) != 0 {
 		t.Errorf("booked anew are %v, want nothing: it was booked by the match", e.Recheck)
 	}
 	if got := s.HolderOf(s.pods["0"]); got != key.String() {
@@ -368,9 +369,9 @@ func TestAPodThatNobodyMatchedGetsNoNodeOnceTheNamespaceMayNot(t *testing.T) {
 	s.PutPodGroup(key, pgOf(1))
 	s.add("0", exclusive)
 	s.run("0")
-	s.add("1", bound("n-1"))
+	s.add("1", objects.OnNode("n-1"))
 	why = "no"
-	s.add("2", bound("n-2"))
+	s.add("2", objects.OnNode("n-2"))
 	for pod, want := range map[string]string{"0": key.String(), "1": key.String(), "2": ""} {
 		if got := s.HolderOf(s.pods[pod]); got != want {
 			t.Errorf("the node of pod %s is of %q, want %q", pod, got, want)
@@ -384,7 +385,7 @@ func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
 	shared := false
 	s.SetExclusiveRules(ExclusiveRules{HasForeignPods: func(string, string) bool { return shared }})
 	s.PutPodGroup(key, pgOf(1))
-	s.add("0", bound("n-0"), exclusive)
+	s.add("0", objects.OnNode("n-0"), exclusive)
 	s.MarkSynced()
 	shared = true
 	if e := s.update("0", annotated("other", "thing")); len(e.Recheck) != 0 || s.HolderOf(s.pods["0"]) != key.String() {
@@ -424,7 +425,7 @@ func TestTheStatusSettlesAnIncarnationThatOthersMatched(t *testing.T) {
 	s.add("0")
 	s.run("0")
 	s.DropPod("0")
-	s.add("1", bound("n-1"))
+	s.add("1", objects.OnNode("n-1"))
 	s.PutPodGroup(key, pgOf(1, func(pg *PodGroup) { pg.Exclusivity, pg.ExclusivitySince = Exclusive, noon.Add(time.Hour) }))
 	if got := s.HolderOf(s.pods["1"]); got != key.String() {
 		t.Errorf("the node is of %q, want the group, by its status", got)
@@ -463,7 +464,7 @@ func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
 	s := newStory(t)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
 	s.PutPodGroup(key, pgOf(1))
-	s.add("0", bound("n-0"), exclusive)
+	s.add("0", objects.OnNode("n-0"), exclusive)
 	if got := s.HolderOf(s.pods["0"]); got != "" {
 		t.Errorf("before all is listed the node is of %q, want nobody", got)
 	}
@@ -493,7 +494,7 @@ func TestAPodThatHasEndedIsNotDenied(t *testing.T) {
 	s := newStory(t)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
 	s.gang(1, 1)
-	s.add("ended", annotated(group.MatchPolicyAnnotation, match.PolicyHinodex), phase(corev1.PodFailed))
+	s.add("ended", annotated(group.MatchPolicyAnnotation, match.PolicyHinodex), objects.InPhase(corev1.PodFailed))
 	if v := s.PreEnqueue("0", s.now); !v.Pass {
 		t.Errorf("verdict %+v, want it to ask", v)
 	}
@@ -532,7 +533,7 @@ func TestPoliciesOfTheSameOrder(t *testing.T) {
 // A pod that goes to another group is booked anew, even before all is known.
 func TestAPodThatChangesItsGroupIsBookedAnew(t *testing.T) {
 	s := newStory(t)
-	s.add("0", bound("n-0"))
+	s.add("0", objects.OnNode("n-0"))
 	if e := s.update("0", func(p *corev1.Pod) { p.Labels[group.Label] = "other" }); !slices.Contains(e.Recheck, "0") {
 		t.Errorf("booked anew are %v, want the pod", e.Recheck)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // noon is the time at which a story begins.
@@ -46,14 +47,7 @@ func (s *story) gang(minMember int32, n int) {
 }
 
 func (s *story) add(name string, change ...func(*corev1.Pod)) Output {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: name, UID: types.UID(name),
-		Labels:            map[string]string{group.Label: key.Name},
-		CreationTimestamp: metav1.NewTime(noon.Add(time.Duration(len(s.pods)) * time.Second)),
-	}}
-	for _, c := range change {
-		c(pod)
-	}
+	pod := objects.Pod(name, objects.InGroup(key.Name), objects.Created(noon.Add(time.Duration(len(s.pods))*time.Second)), objects.All(change...))
 	s.pods[name] = pod
 	return s.PutPod(pod)
 }
@@ -65,15 +59,6 @@ func (s *story) update(name string, change func(*corev1.Pod)) Output {
 	s.pods[name] = pod
 	return s.PutPod(pod)
 }
-
-func bound(node string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) {
-		p.Spec.NodeName = node
-		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
-	}
-}
-
-func phase(ph corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = ph } }
 
 // admitted lists the pods that may enter the queue.
 func (s *story) admitted() []string {
@@ -245,7 +230,7 @@ func TestFailedBindKeepsTheAssignmentOfAStartedGroup(t *testing.T) {
 	}
 	s.reserve("1")
 	s.ObserveBind("0")
-	s.update("0", bound("n-0"))
+	s.update("0", objects.OnNode("n-0"))
 	e := s.Unreserve("1", s.now, "the bind failed")
 	s.wantReleased(e, 0)
 	if p, _ := s.Plan("1", s.now); p.Node != "n-1" {
@@ -328,7 +313,7 @@ func (s *story) start(n int) Plan {
 func TestAMemberThatEndsEarlyGivesBackItsOwnShare(t *testing.T) {
 	s := newStory(t)
 	p := s.start(3)
-	s.wantReleased(s.update("1", phase(corev1.PodSucceeded)), p.Job, "1")
+	s.wantReleased(s.update("1", objects.InPhase(corev1.PodSucceeded)), p.Job, "1")
 	if got := s.JobOf(s.pods["0"]); got != p.Job {
 		t.Errorf("job of a sibling = %d, want %d", got, p.Job)
 	}
@@ -412,7 +397,7 @@ func TestAssignmentsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
 func TestAfterARestartABoundMemberMeansTheGroupHasStarted(t *testing.T) {
 	s := newStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
-	s.add("0", bound("n-0"))
+	s.add("0", objects.OnNode("n-0"))
 	s.add("1")
 	late, _ := s.Plan("1", s.now)
 	if len(late.Required) != 1 || !slices.Equal(late.Near, []string{"n-0"}) {
@@ -427,7 +412,7 @@ func TestAfterARestartABoundMemberMeansTheGroupHasStarted(t *testing.T) {
 func TestLonePodsOfOneNameAreGroupsOfTheirOwn(t *testing.T) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	for _, ns := range []string{"a", "b"} {
-		g.PutPod(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "x", UID: types.UID(ns)}}, noon)
+		g.PutPod(objects.Pod("x", objects.In(ns), func(p *corev1.Pod) { p.UID = types.UID(ns) }), noon)
 	}
 	for _, uid := range []types.UID{"a", "b"} {
 		p, _ := g.Plan(uid, noon)
@@ -508,7 +493,7 @@ func TestAPodBoundBySomebodyElseLeavesItsAssignment(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	p := s.match("0")
-	s.wantReleased(s.update("0", bound("elsewhere")), p.Job, "0")
+	s.wantReleased(s.update("0", objects.OnNode("elsewhere")), p.Job, "0")
 	if got, want := s.JobOf(s.pods["0"]), match.NewJobID("pod", "0"); got != want {
 		t.Errorf("job = %d, want the pod's own, %d", got, want)
 	}
@@ -521,7 +506,7 @@ func TestPlacedIsToldOnceWhenNoBindIsOutstanding(t *testing.T) {
 	if len(placed) != 1 || placed[0].Nodes["n-0"] != 1 || placed[0].Nodes["n-1"] != 1 {
 		t.Fatalf("placed = %+v, want the group on n-0 and n-1", placed)
 	}
-	s.update("0", phase(corev1.PodRunning))
+	s.update("0", objects.InPhase(corev1.PodRunning))
 	if again := s.Placed(); len(again) != 0 {
 		t.Errorf("placed again: %+v", again)
 	}
@@ -667,7 +652,7 @@ func TestARecreatedPodGroupIsToldAgainThatItsPodsArePlaced(t *testing.T) {
 func TestAMemberThatEndsBeforeItsBindGivesAllBack(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"is to end":  func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
-		"has failed": phase(corev1.PodFailed),
+		"has failed": objects.InPhase(corev1.PodFailed),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)

@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func (s *story) terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: s.now} }
@@ -79,7 +80,7 @@ func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 	s.Groups = New(owners, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
 		p.Labels = map[string]string{group.Label: by(deployment).PodGroupName()}
-		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
+		objects.OwnedBy(by(replicaSet))(p)
 	})
 	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
 		t.Errorf("verdict before the owner was seen = %+v, want %s", v, reason.NoPodGroup)
@@ -117,7 +118,7 @@ func TestPlacedSpeaksAgainOfAGroupThatCameToOtherNodes(t *testing.T) {
 	s.DropPod("1")
 	delete(s.pods, "1")
 	s.add("1b")
-	s.update("1b", bound("elsewhere"))
+	s.update("1b", objects.OnNode("elsewhere"))
 	placed := s.Placed()
 	if len(placed) != 1 || placed[0].Nodes["elsewhere"] != 1 {
 		t.Errorf("placed = %+v, want the new node", placed)
@@ -131,7 +132,7 @@ func BenchmarkAdmit(b *testing.B) {
 	var pods []*corev1.Pod
 	for i := range 4000 {
 		name := time.Duration(i).String()
-		pods = append(pods, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: name, UID: types.UID(name), Labels: map[string]string{group.Label: key.Name}}})
+		pods = append(pods, objects.Pod(name, objects.InGroup(key.Name)))
 		g.PutPod(pods[i], noon)
 	}
 	for b.Loop() {

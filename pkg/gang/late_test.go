@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func names(pods []*corev1.Pod) []string {
@@ -213,7 +214,7 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheAssignmentsBack(t *testing.T) {
 // ofJob makes a pod a Job's pod, without a label.
 func ofJob(p *corev1.Pod) {
 	p.Labels = nil
-	p.OwnerReferences = controlledPod(by(job)).OwnerReferences
+	objects.OwnedBy(by(job))(p)
 }
 
 func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
@@ -237,7 +238,7 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	s.wantAdmitted("0")
 	// A Job that goes before its pods leaves them in their group.
 	clear(owners)
-	s.update("0", bound("n"))
+	s.update("0", objects.OnNode("n"))
 	if m, _ := s.GroupOf("0"); m.Key != want {
 		t.Errorf("group after the Job was gone = %+v, want %v", m, want)
 	}
@@ -253,7 +254,7 @@ func TestPodsOfADeploymentNeedNoPodGroup(t *testing.T) {
 	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
 	ofDeployment := func(p *corev1.Pod) {
 		p.Labels = nil
-		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
+		objects.OwnedBy(by(replicaSet))(p)
 	}
 	s.add("0", ofDeployment)
 	s.add("1", ofDeployment)
@@ -307,7 +308,7 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 		t.Errorf("verdict = %+v, want one that names the annotation and the value", v)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.update("0", bound("n-0"))
+	s.update("0", objects.OnNode("n-0"))
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("1")
 	if v := s.PreEnqueue("1", s.now); v.Pass || v.Reason != reason.InvalidMatchPolicy {
@@ -336,7 +337,7 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
 		p.Labels = nil
-		p.OwnerReferences = controlledPod(by(replicaSet)).OwnerReferences
+		objects.OwnedBy(by(replicaSet))(p)
 		p.CreationTimestamp = metav1.NewTime(noon)
 	})
 	before := s.Rank(s.pods["0"])
@@ -374,7 +375,7 @@ func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
 	s.DropPod("1")
 	delete(s.pods, "1")
 	s.add("1b")
-	s.update("1b", bound("n-1"))
+	s.update("1b", objects.OnNode("n-1"))
 	if placed := s.Placed(); len(placed) != 1 {
 		t.Errorf("placed = %+v, want that the group is whole again", placed)
 	}
@@ -389,7 +390,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 	delete(s.pods, "1")
 	s.add("1b")
 	s.PutPodGroup(other, PodGroup{UID: "younger", MinMember: 1, Created: noon})
-	s.add("y", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: other.Name} })
+	s.add("y", objects.InGroup(other.Name))
 	no := Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}}
 	for range 5 {
 		s.now = s.now.Add(7 * time.Millisecond)

@@ -3,10 +3,9 @@ package gang
 import (
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // The queue is corrupted if its order changes: a pod keeps its rank until it comes again.
@@ -24,7 +23,7 @@ func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
 	if before.Key != key {
 		t.Errorf("its place is %+v, want one of its group", before)
 	}
-	s.update("0", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "other"} })
+	s.update("0", objects.InGroup("other"))
 	if now := s.Rank(s.pods["0"]); now != before {
 		t.Errorf("in the queue its place becomes %+v after %+v", now, before)
 	}

@@ -1,8 +1,6 @@
 package gang
 
 import (
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -28,14 +26,4 @@ var (
 // by returns the one object of its kind.
 func by(k kindName) group.Owner {
 	return group.Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID("uid-of-" + k.kind)}
-}
-
-// controlledPod returns a pod that an object controls.
-func controlledPod(o group.Owner) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "ns", Name: "train-0",
-		OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: o.Group + "/v1", Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: new(true),
-		}},
-	}}
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // sized is a story of pods that ask for something.
@@ -84,11 +84,11 @@ func TestOnlyWhoAsksForNoMoreTakesThePlaceOfAnother(t *testing.T) {
 		"something else":              {come: wanting("cpu", "1", "nvidia.com/gpu", "1")},
 		"a lower priority":            {come: preferred(-1), pass: true},
 		"a higher priority":           {come: preferred(1)},
-		"that which was lost is done": {lose: func(s *story) { s.update("1", phase(corev1.PodSucceeded)) }, come: small},
-		"done, and removed":           {lose: func(s *story) { s.update("1", phase(corev1.PodSucceeded)); s.DropPod("1") }, come: small},
-		"failed":                      {lose: func(s *story) { s.update("1", phase(corev1.PodFailed)) }, come: small, pass: true},
+		"that which was lost is done": {lose: func(s *story) { s.update("1", objects.InPhase(corev1.PodSucceeded)) }, come: small},
+		"done, and removed":           {lose: func(s *story) { s.update("1", objects.InPhase(corev1.PodSucceeded)); s.DropPod("1") }, come: small},
+		"failed":                      {lose: func(s *story) { s.update("1", objects.InPhase(corev1.PodFailed)) }, come: small, pass: true},
 		"on its way out":              {lose: func(s *story) { s.update("1", s.terminating) }, come: small, pass: true},
-		"ended on its way out":        {lose: func(s *story) { s.update("1", s.terminating); s.update("1", phase(corev1.PodSucceeded)) }, come: small, pass: true},
+		"ended on its way out":        {lose: func(s *story) { s.update("1", s.terminating); s.update("1", objects.InPhase(corev1.PodSucceeded)) }, come: small, pass: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestOnlyWhoAsksForNoMoreTakesThePlaceOfAnother(t *testing.T) {
 func (s *story) other() types.UID {
 	k := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
 	s.PutPodGroup(k, PodGroup{UID: "other", MinMember: 1, Created: noon})
-	s.add("other", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: k.Name} })
+	s.add("other", objects.InGroup(k.Name))
 	return "other"
 }
 
@@ -166,7 +166,7 @@ func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 	}
 	s.add("large-1", large)
 	s.match("large-1")
-	s.update("large-1", bound("n"))
+	s.update("large-1", objects.OnNode("n"))
 	s.DropPod("large-1")
 	s.add("large-2", large)
 	s.add("large-3", large)
@@ -178,7 +178,7 @@ func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 	s.runs(map[string]func(*corev1.Pod){"0": small, "1": small})
 	s.add("large-1", large)
 	s.match("large-1")
-	s.update("large-1", bound("n"))
+	s.update("large-1", objects.OnNode("n"))
 	s.DropPod("0")
 	s.DropPod("1")
 	s.add("large-2", large)
@@ -192,7 +192,7 @@ func TestAPlaceGrowsWithWhatWaitedForIt(t *testing.T) {
 func TestAfterARestartPlacesAreLikeThoseThatAreKnown(t *testing.T) {
 	small := wanting("cpu", "1")
 	s := sized(t)
-	s.add("0", small, bound("n"))
+	s.add("0", small, objects.OnNode("n"))
 	s.add("1", small)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
 	s.add("2", wanting("cpu", "2"))
@@ -203,7 +203,7 @@ func TestAfterARestartPlacesAreLikeThoseThatAreKnown(t *testing.T) {
 		t.Errorf("pods %v pass others, want as many of the size that is known as are lacking", got)
 	}
 	// A pod that was bound and is seen late has its position.
-	s.add("6", small, bound("n"))
+	s.add("6", small, objects.OnNode("n"))
 	if got := s.passing("1", "4", "5"); len(got) != 1 {
 		t.Errorf("pods %v pass others, want one", got)
 	}
@@ -258,7 +258,7 @@ func TestWhoLosesItsAssignmentKeepsItsPlace(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.run("0")
-	s.update("0", bound("n-0"))
+	s.update("0", objects.OnNode("n-0"))
 	s.Plan("1", s.now)
 	s.FilterRejected("1", s.now, "no")
 	if got := s.passing("1"); len(got) != 1 {
@@ -278,7 +278,7 @@ func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 	}{
 		"with a long time to end": {leave: func(s *story) func(*corev1.Pod) { return s.terminating }, want: []string{"next-0"}},
 		"to another group": {leave: func(*story) func(*corev1.Pod) {
-			return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "elsewhere"} }
+			return objects.InGroup("elsewhere")
 		}},
 	}
 	for name, tc := range goes {
@@ -302,9 +302,9 @@ func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 	t.Run("until it is gone", func(t *testing.T) {
 		for _, gone := range []func(*story){
 			func(s *story) { s.DropPod("1") },
-			func(s *story) { s.update("1", phase(corev1.PodFailed)) },
+			func(s *story) { s.update("1", objects.InPhase(corev1.PodFailed)) },
 			func(s *story) {
-				s.update("1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "elsewhere"} })
+				s.update("1", objects.InGroup("elsewhere"))
 				s.DropPod("1")
 			},
 		} {
@@ -318,7 +318,7 @@ func TestWhoKeepsItsRoomIsReplacedOnce(t *testing.T) {
 			if got := s.passing("3"); len(got) > 0 {
 				t.Errorf("pods %v pass others while two hold the room of their place", got)
 			}
-			s.update("1", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: "elsewhere"} })
+			s.update("1", objects.InGroup("elsewhere"))
 			if got := s.passing("3"); len(got) > 0 {
 				t.Errorf("pods %v pass others, since one on its way out went to another group", got)
 			}
@@ -339,8 +339,8 @@ func TestAMinimumRaisedAfterTheFirstBindWasSentIsNotOwed(t *testing.T) {
 	s.ObserveBind("0")
 	s.leave("1", "")
 	s.ObserveBind("1")
-	s.update("0", bound("n-0"))
-	s.update("1", bound("n-1"))
+	s.update("0", objects.OnNode("n-0"))
+	s.update("1", objects.OnNode("n-1"))
 	s.add("2")
 	if got := s.passing("2"); len(got) > 0 {
 		t.Errorf("pods %v pass others, of a group that has all that it started with", got)

@@ -8,22 +8,19 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // broughtTo creates a pod on a node, as everyone may who may create pods.
-func broughtTo(node string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.NodeName = node }
-}
-
 // asBound sets what the kubelet of a node reports of a pod there, whoever put it there.
-func asBound(p *corev1.Pod) { bound(p.Spec.NodeName)(p) }
+func asBound(p *corev1.Pod) { objects.OnNode(p.Spec.NodeName)(p) }
 
 // A pod that was created on a node does not start its group. The
 // other pods are placed together, one fewer for each such pod.
 func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	s := newStory(t)
 	s.gang(4, 0)
-	s.add("brought", broughtTo("nowhere"))
+	s.add("brought", objects.CreatedOn("nowhere"))
 	s.update("brought", asBound)
 	s.add("0")
 	if m, _ := s.GroupOf("0"); m.Started || m.Missing != 0 || m.Replaces {
@@ -60,7 +57,7 @@ func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
 		t.Fatal("a greater pod takes the place of a small one")
 	}
 	s.DropPod("great")
-	s.add("brought", great, broughtTo("nowhere"))
+	s.add("brought", great, objects.CreatedOn("nowhere"))
 	s.DropPod("brought")
 	s.add("another", great)
 	if got := s.passing("another"); len(got) != 0 {
@@ -72,7 +69,7 @@ func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
 func TestAPodThatComesToAnotherGroupStartsNothing(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 1)
-	s.add("elsewhere", bound("n"), func(p *corev1.Pod) { p.Labels[group.Label] = "other" })
+	s.add("elsewhere", objects.OnNode("n"), func(p *corev1.Pod) { p.Labels[group.Label] = "other" })
 	s.update("elsewhere", func(p *corev1.Pod) { p.Labels[group.Label] = key.Name })
 	if m, _ := s.GroupOf("0"); m.Started {
 		t.Errorf("the group is taken for one that has started: %+v", m)
@@ -87,7 +84,7 @@ func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
 	for placed, lacking := range map[int]int{0: 49, 1: 0, 3: 2, 60: 49} {
 		s := newStory(t)
 		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 50, Created: noon, Placed: placed})
-		s.add("0", bound("n"))
+		s.add("0", objects.OnNode("n"))
 		s.add("1")
 		if m, _ := s.GroupOf("1"); m.Missing != lacking {
 			t.Errorf("of %d that were placed, and one that is there, %d are lacking, want %d", placed, m.Missing, lacking)
@@ -99,8 +96,8 @@ func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
 func TestAGroupThatWasCreatedOnNodesIsHeld(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 0)
-	s.add("0", broughtTo("n"))
-	s.add("1", broughtTo("n"))
+	s.add("0", objects.CreatedOn("n"))
+	s.add("1", objects.CreatedOn("n"))
 	if c := s.Stats(); c.Phases[Held] != 1 {
 		t.Errorf("phases = %v, want one held", c.Phases)
 	}

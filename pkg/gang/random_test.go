@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
@@ -173,7 +173,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 	}
 	c.ObserveBind(pod.UID)
 	if p := c.pods[pod.Name]; p != nil && c.IntN(2) == 0 {
-		c.change(p, bound(node))
+		c.change(p, objects.OnNode(node))
 	}
 }
 
@@ -188,9 +188,9 @@ func (c *chance) step() {
 	case n < 5:
 		c.next++
 		name := fmt.Sprint(c.next)
-		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(c.now)}}
+		p := objects.Pod(name, objects.Created(c.now))
 		if c.IntN(8) > 0 {
-			p.Labels = map[string]string{group.Label: c.key().Name}
+			objects.InGroup(c.key().Name)(p)
 		}
 		c.change(p, func(*corev1.Pod) {})
 	case n == 5:
@@ -207,13 +207,13 @@ func (c *chance) step() {
 		c.carryOut(c.DropPod(pod.UID))
 	case n == 8 && pod.Spec.NodeName == "":
 		// Another scheduler binds it.
-		c.change(pod, bound(fmt.Sprintf("n%d", c.IntN(3))))
+		c.change(pod, objects.OnNode(fmt.Sprintf("n%d", c.IntN(3))))
 	case n == 9:
-		c.change(pod, phase(corev1.PodSucceeded))
+		c.change(pod, objects.InPhase(corev1.PodSucceeded))
 	case n == 10:
 		c.change(pod, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: c.now} })
 	case n == 11:
-		c.change(pod, func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: c.key().Name} })
+		c.change(pod, objects.InGroup(c.key().Name))
 	default:
 		c.cycle(pod)
 	}

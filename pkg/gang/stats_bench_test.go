@@ -5,11 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // BenchmarkCensus counts groups of 20 pods each. The
@@ -40,6 +39,5 @@ func BenchmarkCensus(b *testing.B) {
 
 // benchPod returns the nth pod of a group.
 func benchPod(of string, n int) *corev1.Pod {
-	name := fmt.Sprintf("%s-%d", of, n)
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{group.Label: of}}}
+	return objects.Pod(fmt.Sprintf("%s-%d", of, n), objects.InGroup(of))
 }

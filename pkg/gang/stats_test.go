@@ -12,6 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestCensus(t *testing.T) {
@@ -52,16 +53,16 @@ func TestCensus(t *testing.T) {
 		"one that has started": {play: start, want: Stats{Phases: map[Phase]int{Held: 1}, Tentative: 2}},
 		"one that is seen on its nodes": {play: func(s *story) {
 			start(s)
-			s.update("0", bound("n-0"))
+			s.update("0", objects.OnNode("n-0"))
 		}, want: Stats{Phases: map[Phase]int{Held: 1}, Tentative: 1, Held: 1}},
 		"one that lacks a pod which nobody has made": {play: func(s *story) {
 			start(s)
-			s.update("0", bound("n-0"))
+			s.update("0", objects.OnNode("n-0"))
 			s.DropPod("1")
 		}, want: Stats{Phases: map[Phase]int{Incomplete: 1}, WaitingByReason: map[string]int{reason.MembersMissing: 1}, Held: 1}},
 		"one that lacks a pod which finds no room": {play: func(s *story) {
 			start(s)
-			s.update("0", bound("n-0"))
+			s.update("0", objects.OnNode("n-0"))
 			s.DropPod("1")
 			s.add("2")
 			s.refuse("2", noRoom)
@@ -69,13 +70,13 @@ func TestCensus(t *testing.T) {
 		"one whose pods have ended": {play: func(s *story) {
 			start(s)
 			for _, name := range []string{"0", "1"} {
-				s.update(name, bound("n-"+name))
-				s.update(name, phase(corev1.PodSucceeded))
+				s.update(name, objects.OnNode("n-"+name))
+				s.update(name, objects.InPhase(corev1.PodSucceeded))
 			}
 		}, want: Stats{Phases: map[Phase]int{Done: 1}}},
 		"one whose last pod is on its way out": {play: func(s *story) {
 			s.lone("0", 0)
-			s.update("0", bound("n-0"))
+			s.update("0", objects.OnNode("n-0"))
 			s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} })
 		}, want: Stats{Phases: map[Phase]int{Done: 1}, Held: 1}},
 	}
@@ -216,8 +217,8 @@ func TestSteps(t *testing.T) {
 			s.match("0")
 			s.confirm("0", "1")
 			for _, name := range []string{"0", "1"} {
-				s.update(name, bound("n-"+name))
-				s.update(name, phase(corev1.PodSucceeded))
+				s.update(name, objects.OnNode("n-"+name))
+				s.update(name, objects.InPhase(corev1.PodSucceeded))
 			}
 		}, want: []Transition{started, {Type: Ended, Key: key}}},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // minute is how long groups in these stories may be passed.
@@ -231,7 +232,7 @@ func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 		t.Errorf("the heads are %+v, want b", heads)
 	}
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.update("a", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: key.Name} })
+	s.update("a", objects.InGroup(key.Name))
 	s.add("c", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(20 * time.Second) })
 	s.DropPod("c")
 	first("in another group")
@@ -302,9 +303,9 @@ func TestIsHead(t *testing.T) {
 		"before one after it":               {before: func(s *story) { s.lonely("o", 0, 3); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
 		"beside one of another namespace":   {before: func(s *story) { s.lonely("o", 0, 1, elsewhere); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
 		"beside one of a higher priority":   {before: func(s *story) { s.lonely("o", 5, 1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
-		"nobody of it could be placed":      {before: func(s *story) { s.update("it", phase(corev1.PodFailed)) }},
-		"it has started":                    {before: func(s *story) { s.update("it", bound("n")) }},
-		"it has started, with another late": {before: func(s *story) { s.add("0", bound("n")); s.move("it", key.Name) }},
+		"nobody of it could be placed":      {before: func(s *story) { s.update("it", objects.InPhase(corev1.PodFailed)) }},
+		"it has started":                    {before: func(s *story) { s.update("it", objects.OnNode("n")) }},
+		"it has started, with another late": {before: func(s *story) { s.add("0", objects.OnNode("n")); s.move("it", key.Name) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -430,7 +431,7 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 		"a pod fewer, and no room":   {noRoom, func(s *story) { s.DropPod("more"); delete(s.pods, "more") }, false},
 		"an event, and no room":      {noRoom, func(s *story) { s.ObserveEvent(Released); s.now = s.now.Add(time.Second) }, true},
 		"an event, and too hard":     {hard, func(s *story) { s.ObserveEvent(Released); s.now = s.now.Add(time.Second - 1) }, false},
-		"a pod on a node comes":      {hard, func(s *story) { s.add("1", phase(corev1.PodFailed), bound("n")) }, false},
+		"a pod on a node comes":      {hard, func(s *story) { s.add("1", objects.InPhase(corev1.PodFailed), objects.OnNode("n")) }, false},
 		"a pod that has ended goes":  {hard, func(s *story) { s.DropPod("ended"); delete(s.pods, "ended") }, false},
 		"a pod on its way out":       {hard, func(s *story) { s.update("more", s.terminating) }, true},
 		"an annotation, too hard":    {hard, func(s *story) { s.update("0", annotated("other", "thing")) }, true},
@@ -455,7 +456,7 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 			s.PutPodGroup(key, pgOf(1))
 			s.add("0")
 			s.add("more")
-			s.add("ended", phase(corev1.PodFailed))
+			s.add("ended", objects.InPhase(corev1.PodFailed))
 			if tc.refusal.LongBackoff {
 				s.tooHard("0", 5)
 			}
@@ -759,9 +760,6 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 // waits only as often as old pods of these PodGroups wait.
 func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 	const hour = time.Hour
-	madeAt := func(at time.Time) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
-	}
 	waits := noon.Add(10 * hour)
 	cases := map[string]struct {
 		// before runs before the other group waits.
@@ -774,7 +772,7 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 		"its pods have run": {before: func(s *story) {
 			s.add("0")
 			s.run("0")
-			s.update("0", phase(corev1.PodSucceeded))
+			s.update("0", objects.InPhase(corev1.PodSucceeded))
 			s.DropPod("0")
 		}},
 		"a pod of it waited, and is gone": {before: func(s *story) {
@@ -798,7 +796,7 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 				next := "0"
 				if n > 0 || !tc.older {
 					next = fmt.Sprintf("next-%d", n)
-					s.add(next, madeAt(s.now))
+					s.add(next, objects.Created(s.now))
 				}
 				p, _ := s.Plan(types.UID(next), s.now)
 				if p.Job == 0 {
@@ -809,7 +807,7 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 					t.Errorf("pod %d goes before the group that waits: %t, want %t: %v, %v", n, !want, want, p.Rank, other.Rank)
 				}
 				s.run(next)
-				s.update(next, phase(corev1.PodSucceeded))
+				s.update(next, objects.InPhase(corev1.PodSucceeded))
 				s.DropPod(types.UID(next))
 			}
 		})

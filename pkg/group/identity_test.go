@@ -24,6 +24,7 @@ func by(k kindName) Owner {
 }
 
 // controlledPod returns a pod "p" in "ns" that o controls; no object controls it if o is zero.
+// test/objects, which builds the pods of other packages, imports this one.
 func controlledPod(uid types.UID, labels map[string]string, o Owner) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid, Labels: labels}}
 	if o != (Owner{}) {

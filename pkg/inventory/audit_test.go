@@ -19,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // jobOf returns the job of a pod that was matched for no group.
@@ -255,7 +256,7 @@ func TestAnEventThatWasLostShows(t *testing.T) {
 		},
 		"of a pod that ended": {
 			change: func(_, pods *informer) {
-				done(pods.store.Update(pod("a", "u1", "n1", "2", phase(corev1.PodFailed))))
+				done(pods.store.Update(pod("a", "u1", "n1", "2", objects.InPhase(corev1.PodFailed))))
 			},
 			want: SlotSurplus,
 		},

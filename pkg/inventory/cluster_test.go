@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2/ktesting"
@@ -21,6 +20,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 	controlplane "github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // A live is an inventory between a real API server and an engine.
@@ -62,10 +62,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	}
 	l := &live{t: t, client: c.Client(), fake: matchtest.Spy(e)}
 	before := l.create(6, nil)
-	l.until("the other scheduler binds", func(ctx context.Context) (bool, error) {
-		pods, err := l.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName!="})
-		return err == nil && len(pods.Items) == len(before), err
-	})
+	l.untilPods("spec.nodeName!=", len(before))
 
 	factory := informers.NewSharedInformerFactory(l.client, 0)
 	l.Inventory, err = New(Config{
@@ -100,10 +97,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	l.expectEqual("pods of another scheduler, bound later", len(before)+len(after))
 
 	ending := l.create(2, map[string]string{kubelet.RunFor: "1s"})
-	l.until("pods end", func(ctx context.Context) (bool, error) {
-		pods, err := l.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Succeeded"})
-		return err == nil && len(pods.Items) == len(ending), err
-	})
+	l.untilPods("status.phase=Succeeded", len(ending))
 	l.expectEqual("pods that ended", len(before)+len(after))
 
 	for _, name := range before[:2] {
@@ -126,7 +120,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 	for _, m := range calls {
 		l.fake.Fail(m, match.ErrUnavailable)
 	}
-	l.until("the loss is seen", func(context.Context) (bool, error) { return l.Epoch() == 0, nil })
+	eventually.True(l.t.Context(), l.t, "the loss is seen", func(context.Context) (bool, string) { return l.Epoch() == 0, "not yet" })
 	if err := l.client.CoreV1().Pods("default").Delete(t.Context(), before[2], metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +132,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 		l.fake.Fail(m, nil)
 	}
 	start := time.Now()
-	l.until("the engine is back in service", func(context.Context) (bool, error) { return l.Epoch() != 0, nil })
+	eventually.True(l.t.Context(), l.t, "the engine is back in service", func(context.Context) (bool, string) { return l.Epoch() != 0, "not yet" })
 	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %v until the engine was back in service", took)
 	}
@@ -157,7 +151,6 @@ func (l *live) create(n int, annotations map[string]string) []string {
 		p := pod(fmt.Sprintf("p%d", l.pods), "", "", "1")
 		p.Annotations = annotations
 		p.Status = corev1.PodStatus{}
-		p.Spec.Containers[0].Image = "none"
 		var zero int64
 		p.Spec.TerminationGracePeriodSeconds = &zero
 		if _, err := l.client.CoreV1().Pods("default").Create(l.t.Context(), p, metav1.CreateOptions{}); err != nil {
@@ -172,12 +165,8 @@ func (l *live) create(n int, annotations map[string]string) []string {
 // time and, unless holding is negative, that number of pods hold something.
 func (l *live) expectEqual(what string, holding int) {
 	l.t.Helper()
-	last := "nothing was compared"
-	l.untilOr(what, func() string { return last }, func(ctx context.Context) (bool, error) {
-		nodes, pods, version, err := l.list(ctx)
-		if err != nil {
-			return false, err
-		}
+	eventually.True(l.t.Context(), l.t, what, func(ctx context.Context) (bool, string) {
+		nodes, pods, version := l.list(ctx)
 		held := 0
 		for _, p := range pods {
 			if translate.Holds(p) {
@@ -185,27 +174,27 @@ func (l *live) expectEqual(what string, holding int) {
 			}
 		}
 		if holding >= 0 && held != holding {
-			last = fmt.Sprintf("%d pods hold something, want %d", held, holding)
-			return false, nil
+			return false, fmt.Sprintf("%d pods hold something, want %d", held, holding)
 		}
-		if last, err = difference(ctx, l.Epoch(), l.fake, nodes, pods, nil, nil); err != nil {
-			last = err.Error()
-			return false, nil //nolint:nilerr // not loaded yet, or lost once more
+		differs, err := difference(ctx, l.Epoch(), l.fake, nodes, pods, nil, nil)
+		if err != nil {
+			return false, err.Error() // not loaded yet, or lost once more
 		}
-		_, _, now, err := l.list(ctx)
-		return last == "" && now == version, err
+		_, _, now := l.list(ctx)
+		return differs == "" && now == version, differs
 	})
 }
 
 // list reads nodes and pods, and a text that differs if a pod has changed.
-func (l *live) list(ctx context.Context) (nodes []*corev1.Node, pods []*corev1.Pod, version string, err error) {
+func (l *live) list(ctx context.Context) (nodes []*corev1.Node, pods []*corev1.Pod, version string) {
+	l.t.Helper()
 	nodeList, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, nil, "", err
+		l.t.Fatal(err)
 	}
 	podList, err := l.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, nil, "", err
+		l.t.Fatal(err)
 	}
 	for i := range nodeList.Items {
 		nodes = append(nodes, &nodeList.Items[i])
@@ -214,17 +203,17 @@ func (l *live) list(ctx context.Context) (nodes []*corev1.Node, pods []*corev1.P
 		pods = append(pods, &podList.Items[i])
 		version += podList.Items[i].Name + podList.Items[i].ResourceVersion + " "
 	}
-	return nodes, pods, version, nil
+	return nodes, pods, version
 }
 
-func (l *live) until(what string, done wait.ConditionWithContextFunc) {
+// untilPods waits until so many pods have these fields.
+func (l *live) untilPods(fields string, n int) {
 	l.t.Helper()
-	l.untilOr(what, func() string { return "" }, done)
-}
-
-func (l *live) untilOr(what string, state func() string, done wait.ConditionWithContextFunc) {
-	l.t.Helper()
-	if err := wait.PollUntilContextTimeout(l.t.Context(), 20*time.Millisecond, 2*time.Minute, true, done); err != nil {
-		l.t.Fatalf("%s: %v: %s", what, err, state())
-	}
+	eventually.True(l.t.Context(), l.t, "pods with "+fields, func(ctx context.Context) (bool, string) {
+		pods, err := l.client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{FieldSelector: fields})
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		return len(pods.Items) == n, fmt.Sprintf("%d, want %d", len(pods.Items), n)
+	})
 }

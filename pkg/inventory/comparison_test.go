@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestAViewShowsThePodsOnItsNodesAndThoseThatTheEngineHasThere(t *testing.T) {
@@ -26,7 +27,7 @@ func TestAViewShowsThePodsOnItsNodesAndThoseThatTheEngineHasThere(t *testing.T) 
 		"elsewhere":                               {nil, []any{pod("a", "u1", "n5", "1"), pod("b", "u2", "n0", "1")}, nil, nil},
 		"elsewhere, and the engine has it here":   {here, []any{pod("a", "u1", "n5", "1"), pod("b", "u2", "n5", "1")}, []string{"u1"}, []string{"a"}},
 		"here, and the engine has it here":        {here, []any{pod("a", "u1", "n2", "1"), pod("b", "u2", "n5", "1")}, []string{"u1"}, []string{"a"}},
-		"finished, and the engine has it here":    {here, []any{pod("a", "u1", "n5", "1", phase(corev1.PodSucceeded))}, nil, nil},
+		"finished, and the engine has it here":    {here, []any{pod("a", "u1", "n5", "1", objects.InPhase(corev1.PodSucceeded))}, nil, nil},
 		"without a node":                          {nil, []any{pod("a", "u1", "", "1")}, nil, nil},
 		"without a node, and the engine has it":   {here, []any{pod("a", "u1", "", "1")}, nil, nil},
 		"no pod is there for what the engine has": {here, nil, nil, nil},

@@ -14,12 +14,13 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestTheGraphIsFilledOnceAllIsKnown(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.nodes.add(node("n1", "8"))
-		w.pods.add(pod("a", "u1", "n1", "2"), pod("b", "u2", "", "1"), pod("c", "u3", "n1", "1", phase(corev1.PodFailed)))
+		w.pods.add(pod("a", "u1", "n1", "2"), pod("b", "u2", "", "1"), pod("c", "u3", "n1", "1", objects.InPhase(corev1.PodFailed)))
 		close(w.nodes.synced)
 		w.expect("pods are missing")
 

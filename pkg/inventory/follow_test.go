@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // following begins with the node n1 of 8 cores and forgets the load.
@@ -28,18 +29,18 @@ func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 		end  func(*world)
 		want string
 	}{
-		"succeeded":              {end: func(w *world) { w.pods.update(pod("a", "u1", "n1", "2", phase(corev1.PodSucceeded))) }},
-		"failed":                 {end: func(w *world) { w.pods.update(pod("a", "u1", "n1", "2", phase(corev1.PodFailed))) }},
+		"succeeded":              {end: func(w *world) { w.pods.update(pod("a", "u1", "n1", "2", objects.InPhase(corev1.PodSucceeded))) }},
+		"failed":                 {end: func(w *world) { w.pods.update(pod("a", "u1", "n1", "2", objects.InPhase(corev1.PodFailed))) }},
 		"deleted":                {end: func(w *world) { w.pods.remove(pod("a", "u1", "n1", "2")) }},
 		"its last state unknown": {end: func(w *world) { w.pods.lose("default/a") }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			following(t, func(w *world) {
-				w.pods.add(pod("a", "u1", "", "2", phase(corev1.PodPending)))
+				w.pods.add(pod("a", "u1", "", "2", objects.InPhase(corev1.PodPending)))
 				w.expect("a pod without a node")
 
-				w.pods.update(pod("a", "u1", "n1", "2", phase(corev1.PodPending)))
+				w.pods.update(pod("a", "u1", "n1", "2", objects.InPhase(corev1.PodPending)))
 				w.expect("bound", "Update pod: u1@n1 core=2000m")
 				w.expectChanges("bound")
 
@@ -60,7 +61,7 @@ func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 func TestAPodThatWasNeverBoundIsNoneOfTheInventory(t *testing.T) {
 	following(t, func(w *world) {
 		w.pods.add(pod("a", "u1", "", "2"))
-		w.pods.update(pod("a", "u1", "", "2", phase(corev1.PodFailed)))
+		w.pods.update(pod("a", "u1", "", "2", objects.InPhase(corev1.PodFailed)))
 		w.pods.remove(pod("a", "u1", "", "2"))
 		w.expect("came and went")
 		w.expectChanges("came and went")
@@ -173,7 +174,7 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 			w.pods.add(pod("a", "u1", "n1", "1"), pod("b", "u2", "n2", "1"))
 			w.step()
 			w.pods.remove(pod("a", "u1", "n1", "1"))
-			w.pods.update(pod("b", "u2", "n2", "1", phase(corev1.PodSucceeded)))
+			w.pods.update(pod("b", "u2", "n2", "1", objects.InPhase(corev1.PodSucceeded)))
 			w.nodes.remove(node("n2", "8"))
 			w.step()
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func ofDaemonSet(p *corev1.Pod) {
@@ -88,7 +89,7 @@ func TestARecheckMayComeFromWhereTheHolderOfAPodIsGuarded(t *testing.T) {
 func TestARecheckOfAPodThatIsGoneIsNothing(t *testing.T) {
 	cases := map[string]func(*world){
 		"deleted":   func(w *world) { w.pods.remove(pod("a", "u1", "n1", "1")) },
-		"succeeded": func(w *world) { w.pods.update(pod("a", "u1", "n1", "1", phase(corev1.PodSucceeded))) },
+		"succeeded": func(w *world) { w.pods.update(pod("a", "u1", "n1", "1", objects.InPhase(corev1.PodSucceeded))) },
 		"replaced":  func(w *world) { w.pods.update(pod("a", "u2", "n1", "1")) },
 	}
 	for name, end := range cases {

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
@@ -99,11 +100,9 @@ func (c *cluster) happen() {
 	case n < 55:
 		c.matchAndBind()
 	case n < 65:
-		c.changePod(func(p *corev1.Pod) {
-			p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *pod("", "", "", c.cores()).Spec.Containers[0].Resources.Requests.Cpu()
-		})
+		c.changePod(func(p *corev1.Pod) { objects.CPU(c.cores())(p) })
 	case n < 75:
-		c.changePod(func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded })
+		c.changePod(objects.InPhase(corev1.PodSucceeded))
 	case n < 77:
 		c.changePod(func(p *corev1.Pod) { set(c.world, c.jobs, p.UID, 0) })
 	case n < 80:

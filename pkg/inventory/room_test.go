@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // Whether a node of two CPUs has room for one more, after what happened there.
@@ -30,7 +31,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 		}, "cpu 1 wanted, 0 of 2 free"},
 		"one of them ends": {func(w *world) {
 			w.pods.add(pod("a", "a", "n1", "1"), pod("b", "b", "n1", "1"))
-			w.pods.update(pod("b", "b", "n1", "1", phase(corev1.PodSucceeded)))
+			w.pods.update(pod("b", "b", "n1", "1", objects.InPhase(corev1.PodSucceeded)))
 		}, ""},
 		"one of them is deleted": {func(w *world) {
 			w.pods.add(pod("a", "a", "n1", "1"), pod("b", "b", "n1", "1"))
@@ -110,7 +111,7 @@ func TestWhatANodeLacksIsByWhatIsThereAndWhatWasSent(t *testing.T) {
 		}, ""},
 		"its pod ends before anything else is told": {func(w *world) {
 			w.BindSent(pod("a", "a", "", "2"), "n1")
-			w.pods.update(pod("a", "a", "n1", "2", phase(corev1.PodFailed)))
+			w.pods.update(pod("a", "a", "n1", "2", objects.InPhase(corev1.PodFailed)))
 		}, ""},
 		"its pod was deleted and another has its name": {func(w *world) {
 			w.pods.add(pod("a", "a", "", "2"))
@@ -202,7 +203,7 @@ func TestNothingIsKeptOfPodsThatAreGone(t *testing.T) {
 		for _, gone := range []func(p *corev1.Pod){
 			func(p *corev1.Pod) { w.pods.remove(p) },
 			func(p *corev1.Pod) { w.pods.lose("default/" + p.Name) },
-			func(p *corev1.Pod) { w.pods.update(pod(p.Name, p.UID, "n1", "1", phase(corev1.PodFailed))) },
+			func(p *corev1.Pod) { w.pods.update(pod(p.Name, p.UID, "n1", "1", objects.InPhase(corev1.PodFailed))) },
 			func(p *corev1.Pod) { w.pods.update(pod(p.Name, "other", "", "1")) },
 		} {
 			for _, there := range []func(p *corev1.Pod){

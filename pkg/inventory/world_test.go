@@ -11,8 +11,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apiresource "k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -21,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // An informer passes what a test does to its one handler.
@@ -286,20 +285,7 @@ func jobName(id match.JobID) string {
 }
 
 func node(name string, cores string, edits ...func(*corev1.Node)) *corev1.Node {
-	n := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"rack": "r1"}},
-		Status: corev1.NodeStatus{
-			Allocatable: corev1.ResourceList{
-				corev1.ResourceCPU:  apiresource.MustParse(cores),
-				corev1.ResourcePods: apiresource.MustParse("110"),
-			},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}
-	for _, edit := range edits {
-		edit(n)
-	}
-	return n
+	return objects.ReadyNode(name, 0, objects.Having("cpu", cores, "pods", "110"), inRack("r1"), objects.All(edits...))
 }
 
 func notReady(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
@@ -310,21 +296,8 @@ func inRack(rack string) func(*corev1.Node) {
 
 // pod builds a pod that runs on a node, or waits where that is "".
 func pod(name string, uid types.UID, node, cores string, edits ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: uid},
-		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: apiresource.MustParse(cores)},
-		}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning},
-	}
-	for _, edit := range edits {
-		edit(p)
-	}
-	return p
-}
-
-func phase(phase corev1.PodPhase) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Status.Phase = phase }
+	return objects.Pod(name, objects.In("default"), objects.CPU(cores), objects.CreatedOn(node), objects.InPhase(corev1.PodRunning),
+		func(p *corev1.Pod) { p.UID, p.Spec.SchedulerName = uid, "" }, objects.All(edits...))
 }
 
 // A source lists what a test has it list.

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -49,7 +47,7 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var nodes []fwk.NodeInfo
 			for i := range 4 {
-				nodes = append(nodes, infoOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)}}))
+				nodes = append(nodes, infoOf(objects.ReadyNode(fmt.Sprint("n", i), 1)))
 			}
 			at := time.Unix(100, 0)
 			e := extenders{now: func() time.Time { return at }, deadline: at.Add(time.Second)}

@@ -69,7 +69,7 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 
 // make creates a pod, which the watch shows at once.
 func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
-	pod := objects.Pod(name, append(edit, func(p *corev1.Pod) { p.Namespace = namespace })...)
+	pod := objects.Pod(name, append(edit, objects.In(namespace))...)
 	w.pods[name] = pod
 	w.changed(pod)
 	if err := w.watched.Add(pod.DeepCopy()); err != nil {

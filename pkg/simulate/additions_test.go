@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // template is the pod template of an owner.
@@ -27,7 +28,7 @@ var jobTemplate = strings.Replace(template, "schedulerName", "restartPolicy: Nev
 // job is the manifest of a Job of one pod, without its name.
 var job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s}\nspec:\n  template:" + jobTemplate
 
-func objects(t *testing.T, text string) []*unstructured.Unstructured {
+func parsed(t *testing.T, text string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured
 	for doc := range strings.SplitSeq(text, "---\n") {
@@ -75,7 +76,7 @@ func TestMakeMakesWhatTheControllersWould(t *testing.T) {
 	there.Objects = append(there.Objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w, err := Make(objects(t, tc.text), there, "fluence", time.Unix(0, 0))
+			w, err := Make(parsed(t, tc.text), there, "fluence", time.Unix(0, 0))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,7 @@ func TestMakeMakesWhatTheControllersWould(t *testing.T) {
 }
 
 func TestMakeFillsInWhatTheAPIServerDoes(t *testing.T) {
-	w, err := Make(objects(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:"+jobTemplate), Cluster{}, "fluence", time.Unix(0, 0))
+	w, err := Make(parsed(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  template:"+jobTemplate), Cluster{}, "fluence", time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,7 @@ func TestMakeFillsInWhatTheAPIServerDoes(t *testing.T) {
 
 func TestMakeRefuses(t *testing.T) {
 	there := Cluster{}
-	there.Objects = append(there.Objects, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "j"}}, pod("s-0", "", "1"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
+	there.Objects = append(there.Objects, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "j", UID: "j"}}, objects.Pod("s-0"), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	cases := map[string]struct{ text, want string }{
 		"what is there already":             {fmt.Sprintf(job, "j"), "Job ns/j: already exists"},
 		"what is there twice in the file":   {fmt.Sprintf(job, "k") + "\n---\n" + fmt.Sprintf(job, "k"), "Job ns/k: appears twice"},
@@ -143,7 +144,7 @@ func TestMakeRefuses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			all := objects(t, tc.text)
+			all := parsed(t, tc.text)
 			if name == "a namespace that there is not" {
 				all[0].SetNamespace("nowhere")
 			}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
@@ -190,17 +191,16 @@ func random(seed uint64) Cluster {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var c Cluster
 	for i := range 2 + rng.IntN(5) {
-		n := node(fmt.Sprintf("n%d", i), fmt.Sprint(2+rng.IntN(7)))
-		n.Labels = map[string]string{corev1.LabelHostname: n.Name, "zone": fmt.Sprint(i % 2), "rack": fmt.Sprint(i % 4)}
+		n := objects.ReadyNode(fmt.Sprintf("n%d", i), int64(2+rng.IntN(7)))
+		n.Labels["zone"], n.Labels["rack"] = fmt.Sprint(i%2), fmt.Sprint(i%4)
 		if rng.IntN(6) == 0 {
 			n.Spec.Taints = []corev1.Taint{{Key: "t", Effect: corev1.TaintEffectNoSchedule}}
 		}
 		n.Spec.Unschedulable = rng.IntN(8) == 0
 		c.Objects = append(c.Objects, n)
 		for j := range rng.IntN(3) {
-			p := pod(fmt.Sprintf("other-%d-%d", i, j), "", "1")
-			p.Spec.NodeName, p.Spec.SchedulerName, p.Labels = n.Name, "default-scheduler", map[string]string{"app": "other"}
-			p.Status.Phase = corev1.PodRunning
+			p := objects.Pod(fmt.Sprintf("other-%d-%d", i, j), objects.OfApp("other"), objects.CreatedOn(n.Name), objects.InPhase(corev1.PodRunning))
+			p.Spec.SchedulerName = "default-scheduler"
 			c.Objects = append(c.Objects, p)
 		}
 	}
@@ -229,9 +229,8 @@ func random(seed uint64) Cluster {
 			if missing && i == 0 {
 				continue
 			}
-			p := pod(fmt.Sprintf("%s-%d", name, i), name, cpu())
+			p := objects.Pod(fmt.Sprintf("%s-%d", name, i), objects.InGroup(name), objects.CPU(cpu()), objects.OfApp(name))
 			p.CreationTimestamp = pg.CreationTimestamp
-			p.Labels["app"] = name
 			change(p)
 			c.Objects = append(c.Objects, p)
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // exampleCluster is a cluster of 16 nodes in two zones and four racks, with a device each.
@@ -23,7 +24,7 @@ func exampleCluster() Cluster {
 		Name: "ns", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed},
 	}}}}
 	for i := range 16 {
-		n := node(fmt.Sprintf("n%02d", i), "8")
+		n := objects.ReadyNode(fmt.Sprintf("n%02d", i), 8)
 		n.Labels = map[string]string{corev1.LabelHostname: n.Name, corev1.LabelTopologyZone: []string{"a", "b"}[i/8], "network.topology.nvidia.com/block": fmt.Sprintf("block%d", i/8), "example.com/rack": fmt.Sprintf("rack%d", i/4), "role": map[bool]string{true: "login"}[i == 0]}
 		c.Objects = append(c.Objects, n, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: resourcev1.ResourceSliceSpec{
 			Driver: "accelerator.example.com", NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: n.Name, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "d"}},
@@ -60,7 +61,7 @@ func TestEachExampleCanBeSimulated(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := exampleCluster()
-			w, err := Make(objects(t, string(text)), c, "fluence", time.Unix(0, 0))
+			w, err := Make(parsed(t, string(text)), c, "fluence", time.Unix(0, 0))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -7,33 +7,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
-
-func node(name, cpu string) *corev1.Node {
-	list := corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse("8Gi"), "pods": resource.MustParse("110")}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
-		Status:     corev1.NodeStatus{Capacity: list, Allocatable: list, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
-	}
-}
-
-func pod(name, group, cpu string) *corev1.Pod {
-	p := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{SchedulerName: "fluence", Containers: []corev1.Container{{
-			Name: "c", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu)}}}}},
-	}
-	if group != "" {
-		p.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": group}
-	}
-	return p
-}
 
 func podGroup(name string, min int32) scheduling.PodGroup {
 	pg := scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(1, 0)}}
@@ -59,7 +39,7 @@ func (d Decision) line() string {
 func TestAsk(t *testing.T) {
 	gang := func(name string, size int, cpu string) (all []*corev1.Pod) {
 		for i := range size {
-			all = append(all, pod(fmt.Sprintf("%s-%d", name, i), name, cpu))
+			all = append(all, objects.Pod(fmt.Sprintf("%s-%d", name, i), objects.InGroup(name), objects.CPU(cpu)))
 		}
 		return all
 	}
@@ -82,8 +62,8 @@ func TestAsk(t *testing.T) {
 		"a group of which a pod is gated":          {gated(gang("g", 2, "1")), []scheduling.PodGroup{podGroup("g", 2)}, "g", "waits without g-1: Gathering: waits for 1 more pod: has 1 of minMember 2"},
 		"pods whose PodGroup does not exist":       {gang("g", 2, "1"), nil, "g", "waits without g-0,g-1: NoPodGroup: "},
 		"late members of a group that runs":        {started, []scheduling.PodGroup{podGroup("g", 2)}, "g", "starts g-1@n0 g-2@n1"},
-		"a lone pod that fits":                     {[]*corev1.Pod{pod("p", "", "1")}, nil, "pod/p/p", "starts p@n0"},
-		"a lone pod that does not":                 {[]*corev1.Pod{pod("p", "", "9")}, nil, "pod/p/p", "waits without p: NeverFits: "},
+		"a lone pod that fits":                     {[]*corev1.Pod{objects.Pod("p")}, nil, "pod/p/p", "starts p@n0"},
+		"a lone pod that does not":                 {[]*corev1.Pod{objects.Pod("p", objects.CPU("9"))}, nil, "pod/p/p", "waits without p: NeverFits: "},
 		"room that is reserved for one that waits": {append(gang("big", 4, "2"), append(gang("g", 1, "1"), placed("o", "n0", "1"))...), []scheduling.PodGroup{old, podGroup("g", 1)}, "g", "waits without g-0: NoRoom: "},
 	}
 	shipped, err := Shipped()
@@ -93,7 +73,7 @@ func TestAsk(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := Cluster{PodGroups: tc.groups}
-			c.Objects = append(c.Objects, node("n0", "4"), node("n1", "4"))
+			c.Objects = append(c.Objects, objects.ReadyNode("n0", 4), objects.ReadyNode("n1", 4))
 			for _, p := range tc.pods {
 				c.Objects = append(c.Objects, p)
 			}
@@ -127,14 +107,12 @@ func TestNewRefusesWhatIsThereTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Cluster{Objects: []runtime.Object{pod("p", "", "1"), pod("p", "", "1")}}
+	c := Cluster{Objects: []runtime.Object{objects.Pod("p"), objects.Pod("p")}}
 	if _, err := New(t.Context(), c, shipped); err == nil || !strings.Contains(err.Error(), `pods "p" already exists`) {
 		t.Errorf("New: %v, want an error", err)
 	}
 }
 
 func placed(name, node, cpu string) *corev1.Pod {
-	p := pod(name, "", cpu)
-	p.Spec.NodeName, p.Status.Phase = node, corev1.PodRunning
-	return p
+	return objects.Pod(name, objects.CPU(cpu), objects.CreatedOn(node), objects.InPhase(corev1.PodRunning))
 }

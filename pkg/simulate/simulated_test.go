@@ -6,10 +6,11 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // racks is a cluster of two racks with two nodes each, a default class
@@ -17,8 +18,8 @@ import (
 func racks() Cluster {
 	var c Cluster
 	for i := range 4 {
-		n := node(fmt.Sprintf("n%d", i), "4")
-		n.Labels = map[string]string{"rack": fmt.Sprint(i / 2), corev1.LabelHostname: n.Name}
+		n := objects.ReadyNode(fmt.Sprintf("n%d", i), 4)
+		n.Labels["rack"] = fmt.Sprint(i / 2)
 		c.Objects = append(c.Objects, n)
 	}
 	return Cluster{Objects: append(c.Objects,
@@ -71,7 +72,7 @@ metadata: {name: all}`
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			c := racks()
-			w, err := Make(objects(t, tc.text), c, "fluence", time.Unix(0, 0))
+			w, err := Make(parsed(t, tc.text), c, "fluence", time.Unix(0, 0))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 const (
@@ -17,17 +18,9 @@ const (
 	gi = int64(1) << 30
 )
 
-// list builds a resource list from alternating names and quantities.
-func list(pairs ...string) corev1.ResourceList {
-	l := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		l[corev1.ResourceName(pairs[i])] = apiresource.MustParse(pairs[i+1])
-	}
-	return l
-}
-
 type podOption func(*corev1.Pod)
 
+// podWith builds a pod that has, unlike objects.Pod, only the containers of its options.
 func podWith(options ...podOption) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "uid-a"}}
 	for _, o := range options {
@@ -37,7 +30,7 @@ func podWith(options ...podOption) *corev1.Pod {
 }
 
 func container(name string, requests ...string) corev1.Container {
-	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: list(requests...)}}
+	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: objects.Amounts(requests...)}}
 }
 
 func app(requests ...string) podOption {
@@ -62,11 +55,13 @@ func sidecar(requests ...string) podOption {
 }
 
 func overhead(amounts ...string) podOption {
-	return func(p *corev1.Pod) { p.Spec.Overhead = list(amounts...) }
+	return func(p *corev1.Pod) { p.Spec.Overhead = objects.Amounts(amounts...) }
 }
 
 func podLevel(requests ...string) podOption {
-	return func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: list(requests...)} }
+	return func(p *corev1.Pod) {
+		p.Spec.Resources = &corev1.ResourceRequirements{Requests: objects.Amounts(requests...)}
+	}
 }
 
 // allocated is what the kubelet reports for the container main.
@@ -74,8 +69,8 @@ func allocated(amounts ...string) podOption {
 	return func(p *corev1.Pod) {
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{{
 			Name:               "main",
-			AllocatedResources: list(amounts...),
-			Resources:          &corev1.ResourceRequirements{Requests: list(amounts...)},
+			AllocatedResources: objects.Amounts(amounts...),
+			Resources:          &corev1.ResourceRequirements{Requests: objects.Amounts(amounts...)},
 		}}
 	}
 }
@@ -179,8 +174,8 @@ func TestRequests(t *testing.T) {
 
 func TestResizeOfAWholePod(t *testing.T) {
 	pod := podWith(app("cpu", "1"), podLevel("cpu", "2"))
-	pod.Status.AllocatedResources = list("cpu", "4")
-	pod.Status.Resources = &corev1.ResourceRequirements{Requests: list("cpu", "3")}
+	pod.Status.AllocatedResources = objects.Amounts("cpu", "4")
+	pod.Status.Resources = &corev1.ResourceRequirements{Requests: objects.Amounts("cpu", "3")}
 	if got := Requests(pod)[TypeCore]; got != 4000 {
 		t.Errorf("a pod-level resize from 4 to 2 cores in progress is charged %dm, want 4000m", got)
 	}

@@ -9,11 +9,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func bound(p *corev1.Pod) { p.Spec.NodeName = "n1" }
-
-func phase(phase corev1.PodPhase) podOption { return func(p *corev1.Pod) { p.Status.Phase = phase } }
 
 func terminating(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
 
@@ -22,15 +21,15 @@ func TestHolds(t *testing.T) {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"waiting":                  {podWith(phase(corev1.PodPending)), false},
-		"bound, not started":       {podWith(bound, phase(corev1.PodPending)), true},
-		"running":                  {podWith(bound, phase(corev1.PodRunning)), true},
-		"not heard of for a while": {podWith(bound, phase(corev1.PodUnknown)), true},
-		"terminating":              {podWith(bound, phase(corev1.PodRunning), terminating), true},
-		"succeeded":                {podWith(bound, phase(corev1.PodSucceeded)), false},
-		"failed":                   {podWith(bound, phase(corev1.PodFailed)), false},
-		"failed while terminating": {podWith(bound, phase(corev1.PodFailed), terminating), false},
-		"ended without a node":     {podWith(phase(corev1.PodFailed)), false},
+		"waiting":                  {podWith(objects.InPhase(corev1.PodPending)), false},
+		"bound, not started":       {podWith(bound, objects.InPhase(corev1.PodPending)), true},
+		"running":                  {podWith(bound, objects.InPhase(corev1.PodRunning)), true},
+		"not heard of for a while": {podWith(bound, objects.InPhase(corev1.PodUnknown)), true},
+		"terminating":              {podWith(bound, objects.InPhase(corev1.PodRunning), terminating), true},
+		"succeeded":                {podWith(bound, objects.InPhase(corev1.PodSucceeded)), false},
+		"failed":                   {podWith(bound, objects.InPhase(corev1.PodFailed)), false},
+		"failed while terminating": {podWith(bound, objects.InPhase(corev1.PodFailed), terminating), false},
+		"ended without a node":     {podWith(objects.InPhase(corev1.PodFailed)), false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

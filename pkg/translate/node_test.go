@@ -10,18 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 var zoneAndRack = []Level{{Type: "zone", Key: "topology.kubernetes.io/zone"}, {Type: "rack", Key: "example.com/rack"}}
 
 func nodeWith(labels map[string]string, allocatable ...string) *corev1.Node {
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: labels},
-		Status: corev1.NodeStatus{
-			Allocatable: list(allocatable...),
-			Conditions:  []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
-		},
-	}
+	return objects.ReadyNode("n1", 0, objects.Having(allocatable...), func(n *corev1.Node) { n.Labels = labels })
 }
 
 // paths renders the graph as lines of path, type, size and unit.

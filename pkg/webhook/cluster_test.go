@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
@@ -25,13 +24,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
-)
-
-const (
-	// patience bounds every wait for the cluster.
-	patience = time.Minute
-	poll     = 50 * time.Millisecond
 )
 
 // env is a control plane that calls a webhook on loopback.
@@ -95,7 +89,7 @@ func (e *env) serve(port int) (stop func(), log ktesting.Buffer) {
 	}
 	cfg := webhook.DefaultConfig()
 	cfg.Address, cfg.Port, cfg.Namespace, cfg.DNSNames = "127.0.0.1", port, "fluence-system", []string{"localhost"}
-	cfg.CertificatePoll = poll
+	cfg.CertificatePoll = 50 * time.Millisecond
 	if err := webhook.AddToManager(mgr, cfg); err != nil {
 		e.Fatal(err)
 	}
@@ -140,10 +134,7 @@ func (e *env) configure() {
 // until waits until a condition is true.
 func (e *env) until(what string, ok func() bool) {
 	e.Helper()
-	err := wait.PollUntilContextTimeout(e.ctx, poll, patience, true, func(context.Context) (bool, error) { return ok(), nil })
-	if err != nil {
-		e.Fatalf("waited in vain until %s", what)
-	}
+	eventually.True(e.Context(), e, what, func(context.Context) (bool, string) { return ok(), "not yet" })
 }
 
 // untilServed waits until the API server labels new objects.

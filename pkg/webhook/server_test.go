@@ -12,10 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // The manager runs on without the webhook. The server tries
@@ -108,10 +109,7 @@ func ended(t *testing.T, done <-chan error) {
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return ok(), nil })
-	if err != nil {
-		t.Fatalf("waited in vain until %s", what)
-	}
+	eventually.True(t.Context(), t, what, func(context.Context) (bool, string) { return ok(), "not yet" })
 }
 
 // write puts a certificate into a folder.

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/test/invariants"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestTheLastLine(t *testing.T) {
@@ -149,19 +151,13 @@ func TestALogIsFollowedWhileItIsWritten(t *testing.T) {
 func seen() *view {
 	v := newView()
 	for _, name := range []string{"a", "b", "c"} {
-		v.putNode(&corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       corev1.NodeSpec{Unschedulable: name == "c"},
-			Status:     corev1.NodeStatus{Allocatable: nodeShape{CPU: 8}.allocatable()},
-		})
+		v.putNode(objects.ReadyNode(name, 8, func(n *corev1.Node) { n.Spec.Unschedulable = name == "c" }))
 	}
 	return v
 }
 
 func pod(uid, node string, milliCPU int, phase corev1.PodPhase) *corev1.Pod {
-	p := foreign(uid, int64(milliCPU))
-	p.UID, p.Spec.NodeName, p.Status.Phase = types.UID(uid), node, phase
-	return p
+	return objects.Pod(uid, objects.CPU(fmt.Sprint(milliCPU, "m")), objects.CreatedOn(node), objects.InPhase(phase))
 }
 
 func TestRoomIsWhatOtherPodsLeave(t *testing.T) {
@@ -182,7 +178,7 @@ func TestRoomIsWhatOtherPodsLeave(t *testing.T) {
 		"it has ended":              {func(v *view) { v.putPod(pod("p", "a", 500, "")); v.putPod(pod("p", "a", 500, corev1.PodFailed)) }, "a", 8000},
 		"it is gone":                {func(v *view) { v.putPod(pod("p", "a", 500, "")); v.removePod(pod("p", "a", 500, "")) }, "a", 8000},
 		"the node takes no pods":    {func(*view) {}, "c", 0},
-		"the node has been removed": {func(v *view) { v.removeNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}) }, "a", 0},
+		"the node has been removed": {func(v *view) { v.removeNode(objects.ReadyNode("a", 8)) }, "a", 0},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +202,7 @@ func TestAVictimIsChosenAmongThePodsThatStay(t *testing.T) {
 		v.putPod(p)
 	}
 	member("b")
-	member("a", func(p *corev1.Pod) { p.Spec.NodeName = "a" })
+	member("a", objects.CreatedOn("a"))
 	member("c", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) })
 	v.putPod(pod("other", "", 1, ""))
 	var names []string

@@ -15,14 +15,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// patience bounds every wait.
+// patience bounds a request.
 const patience = 60 * time.Second
 
 // A site is a cluster with the chart installed.
@@ -175,12 +175,12 @@ func (s *site) metricsAreForReaders() {
 	}
 	s.kubectl("create", "clusterrole", "metrics-reader", "--verb=get", "--non-resource-url=/metrics")
 	s.kubectl("create", "clusterrolebinding", "metrics-reader", "--clusterrole=metrics-reader", "--serviceaccount=first:prometheus")
-	// A refusal is cached for half a minute.
-	s.eventually("who has the right reads the metrics", func(ctx context.Context) (bool, string) {
+	// A refusal counts for half a minute.
+	eventually.True(s.Context(), s, "who has the right reads the metrics", func(ctx context.Context) (bool, string) {
 		code, text := ask(ctx, token)
 		return code == http.StatusOK && strings.Contains(text, "\nfluence_controller_podgroups_total{"), fmt.Sprintf("%d, %.200s", code, text)
 	})
-	s.eventually("the scheduler serves its sidecar's metrics", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "the scheduler serves its sidecar's metrics", func(ctx context.Context) (bool, string) {
 		nodes, err := s.SchedulerMetric(ctx, "fluence_sidecar_nodes")
 		return err == nil && nodes == 4, fmt.Sprint(nodes, err)
 	})
@@ -202,19 +202,6 @@ func (s *site) apply(manifest string) {
 	}
 }
 
-// eventually waits until done returns true. The text that done returns describes the progress.
-func (s *site) eventually(what string, done func(context.Context) (bool, string)) {
-	s.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, last = done(ctx)
-		return ok, nil
-	})
-	if err != nil {
-		s.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
-	}
-}
-
 func (s *site) dump() {
 	if !s.Failed() {
 		return
@@ -230,7 +217,7 @@ func (s *site) dump() {
 // in a namespace that admits only restricted pods.
 func (s *site) podsAreAdmitted() {
 	s.Helper()
-	s.eventually("two pods of each Deployment", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "two pods of each Deployment", func(ctx context.Context) (bool, string) {
 		pods, err := s.Client().CoreV1().Pods(stack.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=fluence"})
 		if err != nil {
 			return false, err.Error()
@@ -277,7 +264,7 @@ func (s *site) usersSeeTheirGroups() {
 	for role, verbs := range map[string]string{"view": "list", "edit": "list create delete"} {
 		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+role, "-n", "first")
 		for verb := range strings.FieldsSeq(verbs) {
-			s.eventually(role+" may "+verb+" PodGroups", func(ctx context.Context) (bool, string) {
+			eventually.True(s.Context(), s, role+" may "+verb+" PodGroups", func(ctx context.Context) (bool, string) {
 				may, _, err := s.Kubectl(ctx, "auth", "can-i", verb, "podgroups.scheduling.x-k8s.io", "-n", "first", "--as="+role)
 				return err == nil, fmt.Sprint(may, err)
 			})

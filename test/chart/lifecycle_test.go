@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 	"github.com/flux-k8s/fluence/pkg/webhook"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -22,7 +23,7 @@ import (
 func (s *site) certificateIsMended() {
 	s.Helper()
 	s.kubectl("patch", "secret", webhook.SecretName, "-n", stack.Namespace, "--type=merge", "-p", `{"data":{"tls.crt":""}}`)
-	s.eventually("another certificate", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "another certificate", func(ctx context.Context) (bool, string) {
 		secret, err := s.Client().CoreV1().Secrets(stack.Namespace).Get(ctx, webhook.SecretName, metav1.GetOptions{})
 		return err == nil && len(secret.Data[corev1.TLSCertKey]) > 0, fmt.Sprint(err)
 	})
@@ -58,7 +59,7 @@ func (s *site) upgrade() {
 		s.Fatal(err)
 	}
 	var before string
-	s.eventually("the webhook's authority", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "the webhook's authority", func(ctx context.Context) (bool, string) {
 		var err error
 		before, err = s.trusted(ctx)
 		return err == nil && before != "", fmt.Sprint(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/rights"
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -101,7 +102,7 @@ func (s *site) everyKind() {
 	if err := s.WaitCRDs(s.Context()); err != nil {
 		s.Fatal(err)
 	}
-	s.eventually("the namespace has its service account", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "the namespace has its service account", func(ctx context.Context) (bool, string) {
 		_, err := s.Client().CoreV1().ServiceAccounts("kinds").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
@@ -112,7 +113,7 @@ func (s *site) everyKind() {
 	s.owned("mpijob.kubeflow.org/mpijob", pod("of-mpijob"))
 	// A StatefulSet of leaders, and a StatefulSet of workers for each leader.
 	s.owned("leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
-	s.eventually("a leader", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "a leader", func(ctx context.Context) (bool, string) {
 		_, err := s.Client().CoreV1().Pods("kinds").Get(ctx, "unit-0", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
@@ -128,7 +129,7 @@ func (s *site) everyKind() {
 	s.kubectl("delete", "podgroups.scheduling.x-k8s.io", "--all", "-n", "kinds")
 	placed()
 	s.kubectl("scale", "statefulset/statefulset", "--replicas=2", "-n", "kinds")
-	s.eventually("a PodGroup of two", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "a PodGroup of two", func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, "kinds")
 		two := slices.ContainsFunc(groups, func(g scheduling.PodGroup) bool {
 			return strings.HasPrefix(g.Name, "statefulset-statefulset") && g.Spec.MinMember == 2
@@ -137,7 +138,7 @@ func (s *site) everyKind() {
 	})
 	// The PodGroup of labelled pods has no owner. The controller removes it.
 	s.kubectl("delete", "pod", "labelled", "-n", "kinds", "--force", "--grace-period=0")
-	s.eventually("the PodGroup of no pods is gone", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "the PodGroup of no pods is gone", func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, "kinds")
 		return err == nil && len(groups) == n-1, fmt.Sprintf("%d PodGroups, %v", len(groups), err)
 	})
@@ -149,7 +150,7 @@ func (s *site) warned() {
 	s.Helper()
 	asks := `{apiVersion: batch/v1, kind: Job, metadata: {name: whole, namespace: kinds}, spec: {template: {metadata: {annotations: {` +
 		group.ExclusiveAnnotation + `: "true"}}, spec: {restartPolicy: Never, schedulerName: fluence, containers: [{name: main, image: busybox}]}}}}`
-	s.eventually("a warning of whole nodes", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "a warning of whole nodes", func(ctx context.Context) (bool, string) {
 		_, told, err := s.KubectlInput(ctx, strings.NewReader(asks), "create", "--dry-run=server", "-f", "-")
 		return err == nil && strings.Contains(told, "Warning: annotation "+group.ExclusiveAnnotation) && strings.Contains(told, group.WholeNodesLabel), fmt.Sprint(told, err)
 	})
@@ -197,7 +198,7 @@ func (s *site) restarts() {
 	}
 	left := pods.Items[0]
 	s.kubectl("delete", "pod", pods.Items[1].Name, "-n", "restarts", "--force", "--grace-period=0")
-	s.eventually("the pod that is left is evicted", func(ctx context.Context) (bool, string) {
+	eventually.True(s.Context(), s, "the pod that is left is evicted", func(ctx context.Context) (bool, string) {
 		now, err := s.Client().CoreV1().Pods("restarts").Get(ctx, left.Name, metav1.GetOptions{})
 		return err != nil || now.UID != left.UID || now.DeletionTimestamp != nil, fmt.Sprint(err)
 	})

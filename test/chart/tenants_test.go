@@ -10,10 +10,10 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // tenants are the bounds for the cases of TestTenants.
@@ -90,27 +90,14 @@ func (b *bounded) install(values string) {
 	}
 }
 
-// until waits until done returns true.
-func (b *bounded) until(what string, done func(context.Context) (bool, string)) {
-	b.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(b.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, last = done(ctx)
-		return ok, nil
-	})
-	if err != nil {
-		b.Fatalf("waited %s in vain for: %s; last: %s", patience, what, last)
-	}
-}
-
-// namespace creates a namespace with labels, in which pods can be created.
+// namespace makes one with these labels, in which pods can be made.
 func (b *bounded) namespace(name, labels string) {
 	b.Helper()
 	manifest := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, labels: {%s}}}", name, labels)
 	if _, _, err := b.KubectlInput(b.Context(), strings.NewReader(manifest), "apply", "-f", "-"); err != nil {
 		b.Fatal(err)
 	}
-	b.until("a service account", func(ctx context.Context) (bool, string) {
+	eventually.True(b.Context(), b, "a service account", func(ctx context.Context) (bool, string) {
 		_, err := b.Client().CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
@@ -195,7 +182,7 @@ func TestTenants(t *testing.T) {
 	b.tell(strings.Replace(setOf("DaemonSet", "namespace: no-team", "", "minReadySeconds: 0", ""), "schedulerName: fluence", "schedulerName: other", 1), "create", "-f", "-")
 	b.install(tenants)
 	for _, probe := range []string{barePod("", spreads(3, 0)), podGroup("", 11)} {
-		b.until("a refusal", func(ctx context.Context) (bool, string) {
+		eventually.True(b.Context(), b, "a refusal", func(ctx context.Context) (bool, string) {
 			_, told, err := b.KubectlInput(ctx, strings.NewReader(probe), "create", "-n", "plain", "--dry-run=server", "-f", "-")
 			return err != nil && strings.Contains(told, "denied request"), told
 		})
@@ -216,7 +203,7 @@ func (b *bounded) noWarnings() {
 	b.Helper()
 	for _, name := range []string{"fluence-tenants", "fluence-tenants-podgroups"} {
 		var p *admissionregistrationv1.ValidatingAdmissionPolicy
-		b.until("a look at "+name, func(ctx context.Context) (bool, string) {
+		eventually.True(b.Context(), b, "a look at "+name, func(ctx context.Context) (bool, string) {
 			var err error
 			p, err = b.Client().AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, name, metav1.GetOptions{})
 			return err == nil && p.Status.TypeChecking != nil && p.Status.ObservedGeneration == p.Generation, fmt.Sprint(err)
@@ -344,7 +331,7 @@ func (b *bounded) theControllers(t *testing.T) {
 	b = b.in(t)
 	const account = "system:serviceaccount:fluence-system:fluence-controller"
 	b.kubectl("create", "clusterrolebinding", "controller", "--clusterrole=cluster-admin", "--user="+account)
-	b.until("the right to make PodGroups", func(ctx context.Context) (bool, string) {
+	eventually.True(b.Context(), b, "the right to make PodGroups", func(ctx context.Context) (bool, string) {
 		_, told, err := b.KubectlInput(ctx, strings.NewReader(podGroup("", 11)), "create", "-n", "plain", "--dry-run=server", "-f", "-", "--as", account)
 		return err == nil, told
 	})
@@ -356,7 +343,7 @@ func (b *bounded) otherValues(t *testing.T) {
 	const exclusive = `annotations: {fluence.flux-framework.org/exclusive: "true", fluence.flux-framework.org/incomplete-policy: restart}`
 	says := func(what, part string) {
 		t.Helper()
-		b.until(what, func(context.Context) (bool, string) {
+		eventually.True(b.Context(), b, what, func(context.Context) (bool, string) {
 			told := b.tell(barePod(exclusive, spreads(3, 0)), "create", "-n", "rich", "--dry-run=server", "-f", "-")
 			return strings.Contains(told, part) && (part != "") == (told != ""), told
 		})

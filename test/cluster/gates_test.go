@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // Native gang scheduling needs a gate in three components, and an API version.
@@ -17,7 +18,7 @@ func TestGates(t *testing.T) {
 		FeatureGates:   map[string]bool{"GenericWorkload": true},
 		RuntimeConfig:  map[string]bool{"scheduling.k8s.io/v1beta1": true},
 		StockScheduler: true,
-		Nodes:          cluster.Nodes{Count: 1, Allocatable: requests("cpu", "2")},
+		Nodes:          cluster.Nodes{Count: 1, Allocatable: objects.Amounts("cpu", "2")},
 	})
 	if got, want := c.FeatureGatesFlag(), "--feature-gates=GenericWorkload=true"; got != want {
 		t.Errorf("FeatureGatesFlag() = %q, want %q", got, want)

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestPods(t *testing.T) {
@@ -25,7 +25,7 @@ func TestPods(t *testing.T) {
 		StockScheduler: true,
 		Nodes: cluster.Nodes{
 			Count:       2,
-			Allocatable: requests("cpu", "4", "memory", "8Gi", "example.com/gpu", "2", "pods", "5"),
+			Allocatable: objects.Amounts("cpu", "4", "memory", "8Gi", "example.com/gpu", "2", "pods", "5"),
 			Labels:      func(i int) map[string]string { return map[string]string{"rack": fmt.Sprint(i)} },
 		},
 	})
@@ -41,17 +41,8 @@ func TestPods(t *testing.T) {
 	t.Run("a component comes back", func(t *testing.T) { testRestart(t, c) })
 }
 
-// requests returns a resource list from alternating names and quantities.
-func requests(pairs ...string) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
-
 func podSpec(pairs ...string) corev1.PodSpec {
-	r := requests(pairs...)
+	r := objects.Amounts(pairs...)
 	return corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever,
 		Containers: []corev1.Container{{
@@ -164,7 +155,7 @@ func testOvercommit(t *testing.T, c *cluster.Cluster) {
 			names, err := c.AddNodes(ctx, cluster.Nodes{
 				Count:       1,
 				Name:        func(int) string { return "full-of-" + strings.ToLower(tc.want[len("OutOf"):][:3]) },
-				Allocatable: requests("cpu", "4", "memory", "8Gi", "example.com/gpu", "2"),
+				Allocatable: objects.Amounts("cpu", "4", "memory", "8Gi", "example.com/gpu", "2"),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -207,7 +198,7 @@ func testBurst(t *testing.T, c *cluster.Cluster) {
 	nodes, err := c.AddNodes(ctx, cluster.Nodes{
 		Count:       1,
 		Name:        func(int) string { return "small" },
-		Allocatable: requests("cpu", "4", "memory", "8Gi", "pods", fmt.Sprint(room)),
+		Allocatable: objects.Amounts("cpu", "4", "memory", "8Gi", "pods", fmt.Sprint(room)),
 	})
 	if err != nil {
 		t.Fatal(err)

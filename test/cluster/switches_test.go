@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A benchmark of schedulers leaves out everything else that would write.
@@ -25,8 +26,8 @@ func TestSwitches(t *testing.T) {
 		NoPodStages: true,
 		NoHeartbeat: true,
 		NodeLease:   600 * time.Second,
-		Nodes:       cluster.Nodes{Count: 1, Allocatable: requests("cpu", "2")},
-		// Only etcd has the history of ConfigMaps.
+		Nodes:       cluster.Nodes{Count: 1, Allocatable: objects.Amounts("cpu", "2")},
+		// What history there is of ConfigMaps is etcd's.
 		ExtraArgs: map[string][]string{cluster.KubeAPIServer: {"--watch-cache-sizes=configmaps#0"}},
 	})
 	t.Run("nobody writes the status of a pod, or removes it", func(t *testing.T) { testNobodyRunsPods(t, c) })

@@ -17,12 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -199,17 +199,10 @@ func (s *story) soon(what string, every time.Duration, done func(context.Context
 // within does the same with another time limit and interval.
 func (s *story) within(most time.Duration, what string, every time.Duration, done func(context.Context) (bool, string)) {
 	s.Helper()
-	var last string
-	err := wait.PollUntilContextTimeout(context.WithoutCancel(s.Context()), every, most, true, func(ctx context.Context) (ok bool, _ error) {
-		ok, text := done(ctx)
-		if ctx.Err() == nil {
-			last = text
-		}
-		return ok, nil
-	})
-	if err != nil {
-		s.Fatalf("waited %s in vain for: %s; last: %s", most, what, last)
-	}
+	// The end of a story waits too, when its context is done.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), most)
+	defer cancel()
+	eventually.TrueEvery(ctx, s, every, what, done)
 }
 
 // pods returns the story's pods with a name prefix.

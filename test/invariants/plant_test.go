@@ -15,18 +15,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/cluster/tools"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/invariants"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // patience bounds every wait.
@@ -107,19 +107,8 @@ func (p *plant) as(account string) kubernetes.Interface {
 // pod creates a pod for Fluence with an amount of CPU.
 func (p *plant) pod(name, group, cpu string) *corev1.Pod {
 	p.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName:                 "fluence",
-			TerminationGracePeriodSeconds: new(int64(0)),
-			Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)},
-			}}},
-		},
-	}
-	if group != "" {
-		pod.Labels = map[string]string{"scheduling.x-k8s.io/pod-group": group}
-	}
+	pod := objects.Pod(name, objects.In("default"), objects.InGroup(group), objects.CPU(cpu))
+	pod.Spec.TerminationGracePeriodSeconds = new(int64(0))
 	pod, err := p.Client().CoreV1().Pods("default").Create(p.Context(), pod, metav1.CreateOptions{})
 	p.must(err)
 	return pod
@@ -166,12 +155,9 @@ func (p *plant) running(name string) {
 
 func (p *plant) eventually(what string, done func(context.Context) bool) {
 	p.Helper()
-	err := wait.PollUntilContextTimeout(p.Context(), 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		return done(ctx), nil
+	eventually.True(p.Context(), p, what, func(ctx context.Context) (bool, string) {
+		return done(ctx), fmt.Sprintf("violations %v; %v", p.Violations(), p.Stats())
 	})
-	if err != nil {
-		p.Fatalf("waited in vain for: %s; violations %v; %v", what, p.Violations(), p.Stats())
-	}
 }
 
 // breaks waits until exactly these violations are reported, each once.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -27,19 +28,44 @@ func Pod(name string, edit ...func(*corev1.Pod)) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(time.Now())},
 		Spec: corev1.PodSpec{SchedulerName: Scheduler, Containers: []corev1.Container{{
-			Name:      "main",
+			Name: "main", Image: "none",
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
 		}}},
 	}
-	for _, e := range edit {
-		e(pod)
-	}
+	All(edit...)(pod)
 	return pod
 }
 
-// InGroup gives a pod the label of a group, and no other label.
+// All makes edits one.
+func All[T any](edits ...func(*T)) func(*T) {
+	return func(object *T) {
+		for _, edit := range edits {
+			edit(object)
+		}
+	}
+}
+
+// InGroup labels a pod as one of a group, and nothing else. Without a name it does nothing.
 func InGroup(name string) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: name} }
+	return func(p *corev1.Pod) {
+		if name != "" {
+			p.Labels = map[string]string{group.Label: name}
+		}
+	}
+}
+
+// Amounts makes a list of resources from names and quantities in turn.
+func Amounts(pairs ...string) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for pair := range slices.Chunk(pairs, 2) {
+		list[corev1.ResourceName(pair[0])] = resource.MustParse(pair[1])
+	}
+	return list
+}
+
+// Asking has a pod ask for these Amounts alone.
+func Asking(pairs ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.Containers[0].Resources.Requests = Amounts(pairs...) }
 }
 
 // CPU makes a pod request an amount of CPU.
@@ -135,19 +161,58 @@ func KeepingOff(name string, lists ...[]string) *corev1.Pod {
 	})
 }
 
-// ReadyNode returns a ready node with a number of cores.
-func ReadyNode(name string, cores int64) *corev1.Node {
+// ReadyNode builds a node with so many cores; its UID is its name. Its capacity is the same list as
+// what can be allocated.
+func ReadyNode(name string, cores int64, edit ...func(*corev1.Node)) *corev1.Node {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    *resource.NewQuantity(cores, resource.DecimalSI),
 		corev1.ResourceMemory: resource.MustParse("8Gi"),
 		corev1.ResourcePods:   resource.MustParse("110"),
 	}
-	return &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{corev1.LabelHostname: name}},
 		Status: corev1.NodeStatus{Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue},
 		}},
 	}
+	All(edit...)(node)
+	return node
+}
+
+// Having gives a node these Amounts alone.
+func Having(pairs ...string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Status.Allocatable = Amounts(pairs...)
+		n.Status.Capacity = n.Status.Allocatable
+	}
+}
+
+// CreatedOn has a pod be created on a node, without a bind.
+func CreatedOn(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.NodeName = name }
+}
+
+// In puts a pod into a namespace.
+func In(namespace string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Namespace = namespace }
+}
+
+// Created gives a pod its time of creation.
+func Created(at time.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(at) }
+}
+
+// OwnedBy gives a pod the one object that controls it.
+func OwnedBy(o group.Owner) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		version := schema.GroupVersion{Group: o.Group, Version: "v1"}.String()
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: o.Kind, Name: o.Name, UID: o.UID, Controller: new(true)}}
+	}
+}
+
+// InPhase gives a pod a phase.
+func InPhase(phase corev1.PodPhase) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Status.Phase = phase }
 }
 
 // OnNode binds a pod to a node.

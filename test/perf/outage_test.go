@@ -12,10 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -146,17 +146,17 @@ func waitReason(b *testing.B, s *stack.Stack, reason string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), outagePatience)
 	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	eventually.TrueEvery(ctx, b, 100*time.Millisecond, "the group says "+reason, func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, corev1.NamespaceDefault)
-		if err != nil || len(groups) != 1 {
-			return false, err
+		if err != nil {
+			b.Fatal(err)
+		}
+		if len(groups) != 1 {
+			return false, fmt.Sprintf("%d groups", len(groups))
 		}
 		c := meta.FindStatusCondition(groups[0].Status.Conditions, "Scheduled")
-		return c != nil && c.Reason == reason, nil
+		return c != nil && c.Reason == reason, fmt.Sprint(c)
 	})
-	if err != nil {
-		b.Fatalf("wait until the group says %s: %v", reason, err)
-	}
 }
 
 // firstBind returns when the first pod of the group has a node.

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -106,20 +106,19 @@ func waitRefused(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), restPatience)
 	defer cancel()
-	refused := 0
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+	eventually.TrueEvery(ctx, b, time.Second, "the groups say that there is no room", func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, corev1.NamespaceDefault)
-		refused = 0
+		if err != nil {
+			b.Fatal(err)
+		}
+		refused := 0
 		for _, g := range groups {
 			if c := meta.FindStatusCondition(g.Status.Conditions, "Scheduled"); c != nil && c.Reason == "NoRoom" {
 				refused++
 			}
 		}
-		return refused == waitingGroups, err
+		return refused == waitingGroups, fmt.Sprintf("%d of %d", refused, waitingGroups)
 	})
-	if err != nil {
-		b.Fatalf("%d of %d groups say that there is no room: %v", refused, waitingGroups, err)
-	}
 }
 
 // waitCalm waits until Fluence has written nothing for a while.
@@ -127,12 +126,10 @@ func waitCalm(b *testing.B, s *stack.Stack) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.Context(), restPatience)
 	defer cancel()
-	err := wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
-		return len(writesSince(b, s, time.Now().Add(-calm))) == 0, nil
+	eventually.TrueEvery(ctx, b, time.Second, "Fluence writes nothing", func(context.Context) (bool, string) {
+		writes := writesSince(b, s, time.Now().Add(-calm))
+		return len(writes) == 0, fmt.Sprintf("%q", writes)
 	})
-	if err != nil {
-		b.Fatalf("Fluence goes on writing, such as %q", writesSince(b, s, time.Now().Add(-calm)))
-	}
 }
 
 // writesSince returns what Fluence has written since a time, by the audit log, without leases.

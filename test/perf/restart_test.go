@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -152,18 +153,10 @@ func fill(b *testing.B, c *cluster.Cluster, nodes int) (room []string) {
 // addNode creates a ready node. Admission taints every new
 // node, and the controller that removes the taint does not run.
 func addNode(ctx context.Context, c *cluster.Cluster, name string) error {
-	amounts := corev1.ResourceList{
-		corev1.ResourceCPU:    *resource.NewQuantity(podsPerNode, resource.DecimalSI),
-		corev1.ResourceMemory: resource.MustParse("64Gi"),
-		corev1.ResourcePods:   resource.MustParse("110"),
-	}
-	node, err := c.Client().CoreV1().Nodes().Create(ctx, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{
-			Capacity: amounts, Allocatable: amounts,
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "Ready"}},
-		},
-	}, metav1.CreateOptions{})
+	node, err := c.Client().CoreV1().Nodes().Create(ctx, objects.ReadyNode(name, podsPerNode, func(n *corev1.Node) {
+		n.Status.Allocatable[corev1.ResourceMemory] = resource.MustParse("64Gi")
+		n.Status.Conditions[0].Reason = "Ready"
+	}), metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("create node %s: %w", name, err)
 	}
@@ -176,17 +169,11 @@ func addNode(ctx context.Context, c *cluster.Cluster, name string) error {
 
 // pod returns a pod that requests one CPU.
 func pod(name, scheduler string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: scheduler,
-			Containers: []corev1.Container{{Name: "c", Image: "none", Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")},
-			}}},
-			// Every pod would get an equal volume.
-			AutomountServiceAccountToken: new(bool),
-		},
-	}
+	return objects.Pod(name, objects.In(""), objects.Asking("cpu", "1", "memory", "1Gi"), func(p *corev1.Pod) {
+		p.Spec.SchedulerName = scheduler
+		// Not what every pod is given a copy of.
+		p.Spec.AutomountServiceAccountToken = new(bool)
+	})
 }
 
 // waitingGroup creates the PodGroup of the gang, as its user may.

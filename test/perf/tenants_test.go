@@ -332,8 +332,9 @@ func (a *attack) again(ctx context.Context, s *stack.Stack, ns string) error {
 	}
 }
 
-// emptyNamespace deletes a namespace's pods and returns when they are gone. If there are very
-// many, the API server deletes some in each request, and answers that it had no time for the rest.
+// emptyNamespace deletes a namespace's pods and returns when they are gone. Of very many the API
+// server deletes some in each request, and says that the time was not enough for the rest. The
+// benchmark goes on if they stay, which it would not do after eventually.True.
 func emptyNamespace(b *testing.B, s *stack.Stack, ns string) {
 	b.Helper()
 	pods := s.Client().CoreV1().Pods(ns)

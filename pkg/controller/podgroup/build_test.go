@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // start is when the objects of these tests were created. now is a little later.
@@ -24,15 +24,7 @@ var (
 func pods(n int, edits ...func(*corev1.Pod)) []*corev1.Pod {
 	var ps []*corev1.Pod
 	for range n {
-		pod := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", Labels: map[string]string{group.Label: "g"}},
-			Spec:       corev1.PodSpec{SchedulerName: "fluence"},
-			Status:     corev1.PodStatus{Phase: corev1.PodPending},
-		}
-		for _, edit := range edits {
-			edit(pod)
-		}
-		ps = append(ps, pod)
+		ps = append(ps, objects.Pod("p", objects.InGroup("g"), objects.InPhase(corev1.PodPending), objects.Created(time.Time{}), objects.All(edits...)))
 	}
 	return ps
 }

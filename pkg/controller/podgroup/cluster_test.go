@@ -27,6 +27,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // serviceAccount is the user that manifests/rbac gives its rights to.
@@ -220,10 +221,7 @@ func (e *env) untilPhase(name string, phase scheduling.PodGroupPhase) *schedulin
 // pod creates a pod that asks for the scheduler of the test.
 func (e *env) pod(name string, labels map[string]string) *corev1.Pod {
 	e.Helper()
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name, Labels: labels},
-		Spec:       corev1.PodSpec{SchedulerName: e.ns, Containers: []corev1.Container{{Name: "c", Image: "none"}}},
-	}
+	pod := objects.Pod(name, objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) { p.Labels, p.Spec.SchedulerName = labels, e.ns })
 	e.create(pod)
 	return pod
 }

@@ -24,11 +24,7 @@ type nodeWith struct {
 }
 
 func aNode(name string, edit ...func(*corev1.Node)) *nodeWith {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}}
-	for _, e := range edit {
-		e(n)
-	}
-	return &nodeWith{node: n}
+	return &nodeWith{node: objects.ReadyNode(name, 8, edit...)}
 }
 
 func (n *nodeWith) with(pods ...*corev1.Pod) *nodeWith {

@@ -195,7 +195,7 @@ func TestConstraintsTellPodsApartByWhatFiltersLookAt(t *testing.T) {
 		"a volume of its own":  {func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{{Name: "v"}} }, true},
 		"another label":        {func(p *corev1.Pod) { p.Labels["role"] = "leader" }, true},
 		"a label that is read": {func(p *corev1.Pod) { p.Labels["read"] = "leader" }, false},
-		"the namespace":        {func(p *corev1.Pod) { p.Namespace = "other" }, false},
+		"the namespace":        {objects.In("other"), false},
 		"a selector":           {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, false},
 		"an affinity":          {func(p *corev1.Pod) { p.Spec.Affinity = &corev1.Affinity{} }, false},
 		"a toleration":         {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} }, false},

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 func TestCheck(t *testing.T) {
@@ -53,7 +55,7 @@ func TestCheck(t *testing.T) {
 			k.putNode(t.Context(), node("cpu", "4", "pods", "9"))
 			k.putPod(t.Context(), a)
 			k.putPod(t.Context(), b)
-			key := types.NamespacedName{Name: "b"}
+			key := types.NamespacedName{Namespace: objects.Namespace, Name: "b"}
 			if got := k.unsaid[key]; got != nil {
 				t.Fatalf("said %v before the node was settled", got)
 			}

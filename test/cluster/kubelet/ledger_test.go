@@ -8,31 +8,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// list returns a resource list from alternating names and quantities.
-func list(pairs ...string) corev1.ResourceList {
-	out := corev1.ResourceList{}
-	for i := 0; i < len(pairs); i += 2 {
-		out[corev1.ResourceName(pairs[i])] = resource.MustParse(pairs[i+1])
-	}
-	return out
-}
-
 func node(pairs ...string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{Allocatable: list(pairs...)}}
+	return objects.ReadyNode("n", 0, objects.Having(pairs...))
 }
 
 func pod(name string, pairs ...string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{NodeName: "n", Containers: []corev1.Container{{
-			Resources: corev1.ResourceRequirements{Requests: list(pairs...)},
-		}}},
-	}
+	return objects.Pod(name, objects.CreatedOn("n"), objects.Asking(pairs...))
 }
 
 func with(p *corev1.Pod, change func(*corev1.Pod)) *corev1.Pod {
@@ -105,7 +92,7 @@ func TestLedger(t *testing.T) {
 		},
 		"a pod that runs already is charged without a verdict": {
 			{node: small},
-			{put: with(pod("a", "cpu", "5"), func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning })},
+			{put: with(pod("a", "cpu", "5"), objects.InPhase(corev1.PodRunning))},
 			{put: pod("b", "cpu", "1"), want: map[string]string{"b": "OutOfcpu"}},
 		},
 		"what was admitted stays when the node shrinks": {

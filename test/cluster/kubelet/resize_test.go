@@ -5,14 +5,16 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // having returns a running pod whose status has its container's resources.
 func having(p *corev1.Pod, pending string, pairs ...string) *corev1.Pod {
 	return with(p, func(p *corev1.Pod) {
-		has := corev1.ResourceRequirements{Requests: list(pairs...)}
+		has := corev1.ResourceRequirements{Requests: objects.Amounts(pairs...)}
 		p.Status.Phase = corev1.PodRunning
-		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Resources: &has, AllocatedResources: has.Requests}}
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: p.Spec.Containers[0].Name, Resources: &has, AllocatedResources: has.Requests}}
 		if pending != "" {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: pending}}
 		}
@@ -20,7 +22,7 @@ func having(p *corev1.Pod, pending string, pairs ...string) *corev1.Pod {
 }
 
 func requests(pairs ...string) []corev1.ResourceRequirements {
-	return []corev1.ResourceRequirements{{Requests: list(pairs...)}}
+	return []corev1.ResourceRequirements{{Requests: objects.Amounts(pairs...)}}
 }
 
 func TestResize(t *testing.T) {

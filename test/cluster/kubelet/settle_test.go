@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // told returns verdicts in order: a pod's name, and the reason if it was rejected.
@@ -21,7 +23,7 @@ func told(verdicts []verdict) string {
 func TestSettle(t *testing.T) {
 	a, b, c := pod("a", "cpu", "4"), pod("b", "cpu", "3"), pod("c", "cpu", "1")
 	terminating := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }
-	running := func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }
+	running := objects.InPhase(corev1.PodRunning)
 	cases := map[string]struct {
 		before []*corev1.Pod // put before the roster is taken
 		listed []*corev1.Pod

@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // pods returns pods written NAME:CPU, or NAME:CPU@NODE
@@ -18,12 +18,7 @@ func pods(specs ...string) []corev1.Pod {
 	for _, spec := range specs {
 		spec, node, _ := strings.Cut(spec, "@")
 		name, cpu, _ := strings.Cut(spec, ":")
-		out = append(out, corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
-			}}},
-		})
+		out = append(out, *objects.Pod(name, objects.CreatedOn(node), objects.CPU(cpu)))
 	}
 	return out
 }
@@ -32,10 +27,7 @@ func nodes(specs ...string) []corev1.Node {
 	var out []corev1.Node
 	for _, spec := range specs {
 		name, cpu, _ := strings.Cut(spec, ":")
-		out = append(out, corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}},
-		})
+		out = append(out, *objects.ReadyNode(name, 0, objects.Having("cpu", cpu)))
 	}
 	return out
 }

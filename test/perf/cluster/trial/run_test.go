@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
 	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
@@ -230,7 +231,8 @@ func testEnded(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 	}
 }
 
-// kill waits until two new processes run, and kills the first.
+// kill waits until two processes run that were not there before, and ends the first. It runs in a
+// goroutine, which must not end the test as eventually.True does.
 func kill(ctx context.Context, c *cluster.Cluster, name, other string) error {
 	was, before := c.Process(name), c.Process(other)
 	return wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -252,12 +254,7 @@ func testInterrupted(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 		_, err := bench.Run(ctx, plan(contender.Native(), "9"))
 		return err
 	})
-	err := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return c.Process(name) != was, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	eventually.True(ctx, t, "a scheduler of the bench", func(context.Context) (bool, string) { return c.Process(name) != was, "none" })
 	cancel()
 	if err := g.Wait(); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run() = %v, want it canceled", err)
