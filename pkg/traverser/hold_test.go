@@ -312,7 +312,7 @@ func TestUpdateFails(t *testing.T) {
 		job  match.Job
 		want string
 	}{
-		"no id":             {given(func(j *match.Job, _ *resource.Share) { j.ID = 0 }), "no job"},
+		"no id":             {given(func(j *match.Job, _ *resource.Share) { j.ID = 0 }), "must not be 0"},
 		"no R":              {given(func(j *match.Job, _ *resource.Share) { j.Slots[0].R = nil }), "has no resource set (R)"},
 		"end before start":  {given(func(j *match.Job, _ *resource.Share) { j.Start, j.End = seconds(9), seconds(8) }), "end"},
 		"unknown vertex":    {given(func(_ *match.Job, v *resource.Share) { v.Path = "/cluster0/rack7" }), "/cluster0/rack7"},
