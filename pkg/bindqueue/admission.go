@@ -33,9 +33,9 @@ type admission struct {
 	since time.Time
 	// admitted is when the group was admitted. It is zero while the group waits.
 	admitted time.Time
-	// counts says that the group's pods count as ahead of the next group.
-	counts bool
-	index  int
+	// isCounted says that the group's pods count as ahead of the next group.
+	isCounted bool
+	index     int
 }
 
 func newAdmissions() admissions {
@@ -53,9 +53,9 @@ func newAdmissions() admissions {
 func (g *Queue) Admit(a Candidate, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	in := LaneOf(a.Pods)
-	g.dropAdmission(1-in, a.Group, now)
-	l := &g.lanes[in]
+	lane := LaneOf(a.Pods)
+	g.dropAdmission(1-lane, a.Group, now)
+	l := &g.lanes[lane]
 	t := l.admissions.byGroup[a.Group]
 	switch {
 	case t == nil:
@@ -63,7 +63,7 @@ func (g *Queue) Admit(a Candidate, now time.Time) bool {
 		l.admissions.byGroup[a.Group] = t
 		l.admissions.waiting.add(t)
 	case !t.admitted.IsZero():
-		if t.counts {
+		if t.isCounted {
 			l.admitted += a.Pods - t.Pods
 		}
 		t.Candidate = a
@@ -82,15 +82,15 @@ func (g *Queue) Admit(a Candidate, now time.Time) bool {
 // admit admits a group that waits.
 func (l *lane) admit(t *admission, now time.Time) {
 	l.admissions.waiting.remove(t)
-	t.admitted, t.counts = now, true
+	t.admitted, t.isCounted = now, true
 	l.admitted += t.Pods
 	l.touch(now)
 }
 
 // stopCounting removes an admitted group from the count of its lane.
 func (l *lane) stopCounting(t *admission) {
-	if t.counts {
-		t.counts = false
+	if t.isCounted {
+		t.isCounted = false
 		l.admitted -= t.Pods
 	}
 }
@@ -117,13 +117,13 @@ func (g *Queue) AdmitWaiting(now time.Time) []types.NamespacedName {
 func (g *Queue) EndAdmission(key types.NamespacedName, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, in := range Lanes() {
-		g.dropAdmission(in, key, now)
+	for _, lane := range Lanes() {
+		g.dropAdmission(lane, key, now)
 	}
 }
 
-func (g *Queue) dropAdmission(in Lane, key types.NamespacedName, now time.Time) {
-	l := &g.lanes[in]
+func (g *Queue) dropAdmission(lane Lane, key types.NamespacedName, now time.Time) {
+	l := &g.lanes[lane]
 	t := l.admissions.byGroup[key]
 	switch {
 	case t == nil:
@@ -149,15 +149,15 @@ func (g *Queue) IsWaiting(key types.NamespacedName) bool {
 	return false
 }
 
-// Idle lists the groups that were admitted longer than after ago and have not placed.
+// StaleAdmissions lists the groups that were admitted longer than after ago and have not placed.
 // The caller activates their pods again, or calls EndAdmission.
-func (g *Queue) Idle(now time.Time, after time.Duration) []types.NamespacedName {
+func (g *Queue) StaleAdmissions(now time.Time, age time.Duration) []types.NamespacedName {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var idle []types.NamespacedName
 	for i := range g.lanes {
 		for key, t := range g.lanes[i].admissions.byGroup {
-			if !t.admitted.IsZero() && now.Sub(t.admitted) > after {
+			if !t.admitted.IsZero() && now.Sub(t.admitted) > age {
 				idle = append(idle, key)
 			}
 		}

@@ -129,7 +129,7 @@ func TestGroupsAskInTurn(t *testing.T) {
 				s.Error("want that a waits, and b and c do not")
 			}
 			s.pass(3 * second)
-			if got := s.Idle(s.now, 2*second); len(got) != 1 || got[0] != key("b") {
+			if got := s.StaleAdmissions(s.now, 2*second); len(got) != 1 || got[0] != key("b") {
 				s.Errorf("idle groups: %v, want b", got)
 			}
 		},

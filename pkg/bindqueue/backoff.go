@@ -14,9 +14,9 @@ type podBackoff struct {
 	// this pod alone: since the pod's throttled bind before, the
 	// server had taken more binds of all pods than it had throttled.
 	alone int
-	// taken is how many binds of all pods the server had taken at the pod's last
+	// succeeded is how many binds of all pods the server had taken at the pod's last
 	// throttled bind. throttled is how many it had throttled by then, with that bind.
-	taken, throttled int
+	succeeded, throttled int
 }
 
 // next records a throttled bind, and returns for how long the pod's bind is not sent. After
@@ -24,20 +24,20 @@ type podBackoff struct {
 // second one it is longer, so that other pods are tried first. It doubles each time that
 // the pod is throttled while most others are not: then something, such as a webhook,
 // throttles this pod alone, and each try of it would pause the bind queue for all others.
-func (r *podBackoff) next(taken, turnedAway int, after time.Duration) time.Duration {
-	if r.times++; r.times > 1 && taken-r.taken > turnedAway-r.throttled {
+func (r *podBackoff) next(succeeded, throttled int, retryAfter time.Duration) time.Duration {
+	if r.times++; r.times > 1 && succeeded-r.succeeded > throttled-r.throttled {
 		r.alone++
 	}
-	r.taken, r.throttled = taken, turnedAway+1
+	r.succeeded, r.throttled = succeeded, throttled+1
 	if r.times == 1 {
-		return after
+		return retryAfter
 	}
 	// The pod waits for longer than the bind queue pauses, so that others leave meanwhile.
-	return min(max(maxPause, 2*after), after<<min(1+r.alone, 10))
+	return min(max(maxPause, 2*retryAfter), retryAfter<<min(1+r.alone, 10))
 }
 
-// newAside returns an empty heap of pods that back off. The first is the pod whose
+// newBackoffQ returns an empty heap of pods that back off. The first is the pod whose
 // backoff ends first.
-func newAside() indexedHeap[*assignedPod] {
+func newBackoffQ() indexedHeap[*assignedPod] {
 	return indexedHeap[*assignedPod]{before: func(p, o *assignedPod) bool { return p.until.Before(o.until) }, index: (*assignedPod).place}
 }

@@ -72,7 +72,7 @@ func (c *laneQueue) add(s *groupQueue, p *assignedPod) {
 	default:
 		c.fresh.changed(s)
 	}
-	if p.queued.GroupStarted {
+	if p.queued.GroupIncomplete {
 		c.start(s)
 	}
 }
@@ -103,17 +103,17 @@ func (c *laneQueue) start(s *groupQueue) {
 
 // first returns the pod that leaves first, or nil if there is none. A started group goes before
 // all others if it has at most soon pods here. ends says that the pod is of such a group.
-func (c *laneQueue) first(soon int) (p *assignedPod, ends bool) {
+func (c *laneQueue) first(maxRemaining int) (p *assignedPod, finishesGroup bool) {
 	if c.fresh.Len() > 0 {
 		p = c.fresh.first().pods.first()
 	}
 	for s := range c.started {
-		o, oEnds := s.pods.first(), s.pods.Len() <= soon
-		if goesBefore(o, oEnds, p, ends) {
-			p, ends = o, oEnds
+		o, oEnds := s.pods.first(), s.pods.Len() <= maxRemaining
+		if goesBefore(o, oEnds, p, finishesGroup) {
+			p, finishesGroup = o, oEnds
 		}
 	}
-	return p, ends
+	return p, finishesGroup
 }
 
 // goesBefore reports whether p leaves before o. ends says that p is of a started

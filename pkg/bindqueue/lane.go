@@ -39,9 +39,9 @@ func (l Lane) String() string {
 
 // lane is the state of one Lane.
 type lane struct {
-	// first is how many pods may be ahead of the next group while no rate is known:
+	// minAhead is how many pods may be ahead of the next group while no rate is known:
 	// twice the maximum of binds in flight.
-	first int
+	minAhead int
 	// expected counts the matched pods that have not arrived. waiting counts the pods in the
 	// bind queue. admitted counts the pods of groups that were admitted and have not placed yet.
 	expected, waiting, admitted int
@@ -56,7 +56,7 @@ type lane struct {
 }
 
 func newLane(max int) lane {
-	return lane{first: 2 * max, admissions: newAdmissions(), queue: newLaneQueue()}
+	return lane{minAhead: 2 * max, admissions: newAdmissions(), queue: newLaneQueue()}
 }
 
 // ahead counts the pods that are bound before the pods of the next group.
@@ -79,7 +79,7 @@ func (l *lane) touch(now time.Time) {
 func (l *lane) rate(now time.Time) int {
 	n := l.binds.count(now)
 	if n == 0 || l.busy.IsZero() || now.Sub(l.busy) < windowSize {
-		return max(n, l.first)
+		return max(n, l.minAhead)
 	}
 	return n
 }
@@ -91,7 +91,7 @@ func (l *lane) rate(now time.Time) int {
 // keeps the lane going if pods arrive slowly for other reasons than the API server.
 func (l *lane) mayAdmit(pods int, now time.Time) bool {
 	rate := l.rate(now)
-	most := max(rate, l.first)
+	most := max(rate, l.minAhead)
 	ahead := l.ahead()
 	return ahead == 0 || l.waiting <= rate && ahead <= most && pods <= most
 }

@@ -16,12 +16,12 @@ const smallShare = 8
 func (g *Queue) Next(now time.Time) (Pod, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.inFlight) >= g.limit.current || now.Before(g.limit.pause) {
+	if len(g.inFlight) >= g.limit.current || now.Before(g.limit.pausedUntil) {
 		return Pod{}, false
 	}
-	for g.aside.Len() > 0 && !g.aside.first().until.After(now) {
-		p := g.aside.first()
-		g.aside.remove(p)
+	for g.backoffQ.Len() > 0 && !g.backoffQ.first().until.After(now) {
+		p := g.backoffQ.first()
+		g.backoffQ.remove(p)
 		g.join(p)
 	}
 	p := g.choose(now)
@@ -29,7 +29,7 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 		return Pod{}, false
 	}
 	leaves := *p.queued
-	g.inFlight[leaves.UID] = sent{lane: p.lane, group: leaves.Group, since: p.since, sentAt: now}
+	g.inFlight[leaves.UID] = inFlightBind{lane: p.lane, group: leaves.Group, since: p.since, sentAt: now}
 	g.lanes[p.lane].queue.start(g.groups[inLane{leaves.Group, p.lane}])
 	g.dequeue(p)
 	if p.lane == Small {
@@ -46,12 +46,12 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 // meanwhile could pass its last pods, and a part of the group would wait.
 func (g *Queue) choose(now time.Time) *assignedPod {
 	small, large := &g.lanes[Small], &g.lanes[Large]
-	soon := max(2*g.limit.most, small.binds.count(now)+large.binds.count(now))
-	p, ends := small.queue.first(soon)
+	maxRemaining := max(2*g.limit.max, small.binds.count(now)+large.binds.count(now))
+	p, finishesGroup := small.queue.first(maxRemaining)
 	if p != nil && g.largeInARow >= smallShare-1 {
 		return p
 	}
-	if o, oEnds := large.queue.first(soon); goesBefore(o, oEnds, p, ends) {
+	if o, oEnds := large.queue.first(maxRemaining); goesBefore(o, oEnds, p, finishesGroup) {
 		return o
 	}
 	return p
@@ -61,10 +61,10 @@ func (g *Queue) choose(now time.Time) *assignedPod {
 func (g *Queue) Bound(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s, ok := g.land(uid, now); ok {
+	if s, ok := g.bindAnswered(uid, now); ok {
 		g.lanes[s.lane].binds.add(now)
 		g.limit.grow(now)
-		g.taken++
+		g.succeeded++
 	}
 	g.forget(uid, now)
 }
@@ -74,7 +74,7 @@ func (g *Queue) Bound(uid types.UID, now time.Time) {
 func (g *Queue) Failed(uid types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.land(uid, now)
+	g.bindAnswered(uid, now)
 	if p := g.pods[uid]; p != nil {
 		g.stopCounting(p)
 		g.dequeue(p)
@@ -87,30 +87,30 @@ func (g *Queue) Failed(uid types.UID, now time.Time) {
 // before all others of its group, and returns true. It returns false if the pod was
 // forgotten meanwhile. The whole queue pauses for the time after, at most for maxPause.
 // A pod that was throttled before backs off for longer, so that others leave first.
-func (g *Queue) Throttled(p Pod, after time.Duration, now time.Time) bool {
+func (g *Queue) Throttled(p Pod, retryAfter time.Duration, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s, ok := g.land(p.UID, now)
+	s, ok := g.bindAnswered(p.UID, now)
 	if !ok {
 		return false
 	}
-	after = min(after, maxPause)
-	g.limit.halve(s.sentAt, now, after)
+	retryAfter = min(retryAfter, maxPause)
+	g.limit.halve(s.sentAt, now, retryAfter)
 	known := g.pods[p.UID]
 	if known == nil {
 		return false
 	}
-	wait := known.backoff.next(g.taken, g.throttled, after)
+	wait := known.backoff.next(g.succeeded, g.throttled, retryAfter)
 	g.throttled++
-	if wait > after {
+	if wait > retryAfter {
 		known.until = now.Add(wait)
 	}
 	g.enqueue(known, p, now)
 	return true
 }
 
-// land records that a bind was answered. It returns false if the bind was not in flight.
-func (g *Queue) land(uid types.UID, now time.Time) (sent, bool) {
+// bindAnswered records that a bind was answered. It returns false if the bind was not in flight.
+func (g *Queue) bindAnswered(uid types.UID, now time.Time) (inFlightBind, bool) {
 	s, ok := g.inFlight[uid]
 	if ok {
 		delete(g.inFlight, uid)
@@ -126,12 +126,12 @@ func (g *Queue) NextTime(now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.limit.pause.After(now):
-		return g.limit.pause
+	case g.limit.pausedUntil.After(now):
+		return g.limit.pausedUntil
 	case len(g.inFlight) >= g.limit.current:
 		return time.Time{} // only an answer lets a pod leave
-	case g.aside.Len() > 0:
-		return g.aside.first().until
+	case g.backoffQ.Len() > 0:
+		return g.backoffQ.first().until
 	}
 	return time.Time{}
 }

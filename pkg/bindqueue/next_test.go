@@ -40,7 +40,7 @@ func TestPodsLeaveInOrder(t *testing.T) {
 		},
 		"pods that come late to a group that has begun leave first": func(s *story) {
 			s.matched("a", 2)
-			s.Arrive(Pod{UID: "b9", Group: key("b"), Rank: rankOf("b9"), GroupStarted: true}, s.now)
+			s.Arrive(Pod{UID: "b9", Group: key("b"), Rank: rankOf("b9"), GroupIncomplete: true}, s.now)
 			s.wantLeave(2, "b9 a0")
 		},
 		"of eight that leave one is of a small group": func(s *story) {

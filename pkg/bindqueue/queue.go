@@ -35,9 +35,9 @@ type Pod struct {
 	Group types.NamespacedName
 	// Rank is the pod's place in the scheduling queue.
 	Rank gang.Rank
-	// GroupStarted says that binds of the pod's group were sent before, and that the
+	// GroupIncomplete says that binds of the pod's group were sent before, and that the
 	// group still lacks pods with nodes.
-	GroupStarted bool
+	GroupIncomplete bool
 }
 
 // Queue is the bind queue of one scheduler. Its methods are safe for concurrent use
@@ -51,18 +51,18 @@ type Queue struct {
 	// groups holds the queues of groups with waiting pods that are not set aside.
 	groups map[inLane]*groupQueue
 	// inFlight holds the binds that were sent and not answered.
-	inFlight map[types.UID]sent
+	inFlight map[types.UID]inFlightBind
 	// largeInARow counts the pods that left the large lane since a pod last left the small lane.
 	largeInARow int
-	// taken counts the binds that succeeded. throttled counts the binds for which the
+	// succeeded counts the binds that succeeded. throttled counts the binds for which the
 	// API server was too busy.
-	taken, throttled int
-	// aside holds the waiting pods that back off. The first is the pod whose backoff ends first.
-	aside indexedHeap[*assignedPod]
+	succeeded, throttled int
+	// backoffQ holds the waiting pods that back off. The first is the pod whose backoff ends first.
+	backoffQ indexedHeap[*assignedPod]
 }
 
-// sent is a bind that was sent and not answered.
-type sent struct {
+// inFlightBind is a bind that was sent and not answered.
+type inFlightBind struct {
 	lane  Lane
 	group types.NamespacedName
 	// since is when the pod first arrived in the bind queue. sentAt is when its bind was sent.
@@ -94,9 +94,9 @@ func New(max int) *Queue {
 		limit:    newLimit(max),
 		pods:     map[types.UID]*assignedPod{},
 		groups:   map[inLane]*groupQueue{},
-		inFlight: map[types.UID]sent{},
+		inFlight: map[types.UID]inFlightBind{},
 		lanes:    [2]lane{newLane(max), newLane(max)},
-		aside:    newAside(),
+		backoffQ: newBackoffQ(),
 	}
 }
 
@@ -113,13 +113,13 @@ const (
 func (g *Queue) Expect(uids []types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	in := LaneOf(len(uids))
+	lane := LaneOf(len(uids))
 	for _, uid := range uids {
 		g.forget(uid, now)
-		g.pods[uid] = &assignedPod{lane: in, expectedUntil: now.Add(assignedTimeout)}
-		g.lanes[in].expected++
+		g.pods[uid] = &assignedPod{lane: lane, expectedUntil: now.Add(assignedTimeout)}
+		g.lanes[lane].expected++
 	}
-	g.lanes[in].touch(now)
+	g.lanes[lane].touch(now)
 }
 
 // Permitted records that expected pods have passed Permit. From now on they count as
@@ -159,7 +159,7 @@ func (g *Queue) enqueue(known *assignedPod, p Pod, now time.Time) {
 		known.since = now
 	}
 	if known.until.After(now) {
-		g.aside.add(known)
+		g.backoffQ.add(known)
 	} else {
 		g.join(known)
 	}
@@ -169,11 +169,11 @@ func (g *Queue) enqueue(known *assignedPod, p Pod, now time.Time) {
 
 // join adds a pod to the queue of its group.
 func (g *Queue) join(p *assignedPod) {
-	of := inLane{p.queued.Group, p.lane}
-	s := g.groups[of]
+	key := inLane{p.queued.Group, p.lane}
+	s := g.groups[key]
 	if s == nil {
-		s = newGroupQueue(of, p.since)
-		g.groups[of] = s
+		s = newGroupQueue(key, p.since)
+		g.groups[key] = s
 	}
 	p.until = time.Time{}
 	g.lanes[p.lane].queue.add(s, p)
@@ -214,7 +214,7 @@ func (g *Queue) dequeue(p *assignedPod) {
 		return
 	}
 	if !p.until.IsZero() {
-		g.aside.remove(p)
+		g.backoffQ.remove(p)
 	} else {
 		s := g.groups[inLane{p.queued.Group, p.lane}]
 		g.lanes[p.lane].queue.remove(s, p)
@@ -239,7 +239,7 @@ func (g *Queue) Sweep(now time.Time, leads bool) {
 	for i := range g.lanes {
 		l := &g.lanes[i]
 		for _, t := range l.admissions.byGroup {
-			if leads && t.counts && now.Sub(t.admitted) >= admittedTimeout {
+			if leads && t.isCounted && now.Sub(t.admitted) >= admittedTimeout {
 				l.stopCounting(t)
 			}
 		}

@@ -70,8 +70,8 @@ func TestRandomHistoriesLeaveNothing(t *testing.T) {
 				}
 				s.Sweep(s.now, draw.IntN(4) > 0)
 			}
-			if f := s.Snapshot(); f.InFlight != len(flying) || f.InFlight > s.limit.most || f.Limit < 1 || f.Limit > s.limit.most || f.Pods[0]+f.Pods[1] != len(standing) {
-				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(flying), s.limit.most, len(standing))
+			if f := s.Snapshot(); f.InFlight != len(flying) || f.InFlight > s.limit.max || f.Limit < 1 || f.Limit > s.limit.max || f.Pods[0]+f.Pods[1] != len(standing) {
+				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(flying), s.limit.max, len(standing))
 			}
 		}
 		for name := 'a'; name < 'g'; name++ {

@@ -46,7 +46,7 @@ func (g *Queue) LongWaitingPods(now time.Time, after time.Duration) map[types.Na
 			lasting[of.group] += s.pods.Len()
 		}
 	}
-	for _, p := range g.aside.items {
+	for _, p := range g.backoffQ.items {
 		if now.Sub(p.since) > after {
 			lasting[p.queued.Group]++
 		}

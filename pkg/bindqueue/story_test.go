@@ -31,7 +31,7 @@ func key(name string) types.NamespacedName { return types.NamespacedName{Namespa
 
 // rankOf orders groups by name and pods by number.
 func rankOf(name string) gang.Rank {
-	return gang.Rank{Created: noon, Key: key(name[:1]), Pod: fmt.Sprintf("%6s", name[1:])}
+	return gang.Rank{Since: noon, Key: key(name[:1]), Pod: fmt.Sprintf("%6s", name[1:])}
 }
 
 // podsOf names n pods of a group.
@@ -87,7 +87,7 @@ func (s *story) bound(pods ...string) {
 // throttled records that the binds of pods were answered with 429.
 func (s *story) throttled(after time.Duration, pods ...string) {
 	for _, p := range pods {
-		s.Throttled(Pod{UID: types.UID(p), Group: key(p[:1]), Rank: rankOf(p), GroupStarted: true}, after, s.now)
+		s.Throttled(Pod{UID: types.UID(p), Group: key(p[:1]), Rank: rankOf(p), GroupIncomplete: true}, after, s.now)
 	}
 }
 

@@ -20,7 +20,7 @@ type backend interface {
 
 	// match answers a request. If the search takes more work than a match may do under the lock, match
 	// returns a long search instead, which the caller runs without the lock.
-	match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error)
+	match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error)
 	// dropReservation drops the job's reservation after a long search found no room for the job.
 	dropReservation(r *match.Request)
 	update(jobs ...match.Job) error
@@ -45,7 +45,7 @@ type matchState struct {
 	// ignoreSteps is the cost in steps of ignoring jobs.
 	ignoreSteps int
 	// search is the long search that found a placement. It is nil if there was none yet.
-	search *longSearch
+	search *unlockedSearch
 	// waited is the sum of the times that the match waited for locks.
 	waited time.Duration
 }

@@ -60,7 +60,7 @@ func (p *storeBackend) moveWindow(c *solver.FitCounter, v *store.WindowView, to 
 			return false
 		}
 		if at, ok := v.Overlay(name); ok {
-			p.binding.refreshExclusive()
+			p.builder.refreshExclusive()
 			c.Count(at)
 		}
 		return true

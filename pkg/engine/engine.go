@@ -28,7 +28,7 @@
 //	backend.go            what must a graph offer to an engine?
 //	problem.go            which columns, levels and nodes of a graph does a demand mean?
 //	explain.go            how is a refusal explained?
-//	long_search.go        what if a match takes more work than it may do under the lock?
+//	unlocked_search.go        what if a match takes more work than it may do under the lock?
 //	store_backend.go      what are the steps of a match on nodes that were put?
 //	earliest.go           when is there room, if not now?
 //	blocker.go            which job's end would help most?
@@ -80,7 +80,7 @@ type Engine struct {
 	// traverser replaces backend if the epoch's first addition is a subgraph.
 	traverser *traverserBackend
 	sizes     sizes
-	work      work
+	work      workLimits
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -101,7 +101,7 @@ func New(o Options) (*Engine, error) {
 		o.Graph.MatcherPolicy = o.Policy
 	}
 	e := &Engine{options: o}
-	e.work.lockedSteps, e.work.longSteps, e.work.longSem = lockedSteps, longSteps, make(chan struct{}, 1)
+	e.work.lockedSteps, e.work.unlockedSteps, e.work.unlockedSem = lockedSteps, unlockedSteps, make(chan struct{}, 1)
 	if err := e.resetBackends(); err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}

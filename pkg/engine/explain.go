@@ -19,7 +19,7 @@ type explainer struct {
 
 // explainer returns the explainer for a layout of the running match.
 func (p *storeBackend) explainer(l *solver.Layout) explainer {
-	return explainer{l, &p.binding.problem, p.store.Graph().RootType()}
+	return explainer{l, &p.builder.problem, p.store.Graph().RootType()}
 }
 
 // refusal returns the error for a request for which an attempt found no room. The error is

@@ -7,8 +7,8 @@ func (e *Engine) SetLockedSteps(steps int) { e.work.lockedSteps = steps }
 
 // HoldLong makes long searches wait until release is called.
 func (e *Engine) HoldLong() (release func()) {
-	e.work.longSem <- struct{}{}
-	return func() { <-e.work.longSem }
+	e.work.unlockedSem <- struct{}{}
+	return func() { <-e.work.unlockedSem }
 }
 
 // MaxOverrun returns the largest number of steps by which a match exceeded its maximum.
@@ -20,7 +20,7 @@ func (e *Engine) Kept() int {
 	if !ok {
 		return 0
 	}
-	return max(p.workspace.Size(), 4*cap(p.binding.hostCells))
+	return max(p.workspace.Size(), 4*cap(p.builder.hostCells))
 }
 
 // KeptBytes is the maximum of Kept.
@@ -45,10 +45,10 @@ func (e *Engine) Free() bool {
 }
 
 // LongSteps is the number of steps that a match has for long searches.
-const LongSteps = longSteps
+const LongSteps = unlockedSteps
 
 // SetLongSteps sets the steps that a match has for long searches.
-func (e *Engine) SetLongSteps(steps int) { e.work.longSteps = steps }
+func (e *Engine) SetLongSteps(steps int) { e.work.unlockedSteps = steps }
 
 // Break makes the next call that uses the store panic.
 func (e *Engine) Break() {

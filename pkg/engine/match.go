@@ -72,7 +72,7 @@ func (e *Engine) lock(waited *time.Duration) {
 }
 
 // matchLocked makes the backend answer a request, with the lock held.
-func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error) {
 	e.lock(&q.waited)
 	defer e.unlock()
 	if err := e.checkEpoch(ctx, q.Epoch); err != nil {
@@ -85,14 +85,14 @@ func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocat
 }
 
 // runLongSearch runs a long search, one at a time. Its error is the error of the match.
-func (e *Engine) runLongSearch(ctx context.Context, s *longSearch, q *matchState) error {
+func (e *Engine) runLongSearch(ctx context.Context, s *unlockedSearch, q *matchState) error {
 	w := &e.work
 	select {
-	case w.longSem <- struct{}{}:
+	case w.unlockedSem <- struct{}{}:
 	default:
 		called := time.Now()
 		select {
-		case w.longSem <- struct{}{}:
+		case w.unlockedSem <- struct{}{}:
 			q.waited += time.Since(called)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -100,9 +100,9 @@ func (e *Engine) runLongSearch(ctx context.Context, s *longSearch, q *matchState
 	}
 	defer func() {
 		w.observeOverrun(s.workspace.Overrun())
-		<-w.longSem
+		<-w.unlockedSem
 	}()
-	return s.run(ctx)
+	return s.search(ctx)
 }
 
 // dropReservation drops the job's reservation after a long search found no room, as the match does

@@ -71,7 +71,7 @@ const maxLimitCells = 1 << 22
 func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.Graph, order []int32, distance []int, who solver.Requester) *solver.Problem {
 	b.demand, b.graph = d, g
 	b.problem = solver.Problem{
-		Shapes: d.Shapes, Needs: d.Needs, Order: order, Up: g.Up(), Exclusive: g.ExclusivityFor(who), Requester: who,
+		Shapes: d.Shapes, Needs: d.Needs, Order: order, Up: g.Up(), Exclusivities: g.ExclusivityFor(who), Requester: who,
 		Constraints: b, Limits: b.limits(w), Topology: d.Levels(), Distance: distance,
 	}
 	for i := range b.problem.Topology {
@@ -84,7 +84,7 @@ func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.G
 
 // refreshExclusive updates the holders of the nodes in the problem.
 func (b *problemBuilder) refreshExclusive() {
-	b.problem.Exclusive = b.graph.ExclusivityFor(b.problem.Requester)
+	b.problem.Exclusivities = b.graph.ExclusivityFor(b.problem.Requester)
 }
 
 // Allow implements solver.Constraints.

@@ -17,15 +17,15 @@ import (
 // A storeBackend is the backend of nodes that were put, whose pools are divided by amount.
 type storeBackend struct {
 	policy    string // the default policy
-	work      *work
+	work      *workLimits
 	store     *store.Store
 	workspace solver.Workspace
-	binding   problemBuilder
+	builder   problemBuilder
 }
 
 var _ backend = (*storeBackend)(nil)
 
-func newStoreBackend(policy string, w *work) *storeBackend {
+func newStoreBackend(policy string, w *workLimits) *storeBackend {
 	return &storeBackend{policy: policy, work: w, store: store.New()}
 }
 
@@ -49,12 +49,12 @@ func (p *storeBackend) prepare(q *matchState) {
 // match implements backend. It changes the store in place for one request, and undoes the changes
 // from the last to the first. Invariant: the steps stay in this order, because each relies on the
 // changes before it.
-func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error) {
 	r := &q.Request
 	defer func() {
 		p.work.observeOverrun(p.workspace.Overrun())
 		p.workspace.Tidy()
-		p.binding.tidy()
+		p.builder.tidy()
 	}()
 
 	// 1. Return what is wrong with the request, by itself or for this graph.
@@ -136,7 +136,7 @@ func repeat(r *match.Request, j *store.Job) (*match.Allocation, error) {
 }
 
 // place searches for a placement that starts now or, if the operation allows, later.
-func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *longSearch, error) {
+func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *unlockedSearch, error) {
 	r := &q.Request
 	v := p.store.ViewNow(r)
 	defer v.Restore()
@@ -155,14 +155,14 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *l
 			return j, nil, err
 		}
 		v.MoveToNow(now)
-		p.binding.refreshExclusive()
+		p.builder.refreshExclusive()
 	}
 	no := p.explainer(l).refusal(solver.ViewNow, o, failed)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case no.Reason.Code == match.TooHard && !mayStartLater(r.Op):
-		return nil, p.newLongSearch(ctx, q, solver.ViewNow), nil
+		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
 	case errors.Is(no, match.ErrBusy) && failed.Nodes() != nil:
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed)
 	}
@@ -170,7 +170,7 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *l
 }
 
 // satisfy searches for a placement in the empty graph.
-func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error) {
 	l := p.layout(ctx, q)
 	o, failed := p.solve(l, solver.ViewEver, q.search)
 	if o == solver.Placed && !l.IsExhausted() {
@@ -181,7 +181,7 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	}
 	no := p.explainer(l).refusal(solver.ViewEver, o, failed)
 	if no.Reason.Code == match.TooHard {
-		return nil, p.newLongSearch(ctx, q, solver.ViewEver), nil
+		return nil, p.newUnlockedSearch(ctx, q, solver.ViewEver), nil
 	}
 	return nil, nil, no
 }
@@ -196,7 +196,7 @@ func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout
 	}
 	p.workspace.Begin(ctx, steps)
 	order, distance := p.store.Order(q.Policy, q.Near)
-	l := solver.New(&p.workspace, p.binding.build(&p.workspace, d, p.store.Graph(), order, distance, requesterOf(&q.Request)))
+	l := solver.New(&p.workspace, p.builder.build(&p.workspace, d, p.store.Graph(), order, distance, requesterOf(&q.Request)))
 	l.Spend(solver.SortSteps * len(q.Near))
 	// A placement that was found is laid out, whatever the cost of ignoring jobs.
 	if q.search == nil {
@@ -208,9 +208,9 @@ func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout
 // solve lays out as many slots as possible, or the placement of a long search. If that placement
 // does not fit any more, solve uses up the steps, so that the match goes on with another long
 // search.
-func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *longSearch) (solver.Outcome, solver.Shortfall) {
+func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *unlockedSearch) (solver.Outcome, solver.Shortfall) {
 	if found != nil {
-		runs, there := found.runsIn(p.store)
+		runs, there := found.currentPlacement(p.store)
 		if !there || !l.Replay(found.view, runs) {
 			l.Exhaust()
 			return solver.Unknown, solver.Shortfall{}
@@ -224,9 +224,9 @@ func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *longSearch)
 // nothing.
 func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, over *store.WindowView, at time.Time) *store.Job {
 	g := store.Grant{
-		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.binding.problem, Runs: l.Runs(), View: over,
+		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.builder.problem, Runs: l.Runs(), View: over,
 	}
-	if who := p.binding.problem.Requester; who.Exclusive {
+	if who := p.builder.problem.Requester; who.Exclusive {
 		g.Holder = who.Holder
 	}
 	return p.store.Allocate(&g)

@@ -18,7 +18,7 @@ var _ backend = (*traverserBackend)(nil)
 // the case that the engine has a store when match is called.
 func (g *traverserBackend) prepare(q *matchState) { q.err = errGraphChanged }
 
-func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *longSearch, error) {
+func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error) {
 	r := &q.Request
 	if err := checkRequest(r, checkR); err != nil {
 		return nil, nil, err

@@ -2,28 +2,28 @@ package engine
 
 import "sync/atomic"
 
-// The maximum work of one match in steps: lockedSteps under the lock, and longSteps for its long
+// The maximum work of one match in steps: lockedSteps under the lock, and unlockedSteps for its long
 // searches. A step is about the work of reading one pool of one node: 5 to 12 ns.
 const (
-	lockedSteps = 1 << 22
-	longSteps   = 1 << 25
+	lockedSteps   = 1 << 22
+	unlockedSteps = 1 << 25
 )
 
 // hostSteps is the cost in steps of looking up a node by name, or the slots of a node.
 const hostSteps = 16
 
-// work has the maximum work of matches.
-type work struct {
-	// lockedSteps and longSteps are the constants of these names, except in tests.
-	lockedSteps, longSteps int
+// workLimits has the maximum work of matches.
+type workLimits struct {
+	// lockedSteps and unlockedSteps are the constants of these names, except in tests.
+	lockedSteps, unlockedSteps int
 	// maxOverrun is the largest number of steps by which a match exceeded its maximum.
 	maxOverrun atomic.Int64
-	// longSem is a semaphore. The one long search that runs holds it.
-	longSem chan struct{}
+	// unlockedSem is a semaphore. The one long search that runs holds it.
+	unlockedSem chan struct{}
 }
 
 // observeOverrun records the steps by which a match exceeded its maximum.
-func (w *work) observeOverrun(over int) {
+func (w *workLimits) observeOverrun(over int) {
 	for {
 		most := w.maxOverrun.Load()
 		if int64(over) <= most || w.maxOverrun.CompareAndSwap(most, int64(over)) {

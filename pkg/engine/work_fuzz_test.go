@@ -21,7 +21,7 @@ func FuzzWork(f *testing.F) {
 	f.Add([]byte("many shapes that share limits by lists of hosts, in few racks, on nodes partly in use"))
 	// Nodes of some sizes have so many patterns that reading each once takes much of a match's work.
 	f.Add([]byte("\xff+E\xce\x01dޫ\xae\xae\xae\xae\xae\xae\xaewq\x81uuuu++1+++++++++\xa7"))
-	f.Fuzz(work)
+	f.Fuzz(workLimits)
 }
 
 // TestRandomWork runs FuzzWork with random bytes.
@@ -32,11 +32,11 @@ func TestRandomWork(t *testing.T) {
 		for i := range data {
 			data[i] = byte(random.Uint32())
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { work(t, data) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { workLimits(t, data) })
 	}
 }
 
-func work(t *testing.T, data []byte) {
+func workLimits(t *testing.T, data []byte) {
 	in := tape(data)
 	nodes := 1 + 4*in.next(250)
 	d := &driver{e: newEngine(t)}

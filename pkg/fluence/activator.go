@@ -113,7 +113,7 @@ func (w *activator) run(ctx context.Context) {
 func (pl *Fluence) activate(ctx context.Context, w requests) time.Time {
 	now := pl.now()
 	for uid, job := range w.lost {
-		pl.apply(ctx, pl.groups.RevokeLost(uid, job, now))
+		pl.apply(ctx, pl.groups.RevokeAbandoned(uid, job, now))
 	}
 	due, again := pl.groups.Due(now)
 	pods := w.pods

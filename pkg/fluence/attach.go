@@ -18,7 +18,7 @@ import (
 //   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
 //     spend time on the pod, and charges the namespace for the time of other plugins.
 //   - FailureHandler reports once why a pod waits, and writes the pod's status outside the
-//     scheduling loop. Of the pods that had a node, it handles at most maxFailures at a time.
+//     scheduling loop. Of the pods that had a node, it handles at most maxConcurrentFailures at a time.
 //
 // Attach returns an error that names what the configuration lacks.
 func Attach(sched *scheduler.Scheduler) error {
@@ -34,7 +34,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			}
 			pl.otherPlugins = slices.DeleteFunc(slices.Clone(profile.PreEnqueuePlugins()), func(o fwk.PreEnqueuePlugin) bool { return o == p })
 			filters := enabledNames(plugins.Filter)
-			pl.guard = guardOf(filters)
+			pl.bindChecks = bindChecksOf(filters)
 			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
 			wrapFailureHandler(sched, pl)

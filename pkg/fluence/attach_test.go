@@ -52,10 +52,10 @@ func TestAProfileHasToLetThePluginBind(t *testing.T) {
 }
 
 func TestTheGuardLooksAtWhatTheProfileLooksAt(t *testing.T) {
-	if got, want := guardOf([]string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit"}), (guard{cordons: true, taints: true, room: true}); got != want {
+	if got, want := bindChecksOf([]string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit"}), (bindChecks{cordons: true, taints: true, room: true}); got != want {
 		t.Errorf("guard = %+v, want %+v", got, want)
 	}
-	if got := guardOf([]string{"NodeName"}); got != (guard{}) {
+	if got := bindChecksOf([]string{"NodeName"}); got != (bindChecks{}) {
 		t.Errorf("guard = %+v of a profile without these filters", got)
 	}
 }

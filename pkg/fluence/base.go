@@ -41,8 +41,8 @@ type cluster struct {
 	nodes      corelisters.NodeLister
 	namespaces corelisters.NamespaceLister
 	occupants  occupants
-	// guard checks whether a node still takes a pod.
-	guard guard
+	// bindChecks checks whether a node still takes a pod.
+	bindChecks bindChecks
 }
 
 // readiness holds the conditions for placing any group: the matcher

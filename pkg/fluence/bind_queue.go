@@ -172,7 +172,7 @@ func (b *binder) waitToBind(ctx context.Context, uid types.UID, arrive func(bind
 	if !ok {
 		return b.groups.WhyNotReserved(uid), nil
 	}
-	if !arrive(bindqueue.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, GroupStarted: r.Starting}, b.now()) {
+	if !arrive(bindqueue.Pod{UID: uid, Group: r.Rank.Key, Rank: r.Rank, GroupIncomplete: r.GroupIncomplete}, b.now()) {
 		return b.groups.WhyNotReserved(uid), nil
 	}
 	b.bindQueue.updateIdle()
@@ -259,15 +259,15 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 func (b *binder) sweepBindQueue() {
 	now := b.now()
 	b.bindQueue.Sweep(now, b.status.leads.Load())
-	if idle := b.bindQueue.Idle(now, idleAfter); len(idle) > 0 {
+	if idle := b.bindQueue.StaleAdmissions(now, reactivateAfter); len(idle) > 0 {
 		b.activator.activateAdmitted(idle...)
 	}
 	signal.Send(b.bindQueue.wakeup)
 }
 
-// idleAfter is the time after which an admitted group is activated again if no attempt to
+// reactivateAfter is the time after which an admitted group is activated again if no attempt to
 // place it was made. Its pod may have been missed, or waits behind many others in the queue.
-const idleAfter = 2 * time.Second
+const reactivateAfter = 2 * time.Second
 
 // endAdmission ends the admission of a group that was placed or refused, or that
 // does not want to be placed any more. The next group can be admitted then.
@@ -303,11 +303,11 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 	now := tl.now()
 	refused := tl.binder.bindQueue.recentAPIThrottlings(now)
 	for key, n := range tl.binder.bindQueue.LongWaitingPods(now, bindingAfter) {
-		bound, of, whole := tl.groups.OnNodes(key)
-		if whole {
+		bound, present, fullyPlaced := tl.groups.PlacedCount(key)
+		if fullyPlaced {
 			continue // the message of a complete group counts its late pods
 		}
-		message := fmt.Sprintf("%d of %s bound; the binds of %s wait for the API server (%d binds in flight, limit %d", bound, reason.Plural(of, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
+		message := fmt.Sprintf("%d of %s bound; the binds of %s wait for the API server (%d binds in flight, limit %d", bound, reason.Plural(present, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
 		if why := refused[key]; why != "" {
 			message += "; its last refusal: " + why
 		}
@@ -320,7 +320,7 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 			tl.binder.endAdmission(key) // its pods are gone
 			continue
 		}
-		if _, _, whole := tl.groups.OnNodes(key); whole || !tl.binder.bindQueue.IsWaiting(key) {
+		if _, _, fullyPlaced := tl.groups.PlacedCount(key); fullyPlaced || !tl.binder.bindQueue.IsWaiting(key) {
 			continue
 		}
 		// Without numbers: there may be many such groups, and each number is a write.
@@ -372,7 +372,7 @@ func (b *binder) whyUnusable(assignments []gang.Assignment) string {
 			return fmt.Sprintf("node %s, which was matched for pod %s, is gone", s.Node, s.Pod.Name)
 		}
 		for _, pod := range pods {
-			if why := b.guard.whyRejected(b.log, node, pod); why != "" {
+			if why := b.bindChecks.whyRejected(b.log, node, pod); why != "" {
 				return why
 			}
 		}
@@ -386,7 +386,7 @@ func (b *binder) whyUnusable(assignments []gang.Assignment) string {
 // whyFull returns which room a node now lacks for the pods that were matched
 // to it. It returns "" if the pods fit, or if the profile does not check room.
 func (b *binder) whyFull(node string, pods []*corev1.Pod) string {
-	if !b.guard.room {
+	if !b.bindChecks.room {
 		return ""
 	}
 	lacking := b.inventory.WhyNoRoom(node, pods...)
@@ -409,9 +409,9 @@ func (b *binder) expect(slots []match.Slot) {
 	b.bindQueue.Expect(uids, b.now())
 }
 
-// unexpect removes pods from the bind queue: they have lost their
+// removeFromBindQueue removes pods from the bind queue: they have lost their
 // assignments, are gone, or are on their nodes. The keys are the UIDs.
-func (b *binder) unexpect(keys ...string) {
+func (b *binder) removeFromBindQueue(keys ...string) {
 	uids := make([]types.UID, len(keys))
 	for i, k := range keys {
 		uids[i] = types.UID(k)

@@ -222,7 +222,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		"a profile that does not look at room lets its pods pass": {
 			busy: []string{"g-"},
 			happens: func(r *rig) {
-				r.pl.guard.room = false
+				r.pl.bindChecks.room = false
 				r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2"))
 			},
 			closed: "n3",

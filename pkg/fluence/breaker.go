@@ -40,8 +40,8 @@ type breaker struct {
 	mu sync.Mutex
 	// why is why the breaker is open; "" means that it is closed.
 	why string
-	// tripped is signalled when the matcher is to be pinged.
-	tripped chan struct{}
+	// pingRequested is signalled when the matcher is to be pinged.
+	pingRequested chan struct{}
 	// recoveries counts the answered pings that requestPing asked for, or that closed the breaker.
 	recoveries uint64
 	// silence is how long pings have gone unanswered, without an answer in between.
@@ -50,8 +50,8 @@ type breaker struct {
 	lastPing time.Time
 }
 
-func newBreaker(ping func(context.Context) error, closed func()) *breaker {
-	b := &breaker{ping: ping, onClose: closed, tripped: make(chan struct{}, 1)}
+func newBreaker(ping func(context.Context) error, onClose func()) *breaker {
+	b := &breaker{ping: ping, onClose: onClose, pingRequested: make(chan struct{}, 1)}
 	b.trip(placement.WhyUnavailable)
 	return b
 }
@@ -108,11 +108,11 @@ func (b *breaker) trip(why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = why
-	signal.Send(b.tripped)
+	signal.Send(b.pingRequested)
 }
 
 // requestPing requests a ping. The breaker opens if the ping is not answered.
-func (b *breaker) requestPing() { signal.Send(b.tripped) }
+func (b *breaker) requestPing() { signal.Send(b.pingRequested) }
 
 // run pings the matcher when requested, and then repeatedly until it answers, until ctx ends.
 func (b *breaker) run(ctx context.Context) {
@@ -120,7 +120,7 @@ func (b *breaker) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.tripped:
+		case <-b.pingRequested:
 		}
 		open, _ := b.state()
 		answers, _ := b.answers(ctx)
@@ -159,7 +159,7 @@ func (b *breaker) close() {
 	b.why = ""
 	b.recoveries++
 	select {
-	case <-b.tripped:
+	case <-b.pingRequested:
 	default:
 	}
 }

@@ -22,24 +22,24 @@ const (
 	maxDebt = time.Minute
 	// indebtedPause is the minimum time between two attempts of a namespace in debt.
 	indebtedPause = time.Second
-	// yieldStep is the time between the retries of two groups of a namespace whose
+	// deferralStep is the time between the retries of two groups of a namespace whose
 	// debt will be paid by then, or that waits only because of failed attempts.
-	yieldStep = 10 * time.Millisecond
+	deferralStep = 10 * time.Millisecond
 	// failedDivisor: failed attempts of a namespace may take 1/failedDivisor of the time. If they
 	// take more, groups of other namespaces are placed first, except those of a lower priority.
 	failedDivisor = 5
 	// failedBurst is how much time failed attempts may take at once beyond that share.
 	failedBurst = time.Second
-	// latestYield is the maximum time from the moment a namespace's
+	// maxDeferral is the maximum time from the moment a namespace's
 	// debt is paid to the retry of one of its groups. If there are
 	// more groups than steps in that time, several get the same time.
-	latestYield = time.Minute
-	// lookFactor: at most about 1/lookFactor of the time is spent
+	maxDeferral = time.Minute
+	// listReadyFactor: at most about 1/listReadyFactor of the time is spent
 	// on listing the namespaces with groups that may be placed.
-	lookFactor = 20
-	// sweepDebts is the number of entries from which paid
+	listReadyFactor = 20
+	// sweepAtEntries is the number of entries from which paid
 	// debts are removed before another entry is added.
-	sweepDebts = 1 << 10
+	sweepAtEntries = 1 << 10
 )
 
 // debts has, for each namespace, the time of attempts that is not paid yet. It is a leaky
@@ -104,7 +104,7 @@ func (a *debts) charge(namespace string, took time.Duration, failed bool, now ti
 		if a.byNamespace == nil {
 			a.byNamespace = map[string]*debt{}
 		}
-		if len(a.byNamespace) >= sweepDebts {
+		if len(a.byNamespace) >= sweepAtEntries {
 			for namespace := range a.byNamespace {
 				a.get(namespace, now)
 			}
@@ -148,13 +148,13 @@ func (d *debt) isUnthrottled() bool { return d.hasNoOverrun() && (d == nil || d.
 
 // nextRetry returns the retry time of the namespace's next group. Retry times are
 // one step apart, and not before least. After paid, when the debt is paid, they are
-// yieldStep apart. A time later than latestYield after paid is replaced by paid.
+// deferralStep apart. A time later than maxDeferral after paid is replaced by paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
 	if at.After(paid) {
-		at = latest(paid, d.lastRetry.Add(yieldStep))
+		at = latest(paid, d.lastRetry.Add(deferralStep))
 	}
-	if at.After(paid.Add(latestYield)) {
+	if at.After(paid.Add(maxDeferral)) {
 		at = paid
 	}
 	d.lastRetry = at
@@ -165,7 +165,7 @@ func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 type readyLister func() []gang.ReadyNamespace
 
 // listReady returns the namespaces with groups that may be placed. Between two calls of read
-// the list may be out of date, because each call of read looks at all groups: see lookFactor.
+// the list may be out of date, because each call of read looks at all groups: see listReadyFactor.
 func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.ReadyNamespace {
 	began := clock()
 	if began.Before(a.next) {
@@ -173,7 +173,7 @@ func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.Ready
 	}
 	a.readyNamespaces = read()
 	now := clock()
-	a.next = now.Add(lookFactor * now.Sub(began))
+	a.next = now.Add(listReadyFactor * now.Sub(began))
 	return a.readyNamespaces
 }
 
@@ -195,12 +195,12 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 	now := clock()
 	d := a.get(who.Namespace, now)
 	// A namespace that has to wait itself does not make others wait.
-	others := func(least int32, mayAsk func(*debt) bool) bool {
+	others := func(least int32, mayPlace func(*debt) bool) bool {
 		for _, o := range a.listReady(read, clock) {
 			if o.Priority < least {
 				break
 			}
-			if o.Namespace != who.Namespace && mayAsk(a.get(o.Namespace, now)) {
+			if o.Namespace != who.Namespace && mayPlace(a.get(o.Namespace, now)) {
 				return true
 			}
 		}
@@ -215,7 +215,7 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 		}
 		soon := now.Add(indebtedPause)
 		paid := now.Add(failedDivisor * (d.failed - failedBurst))
-		at := d.nextRetry(soon, latest(soon, paid), yieldStep)
+		at := d.nextRetry(soon, latest(soon, paid), deferralStep)
 		return delay{after: at.Sub(now), failed: d.failedTotal, window: now.Sub(d.began)}
 	}
 	if !now.Before(d.next) && !others(math.MinInt32, (*debt).hasNoOverrun) {
@@ -229,16 +229,16 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 // latest returns the latest of some times.
 func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
-// accounts charges namespaces for the time that their groups
+// throttler charges namespaces for the time that their groups
 // take in the scheduling loop, and throttles those in debt.
-type accounts struct {
+type throttler struct {
 	*base
 	debts debts
 }
 
 // checkThrottle returns the refusal of a group whose namespace
 // is throttled. It returns nil if the group may be placed now.
-func (c *accounts) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
+func (c *throttler) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 	if c.args.Unthrottled {
 		return nil
 	}
@@ -264,7 +264,7 @@ func (d delay) why() string {
 }
 
 // forgetNamespace drops the debt and the metrics of a namespace.
-func (c *accounts) forgetNamespace(name string) {
+func (c *throttler) forgetNamespace(name string) {
 	c.debts.forget(name)
 	c.counters.forget(name)
 }

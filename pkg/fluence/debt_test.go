@@ -46,7 +46,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 		"a second, and others":  {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {9, others, 100 * time.Millisecond, time.Second}, {10, others, 0, 0}}},
 		"nobody else asks":      {[]time.Duration{1020 * time.Millisecond}, []ask{{0, nobody, 0, 0}, {0, nobody, time.Second, 2 * time.Second}, {1, nobody, 0, 0}}},
 		"each its own time":     {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {0, others, time.Second, 2 * time.Second}, {0, others, time.Second, 3 * time.Second}}},
-		"then one by one":       {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + yieldStep}}},
+		"then one by one":       {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + deferralStep}}},
 		"no more than a minute": {[]time.Duration{50 * time.Second, 50 * time.Second}, []ask{{0, others, time.Minute, time.Second}, {599, others, 100 * time.Millisecond, time.Second}, {600, others, 0, 0}}},
 	}
 	for name, tc := range cases {
@@ -88,10 +88,10 @@ func TestFailedAttemptsYieldToOthers(t *testing.T) {
 	fail("a", 5)
 	want("nobody else is due", noon, due("a"), 0, 0)
 	want("another is due", noon, due("b"), 0, time.Second)
-	want("the next group is told another time", noon, due("b"), 0, time.Second+yieldStep)
+	want("the next group is told another time", noon, due("b"), 0, time.Second+deferralStep)
 	fail("b", 60)
 	want("the other has asked in vain for as long", noon, due("b"), 0, 0)
-	want("a third is due", noon, due("b", "c"), 0, time.Second+2*yieldStep)
+	want("a third is due", noon, due("b", "c"), 0, time.Second+2*deferralStep)
 	later := noon.Add(time.Second)
 	want("a fifth of the time has paid for it", later, due("c"), 0, 0)
 	d.charge("c", time.Minute, false, later)
@@ -299,7 +299,7 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 			told[time.Since(began)+d.delayFor(gang.ReadyNamespace{Namespace: "a"}, look, time.Now).after] = true
 			time.Sleep(time.Millisecond)
 		}
-		if most := int(time.Since(began)/(lookFactor*took)) + 1; looks > most {
+		if most := int(time.Since(began)/(listReadyFactor*took)) + 1; looks > most {
 			t.Errorf("%d looks, want at most %d", looks, most)
 		}
 		// Once a second until the debt is paid, and then
@@ -407,11 +407,11 @@ func TestDebtsThatArePaidAreForgotten(t *testing.T) {
 	if len(d.byNamespace) != 0 {
 		t.Errorf("owed %+v after it is paid", d.byNamespace["a"])
 	}
-	for i := range sweepDebts {
+	for i := range sweepAtEntries {
 		d.charge(fmt.Sprint("paid-", i), time.Second+freePerAttempt, false, noon.Add(time.Duration(i%2)*time.Minute))
 	}
 	d.charge("one more", time.Second+freePerAttempt, false, noon.Add(time.Minute))
-	if got := len(d.byNamespace); got != sweepDebts/2+1 {
+	if got := len(d.byNamespace); got != sweepAtEntries/2+1 {
 		t.Errorf("%d debts, want the half that is not paid and one more", got)
 	}
 }

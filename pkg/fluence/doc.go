@@ -18,7 +18,7 @@
 //	breaker.go             does the matcher answer?
 //	release_queue.go       how are resources released to the matcher?
 //	timed_matcher.go       how long do matches take?
-//	guard.go               does a node still take a pod after the match?
+//	bind_checks.go               does a node still take a pod after the match?
 //	initial_sync.go        has everything been listed that groups need?
 //	last_messages.go       does a message repeat the last one?
 //	activator.go           how do pods come into the scheduling queue again?

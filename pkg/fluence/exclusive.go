@@ -48,7 +48,7 @@ func (w *watcher) namespaceGone(obj any) {
 		obj = gone.Obj
 	}
 	if ns, ok := obj.(*corev1.Namespace); ok {
-		w.accounts.forgetNamespace(ns.Name)
+		w.throttler.forgetNamespace(ns.Name)
 	}
 }
 

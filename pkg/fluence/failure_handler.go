@@ -14,12 +14,12 @@ import (
 )
 
 // kube-scheduler's failure handler requeues a pod and writes its status. A
-// whole group may fail at once, so at most maxFailures pods that had a node
-// are handled at a time. A pod waits for its place at most failureWithin and
+// whole group may fail at once, so at most maxConcurrentFailures pods that had a node
+// are handled at a time. A pod waits for its place at most failureTimeout and
 // is then handled anyway. The same deadline holds for the handling itself.
 const (
-	maxFailures   = 16
-	failureWithin = 2 * time.Second
+	maxConcurrentFailures = 16
+	failureTimeout        = 2 * time.Second
 )
 
 // wrapFailureHandler wraps the scheduler's failure handler for the pods of Fluence's
@@ -27,13 +27,13 @@ const (
 // kube-scheduler would send one for each attempt. If the API already shows the pod on
 // a node, the pod is bound and does not wait: it is only marked as done in the queue.
 func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
-	next, places := sched.FailureHandler, make(chan struct{}, maxFailures)
+	next, places := sched.FailureHandler, make(chan struct{}, maxConcurrentFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if f.ProfileName() == pl.profile {
 			f = failureFramework{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
 			if p := pod.GetPodInfo().GetPod(); p.Spec.NodeName != "" {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, failureWithin)
+				ctx, cancel = context.WithTimeout(ctx, failureTimeout)
 				defer cancel()
 				select {
 				case places <- struct{}{}:

@@ -80,11 +80,11 @@ func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
 				t.Fatal("the group does not ask again")
 			}
 		}
-		if took, most := time.Since(back), failureWithin+100*time.Millisecond; took > most {
+		if took, most := time.Since(back), failureTimeout+100*time.Millisecond; took > most {
 			t.Errorf("the group asked again after %v, want at most %v", took, most)
 		}
-		if r.failures.most != maxFailures {
-			t.Errorf("%d pods were told at the same time, want %d", r.failures.most, maxFailures)
+		if r.failures.most != maxConcurrentFailures {
+			t.Errorf("%d pods were told at the same time, want %d", r.failures.most, maxConcurrentFailures)
 		}
 		r.binds.set(0, nil)
 		r.pass(time.Minute)

@@ -50,7 +50,7 @@ type Fluence struct {
 	*base
 	watcher
 	groupPlacer
-	accounts
+	throttler
 	reserver
 	binder
 	groupReporter
@@ -140,16 +140,16 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
-	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, accounts: &pl.accounts, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, status: &pl.status}
-	pl.groupPlacer = groupPlacer{base: pl.base, accounts: &pl.accounts, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
-	pl.accounts = accounts{base: pl.base}
+	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, status: &pl.status}
+	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
+	pl.throttler = throttler{base: pl.base}
 	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
 	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }); err != nil {
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
-	pl.groups.SetAmounts(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
+	pl.groups.SetPodRequests(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
 	pl.activator = newActivator(pl.activate)
 	if pl.binder, err = newBinder(pl.base, &pl.status); err != nil {
 		return nil, err
@@ -253,7 +253,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	for _, r := range out.Release {
 		klog.FromContext(ctx).V(4).Info("Releasing an allocation", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)
 		pl.releases.add(r)
-		pl.unexpect(r.Keys...)
+		pl.removeFromBindQueue(r.Keys...)
 	}
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)
@@ -287,7 +287,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		if c.Shared {
 			// Even a group that never fitted may fit now, because
 			// pods that run on every node have released room.
-			pl.observeEvent(gang.SharedPodGone)
+			pl.observeEvent(gang.DaemonPodGone)
 		}
 	}
 }

@@ -92,26 +92,26 @@ func newGauges() *gauges {
 
 // addGroups adds the gauges that only the leader exposes.
 func (g *gauges) addGroups() {
-	g.add("fluence_groups", "Groups by phase, lone pods among them.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_groups", "Groups by phase, lone pods among them.", func(r snapshot, emit func(float64, ...string)) {
 		for _, p := range gang.Phases() {
-			tell(float64(r.Phases[p]), string(p))
+			emit(float64(r.Phases[p]), string(p))
 		}
 	}, "phase")
-	g.add("fluence_groups_waiting", "Groups that wait, by the reason of their last refusal.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_groups_waiting", "Groups that wait, by the reason of their last refusal.", func(r snapshot, emit func(float64, ...string)) {
 		for _, why := range append(reason.Waiting(), stateQueued) {
-			tell(float64(r.WaitingByReason[why]), why)
+			emit(float64(r.WaitingByReason[why]), why)
 		}
 	}, "reason")
 	g.plain("fluence_longest_wait_seconds", "Time since the group that has waited longest was complete; 0 if none waits.", func(r snapshot) float64 { return r.longestWait.Seconds() })
-	g.add("fluence_allocations", "Pods with room on nodes: tentative (assigned, not bound yet), held (pods of this scheduler on nodes), others (pods of other schedulers).", func(r snapshot, tell func(float64, ...string)) {
-		tell(float64(r.Tentative), "tentative")
-		tell(float64(r.Held), "held")
-		tell(float64(r.others), "others")
+	g.add("fluence_allocations", "Pods with room on nodes: tentative (assigned, not bound yet), held (pods of this scheduler on nodes), others (pods of other schedulers).", func(r snapshot, emit func(float64, ...string)) {
+		emit(float64(r.Tentative), "tentative")
+		emit(float64(r.Held), "held")
+		emit(float64(r.others), "others")
 	}, "state")
 	g.plain("fluence_groups_with_reservation", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r snapshot) float64 { return float64(r.reservingGroups) })
-	g.add("fluence_healthy_standbys", "Standbys that lately reported that their matcher answers.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_healthy_standbys", "Standbys that lately reported that their matcher answers.", func(r snapshot, emit func(float64, ...string)) {
 		if r.standbys.read {
-			tell(float64(r.standbys.healthy))
+			emit(float64(r.standbys.healthy))
 		}
 	})
 	g.plain("fluence_last_handover_timestamp_seconds", "Unix time when a leader last gave up its lease because its matcher did not answer; 0 if none is known.", func(r snapshot) float64 {
@@ -120,12 +120,12 @@ func (g *gauges) addGroups() {
 		}
 		return float64(r.standbys.lastHandover.Unix())
 	})
-	g.add("fluence_reserved_nodes", "Nodes reserved for groups, by namespace; a namespace without any is left out.", func(r snapshot, tell func(float64, ...string)) {
+	g.add("fluence_reserved_nodes", "Nodes reserved for groups, by namespace; a namespace without any is left out.", func(r snapshot, emit func(float64, ...string)) {
 		if len(r.reservedNodes) == 0 {
-			tell(0, "") // without a namespace, so that the metric exists
+			emit(0, "") // without a namespace, so that the metric exists
 		}
 		for namespace, n := range r.reservedNodes {
-			tell(float64(n), namespace)
+			emit(float64(n), namespace)
 		}
 	}, "namespace")
 }
@@ -135,9 +135,9 @@ func (g *gauges) addBinds() {
 	g.plain("fluence_binds_in_flight", "Binds that were sent to the API server and not answered yet.", func(r snapshot) float64 { return float64(r.bindQueue.InFlight) })
 	g.plain("fluence_binds_in_flight_limit", "Limit of the binds in flight: maxBinds, or less after the API server throttled binds.", func(r snapshot) float64 { return float64(r.bindQueue.Limit) })
 	byLane := func(name, help string, of func(bindqueue.Snapshot) [2]int) {
-		g.add(name, help, func(r snapshot, tell func(float64, ...string)) {
+		g.add(name, help, func(r snapshot, emit func(float64, ...string)) {
 			for _, l := range bindqueue.Lanes() {
-				tell(float64(of(r.bindQueue)[l]), l.String())
+				emit(float64(of(r.bindQueue)[l]), l.String())
 			}
 		}, "lane")
 	}
@@ -153,7 +153,7 @@ func (g *gauges) add(name, help string, read func(r snapshot, tell func(float64,
 
 // plain adds a metric with one value and no label.
 func (g *gauges) plain(name, help string, value func(r snapshot) float64) {
-	g.add(name, help, func(r snapshot, tell func(float64, ...string)) { tell(value(r)) })
+	g.add(name, help, func(r snapshot, emit func(float64, ...string)) { emit(value(r)) })
 }
 
 // flag returns 1 for true and 0 for false.

@@ -19,7 +19,7 @@ import (
 // groupPlacer places groups in their scheduling cycles, by calls to the matcher.
 type groupPlacer struct {
 	*base
-	accounts      *accounts
+	throttler     *throttler
 	reserver      *reserver
 	binder        *binder
 	groupReporter *groupReporter
@@ -39,7 +39,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
-		if owes := a.accounts.checkThrottle(plan, began); owes != nil && !a.reserver.takeFreePass(plan) {
+		if owes := a.throttler.checkThrottle(plan, began); owes != nil && !a.reserver.takeFreePass(plan) {
 			return "", owes
 		}
 	}
@@ -50,7 +50,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 
 	// 3. Find a node for each pod. This step changes
 	// only the matcher's graph, not the plugin's state.
-	plan = a.reserver.withSameReserved(plan)
+	plan = a.reserver.limitToSameReserved(plan)
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
 		return "", found.Refusal
@@ -78,7 +78,7 @@ func (a *groupPlacer) chargeAttempt(plan gang.Plan, budget *placement.Budget, re
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		// If the matcher does not answer, the cause is not known yet. If the namespace's
 		// groups turn out to be the cause, handleMatcherEffects charges the namespace.
-		a.accounts.charge(plan.Key.Namespace, budget.Took(), refused != nil)
+		a.throttler.charge(plan.Key.Namespace, budget.Took(), refused != nil)
 	}
 	a.logSlow(plan, refused, budget)
 }
@@ -96,12 +96,12 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	node, siblings, out, err := a.groups.Assign(plan, slots, found.At.Add(timeout))
 	a.apply(ctx, out)
 	if err != nil {
-		a.binder.unexpect(keysOf(slots)...)
+		a.binder.removeFromBindQueue(keysOf(slots)...)
 		return "", &gang.Refusal{Reason: reason.Gathering, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true, NodesFound: true}
 	}
 	if a.inventory.Epoch() != found.Epoch {
 		// The graph was reloaded during the match and may lack these assignments.
-		a.apply(ctx, a.groups.RevokeLost(plan.Pod(), plan.Job, found.At))
+		a.apply(ctx, a.groups.RevokeAbandoned(plan.Pod(), plan.Job, found.At))
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	a.groupReporter.logged.forget(plan.Key)
@@ -133,7 +133,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 // charge charges a namespace for the time that an attempt took in the scheduling
 // loop. failed means that the attempt found no nodes. Its first freePerAttempt,
 // which is free otherwise, then counts as time of failed attempts.
-func (c *accounts) charge(namespace string, took time.Duration, failed bool) {
+func (c *throttler) charge(namespace string, took time.Duration, failed bool) {
 	if !c.args.Unthrottled {
 		c.counters.countFailedTime(namespace, c.debts.charge(namespace, took, failed, c.now()))
 	}
@@ -170,12 +170,12 @@ func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, 
 	if after.Err != nil {
 		klog.FromContext(ctx).Error(after.Err, "Failed to match a group", "group", key, "job", plan.Job)
 		if refused.LongBackoff {
-			a.accounts.charge(key.Namespace, maxDebt, true)
+			a.throttler.charge(key.Namespace, maxDebt, true)
 		}
 	}
 	if after.TimedOut {
 		if blame, owed := a.timeouts.observe(key, a.breaker.recoveryCount(), a.args.MatchTimeout.Duration, a.now()); blame {
-			a.accounts.charge(key.Namespace, owed, true)
+			a.throttler.charge(key.Namespace, owed, true)
 			a.breaker.requestPing()
 			return placement.TooHard(whyTimedOut(a.args.MatchTimeout.Duration))
 		}

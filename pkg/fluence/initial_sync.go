@@ -47,13 +47,13 @@ type registration interface {
 
 // whenListed calls listed when the handler has received the first
 // list, or after syncTimeout. what names the list for the log.
-func whenListed(ctx context.Context, told registration, what string, listed func()) {
+func whenListed(ctx context.Context, handler registration, what string, listed func()) {
 	go func() {
-		patience := time.NewTimer(syncTimeout)
-		defer patience.Stop()
+		timeout := time.NewTimer(syncTimeout)
+		defer timeout.Stop()
 		select {
-		case <-told.HasSyncedChecker().Done():
-		case <-patience.C:
+		case <-handler.HasSyncedChecker().Done():
+		case <-timeout.C:
 			klog.FromContext(ctx).Info("Objects were not listed in time; groups are placed without them", "resource", what, "after", syncTimeout)
 		case <-ctx.Done():
 			return

@@ -30,10 +30,10 @@ type PodState struct {
 	Group types.NamespacedName
 	// InPodGroup reports whether the pod belongs to a PodGroup.
 	InPodGroup bool
-	// MayPlace reports whether the group lets the pod enter a scheduling cycle: the pod has an
+	// MayEnterCycle reports whether the group lets the pod enter a scheduling cycle: the pod has an
 	// assignment and no sibling has to be placed before it, or the pod is the group's
 	// representative. The bind queue may still hold the group until pods of other groups are bound.
-	MayPlace bool
+	MayEnterCycle bool
 	// Assigned reports whether the pod has an assignment that the API does not show yet.
 	Assigned bool
 	// Started reports whether members of the group are on nodes, or binds were sent.
@@ -53,7 +53,7 @@ func (pl *Fluence) StateOf(pod *corev1.Pod) (PodState, bool) {
 	}
 	v := pl.groups.PreEnqueue(pod.UID, pl.now())
 	s := PodState{
-		Group: m.Key, InPodGroup: m.InPodGroup, MayPlace: v.Pass, Assigned: pl.groups.HasAssignment(pod.UID),
+		Group: m.Key, InPodGroup: m.InPodGroup, MayEnterCycle: v.Pass, Assigned: pl.groups.HasAssignment(pod.UID),
 		Started: m.Started, Missing: m.Missing, Reason: v.Reason, Message: v.Message,
 	}
 	if v.Reason == "" {

@@ -64,7 +64,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 // refuseThrottled refuses a pod whose group would be placed now, if the
 // pod's namespace is throttled. It returns nil if the pod may go on.
 func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState, in *cycle, pod *corev1.Pod) *fwk.Status {
-	if !a.accounts.debts.hasDebt(pod.Namespace, in.began) || a.whyNotPlaceable(pod) != "" || a.groups.HasAssignment(pod.UID) {
+	if !a.throttler.debts.hasDebt(pod.Namespace, in.began) || a.whyNotPlaceable(pod) != "" || a.groups.HasAssignment(pod.UID) {
 		return nil
 	}
 	plan, out := a.groups.Plan(pod.UID, in.began)
@@ -72,7 +72,7 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 	if len(plan.Required) == 0 {
 		return nil
 	}
-	owes := a.accounts.checkThrottle(plan, in.began)
+	owes := a.throttler.checkThrottle(plan, in.began)
 	if owes == nil || a.reserver.takeFreePass(plan) {
 		in.throttlePassed = true
 		return nil
@@ -85,7 +85,7 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 // chargeOtherPlugins charges a pod's namespace for the time that
 // other plugins took in a cycle, without the time that they spent on
 // pods of other namespaces. failed means that the pod was refused.
-func (c *accounts) chargeOtherPlugins(ctx context.Context, in *cycle, pod *corev1.Pod, failed bool) {
+func (c *throttler) chargeOtherPlugins(ctx context.Context, in *cycle, pod *corev1.Pod, failed bool) {
 	took := c.now().Sub(in.began) - in.own
 	if !failed && took <= freePerAttempt {
 		return

@@ -71,13 +71,13 @@ func (r *occupants) forget(job match.JobID) {
 }
 
 // blockers returns what has to end on nodes before a group of the namespace own can use them.
-func (r *occupants) blockers(nodes []string, own string) (l blockers) {
+func (r *occupants) blockers(nodes []string, namespace string) (l blockers) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, node := range nodes {
 		mine := 0
 		for _, p := range r.byNode[node] {
-			if p.namespace == own {
+			if p.namespace == namespace {
 				mine = 1
 			} else {
 				l.foreign++
@@ -109,9 +109,9 @@ func (r *occupants) podsOf(nodes []string, namespace string, before sets.Set[typ
 	return own
 }
 
-// isFree reports whether no pod on nodes is expected to end. stays
+// isDrained reports whether no pod on nodes is expected to end. stays
 // reports whether a pod is treated as one that does not end.
-func (r *occupants) isFree(nodes []string, stays func(*corev1.Pod) bool) bool {
+func (r *occupants) isDrained(nodes []string, stays func(*corev1.Pod) bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, node := range nodes {
@@ -176,14 +176,14 @@ func (r *occupants) podOf(job match.JobID) *corev1.Pod {
 }
 
 // mayName reports whether a message to users of the namespace asks may name objects of namespace.
-func (b *base) mayName(namespace, asks string) bool {
-	return namespace == asks || b.args.TellNames == TellNamesAll
+func (b *base) mayName(namespace, reader string) bool {
+	return namespace == reader || b.args.TellNames == TellNamesAll
 }
 
 // describeGroup names a group in a message to users of the namespace asks. A
 // group whose name the message may not contain is described by its priority.
-func (b *base) describeGroup(key types.NamespacedName, priority int32, asks string) string {
-	if b.mayName(key.Namespace, asks) {
+func (b *base) describeGroup(key types.NamespacedName, priority int32, reader string) string {
+	if b.mayName(key.Namespace, reader) {
 		return key.String()
 	}
 	return fmt.Sprintf("a group of another namespace (priority %d)", priority)
@@ -192,12 +192,12 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, asks stri
 // blockerOf names the group or pod of r.Blocker, whose end would
 // help, for a message to the group asks. It returns "" if there is no
 // blocker, if the blocker is not known, or if it is the group itself.
-func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
+func (b *base) blockerOf(r match.Reason, reader types.NamespacedName) string {
 	if r.Blocker == nil {
 		return ""
 	}
-	key, alone, ok := b.groups.GroupOfJob(r.Blocker.Job)
-	pod, word := alone, "group "+key.String()
+	key, lonePod, ok := b.groups.GroupOfJob(r.Blocker.Job)
+	pod, word := lonePod, "group "+key.String()
 	if !ok {
 		if pod = b.occupants.podOf(r.Blocker.Job); pod == nil {
 			return ""
@@ -208,15 +208,15 @@ func (b *base) blockerOf(r match.Reason, asks types.NamespacedName) string {
 		} else {
 			word = "pod " + podName(pod)
 		}
-	} else if alone != nil {
-		word = "pod " + podName(alone)
+	} else if lonePod != nil {
+		word = "pod " + podName(lonePod)
 	}
 	switch {
-	case key == asks:
+	case key == reader:
 		return ""
-	case pod != nil && !b.mayName(pod.Namespace, asks.Namespace):
+	case pod != nil && !b.mayName(pod.Namespace, reader.Namespace):
 		return fmt.Sprintf("a pod of another namespace (priority %d)", corev1helpers.PodPriority(pod))
-	case pod == nil && !b.mayName(key.Namespace, asks.Namespace):
+	case pod == nil && !b.mayName(key.Namespace, reader.Namespace):
 		return fmt.Sprintf("a group of another namespace (priority %d)", b.groups.PriorityOf(key))
 	}
 	return word

@@ -20,8 +20,8 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 		return unschedulable(why)
 	}
 	v := pl.groups.PreEnqueue(pod.UID, pl.now())
-	if v.Lost != 0 {
-		pl.activator.revokeLost(pod.UID, v.Lost)
+	if v.Abandoned != 0 {
+		pl.activator.revokeLost(pod.UID, v.Abandoned)
 	}
 	if v.Pass {
 		if v.Key == (types.NamespacedName{}) {

@@ -57,7 +57,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 
 	// 3. First place pods that go before this pod although the queue has them behind it.
-	silent := pl.placeOvertaken(ctx, pod, nodes)
+	silent := pl.placeReplacementsFirst(ctx, pod, nodes)
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)
 	}
@@ -117,14 +117,14 @@ func (a *groupPlacer) whyNotPlaceable(pod *corev1.Pod) string {
 	return a.whyNotReady()
 }
 
-// maxOvertaken limits how many other pods a cycle places before its own pod.
-const maxOvertaken = 4
+// maxReplacementsPerCycle limits how many other pods a cycle places before its own pod.
+const maxReplacementsPerCycle = 4
 
-// placeOvertaken places pods that replace lost members and are behind this pod in the
+// placeReplacementsFirst places pods that replace lost members and are behind this pod in the
 // queue. If the matcher does not answer, it returns the refusal of this pod. That refusal
 // also has a backoff, because the event that it waits for may have happened already.
-func (a *groupPlacer) placeOvertaken(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
-	for range maxOvertaken {
+func (a *groupPlacer) placeReplacementsFirst(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
+	for range maxReplacementsPerCycle {
 		if a.whyNotReady() != "" {
 			return nil
 		}
@@ -180,7 +180,7 @@ func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) 
 		// The group is placed. The message about that also covers its late pods.
 		return
 	case m.Started:
-		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Minimum-m.Missing, m.Minimum, message)
+		message = fmt.Sprintf("%d of %d pods have nodes; %s", m.Required-m.Missing, m.Required, message)
 	}
 	tl.reporter.Report(m.Key, report.NotScheduled(reason, message), pod)
 }

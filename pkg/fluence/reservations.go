@@ -264,9 +264,9 @@ func (a *reservations) pollActivation(t gang.Turn, free func(nodes []string) boo
 	return true
 }
 
-// useFreePass reports whether a group may be placed although its namespace is throttled,
+// takeFreePass reports whether a group may be placed although its namespace is throttled,
 // because its reserved nodes are free. It returns true once each time they become free.
-func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
+func (a *reservations) takeFreePass(t gang.Turn, key types.NamespacedName, free func(nodes []string) bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.byTurn[t]
@@ -280,7 +280,7 @@ func (a *reservations) useFreePass(t gang.Turn, key types.NamespacedName, free f
 // endExcept ends the reservations of all turns except the turns of the groups in keep. It
 // reports whether a node is no longer reserved. The timer of a turn without a group is
 // forgotten after some time, except if pods that have outlasted its reservation still exist.
-func (a *reservations) endExcept(keep []gang.Head, on occupancy, runs nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
+func (a *reservations) endExcept(keep []gang.StarvingGroup, on occupancy, runs nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	taken := sets.New[gang.Turn]()

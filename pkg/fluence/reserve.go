@@ -34,7 +34,7 @@ func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.
 	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved on node %s, or bound to it", pod.Name, node)))
 	pl.bindQueue.Failed(pod.UID, pl.now())
 	if !pl.groups.HasAssignment(pod.UID) {
-		pl.unexpect(string(pod.UID))
+		pl.removeFromBindQueue(string(pod.UID))
 	}
 	pl.bindQueue.updateIdle()
 	signal.Send(pl.bindQueue.wakeup)

@@ -32,14 +32,14 @@ type reserver struct {
 // without progress. It gives turns to the groups that have waited longest. If nodes
 // are no longer reserved, the groups that could not use them retry.
 func (ts *reserver) updateReservations() {
-	now, most := ts.now(), ts.args.MaxReserve.Duration
+	now, maxReserve := ts.now(), ts.args.MaxReserve.Duration
 	heads := ts.groups.Starving(now, ts.args.MaxBypass.Duration)
-	freed := ts.reservations.endExcept(heads, &ts.occupants, ts.groups.RunsOn, most, now)
+	freed := ts.reservations.endExcept(heads, &ts.occupants, ts.groups.RunsOn, maxReserve, now)
 	taken := sets.New[string]()
 	for _, h := range heads {
 		t := gang.TurnOf(h.Key, h.Rank)
 		anew, others := ts.reservations.giveTurn(t, h.Key, &ts.occupants, ts.groups.RunsOn, now)
-		paused, again := ts.reservations.advance(t, &ts.occupants, most, now)
+		paused, again := ts.reservations.advance(t, &ts.occupants, maxReserve, now)
 		if paused {
 			until, _ := ts.reservations.pause(t)
 			ts.log.V(2).Info("Group reserves no nodes for a while", "group", h.Key, "for", until.Sub(now))
@@ -89,15 +89,15 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	}
 	now, own := ts.now(), plan.Rank
 	own.Urgent = false
-	if plan.EligibleSince.After(own.Created) {
-		own.Created = plan.EligibleSince
+	if plan.EligibleSince.After(own.Since) {
+		own.Since = plan.EligibleSince
 	}
 	all := ts.reservations.listReserved()
 	keys := make([]types.NamespacedName, 0, len(all))
 	for _, held := range all {
 		keys = append(keys, held.key)
 	}
-	for _, h := range ts.groups.HeadsAmong(keys, now, ts.args.MaxBypass.Duration) {
+	for _, h := range ts.groups.StarvingAmong(keys, now, ts.args.MaxBypass.Duration) {
 		t := gang.TurnOf(h.Key, h.Rank)
 		held, ok := all[t]
 		if !ok || held.key != h.Key || h.Key == plan.Key || !h.Rank.Less(own) {
@@ -111,7 +111,7 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 		}
 		room.Turns = append(room.Turns, t)
 		room.Nodes = append(room.Nodes, nodes...)
-		room.Words = append(room.Words, describeReserved(len(nodes), ts.describeGroup(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
+		room.Messages = append(room.Messages, describeReserved(len(nodes), ts.describeGroup(h.Key, h.Rank.Priority, plan.Key.Namespace), now.Sub(h.Since)))
 	}
 	slices.Sort(room.Nodes)
 	room.Nodes = slices.Compact(room.Nodes)
@@ -127,7 +127,7 @@ func (ts *reserver) isNodeLost(left gang.LostMember, pod *corev1.Pod) bool {
 	if err != nil || !nodeutil.IsNodeReady(node) || hasFailed(node, pod) {
 		return true
 	}
-	return ts.guard.whyRejected(ts.log, node, pod) != "" && ts.guard.whyRejected(ts.log, node, left.Pod) != ""
+	return ts.bindChecks.whyRejected(ts.log, node, pod) != "" && ts.bindChecks.whyRejected(ts.log, node, left.Pod) != ""
 }
 
 // hasFailed reports whether a device that a pod requests has failed on a node. The node then
@@ -145,9 +145,9 @@ func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
 	return false
 }
 
-// withSameReserved reduces a plan of pods that replace lost members to those that may use
+// limitToSameReserved reduces a plan of pods that replace lost members to those that may use
 // the same reserved nodes as the first pod. The others are placed in a later attempt.
-func (ts *reserver) withSameReserved(plan gang.Plan) gang.Plan {
+func (ts *reserver) limitToSameReserved(plan gang.Plan) gang.Plan {
 	if len(plan.LostMembers) < 2 || ts.args.MaxReserve.Duration == 0 || len(ts.reservations.listReserved()) == 0 {
 		return plan
 	}
@@ -176,17 +176,17 @@ func describeReserved(nodes int, group string, waited time.Duration) string {
 // group, the group yields its turn to the next group until something has changed.
 func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement.Result, r *gang.Refusal) {
 	key, now := plan.Key, ts.now()
-	if plan.Late || r.WaitsFor != gang.WaitsForRoom || !ts.groups.IsHead(key, now, ts.args.MaxBypass.Duration) {
+	if plan.Late || r.WaitsFor != gang.WaitsForRoom || !ts.groups.IsFirstStarving(key, now, ts.args.MaxBypass.Duration) {
 		return
 	}
-	tell := func(words string) { r.Message = translate.Shorten(r.Message + "; " + words) }
+	addMessage := func(words string) { r.Message = translate.Shorten(r.Message + "; " + words) }
 	if why := ts.groups.WhyYields(key, now); why != "" {
-		tell(why)
+		addMessage(why)
 		return
 	}
 	t := gang.TurnOf(key, plan.Rank)
 	if until, paused := ts.reservations.pause(t); paused {
-		tell(fmt.Sprintf("no nodes are reserved for it for the next %s, because no pod ended on its reserved nodes for %s",
+		addMessage(fmt.Sprintf("no nodes are reserved for it for the next %s, because no pod ended on its reserved nodes for %s",
 			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(ts.args.MaxReserve.Duration)))
 		return
 	}
@@ -195,9 +195,9 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	asBefore := func(known bool) {
 		switch {
 		case len(had) > 0:
-			tell(placement.NodesAre(len(had)) + " reserved for it")
+			addMessage(placement.NodesAre(len(had)) + " reserved for it")
 		case !known:
-			tell("the search for nodes to reserve for it ran out of time, and is continued")
+			addMessage("the search for nodes to reserve for it ran out of time, and is continued")
 		}
 	}
 	if !due {
@@ -217,11 +217,11 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		asBefore(false)
 		return
 	case len(l.Nodes) > 0:
-		tell(placement.NodesAre(len(l.Nodes)) + " reserved for it")
+		addMessage(placement.NodesAre(len(l.Nodes)) + " reserved for it")
 		ts.groups.Yield(key, "", nil, now)
 	default:
 		why := "no nodes are reserved for it" + l.Why()
-		tell(why)
+		addMessage(why)
 		if yields = l.ReservedCount() == 0; yields {
 			ts.groups.Yield(key, why, l.BlockedNodes(), now)
 		}
@@ -253,14 +253,14 @@ func (ts *reserver) reportReserved(key types.NamespacedName, nodes int) {
 // true once: no other group can use the nodes while this group waits.
 func (ts *reserver) takeFreePass(plan gang.Plan) bool {
 	t := gang.TurnOf(plan.Key, plan.Rank)
-	return !plan.Late && ts.reservations.useFreePass(t, plan.Key, ts.freeFor(t))
+	return !plan.Late && ts.reservations.takeFreePass(t, plan.Key, ts.freeFor(t))
 }
 
 // freeFor returns a function that reports whether nodes are free for a
 // turn: only pods are left there that are treated as pods that do not end.
 func (ts *reserver) freeFor(t gang.Turn) func(nodes []string) bool {
 	stays := ts.outlastedFor(t)
-	return func(nodes []string) bool { return ts.occupants.isFree(nodes, stays) }
+	return func(nodes []string) bool { return ts.occupants.isDrained(nodes, stays) }
 }
 
 // outlastedFor returns a function that reports whether a pod is treated as a pod that

@@ -58,7 +58,7 @@ func (o *sharedOrder) less(a, b fwk.QueuedEntityInfo) bool {
 // kube-scheduler's PrioritySort, it goes by priority and then by the time when
 // the entity entered the queue, so that a refused entity comes after its equals.
 func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
-	r := gang.Rank{Priority: e.GetPriority(), Created: e.GetTimestamp()}
+	r := gang.Rank{Priority: e.GetPriority(), Since: e.GetTimestamp()}
 	if n, ok := e.(namespacedName); ok {
 		r.Key.Namespace, r.Key.Name = n.GetNamespace(), n.GetName()
 	}

@@ -182,9 +182,9 @@ func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {
-		most := c.isLargelyRefunded()
+		largely := c.isLargelyRefunded()
 		c.stalled -= time.Duration(float64(own.refund()) * float64(min(runs, own.maxNodes)) / float64(own.maxNodes))
-		if most && own.mayReset && runs >= c.maxNodes {
+		if largely && own.mayReset && runs >= c.maxNodes {
 			c.pause, c.minSincePause, c.minEver, c.contested, c.maxNodes = 0, maxBlockers(), maxBlockers(), false, 0
 		}
 	}

@@ -33,14 +33,14 @@ const (
 type watcher struct {
 	*base
 	groupPlacer       *groupPlacer
-	accounts          *accounts
+	throttler         *throttler
 	reserver          *reserver
 	binder            *binder
 	groupReporter     *groupReporter
 	status            *status
 	owners            *owners
 	kubeletRejections *kubeletRejections
-	debouncer         debouncer
+	eventDelayer      eventDelayer
 }
 
 // watch registers the plugin's event handlers and starts its goroutines.
@@ -149,7 +149,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if pod.Spec.SchedulerName == w.profile {
 		if pod.Spec.NodeName != "" {
 			w.groupReporter.reported.forget(pod.UID)
-			w.binder.unexpect(string(pod.UID))
+			w.binder.removeFromBindQueue(string(pod.UID))
 		}
 		out := w.groups.PutPod(pod, w.now())
 		if pod.Spec.NodeName != "" {
@@ -231,7 +231,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		}
 	} else {
 		w.groupReporter.reported.forget(pod.UID)
-		w.binder.unexpect(string(pod.UID))
+		w.binder.removeFromBindQueue(string(pod.UID))
 		w.placer.Forget(w.groupKey(pod))
 		out := w.groups.DropPod(pod.UID)
 		w.binder.bindQueue.deliver(pod.UID, "the pod was deleted")
@@ -257,7 +257,7 @@ func (ts *reserver) blockerGone(pod *corev1.Pod) {
 // settleTime, when the scheduler's cache has the change too.
 func (w *watcher) observeTwice(ctx context.Context, ev gang.Event) {
 	w.observeEvent(ev)
-	w.debouncer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
+	w.eventDelayer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
 }
 
 // nodeDiffers reports whether a change of a node can change the results of filters.
@@ -316,9 +316,9 @@ func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) m
 	return now
 }
 
-// debouncer runs a function a fixed time after an event. All events of the same kind
+// eventDelayer runs a function a fixed time after an event. All events of the same kind
 // that come before this run cause one more run together, the same time after the first.
-type debouncer struct {
+type eventDelayer struct {
 	mu sync.Mutex
 	// pending has the kinds of event with a scheduled run. The value
 	// reports whether the event has come again since the run was scheduled.
@@ -326,7 +326,7 @@ type debouncer struct {
 }
 
 // after schedules f to run the time d after an event.
-func (l *debouncer) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
+func (l *eventDelayer) after(ctx context.Context, ev gang.Event, d time.Duration, f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.pending[ev]; ok {

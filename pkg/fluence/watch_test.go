@@ -82,7 +82,7 @@ func TestNodesDifferByWhatAPodCanSee(t *testing.T) {
 
 func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var l debouncer
+		var l eventDelayer
 		start := time.Now()
 		var mu sync.Mutex
 		var at, other []time.Duration

@@ -124,20 +124,20 @@ func (g Assignments) FilterRejected(uid types.UID, now time.Time, why string) Ou
 	return g.output()
 }
 
-// RevokeLost revokes an assignment whose scheduling cycle has lost it; see Verdict.Lost. It does
+// RevokeAbandoned revokes an assignment whose scheduling cycle has lost it; see Verdict.Lost. It does
 // nothing if the pod has an assignment of another job by now, because a cycle may be using it.
-func (g Assignments) RevokeLost(uid types.UID, lost match.JobID, now time.Time) Output {
+func (g Assignments) RevokeAbandoned(uid types.UID, job match.JobID, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m == nil || m.assignment == nil || m.assignment.job != lost || !m.assignment.claimed || m.assignment.reserved {
+	if m == nil || m.assignment == nil || m.assignment.job != job || !m.assignment.claimed || m.assignment.reserved {
 		return g.output()
 	}
 	why := m.whyCycleLost()
 	g.refuseWithBackoff(m, reason.NotReserved, why, now)
 	g.revoke(m, why)
 	// The pods of the match's other unclaimed assignments may never have entered the queue.
-	for _, o := range m.group.ordered(func(o *member) bool { return o.assignment != nil && o.assignment.job == lost && !o.assignment.claimed }) {
+	for _, o := range m.group.ordered(func(o *member) bool { return o.assignment != nil && o.assignment.job == job && !o.assignment.claimed }) {
 		g.revoke(o, why)
 	}
 	g.recompute(m.group)

@@ -31,12 +31,14 @@ func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
 }
 
 // reset clears the refusal and the count of failures. A refusal with RetryAfter stays.
-func (b *backoff) reset() { b.refusal, b.failures, b.hadLongBackoff = b.refusal.ifTimed(), 0, false }
+func (b *backoff) reset() {
+	b.refusal, b.failures, b.hadLongBackoff = b.refusal.keepIfRetryAfter(), 0, false
+}
 
 // requestChanged does what reset does. But a refusal with
 // LongBackoff stays, and so does the count of failures after it.
 func (b *backoff) requestChanged() {
-	b.refusal = b.refusal.ifTimedOrLong()
+	b.refusal = b.refusal.keepIfRetryAfterOrLongBackoff()
 	if !b.hadLongBackoff {
 		b.failures = 0
 	}

@@ -57,15 +57,15 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 //
 // If d is out of date, CommitBind does nothing, and ok is false: since d was made, the group
 // has started or has ceased to be started, or the pod had no assignment when d was made.
-func (g Assignments) CommitBind(d BindIntent, closed string, now time.Time) (why string, out Output, ok bool) {
+func (g Assignments) CommitBind(d BindIntent, whyInvalid string, now time.Time) (why string, out Output, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	why, ok = g.commitBind(d, closed, now)
+	why, ok = g.commitBind(d, whyInvalid, now)
 	return why, g.output(), ok
 }
 
 // commitBind is CommitBind without the lock and the Output.
-func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why string, ok bool) {
+func (g Assignments) commitBind(d BindIntent, whyInvalid string, now time.Time) (why string, ok bool) {
 	m := g.members[d.Pod]
 	if m == nil || !m.isReserved() || !m.isWaiting() {
 		return m.whyNotReserved(), true
@@ -74,15 +74,15 @@ func (g Assignments) commitBind(d BindIntent, closed string, now time.Time) (why
 	switch {
 	case d.started != s.started || len(d.Assignments) == 0:
 		return "", false
-	case closed != "":
-		g.refuseWithBackoff(m, reason.NodeRefused, closed, now)
+	case whyInvalid != "":
+		g.refuseWithBackoff(m, reason.NodeRefused, whyInvalid, now)
 		if s.started {
-			g.revoke(m, closed)
+			g.revoke(m, whyInvalid)
 		} else {
-			g.revokeAll(s, closed)
+			g.revokeAll(s, whyInvalid)
 		}
 		g.recompute(s)
-		return closed, true
+		return whyInvalid, true
 	case !s.started && s.count((*member).isReserved) < s.minimum():
 		why := fmt.Sprintf("%d pods of the group are reserved, but it starts with %d", s.count((*member).isReserved), s.minimum())
 		g.revokeAll(s, why)
@@ -148,9 +148,9 @@ type ReservedPod struct {
 	Node string
 	// Rank is the pod's position in the queue.
 	Rank Rank
-	// Starting is true from the group's first bind until the group is
+	// GroupIncomplete is true from the group's first bind until the group is
 	// reported as placed, and again while too few members are on nodes.
-	Starting bool
+	GroupIncomplete bool
 }
 
 // ReservedPod returns a pod and its reserved assignment. It returns
@@ -162,7 +162,7 @@ func (g Assignments) ReservedPod(uid types.UID) (ReservedPod, bool) {
 	if m == nil || !m.isReserved() || !m.isWaiting() {
 		return ReservedPod{}, false
 	}
-	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), Starting: m.group.started && !m.group.isFullyPlaced()}, true
+	return ReservedPod{Pod: m.pod, Node: m.assignment.slot.Node, Rank: m.rank(), GroupIncomplete: m.group.started && !m.group.isFullyPlaced()}, true
 }
 
 // ReportAgain lists a group in Placed once more if all its required members

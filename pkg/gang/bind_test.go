@@ -275,7 +275,7 @@ func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 		}
 		s.ReportAgain(k)
 	}
-	if n, of, whole := s.OnNodes(k); n != 2 || of != 2 || !whole {
+	if n, of, whole := s.PlacedCount(k); n != 2 || of != 2 || !whole {
 		t.Errorf("OnNodes = %d, %d, %t", n, of, whole)
 	}
 }

@@ -67,8 +67,8 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			keys = append(keys, s.key)
 		}
 	}
-	for namespace, of := range byNamespace {
-		for _, key := range g.retryNamespace(namespace, of, now) {
+	for namespace, ended := range byNamespace {
+		for _, key := range g.retryNamespace(namespace, ended, now) {
 			if !slices.Contains(keys, key) {
 				keys = append(keys, key)
 			}
@@ -88,7 +88,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 // retryNamespace lets the first groups of a namespace by rank retry, as many as its pace allows:
 // it removes their refusals, and returns their keys. It lets none retry if retryStep has
 // not passed since the last time. The remaining refusals end at the next step.
-func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) (keys []types.NamespacedName) {
+func (g Retries) retryNamespace(namespace string, ended []*backoff, now time.Time) (keys []types.NamespacedName) {
 	p := g.paces[namespace]
 	if p == nil {
 		p = &pace{max: 1}
@@ -97,8 +97,8 @@ func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) 
 	next := p.last.Add(retryStep)
 	if !now.Before(next) {
 		p.last, next = now, now.Add(retryStep)
-		slices.SortFunc(of, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
-		of = slices.DeleteFunc(of, func(b *backoff) bool {
+		slices.SortFunc(ended, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
+		ended = slices.DeleteFunc(ended, func(b *backoff) bool {
 			// Members that were refused together retry together.
 			key := b.refusal.rank.Key
 			if !slices.Contains(keys, key) {
@@ -111,7 +111,7 @@ func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) 
 			return true
 		})
 	}
-	for _, b := range of {
+	for _, b := range ended {
 		b.refusal.retryAt = next
 	}
 	return keys
@@ -120,13 +120,13 @@ func (g Retries) retryNamespace(namespace string, of []*backoff, now time.Time) 
 // dueReplacements ends the pause of waiting replacements for which an event in
 // RetryOn has already happened, and returns their groups except the groups in but.
 // Replacements go before all other pods, so their pause ends when other groups retry.
-func (g Retries) dueReplacements(but []types.NamespacedName) []types.NamespacedName {
+func (g Retries) dueReplacements(except []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
 	for _, s := range g.unassignedGroups {
 		if !s.hasReplacements() || !s.endPause() {
 			continue
 		}
-		if g.updateRetry(s); !slices.Contains(but, s.key) {
+		if g.updateRetry(s); !slices.Contains(except, s.key) {
 			keys = append(keys, s.key)
 		}
 	}

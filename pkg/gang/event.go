@@ -20,16 +20,16 @@ const (
 	// ReservationEnded means that nodes are no longer
 	// reserved for a group that has waited for long.
 	ReservationEnded
-	// SharedPodGone means that a pod that seemed to run on every node has gone. It helps the groups
+	// DaemonPodGone means that a pod that seemed to run on every node has gone. It helps the groups
 	// that NodeChanged helps. But it does not hasten the next attempt of a group that yields,
 	// because anyone can make pods that come and go. If such a pod was a blocker of a group that
 	// yields, this group finds its nodes only at its next regular attempt, up to a minute later.
-	SharedPodGone
+	DaemonPodGone
 
 	numEvents
 )
 
-// AllEvents returns all events except SharedPodGone, which Helps treats as NodeChanged.
+// AllEvents returns all events except DaemonPodGone, which Helps treats as NodeChanged.
 func AllEvents() []Event {
 	return []Event{Released, NodeChanged, PodChanged, StorageChanged, MatcherBack, ReservationEnded}
 }
@@ -39,12 +39,12 @@ func AllEvents() []Event {
 func ClusterEvents() []Event { return []Event{NodeChanged, PodChanged, StorageChanged} }
 
 // Helps reports whether an event is one of the events
-// in until. SharedPodGone counts as NodeChanged.
-func Helps(until []Event, ev Event) bool {
-	if ev == SharedPodGone {
+// in until. DaemonPodGone counts as NodeChanged.
+func Helps(retryOn []Event, ev Event) bool {
+	if ev == DaemonPodGone {
 		ev = NodeChanged
 	}
-	return slices.Contains(until, ev)
+	return slices.Contains(retryOn, ev)
 }
 
 // An eventSet is a set of events, with a bit for each.

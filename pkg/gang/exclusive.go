@@ -77,11 +77,11 @@ func (r *rules) policyFor(m *member) string {
 // exclusiveHolder returns the key of the member's group if the member's node is exclusive to the
 // group, and nothing if the node is shared. While that is not settled, the annotations decide.
 func (r *rules) exclusiveHolder(m *member) string {
-	is := m.exclusivity
-	if is == ExclusivityUnknown {
-		is = m.group.exclusivity
+	effective := m.exclusivity
+	if effective == ExclusivityUnknown {
+		effective = m.group.exclusivity
 	}
-	if is == Exclusive || is == ExclusivityUnknown && r.wantsExclusive(m) {
+	if effective == Exclusive || effective == ExclusivityUnknown && r.wantsExclusive(m) {
 		return m.group.key.String()
 	}
 	return ""

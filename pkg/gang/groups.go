@@ -27,9 +27,11 @@ func New(owners group.Owners, policy string, levels ...group.Level) *Groups {
 	return &Groups{c, Watches{c}, Queueing{c}, Matching{c}, Assignments{c}, Retries{c}, Turns{c}, Lister{c}}
 }
 
-// SetAmounts sets the function that returns how much of each resource a pod asks for.
+// SetPodRequests sets the function that returns how much of each resource a pod asks for.
 // It has to be called before any other method. Without it no pod asks for anything.
-func (g *Groups) SetAmounts(of func(*corev1.Pod) map[string]int64) { g.amounts = of }
+func (g *Groups) SetPodRequests(requestsOf func(*corev1.Pod) map[string]int64) {
+	g.podRequests = requestsOf
+}
 
 // SetExclusiveRules sets the rules for whole nodes. It has to be called before any other method.
 func (g *Groups) SetExclusiveRules(w ExclusiveRules) { g.exclusiveRules = w }

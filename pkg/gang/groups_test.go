@@ -258,10 +258,10 @@ func TestACycleThatEndsWithoutAWordLosesItsAssignments(t *testing.T) {
 	p := s.match("0")
 	// Filter of another plugin returned Error: the pod comes back to the queue.
 	v := s.PreEnqueue("0", s.now)
-	if v.Pass || v.Lost != p.Job {
+	if v.Pass || v.Abandoned != p.Job {
 		t.Fatalf("verdict = %+v, want the seat of job %d lost", v, p.Job)
 	}
-	s.wantReleased(s.RevokeLost("0", v.Lost, s.now), p.Job, "0", "1")
+	s.wantReleased(s.RevokeAbandoned("0", v.Abandoned, s.now), p.Job, "0", "1")
 	s.wantTentative(0)
 }
 
@@ -447,7 +447,7 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
 	s.wantAdmitted()
 	_, next := s.Due(s.now)
-	if want := s.now.Add(minPause); !next.Equal(want) {
+	if want := s.now.Add(minRetryDelay); !next.Equal(want) {
 		t.Errorf("the refusal runs out at %v, want %v", next, want)
 	}
 	s.now = next
@@ -465,14 +465,14 @@ func TestRefusalsInARowComeFurtherApart(t *testing.T) {
 		s.ObserveEvent(Released)
 		_, next := s.Due(s.now)
 		pause := next.Sub(s.now)
-		if pause < last || pause < minPause || pause > maxPause {
+		if pause < last || pause < minRetryDelay || pause > maxRetryDelay {
 			t.Errorf("pause of %v after one of %v", pause, last)
 		}
 		last, s.now = pause, next
 		s.Due(s.now)
 	}
-	if last != maxPause {
-		t.Errorf("the longest pause is %v, want %v", last, maxPause)
+	if last != maxRetryDelay {
+		t.Errorf("the longest pause is %v, want %v", last, maxRetryDelay)
 	}
 }
 
@@ -538,12 +538,12 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 	low, high := int32(1), int32(2)
 	older, younger := noon, noon.Add(time.Microsecond)
 	ranks := []Rank{
-		{Urgent: true, Priority: low, Created: younger, Key: key, Pod: "b"},
-		{Priority: high, Created: younger, Key: key, Pod: "b"},
-		{Priority: low, Created: older, Key: key, Pod: "b"},
-		{Priority: low, Created: younger, Key: key, Pod: "a"},
-		{Priority: low, Created: younger, Key: key, Pod: "b"},
-		{Priority: low, Created: younger, Key: types.NamespacedName{Namespace: "ns", Name: "h"}, Pod: "a"},
+		{Urgent: true, Priority: low, Since: younger, Key: key, Pod: "b"},
+		{Priority: high, Since: younger, Key: key, Pod: "b"},
+		{Priority: low, Since: older, Key: key, Pod: "b"},
+		{Priority: low, Since: younger, Key: key, Pod: "a"},
+		{Priority: low, Since: younger, Key: key, Pod: "b"},
+		{Priority: low, Since: younger, Key: types.NamespacedName{Namespace: "ns", Name: "h"}, Pod: "a"},
 	}
 	for i, a := range ranks {
 		for j, b := range ranks {
@@ -608,13 +608,13 @@ func TestALostAssignmentIsNotTakenForTheNextOne(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	s.match("0")
-	lost := s.PreEnqueue("0", s.now).Lost
+	lost := s.PreEnqueue("0", s.now).Abandoned
 	s.DropPod("1")
 	s.add("1b")
 	again := s.match("0")
-	s.wantReleased(s.RevokeLost("0", lost, s.now), 0)
+	s.wantReleased(s.RevokeAbandoned("0", lost, s.now), 0)
 	s.wantTentative(2)
-	s.wantReleased(s.RevokeLost("0", again.Job, s.now), again.Job, "0", "1b")
+	s.wantReleased(s.RevokeAbandoned("0", again.Job, s.now), again.Job, "0", "1b")
 }
 
 func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {

@@ -54,7 +54,7 @@ func TestALostMatchOfLateMembersGivesAllItsAssignmentsBack(t *testing.T) {
 	s.add("2")
 	s.add("3")
 	plan := s.match("2")
-	s.wantReleased(s.RevokeLost("2", plan.Job, s.now), plan.Job, "2", "3")
+	s.wantReleased(s.RevokeAbandoned("2", plan.Job, s.now), plan.Job, "2", "3")
 	s.wantTentative(0)
 }
 
@@ -106,8 +106,8 @@ func TestAGroupThatGrowsLacksNothing(t *testing.T) {
 		t.Errorf("placed = %+v, want that two cannot follow, and why", placed)
 	}
 	s.DropPod("1")
-	if m, _ := s.GroupOf("2"); m.Missing != 1 || m.Minimum != 2 {
-		t.Errorf("after a loss it lacks %d of %d, want 1 of the 2 that it had", m.Missing, m.Minimum)
+	if m, _ := s.GroupOf("2"); m.Missing != 1 || m.Required != 2 {
+		t.Errorf("after a loss it lacks %d of %d, want 1 of the 2 that it had", m.Missing, m.Required)
 	}
 }
 

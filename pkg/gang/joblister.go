@@ -22,7 +22,7 @@ func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 
 // JobsOf returns the jobs of many pods, in their order, as JobOf does. For
 // a pod without an assignment to its node it calls alone, with a lock held.
-func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) []match.JobID {
+func (g Lister) JobsOf(pods []*corev1.Pod, fallback func(*corev1.Pod) match.JobID) []match.JobID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	jobs := make([]match.JobID, len(pods))
@@ -30,7 +30,7 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 		if m := g.members[pod.UID]; m != nil && m.assignment != nil && (pod.Spec.NodeName == "" || m.assignment.slot.Node == pod.Spec.NodeName) {
 			jobs[i] = m.assignment.job
 		} else {
-			jobs[i] = alone(pod)
+			jobs[i] = fallback(pod)
 		}
 	}
 	return jobs
@@ -39,7 +39,7 @@ func (g Lister) JobsOf(pods []*corev1.Pod, alone func(*corev1.Pod) match.JobID) 
 // GroupOfJob returns the group whose members have assignments under
 // a job. If the group has no PodGroup, alone is its pod. GroupOfJob
 // returns false if no member has an assignment under the job.
-func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, alone *corev1.Pod, ok bool) {
+func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, lonePod *corev1.Pod, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.jobs[job].group

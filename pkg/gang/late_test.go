@@ -352,7 +352,7 @@ func TestWhatIsTakenBackIsTold(t *testing.T) {
 	take := map[string]func(s *story, p Plan) Output{
 		"the deadline passed":     func(s *story, _ Plan) Output { return s.RevokeExpired(s.now.Add(time.Hour)) },
 		"a member was unreserved": func(s *story, _ Plan) Output { return s.Unreserve("0", s.now, "no") },
-		"a cycle was lost":        func(s *story, p Plan) Output { return s.RevokeLost("0", p.Job, s.now) },
+		"a cycle was lost":        func(s *story, p Plan) Output { return s.RevokeAbandoned("0", p.Job, s.now) },
 		"a filter refused a node": func(s *story, _ Plan) Output { return s.FilterRejected("0", s.now, "no") },
 	}
 	for name, take := range take {
@@ -401,11 +401,11 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 		s.now = next
 		s.Due(s.now)
 	}
-	s.now = s.now.Truncate(minPause).Add(time.Millisecond)
+	s.now = s.now.Truncate(minRetryDelay).Add(time.Millisecond)
 	late, _ := s.Plan("1b", s.now)
 	young, _ := s.Plan("y", s.now)
 	s.Refuse(young, no, s.now)
-	s.Refuse(late, no, s.now.Add(minPause))
+	s.Refuse(late, no, s.now.Add(minRetryDelay))
 	s.ObserveEvent(Released)
 	_, next := s.Due(s.now)
 	if keys, _ := s.Due(next); len(keys) != 2 {

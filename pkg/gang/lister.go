@@ -18,7 +18,7 @@ func (g Lister) GroupOf(uid types.UID) (Membership, bool) {
 		return Membership{}, false
 	}
 	s := m.group
-	return Membership{Key: s.key, InPodGroup: s.inPodGroup, Started: s.started, Missing: s.missing(), Minimum: s.required(), Replaces: m.isReplacement()}, true
+	return Membership{Key: s.key, InPodGroup: s.inPodGroup, Started: s.started, Missing: s.missing(), Required: s.required(), Replaces: m.isReplacement()}, true
 }
 
 // A Membership describes a pod's group, and what the pod is in it.
@@ -30,8 +30,8 @@ type Membership struct {
 	Started bool
 	// Missing is how many members of Minimum a started group lacks.
 	Missing int
-	// Minimum is how many members the group has to have.
-	Minimum int
+	// Required is how many members the group has to have.
+	Required int
 	// Replaces is true if the pod takes the position of a missing member.
 	Replaces bool
 }
@@ -72,10 +72,10 @@ func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	return 0
 }
 
-// OnNodes returns how many members of a group are on nodes, and
+// PlacedCount returns how many members of a group are on nodes, and
 // how many have a node or an assignment. It also reports whether
 // the group was listed in Placed and has enough members on nodes.
-func (g Lister) OnNodes(key types.NamespacedName) (n, of int, whole bool) {
+func (g Lister) PlacedCount(key types.NamespacedName) (placed, present int, fullyPlaced bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]

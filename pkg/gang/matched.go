@@ -27,12 +27,12 @@ func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node s
 
 // assignSlots is Assign without the lock and the Output.
 func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, err error) {
-	asker := g.members[p.uid]
-	if asker == nil || !asker.isWaiting() || asker.group.key != p.Key || asker.group.started != p.Late {
+	representative := g.members[p.uid]
+	if representative == nil || !representative.isWaiting() || representative.group.key != p.Key || representative.group.started != p.Late {
 		g.out.release(p.Job)
-		return "", nil, errors.New(p.whyLeft(asker))
+		return "", nil, errors.New(p.whyLeft(representative))
 	}
-	s := asker.group
+	s := representative.group
 	assigned := 0
 	for place, slot := range slots {
 		m := g.members[types.UID(slot.Key)]
@@ -46,19 +46,19 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		}
 		m.refusal, m.lastRefusal, m.refusalCount, m.passedOtherPlugins = nil, nil, 0, false
 		assigned++
-		if m == asker {
+		if m == representative {
 			m.assignment.claimed = true
 			node = slot.Node
 		} else {
 			siblings = append(siblings, m.pod)
 		}
 	}
-	why := s.whyChanged(p, asker, assigned)
+	why := s.whyChanged(p, representative, assigned)
 	switch {
 	case node == "" && p.Late:
 		// Not revokeAll: the siblings' assignments are from earlier matches.
 		g.updateRetry(s)
-		return "", nil, fmt.Errorf("the match assigned no node to pod %s", asker.pod.Name)
+		return "", nil, fmt.Errorf("the match assigned no node to pod %s", representative.pod.Name)
 	case why != "":
 		g.revokeAll(s, why)
 		g.recompute(s)
@@ -135,16 +135,16 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	if m == nil {
 		return g.output()
 	}
-	mems := []*activeRefusal{g.refuse(m, r, now)}
+	refusals := []*activeRefusal{g.refuse(m, r, now)}
 	for _, uid := range r.AlsoRefused {
-		if o := g.members[uid]; m.group.started && o != nil && o != m && o.group == m.group && o.isLate(now) {
-			mems = append(mems, g.refuse(o, r, now))
+		if o := g.members[uid]; m.group.started && o != nil && o != m && o.group == m.group && o.isPlaceable(now) {
+			refusals = append(refusals, g.refuse(o, r, now))
 		}
 	}
 	for ev := range numEvents {
 		if g.events[ev] != p.events[ev] {
-			for _, mem := range mems {
-				mem.observe(ev)
+			for _, refusal := range refusals {
+				refusal.observe(ev)
 			}
 		}
 	}

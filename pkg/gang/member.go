@@ -60,8 +60,8 @@ type queueEntry struct {
 	urgent bool
 	// extra is true if the group had started and the pod replaced no member.
 	extra bool
-	// created is the result of creation for the group at that time.
-	created time.Time
+	// orderTime is the result of creation for the group at that time.
+	orderTime time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
 	// came into the queue to be placed, and the member has had no answer since.
 	passedOtherPlugins bool
@@ -136,8 +136,8 @@ func (m *member) isReserved() bool {
 	return m.assignment != nil && m.assignment.reserved && m.pod.DeletionTimestamp == nil
 }
 
-// isLate reports whether the member waits without an assignment, and has no active refusal.
-func (m *member) isLate(now time.Time) bool {
+// isPlaceable reports whether the member waits without an assignment, and has no active refusal.
+func (m *member) isPlaceable(now time.Time) bool {
 	return m.isWaiting() && m.assignment == nil && !m.refusal.isActive(now)
 }
 

@@ -38,7 +38,7 @@ func (s *groupState) canStartWithout(m *member) bool {
 // podsToPlace returns how many members a Plan would place together.
 func (s *groupState) podsToPlace(now time.Time) int {
 	if s.started {
-		return s.count(func(m *member) bool { return m.isLate(now) })
+		return s.count(func(m *member) bool { return m.isPlaceable(now) })
 	}
 	return s.count((*member).isWaiting)
 }

@@ -17,10 +17,10 @@ import (
 //
 // The caller makes a separate Plan for the member, and then calls
 // Unclaim. MoreUrgent returns false if there is no such member.
-func (g Queueing) MoreUrgent(by types.UID, now time.Time) (types.UID, bool) {
+func (g Queueing) MoreUrgent(uid types.UID, now time.Time) (types.UID, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	m := g.members[by]
+	m := g.members[uid]
 	if m == nil || m.assignment != nil || m.urgent {
 		return "", false
 	}

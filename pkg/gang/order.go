@@ -2,16 +2,16 @@ package gang
 
 import "time"
 
-// creation returns the time that orders the group among groups of its priority. It is
+// orderTime returns the time that orders the group among groups of its priority. It is
 // frozen for the incarnation when it is first called with a member that is not gated.
 //
 // It is the latest of three times: the PodGroup's creation, the time since
 // when the oldest waiting pod waits, and the time since when the youngest
 // pod waited that has had a node in any incarnation. Without the last two,
 // new pods of old PodGroups could pass a waiting group again and again.
-func (s *groupState) creation(m *member) time.Time {
-	if !s.created.IsZero() {
-		return s.created
+func (s *groupState) orderTime(m *member) time.Time {
+	if !s.frozenOrderTime.IsZero() {
+		return s.frozenOrderTime
 	}
 	oldest := m.waitingSince()
 	for _, o := range s.members {
@@ -24,7 +24,7 @@ func (s *groupState) creation(m *member) time.Time {
 		created = later(created, s.podGroup.Created)
 	}
 	if !m.isGated() {
-		s.created = created
+		s.frozenOrderTime = created
 	}
 	return created
 }
@@ -38,7 +38,7 @@ func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.neededBy != m.pod.UID {
 		s.neededBy, s.needed = m.pod.UID, s.youngestNeeded(m)
 	}
-	return later(later(s.creation(m), s.completedAt), s.needed)
+	return later(later(s.orderTime(m), s.completedAt), s.needed)
 }
 
 // youngestNeeded returns since when the youngest pod that the group needs
@@ -58,13 +58,13 @@ func (s *groupState) youngestNeeded(m *member) time.Time {
 // rank returns the member's position in the queue. It uses the values that queueEntry has frozen.
 func (m *member) rank() Rank {
 	r, s := rankOf(m.pod), m.group
-	r.Key, r.Urgent, r.Created = s.key, m.urgent, m.waitingSince()
-	created := m.created
+	r.Key, r.Urgent, r.Since = s.key, m.urgent, m.waitingSince()
+	created := m.orderTime
 	if created.IsZero() {
-		created = s.creation(m)
+		created = s.orderTime(m)
 	}
 	if !m.extra {
-		r.Created = created
+		r.Since = created
 	}
 	return r.notBefore(created)
 }

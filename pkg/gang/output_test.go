@@ -77,8 +77,8 @@ func (s *story) FilterRejected(uid types.UID, now time.Time, why string) Output 
 	return s.note(s.Groups.FilterRejected(uid, now, why))
 }
 
-func (s *story) RevokeLost(uid types.UID, lost match.JobID, now time.Time) Output {
-	return s.note(s.Groups.RevokeLost(uid, lost, now))
+func (s *story) RevokeAbandoned(uid types.UID, lost match.JobID, now time.Time) Output {
+	return s.note(s.Groups.RevokeAbandoned(uid, lost, now))
 }
 
 func (s *story) RefusePod(uid types.UID, now time.Time, reason, why string) Output {

@@ -129,7 +129,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.Rank = p.Rank.notBefore(m.waitingSince())
 	default:
 		// The pod may have come into the queue in an earlier incarnation.
-		p.Rank = p.Rank.notBefore(s.creation(m))
+		p.Rank = p.Rank.notBefore(s.orderTime(m))
 		p.EligibleSince = s.eligibleSince(m)
 	}
 	p.Policy = g.policyFor(m)
@@ -148,7 +148,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 			p.LostMembers = []LostMember{m.position.lostMember()}
 		}
 		for _, o := range s.ordered(func(o *member) bool {
-			return o != m && o.isLate(now) && o.priority() >= m.priority() && (o.position != nil || !replaces)
+			return o != m && o.isPlaceable(now) && o.priority() >= m.priority() && (o.position != nil || !replaces)
 		}) {
 			p.Optional = append(p.Optional, o.pod)
 			if replaces {

@@ -15,9 +15,9 @@ type position struct {
 	// member is the member that fills the position, or
 	// waits to fill it. It is nil if there is none.
 	member *member
-	// closed is true if no member may take the position any more: the
+	// retired is true if no member may take the position any more: the
 	// last one succeeded, or went to another group with its node.
-	closed bool
+	retired bool
 	// node is the node of the member, or of the last one, even if
 	// it was never bound. It is empty if the node is not known.
 	node string
@@ -25,8 +25,8 @@ type position struct {
 	lastPod *corev1.Pod
 	// group is the group. It is nil once the group has begun anew.
 	group *groupState
-	// leavers is the number of former members that are being deleted and still have their nodes.
-	leavers int
+	// terminating is the number of former members that are being deleted and still have their nodes.
+	terminating int
 }
 
 // demand is what a pod asks for, and its priority.
@@ -40,8 +40,8 @@ type demand struct {
 func (r *rules) demandOf(m *member) demand {
 	if m.demand == nil {
 		m.demand = &demand{priority: rankOf(m.pod).Priority}
-		if r.amounts != nil {
-			m.demand.amounts = r.amounts(m.pod)
+		if r.podRequests != nil {
+			m.demand.amounts = r.podRequests(m.pod)
 		}
 	}
 	return *m.demand
@@ -61,17 +61,19 @@ func (a demand) covers(b demand) bool {
 	return true
 }
 
-// isHeld reports whether the position has a present member.
-func (p *position) isHeld() bool { return p.member != nil && p.member.isPresent() }
+// isFilled reports whether the position has a present member.
+func (p *position) isFilled() bool { return p.member != nil && p.member.isPresent() }
 
-// maxLeavers is how many former members of a position may still have their
+// maxTerminating is how many former members of a position may still have their
 // nodes when another member takes it. One is allowed, because a pod on a
 // lost node may stay for very long. Without a limit, a user who deletes each
 // replacement in turn could hold the room of many pods through one position.
-const maxLeavers = 1
+const maxTerminating = 1
 
 // isFree reports whether a member that waits may have the position.
-func (p *position) isFree() bool { return p.member == nil && !p.closed && p.leavers <= maxLeavers }
+func (p *position) isFree() bool {
+	return p.member == nil && !p.retired && p.terminating <= maxTerminating
+}
 
 // fill gives the position to a member, which fills it
 // or waits to fill it. The former member loses it.
@@ -79,7 +81,7 @@ func (p *position) fill(m *member) {
 	if p.member != nil {
 		p.member.position, p.member.searched = nil, false
 	}
-	p.member, p.closed, m.position = m, false, p
+	p.member, p.retired, m.position = m, false, p
 	if m.isPresent() {
 		p.recordNode(m)
 	}
@@ -99,24 +101,24 @@ func (m *member) vacate() {
 	}
 	// A pod that succeeded needs no replacement. A pod that is
 	// being deleted needs one, even if it ends with success.
-	p.closed = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
+	p.retired = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.member, m.position = nil, nil
 	if m.pod.Spec.NodeName != "" || m.assignment != nil {
 		p.recordNode(m)
 	}
 	if m.hasNode() && m.pod.DeletionTimestamp != nil {
 		m.formerPosition = p
-		p.leavers++
+		p.terminating++
 	}
 	p.group.changedPositions = append(p.group.changedPositions, p)
 }
 
-// closePosition takes a member out of its position and closes the position.
+// retirePosition takes a member out of its position and closes the position.
 // The member goes to another group with its node, so no pod replaces it.
-func (m *member) closePosition() {
+func (m *member) retirePosition() {
 	if p := m.position; p != nil {
 		m.vacate()
-		p.closed = true
+		p.retired = true
 	}
 }
 
@@ -157,7 +159,7 @@ func (s *groupState) clearPositions() {
 func (r *rules) fillPositions(s *groupState) {
 	var open []*position
 	for _, p := range s.positions {
-		if !p.isHeld() {
+		if !p.isFilled() {
 			open = append(open, p)
 		}
 	}
@@ -165,21 +167,21 @@ func (r *rules) fillPositions(s *groupState) {
 		return
 	}
 	for _, m := range s.ordered(func(m *member) bool { return m.position == nil && m.isPresent() }) {
-		is := r.demandOf(m)
-		p := smallestCovering(open, is)
+		want := r.demandOf(m)
+		p := smallestCovering(open, want)
 		switch {
 		case p != nil:
 		case len(s.positions) < s.required():
-			p = &position{demand: is, group: s}
+			p = &position{demand: want, group: s}
 			s.positions, s.changedPositions = append(s.positions, p), append(s.changedPositions, p)
 		case len(open) > 0:
 			p = open[0]
-			p.demand = is
+			p.demand = want
 		default:
 			return
 		}
 		p.fill(m)
-		open = slices.DeleteFunc(open, (*position).isHeld)
+		open = slices.DeleteFunc(open, (*position).isFilled)
 	}
 }
 
@@ -191,7 +193,7 @@ func (r *rules) findReplacements(s *groupState) {
 	// The minimum may become known late. Then all are looked at again.
 	again := len(s.positions) < s.required() && !s.tooFewPositions
 	s.tooFewPositions = len(s.positions) < s.required()
-	var news []*member
+	var unpositioned []*member
 	for _, m := range s.members {
 		m.searched = m.searched && !again
 		switch {
@@ -199,11 +201,11 @@ func (r *rules) findReplacements(s *groupState) {
 		case m.position != nil:
 			s.replacements = append(s.replacements, m)
 		case !m.searched || len(s.changedPositions) > 0:
-			news = append(news, m)
+			unpositioned = append(unpositioned, m)
 		}
 	}
-	slices.SortFunc(news, older)
-	for _, m := range news {
+	slices.SortFunc(unpositioned, older)
+	for _, m := range unpositioned {
 		among := s.changedPositions
 		if !m.searched {
 			// From now on only changed positions matter for this member.
@@ -218,33 +220,33 @@ func (r *rules) findReplacements(s *groupState) {
 
 // findPosition returns a position that a member with this demand may wait for:
 // a free one out of among, or a new one. It returns nil if there is none.
-func (s *groupState) findPosition(is demand, among []*position) *position {
+func (s *groupState) findPosition(want demand, among []*position) *position {
 	var free, held []*position
 	for _, p := range among {
 		switch {
 		case p.isFree():
 			free = append(free, p)
-		case p.isHeld():
+		case p.isFilled():
 			held = append(held, p)
 		}
 	}
-	if p := smallestCovering(free, is); p != nil {
+	if p := smallestCovering(free, want); p != nil {
 		return p
 	}
-	if len(s.positions) >= s.required() || smallestCovering(held, is) == nil {
+	if len(s.positions) >= s.required() || smallestCovering(held, want) == nil {
 		return nil
 	}
-	p := &position{demand: is, group: s}
+	p := &position{demand: want, group: s}
 	s.positions = append(s.positions, p)
 	return p
 }
 
 // smallestCovering returns the smallest position that covers a demand, or
 // the first if some cannot be compared. It returns nil if none covers it.
-func smallestCovering(of []*position, is demand) *position {
+func smallestCovering(positions []*position, want demand) *position {
 	var best *position
-	for _, p := range of {
-		if p.demand.covers(is) && (best == nil || best.demand.covers(p.demand) && !p.demand.covers(best.demand)) {
+	for _, p := range positions {
+		if p.demand.covers(want) && (best == nil || best.demand.covers(p.demand) && !p.demand.covers(best.demand)) {
 			best = p
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // sized is a story of pods that ask for something.
 func sized(t *testing.T) *story {
 	s := newStory(t)
-	s.SetAmounts(func(p *corev1.Pod) map[string]int64 {
+	s.SetPodRequests(func(p *corev1.Pod) map[string]int64 {
 		amounts := map[string]int64{}
 		for _, c := range p.Spec.Containers {
 			for name, q := range c.Resources.Requests {
@@ -103,7 +103,7 @@ func TestOnlyWhoAsksForNoMoreTakesThePlaceOfAnother(t *testing.T) {
 				t.Errorf("verdict = %+v, want that it asks, before all others: %t", v, tc.pass)
 			}
 			rank := s.Rank(s.pods["2"])
-			if rank.Urgent != tc.pass || !tc.pass && !rank.Created.Equal(s.pods["2"].CreationTimestamp.Time) {
+			if rank.Urgent != tc.pass || !tc.pass && !rank.Since.Equal(s.pods["2"].CreationTimestamp.Time) {
 				t.Errorf("its rank is %+v, want it before all others: %t, or else by its own creation", rank, tc.pass)
 			}
 			plan, _ := s.Plan("2", s.now)

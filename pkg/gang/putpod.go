@@ -19,15 +19,15 @@ func (g Watches) PutPod(pod *corev1.Pod, now time.Time) Output {
 	defer g.mu.Unlock()
 	id := group.IdentityOf(pod, g.owners)
 	if m := g.members[pod.UID]; m != nil && m.restartsWait(pod, id) {
-		m.waitRestart = now.Truncate(exactly)
+		m.waitRestart = now.Truncate(creationPrecision)
 	}
 	g.putPod(pod, id)
 	return g.output()
 }
 
-// exactly is the precision of a pod's creation time. Times that are compared with a creation are
+// creationPrecision is the precision of a pod's creation time. Times that are compared with a creation are
 // truncated to it, so that groups that become ready together stay in the order of their names.
-const exactly = time.Second
+const creationPrecision = time.Second
 
 // restartsWait reports whether a member begins to wait anew: its last
 // scheduling gate went, or it has come to another group because its label
@@ -46,8 +46,8 @@ func (m *member) restartsWait(pod *corev1.Pod, id group.Identity) bool {
 // pod to another group if the identity has changed.
 func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	m := g.members[pod.UID]
-	var left *position
-	var freed time.Time
+	var formerPosition *position
+	var waitRestart time.Time
 	preplaced := pod.Spec.NodeName != "" && !isBound(pod)
 	// A pod whose owner is deleted first stays in its group.
 	keepsGroup := m != nil && id.MissingOwner != (group.Owner{}) && !id.InPodGroup
@@ -56,8 +56,8 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		// pod goes to another group. If it has a node, it keeps it.
 		if m.hasNode() {
 			g.unassign(m)
-			m.closePosition()
-			left, m.formerPosition = m.formerPosition, nil
+			m.retirePosition()
+			formerPosition, m.formerPosition = m.formerPosition, nil
 		}
 		g.drop(m, fmt.Sprintf("pod %s moved to group %s", pod.Name, id.Key))
 		if m.hasNode() {
@@ -65,13 +65,13 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		}
 		// A pod that was placed for its old group is preplaced in the new one.
 		preplaced = m.preplaced || m.hasNode() && m.missingOwner == (group.Owner{})
-		freed = m.waitRestart
+		waitRestart = m.waitRestart
 		m = nil
 	}
 	if m == nil {
 		s := g.group(id.Key)
 		s.inPodGroup = s.inPodGroup || id.InPodGroup
-		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: preplaced, waitRestart: freed, memberPosition: memberPosition{formerPosition: left}}
+		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: preplaced, waitRestart: waitRestart, memberPosition: memberPosition{formerPosition: formerPosition}}
 		m.update(pod)
 		s.members[pod.UID] = m
 		g.members[pod.UID] = m
@@ -102,7 +102,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 			m.group.podsChanged()
 		}
 	}
-	m.labelFault, m.policyError = m.examine(), group.ValidateMatchPolicy(pod.Annotations[group.MatchPolicyAnnotation])
+	m.labelFault, m.policyError = m.validateSizeLabels(), group.ValidateMatchPolicy(pod.Annotations[group.MatchPolicyAnnotation])
 	switch {
 	case m.assignment == nil:
 	case m.hasNode() && m.assignment.slot.Node != pod.Spec.NodeName:
@@ -143,16 +143,16 @@ func (m *member) update(pod *corev1.Pod) {
 	m.pod, m.topology = pod, group.TopologyAnnotationsOf(pod.Annotations)
 }
 
-// examine returns a refusal if the size labels of the
+// validateSizeLabels returns a refusal if the size labels of the
 // pod are invalid. It returns nil if they are valid.
-func (m *member) examine() *Refusal {
-	said := group.WithoutDefaults(m.pod.Labels, m.pod.Annotations)
-	size, err := group.SizeOf(said)
+func (m *member) validateSizeLabels() *Refusal {
+	labels := group.WithoutDefaults(m.pod.Labels, m.pod.Annotations)
+	size, err := group.SizeOf(labels)
 	switch {
 	case err != nil:
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}
 	case !m.group.inPodGroup && m.missingOwner == (group.Owner{}) && size.Min > 1:
-		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod without an owner is a group of one; to group it with others, set the label %s on all of them", group.SizeLabel, said[group.SizeLabel], group.Label)}
+		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod without an owner is a group of one; to group it with others, set the label %s on all of them", group.SizeLabel, labels[group.SizeLabel], group.Label)}
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (g Watches) freeFormerPosition(m *member) {
 		return
 	}
 	m.formerPosition = nil
-	p.leavers--
+	p.terminating--
 	if s := p.group; s != nil {
 		s.changedPositions = append(s.changedPositions, p)
 		if s != m.group {

@@ -32,7 +32,7 @@ func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	if !v.Pass {
 		return v
 	}
-	m.created = m.group.creation(m)
+	m.orderTime = m.group.orderTime(m)
 	if m.urgent = m.isReplacement(); m.assignment == nil {
 		m.extra = m.group.started && !m.urgent
 	}

@@ -112,7 +112,7 @@ func (c *chance) ask() {
 // cycle is a pod's way through the scheduler, which may end anywhere.
 func (c *chance) cycle(pod *corev1.Pod) {
 	if v := c.PreEnqueue(pod.UID, c.now); !v.Pass {
-		c.carryOut(c.RevokeLost(pod.UID, v.Lost, c.now))
+		c.carryOut(c.RevokeAbandoned(pod.UID, v.Abandoned, c.now))
 		return
 	}
 	plan, e := c.Plan(pod.UID, c.now)

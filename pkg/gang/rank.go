@@ -16,7 +16,7 @@ import (
 type Rank struct {
 	Urgent   bool
 	Priority int32
-	Created  time.Time
+	Since    time.Time
 	Key      types.NamespacedName
 	Pod      string
 }
@@ -35,7 +35,7 @@ func (a Rank) Compare(b Rank) int {
 	}
 	return cmp.Or(
 		cmp.Compare(b.Priority, a.Priority),
-		a.Created.Compare(b.Created),
+		a.Since.Compare(b.Since),
 		cmp.Compare(a.Key.Namespace, b.Key.Namespace),
 		cmp.Compare(a.Key.Name, b.Key.Name),
 		cmp.Compare(a.Pod, b.Pod),
@@ -44,8 +44,8 @@ func (a Rank) Compare(b Rank) int {
 
 // notBefore returns the rank, with t as the creation if the creation was earlier.
 func (a Rank) notBefore(t time.Time) Rank {
-	if a.Created.Before(t) {
-		a.Created = t
+	if a.Since.Before(t) {
+		a.Since = t
 	}
 	return a
 }
@@ -60,7 +60,7 @@ func later(a, b time.Time) time.Time {
 
 // rankOf returns the rank of a pod by its fields alone: priority, creation and name.
 func rankOf(pod *corev1.Pod) Rank {
-	r := Rank{Created: pod.CreationTimestamp.Time, Pod: pod.Name}
+	r := Rank{Since: pod.CreationTimestamp.Time, Pod: pod.Name}
 	if pod.Spec.Priority != nil {
 		r.Priority = *pod.Spec.Priority
 	}

@@ -50,7 +50,7 @@ func (g *core) recompute(s *groupState) {
 		s.exclusivity, s.matched, s.reportedLateAnnotation = ExclusivityUnknown, false, false
 	}
 	if present == 0 && (ended || !waiting) {
-		s.created = time.Time{}
+		s.frozenOrderTime = time.Time{}
 	}
 	if onNode > 0 {
 		// The group may have started before this process did, or by a bind of another scheduler.

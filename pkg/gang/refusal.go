@@ -79,12 +79,12 @@ const (
 )
 
 // A refusal lasts at least for a pause, even if an event helps earlier. The
-// pause begins with minPause and doubles with each refusal in a row, up to
-// maxPause. It ends at a multiple of minPause, so that groups that may
+// pause begins with minRetryDelay and doubles with each refusal in a row, up to
+// maxRetryDelay. It ends at a multiple of minRetryDelay, so that groups that may
 // retry come into the queue together, and the order of the queue counts.
 const (
-	minPause = 100 * time.Millisecond
-	maxPause = time.Second
+	minRetryDelay = 100 * time.Millisecond
+	maxRetryDelay = time.Second
 )
 
 // An activeRefusal is a Refusal with the times at which it may end.
@@ -102,27 +102,27 @@ type activeRefusal struct {
 
 // newActiveRefusal returns a refusal that begins now. The counts are from a backoff.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
-	pause := min(maxPause, minPause<<min(refused, 10))
-	mem := &activeRefusal{Refusal: r, earliest: now.Add(pause + minPause - 1).Truncate(minPause)}
+	delay := min(maxRetryDelay, minRetryDelay<<min(refused, 10))
+	active := &activeRefusal{Refusal: r, earliest: now.Add(delay + minRetryDelay - 1).Truncate(minRetryDelay)}
 	most := MaxBackoff
 	if r.LongBackoff {
 		most = maxLongBackoff
 	}
 	if r.LongBackoff {
-		mem.RetryOn = nil
+		active.RetryOn = nil
 	}
 	if r.Backoff {
-		mem.earliest = now.Add(minBackoff)
-		mem.retryAt = now.Add(min(most, minBackoff<<min(failures, 10)))
+		active.earliest = now.Add(minBackoff)
+		active.retryAt = now.Add(min(most, minBackoff<<min(failures, 10)))
 	}
 	if r.LongBackoff {
-		mem.earliest = now.Add(minLongBackoff)
+		active.earliest = now.Add(minLongBackoff)
 	}
 	if r.RetryAfter > 0 {
-		mem.earliest = now.Add(r.RetryAfter)
-		mem.retryAt = later(mem.retryAt, mem.earliest)
+		active.earliest = now.Add(r.RetryAfter)
+		active.retryAt = later(active.retryAt, active.earliest)
 	}
-	return mem
+	return active
 }
 
 // isActive reports whether the refusal is in force. It returns false for nil.
@@ -175,19 +175,19 @@ func (r *activeRefusal) requestChanged() {
 	r.hasten()
 }
 
-// ifTimed returns the refusal if it has RetryAfter,
+// keepIfRetryAfter returns the refusal if it has RetryAfter,
 // because only time can end it. Otherwise it returns nil.
-func (r *activeRefusal) ifTimed() *activeRefusal {
+func (r *activeRefusal) keepIfRetryAfter() *activeRefusal {
 	if r == nil || r.RetryAfter == 0 {
 		return nil
 	}
 	return r
 }
 
-// ifTimedOrLong does what ifTimed does, but also returns a refusal with LongBackoff.
-func (r *activeRefusal) ifTimedOrLong() *activeRefusal {
+// keepIfRetryAfterOrLongBackoff does what keepIfRetryAfter does, but also returns a refusal with LongBackoff.
+func (r *activeRefusal) keepIfRetryAfterOrLongBackoff() *activeRefusal {
 	if r != nil && r.LongBackoff {
 		return r
 	}
-	return r.ifTimed()
+	return r.keepIfRetryAfter()
 }

@@ -37,14 +37,14 @@ func (s *groupState) chooseRepresentative() types.UID {
 // assignment or is refused. A replacement goes before any other member.
 func (s *groupState) chooseLateRepresentative(now time.Time) types.UID {
 	m := s.members[s.representative]
-	if m != nil && !m.isLate(now) {
+	if m != nil && !m.isPlaceable(now) {
 		m = nil
 	}
 	if m == nil || m.position == nil {
 		m = s.nextReplacement(m, now)
 	}
 	if m == nil {
-		m = s.first(func(m *member) bool { return m.isLate(now) })
+		m = s.first(func(m *member) bool { return m.isPlaceable(now) })
 	}
 	s.representative = ""
 	if m != nil {
@@ -58,7 +58,7 @@ func (s *groupState) chooseLateRepresentative(now time.Time) types.UID {
 func (s *groupPositions) nextReplacement(or *member, now time.Time) *member {
 	var first *member
 	for _, m := range s.replacements {
-		if m.isLate(now) && (first == nil || older(m, first) < 0) {
+		if m.isPlaceable(now) && (first == nil || older(m, first) < 0) {
 			first = m
 		}
 	}

@@ -14,9 +14,9 @@ type rules struct {
 	policy string
 	// levels are the topology levels that annotations may name besides the nodes.
 	levels []group.Level
-	// amounts returns how much of each resource a pod
+	// podRequests returns how much of each resource a pod
 	// asks for. Nil means that pods ask for nothing.
-	amounts func(*corev1.Pod) map[string]int64
+	podRequests func(*corev1.Pod) map[string]int64
 	// exclusiveRules are the rules for whole nodes.
 	exclusiveRules ExclusiveRules
 }

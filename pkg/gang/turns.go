@@ -13,7 +13,7 @@ type Turns struct{ *core }
 
 // A Head is a group that has waited for room for so
 // long that groups after it may not pass it any more.
-type Head struct {
+type StarvingGroup struct {
 	Key types.NamespacedName
 	// Since is the time of the first of its refusals in a row with WaitsForRoom.
 	Since time.Time
@@ -22,25 +22,25 @@ type Head struct {
 	Rank Rank
 }
 
-// head returns a group that waits for room as a Head. It returns false if no member waits.
-func (s *groupState) head() (Head, bool) {
+// starvingGroup returns a group that waits for room as a Head. It returns false if no member waits.
+func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 	m := s.members[s.chooseRepresentative()]
 	if m == nil {
-		return Head{}, false
+		return StarvingGroup{}, false
 	}
-	h := Head{Key: s.key, Since: s.roomSince, Rank: m.rank()}
+	h := StarvingGroup{Key: s.key, Since: s.roomSince, Rank: m.rank()}
 	// The group has not started. The rank of its members in an earlier incarnation does not count.
-	h.Rank.Urgent, h.Rank.Created = false, s.eligibleSince(m)
+	h.Rank.Urgent, h.Rank.Since = false, s.eligibleSince(m)
 	return h, true
 }
 
 // Starving returns, for each namespace and priority, the first group in queue order
 // that has waited for room for at least after. It leaves out groups that lack
 // members, that yield, or that wait for something else since their last refusal.
-func (g Turns) Starving(now time.Time, after time.Duration) []Head {
+func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	first := map[Turn]Head{}
+	first := map[Turn]StarvingGroup{}
 	for key, s := range g.waitingForRoom {
 		if s.roomSince.IsZero() {
 			delete(g.waitingForRoom, key)
@@ -50,13 +50,13 @@ func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 		if !s.isStarving(now, after) {
 			continue
 		}
-		h, ok := s.head()
+		h, ok := s.starvingGroup()
 		at := TurnOf(key, h.Rank)
 		if old, there := first[at]; ok && (!there || h.Rank.Less(old.Rank)) {
 			first[at] = h
 		}
 	}
-	heads := make([]Head, 0, len(first))
+	heads := make([]StarvingGroup, 0, len(first))
 	for _, h := range first {
 		heads = append(heads, h)
 	}
@@ -64,16 +64,16 @@ func (g Turns) Starving(now time.Time, after time.Duration) []Head {
 	return heads
 }
 
-// HeadsAmong returns the given groups that are starving, in the order of the
+// StarvingAmong returns the given groups that are starving, in the order of the
 // queue. Unlike Starving it returns all of them, not one of each namespace
 // and priority. It looks only at the given groups, however many others wait.
-func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []Head {
+func (g Turns) StarvingAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	heads := make([]Head, 0, len(keys))
+	heads := make([]StarvingGroup, 0, len(keys))
 	for _, key := range keys {
 		if s := g.waitingForRoom[key]; s != nil && s.isStarving(now, after) {
-			if h, ok := s.head(); ok {
+			if h, ok := s.starvingGroup(); ok {
 				heads = append(heads, h)
 			}
 		}
@@ -82,16 +82,16 @@ func (g Turns) HeadsAmong(keys []types.NamespacedName, now time.Time, after time
 	return heads
 }
 
-// IsHead reports whether Starving would return a group
+// IsFirstStarving reports whether Starving would return a group
 // if it were refused for room now and did not yield.
-func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Duration) bool {
+func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
 	if s == nil || s.started || now.Sub(s.roomSinceOr(now)) < after {
 		return false
 	}
-	own, ok := s.head()
+	own, ok := s.starvingGroup()
 	if !ok {
 		return false
 	}
@@ -99,7 +99,7 @@ func (g Turns) IsHead(key types.NamespacedName, now time.Time, after time.Durati
 		if o == s || o.key.Namespace != key.Namespace || !o.isStarving(now, after) {
 			continue
 		}
-		if h, ok := o.head(); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
+		if h, ok := o.starvingGroup(); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
 			return false
 		}
 	}
@@ -125,7 +125,7 @@ func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
 }
 
 // byRank compares two Heads by their ranks.
-func byRank(a, b Head) int {
+func byRank(a, b StarvingGroup) int {
 	if a.Rank.Less(b.Rank) {
 		return -1
 	}

@@ -322,7 +322,7 @@ func TestIsHead(t *testing.T) {
 			if m, ok := s.GroupOf("it"); ok {
 				it = m.Key
 			}
-			if got := s.IsHead(it, s.now, tc.after); got != tc.want {
+			if got := s.IsFirstStarving(it, s.now, tc.after); got != tc.want {
 				t.Errorf("it is the head: %t, want %t", got, tc.want)
 			}
 		})
@@ -676,7 +676,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	// A pod that runs on every node hastens no attempt.
 	s.Yield(key, "no nodes", &on, s.now)
 	s.Yield(key, "no nodes", &on, s.now)
-	s.ObserveEvent(SharedPodGone)
+	s.ObserveEvent(DaemonPodGone)
 	// Nothing goes, and it makes an attempt all the same.
 	// A change after a while has it make one at once.
 	s.now = s.now.Add(maxYieldPause - 1)
@@ -726,7 +726,7 @@ func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
 	}
 }
 
-// HeadsAmong returns the given groups that Starving may return, in the same order.
+// StarvingAmong returns the given groups that Starving may return, in the same order.
 // A group that yields, has started or has waited for less is not among them.
 func TestHeadsAmongSomeGroups(t *testing.T) {
 	s := newStory(t)
@@ -744,14 +744,14 @@ func TestHeadsAmongSomeGroups(t *testing.T) {
 		return keys
 	}
 	later := s.now.Add(time.Hour)
-	if got, want := s.HeadsAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Starving(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
+	if got, want := s.StarvingAmong(among("c", "a", "b", "nobody"), later, time.Minute), s.Starving(later, time.Minute); !slices.Equal(got, want) || len(got) != 3 {
 		t.Errorf("heads = %v, want %v", got, want)
 	}
-	if got := s.HeadsAmong(among("a", "b"), s.now, time.Minute); len(got) != 0 {
+	if got := s.StarvingAmong(among("a", "b"), s.now, time.Minute); len(got) != 0 {
 		t.Errorf("heads that have not waited: %v", got)
 	}
 	s.Yield(keyOf("b"), "no nodes", nil, later)
-	if got := s.HeadsAmong(among("a", "b"), later, time.Minute); len(got) != 1 || got[0].Key != keyOf("a") {
+	if got := s.StarvingAmong(among("a", "b"), later, time.Minute); len(got) != 1 || got[0].Key != keyOf("a") {
 		t.Errorf("heads = %v, want a alone, for b yields", got)
 	}
 }

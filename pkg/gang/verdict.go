@@ -27,9 +27,9 @@ type Verdict struct {
 	Key types.NamespacedName
 	// Rank is the pod's position in the queue, if the pod passes to be placed.
 	Rank Rank
-	// Lost is the job of an assignment that a scheduling cycle claimed before it ended
-	// without a result. The caller has to revoke it by RevokeLost. It is 0 if there is none.
-	Lost match.JobID
+	// Abandoned is the job of an assignment that a scheduling cycle claimed before it ended
+	// without a result. The caller has to revoke it by RevokeAbandoned. It is 0 if there is none.
+	Abandoned match.JobID
 }
 
 // verdict decides whether a member may enter the queue. It may choose a
@@ -41,7 +41,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		// No cycle is under way for a pod that comes here. If a cycle has
 		// claimed the assignment and not reserved it, the cycle has lost it.
 		if m.assignment.claimed && !m.assignment.reserved {
-			return Verdict{Lost: m.assignment.job}
+			return Verdict{Abandoned: m.assignment.job}
 		}
 		if !m.isNext() {
 			return Verdict{Message: fmt.Sprintf("has node %s; waits until the pods of its group before it are reserved", m.assignment.slot.Node)}
@@ -76,7 +76,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
 	}
 	if s.wasGathering {
-		s.wasGathering, s.completedAt = false, now.Truncate(exactly)
+		s.wasGathering, s.completedAt = false, now.Truncate(creationPrecision)
 	}
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
 }

@@ -22,8 +22,8 @@ type Kind struct {
 	// Resource is the plural name, by which rights to read
 	// it are granted. It is set if FormsGroup is true.
 	Resource string
-	// Ends says how an object reports that its work is over. It is nil if the work has no end.
-	Ends *End
+	// Lifecycle says how an object reports that its work is over. It is nil if the work has no end.
+	Lifecycle *Lifecycle
 	// Endless is true if the work has no end. If FormsGroup is true, either Ends or Endless is set.
 	Endless bool
 	// Followed is true if the pods of an object may be in the group
@@ -48,12 +48,12 @@ type Kind struct {
 
 // An End says how an object reports what becomes of its work. An
 // object that has been suspended has the condition Suspended.
-type End struct {
-	// Done and Failed are the types of two conditions: the object
+type Lifecycle struct {
+	// Completed and Failed are the types of two conditions: the object
 	// makes no more pods, because its work has succeeded or failed.
-	Done, Failed string
-	// Suspend is the path, in the spec, of the boolean field that suspends the object.
-	Suspend []string
+	Completed, Failed string
+	// SuspendPath is the path, in the spec, of the boolean field that suspends the object.
+	SuspendPath []string
 }
 
 // An Object is an object of the API.
@@ -91,7 +91,7 @@ func Kinds() []Kind { return slices.Clone(kinds) }
 var kinds = []Kind{
 	{
 		Group: job.group, Kind: job.kind, FormsGroup: true, NeedsPodGroup: true,
-		Resource: "jobs", Ends: &End{Done: string(batchv1.JobComplete), Failed: string(batchv1.JobFailed), Suspend: []string{"suspend"}},
+		Resource: "jobs", Lifecycle: &Lifecycle{Completed: string(batchv1.JobComplete), Failed: string(batchv1.JobFailed), SuspendPath: []string{"suspend"}},
 		Followed: true, Version: "v1", New: func() Object { return &batchv1.Job{} },
 		NewList: func() ObjectList { return &batchv1.JobList{} },
 		PerPodLabels: []string{
@@ -102,7 +102,7 @@ var kinds = []Kind{
 	},
 	{
 		Group: jobSet.group, Kind: jobSet.kind, FormsGroup: true, NeedsPodGroup: true, children: []kindName{job},
-		Resource: "jobsets", Ends: &End{Done: "Completed", Failed: "Failed", Suspend: []string{"suspend"}},
+		Resource: "jobsets", Lifecycle: &Lifecycle{Completed: "Completed", Failed: "Failed", SuspendPath: []string{"suspend"}},
 		PerPodLabels: []string{
 			"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index",
 			"jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/replicatedjob-replicas",
@@ -111,7 +111,7 @@ var kinds = []Kind{
 	},
 	{
 		Group: mpiJob.group, Kind: mpiJob.kind, FormsGroup: true, NeedsPodGroup: true, children: []kindName{job},
-		Resource: "mpijobs", Ends: &End{Done: "Succeeded", Failed: "Failed", Suspend: []string{"runPolicy", "suspend"}},
+		Resource: "mpijobs", Lifecycle: &Lifecycle{Completed: "Succeeded", Failed: "Failed", SuspendPath: []string{"runPolicy", "suspend"}},
 		PerPodLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/job-role"},
 		spec:         func() sizer { return &mpiJobSpec{} },
 	},

@@ -18,10 +18,10 @@ func TestEachKindIsDescribed(t *testing.T) {
 		if k.FormsGroup != (k.Resource != "") {
 			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its resource: %q", name, k.FormsGroup, k.Resource)
 		}
-		if k.FormsGroup && k.Endless == (k.Ends != nil) {
-			t.Errorf("%s: endless %t, and kind.go says how it tells its end: %t", name, k.Endless, k.Ends != nil)
+		if k.FormsGroup && k.Endless == (k.Lifecycle != nil) {
+			t.Errorf("%s: endless %t, and kind.go says how it tells its end: %t", name, k.Endless, k.Lifecycle != nil)
 		}
-		if e := k.Ends; e != nil && (e.Done == "" || e.Failed == "" || len(e.Suspend) == 0) {
+		if e := k.Lifecycle; e != nil && (e.Completed == "" || e.Failed == "" || len(e.SuspendPath) == 0) {
 			t.Errorf("%s: of its end %+v something is missing", name, *e)
 		}
 		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Followed {

@@ -13,22 +13,22 @@ import (
 // affinity, anti-affinity, host ports or spread constraints among each other.
 type alternative struct {
 	interpod.Alternative
-	// careful extends the partial exclusions of a shape to all nodes: if filters let n
+	// capEveryNode extends the partial exclusions of a shape to all nodes: if filters let n
 	// members of the shape pass on a node and rejected more, no node gets more than n.
 	// If there are several such n, the highest counts. It is for nodes that are alike.
-	careful bool
+	capEveryNode bool
 }
 
 // alternatives lists the alternatives, the best first. If filters let
 // some members of a shape pass on a node and rejected more (a partial
 // exclusion), each alternative is listed twice, first with careful.
-func (q *attempt) alternatives(excluded podLimits) []alternative {
+func (q *attempt) alternatives(excluded exclusionLimits) []alternative {
 	partly, most := excluded.hasPartial(), maxAlternatives
 	if partly {
 		most = (maxAlternatives + 1) / 2
 	}
 	var as []alternative
-	for _, a := range q.constraints.Alternatives(q.requests[0].Attributes.Topology, q.byShape, most) {
+	for _, a := range q.constraints.Alternatives(q.requests[0].Attributes.Topology, q.ruledOutByShape, most) {
 		if partly {
 			as = append(as, alternative{a, true})
 		}
@@ -39,7 +39,7 @@ func (q *attempt) alternatives(excluded podLimits) []alternative {
 
 // requestsFor returns the requests with the constraints of an alternative and with
 // the exclusions of each shape.
-func (q *attempt) requestsFor(a alternative, excluded podLimits) []translate.ShapeRequest {
+func (q *attempt) requestsFor(a alternative, excluded exclusionLimits) []translate.ShapeRequest {
 	requests := slices.Clone(q.requests)
 	for i := range requests {
 		r := &requests[i]
@@ -49,11 +49,11 @@ func (q *attempt) requestsFor(a alternative, excluded podLimits) []translate.Sha
 		r.Attributes.Limits = a.Limits(i)
 		r.Attributes.Topology = a.Topology[i]
 		if hosts := a.Hosts[i]; hosts != nil {
-			narrow(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
+			addConstraint(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
 		}
-		out, limits := excluded.forShape(q.shapes[i].Key, "passed-"+strconv.Itoa(i), a.careful)
+		out, limits := excluded.forShape(q.shapes[i].Key, "passed-"+strconv.Itoa(i), a.capEveryNode)
 		if len(out) > 0 {
-			narrow(&r.Attributes.ConstraintsNow, notOn(out))
+			addConstraint(&r.Attributes.ConstraintsNow, notOn(out))
 		}
 		r.Attributes.Limits = append(r.Attributes.Limits, limits...)
 	}

@@ -38,8 +38,8 @@ type attempt struct {
 	cluster ClusterState
 	// firstTried is the alternative that was tried first. It is nil if none was tried.
 	firstTried *alternative
-	// podLimits are the exclusions with which firstTried was tried.
-	podLimits podLimits
+	// firstLimits are the exclusions with which firstTried was tried.
+	firstLimits exclusionLimits
 	// constraints are the constraints among the group's pods. It is nil if no filter
 	// can reject one pod because of another.
 	constraints *interpod.Constraints
@@ -60,12 +60,12 @@ type attempt struct {
 type verdicts struct {
 	// rejected merges the verdicts for all shapes.
 	rejected filterResult
-	// byShape has, for each shape, the nodes that are ruled out for it.
-	byShape []map[string]bool
-	// never has, for each shape, the nodes that are ruled out for good. filtered has
+	// ruledOutByShape has, for each shape, the nodes that are ruled out for it.
+	ruledOutByShape []map[string]bool
+	// unresolvable has, for each shape, the nodes that are ruled out for good. filtered has
 	// the nodes that the filters rule out for the present. rejectedByExtenders has
 	// the nodes that the extenders rule out for the present.
-	never, filtered, rejectedByExtenders [][]string
+	unresolvable, filtered, rejectedByExtenders [][]string
 }
 
 // An outcome is what an attempt results in besides slots or a refusal.
@@ -116,16 +116,16 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 			pod = q.constraints.Relaxed[i]
 		}
 		out, refused := p.runFilters(ctx, budget, pod, nodes)
-		filtered := slices.Clone(out.now)
+		filtered := slices.Clone(out.unschedulable)
 		if refused == nil {
-			refused = extenders.narrow(s.Pods[0], nodes, &out)
+			refused = extenders.filter(s.Pods[0], nodes, &out)
 		}
 		if refused != nil {
 			refused.AlsoRefused = uids(s.Pods)
 			return nil, refused
 		}
 		if q.constraints != nil {
-			out.never = append(out.never, q.constraints.Unlabelled[i]...)
+			out.unresolvable = append(out.unresolvable, q.constraints.Unlabelled[i]...)
 		}
 		q.filtered = append(q.filtered, filtered)
 		q.add(out, s)
@@ -148,10 +148,10 @@ func (p *Placer) labelsOf(ctx context.Context) func(namespace string) labels.Set
 // add adds the request for a shape, and the verdicts on its nodes.
 func (q *attempt) add(out filterResult, s *interpod.Shape) {
 	q.rejected.add(out)
-	barred := sets.New(out.never...)
-	q.never = append(q.never, out.never)
+	barred := sets.New(out.unresolvable...)
+	q.unresolvable = append(q.unresolvable, out.unresolvable)
 	q.rejectedByExtenders = append(q.rejectedByExtenders, out.rejectedByExtenders)
-	q.byShape = append(q.byShape, asMap(barred.Insert(out.now...)))
+	q.ruledOutByShape = append(q.ruledOutByShape, asMap(barred.Insert(out.unschedulable...)))
 	request := translate.ShapeRequest{
 		Label:      "shape" + strconv.Itoa(len(q.requests)),
 		Amounts:    s.Amounts,
@@ -204,7 +204,7 @@ func (q *attempt) stayWithSiblings(levels []translate.Level) {
 		}
 	}
 	for i := range q.requests {
-		narrow(&q.requests[i].Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
+		addConstraint(&q.requests[i].Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
 	}
 }
 
@@ -214,12 +214,12 @@ func (q *attempt) leaveOut(nodes []string) {
 		return
 	}
 	for i := range q.requests {
-		narrow(&q.requests[i].Attributes.ConstraintsNow, notOn(nodes))
+		addConstraint(&q.requests[i].Attributes.ConstraintsNow, notOn(nodes))
 	}
 }
 
-// narrow narrows a constraint by another one.
-func narrow(c **jobspec.Constraint, more *jobspec.Constraint) {
+// addConstraint narrows a constraint by another one.
+func addConstraint(c **jobspec.Constraint, more *jobspec.Constraint) {
 	if *c == nil {
 		*c = more
 		return
@@ -228,15 +228,15 @@ func narrow(c **jobspec.Constraint, more *jobspec.Constraint) {
 }
 
 const (
-	// mostHosts bounds the number of node names in all host lists of one match,
+	// maxHosts bounds the number of node names in all host lists of one match,
 	// with ranges expanded. It is below the bound of the jobspec, so that the
 	// group is refused with a message about the cause, and not by the parser.
-	mostHosts = 1 << 19
-	// mostText bounds the bytes of a jobspec.
-	mostText = jobspec.MaxSize
-	// mostCost bounds the cost to write and read a jobspec: its bytes, and valueCost
+	maxHosts = 1 << 19
+	// maxText bounds the bytes of a jobspec.
+	maxText = jobspec.MaxSize
+	// maxCost bounds the cost to write and read a jobspec: its bytes, and valueCost
 	// for each value in its lists.
-	mostCost = 12 << 20
+	maxCost = 12 << 20
 	// valueCost is the cost of a value in a list, besides its bytes.
 	valueCost = 16
 )
@@ -267,24 +267,24 @@ func isTooLarge(requests []translate.ShapeRequest) bool { return whyTooLarge(req
 // whyTooLarge returns the message of a group whose requests are too large for
 // one match. It returns "" if they are not.
 func whyTooLarge(requests []translate.ShapeRequest) string {
-	l := listed{limits: make(map[string][]string)}
+	l := requestSize{limits: make(map[string][]string)}
 	for i := range requests {
 		l.add(&requests[i])
 	}
 	const cause = "because filters, anti-affinity or spread constraints exclude nodes one by one: " + useFewer
 	switch {
-	case l.hosts > mostHosts:
-		return fmt.Sprintf("the request for nodes lists %d node names, and one request may list %d, %s", l.hosts, mostHosts, cause)
-	case l.text > mostText:
-		return fmt.Sprintf("the request for nodes takes %d bytes, and one request may take %d, %s", l.text, mostText, cause)
-	case l.text+valueCost*l.values > mostCost:
+	case l.hosts > maxHosts:
+		return fmt.Sprintf("the request for nodes lists %d node names, and one request may list %d, %s", l.hosts, maxHosts, cause)
+	case l.text > maxText:
+		return fmt.Sprintf("the request for nodes takes %d bytes, and one request may take %d, %s", l.text, maxText, cause)
+	case l.text+valueCost*l.values > maxCost:
 		return fmt.Sprintf("the request for nodes lists %d values in %d bytes, more than one request may, %s", l.values, l.text, cause)
 	}
 	return ""
 }
 
 // A listed estimates how much some requests list, and how large their jobspec is.
-type listed struct {
+type requestSize struct {
 	// hosts counts the node names. values counts the values in lists. text counts the bytes.
 	hosts, values, text int
 	// limits are the host lists by the names of their limits. Several shapes may have
@@ -293,7 +293,7 @@ type listed struct {
 }
 
 // add counts a request. The constants estimate the bytes and values of its parts.
-func (l *listed) add(r *translate.ShapeRequest) {
+func (l *requestSize) add(r *translate.ShapeRequest) {
 	l.value(256+3*len(r.Label), 24)
 	for _, kind := range r.Amounts.Types() {
 		l.value(64+len(kind), 8)
@@ -312,12 +312,12 @@ func (l *listed) add(r *translate.ShapeRequest) {
 }
 
 // value counts values that take text bytes in all.
-func (l *listed) value(text, values int) {
+func (l *requestSize) value(text, values int) {
 	l.text += text
 	l.values += values
 }
 
-func (l *listed) constraint(c *jobspec.Constraint) {
+func (l *requestSize) constraint(c *jobspec.Constraint) {
 	if c == nil {
 		return
 	}
@@ -331,7 +331,7 @@ func (l *listed) constraint(c *jobspec.Constraint) {
 	}
 }
 
-func (l *listed) limit(from jobspec.Limit) {
+func (l *requestSize) limit(from jobspec.Limit) {
 	l.value(64+len(from.Name)+len(from.Level), 8)
 	for _, h := range from.Hosts {
 		l.value(len(h)+3, 1)
@@ -341,11 +341,11 @@ func (l *listed) limit(from jobspec.Limit) {
 	}
 	l.limits[from.Name] = from.Hosts
 	for _, h := range from.Hosts {
-		if l.hosts > mostHosts {
+		if l.hosts > maxHosts {
 			return
 		}
 		if list, err := hostlist.Parse(h); err == nil {
-			l.hosts += list.Len(mostHosts)
+			l.hosts += list.Len(maxHosts)
 		}
 	}
 }

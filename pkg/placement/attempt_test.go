@@ -126,7 +126,7 @@ func TestRequestsThatListTooMuch(t *testing.T) {
 	both := func(a, b *jobspec.Constraint) *jobspec.Constraint {
 		return &jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{*a, *b}}
 	}
-	const half = mostHosts / 2
+	const half = maxHosts / 2
 	cases := map[string]struct {
 		requests []jobspec.SlotAttributes
 		want     bool

@@ -31,17 +31,17 @@ type Budget struct {
 	ctx   context.Context
 	now   func() time.Time
 	began time.Time
-	most  time.Duration
+	max   time.Duration
 	// waited is the time that does not count.
 	waited time.Duration
 	// foreignTotal is the part of waited that the filters took for pods of other namespaces.
 	foreignTotal time.Duration
-	// ran is how long the PreFilter plugins have run so far.
-	ran time.Duration
-	// runs is how often they ran.
-	runs int
-	// foreign is how long one run of the PreFilter plugins takes for pods of other namespaces.
-	foreign time.Duration
+	// preFilterTime is how long the PreFilter plugins have run so far.
+	preFilterTime time.Duration
+	// preFilterRuns is how often they ran.
+	preFilterRuns int
+	// foreignPerRun is how long one run of the PreFilter plugins takes for pods of other namespaces.
+	foreignPerRun time.Duration
 	// measured says that foreign was measured.
 	measured bool
 	// size is how many pods are placed, and of how many kinds, for messages.
@@ -50,8 +50,8 @@ type Budget struct {
 
 // NewBudget returns the budget of an attempt. began is when the attempt began, most is the
 // time that it may take, and now is the clock. The attempt also has to end when ctx ends.
-func NewBudget(ctx context.Context, now func() time.Time, began time.Time, most time.Duration) *Budget {
-	return &Budget{ctx: ctx, now: now, began: began, most: most}
+func NewBudget(ctx context.Context, now func() time.Time, began time.Time, max time.Duration) *Budget {
+	return &Budget{ctx: ctx, now: now, began: began, max: max}
 }
 
 // ForeignTotal returns how long the filters took for pods of other namespaces.
@@ -64,10 +64,10 @@ func (a *Budget) Elapsed() time.Duration { return a.now().Sub(a.began) }
 func (a *Budget) Took() time.Duration { return a.now().Sub(a.began) - a.waited }
 
 // left returns how much of the budget is left.
-func (a *Budget) left() time.Duration { return a.most - a.Took() }
+func (a *Budget) left() time.Duration { return a.max - a.Took() }
 
 // isOver reports whether the attempt has to end.
-func (a *Budget) isOver() bool { return a.Took() > a.most || a.isForeignOver() || a.ctx.Err() != nil }
+func (a *Budget) isOver() bool { return a.Took() > a.max || a.isForeignOver() || a.ctx.Err() != nil }
 
 // isForeignOver reports whether the filters have taken too long for pods of other
 // namespaces. The bound never ends the attempt of a group with one shape. Otherwise
@@ -75,7 +75,7 @@ func (a *Budget) isOver() bool { return a.Took() > a.most || a.isForeignOver() |
 func (a *Budget) isForeignOver() bool { return a.foreignTotal > a.foreignLimit() }
 
 // foreignLimit returns how long the filters may take for pods of other namespaces.
-func (a *Budget) foreignLimit() time.Duration { return max(a.most, maxRunsPerShape*a.foreign) }
+func (a *Budget) foreignLimit() time.Duration { return max(a.max, maxRunsPerShape*a.foreignPerRun) }
 
 // addForeign records time that the filters took for pods of other namespaces.
 func (a *Budget) addForeign(d time.Duration) {
@@ -87,7 +87,7 @@ func (a *Budget) addForeign(d time.Duration) {
 // of other namespaces took too long, the group is not too hard by itself: it
 // retries after a backoff, and its namespace is not charged for that time.
 func (a *Budget) refusal() *gang.Refusal {
-	if a.isForeignOver() && a.Took() <= a.most {
+	if a.isForeignOver() && a.Took() <= a.max {
 		return &gang.Refusal{Reason: reason.TooHard, Message: a.whyForeign(), Backoff: true, RetryAfter: minForeignBackoff}
 	}
 	return TooHard(a.whyTooSlow())
@@ -95,7 +95,7 @@ func (a *Budget) refusal() *gang.Refusal {
 
 // whyTooSlow returns the message of a group whose attempt took longer than it may.
 func (a *Budget) whyTooSlow() string {
-	return fmt.Sprintf("finding nodes for %s takes longer than %s: %s", a.size, a.most, useFewer)
+	return fmt.Sprintf("finding nodes for %s takes longer than %s: %s", a.size, a.max, useFewer)
 }
 
 // whyForeign returns the message of a group for which the filters took too long for pods of

@@ -21,7 +21,7 @@ func TestAnAllowanceIsOver(t *testing.T) {
 		"at its end": {t.Context(), time.Second, 0, false}, "past it": {t.Context(), time.Second + 1, 0, true},
 		"past it, but for others": {t.Context(), time.Minute, 59 * time.Second, false}, "the caller has gone": {gone, 0, 0, true},
 	} {
-		a := Budget{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, most: time.Second, waited: tc.waited}
+		a := Budget{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, max: time.Second, waited: tc.waited}
 		if got := a.isOver(); got != tc.over {
 			t.Errorf("%s: over %t, want %t", name, got, tc.over)
 		}

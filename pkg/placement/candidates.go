@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// checkBudgetEvery is after how many nodes the budget is checked.
-	checkBudgetEvery = 64
-	// mostEnds is how many jobs a match may ignore. The engine ignores this many jobs
+	// checkBudgetEveryNodes is after how many nodes the budget is checked.
+	checkBudgetEveryNodes = 64
+	// maxIgnoredJobs is how many jobs a match may ignore. The engine ignores this many jobs
 	// of one pod each within 100 ms.
-	mostEnds = 1 << 17
-	// mostNamed is how many blockers a message names.
-	mostNamed = 3
+	maxIgnoredJobs = 1 << 17
+	// maxNamed is how many blockers a message names.
+	maxNamed = 3
 )
 
 // candidateNodes are the nodes that could be reserved for a group.
@@ -35,8 +35,8 @@ type candidateNodes struct {
 	nodes []string
 	// requests are the group's requests for the time when all pods that will end have ended.
 	requests []translate.ShapeRequest
-	// ends are the jobs whose pods on the candidates will all end.
-	ends []match.JobID
+	// endingJobs are the jobs whose pods on the candidates will all end.
+	endingJobs []match.JobID
 	// rejected counts the nodes that the filters rule out even without the pods that will end.
 	rejected int
 	// filters are the filters' messages about these nodes.
@@ -60,16 +60,16 @@ type blockers struct {
 }
 
 // add adds a pod. tells says that the message may name the
-// pod. Only the first mostNamed pods by name are named.
-func (w *blockers) add(p *corev1.Pod, tells bool) {
-	if !tells {
+// pod. Only the first maxNamed pods by name are named.
+func (w *blockers) add(p *corev1.Pod, mayName bool) {
+	if !mayName {
 		w.foreign++
 		return
 	}
 	name := klog.KObj(p).String()
 	at, _ := slices.BinarySearch(w.named, name)
-	if w.named = slices.Insert(w.named, at, name); len(w.named) > mostNamed {
-		w.named = w.named[:mostNamed]
+	if w.named = slices.Insert(w.named, at, name); len(w.named) > maxNamed {
+		w.named = w.named[:maxNamed]
 		w.more++
 	}
 }
@@ -77,62 +77,62 @@ func (w *blockers) add(p *corev1.Pod, tells bool) {
 // findCandidates finds the nodes that could be reserved for the group. known is false
 // if the budget is used up, or if there are too many jobs to ignore.
 func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNodes, known bool) {
-	r = candidateNodes{requests: k.q.whenEnded(l), filters: l.why.String()}
+	r = candidateNodes{requests: k.q.requestsOnceEnded(l), filters: l.why.bracketedReasons()}
 	taken := sets.New(k.q.cluster.Reserved.Nodes...)
-	never, stay := make([]sets.Set[string], len(k.q.never)), make([]sets.Set[string], len(k.q.never))
-	for i, names := range k.q.never {
-		never[i], stay[i] = sets.New(names...), sets.New(slices.Concat(names, l.nodes[i])...)
+	unresolvable, ruledOutAfter := make([]sets.Set[string], len(k.q.unresolvable)), make([]sets.Set[string], len(k.q.unresolvable))
+	for i, names := range k.q.unresolvable {
+		unresolvable[i], ruledOutAfter[i] = sets.New(names...), sets.New(slices.Concat(names, l.nodes[i])...)
 	}
 	passes := func(out []sets.Set[string], node string) bool {
 		return slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(node) })
 	}
-	holders, ends := map[string]int{}, map[match.JobID]bool{}
+	holders, onlyEnding := map[string]int{}, map[match.JobID]bool{}
 	for i, info := range k.q.nodes {
-		if i%checkBudgetEvery == 0 && k.q.budget.isOver() || len(ends) > mostEnds {
+		if i%checkBudgetEveryNodes == 0 && k.q.budget.isOver() || len(onlyEnding) > maxIgnoredJobs {
 			return r, false
 		}
 		n := info.Node()
 		switch {
-		case n.Spec.Unschedulable || !nodeutil.IsNodeReady(n) || !passes(never, n.Name):
-		case !passes(stay, n.Name):
+		case n.Spec.Unschedulable || !nodeutil.IsNodeReady(n) || !passes(unresolvable, n.Name):
+		case !passes(ruledOutAfter, n.Name):
 			r.rejected++
 			r.blockedNodes.Add(n.Name)
 		case taken.Has(n.Name):
 			r.reservedCount++
 		default:
 			r.nodes = append(r.nodes, n.Name)
-			holders[n.Name] = k.addCandidate(info, &r, ends)
+			holders[n.Name] = k.addCandidate(info, &r, onlyEnding)
 		}
 	}
-	for job, all := range ends {
+	for job, all := range onlyEnding {
 		if all {
-			r.ends = append(r.ends, job)
+			r.endingJobs = append(r.endingJobs, job)
 		}
 	}
-	slices.Sort(r.ends)
+	slices.Sort(r.endingJobs)
 	slices.SortStableFunc(r.nodes, func(a, b string) int { return holders[a] - holders[b] })
 	return r, true
 }
 
 // addCandidate adds the pods on a candidate. It returns how many of them will end. It sets the
 // job of each pod in ends: true means that all its pods on the candidates so far will end.
-func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, ends map[match.JobID]bool) (holders int) {
+func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, onlyEnding map[match.JobID]bool) (holders int) {
 	endlessOnes, outlastedOnes := 0, 0
 	for pod, job := range k.jobsOn(info) {
-		if !k.q.isPermanent(pod) {
+		if !k.q.countsAsEndless(pod) {
 			holders++
-			if _, mixed := ends[job]; !mixed {
-				ends[job] = true
+			if _, mixed := onlyEnding[job]; !mixed {
+				onlyEnding[job] = true
 			}
 			continue
 		}
-		ends[job] = false
-		if tells := k.MayName(pod.Namespace, k.q.plan.Key.Namespace); IsEndless(pod) {
+		onlyEnding[job] = false
+		if mayName := k.MayName(pod.Namespace, k.q.plan.Key.Namespace); IsEndless(pod) {
 			endlessOnes = 1
-			r.endless.add(pod, tells)
+			r.endless.add(pod, mayName)
 		} else {
 			outlastedOnes = 1
-			r.outlasted.add(pod, tells)
+			r.outlasted.add(pod, mayName)
 		}
 	}
 	r.endless.nodes += endlessOnes
@@ -149,9 +149,9 @@ func IsEndless(p *corev1.Pod) bool {
 	return p.Spec.RestartPolicy == corev1.RestartPolicyAlways && p.Spec.ActiveDeadlineSeconds == nil && p.DeletionTimestamp == nil
 }
 
-// isPermanent reports whether a pod counts as one that does not end: it is endless,
+// countsAsEndless reports whether a pod counts as one that does not end: it is endless,
 // or has outlasted a reservation.
-func (q *attempt) isPermanent(p *corev1.Pod) bool { return IsEndless(p) || q.outlasted(p) }
+func (q *attempt) countsAsEndless(p *corev1.Pod) bool { return IsEndless(p) || q.outlasted(p) }
 
 // why returns why no nodes are reserved for the group, as the end of a message. It is
 // empty if there is no reason to name.

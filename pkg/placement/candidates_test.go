@@ -18,7 +18,7 @@ import (
 // lookingAt returns an attempt of a group of one pod that searches nodes to reserve,
 // each with pods that do not end.
 func lookingAt(nodes, pods int, may *Budget) *attempt {
-	q := &attempt{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{never: [][]string{nil}}, budget: may, outlasted: func(*corev1.Pod) bool { return false }}
+	q := &attempt{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{unresolvable: [][]string{nil}}, budget: may, outlasted: func(*corev1.Pod) bool { return false }}
 	for n := range nodes {
 		name := fmt.Sprintf("n%d", n)
 		info := schedulerframework.NewNodeInfo()
@@ -47,7 +47,7 @@ func aloof() *Placer {
 
 // The search for candidates ends when its budget is used up.
 func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
-	const nodes = 10 * checkBudgetEvery
+	const nodes = 10 * checkBudgetEveryNodes
 	for name, tc := range map[string]struct {
 		most  time.Duration
 		known bool
@@ -58,7 +58,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 	} {
 		looked := 0
 		now := time.Now()
-		may := &Budget{ctx: context.Background(), began: now, most: tc.most, now: func() time.Time {
+		may := &Budget{ctx: context.Background(), began: now, max: tc.most, now: func() time.Time {
 			looked++
 			return now.Add(time.Duration(looked) * time.Millisecond)
 		}}
@@ -66,7 +66,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 		if known != tc.known {
 			t.Errorf("an allowance that is %s: known %t", name, known)
 		}
-		if want := int(tc.most / time.Millisecond * checkBudgetEvery); !known && len(where.nodes) != want {
+		if want := int(tc.most / time.Millisecond * checkBudgetEveryNodes); !known && len(where.nodes) != want {
 			t.Errorf("an allowance that is %s: %d nodes were looked at, want %d", name, len(where.nodes), want)
 		}
 	}
@@ -74,14 +74,14 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 
 // A few blockers are named, and the others are counted.
 func TestPodsInTheWayAreCountedBeyondAFew(t *testing.T) {
-	q := lookingAt(2, 5, &Budget{ctx: context.Background(), now: time.Now, began: time.Now(), most: time.Hour})
+	q := lookingAt(2, 5, &Budget{ctx: context.Background(), now: time.Now, began: time.Now(), max: time.Hour})
 	q.nodes[1].(*schedulerframework.NodeInfo).AddPod(objects.Pod("theirs", objects.Always, objects.Elsewhere, objects.OnNode("n1")))
 	where, known := reservationSearch{aloof(), q}.findCandidates(permanentRejections{nodes: [][]string{nil}})
 	const want = ": pods that do not end are on 2 nodes that it could use (ns/p0-0, ns/p0-1, ns/p0-2 and 7 more; 1 pod of other namespaces)"
 	if got := where.why(); !known || got != want {
 		t.Errorf("known %t: %q, want %q", known, got, want)
 	}
-	if n := cap(where.endless.named); n > 2*mostNamed {
+	if n := cap(where.endless.named); n > 2*maxNamed {
 		t.Errorf("there is room for %d names", n)
 	}
 }

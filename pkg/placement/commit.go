@@ -18,7 +18,7 @@ func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.Sh
 	keys, spare := q.assign(requests, targets, v.order)
 	a, err := p.match(ctx, q, match.Allocate, requests, keys)
 	if err != nil {
-		return nil, p.refuse(q, err)
+		return nil, p.refusalFor(q, err)
 	}
 	if !slices.EqualFunc(a.Slots, slots, func(a, b match.Slot) bool { return a.Node == b.Node && a.Label == b.Label }) {
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
@@ -39,25 +39,25 @@ func (p *Placer) commit(ctx context.Context, q *attempt, requests []translate.Sh
 // order of the requests. spare are the keys of the slots that order leaves out.
 func (q *attempt) assign(requests []translate.ShapeRequest, targets []interpod.Target, order []int) (keys, spare []string) {
 	taken := make([]int, len(q.shapes))
-	of := make([]string, len(targets))
+	keyByTarget := make([]string, len(targets))
 	next := func(i int) string {
 		shape := targets[i].Shape
 		taken[shape]++
 		return string(q.shapes[shape].Pods[taken[shape]-1].UID)
 	}
 	for _, i := range order {
-		of[i] = next(i)
+		keyByTarget[i] = next(i)
 	}
-	for i := range of {
-		if of[i] == "" {
-			of[i] = next(i)
-			spare = append(spare, of[i])
+	for i := range keyByTarget {
+		if keyByTarget[i] == "" {
+			keyByTarget[i] = next(i)
+			spare = append(spare, keyByTarget[i])
 		}
 	}
 	for shape, s := range q.shapes {
 		for i, t := range targets {
 			if t.Shape == shape {
-				keys = append(keys, of[i])
+				keys = append(keys, keyByTarget[i])
 			}
 		}
 		for _, pod := range s.Pods[taken[shape]:requests[shape].Max] {

@@ -93,8 +93,8 @@ type ClusterState struct {
 type Reservations struct {
 	// Nodes are their names.
 	Nodes []string
-	// Words has a sentence for each reservation: how many nodes are reserved for whom.
-	Words []string
+	// Messages has a sentence for each reservation: how many nodes are reserved for whom.
+	Messages []string
 	// Turns are the turns of these reservations.
 	Turns []gang.Turn
 }

@@ -33,27 +33,27 @@ type groupExclusions struct {
 	shapes map[types.UID]string
 	// nodes are the exclusions by shape and node.
 	nodes map[string]map[string]exclusion
-	// words is the rejection that was last reported.
-	words string
+	// lastMessage is the rejection that was last reported.
+	lastMessage string
 }
 
 // An exclusion limits the members of a shape on a node.
 type exclusion struct {
 	// maxPods is how many members may be on the node.
 	maxPods int64
-	// until are the events that end the exclusion.
-	until []gang.Event
+	// retryOn are the events that end the exclusion.
+	retryOn []gang.Event
 }
 
-// podLimits is, by shape and node, how many members may be on the node. A node
+// firstLimits is, by shape and node, how many members may be on the node. A node
 // without an entry has no limit.
-type podLimits map[string]map[string]int64
+type exclusionLimits map[string]map[string]int64
 
 // exclude returns a copy of p in which no member of the shape may be on the node.
-func (p podLimits) exclude(shape, node string) podLimits {
+func (p exclusionLimits) exclude(shape, node string) exclusionLimits {
 	p = maps.Clone(p)
 	if p == nil {
-		p = podLimits{}
+		p = exclusionLimits{}
 	}
 	nodes := maps.Clone(p[shape])
 	if nodes == nil {
@@ -64,7 +64,7 @@ func (p podLimits) exclude(shape, node string) podLimits {
 }
 
 // hasPartial reports whether there is a limit that is not zero.
-func (p podLimits) hasPartial() bool {
+func (p exclusionLimits) hasPartial() bool {
 	for _, nodes := range p {
 		for _, most := range nodes {
 			if most > 0 {
@@ -77,7 +77,7 @@ func (p podLimits) hasPartial() bool {
 
 // forShape returns the nodes where no member of a shape may be, and limits for the nodes where
 // some may. If careful, a further limit holds on every node: the highest of the shape's limits.
-func (p podLimits) forShape(shape, name string, careful bool) (out []string, limits []jobspec.Limit) {
+func (p exclusionLimits) forShape(shape, name string, capEveryNode bool) (out []string, limits []jobspec.Limit) {
 	hosts, best := map[int64][]string{}, int64(0)
 	for _, node := range slices.Sorted(maps.Keys(p[shape])) {
 		most := p[shape][node]
@@ -90,7 +90,7 @@ func (p podLimits) forShape(shape, name string, careful bool) (out []string, lim
 	for _, most := range slices.Sorted(maps.Keys(hosts)) {
 		limits = append(limits, jobspec.Limit{Name: name + "-" + strconv.FormatInt(most, 10), Hosts: hosts[most], Most: most})
 	}
-	if careful && best > 0 {
+	if capEveryNode && best > 0 {
 		limits = append(limits, jobspec.Limit{Name: name, Level: resource.TypeNode, Most: best})
 	}
 	return out, limits
@@ -98,20 +98,20 @@ func (p podLimits) forShape(shape, name string, careful bool) (out []string, lim
 
 // begin returns the limits of a group for a set of members. If the group had another
 // set before, begin drops its exclusions.
-func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) podLimits {
+func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) exclusionLimits {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.groups == nil {
 		e.groups = map[types.NamespacedName]*groupExclusions{}
 	}
-	of := e.groups[k]
-	if of == nil || of.membersKey != set {
+	g := e.groups[k]
+	if g == nil || g.membersKey != set {
 		e.groups[k] = &groupExclusions{membersKey: set, shapes: shapes, nodes: map[string]map[string]exclusion{}}
 		return nil
 	}
-	of.shapes = shapes
-	p := make(podLimits, len(of.nodes))
-	for shape, nodes := range of.nodes {
+	g.shapes = shapes
+	p := make(exclusionLimits, len(g.nodes))
+	for shape, nodes := range g.nodes {
 		p[shape] = make(map[string]int64, len(nodes))
 		for node, x := range nodes {
 			p[shape][node] = x.maxPods
@@ -123,28 +123,28 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 // add records that a filter rejected a member on a node. From then on, the node takes
 // at most as many members of the same shape as are in passed. It does nothing before
 // begin, because a group without constraints among its pods has no exclusions.
-func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, until []gang.Event) {
+func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, retryOn []gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	of := e.groups[k]
-	if of == nil || of.shapes[member] == "" {
+	g := e.groups[k]
+	if g == nil || g.shapes[member] == "" {
 		return
 	}
-	shape := of.shapes[member]
-	if of.nodes[shape] == nil {
-		of.nodes[shape] = map[string]exclusion{}
+	shape := g.shapes[member]
+	if g.nodes[shape] == nil {
+		g.nodes[shape] = map[string]exclusion{}
 	}
-	x := exclusion{until: until}
+	x := exclusion{retryOn: retryOn}
 	for _, uid := range passed {
-		if of.shapes[uid] == shape {
+		if g.shapes[uid] == shape {
 			x.maxPods++
 		}
 	}
-	of.nodes[shape][node] = x
+	g.nodes[shape][node] = x
 }
 
-// untilOf lists the events after which the filter that gave this status may decide otherwise.
-func untilOf(status *fwk.Status) []gang.Event {
+// retryOnOf lists the events after which the filter that gave this status may decide otherwise.
+func retryOnOf(status *fwk.Status) []gang.Event {
 	return append(filterResult{filters: sets.New(status.Plugin())}.events(), gang.NodeChanged, gang.MatcherBack)
 }
 
@@ -152,8 +152,8 @@ func untilOf(status *fwk.Status) []gang.Event {
 func (e *exclusions) setMessage(k types.NamespacedName, words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if of := e.groups[k]; of != nil {
-		of.words = words
+	if g := e.groups[k]; g != nil {
+		g.lastMessage = words
 	}
 }
 
@@ -162,9 +162,9 @@ func (e *exclusions) setMessage(k types.NamespacedName, words string) {
 func (e *exclusions) restart(k types.NamespacedName) (words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if of := e.groups[k]; of != nil {
-		clear(of.nodes)
-		words = of.words
+	if g := e.groups[k]; g != nil {
+		clear(g.nodes)
+		words = g.lastMessage
 	}
 	return words
 }
@@ -180,11 +180,11 @@ func (e *exclusions) forget(k types.NamespacedName) {
 func (e *exclusions) observe(ev gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, of := range e.groups {
-		for shape, nodes := range of.nodes {
-			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return gang.Helps(x.until, ev) })
+	for _, g := range e.groups {
+		for shape, nodes := range g.nodes {
+			maps.DeleteFunc(nodes, func(_ string, x exclusion) bool { return gang.Helps(x.retryOn, ev) })
 			if len(nodes) == 0 {
-				delete(of.nodes, shape)
+				delete(g.nodes, shape)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func (p *Placer) extendersFor(plan gang.Plan) extenders {
 }
 
 // addExtender adds the nodes that an extender rejected, with its messages.
-func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, failed, never extenderv1.FailedNodesMap) {
+func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, failed, unresolvable extenderv1.FailedNodesMap) {
 	through := sets.New[string]()
 	for _, n := range passed {
 		through.Insert(n.Node().Name)
@@ -52,25 +52,25 @@ func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, fa
 		if through.Has(node) {
 			continue
 		}
-		why, forGood := never[node]
+		why, forGood := unresolvable[node]
 		if forGood {
-			r.never = append(r.never, node)
+			r.unresolvable = append(r.unresolvable, node)
 		} else {
 			why = failed[node]
-			r.now, r.byExtender, r.rejectedByExtenders = append(r.now, node), true, append(r.rejectedByExtenders, node)
+			r.unschedulable, r.byExtender, r.rejectedByExtenders = append(r.unschedulable, node), true, append(r.rejectedByExtenders, node)
 		}
 		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
 		r.filters.Insert(name)
 	}
 }
 
-// narrow adds to out the nodes that extenders rule out. It returns a
+// filter adds to out the nodes that extenders rule out. It returns a
 // refusal if an extender fails, except if the extender is ignorable.
-func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResult) *gang.Refusal {
+func (e extenders) filter(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResult) *gang.Refusal {
 	if len(e.all) == 0 {
 		return nil
 	}
-	barred := sets.New(out.never...).Insert(out.now...)
+	barred := sets.New(out.unresolvable...).Insert(out.unschedulable...)
 	left := slices.DeleteFunc(slices.Clone(nodes), func(n fwk.NodeInfo) bool { return barred.Has(n.Node().Name) })
 	for _, x := range e.all {
 		if len(left) == 0 || e.now().After(e.deadline) {
@@ -79,7 +79,7 @@ func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResu
 		if !x.IsInterested(pod) {
 			continue
 		}
-		passed, failed, never, err := x.Filter(pod, left)
+		passed, failed, unresolvable, err := x.Filter(pod, left)
 		switch {
 		case err != nil && x.IsIgnorable():
 			continue
@@ -91,10 +91,10 @@ func (e extenders) narrow(pod *corev1.Pod, nodes []fwk.NodeInfo, out *filterResu
 				Backoff: true,
 			}
 		}
-		out.addExtender(x.Name(), left, passed, failed, never)
+		out.addExtender(x.Name(), left, passed, failed, unresolvable)
 		left = passed
 	}
-	slices.Sort(out.never)
-	slices.Sort(out.now)
+	slices.Sort(out.unresolvable)
+	slices.Sort(out.unschedulable)
 	return nil
 }

@@ -57,9 +57,9 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 			for _, x := range tc.all {
 				e.all = append(e.all, x)
 			}
-			out := filterResult{never: []string{"n0"}, why: map[string]int{}}
+			out := filterResult{unresolvable: []string{"n0"}, why: map[string]int{}}
 			out.filters = out.filters.Union(nil)
-			refused := e.narrow(objects.Pod("p"), nodes, &out)
+			refused := e.filter(objects.Pod("p"), nodes, &out)
 			if got := ""; refused != nil {
 				if got = refused.Message; got != tc.refused {
 					t.Errorf("refused: %q, want %q", got, tc.refused)
@@ -67,8 +67,8 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 			} else if tc.refused != "" {
 				t.Errorf("not refused, want %q", tc.refused)
 			}
-			if !slices.Equal(out.never, tc.never) || !slices.Equal(out.now, tc.now) || !maps.Equal(out.why, tc.why) {
-				t.Errorf("never %v, now %v, why %v; want %v, %v, %v", out.never, out.now, out.why, tc.never, tc.now, tc.why)
+			if !slices.Equal(out.unresolvable, tc.never) || !slices.Equal(out.unschedulable, tc.now) || !maps.Equal(out.why, tc.why) {
+				t.Errorf("never %v, now %v, why %v; want %v, %v, %v", out.unresolvable, out.unschedulable, out.why, tc.never, tc.now, tc.why)
 			}
 			if len(tc.all) > 0 {
 				var asked []string

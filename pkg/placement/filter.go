@@ -37,9 +37,9 @@ func IsProbe(state fwk.CycleState) bool {
 
 // filterResult is what the profile's filters and extenders say of the nodes for a pod.
 type filterResult struct {
-	// never names the nodes that are ruled out for good. now names the nodes that are
+	// unresolvable names the nodes that are ruled out for good. now names the nodes that are
 	// ruled out for the present.
-	never, now []string
+	unresolvable, unschedulable []string
 	// why counts the nodes by the filters' messages.
 	why map[string]int
 	// filters are the plugins and extenders that ruled nodes out.
@@ -80,8 +80,8 @@ func (r filterResult) events() []gang.Event {
 
 // add merges the result for another shape, without its rejectedByExtenders.
 func (r *filterResult) add(o filterResult) {
-	r.never = append(r.never, o.never...)
-	r.now = append(r.now, o.now...)
+	r.unresolvable = append(r.unresolvable, o.unresolvable...)
+	r.unschedulable = append(r.unschedulable, o.unschedulable...)
 	if r.why == nil {
 		r.why = map[string]int{}
 	}
@@ -92,8 +92,8 @@ func (r *filterResult) add(o filterResult) {
 	r.byExtender = r.byExtender || o.byExtender
 }
 
-// String lists the three most frequent messages, each with its number of nodes.
-func (r filterResult) String() string {
+// bracketedReasons lists the three most frequent messages, each with its number of nodes.
+func (r filterResult) bracketedReasons() string {
 	if len(r.why) == 0 {
 		return ""
 	}
@@ -111,11 +111,11 @@ func (r filterResult) String() string {
 // attributes returns the nodes that are ruled out as constraints of a slot request.
 func (r filterResult) attributes() jobspec.SlotAttributes {
 	var a jobspec.SlotAttributes
-	if len(r.never) > 0 {
-		a.Constraints = notOn(r.never)
+	if len(r.unresolvable) > 0 {
+		a.Constraints = notOn(r.unresolvable)
 	}
-	if len(r.now) > 0 {
-		a.ConstraintsNow = notOn(r.now)
+	if len(r.unschedulable) > 0 {
+		a.ConstraintsNow = notOn(r.unschedulable)
 	}
 	return a
 }
@@ -142,7 +142,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 	// RunPreFilterPlugins overwrites the set when it returns, so the set is extended only now.
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 
-	known, stale := unknown(nodes)
+	known, stale := uncachedStatuses(nodes)
 	if result.AllNodes() {
 		known, stale = p.nodeFilterCache.lookup(pod, nodes, state.GetSkipFilterPlugins())
 	}
@@ -163,16 +163,16 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 		}
 		name := nodes[i].Node().Name
 		if status.Code() == fwk.UnschedulableAndUnresolvable {
-			out.never = append(out.never, name)
+			out.unresolvable = append(out.unresolvable, name)
 		} else {
-			out.now = append(out.now, name)
+			out.unschedulable = append(out.unschedulable, name)
 		}
 		out.why[status.Message()]++
 		out.filters.Insert(status.Plugin())
 	}
 	// The names are sorted, so that the requests do not depend on the order of the nodes.
-	slices.Sort(out.never)
-	slices.Sort(out.now)
+	slices.Sort(out.unresolvable)
+	slices.Sort(out.unschedulable)
 	return out, nil
 }
 

@@ -26,15 +26,15 @@ type nodeFilterCache struct {
 	filters []string
 	// nodes holds the Nodes of the last lookup, by position. No other Node is kept.
 	nodes []*corev1.Node
-	// changes is raised each time a position gets another Node object.
-	changes uint64
-	// changed holds, by position, the value that changes
+	// lastVersion is raised each time a position gets another Node object.
+	lastVersion uint64
+	// versions holds, by position, the value that changes
 	// had when the position got its present Node.
-	changed []uint64
+	versions []uint64
 	// byKey holds the statuses by filter key.
 	byKey map[string]*statuses
-	// alike holds one status for all with the same content.
-	alike map[statusKey]*fwk.Status
+	// interned holds one status for all with the same content.
+	interned map[statusKey]*fwk.Status
 }
 
 // A statusKey is the content of a status.
@@ -54,7 +54,7 @@ type statuses struct {
 // newNodeFilterCache returns an empty cache for a profile with these Filter plugins.
 func newNodeFilterCache(filters []string) nodeFilterCache {
 	run := slices.DeleteFunc(slices.Clone(filters), skippedFilters.Has)
-	return nodeFilterCache{filters: run, byKey: map[string]*statuses{}, alike: map[statusKey]*fwk.Status{}}
+	return nodeFilterCache{filters: run, byKey: map[string]*statuses{}, interned: map[statusKey]*fwk.Status{}}
 }
 
 // lookup returns the statuses of the nodes for a pod, and the positions where they
@@ -63,7 +63,7 @@ func newNodeFilterCache(filters []string) nodeFilterCache {
 func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped sets.Set[string]) (s *statuses, stale []int) {
 	run := slices.DeleteFunc(slices.Clone(n.filters), skipped.Has)
 	if len(n.filters) == 0 || !nodeFilters.HasAll(run...) {
-		return unknown(nodes)
+		return uncachedStatuses(nodes)
 	}
 	n.update(nodes)
 	kind := filterKey(pod, run)
@@ -71,12 +71,12 @@ func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped 
 	if s == nil || len(s.byNode) != len(nodes) {
 		if s == nil && len(n.byKey) >= maxFilterKeys {
 			clear(n.byKey)
-			clear(n.alike)
+			clear(n.interned)
 		}
 		s = &statuses{byNode: make([]*fwk.Status, len(nodes)), seenVersions: make([]uint64, len(nodes))}
 		n.byKey[kind] = s
 	}
-	for i, change := range n.changed {
+	for i, change := range n.versions {
 		if s.seenVersions[i] != change {
 			s.byNode[i], s.seenVersions[i] = nil, 0
 			stale = append(stale, i)
@@ -85,8 +85,8 @@ func (n *nodeFilterCache) lookup(pod *corev1.Pod, nodes []fwk.NodeInfo, skipped 
 	return s, stale
 }
 
-// unknown returns statuses that are all stale and will not be cached.
-func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
+// uncachedStatuses returns statuses that are all stale and will not be cached.
+func uncachedStatuses(nodes []fwk.NodeInfo) (*statuses, []int) {
 	stale := make([]int, len(nodes))
 	for i := range stale {
 		stale[i] = i
@@ -97,12 +97,12 @@ func unknown(nodes []fwk.NodeInfo) (*statuses, []int) {
 // update records which Nodes have changed.
 func (n *nodeFilterCache) update(nodes []fwk.NodeInfo) {
 	if len(n.nodes) != len(nodes) {
-		n.nodes, n.changed = make([]*corev1.Node, len(nodes)), make([]uint64, len(nodes))
+		n.nodes, n.versions = make([]*corev1.Node, len(nodes)), make([]uint64, len(nodes))
 	}
 	for i, info := range nodes {
 		if node := info.Node(); n.nodes[i] != node {
-			n.changes++
-			n.nodes[i], n.changed[i] = node, n.changes
+			n.lastVersion++
+			n.nodes[i], n.versions[i] = node, n.lastVersion
 		}
 	}
 }
@@ -116,19 +116,19 @@ func (n *nodeFilterCache) set(s *statuses, stale []int, answers []*fwk.Status) {
 			continue
 		}
 		if s.seenVersions != nil && (answer.IsSuccess() || answer.IsRejected()) {
-			answer, s.seenVersions[i] = n.one(answer), n.changed[i]
+			answer, s.seenVersions[i] = n.intern(answer), n.versions[i]
 		}
 		s.byNode[i] = answer
 	}
 }
 
-// one returns the one status that is kept for all with the same content.
-func (n *nodeFilterCache) one(status *fwk.Status) *fwk.Status {
+// intern returns the one status that is kept for all with the same content.
+func (n *nodeFilterCache) intern(status *fwk.Status) *fwk.Status {
 	key := statusKey{status.Code(), status.Plugin(), status.Message()}
-	if n.alike[key] == nil {
-		n.alike[key] = status
+	if n.interned[key] == nil {
+		n.interned[key] = status
 	}
-	return n.alike[key]
+	return n.interned[key]
 }
 
 // filterKey returns all that nodeFilters look at in a pod, and the names of the

@@ -227,8 +227,8 @@ func TestWhatAPreFilterLeavesOutIsNotKept(t *testing.T) {
 		r.Handle = c
 		one, two := infoOf(objects.ReadyNode("n1", 8)), infoOf(objects.ReadyNode("n2", 8))
 		for _, want := range []string{"n2", "n1"} {
-			if out, _ := r.asked(c, objects.Pod("p"), one, two); !slices.Equal(out.never, []string{want}) {
-				r.Errorf("%q are ruled out, want %s", out.never, want)
+			if out, _ := r.asked(c, objects.Pod("p"), one, two); !slices.Equal(out.unresolvable, []string{want}) {
+				r.Errorf("%q are ruled out, want %s", out.unresolvable, want)
 			}
 		}
 	}, &roving{nodes: []string{"n1", "n2"}})
@@ -272,7 +272,7 @@ func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 		node := infoOf(objects.ReadyNode("n1", 8))
 		for n := range 10 * maxFilterKeys {
 			pod := objects.Pod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
-			if out, _ := r.runFilters(r.ctx, anHour(r.ctx), pod, []fwk.NodeInfo{node}); len(out.never) != 1 {
+			if out, _ := r.runFilters(r.ctx, anHour(r.ctx), pod, []fwk.NodeInfo{node}); len(out.unresolvable) != 1 {
 				r.Fatalf("a node without the label is not ruled out: %+v", out)
 			}
 		}
@@ -296,7 +296,7 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 		if n := c.runs.Load(); n != 0 {
 			r.Fatalf("filters were run on %d nodes though the cycle was called off", n)
 		}
-		if out, _ := r.asked(c, objects.Pod("p"), infoOf(node)); len(out.never) != 1 {
+		if out, _ := r.asked(c, objects.Pod("p"), infoOf(node)); len(out.unresolvable) != 1 {
 			r.Errorf("a cordoned node is not ruled out: %+v", out)
 		}
 	})
@@ -304,5 +304,5 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 
 // anHour returns a budget that no test uses up.
 func anHour(ctx context.Context) *Budget {
-	return &Budget{ctx: ctx, now: time.Now, began: time.Now(), most: time.Hour}
+	return &Budget{ctx: ctx, now: time.Now, began: time.Now(), max: time.Hour}
 }

@@ -42,7 +42,7 @@ func (p *Placer) ObserveEvent(ev gang.Event) { p.exclusions.observe(ev) }
 // ObserveRejection records that the filters rejected a member of a group on the node that
 // it was assigned. passed are the members of the group that had passed there before.
 func (p *Placer) ObserveRejection(k types.NamespacedName, member types.UID, node string, passed []types.UID, by *fwk.Status) {
-	p.exclusions.add(k, member, node, passed, untilOf(by))
+	p.exclusions.add(k, member, node, passed, retryOnOf(by))
 }
 
 // Forget drops all that is kept of a group.

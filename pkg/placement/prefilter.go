@@ -19,13 +19,13 @@ func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleS
 	began := p.Now()
 	result, status, plugins = p.PreFilters.RunPreFilterPlugins(ctx, state, pod)
 	took := p.Now().Sub(began)
-	budget.ran, budget.runs = budget.ran+took, budget.runs+1
+	budget.preFilterTime, budget.preFilterRuns = budget.preFilterTime+took, budget.preFilterRuns+1
 	switch {
 	case budget.measured:
-		budget.addForeign(min(took, budget.foreign))
-	case budget.ran >= slowPreFilter:
+		budget.addForeign(min(took, budget.foreignPerRun))
+	case budget.preFilterTime >= slowPreFilter:
 		p.measure(ctx, budget, pod)
-		budget.addForeign(min(budget.ran, time.Duration(budget.runs)*budget.foreign))
+		budget.addForeign(min(budget.preFilterTime, time.Duration(budget.preFilterRuns)*budget.foreignPerRun))
 	}
 	return result, status, plugins
 }
@@ -49,8 +49,8 @@ type foreignTime struct {
 	at   time.Time
 }
 
-// foreignLasts is the age at which a measurement is dropped, when another one is made.
-const foreignLasts = time.Minute
+// maxMeasurementAge is the age at which a measurement is dropped, when another one is made.
+const maxMeasurementAge = time.Minute
 
 // measuredOneIn bounds repeated measurements: they take at most 1/measuredOneIn of the time.
 const measuredOneIn = 20
@@ -67,14 +67,14 @@ func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Dur
 	if last, ok := p.foreignCosts.byNamespace[pod.Namespace]; ok && began.Before(p.foreignCosts.next) {
 		return last.took
 	}
-	maps.DeleteFunc(p.foreignCosts.byNamespace, func(_ string, old foreignTime) bool { return began.Sub(old.at) > foreignLasts })
+	maps.DeleteFunc(p.foreignCosts.byNamespace, func(_ string, old foreignTime) bool { return began.Sub(old.at) > maxMeasurementAge })
 	if p.foreignCosts.byNamespace == nil {
 		p.foreignCosts.byNamespace = map[string]foreignTime{}
 	}
-	is := foreignTime{took: p.foreignRunTime(ctx, pod, p.foreignShare(pod.Namespace)), at: began}
+	measured := foreignTime{took: p.foreignRunTime(ctx, pod, p.foreignShare(pod.Namespace)), at: began}
 	ended := p.Now()
-	p.foreignCosts.byNamespace[pod.Namespace], p.foreignCosts.next = is, ended.Add(measuredOneIn*ended.Sub(began))
-	return is.took
+	p.foreignCosts.byNamespace[pod.Namespace], p.foreignCosts.next = measured, ended.Add(measuredOneIn*ended.Sub(began))
+	return measured.took
 }
 
 // measure finds out how long one run of the PreFilter plugins takes for pods of other
@@ -85,8 +85,8 @@ func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.foreignShare(pod.Namespace)
 	again := p.Now()
-	budget.foreign, budget.measured = p.foreignRunTime(ctx, pod, share), true
-	budget.addForeign(budget.foreign)
+	budget.foreignPerRun, budget.measured = p.foreignRunTime(ctx, pod, share), true
+	budget.addForeign(budget.foreignPerRun)
 	budget.waited += part(again.Sub(began), share)
 }
 

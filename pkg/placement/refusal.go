@@ -25,7 +25,7 @@ func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang
 	}
 	a, err := p.match(ctx, q, match.Allocate, q.requests, q.keys)
 	if err != nil {
-		return nil, p.refuse(q, err)
+		return nil, p.refusalFor(q, err)
 	}
 	return a.Slots, nil
 }
@@ -36,19 +36,19 @@ const (
 	WhyLoading     = "the matcher's graph is being loaded"
 )
 
-// refuse turns an error of the matcher into a refusal. A refusal for lack of room
+// refusalFor turns an error of the matcher into a refusal. A refusal for lack of room
 // also names the nodes that are reserved for other groups.
-func (p *Placer) refuse(q *attempt, err error) *gang.Refusal {
-	r := p.refusalOf(q, err)
+func (p *Placer) refusalFor(q *attempt, err error) *gang.Refusal {
+	r := p.matchRefusal(q, err)
 	if r.Reason == reason.NoRoom {
 		q.addReserved(r)
 	}
 	return r
 }
 
-// refusalOf turns an error of the matcher into a refusal, and records in q.effects
+// matchRefusal turns an error of the matcher into a refusal, and records in q.effects
 // what the caller has to do.
-func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
+func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
@@ -56,7 +56,7 @@ func (p *Placer) refusalOf(q *attempt, err error) *gang.Refusal {
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.String()),
+			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.bracketedReasons()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
 			// A match is overtaken if the cluster changed during the match. That change
 			// may cause none of these events, so the group also retries after a backoff.
@@ -102,7 +102,7 @@ func (q *attempt) addReserved(r *gang.Refusal) {
 		return
 	}
 	q.blockingTurns = q.cluster.Reserved.Turns
-	r.Message = translate.Shorten(r.Message + "; " + strings.Join(q.cluster.Reserved.Words, "; "))
+	r.Message = translate.Shorten(r.Message + "; " + strings.Join(q.cluster.Reserved.Messages, "; "))
 	r.RetryOn = append(r.RetryOn, gang.ReservationEnded)
 }
 

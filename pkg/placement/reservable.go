@@ -50,7 +50,7 @@ func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, se
 	q := of.attempt
 	own := *q
 	own.outlasted = outlasted
-	own.budget = &Budget{ctx: ctx, now: p.Now, began: p.Now(), most: p.ReserveBudget, foreign: q.budget.foreign, measured: q.budget.measured}
+	own.budget = &Budget{ctx: ctx, now: p.Now, began: p.Now(), max: p.ReserveBudget, foreignPerRun: q.budget.foreignPerRun, measured: q.budget.measured}
 	defer func() { q.budget.waited += own.budget.waited }()
 	k := reservationSearch{p, &own}
 	lasting, known := k.findPermanent(ctx)
@@ -60,7 +60,7 @@ func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, se
 	if l.candidates, known = k.findCandidates(lasting); !known {
 		return l
 	}
-	k.fewest(ctx, &l, had, search)
+	k.bisect(ctx, &l, had, search)
 	return l
 }
 
@@ -77,13 +77,13 @@ type Bisection struct {
 // Done reports whether nothing is left to search.
 func (b *Bisection) Done() bool { return b == nil || b.min >= b.max }
 
-// fewest sets the nodes to reserve: nodes on which the group will fit once the pods
+// bisect sets the nodes to reserve: nodes on which the group will fit once the pods
 // there that will end have ended. It keeps the nodes reserved so far (had) if the group
 // still fits there. Otherwise it takes nodes from the shortest prefix of the candidates
 // on which the group fits. There are none if the group does not fit on all candidates
 // together. The answer is not known if it takes too much work, or if the matcher does
 // not answer. A binary search that was cut short is continued the next time.
-func (k reservationSearch) fewest(ctx context.Context, l *ReserveResult, had []string, search *Bisection) {
+func (k reservationSearch) bisect(ctx context.Context, l *ReserveResult, had []string, search *Bisection) {
 	usable := sets.New(l.candidates.nodes...)
 	fits := func(among []string) (nodes []string, known bool) { return k.fits(ctx, l.candidates, among) }
 	if search.Done() || !usable.HasAll(search.nodes...) {
@@ -125,14 +125,14 @@ func (k reservationSearch) fits(ctx context.Context, in candidateNodes, among []
 	requests := slices.Clone(in.requests)
 	for i := range requests {
 		requests[i].Max = requests[i].Min
-		narrow(&requests[i].Attributes.Constraints, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: among})
+		addConstraint(&requests[i].Attributes.Constraints, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: among})
 	}
 	if isTooLarge(requests) {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(k.q.budget.left(), time.Millisecond))
 	defer cancel()
-	a, err := k.matchIgnoring(ctx, k.q, match.WithoutAllocating, requests, k.q.keysFor(requests), in.ends)
+	a, err := k.matchIgnoring(ctx, k.q, match.WithoutAllocating, requests, k.q.keysFor(requests), in.endingJobs)
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
 		return nil, no.Reason.Code != match.TooHard
 	}

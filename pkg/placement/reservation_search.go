@@ -22,14 +22,14 @@ type permanentRejections struct {
 	why filterResult
 }
 
-// isTemporary reports whether a pod will end and make
+// makesRoom reports whether a pod will end and make
 // room: it ends by itself, and does not run on every node.
-func (q *attempt) isTemporary(p *corev1.Pod) bool {
-	return !translate.OnEveryNode(p) && !q.isPermanent(p)
+func (q *attempt) makesRoom(p *corev1.Pod) bool {
+	return !translate.OnEveryNode(p) && !q.countsAsEndless(p)
 }
 
-// endedEvery is after how many removed pods the budget is checked.
-const endedEvery = 256
+// checkBudgetEveryPods is after how many removed pods the budget is checked.
+const checkBudgetEveryPods = 256
 
 // A reservationSearch is a search for nodes to reserve for the group of an attempt.
 type reservationSearch struct {
@@ -48,7 +48,7 @@ func (k reservationSearch) findPermanent(ctx context.Context) (l permanentReject
 		if !known {
 			return permanentRejections{}, false
 		}
-		l.nodes[i] = slices.Concat(out.now, k.q.rejectedByExtenders[i])
+		l.nodes[i] = slices.Concat(out.unschedulable, k.q.rejectedByExtenders[i])
 		l.why.add(out)
 	}
 	return l, true
@@ -85,17 +85,17 @@ func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out 
 			return out, false
 		}
 		if !result.AllNodes() && !result.NodeNames.Has(name) {
-			out.now = append(out.now, name)
+			out.unschedulable = append(out.unschedulable, name)
 			continue
 		}
 		later := info.Snapshot()
 		for _, there := range info.GetPods() {
-			if k.q.isTemporary(there.GetPod()) && later.RemovePod(logger, there.GetPod()) != nil {
+			if k.q.makesRoom(there.GetPod()) && later.RemovePod(logger, there.GetPod()) != nil {
 				return out, false
 			}
 		}
 		if status := k.Handle.RunFilterPlugins(ctx, state, pod, later); !status.IsSuccess() {
-			out.now = append(out.now, name)
+			out.unschedulable = append(out.unschedulable, name)
 			out.why[status.Message()]++
 			out.filters.Insert(status.Plugin())
 		}
@@ -111,10 +111,10 @@ func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.Cycle
 	n, own := 0, interpod.OwnEvaluationCost(pod)
 	for _, info := range k.q.nodes {
 		for _, there := range info.GetPods() {
-			if !k.q.isTemporary(there.GetPod()) {
+			if !k.q.makesRoom(there.GetPod()) {
 				continue
 			}
-			if n++; n%endedEvery == 0 && k.q.budget.isOver() {
+			if n++; n%checkBudgetEveryPods == 0 && k.q.budget.isOver() {
 				return false
 			}
 			theirs := 0
@@ -133,8 +133,8 @@ func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.Cycle
 	return true
 }
 
-// whenEnded returns the requests of an attempt for the time when all pods that will end have ended.
-func (q *attempt) whenEnded(l permanentRejections) []translate.ShapeRequest {
+// requestsOnceEnded returns the requests of an attempt for the time when all pods that will end have ended.
+func (q *attempt) requestsOnceEnded(l permanentRejections) []translate.ShapeRequest {
 	later := *q
 	later.requests = slices.Clone(q.requests)
 	for i := range later.requests {
@@ -146,5 +146,5 @@ func (q *attempt) whenEnded(l permanentRejections) []translate.ShapeRequest {
 	if q.firstTried == nil {
 		return later.requests
 	}
-	return later.requestsFor(*q.firstTried, q.podLimits)
+	return later.requestsFor(*q.firstTried, q.firstLimits)
 }

@@ -28,7 +28,7 @@ const (
 func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
 	excluded := p.exclusions.begin(q.plan.Key, q.membersKey(), q.keyOf())
 	var best error
-	var objections []rejection
+	var rejections []rejection
 	if q.constraints.IsStopped() {
 		return nil, q.budgetRefusal()
 	}
@@ -43,23 +43,23 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		}
 		keys := q.keysFor(requests)
 		if q.firstTried == nil {
-			q.firstTried, q.podLimits = &alternatives[i], excluded
+			q.firstTried, q.firstLimits = &alternatives[i], excluded
 		}
 		a, err := p.match(ctx, q, match.WithoutAllocating, requests, keys)
 		if no := (*match.Refusal)(nil); errors.As(err, &no) {
 			if no.Reason.Code == match.TooHard {
-				return nil, p.refuse(q, err)
+				return nil, p.refusalFor(q, err)
 			}
 			best = nearer(best, err)
 			i++
 			continue
 		}
 		if err != nil {
-			return nil, p.refuse(q, err)
+			return nil, p.refusalFor(q, err)
 		}
 		targets, err := targetsOf(a.Slots, len(q.shapes))
 		if err != nil {
-			return nil, p.refuse(q, err)
+			return nil, p.refusalFor(q, err)
 		}
 		v, refused := p.verify(ctx, q, targets)
 		if refused != nil {
@@ -71,32 +71,32 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 			return p.commit(ctx, q, requests, a.Slots, targets, v)
 		}
 		q.stats.Rejected++
-		objections = v.rejections
+		rejections = v.rejections
 		if repairs++; repairs > maxRepairs {
 			break
 		}
 		q.stats.Repairs++
 		excluded = p.exclude(q, excluded, v)
 	}
-	if len(objections) > 0 {
-		words := rejectionMessage(objections)
-		p.exclusions.setMessage(q.plan.Key, words)
-		return nil, q.rejectionRefusal(words)
+	if len(rejections) > 0 {
+		message := rejectionMessage(rejections)
+		p.exclusions.setMessage(q.plan.Key, message)
+		return nil, q.rejectionRefusal(message)
 	}
 	if len(excluded) > 0 {
 		// The exclusions may be too strict: a pod may pass on an excluded node if the
 		// other pods are placed otherwise.
-		if words := p.exclusions.restart(q.plan.Key); words != "" {
-			return nil, q.rejectionRefusal(words)
+		if message := p.exclusions.restart(q.plan.Key); message != "" {
+			return nil, q.rejectionRefusal(message)
 		}
 	}
-	counts := q.constraints.InOrder()
-	if counts || len(excluded) > 0 {
+	inOrder := q.constraints.InOrder()
+	if inOrder || len(excluded) > 0 {
 		best = forNow(best)
 	}
-	r := p.refuse(q, best)
+	r := p.refusalFor(q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
-	if counts {
+	if inOrder {
 		r.RetryOn = append(r.RetryOn, gang.PodChanged)
 	}
 	return nil, r
@@ -185,10 +185,10 @@ func targetsOf(slots []match.Slot, shapes int) ([]interpod.Target, error) {
 
 // exclude excludes the shape of each rejection from its node: in the limits that it
 // returns, and for further attempts of the group.
-func (p *Placer) exclude(q *attempt, excluded podLimits, v verification) podLimits {
+func (p *Placer) exclude(q *attempt, excluded exclusionLimits, v verification) exclusionLimits {
 	for _, o := range v.rejections {
 		excluded = excluded.exclude(q.shapes[o.shape].Key, o.node)
-		p.exclusions.add(q.plan.Key, q.shapes[o.shape].Pods[0].UID, o.node, nil, untilOf(o.status))
+		p.exclusions.add(q.plan.Key, q.shapes[o.shape].Pods[0].UID, o.node, nil, retryOnOf(o.status))
 	}
 	return excluded
 }
@@ -202,10 +202,10 @@ func (q *attempt) rejectionRefusal(words string) *gang.Refusal {
 }
 
 // rejectionMessage returns the first rejection, and the number of the others.
-func rejectionMessage(objections []rejection) string {
-	words := objections[0].String()
-	if n := len(objections) - 1; n > 0 {
-		words += fmt.Sprintf(" (and %s)", reason.Plural(n, "more rejection"))
+func rejectionMessage(rejections []rejection) string {
+	message := rejections[0].String()
+	if n := len(rejections) - 1; n > 0 {
+		message += fmt.Sprintf(" (and %s)", reason.Plural(n, "more rejection"))
 	}
-	return words
+	return message
 }

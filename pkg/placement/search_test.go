@@ -19,7 +19,7 @@ import (
 // The group retries when the reservation has ended.
 func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 	turns := []gang.Turn{{Namespace: "first"}}
-	q := &attempt{cluster: ClusterState{Reserved: Reservations{Nodes: []string{"n1"}, Words: []string{"1 node is reserved"}, Turns: turns}}}
+	q := &attempt{cluster: ClusterState{Reserved: Reservations{Nodes: []string{"n1"}, Messages: []string{"1 node is reserved"}, Turns: turns}}}
 	refused := q.rejectionRefusal("the filters say no")
 	if refused.Message != "the filters say no; 1 node is reserved" || !slices.Contains(refused.RetryOn, gang.ReservationEnded) {
 		t.Errorf("it is refused %+v", refused)

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 )
 
-// maxRuns bounds the runs of the filters in one verification.
-const maxRuns = 1 << 14
+// maxFilterRuns bounds the runs of the filters in one verification.
+const maxFilterRuns = 1 << 14
 
 // A rejection records that a filter rejected a member on its node, with the members
 // before it placed.
@@ -55,7 +55,7 @@ type simulation struct {
 	skews          []interpod.SkewTracker
 	placed         []placedPod
 	taken          []int // by shape, how many of its pods are placed
-	runs           int
+	filterRuns     int
 }
 
 type placedPod struct {
@@ -69,7 +69,7 @@ type placedPod struct {
 // it. If the order matters, verify tries the rejected ones again until none of them
 // passes. Each slot is a shape and a node. It may only be called inside a scheduling
 // cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
-func (p *Placer) verify(ctx context.Context, q *attempt, slots []interpod.Target) (verification, *gang.Refusal) {
+func (p *Placer) verify(ctx context.Context, q *attempt, targets []interpod.Target) (verification, *gang.Refusal) {
 	st := &simulation{
 		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
 		skews: q.constraints.SkewTrackers(), taken: make([]int, len(q.shapes)),
@@ -81,10 +81,10 @@ func (p *Placer) verify(ctx context.Context, q *attempt, slots []interpod.Target
 		return verification{}, refused
 	}
 	var v verification
-	pending := q.constraints.Order(slots)
+	pending := q.constraints.Order(targets)
 	for len(pending) > 0 {
 		v.rejections = v.rejections[:0]
-		left := st.tryAll(ctx, slots, pending, &v)
+		left := st.tryAll(ctx, targets, pending, &v)
 		if q.constraints.IsStopped() {
 			return verification{}, q.budgetRefusal()
 		}
@@ -124,13 +124,13 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 // tryAll tries each pending slot once, and returns the slots that did not pass. It
 // does not try a shape again on a node that was rejected for it, unless the order
 // matters and another slot has passed since.
-func (st *simulation) tryAll(ctx context.Context, slots []interpod.Target, pending []int, v *verification) (left []int) {
+func (st *simulation) tryAll(ctx context.Context, targets []interpod.Target, pending []int, v *verification) (left []int) {
 	refused := map[interpod.Target]*fwk.Status{}
 	for _, i := range pending {
 		if st.q.constraints.IsStopped() {
 			return left
 		}
-		t := slots[i]
+		t := targets[i]
 		status := refused[t]
 		if status == nil {
 			if status = st.try(ctx, t); status.IsSuccess() {
@@ -158,8 +158,8 @@ func (st *simulation) next(shape int) string {
 // try places the next pod of a shape on a node if the filters accept it. Otherwise it
 // returns the status of the filter that rejected it.
 func (st *simulation) try(ctx context.Context, t interpod.Target) *fwk.Status {
-	if st.runs++; st.runs > maxRuns {
-		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no order of the pods was found in %d runs of the filters", maxRuns))
+	if st.filterRuns++; st.filterRuns > maxFilterRuns {
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("no order of the pods was found in %d runs of the filters", maxFilterRuns))
 	}
 	clone := st.clones[t.Node]
 	if clone == nil {
@@ -224,10 +224,10 @@ func (st *simulation) checkAntiAffinity(shape int, node fwk.NodeInfo) *fwk.Statu
 }
 
 // isEnough reports whether as many slots of each shape passed as it has required pods.
-func (v verification) isEnough(shapes []*interpod.Shape, slots []interpod.Target) bool {
+func (v verification) isEnough(shapes []*interpod.Shape, targets []interpod.Target) bool {
 	passed := make([]int64, len(shapes))
 	for _, i := range v.order {
-		passed[slots[i].Shape]++
+		passed[targets[i].Shape]++
 	}
 	for i, shape := range shapes {
 		if passed[i] < shape.Required {

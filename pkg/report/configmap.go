@@ -32,10 +32,10 @@ type ConfigMapWriter struct {
 
 	// written is the status that was written last.
 	written statusmap.Status
-	// tried is when a write was last attempted.
-	tried time.Time
-	// wrong is the error that was logged last. It is empty after a write that succeeded.
-	wrong string
+	// lastAttempt is when a write was last attempted.
+	lastAttempt time.Time
+	// lastLoggedError is the error that was logged last. It is empty after a write that succeeded.
+	lastLoggedError string
 }
 
 // Run writes until ctx ends. It returns at once if there is no namespace.
@@ -58,7 +58,7 @@ func (s *ConfigMapWriter) Run(ctx context.Context) {
 // writeIfDue writes the status if it is time to write and the status has changed, or
 // the ConfigMap is old.
 func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
-	if !s.tried.IsZero() && now.Sub(s.tried) < statusmap.MinWriteInterval {
+	if !s.lastAttempt.IsZero() && now.Sub(s.lastAttempt) < statusmap.MinWriteInterval {
 		return
 	}
 	if !s.Leading() {
@@ -72,20 +72,20 @@ func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 	if f.Same(s.written) && now.Sub(s.written.Updated) < statusmap.MaxWriteInterval {
 		return
 	}
-	s.tried = now
+	s.lastAttempt = now
 	if err := s.write(ctx, f); err != nil {
 		if ctx.Err() != nil {
 			return
 		}
 		s.Failed()
 		// The write is tried again and again. The same error is logged once.
-		if why := err.Error(); why != s.wrong {
-			s.wrong = why
+		if why := err.Error(); why != s.lastLoggedError {
+			s.lastLoggedError = why
 			klog.FromContext(ctx).Error(err, "Failed to write the status ConfigMap", "namespace", s.Namespace, "name", statusmap.Name, "retryAfter", statusmap.MinWriteInterval)
 		}
 		return
 	}
-	s.written, s.wrong = f, ""
+	s.written, s.lastLoggedError = f, ""
 }
 
 func (s *ConfigMapWriter) write(ctx context.Context, f statusmap.Status) error {

@@ -45,9 +45,9 @@ type EventWriter struct {
 
 	mu    sync.Mutex
 	queue []queuedEvent
-	// pause is the time before which nothing is sent, after an event that could not be sent.
-	pause  time.Time
-	wakeup chan struct{}
+	// pausedUntil is the time before which nothing is sent, after an event that could not be sent.
+	pausedUntil time.Time
+	wakeup      chan struct{}
 }
 
 // queuedEvent is an event that waits. An event of a bind is built when it is sent, so
@@ -71,13 +71,13 @@ const (
 	maxEventDelay = 25 * time.Second
 	// eventWorkers is how many events are sent at the same time.
 	eventWorkers = 4
-	// recordEvery is the time between two events that a worker passes to the
+	// recorderInterval is the time between two events that a worker passes to the
 	// recorder, which starts a goroutine for each.
-	recordEvery = 20 * time.Millisecond
-	// recordLate replaces recordEvery after an event that is older than maxEventDelay.
-	recordLate = 2 * time.Millisecond
-	// eventLook is how often a worker checks whether binds and conditions still go first.
-	eventLook = 50 * time.Millisecond
+	recorderInterval = 20 * time.Millisecond
+	// lateRecorderInterval replaces recorderInterval after an event that is older than maxEventDelay.
+	lateRecorderInterval = 2 * time.Millisecond
+	// idleCheckInterval is how often a worker checks whether binds and conditions still go first.
+	idleCheckInterval = 50 * time.Millisecond
 )
 
 // NewEventWriter returns a writer of the events of a profile. Their reportingInstance is made
@@ -114,7 +114,7 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
 		e.note = fmt.Sprintf(note, args...)
 		e.pod = corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion}
-		if o.writer.SendInline && !o.writer.pauses() {
+		if o.writer.SendInline && !o.writer.isPaused() {
 			o.writer.sendOrRequeue(context.Background(), e)
 			return
 		}
@@ -152,11 +152,11 @@ func (w *EventWriter) Waiting() int {
 	return len(w.queue)
 }
 
-// pauses reports whether nothing is sent for now.
-func (w *EventWriter) pauses() bool {
+// isPaused reports whether nothing is sent for now.
+func (w *EventWriter) isPaused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.now().Before(w.pause)
+	return w.now().Before(w.pausedUntil)
 }
 
 // Run sends events until ctx ends.
@@ -191,23 +191,23 @@ func (w *EventWriter) next(ctx context.Context) (queuedEvent, bool) {
 
 // take removes and returns the oldest event if it may be sent. Otherwise it returns
 // when to try again. Zero means that only a signal brings an event.
-func (w *EventWriter) take() (e queuedEvent, again time.Time, ok bool) {
+func (w *EventWriter) take() (e queuedEvent, retryAt time.Time, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
 	switch {
 	case len(w.queue) == 0:
-		return e, again, false
-	case now.Before(w.pause):
-		return e, w.pause, false
+		return e, retryAt, false
+	case now.Before(w.pausedUntil):
+		return e, w.pausedUntil, false
 	}
 	if now.Before(w.queue[0].made.Add(maxEventDelay)) && !w.mayGo() {
-		return e, now.Add(eventLook), false
+		return e, now.Add(idleCheckInterval), false
 	}
 	e = w.queue[0]
 	w.queue[0] = queuedEvent{}
 	w.queue = w.queue[1:]
-	return e, again, true
+	return e, retryAt, true
 }
 
 // mayGo reports whether the bind queue is idle and no conditions are pending.
@@ -225,9 +225,9 @@ func (w *EventWriter) mayGo() bool {
 func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 	if e.viaRecorder != nil {
 		e.viaRecorder()
-		pace := recordEvery
+		pace := recorderInterval
 		if w.now().Sub(e.made) > maxEventDelay {
-			pace = recordLate
+			pace = lateRecorderInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -252,8 +252,8 @@ func (w *EventWriter) sendOrRequeue(ctx context.Context, e queuedEvent) {
 		after = flowcontrol.DefaultRetryAfter
 	}
 	w.mu.Lock()
-	if until := w.now().Add(after); until.After(w.pause) {
-		w.pause = until
+	if until := w.now().Add(after); until.After(w.pausedUntil) {
+		w.pausedUntil = until
 	}
 	lost := len(w.queue) >= maxEvents
 	if !lost {

@@ -39,7 +39,7 @@ func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
 		dropped := 0
 		w.Dropped = func() { dropped++ }
 		w.mu.Lock()
-		w.pause = time.Now().Add(time.Hour)
+		w.pausedUntil = time.Now().Add(time.Hour)
 		w.mu.Unlock()
 		for i := range maxEvents + 7 {
 			w.enqueue(queuedEvent{made: time.Now(), note: fmt.Sprint(i)})
@@ -69,7 +69,7 @@ func TestEventsOfOtherKindsArePaced(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got, most := len(own.Events), eventWorkers*(1+int(time.Second/recordEvery)); got == 0 || got > most {
+		if got, most := len(own.Events), eventWorkers*(1+int(time.Second/recorderInterval)); got == 0 || got > most {
 			t.Errorf("%d events were recorded in a second, want at most %d", got, most)
 		}
 		time.Sleep(29 * time.Second)

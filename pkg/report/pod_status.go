@@ -27,9 +27,9 @@ import (
 const (
 	// podStatusWriters is how many statuses are written at the same time.
 	podStatusWriters = 2
-	// podStatusFirst is the delay before the first retry. The delay doubles with each retry: after
-	// failed writes up to podStatusMost, and while the cached pod is outdated up to podStatusLook.
-	podStatusFirst, podStatusMost, podStatusLook = 100 * time.Millisecond, 30 * time.Second, time.Second
+	// minPodStatusDelay is the delay before the first retry. The delay doubles with each retry: after
+	// failed writes up to maxPodStatusDelay, and while the cached pod is outdated up to maxStaleDelay.
+	minPodStatusDelay, maxPodStatusDelay, maxStaleDelay = 100 * time.Millisecond, 30 * time.Second, time.Second
 	// podStatusMaxLag is for how long the cached pod may count as outdated after a write.
 	// podStatusConflictLag is the same after a conflict, which may have another cause.
 	podStatusMaxLag, podStatusConflictLag = time.Minute, 10 * time.Second
@@ -53,9 +53,9 @@ type PodStatusWriter struct {
 
 	mu    sync.Mutex
 	items map[podKey]podStatus
-	// newer holds the pods whose cached objects may be outdated.
-	newer   map[types.UID]newerPod
-	sweepAt time.Time
+	// staleness holds the pods whose cached objects may be outdated.
+	staleness map[types.UID]staleness
+	sweepAt   time.Time
 	// nextLogAt is when the next write that fails is logged.
 	nextLogAt time.Time
 	// failuresSinceLog counts the writes that failed since the last log line.
@@ -79,27 +79,27 @@ type podStatus struct {
 	urgent bool
 	// failures counts the writes that failed. looks counts the tries since the last
 	// of them that found the cached pod outdated.
-	failures, looks int
+	failures, staleTries int
 }
 
-// A newerPod says which versions of a cached pod are outdated.
-type newerPod struct {
+// A staleness says which versions of a cached pod are outdated.
+type staleness struct {
 	// version is the first version that is up to date.
 	version string
-	// tooOld says that version is outdated, too.
-	tooOld bool
+	// inclusive says that version is outdated, too.
+	inclusive bool
 	// until is when the cached pod counts as up to date, whatever its version.
 	until time.Time
 }
 
-// isNewerThan reports whether a cached pod of this version is outdated. If the versions cannot
-// be compared, the cached pod is outdated only if the versions are equal and tooOld is set.
-func (n newerPod) isNewerThan(version string) bool {
+// isStale reports whether a cached pod of this version is outdated. If the versions cannot
+// be compared, the cached pod is outdated only if the versions are equal and inclusive is set.
+func (n staleness) isStale(version string) bool {
 	c, err := resourceversion.CompareResourceVersion(version, n.version)
 	if err != nil {
-		return n.tooOld && version == n.version
+		return n.inclusive && version == n.version
 	}
-	return c < 0 || n.tooOld && c == 0
+	return c < 0 || n.inclusive && c == 0
 }
 
 // NewPodStatusWriter returns a PodStatusWriter with nothing to write. pods returns
@@ -108,7 +108,7 @@ func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.Pod
 	order := fairqueue.NewRoundRobin(func(k podKey) string { return k.namespace })
 	return &PodStatusWriter{
 		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelayingQueue("", order),
-		items: map[podKey]podStatus{}, newer: map[types.UID]newerPod{},
+		items: map[podKey]podStatus{}, staleness: map[types.UID]staleness{},
 	}
 }
 
@@ -184,23 +184,23 @@ func (s *PodStatusWriter) next(ctx context.Context) bool {
 		// The status was written before its retry was due.
 		return true
 	}
-	again, err := s.write(ctx, k, is)
+	retry, err := s.write(ctx, k, is)
 	switch {
-	case ctx.Err() != nil || !again && err == nil:
+	case ctx.Err() != nil || !retry && err == nil:
 	case err != nil:
 		s.logFailure(ctx, k, is, err)
-		is.failures, is.looks = is.failures+1, 0
-		s.putBack(k, is, doubled(is.failures, podStatusMost))
+		is.failures, is.staleTries = is.failures+1, 0
+		s.putBack(k, is, doubled(is.failures, maxPodStatusDelay))
 	default:
-		is.looks++
-		s.putBack(k, is, doubled(is.looks, podStatusLook))
+		is.staleTries++
+		s.putBack(k, is, doubled(is.staleTries, maxStaleDelay))
 	}
 	return true
 }
 
 // doubled returns the time to the next retry after this many tries.
 func doubled(tries int, most time.Duration) time.Duration {
-	return min(most, podStatusFirst<<min(tries-1, 10))
+	return min(most, minPodStatusDelay<<min(tries-1, 10))
 }
 
 func (s *PodStatusWriter) take(k podKey) (is podStatus, ok bool) {
@@ -240,41 +240,41 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	}
 }
 
-// isNewer reports whether the cached pod of this version is outdated. It forgets what
+// isCachedPodStale reports whether the cached pod of this version is outdated. It forgets what
 // it knows of a pod that is up to date.
-func (s *PodStatusWriter) isNewer(uid types.UID, version string) bool {
+func (s *PodStatusWriter) isCachedPodStale(uid types.UID, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, ok := s.newer[uid]
-	if ok && (!n.isNewerThan(version) || !time.Now().Before(n.until)) {
-		delete(s.newer, uid)
+	n, ok := s.staleness[uid]
+	if ok && (!n.isStale(version) || !time.Now().Before(n.until)) {
+		delete(s.staleness, uid)
 		return false
 	}
 	return ok
 }
 
-// setNewer records that the cached pod is outdated, for at most the time during.
-func (s *PodStatusWriter) setNewer(uid types.UID, n newerPod, during time.Duration) {
+// markStale records that the cached pod is outdated, for at most the time during.
+func (s *PodStatusWriter) markStale(uid types.UID, n staleness, during time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	if !now.Before(s.sweepAt) {
-		maps.DeleteFunc(s.newer, func(_ types.UID, old newerPod) bool { return !now.Before(old.until) })
+		maps.DeleteFunc(s.staleness, func(_ types.UID, old staleness) bool { return !now.Before(old.until) })
 		s.sweepAt = now.Add(podStatusMaxLag)
 	}
 	n.until = now.Add(during)
-	s.newer[uid] = n
+	s.staleness[uid] = n
 }
 
 // write patches the status of a pod, provided that the pod still has the cached
 // version. again is true if the cached pod is outdated, the pod has changed meanwhile,
 // or the request failed. A pod that has a node or is gone is left as it is.
-func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (again bool, err error) {
+func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (retry bool, err error) {
 	pod, err := s.pods().Pods(k.namespace).Get(is.name)
 	if err != nil || pod.UID != k.uid || pod.Spec.NodeName != "" {
 		return false, nil
 	}
-	if s.isNewer(k.uid, pod.ResourceVersion) {
+	if s.isCachedPodStale(k.uid, pod.ResourceVersion) {
 		// The cached pod does not show whether there is something to write.
 		return true, nil
 	}
@@ -302,13 +302,13 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (ag
 	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	switch {
 	case err == nil:
-		s.setNewer(k.uid, newerPod{version: written.ResourceVersion}, podStatusMaxLag)
+		s.markStale(k.uid, staleness{version: written.ResourceVersion}, podStatusMaxLag)
 		return false, nil
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case apierrors.IsConflict(err):
 		// The pod may have a node by now, which the cache will show in a moment.
-		s.setNewer(k.uid, newerPod{version: pod.ResourceVersion, tooOld: true}, podStatusConflictLag)
+		s.markStale(k.uid, staleness{version: pod.ResourceVersion, inclusive: true}, podStatusConflictLag)
 		return true, nil
 	}
 	return true, fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)

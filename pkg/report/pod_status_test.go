@@ -175,7 +175,7 @@ func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
 				w.say("p", "b")
 				w.pass(time.Second)
 				w.say("p", last)
-				w.pass(w.lags + 2*podStatusLook)
+				w.pass(w.lags + 2*maxStaleDelay)
 				if got := w.told("p"); got != last {
 					t.Errorf("it is told %q, want %q", got, last)
 				}
@@ -216,7 +216,7 @@ func TestLastWordsOutlastOthersChanges(t *testing.T) {
 			t.Errorf("%d writes before the change is seen, of which %d failed; want one", writes, failures)
 		}
 		w.must(w.watched.Update(seen))
-		w.pass(2 * podStatusLook)
+		w.pass(2 * maxStaleDelay)
 		if got := w.told("p"); got != "a" {
 			t.Errorf("it is told %q once the change is seen", got)
 		}
@@ -248,7 +248,7 @@ func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
 			t.Errorf("newer words were tried %d times in a second", more-writes)
 		}
 		w.answer(nil)
-		w.pass(podStatusMost)
+		w.pass(maxPodStatusDelay)
 		if got := w.told("p"); got != "b" {
 			t.Errorf("it is told %q", got)
 		}
@@ -332,7 +332,7 @@ func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 		w.pass(2 * podStatusMaxLag)
 		w.say("b", "again")
 		w.pass(time.Second)
-		if n := len(w.newer); n > 1 {
+		if n := len(w.staleness); n > 1 {
 			t.Errorf("what was written of %d pods is kept", n)
 		}
 	})

@@ -45,7 +45,7 @@ type Config struct {
 	// and a number that distinguishes the incarnations of the group.
 	Exclusive func(types.NamespacedName) (whole bool, inVain string, life uint64)
 	// BindsIdle returns a channel that is closed once the bind queue is idle.
-	// Conditions wait for that, for at most reportWithin.
+	// Conditions wait for that, for at most maxBindWait.
 	BindsIdle func() <-chan struct{}
 	// Failed is called for each write that failed.
 	Failed func()
@@ -173,8 +173,8 @@ func (r *Reporter) ObservePodGroup(k types.NamespacedName) {
 const (
 	// reportWorkers is how many conditions are written at the same time.
 	reportWorkers = 4
-	// reportWithin is for how long binds go before a status.
-	reportWithin = 2 * time.Second
+	// maxBindWait is for how long binds go before a status.
+	maxBindWait = 2 * time.Second
 )
 
 // IsBusy reports whether statuses wait to be written, or are being written.
@@ -193,7 +193,7 @@ func (r *Reporter) Run(ctx context.Context) {
 }
 
 // waitForBinds waits until the bind queue is idle, or until the status of a group has
-// waited for reportWithin.
+// waited for maxBindWait.
 func (r *Reporter) waitForBinds(ctx context.Context, k types.NamespacedName) {
 	r.mu.Lock()
 	it := r.items[k]
@@ -201,7 +201,7 @@ func (r *Reporter) waitForBinds(ctx context.Context, k types.NamespacedName) {
 		r.mu.Unlock()
 		return
 	}
-	old := it.pendingSince.Add(reportWithin)
+	old := it.pendingSince.Add(maxBindWait)
 	r.mu.Unlock()
 	signal.Wait(ctx, r.BindsIdle(), old)
 }

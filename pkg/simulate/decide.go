@@ -103,7 +103,7 @@ func (r *Scheduler) runCycles(ctx context.Context, key types.NamespacedName, tri
 		goesOn = false
 		for _, pod := range members {
 			s, ok := r.pl.StateOf(pod)
-			if _, placed := r.cycles[pod]; placed || !ok || !s.MayPlace || tries[pod] == maxTries {
+			if _, placed := r.cycles[pod]; placed || !ok || !s.MayEnterCycle || tries[pod] == maxTries {
 				continue
 			}
 			tries[pod]++

@@ -109,13 +109,13 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	if w.size, err = group.DefaultSize(w.owner, spec); err != nil {
 		w.invalid = err.Error()
 	}
-	end := group.KindOf(w.owner).Ends
+	end := group.KindOf(w.owner).Lifecycle
 	if end == nil {
 		return w, nil
 	}
 	w.ends = true
 	// A suspend field that is not a boolean counts as false.
-	w.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.Suspend...)...)
+	w.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.SuspendPath...)...)
 	conditions := conditionsOfUnstructured(obj)
 	paused := false
 	for _, c := range conditions {
@@ -123,7 +123,7 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 			continue
 		}
 		switch c.Type {
-		case end.Done:
+		case end.Completed:
 			w.done = true
 		case end.Failed:
 			w.failed = true

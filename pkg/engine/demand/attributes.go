@@ -11,8 +11,8 @@ func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
 		from *jobspec.Constraint
 		to   *[]jobspec.Condition
 	}{
-		{"constraints", from.Constraints, &n.always},
-		{"constraintsNow", from.ConstraintsNow, &n.now},
+		{"constraints", from.Constraints, &n.permanent},
+		{"constraintsNow", from.ConstraintsNow, &n.current},
 	} {
 		holds, err := c.from.Compile()
 		if err != nil {

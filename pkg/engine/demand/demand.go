@@ -45,7 +45,7 @@ type Demand struct {
 
 // constraints are the conditions of one shape on nodes. always has the conditions that count in
 // every verdict. now has the conditions that count only for what fits at present.
-type constraints struct{ always, now []jobspec.Condition }
+type constraints struct{ permanent, current []jobspec.Condition }
 
 // Read translates a jobspec. It fails with match.ErrInvalid, and the error names what is wrong or
 // what this engine does not support.
@@ -78,7 +78,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		}
 		labels[s.Label] = i
 		if js.Attributes.System.Constraints != nil {
-			a.constraints[i].always = append(a.constraints[i].always, all)
+			a.constraints[i].permanent = append(a.constraints[i].permanent, all)
 			s.Constrained = true
 			s.ConstraintSteps += conditionSteps * js.Attributes.System.Constraints.Leaves()
 		}
@@ -103,7 +103,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 	}
 	for i := range a.Shapes {
 		s := &a.Shapes[i]
-		s.Each = append(s.Each, make([]int64, len(a.Needs)-len(s.Each))...)
+		s.AmountPerSlot = append(s.AmountPerSlot, make([]int64, len(a.Needs)-len(s.AmountPerSlot))...)
 	}
 	return a, nil
 }
@@ -158,16 +158,16 @@ func (a *Demand) readPool(s *solver.Shape, r *jobspec.Resource) error {
 	}
 	unit := &a.Units[at]
 	switch {
-	case slices.Contains(s.With, at):
+	case slices.Contains(s.NeedsInOrder, at):
 		return invalid("slot %q requests %s twice", s.Label, r.Type)
 	case *unit == "":
 		*unit = r.Unit
 	case r.Unit != "" && r.Unit != *unit:
 		return invalid("slot %q: %s is requested in units %q and %q", s.Label, r.Type, *unit, r.Unit)
 	}
-	s.Each = append(s.Each, make([]int64, max(0, at+1-len(s.Each)))...)
-	s.Each[at] = r.Count.Min
-	s.With = append(s.With, at)
+	s.AmountPerSlot = append(s.AmountPerSlot, make([]int64, max(0, at+1-len(s.AmountPerSlot)))...)
+	s.AmountPerSlot[at] = r.Count.Min
+	s.NeedsInOrder = append(s.NeedsInOrder, at)
 	return nil
 }
 
@@ -192,10 +192,10 @@ func (a *Demand) CheckKeys(keys []string) error {
 
 // Allow evaluates the constraints of a shape on a node. always is the result of the constraints
 // that hold for good. now is the result of all constraints.
-func (a *Demand) Allow(shape int, about *resource.Vertex) (always, now bool) {
+func (a *Demand) Allow(shape int, about *resource.Vertex) (permanent, current bool) {
 	n := &a.constraints[shape]
-	always = holds(n.always, about)
-	return always, always && holds(n.now, about)
+	permanent = holds(n.permanent, about)
+	return permanent, permanent && holds(n.current, about)
 }
 
 func holds(all []jobspec.Condition, about *resource.Vertex) bool {

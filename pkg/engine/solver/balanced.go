@@ -7,7 +7,7 @@ import (
 
 // placeBalanced searches for a plan of equal shares on as few domains as possible.
 // With n slots on k domains, each domain gets n/k slots, and n%k of them get one more.
-func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int) (*topologyPlacement, Outcome, Shortfall) {
 	total := int64(0)
 	for _, s := range t.shapes {
 		total += s.Count.Min
@@ -31,7 +31,7 @@ func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int)
 }
 
 // placeShares searches for a plan of equal shares on k domains.
-func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k int) (*plan, Outcome) {
+func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k int) (*topologyPlacement, Outcome) {
 	s := &equalShares{topologySearch: t, level: &t.topology[at], share: total / int64(k), result: Impossible}
 	larger := int(total % int64(k))
 	t.Spend(2 * len(domains))
@@ -79,7 +79,7 @@ type equalShares struct {
 	// quotas has the share of each domain in chosen.
 	quotas []int64
 	result Outcome
-	found  *plan
+	found  *topologyPlacement
 }
 
 // guess gives the larger shares to the first domains that have room for
@@ -162,7 +162,7 @@ func (s *equalShares) tryShares() bool {
 	}
 	each := make([]int64, len(s.level.Names))
 	for x, d := range s.chosen {
-		each[d.cell] = s.quotas[x]
+		each[d.vertex] = s.quotas[x]
 	}
 	s.limits = append(slices.Clip(s.limits), Limit{CellOf: s.level.DomainOf, Cells: int32(len(s.level.Names)), maxByCell: each})
 	s.addCells(&s.limits[len(s.limits)-1])
@@ -184,7 +184,7 @@ func (t *topologySearch) balancedShortfall(domains []*domain, at int, total int6
 	least := t.shapes[last].Count.Min
 	byRoom := slices.Clone(domains)
 	slices.SortStableFunc(byRoom, func(x, y *domain) int {
-		return cmp.Or(cmp.Compare(y.useful, x.useful), cmp.Compare(x.cell, y.cell))
+		return cmp.Or(cmp.Compare(y.useful, x.useful), cmp.Compare(x.vertex, y.vertex))
 	})
 	most, in := int64(0), (*domain)(nil)
 	larger := 0

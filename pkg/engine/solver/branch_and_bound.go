@@ -18,16 +18,16 @@ const (
 // pattern that has the highest value. Only slots that are still missing count.
 type branchAndBound struct {
 	*packing
-	// branches has the nodes, in the order in which they get their patterns.
-	branches []branch
-	// boundPrices are the prices that branch.maxWorth was computed with.
+	// stages has the nodes, in the order in which they get their patterns.
+	stages []stage
+	// boundPrices are the prices that branch.maxValueFrom was computed with.
 	boundPrices []int64
 	// missing[s] is how many slots of shape s the nodes that have no pattern yet must take.
 	missing []int64
-	// failed has the states from which no solution exists. The key encodes the number of
+	// deadStates has the states from which no solution exists. The key encodes the number of
 	// the branch and what is missing of all shapes but last. The value is the smallest
 	// number of missing slots of last that is known to fail; any larger number fails too.
-	failed map[uint64]int64
+	deadStates map[uint64]int64
 	// last is the shape with the most slots. It is not part of the key.
 	last      int
 	budgetEnd int // the budget that this run must leave
@@ -38,12 +38,12 @@ type branchAndBound struct {
 }
 
 // A branch is one level of the search: one node that gets a pattern.
-type branch struct {
+type stage struct {
 	class int
 	// chosen is the pattern that the node has now.
 	chosen int
-	// maxWorth is an upper bound on the value of the patterns of this node and the nodes after it.
-	maxWorth int64
+	// maxValueFrom is an upper bound on the value of the patterns of this node and the nodes after it.
+	maxValueFrom int64
 	// maxSlots[s] is an upper bound on the slots of shape s on this node and the nodes after it.
 	maxSlots []int64
 	// before has what is missing before this node gets a pattern.
@@ -55,20 +55,20 @@ type branch struct {
 // An option is a pattern and its value; only slots that are still missing count.
 type option struct {
 	pattern int
-	worth   int64
+	value   int64
 }
 
 // newBranchAndBound orders the nodes and prepares the search.
 func (p *packing) newBranchAndBound() *branchAndBound {
-	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.price), missing: slices.Clone(p.want), failed: make(map[uint64]int64)}
+	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.price), missing: slices.Clone(p.want), deadStates: make(map[uint64]int64)}
 	if t.numbered = t.numberStates(); !t.numbered {
 		return t
 	}
 	if t.Charge(t.nodeCount() * t.width) {
-		t.budget -= t.nodeCount() * t.width
+		t.countBudget -= t.nodeCount() * t.width
 		t.orderNodes()
 	} else {
-		t.budget, t.numbered = -1, false
+		t.countBudget, t.numbered = -1, false
 	}
 	return t
 }
@@ -76,18 +76,18 @@ func (p *packing) newBranchAndBound() *branchAndBound {
 // run searches from the first node with this budget, and uses the failed states of
 // earlier runs. proven is true if it has tried all ways and none is a solution.
 func (t *branchAndBound) run(budget int) (found, proven bool) {
-	t.budgetEnd = t.budget - budget
+	t.budgetEnd = t.countBudget - budget
 	t.updateBounds()
 	copy(t.missing, t.want)
-	found = t.branchFrom(0)
+	found = t.searchFrom(0)
 	if !found {
-		return false, t.budget >= t.budgetEnd
+		return false, t.countBudget >= t.budgetEnd
 	}
 	for k := range t.used {
 		clear(t.used[k])
 	}
 	copy(t.short, t.want)
-	for _, s := range t.branches {
+	for _, s := range t.stages {
 		t.use(s.class, s.chosen, 1)
 	}
 	return true, false
@@ -125,16 +125,16 @@ func (t *branchAndBound) orderNodes() {
 	slices.SortStableFunc(order, func(x, y int) int { return cmp.Compare(values[y], values[x]) })
 	for _, k := range order {
 		for range t.classes[k].nodes {
-			t.branches = append(t.branches, branch{class: k})
+			t.stages = append(t.stages, stage{class: k})
 		}
 	}
 	largest := t.maxCounts()
 	most := make([]int64, t.width)
-	for i := range slices.Backward(t.branches) {
-		for s, n := range largest[t.branches[i].class] {
+	for i := range slices.Backward(t.stages) {
+		for s, n := range largest[t.stages[i].class] {
 			most[s] += int64(n)
 		}
-		t.branches[i].maxSlots = slices.Clone(most)
+		t.stages[i].maxSlots = slices.Clone(most)
 	}
 }
 
@@ -171,9 +171,9 @@ func (t *branchAndBound) updateBounds() {
 	copy(t.boundPrices, t.price)
 	values := t.maxValues()
 	worth := int64(0)
-	for i := range slices.Backward(t.branches) {
-		worth += values[t.branches[i].class]
-		t.branches[i].maxWorth = worth
+	for i := range slices.Backward(t.stages) {
+		worth += values[t.stages[i].class]
+		t.stages[i].maxValueFrom = worth
 	}
 }
 
@@ -195,9 +195,9 @@ func (t *branchAndBound) maxValues() []int64 {
 	return values
 }
 
-// branchFrom gives patterns to the nodes from branch
+// searchFrom gives patterns to the nodes from branch
 // i on. It returns true if no slot is missing then.
-func (t *branchAndBound) branchFrom(i int) bool {
+func (t *branchAndBound) searchFrom(i int) bool {
 	wanted, done := int64(0), true
 	for s, n := range t.missing {
 		wanted += n * t.boundPrices[s]
@@ -206,37 +206,37 @@ func (t *branchAndBound) branchFrom(i int) bool {
 	if done {
 		return true
 	}
-	if i == len(t.branches) || wanted > t.branches[i].maxWorth {
+	if i == len(t.stages) || wanted > t.stages[i].maxValueFrom {
 		return false
 	}
 	t.spendBudget(stateSteps)
 	key := uint64(i)
 	for s, n := range t.missing {
-		if n > t.branches[i].maxSlots[s] {
+		if n > t.stages[i].maxSlots[s] {
 			return false
 		}
 		key += uint64(n) * t.radix[s]
 	}
-	least, ok := t.failed[key]
+	least, ok := t.deadStates[key]
 	if ok && t.missing[t.last] >= least {
 		return false
 	}
 	if t.tryOptions(i, t.options(i)) {
 		return true
 	}
-	if t.budget >= t.budgetEnd {
-		t.failed[key] = t.missing[t.last]
+	if t.countBudget >= t.budgetEnd {
+		t.deadStates[key] = t.missing[t.last]
 	}
 	return false
 }
 
 // options returns the patterns of the node of branch i, the most valuable first.
 func (t *branchAndBound) options(i int) []option {
-	k := t.branches[i].class
+	k := t.stages[i].class
 	if !t.chargeBudget(len(t.classes[k].patterns) * optionSteps) {
 		return nil
 	}
-	all := t.branches[i].options[:0]
+	all := t.stages[i].options[:0]
 	for q := range t.used[k] {
 		worth := int64(0)
 		for s, n := range t.pattern(k, q) {
@@ -245,26 +245,26 @@ func (t *branchAndBound) options(i int) []option {
 		all = append(all, option{q, worth})
 	}
 	slices.SortFunc(all, func(x, y option) int {
-		return cmp.Or(cmp.Compare(y.worth, x.worth), cmp.Compare(x.pattern, y.pattern))
+		return cmp.Or(cmp.Compare(y.value, x.value), cmp.Compare(x.pattern, y.pattern))
 	})
-	t.branches[i].options = all
+	t.stages[i].options = all
 	return all
 }
 
 // tryOptions tries the patterns for the node of branch i
 // one after the other, each with all branches after it.
 func (t *branchAndBound) tryOptions(i int, all []option) bool {
-	t.branches[i].before = append(t.branches[i].before[:0], t.missing...)
-	before := t.branches[i].before
+	t.stages[i].before = append(t.stages[i].before[:0], t.missing...)
+	before := t.stages[i].before
 	for _, c := range all {
-		if t.spendBudget(t.width); t.budget < t.budgetEnd {
+		if t.spendBudget(t.width); t.countBudget < t.budgetEnd {
 			return false
 		}
-		for s, n := range t.pattern(t.branches[i].class, c.pattern) {
+		for s, n := range t.pattern(t.stages[i].class, c.pattern) {
 			t.missing[s] = max(0, before[s]-int64(n))
 		}
-		t.branches[i].chosen = c.pattern
-		if t.branchFrom(i + 1) {
+		t.stages[i].chosen = c.pattern
+		if t.searchFrom(i + 1) {
 			return true
 		}
 	}

@@ -13,9 +13,9 @@ const SortSteps = 16
 // level. It has only nodes that the search considers.
 type domain struct {
 	level *Level
-	// cell is the index of the vertex in level.Names; -1
+	// vertex is the index of the vertex in level.Names; -1
 	// for the nodes that are below no vertex of the level.
-	cell int32
+	vertex int32
 	// order has the positions of the nodes, in the order in which they are to be used.
 	order []int32
 	// room has three kinds of upper bounds, one after the other. They add up: the
@@ -34,8 +34,8 @@ type domain struct {
 // domains divides the nodes by the level with index at, and computes what fits in each domain. It
 // sorts the domains by preference: the smallest distance first, then the least room, then the path.
 func (t *topologySearch) domains(order []int32, at int) []*domain {
-	whole := len(order) == len(t.order)
-	if known := t.allDomains[at]; whole && known != nil {
+	wholeGraph := len(order) == len(t.order)
+	if known := t.allDomains[at]; wholeGraph && known != nil {
 		return t.countUseful(known)
 	}
 	found := t.divide(order, &t.topology[at])
@@ -47,9 +47,9 @@ func (t *topologySearch) domains(order []int32, at int) []*domain {
 	t.budget -= len(order) * len(t.shapes)
 	t.Spend(SortSteps * len(found))
 	slices.SortFunc(found, func(x, y *domain) int {
-		return cmp.Or(cmp.Compare(x.distance, y.distance), cmp.Compare(x.total, y.total), cmp.Compare(x.cell, y.cell))
+		return cmp.Or(cmp.Compare(x.distance, y.distance), cmp.Compare(x.total, y.total), cmp.Compare(x.vertex, y.vertex))
 	})
-	if whole {
+	if wholeGraph {
 		if t.allDomains == nil {
 			t.allDomains = make(map[int][]*domain)
 		}
@@ -91,7 +91,7 @@ func (t *topologySearch) divide(order []int32, x *Level) []*domain {
 			continue
 		}
 		d := &all[c]
-		d.level, d.cell = x, int32(c)-1
+		d.level, d.vertex = x, int32(c)-1
 		d.order = positions[len(positions) : len(positions) : len(positions)+int(n)]
 		positions = positions[:len(positions)+int(n)]
 		found = append(found, d)
@@ -146,7 +146,7 @@ func jointRoom(b *Layout, v View) (all []int64, slots int64) {
 	for k, have := range all {
 		least := int64(math.MaxInt64)
 		for _, s := range b.shapes {
-			least = min(least, s.Each[k])
+			least = min(least, s.AmountPerSlot[k])
 		}
 		if least > 0 {
 			slots = min(slots, have/least)
@@ -172,7 +172,7 @@ func (t *topologySearch) wantedRoom() []int64 {
 	for k := range needs {
 		sum := int64(0)
 		for _, s := range t.shapes {
-			sum = SatAdd(sum, SatMul(s.Count.Min, s.Each[k]))
+			sum = SatAdd(sum, SatMul(s.Count.Min, s.AmountPerSlot[k]))
 		}
 		want = append(want, sum)
 	}
@@ -207,8 +207,8 @@ func (t *topologySearch) union(domains []*domain) []int32 {
 // name returns the name of the domain's vertex. It
 // returns "" for nil, and for nodes below no vertex.
 func (d *domain) name() string {
-	if d == nil || d.cell < 0 {
+	if d == nil || d.vertex < 0 {
 		return ""
 	}
-	return d.level.Names[d.cell]
+	return d.level.Names[d.vertex]
 }

@@ -53,7 +53,7 @@ func (m *dualBound) run(rounds int) (impossible bool) {
 			m.minRatio = ratio
 			copy(m.price, m.roundedPrices)
 		}
-		if m.budget < 0 {
+		if m.countBudget < 0 {
 			return false
 		}
 		m.round++

@@ -23,18 +23,18 @@ const (
 type exhaustiveSearch struct {
 	*Layout
 	shapeOrder []int
-	// failed has the states from which no placement
+	// deadStates has the states from which no placement
 	// exists. A state is taken before a shape is placed.
-	failed map[string]struct{}
-	key    []byte // buffer for one state
+	deadStates map[string]struct{}
+	key        []byte // buffer for one state
 	// roomAhead[k][i] is an upper bound on the slots of shapeOrder[k] that fit on the
 	// nodes from i on. It is what fitted there before any slot of that shape was placed.
 	roomAhead [][]int64
-	// budget is the number of nodes that may still be looked at.
-	budget int
-	// keptLimits[k][l] is true if any of the shapes from position
+	// nodeBudget is the number of nodes that may still be looked at.
+	nodeBudget int
+	// remainingLimits[k][l] is true if any of the shapes from position
 	// k on is subject to limit l. It is computed on first use.
-	keptLimits [][]bool
+	remainingLimits [][]bool
 	// classifiers[k] is the classifier for the shapes from position k on. It is made on first use.
 	classifiers []*classifier
 }
@@ -43,23 +43,23 @@ type exhaustiveSearch struct {
 // returns Impossible if it saw all placements, and the budget that is left.
 func searchExhaustively(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	b.start(v)
-	s := &exhaustiveSearch{Layout: b, shapeOrder: order, budget: budget / nodeSteps, failed: map[string]struct{}{}}
-	s.roomAhead, s.keptLimits, s.classifiers = make([][]int64, len(order)), make([][]bool, len(order)), make([]*classifier, len(order))
+	s := &exhaustiveSearch{Layout: b, shapeOrder: order, nodeBudget: budget / nodeSteps, deadStates: map[string]struct{}{}}
+	s.roomAhead, s.remainingLimits, s.classifiers = make([][]int64, len(order)), make([][]bool, len(order)), make([]*classifier, len(order))
 	o := Impossible
 	switch {
 	case s.placeShape(0):
 		o = Placed
-	case s.budget < 0:
+	case s.nodeBudget < 0:
 		o = Unknown
 	}
-	return o, max(0, s.budget*nodeSteps)
+	return o, max(0, s.nodeBudget*nodeSteps)
 }
 
 // spendBudget takes the cost of looking at n nodes from the meter and from the search's budget.
 func (s *exhaustiveSearch) spendBudget(n int) {
 	s.Spend(n * nodeSteps)
-	if s.budget -= n; s.IsExhausted() {
-		s.budget = -1
+	if s.nodeBudget -= n; s.IsExhausted() {
+		s.nodeBudget = -1
 	}
 }
 
@@ -71,7 +71,7 @@ func (s *exhaustiveSearch) placeShape(k int) bool {
 	at := s.shapeOrder[k]
 	least := s.shapes[at].Count.Min
 	if !s.Charge(len(s.order) * s.fitSteps(at)) {
-		s.budget = -1
+		s.nodeBudget = -1
 		return false
 	}
 	if s.roomAhead[k] == nil {
@@ -81,18 +81,18 @@ func (s *exhaustiveSearch) placeShape(k int) bool {
 	for i := len(s.order) - 1; i >= 0; i-- {
 		ahead[i] = SatAdd(ahead[i+1], s.roomFor(at, i, least))
 	}
-	if s.spendBudget(len(s.order)); s.budget < 0 || ahead[0] < least {
+	if s.spendBudget(len(s.order)); s.nodeBudget < 0 || ahead[0] < least {
 		return false
 	}
 	state := s.state(k)
-	if _, been := s.failed[state]; been || s.budget < 0 {
+	if _, been := s.deadStates[state]; been || s.nodeBudget < 0 {
 		return false
 	}
 	if s.placeRest(k, 0, least, nil) {
 		return true
 	}
-	if s.budget >= 0 {
-		s.failed[state] = struct{}{}
+	if s.nodeBudget >= 0 {
+		s.deadStates[state] = struct{}{}
 	}
 	return false
 }
@@ -108,7 +108,7 @@ func (s *exhaustiveSearch) state(k int) string {
 		}
 	}
 	cells := 0
-	for l, kept := range s.keptLimitsFrom(k) {
+	for l, kept := range s.remainingLimitsFrom(k) {
 		if !kept {
 			continue
 		}
@@ -131,7 +131,7 @@ func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 	}
 	at := s.shapeOrder[k]
 	for ; i < len(s.order) && s.roomAhead[k][i] >= want; i++ {
-		if s.spendBudget(1); s.budget < 0 {
+		if s.spendBudget(1); s.nodeBudget < 0 {
 			return false
 		}
 		s.Spend(s.fitSteps(at))
@@ -150,7 +150,7 @@ func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 			if s.tryRun(k, here, want) {
 				return true
 			}
-			if s.budget < 0 {
+			if s.nodeBudget < 0 {
 				return false
 			}
 		}
@@ -161,7 +161,7 @@ func (s *exhaustiveSearch) placeRest(k, i int, want int64, last *Run) bool {
 
 // tryRun places a run and then the rest. If the rest does not fit, it takes the run back.
 func (s *exhaustiveSearch) tryRun(k int, r Run, want int64) bool {
-	if s.spendBudget(1); s.budget < 0 {
+	if s.spendBudget(1); s.nodeBudget < 0 {
 		return false
 	}
 	laid := len(s.runs)
@@ -180,7 +180,7 @@ func (s *exhaustiveSearch) tryRun(k int, r Run, want int64) bool {
 // isInterchangeable reports whether node i can take the place of last's node for all slots
 // that are still to be placed: node i is now as last's node was before last was placed there.
 func (s *exhaustiveSearch) isInterchangeable(k, i int, last *Run) bool {
-	each := s.shapes[last.Shape].Each
+	each := s.shapes[last.Shape].AmountPerSlot
 	mine, its := s.row(i), s.row(last.Node)
 	s.Spend(1 + len(mine)/needsPerStep)
 	for t := range mine {
@@ -191,21 +191,21 @@ func (s *exhaustiveSearch) isInterchangeable(k, i int, last *Run) bool {
 	return s.class(k, i) == s.class(k, last.Node)
 }
 
-// keptLimitsFrom returns, by limit, whether any of the shapes from position k on is subject to it.
-func (s *exhaustiveSearch) keptLimitsFrom(k int) []bool {
-	if s.keptLimits[k] == nil {
+// remainingLimitsFrom returns, by limit, whether any of the shapes from position k on is subject to it.
+func (s *exhaustiveSearch) remainingLimitsFrom(k int) []bool {
+	if s.remainingLimits[k] == nil {
 		limits := s.shapes[s.shapeOrder[k]].Limits
 		s.Spend(len(s.limits)/nodeSteps + len(limits))
 		if k+1 < len(s.shapeOrder) {
-			s.keptLimits[k] = slices.Clone(s.keptLimitsFrom(k + 1))
+			s.remainingLimits[k] = slices.Clone(s.remainingLimitsFrom(k + 1))
 		} else {
-			s.keptLimits[k] = make([]bool, len(s.limits))
+			s.remainingLimits[k] = make([]bool, len(s.limits))
 		}
 		for _, l := range limits {
-			s.keptLimits[k][l] = true
+			s.remainingLimits[k][l] = true
 		}
 	}
-	return s.keptLimits[k]
+	return s.remainingLimits[k]
 }
 
 // A classifier divides the nodes into classes. Nodes of one class are
@@ -213,8 +213,8 @@ func (s *exhaustiveSearch) keptLimitsFrom(k int) []bool {
 type classifier struct {
 	// class has the class of each node; 0 if it is not computed yet.
 	class []int32
-	// number has the class of each key.
-	number map[string]int32
+	// classOf has the class of each key.
+	classOf map[string]int32
 	// limits are the limits of the shape at the position to which no later shape is subject.
 	limits []int
 }
@@ -240,10 +240,10 @@ func (s *exhaustiveSearch) class(k, i int) int32 {
 	for _, l := range x.limits {
 		key = binary.AppendVarint(key, int64(s.limits[l].CellOf[s.order[i]]))
 	}
-	n, known := x.number[string(key)]
+	n, known := x.classOf[string(key)]
 	if !known {
-		n = int32(len(x.number)) + 1
-		x.number[string(key)] = n
+		n = int32(len(x.classOf)) + 1
+		x.classOf[string(key)] = n
 	}
 	x.class[i] = n
 	return n
@@ -254,11 +254,11 @@ func (s *exhaustiveSearch) classifier(k int) *classifier {
 	if x := s.classifiers[k]; x != nil {
 		return x
 	}
-	x := &classifier{class: make([]int32, len(s.order)), number: make(map[string]int32)}
+	x := &classifier{class: make([]int32, len(s.order)), classOf: make(map[string]int32)}
 	s.Spend(len(s.order) / nodeSteps)
 	var later []bool
 	if k+1 < len(s.shapeOrder) {
-		later = s.keptLimitsFrom(k + 1)
+		later = s.remainingLimitsFrom(k + 1)
 	}
 	for _, l := range s.shapes[s.shapeOrder[k]].Limits {
 		if later == nil || !later[l] {

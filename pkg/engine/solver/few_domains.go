@@ -8,8 +8,8 @@ import (
 // placeInOne searches for a plan in one domain. It returns the plan of the
 // first domain, in order of preference, in which the slots fit. If there
 // are more levels below, it returns the plan that is best on these levels.
-func (t *topologySearch) placeInOne(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
-	var best *plan
+func (t *topologySearch) placeInOne(order []int32, domains []*domain, at int) (*topologyPlacement, Outcome, Shortfall) {
+	var best *topologyPlacement
 	result, least := Impossible, t.minCost(order, at+1)
 	inner := make(map[*domain]Shortfall)
 	want := t.wantedRoom()
@@ -48,7 +48,7 @@ func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*
 		given[i] = i
 	}
 	byPath := slices.Clone(domains)
-	slices.SortFunc(byPath, func(x, y *domain) int { return cmp.Compare(x.cell, y.cell) })
+	slices.SortFunc(byPath, func(x, y *domain) int { return cmp.Compare(x.vertex, y.vertex) })
 	for _, d := range byPath {
 		if d.useful <= most {
 			continue
@@ -78,15 +78,15 @@ func (t *topologySearch) closestShortfall(domains []*domain, at int, inner map[*
 // placeInFewest searches for a plan in as few domains as possible. If the
 // budget does not last, the plan may use more domains. The rule of this level
 // never makes a placement fail: in the worst case the plan uses all domains.
-func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int) (*topologyPlacement, Outcome, Shortfall) {
 	least := t.minDomains(domains)
 	if least >= len(domains) {
 		return t.placeInAll(order, at)
 	}
-	var all *plan
+	var all *topologyPlacement
 	lower := t.minCost(order, at+1)
 	for k := least; k < len(domains) && (all == nil || k < all.cost[0] && !t.IsExhausted()); k++ {
-		var best *plan
+		var best *topologyPlacement
 		t.eachSet(domains, k, func(set []*domain) bool {
 			p, o, _ := t.placeLevels(t.union(set), at+1)
 			if o == Placed {
@@ -115,7 +115,7 @@ func (t *topologySearch) placeInFewest(order []int32, domains []*domain, at int)
 }
 
 // placeInAll searches for a plan in all domains, and counts the domains that it uses.
-func (t *topologySearch) placeInAll(order []int32, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeInAll(order []int32, at int) (*topologyPlacement, Outcome, Shortfall) {
 	p, o, failed := t.placeLevels(order, at+1)
 	if o != Placed {
 		return nil, o, failed

@@ -17,8 +17,8 @@ func (b *Layout) roomFor(s, i int, want int64) int64 {
 // roomInRow returns how many slots of a shape fit in a row, at most want.
 func roomInRow(row []int64, s *Shape, want int64) int64 {
 	n := want
-	for _, k := range s.With {
-		switch have, each := row[k], s.Each[k]; {
+	for _, k := range s.NeedsInOrder {
+		switch have, each := row[k], s.AmountPerSlot[k]; {
 		case have < each:
 			return 0
 		case n > 1:
@@ -31,8 +31,8 @@ func roomInRow(row []int64, s *Shape, want int64) int64 {
 // put places n slots of a shape on a node. If n is negative, it takes -n slots back.
 func (b *Layout) put(s, i int, n int64) {
 	shape, row := &b.shapes[s], b.row(i)
-	for _, k := range shape.With {
-		row[k] -= n * shape.Each[k]
+	for _, k := range shape.NeedsInOrder {
+		row[k] -= n * shape.AmountPerSlot[k]
 	}
 	for _, k := range shape.Limits {
 		b.countInLimit(k, b.order[i], n)
@@ -69,7 +69,7 @@ func (b *Layout) fill(s int, want int64) int64 {
 // fitSteps returns the cost of one call of roomFor for the shape, in steps.
 func (b *Layout) fitSteps(s int) int {
 	shape := &b.shapes[s]
-	return 1 + len(shape.With) + len(shape.Limits)
+	return 1 + len(shape.NeedsInOrder) + len(shape.Limits)
 }
 
 // extend places more slots of each shape that has a range, in the order of the
@@ -131,8 +131,8 @@ func (b *Layout) totals() []int64 {
 // the slot takes of any total. The totals of the shape's needs must not be 0.
 func (s *Shape) maxShare(all []int64) float64 {
 	most := 0.0
-	for _, k := range s.With {
-		most = max(most, float64(s.Each[k])/float64(all[k]))
+	for _, k := range s.NeedsInOrder {
+		most = max(most, float64(s.AmountPerSlot[k])/float64(all[k]))
 	}
 	return most
 }

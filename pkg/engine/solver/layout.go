@@ -37,7 +37,7 @@ type Layout struct {
 
 // A byte of Workspace.constraintCache has these bits.
 const (
-	known uint8 = 1 << iota
+	evaluated uint8 = 1 << iota
 	allowedAlways
 	allowedNow
 )
@@ -46,7 +46,7 @@ const (
 // has no nodes, and the meter is exhausted. The layout owns p.Limits from then on.
 func New(w *Workspace, p *Problem) *Layout {
 	w.stamp = 0
-	w.searchSteps = 2 * searchBudget
+	w.searchBudgetLeft = 2 * searchBudget
 	b := &Layout{Workspace: w, problem: p, shapes: p.Shapes, order: p.Order, levels: p.Topology, runs: w.runs[:0]}
 	nodes := len(p.Order)
 	if !b.chargeMemory(8*nodes*len(p.Needs)) || !b.chargeMemory(nodes*len(p.Shapes)) {
@@ -151,7 +151,7 @@ func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 		if !b.Charge(shape.ConstraintSteps) {
 			return false, false
 		}
-		*p = known
+		*p = evaluated
 		always, now := b.problem.Constraints.Allow(s, at)
 		if always {
 			*p |= allowedAlways
@@ -165,10 +165,10 @@ func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 
 // conflict returns the reason why the requester may not use the node at a position.
 func (b *Layout) conflict(at int32) Conflict {
-	if b.problem.Exclusive == nil || b.view.Empty {
+	if b.problem.Exclusivities == nil || b.view.Empty {
 		return NoConflict
 	}
-	return b.problem.Exclusive[at].Conflict(b.problem.Requester)
+	return b.problem.Exclusivities[at].Conflict(b.problem.Requester)
 }
 
 // isUsable reports whether the view allows slots of a shape on a node, whatever is left there.

@@ -70,21 +70,21 @@ func (y Survey) MeasureFilled(v View, failed *Shortfall, near bool) Measurement 
 func (y Survey) measure(s int) Measurement {
 	b := y.layout
 	shape := &b.shapes[s]
-	needs := make([]NeedMeasurement, len(shape.With))
-	for at, k := range shape.With {
-		needs[at] = NeedMeasurement{Need: k, Wanted: shape.Each[k]}
+	needs := make([]NeedMeasurement, len(shape.NeedsInOrder))
+	for at, k := range shape.NeedsInOrder {
+		needs[at] = NeedMeasurement{Need: k, Wanted: shape.AmountPerSlot[k]}
 	}
 	f := Measurement{Needs: needs}
-	b.Spend(len(b.order) * (1 + len(shape.With)))
+	b.Spend(len(b.order) * (1 + len(shape.NeedsInOrder)))
 	for i := range b.order {
 		if !b.isUsable(s, i) {
 			continue
 		}
 		f.Usable++
 		row, fits := b.row(i), true
-		for at, k := range shape.With {
+		for at, k := range shape.NeedsInOrder {
 			needs[at].Max = max(needs[at].Max, row[k])
-			if row[k] < shape.Each[k] {
+			if row[k] < shape.AmountPerSlot[k] {
 				needs[at].Nodes++
 				fits = false
 			}
@@ -118,7 +118,7 @@ func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 // if others held nothing there, in the view of the last attempt. whole is the
 // number of nodes that belong to another holder. inUse is the number of nodes
 // on which others hold something although the request wants whole nodes.
-func (y Survey) CountConflicts(s int) (whole, inUse int64) {
+func (y Survey) CountConflicts(s int) (otherHolder, inUse int64) {
 	b := y.layout
 	b.Spend(len(b.order))
 	for i, at := range b.order {
@@ -127,13 +127,13 @@ func (y Survey) CountConflicts(s int) (whole, inUse int64) {
 		}
 		switch b.conflict(at) {
 		case OtherHolder:
-			whole++
+			otherHolder++
 		case InUse:
 			inUse++
 		case NoConflict:
 		}
 	}
-	return whole, inUse
+	return otherHolder, inUse
 }
 
 // RoomInClosest places slots in the domain that came closest. It places the minimum of

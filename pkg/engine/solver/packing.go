@@ -28,9 +28,9 @@ type packing struct {
 	used [][]int32
 	// short[s] is the number of slots of shape s that are missing. It
 	// is negative if the patterns have more slots than are wanted.
-	short  []int64
-	rand   *rand.Rand
-	budget int
+	short       []int64
+	rand        *rand.Rand
+	countBudget int
 }
 
 // pack searches for a placement of the minimum counts by
@@ -39,7 +39,7 @@ func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 	b.start(v)
 	p := &packing{
 		Layout: b, shapeOrder: order, width: len(order), want: make([]int64, len(order)),
-		countsPerShape: maxCountsPerShape, budget: budget,
+		countsPerShape: maxCountsPerShape, countBudget: budget,
 		rand: rand.New(rand.NewPCG(uint64(len(order)), uint64(len(b.order)))),
 	}
 	for s := range p.want {
@@ -54,7 +54,7 @@ func pack(b *Layout, v View, order []int, budget int) (Outcome, int) {
 			o = Impossible
 		}
 	}
-	return o, max(0, p.budget)
+	return o, max(0, p.countBudget)
 }
 
 // solve searches for patterns that have all slots that are wanted, or
@@ -68,8 +68,8 @@ func (p *packing) solve() (found, proven bool) {
 	p.startGreedily()
 	x := p.newTabuSearch()
 	var t *branchAndBound
-	for turn := 1 + p.budget/32; p.budget > 0; turn *= 2 {
-		if x.run(min(turn, p.budget)) {
+	for turnBudget := 1 + p.countBudget/32; p.countBudget > 0; turnBudget *= 2 {
+		if x.run(min(turnBudget, p.countBudget)) {
 			return true, false
 		}
 		if m.run(moreRounds) {
@@ -84,7 +84,7 @@ func (p *packing) solve() (found, proven bool) {
 		if !t.numbered {
 			continue
 		}
-		if found, proven := t.run(min(turn, p.budget)); found || proven {
+		if found, proven := t.run(min(turnBudget, p.countBudget)); found || proven {
 			return found, proven && p.allListed
 		}
 	}
@@ -104,8 +104,8 @@ func (p *packing) shares() []float64 {
 // none are left. A step of the search is one count of a pattern that is read.
 func (p *packing) spendBudget(n int) {
 	p.Spend(n)
-	if p.budget -= n; p.IsExhausted() {
-		p.budget = -1
+	if p.countBudget -= n; p.IsExhausted() {
+		p.countBudget = -1
 	}
 }
 
@@ -113,10 +113,10 @@ func (p *packing) spendBudget(n int) {
 // false and the caller must not do the work. The search's budget may become negative.
 func (p *packing) chargeBudget(n int) bool {
 	if p.IsExhausted() || !p.Charge(n) {
-		p.budget = -1
+		p.countBudget = -1
 		return false
 	}
-	p.budget -= n
+	p.countBudget -= n
 	return true
 }
 
@@ -133,7 +133,7 @@ func (p *packing) startGreedily() {
 	for k := range p.classes {
 		p.used[k] = make([]int32, len(p.classes[k].patterns)/p.width)
 		for left := int64(len(p.classes[k].nodes)); left > 0; {
-			if p.budget < 0 {
+			if p.countBudget < 0 {
 				p.use(k, 0, int32(left))
 				break
 			}
@@ -182,21 +182,21 @@ func (p *packing) use(k, q int, n int32) {
 // false if limits that span several nodes prevent that.
 func (p *packing) layOut(v View) bool {
 	p.start(v)
-	of := make([]int, len(p.order))
-	for i := range of {
-		of[i] = -1
+	patternOf := make([]int, len(p.order))
+	for i := range patternOf {
+		patternOf[i] = -1
 	}
 	for k := range p.classes {
 		nodes := p.classes[k].nodes
 		for q, n := range p.used[k] {
 			for ; n > 0; n-- {
-				of[nodes[0]] = k<<32 | q
+				patternOf[nodes[0]] = k<<32 | q
 				nodes = nodes[1:]
 			}
 		}
 	}
 	left := slices.Clone(p.want)
-	for i, at := range of {
+	for i, at := range patternOf {
 		if at < 0 {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 // the request is exact: it wants just the slots of one pattern per node.
 func randomPacking(r *rand.Rand) *packing {
 	width := 2 + r.IntN(3)
-	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), budget: 1 << 30, allListed: true, rand: r}
+	p := &packing{Layout: &Layout{Workspace: &Workspace{}}, width: width, want: make([]int64, width), countBudget: 1 << 30, allListed: true, rand: r}
 	p.Begin(context.Background(), 1<<40)
 	exact := r.IntN(2) == 0
 	for range 1 + r.IntN(4) {

@@ -56,7 +56,7 @@ func (p *packing) classify() bool {
 	index := make(map[string]int)
 	var key []byte
 	for i := range p.order {
-		if p.budget < 0 {
+		if p.countBudget < 0 {
 			return false
 		}
 		var some bool
@@ -75,9 +75,9 @@ func (p *packing) classify() bool {
 	p.allListed = true
 	n := max(1, len(p.classes))
 	limit := max(minClassPatterns, maxPatterns/n)
-	limit = max(1, min(limit, p.budget/(patternBudgetShare*p.width*n)))
+	limit = max(1, min(limit, p.countBudget/(patternBudgetShare*p.width*n)))
 	for k := range p.classes {
-		if p.list(&p.classes[k], limit); p.budget < 0 {
+		if p.list(&p.classes[k], limit); p.countBudget < 0 {
 			return false
 		}
 	}
@@ -122,7 +122,7 @@ func (p *packing) list(k *nodeClass, limit int) {
 		}
 	}
 	whole := product <= float64(limit*waysPerPattern) && l.run()
-	for !whole && p.budget >= 0 {
+	for !whole && p.countBudget >= 0 {
 		p.allListed, l.coarse = false, true
 		for j, s := range l.shapeOrder {
 			l.stride[j] = max(1, (l.roomFor(s, l.node, l.want[s])+p.countsPerShape-1)/p.countsPerShape)
@@ -158,7 +158,7 @@ func (l *enumerator) distinct() []int32 {
 // by shapes from position j on. It returns false if there are too many.
 func (l *enumerator) enumerate(j int) bool {
 	l.spendBudget(waySteps)
-	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.budget < 0 {
+	if l.ways--; l.ways < 0 || len(l.found) > l.limit*l.width || l.countBudget < 0 {
 		return false
 	}
 	if j == l.width {

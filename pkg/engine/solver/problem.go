@@ -42,10 +42,10 @@ type Problem struct {
 	Order []int32
 	// Up has, by position, whether the node and all vertices above it are up.
 	Up []bool
-	// Exclusive has, by position, the exclusivity of the node. It
+	// Exclusivities has, by position, the exclusivity of the node. It
 	// is nil if no node can have a conflict with the requester.
-	Exclusive []Exclusivity
-	Requester Requester
+	Exclusivities []Exclusivity
+	Requester     Requester
 	// Constraints evaluates the constraints of the shapes that have Constrained set.
 	Constraints Constraints
 	Limits      []Limit
@@ -61,10 +61,10 @@ type Problem struct {
 type Shape struct {
 	Label string
 	Count jobspec.Count
-	// Each has the amount that one slot takes, by index of Problem.Needs; 0 for none.
-	Each []int64
-	// With lists the indexes of the needs that the shape has, in the order of the jobspec.
-	With []int
+	// AmountPerSlot has the amount that one slot takes, by index of Problem.Needs; 0 for none.
+	AmountPerSlot []int64
+	// NeedsInOrder lists the indexes of the needs that the shape has, in the order of the jobspec.
+	NeedsInOrder []int
 	// Limits are indexes into Problem.Limits: the limits that the shape is subject to.
 	Limits []int
 	// Constrained is set if the shape has constraints.

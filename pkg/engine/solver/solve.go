@@ -97,7 +97,7 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	for k, have := range all {
 		want := int64(0)
 		for _, s := range b.shapes {
-			want = SatAdd(want, SatMul(s.Count.Min, s.Each[k]))
+			want = SatAdd(want, SatMul(s.Count.Min, s.AmountPerSlot[k]))
 		}
 		if want > have {
 			return Impossible, failed
@@ -129,10 +129,10 @@ func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v V
 	if b.IsExhausted() {
 		return Unknown
 	}
-	whole := max(minBudget, b.searchSteps/2)
+	whole := max(minBudget, b.searchBudgetLeft/2)
 	budget := min(whole, b.remain)
 	o, left := way(b, v, order, budget)
-	b.searchSteps -= budget - left
+	b.searchBudgetLeft -= budget - left
 	if o == Unknown && budget < whole {
 		b.Exhaust()
 	}

@@ -36,11 +36,11 @@ func (p *packing) newTabuSearch() *tabuSearch {
 // the cheapest move that is not tabu, even if more slots are missing afterwards. The weight
 // of a shape rises while its slots are missing. run reports whether no slot is missing.
 func (x *tabuSearch) run(budget int) bool {
-	for end := x.budget - budget; x.budget > end && !x.isDone(); x.round++ {
+	for end := x.countBudget - budget; x.countBudget > end && !x.isDone(); x.round++ {
 		best := move{class: -1}
 		for k := range x.classes {
 			if x.classTabu[k] <= x.round {
-				x.bestSwap(k, &best)
+				x.best(k, &best)
 			}
 		}
 		if best.class >= 0 {
@@ -92,11 +92,11 @@ func (x *tabuSearch) isDone() bool {
 	return true
 }
 
-// bestSwap sets *bestSwap to the cheapest move of class k
-// that is not tabu, if that move is cheaper than *bestSwap.
-func (x *tabuSearch) bestSwap(k int, bestSwap *move) {
+// improve sets *improve to the cheapest move of class k
+// that is not tabu, if that move is cheaper than *improve.
+func (x *tabuSearch) best(k int, best *move) {
 	for from, n := range x.used[k] {
-		if n == 0 || x.budget < 0 {
+		if n == 0 || x.countBudget < 0 {
 			continue
 		}
 		if !x.chargeBudget(len(x.classes[k].patterns)) {
@@ -111,8 +111,8 @@ func (x *tabuSearch) bestSwap(k int, bestSwap *move) {
 			for s, count := range x.pattern(k, to) {
 				cost += max(0, x.short[s]-int64(count)) * x.weight[s]
 			}
-			if bestSwap.class < 0 || cost < bestSwap.cost {
-				*bestSwap = move{k, from, to, cost}
+			if best.class < 0 || cost < best.cost {
+				*best = move{k, from, to, cost}
 			}
 		}
 		x.use(k, from, 1)

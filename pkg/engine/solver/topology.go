@@ -24,11 +24,11 @@ type topologySearch struct {
 	// may end with Unknown; after that only greedy placements are tried.
 	budget, searches int
 	// found is the best plan.
-	found *plan
+	found *topologyPlacement
 }
 
 // A plan is a placement that satisfies the topology.
-type plan struct {
+type topologyPlacement struct {
 	// runs has the placement. Run.Node is a position.
 	runs []Run
 	// cost has, by level, the number of domains that are used.
@@ -67,7 +67,7 @@ func solveTopology(b *Layout, v View) (Outcome, Shortfall) {
 }
 
 // layPlan places the slots of a plan on the layout b.
-func (t *topologySearch) layPlan(b *Layout, p *plan) {
+func (t *topologySearch) layPlan(b *Layout, p *topologyPlacement) {
 	b.start(b.view)
 	for _, r := range p.runs {
 		r.Node = int(t.index[r.Node])
@@ -132,13 +132,13 @@ func (t *topologySearch) maxSlots(s int) int64 {
 }
 
 // place searches for a plan for the minimum count of every shape.
-func (t *topologySearch) place() (*plan, Outcome, Shortfall) {
+func (t *topologySearch) place() (*topologyPlacement, Outcome, Shortfall) {
 	t.budget, t.searches = topologyBudget, topologySearches
 	return t.placeLevels(t.order, 0)
 }
 
 // placeLevels searches for a plan on the given nodes that satisfies the levels from at on.
-func (t *topologySearch) placeLevels(order []int32, at int) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeLevels(order []int32, at int) (*topologyPlacement, Outcome, Shortfall) {
 	if at == len(t.topology) {
 		return t.placeAnywhere(order)
 	}
@@ -154,7 +154,7 @@ func (t *topologySearch) placeLevels(order []int32, at int) (*plan, Outcome, Sho
 }
 
 // placeAnywhere searches for a plan anywhere on the given nodes, with no level left to satisfy.
-func (t *topologySearch) placeAnywhere(order []int32) (*plan, Outcome, Shortfall) {
+func (t *topologySearch) placeAnywhere(order []int32) (*topologyPlacement, Outcome, Shortfall) {
 	b := t.withNodes(order)
 	t.budget -= len(order) * len(t.shapes)
 	if !t.Charge(len(order)) {
@@ -167,7 +167,7 @@ func (t *topologySearch) placeAnywhere(order []int32) (*plan, Outcome, Shortfall
 	if o != Placed {
 		return nil, o, failed
 	}
-	p := &plan{runs: slices.Clone(b.runs)}
+	p := &topologyPlacement{runs: slices.Clone(b.runs)}
 	for i := range p.runs {
 		p.runs[i].Node = int(order[p.runs[i].Node])
 	}
@@ -195,7 +195,7 @@ func (b *Layout) solveWithin(v View, search bool) (Outcome, Shortfall) {
 
 // isBetter reports whether the plan uses fewer domains than another plan. The numbers
 // of domains are compared level by level, outermost first. Any plan is better than nil.
-func (p *plan) isBetter(than *plan) bool {
+func (p *topologyPlacement) isBetter(than *topologyPlacement) bool {
 	return than == nil || slices.Compare(p.cost, than.cost) < 0
 }
 
@@ -215,7 +215,7 @@ func (t *topologySearch) minCost(order []int32, at int) []int {
 
 // withCost puts the number of domains of the level above
 // in front of the plan's cost. It returns the plan.
-func (p *plan) withCost(domains int) *plan {
+func (p *topologyPlacement) withCost(domains int) *topologyPlacement {
 	p.cost = append([]int{domains}, p.cost...)
 	return p
 }

@@ -14,8 +14,8 @@ type Workspace struct {
 	allowances []int64
 	cellStamp  []int32
 	runs       []Run
-	// searchSteps is the budget that is left for all searches of the problem together.
-	searchSteps int
+	// searchBudgetLeft is the budget that is left for all searches of the problem together.
+	searchBudgetLeft int
 	// sums is a buffer of exceedsLimit: the slots that fit, by cell.
 	sums []int64
 }

@@ -77,10 +77,10 @@ type leafPicker struct {
 
 // fillSlot sets the charges and the shares of a slot on its node.
 func (d *leafPicker) fillSlot(s *Slot, n *node, needs []solver.Need, want *solver.Shape) {
-	s.charges = make([]charge, 0, len(want.With))
-	for _, k := range want.With {
+	s.charges = make([]charge, 0, len(want.NeedsInOrder))
+	for _, k := range want.NeedsInOrder {
 		at := n.poolIndex(needs[k].Type)
-		s.charges = d.pick(s.charges, n, at, want.Each[k])
+		s.charges = d.pick(s.charges, n, at, want.AmountPerSlot[k])
 	}
 	s.shares = make([]share, 0, len(s.charges)+1)
 	for _, c := range s.charges {

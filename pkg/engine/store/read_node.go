@@ -13,11 +13,11 @@ import (
 type nodeGraph struct {
 	ancestors   []*resource.Vertex // the root first
 	node        *resource.Vertex
-	descendants []poolVertex // parents before their children
+	descendants []descendant // parents before their children
 }
 
-// A poolVertex is a vertex below the node.
-type poolVertex struct {
+// A descendant is a vertex below the node.
+type descendant struct {
 	res *resource.Vertex
 	// parent is an index into descendants, or -1 for the node.
 	parent int
@@ -37,19 +37,19 @@ func readNodeGraph(g *resource.Graph) (*nodeGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	way := []int{at}
+	pathToRoot := []int{at}
 	for p := parents[at]; p >= 0; p = parents[p] {
-		if len(way) == len(g.Vertices) {
+		if len(pathToRoot) == len(g.Vertices) {
 			return nil, invalid("node %q: the edges form a cycle", g.Vertices[at].Name)
 		}
-		way = append(way, p)
+		pathToRoot = append(pathToRoot, p)
 	}
-	if len(way) == 1 {
+	if len(pathToRoot) == 1 {
 		return nil, invalid("node %q has no parent: a node must be below a root vertex", g.Vertices[at].Name)
 	}
 	s := &nodeGraph{}
 	path := ""
-	for i, w := range slices.Backward(way) {
+	for i, w := range slices.Backward(pathToRoot) {
 		v, err := readVertex(&g.Vertices[w], path)
 		if err != nil {
 			return nil, err
@@ -135,7 +135,7 @@ func (s *nodeGraph) readDescendants(g *resource.Graph, parents []int, node int) 
 			}
 			seen[v.Path] = true
 			queue = append(queue, step{c, len(s.descendants)})
-			s.descendants = append(s.descendants, poolVertex{res: v, parent: from.branch})
+			s.descendants = append(s.descendants, descendant{res: v, parent: from.branch})
 		}
 	}
 	return s.checkUnits()

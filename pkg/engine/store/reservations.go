@@ -146,7 +146,7 @@ func (st *Store) checkReserved(j *match.Job, all []match.Job) error {
 }
 
 // replaceReserved reserves the slots of a job. They replace those with the same keys.
-func (st *Store) replaceReserved(from *match.Job, bare map[[2]string]*resource.Vertex) {
+func (st *Store) replaceReserved(from *match.Job, sharedVertices map[[2]string]*resource.Vertex) {
 	if len(from.Slots) == 0 {
 		return
 	}
@@ -156,7 +156,7 @@ func (st *Store) replaceReserved(from *match.Job, bare map[[2]string]*resource.V
 		maps.Copy(j.slots, was.slots)
 	}
 	for i := range from.Slots {
-		s := readSlot(&from.Slots[i], bare)
+		s := readSlot(&from.Slots[i], sharedVertices)
 		s.job = from.ID
 		j.slots[s.key] = s
 	}

@@ -28,7 +28,7 @@ type leafTimeline struct {
 }
 
 // makeTimeline returns the timeline of a host. Invariant: the host's node is in the graph.
-func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
+func (h *host) makeTimeline(reserved map[*Slot]struct{}) nodeTimeline {
 	if h.timeline != nil {
 		return h.timeline
 	}
@@ -36,7 +36,7 @@ func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
 	for k := range o {
 		o[k] = make([]leafTimeline, len(h.node.pools[k].leaves))
 		for l, v := range h.node.pools[k].leaves {
-			slots := len(h.slots) - h.ignored + len(promised) + 1
+			slots := len(h.slots) - h.ignored + len(reserved) + 1
 			o[k][l].shift = max(0, bits.Len64(uint64(v.res.Size))+bits.Len(uint(slots))-62)
 		}
 	}
@@ -45,7 +45,7 @@ func (h *host) makeTimeline(promised map[*Slot]struct{}) nodeTimeline {
 			o.addHeld(h.node, c, endOf(s.end))
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(promised), func(a, b *Slot) int {
+	order := slices.SortedFunc(maps.Keys(reserved), func(a, b *Slot) int {
 		return cmp.Or(cmp.Compare(a.job, b.job), strings.Compare(a.key, b.key))
 	})
 	for _, named := range []bool{true, false} {
@@ -155,14 +155,14 @@ func (h *host) freeIn(w Window, k, l int) int64 {
 }
 
 // exclusivityIn returns which holders have slots on the host within a window, held or reserved.
-func (h *host) exclusivityIn(w Window, promised map[*Slot]struct{}) solver.Exclusivity {
+func (h *host) exclusivityIn(w Window, reserved map[*Slot]struct{}) solver.Exclusivity {
 	var x solver.Exclusivity
 	for s := range h.countedSlots() {
 		if w.overlapsHeld(s) {
 			mergeHolder(&x, s)
 		}
 	}
-	for s := range promised {
+	for s := range reserved {
 		if w.overlaps(s) {
 			mergeHolder(&x, s)
 		}

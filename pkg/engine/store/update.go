@@ -44,7 +44,7 @@ func checkHeld(j *match.Job) error {
 
 // replaceSlots books the slots of a job. They replace those with the same keys. Vertices that have
 // only a type and a unit are kept once, in bare, because a loaded cluster has very many of them.
-func (st *Store) replaceSlots(from *match.Job, bare map[[2]string]*resource.Vertex) {
+func (st *Store) replaceSlots(from *match.Job, sharedVertices map[[2]string]*resource.Vertex) {
 	j := st.jobs[from.ID]
 	if len(from.Slots) == 0 {
 		if j != nil && !from.End.IsZero() {
@@ -65,7 +65,7 @@ func (st *Store) replaceSlots(from *match.Job, bare map[[2]string]*resource.Vert
 			st.changeHolder(was, f.Holder, f.Shared)
 			continue
 		}
-		s := readSlot(f, bare)
+		s := readSlot(f, sharedVertices)
 		s.job = from.ID
 		if was != nil {
 			s.label, s.index = was.label, was.index
@@ -101,15 +101,15 @@ func (st *Store) setEnd(j *Job, at time.Time) {
 }
 
 // readSlot copies a slot.
-func readSlot(f *match.Slot, bare map[[2]string]*resource.Vertex) *Slot {
+func readSlot(f *match.Slot, sharedVertices map[[2]string]*resource.Vertex) *Slot {
 	return &Slot{
 		key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
-		holder: f.Holder, shared: f.Shared, shares: readShares(f.R, bare),
+		holder: f.Holder, shared: f.Shared, shares: readShares(f.R, sharedVertices),
 	}
 }
 
 // readShares copies the shares of a set.
-func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
+func readShares(r *resource.Set, sharedVertices map[[2]string]*resource.Vertex) []share {
 	shares := make([]share, len(r.Vertices))
 	for i := range r.Vertices {
 		h := &r.Vertices[i]
@@ -120,10 +120,10 @@ func readShares(r *resource.Set, bare map[[2]string]*resource.Vertex) []share {
 			continue
 		}
 		key := [2]string{h.Type, h.Unit}
-		about := bare[key]
+		about := sharedVertices[key]
 		if about == nil {
 			about = &resource.Vertex{Type: h.Type, Unit: h.Unit, Rank: resource.NoRank}
-			bare[key] = about
+			sharedVertices[key] = about
 		}
 		shares[i].res = about
 	}

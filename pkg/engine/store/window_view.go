@@ -42,25 +42,25 @@ func (v *WindowView) MoveToNow(w Window) {
 // overlay makes the columns show what is free on a host during the window. It returns the host's
 // node, or nil if there is none.
 func (v *WindowView) overlay(name string) *node {
-	at := v.store.hosts.byName[name]
-	if at == nil || at.node == nil {
+	h := v.store.hosts.byName[name]
+	if h == nil || h.node == nil {
 		return nil
 	}
 	if v.overlaid == nil {
 		v.overlaid = make(map[*host]struct{})
 	}
-	v.overlaid[at] = struct{}{}
-	promised := v.store.reservations.byNode[name]
-	at.makeTimeline(promised)
-	n := at.node
+	v.overlaid[h] = struct{}{}
+	reserved := v.store.reservations.byNode[name]
+	h.makeTimeline(reserved)
+	n := h.node
 	for k := range n.pools {
 		free := int64(0)
 		for l := range n.pools[k].leaves {
-			free = solver.SatAdd(free, at.freeIn(v.window, k, l))
+			free = solver.SatAdd(free, h.freeIn(v.window, k, l))
 		}
 		n.pools[k].column.Free[n.position] = free
 	}
-	v.store.graph.columns.setExclusivity(n.position, at.exclusivityIn(v.window, promised))
+	v.store.graph.columns.setExclusivity(n.position, h.exclusivityIn(v.window, reserved))
 	return n
 }
 
@@ -96,15 +96,15 @@ func (v *WindowView) Window() Window { return v.window }
 // calls Overlay for the host. Until then the columns still show the previous window
 // there. When the view leaves the present, allocations past their end count as released.
 func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
-	past := v.window
+	previous := v.window
 	v.window = to
 	moved := make(map[string]bool)
-	see := func(s *Slot) { moved[s.node] = true }
-	if past.present {
-		v.store.reservations.allEnds.upTo(past.start, see)
+	markMoved := func(s *Slot) { moved[s.node] = true }
+	if previous.present {
+		v.store.reservations.allEnds.upTo(previous.start, markMoved)
 	}
-	v.store.reservations.allEnds.within(past.start, to.start, see)
-	v.store.reservations.reservedStarts.within(past.end-1, to.end-1, see)
+	v.store.reservations.allEnds.within(previous.start, to.start, markMoved)
+	v.store.reservations.reservedStarts.within(previous.end-1, to.end-1, markMoved)
 	for name := range moved {
 		if !do(name) {
 			return
@@ -126,8 +126,8 @@ func (v *WindowView) Overlay(name string) (at int, ok bool) {
 // allocation that is past its end at the present counts as ending overdueGrace later.
 func (v *WindowView) Next(after, present int64) (int64, bool) {
 	t, ok := v.store.reservations.allEnds.times.Next(after)
-	if then := present + overdueGrace; after < then && (!ok || then < t) && v.store.reservations.allEnds.hasUpTo(present) {
-		return then, true
+	if overdueEnd := present + overdueGrace; after < overdueEnd && (!ok || overdueEnd < t) && v.store.reservations.allEnds.hasUpTo(present) {
+		return overdueEnd, true
 	}
 	return t, ok
 }

@@ -12,9 +12,9 @@ import (
 type colocated struct {
 	key    string
 	shapes []int
-	// near are sets of other shapes. At least one pod of each set must be in the same
+	// partners are sets of other shapes. At least one pod of each set must be in the same
 	// domain, and its other pods may be elsewhere.
-	near [][]int
+	partners [][]int
 }
 
 // findColocated finds the shapes whose required affinity only pods of the group can
@@ -25,24 +25,24 @@ func (s *Constraints) findColocated() {
 		if s.IsStopped() {
 			return
 		}
-		if len(terms) == 0 || s.metBefore(terms) {
+		if len(terms) == 0 || s.isSatisfiedByExisting(terms) {
 			continue
 		}
-		var met []int
+		var selected []int
 		for j := range s.shapes {
 			if s.IsStopped() {
 				return
 			}
 			if !slices.ContainsFunc(terms, func(t fwk.AffinityTerm) bool { return !s.Selects(&t, j) }) {
-				met = append(met, j)
+				selected = append(selected, j)
 			}
 		}
-		if len(met) == 0 {
+		if len(selected) == 0 {
 			continue
 		}
 		// InterPodAffinity lets the first pod of a series pass if the pod selects itself. Any other
 		// shape would be rejected everywhere before the pods that it selects are placed.
-		if !slices.Contains(met, i) {
+		if !slices.Contains(selected, i) {
 			s.dropAffinity(i, terms)
 		}
 		keys := sets.New[string]()
@@ -51,7 +51,7 @@ func (s *Constraints) findColocated() {
 				return
 			}
 			if !keys.Has(t.TopologyKey) {
-				s.unite(s.colocatedWith(t.TopologyKey, i, met))
+				s.unite(s.colocatedWith(t.TopologyKey, i, selected))
 			}
 			keys.Insert(t.TopologyKey)
 		}
@@ -63,11 +63,11 @@ func (s *Constraints) findColocated() {
 // own affinity selects shape i must be in the same domain. Of the other shapes in
 // met only one pod has to be there: if they have one pod in all, they join the
 // domain. Otherwise they are in near, and one of their pods must be there.
-func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
+func (s *Constraints) colocatedWith(key string, i int, selected []int) colocated {
 	t := colocated{key: key, shapes: []int{i}}
 	var others []int
 	pods := 0
-	for _, j := range met {
+	for _, j := range selected {
 		if s.IsStopped() {
 			break
 		}
@@ -87,14 +87,14 @@ func (s *Constraints) colocatedWith(key string, i int, met []int) colocated {
 	case pods == 1:
 		t.shapes = append(t.shapes, others...)
 	case pods > 1:
-		t.near = [][]int{others}
+		t.partners = [][]int{others}
 	}
 	return t
 }
 
-// metBefore reports whether an existing pod satisfies all terms. It also returns true once
+// isSatisfiedByExisting reports whether an existing pod satisfies all terms. It also returns true once
 // IsStopped, because terms may have thousands of requirements, and the comparison may take long.
-func (s *Constraints) metBefore(terms []fwk.AffinityTerm) bool {
+func (s *Constraints) isSatisfiedByExisting(terms []fwk.AffinityTerm) bool {
 	return slices.ContainsFunc(s.nodes, func(n fwk.NodeInfo) bool {
 		return slices.ContainsFunc(n.GetPods(), func(p fwk.PodInfo) bool {
 			pod := p.GetPod()
@@ -119,19 +119,19 @@ func (s *Constraints) dropAffinity(i int, terms []fwk.AffinityTerm) {
 
 // unite adds a set of shapes that share a domain of a key. It merges the set with all
 // sets of this key that have a shape in common with it.
-func (s *Constraints) unite(is colocated) {
+func (s *Constraints) unite(added colocated) {
 	s.colocated = slices.DeleteFunc(s.colocated, func(t colocated) bool {
-		if t.key != is.key || !slices.ContainsFunc(t.shapes, func(i int) bool { return slices.Contains(is.shapes, i) }) {
+		if t.key != added.key || !slices.ContainsFunc(t.shapes, func(i int) bool { return slices.Contains(added.shapes, i) }) {
 			return false
 		}
-		is.shapes = append(is.shapes, t.shapes...)
-		is.near = append(is.near, t.near...)
+		added.shapes = append(added.shapes, t.shapes...)
+		added.partners = append(added.partners, t.partners...)
 		return true
 	})
-	slices.Sort(is.shapes)
-	is.shapes = slices.Compact(is.shapes)
-	is.near = slices.DeleteFunc(is.near, func(near []int) bool {
-		return slices.ContainsFunc(near, func(i int) bool { return slices.Contains(is.shapes, i) })
+	slices.Sort(added.shapes)
+	added.shapes = slices.Compact(added.shapes)
+	added.partners = slices.DeleteFunc(added.partners, func(partners []int) bool {
+		return slices.ContainsFunc(partners, func(i int) bool { return slices.Contains(added.shapes, i) })
 	})
-	s.colocated = append(s.colocated, is)
+	s.colocated = append(s.colocated, added)
 }

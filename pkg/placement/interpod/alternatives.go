@@ -16,14 +16,14 @@ type Alternative struct {
 	// Hosts are the hosts that each shape is limited to. Nil means all hosts.
 	Hosts [][]string
 
-	// limits are for spread constraints, anti-affinity and host ports. bound is for colocation.
+	// otherLimits are for spread constraints, anti-affinity and host ports. bound is for colocation.
 	// Limits joins them only when it is called, because most alternatives are never tried.
-	limits, bound [][]jobspec.Limit
+	otherLimits, colocationLimits [][]jobspec.Limit
 }
 
 // Limits returns the limits of a shape.
 func (a *Alternative) Limits(shape int) []jobspec.Limit {
-	return slices.Concat(a.limits[shape], a.bound[shape])
+	return slices.Concat(a.otherLimits[shape], a.colocationLimits[shape])
 }
 
 // Alternatives lists at most most alternatives, the best first: all pods before only
@@ -38,7 +38,7 @@ func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]boo
 	if s.HasSpreads() && !slices.Equal(all, least) {
 		sizes = append(sizes, least)
 	}
-	apart, bonds := s.apartLimits(), s.colocations(own, ruled)
+	apart, colocations := s.apartLimits(), s.colocations(own, ruled)
 	var as []Alternative
 	for _, counts := range sizes {
 		for k, more := 0, true; more && len(as) < most; k++ {
@@ -47,8 +47,8 @@ func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]boo
 			for i := range limits {
 				limits[i] = slices.Concat(apart[i], limits[i])
 			}
-			for _, b := range bonds {
-				as = append(as, Alternative{Counts: counts, Topology: b.topology, Hosts: b.hosts, limits: limits, bound: b.limits})
+			for _, b := range colocations {
+				as = append(as, Alternative{Counts: counts, Topology: b.topology, Hosts: b.hosts, otherLimits: limits, colocationLimits: b.limits})
 			}
 		}
 	}

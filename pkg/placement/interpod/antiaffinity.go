@@ -19,8 +19,8 @@ const (
 	// maxCliques bounds the cliques of one topology key, or of the host ports: each
 	// is a limit that the matcher has to keep.
 	maxCliques = 1 << 10
-	// maxApart bounds the shapes in all cliques together.
-	maxApart = 1 << 14
+	// maxCliqueShapes bounds the shapes in all cliques together.
+	maxCliqueShapes = 1 << 14
 )
 
 // whyTooManyCliques returns the message of a group with too many cliques.
@@ -30,7 +30,7 @@ func whyTooManyCliques() string {
 
 // whyTooManyApart returns the message of a group with too many shapes in its cliques.
 func whyTooManyApart() string {
-	return fmt.Sprintf("the sets of pods that exclude each other, by anti-affinity or host ports, have more than %d kinds of pods in all: use one anti-affinity term that selects all of them", maxApart)
+	return fmt.Sprintf("the sets of pods that exclude each other, by anti-affinity or host ports, have more than %d kinds of pods in all: use one anti-affinity term that selects all of them", maxCliqueShapes)
 }
 
 // apartLimits returns, for each shape, the limits for required anti-affinity and
@@ -42,7 +42,7 @@ func (s *Constraints) apartLimits() [][]jobspec.Limit {
 	all := 0
 	add := func(name string, clashes []bitset, bound func(name string) []jobspec.Limit) {
 		for n, clique := range s.cliques(clashes) {
-			if all += len(clique); all > maxApart {
+			if all += len(clique); all > maxCliqueShapes {
 				s.whyTooMany = whyTooManyApart()
 			}
 			if s.IsStopped() {
@@ -178,20 +178,20 @@ func hostPorts(pod *corev1.Pod) []corev1.ContainerPort { return util.GetHostPort
 // all clashes among the shapes that have one pod, or whose own pods clash with each other.
 func (s *Constraints) cliques(clashes []bitset) [][]int {
 	n := len(s.shapes)
-	alone := newBitsets(1, n)[0]
+	onePerDomain := newBitsets(1, n)[0]
 	for i, shape := range s.shapes {
 		if clashes[i].has(i) || len(shape.Pods) == 1 {
-			alone.add(i)
+			onePerDomain.add(i)
 		}
 	}
 	covered := newBitsets(n, n)
 	var all [][]int
 	for i := range n {
-		if !alone.has(i) {
+		if !onePerDomain.has(i) {
 			continue
 		}
 		for j := i; j < n; j++ {
-			if !clashes[i].has(j) || !alone.has(j) || covered[i].has(j) || i == j && len(s.shapes[i].Pods) == 1 {
+			if !clashes[i].has(j) || !onePerDomain.has(j) || covered[i].has(j) || i == j && len(s.shapes[i].Pods) == 1 {
 				continue
 			}
 			if len(all) > maxCliques {
@@ -204,7 +204,7 @@ func (s *Constraints) cliques(clashes []bitset) [][]int {
 			members.add(i)
 			members.add(j)
 			// common are the shapes that clash with each shape of the clique.
-			common := slices.Clone(alone)
+			common := slices.Clone(onePerDomain)
 			common.intersect(clashes[i])
 			common.intersect(clashes[j])
 			for k := common.next(0); k >= 0; k = common.next(k + 1) {

@@ -8,24 +8,24 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// capacity is, by shape and host, how many pods of the shape fit on the host by
+// podCapacity is, by shape and host, how many pods of the shape fit on the host by
 // their resource requests alone, according to the scheduler's snapshot. It is
 // only an estimate, which orders the alternatives and leaves out hopeless ones.
-type capacity []map[string]int64
+type podCapacity []map[string]int64
 
 // capacity returns the capacity of all nodes. It looks at the nodes only once.
-func (s *Constraints) capacity() capacity {
-	if s.estimate == nil {
+func (s *Constraints) capacity() podCapacity {
+	if s.cachedCapacity == nil {
 		for _, shape := range s.shapes {
 			want := resourcehelper.PodRequests(shape.Pods[0], resourcehelper.PodResourcesOptions{})
 			by := make(map[string]int64, len(s.nodes))
 			for _, n := range s.nodes {
 				by[n.Node().Name] = podsThatFit(n, want)
 			}
-			s.estimate = append(s.estimate, by)
+			s.cachedCapacity = append(s.cachedCapacity, by)
 		}
 	}
-	return s.estimate
+	return s.cachedCapacity
 }
 
 // podsThatFit returns how many pods with these requests a node has room for.
@@ -54,7 +54,7 @@ func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 
 // sum returns for how many pods the hosts have room in all, and at most most. On each
 // host it counts the shape with the most room. A shape has no room where it is ruled out.
-func (r capacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
+func (r podCapacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
 	sum := int64(0)
 	for _, h := range hosts {
 		best := int64(0)

@@ -39,7 +39,7 @@ func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool
 			break
 		}
 		d := s.domainsOf(t.key)
-		if d.level != "" && len(t.near) == 0 && base.require(d.level, t.shapes) {
+		if d.level != "" && len(t.partners) == 0 && base.require(d.level, t.shapes) {
 			continue
 		}
 		all = s.eachDomain(all, "near-"+strconv.Itoa(n)+"-", t, d, ruled)
@@ -51,19 +51,19 @@ func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool
 // the shapes have another required topology already, or are not all shapes of the
 // group, because the matcher takes one topology for all.
 func (c *colocation) require(level string, shapes []int) bool {
-	was := c.topology[shapes[0]]
-	if was != nil && was.Required == level {
+	previous := c.topology[shapes[0]]
+	if previous != nil && previous.Required == level {
 		return true
 	}
-	if was != nil && was.Required != "" || len(shapes) < len(c.topology) || slices.ContainsFunc(shapes, func(i int) bool { return c.topology[i] != was }) {
+	if previous != nil && previous.Required != "" || len(shapes) < len(c.topology) || slices.ContainsFunc(shapes, func(i int) bool { return c.topology[i] != previous }) {
 		return false
 	}
-	is := jobspec.Topology{Required: level}
-	if was != nil {
-		is.Preferred, is.Balanced = was.Preferred, was.Balanced
+	topology := jobspec.Topology{Required: level}
+	if previous != nil {
+		topology.Preferred, topology.Balanced = previous.Preferred, previous.Balanced
 	}
 	for _, i := range shapes {
-		c.topology[i] = &is
+		c.topology[i] = &topology
 	}
 	return true
 }
@@ -73,31 +73,31 @@ func (c *colocation) require(level string, shapes []int) bool {
 // for its shapes, the colocations without a domain for t follow, because the matcher
 // may bring the pods together by chance, and the verification then accepts them.
 func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d domains, ruled []map[string]bool) []colocation {
-	var is []colocation
+	var result []colocation
 	for _, v := range s.roomiest(t, d, ruled) {
 		for _, c := range all {
 			if s.IsStopped() {
 				return all
 			}
-			if len(is) == maxDomains {
+			if len(result) == maxDomains {
 				break
 			}
 			next := colocation{topology: c.topology, hosts: slices.Clone(c.hosts), limits: slices.Clone(c.limits)}
 			for _, i := range t.shapes {
 				next.hosts[i] = intersect(next.hosts[i], d.hosts[v])
 			}
-			for k, near := range t.near {
-				s.requireOneOn(&next, name+strconv.Itoa(k), near, d.hosts[v])
+			for k, partners := range t.partners {
+				s.requireOneOn(&next, name+strconv.Itoa(k), partners, d.hosts[v])
 			}
 			if len(next.hosts[t.shapes[0]]) > 0 {
-				is = append(is, next)
+				result = append(result, next)
 			}
 		}
 	}
-	if len(t.near) > 0 || len(is) == 0 {
-		is = append(is, all...)
+	if len(t.partners) > 0 || len(result) == 0 {
+		result = append(result, all...)
 	}
-	return is
+	return result
 }
 
 // roomiest lists the domains to try, at most maxDomains. The domain

@@ -38,8 +38,8 @@ type Constraints struct {
 	Unlabelled [][]string
 	// domains caches the domains of each label.
 	domains map[string]domains
-	// estimate is the capacity, once it was needed.
-	estimate capacity
+	// cachedCapacity is the capacity, once it was needed.
+	cachedCapacity podCapacity
 	// isOverBudget reports whether the budget is used up.
 	isOverBudget func() bool
 	// whyTooMany is the message of a group with too many constraints to compare. It
@@ -72,17 +72,17 @@ func isFilteredVolume(v corev1.Volume) bool {
 // verify: the group is one pod, or no filter can reject one pod because of another and
 // the shapes are exact. The constraints are incomplete once spent returns true. labelsOf
 // returns the labels of a namespace. New fails if the terms of a pod cannot be parsed.
-func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
+func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
 	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
 		return nil, nil
 	}
-	return compare(shapes, nodes, levels, labelsOf, spent)
+	return findConstraints(shapes, nodes, levels, labelsOf, isOverBudget)
 }
 
-// compare finds the constraints among shapes.
-func compare(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, spent func() bool) (*Constraints, error) {
+// findConstraints finds the constraints among shapes.
+func findConstraints(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
 	s := &Constraints{
-		isOverBudget: spent, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
+		isOverBudget: isOverBudget, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
 		Unlabelled: make([][]string, len(shapes)),
 		domains:    map[string]domains{},
 	}

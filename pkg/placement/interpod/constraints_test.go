@@ -55,7 +55,7 @@ func siblingsAmong(t *testing.T, there []*nodeWith, levels []string, shapes ...*
 		info.SetNode(n.node)
 		nodes = append(nodes, info)
 	}
-	s, err := compare(shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, atLength)
+	s, err := findConstraints(shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, atLength)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func (s *Constraints) Order(slots []Target) []int {
 	for len(order) < len(slots) {
 		next := classes[0]
 		for _, c := range classes[1:] {
-			if c.lower(next, counts) {
+			if c.isEmptier(next, counts) {
 				next = c
 			}
 		}
@@ -47,8 +47,8 @@ type class struct {
 	slots   []int
 }
 
-// lower reports whether c is in lower domains than another class, constraint by constraint.
-func (c *class) lower(than *class, counts [][]int) bool {
+// isEmptier reports whether c is in lower domains than another class, constraint by constraint.
+func (c *class) isEmptier(than *class, counts [][]int) bool {
 	for x, d := range c.domains {
 		is, other := 0, 0
 		if d >= 0 {

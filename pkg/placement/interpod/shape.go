@@ -28,13 +28,13 @@ type Shape struct {
 // are placed later, each alone. exact says that all pods of a shape may go to the
 // same nodes. If it is false, existing pods may keep some pods of a shape away.
 func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, exact bool) {
-	shapes = by.sort(required, optional)
+	shapes = by.groupByShape(required, optional)
 	if len(by.existingSelectors) == 0 || len(shapes) <= maxExtraShapes {
 		return shapes, !by.inexact
 	}
 	roughly := *by
 	roughly.existingSelectors = nil
-	fewer := roughly.sort(required, optional)
+	fewer := roughly.groupByShape(required, optional)
 	by.cut = roughly.cut
 	if len(shapes) > len(fewer)+maxExtraShapes {
 		return fewer, false
@@ -42,9 +42,9 @@ func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, ex
 	return shapes, !by.inexact
 }
 
-// sort sorts the pods of a group into shapes by their amounts and signatures. It
+// groupByShape sorts the pods of a group into shapes by their amounts and signatures. It
 // stops if the budget is used up and there is more than one shape.
-func (b *Signer) sort(required, optional []*corev1.Pod) []*Shape {
+func (b *Signer) groupByShape(required, optional []*corev1.Pod) []*Shape {
 	byKey := map[string]*Shape{}
 	var shapes []*Shape
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {

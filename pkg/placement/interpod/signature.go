@@ -93,8 +93,8 @@ const (
 // NewSigner returns a Signer for the pods of one group: at least one pod, and all of
 // one namespace. It reads the selectors of these pods and of the existing pods on the
 // nodes. It stops once spent returns true.
-func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, claims *Claims, spent func() bool) *Signer {
-	b := &Signer{keys: sets.New[string](), claims: claims, isOverBudget: spent}
+func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, antiAffinities *AntiAffinities, claims *Claims, isOverBudget func() bool) *Signer {
+	b := &Signer{keys: sets.New[string](), claims: claims, isOverBudget: isOverBudget}
 	namespace := pods[0].Namespace
 	known := sets.New[string]()
 	add := func(selector *metav1.LabelSelector) {
@@ -109,7 +109,7 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, 
 		}
 	}
 	for _, pod := range pods {
-		if b.cut = spent(); b.cut {
+		if b.cut = isOverBudget(); b.cut {
 			return b
 		}
 		for _, c := range pod.Spec.TopologySpreadConstraints {
@@ -128,7 +128,7 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, there *AntiAffinities, 
 	others, read := sets.New[uint64](), 0
 	for _, n := range nodes {
 		for _, p := range n.GetPodsWithRequiredAntiAffinity() {
-			of := there.get(p)
+			of := antiAffinities.get(p)
 			if !of.hasNamespaceSelector && !of.namespaces.Has(namespace) {
 				continue
 			}

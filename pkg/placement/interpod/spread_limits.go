@@ -9,17 +9,17 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// maxComplements bounds the domains with a minimum in one choice. A minimum in a domain
+// maxMinimums bounds the domains with a minimum in one choice. A minimum in a domain
 // is written as a maximum on all other nodes, and such a limit names nearly all nodes.
-const maxComplements = 64
+const maxMinimums = 64
 
 // limits returns count ranges as limits of n slots. If the domains are a level of the graph,
 // the highest maximum is one limit of this level, and only domains with a lower one are listed.
 func (sp *spreadConstraint) limits(name string, n int, bs []countRange) []jobspec.Limit {
-	floors, most := 0, 0
+	minimums, most := 0, 0
 	for _, b := range bs {
 		if b.min > 0 {
-			floors++
+			minimums++
 		}
 		most = max(most, b.max)
 	}
@@ -36,19 +36,19 @@ func (sp *spreadConstraint) limits(name string, n int, bs []countRange) []jobspe
 	for _, n := range slices.Sorted(maps.Keys(hosts)) {
 		limits = append(limits, jobspec.Limit{Name: name + "/most/" + strconv.Itoa(n), Hosts: hosts[n], Most: int64(n)})
 	}
-	if floors == 0 {
+	if minimums == 0 {
 		return limits
 	}
 	for i, d := range sp.domains {
 		if bs[i].min > 0 {
-			limits = append(limits, sp.elsewhere(name+"/least/"+d.value, i, n-bs[i].min)...)
+			limits = append(limits, sp.limitOutside(name+"/least/"+d.value, i, n-bs[i].min)...)
 		}
 	}
 	return limits
 }
 
-// elsewhere limits the slots outside of a domain.
-func (sp *spreadConstraint) elsewhere(name string, domain, most int) []jobspec.Limit {
+// limitOutside limits the slots outside of a domain.
+func (sp *spreadConstraint) limitOutside(name string, domain, most int) []jobspec.Limit {
 	var others []string
 	for j, o := range sp.domains {
 		if j != domain {
@@ -74,7 +74,7 @@ func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruled []map[string]
 		for _, i := range sp.counted {
 			n += int(counts[i])
 		}
-		choices := sp.choices(n, sp.rooms(n, s.capacity(), ruled))
+		choices := sp.rangeChoices(n, sp.rooms(n, s.capacity(), ruled))
 		if len(choices) == 0 {
 			continue
 		}

@@ -175,8 +175,8 @@ func TestBandsAsLimits(t *testing.T) {
 }
 
 func TestManyDomainsWithALeastGetSharesOfTheirOwn(t *testing.T) {
-	sp := spreadOf(1, 1, make([]int, maxComplements+1)...)
-	bs := sp.choices(len(sp.domains)+2, openBut(sp, nil))[0]
+	sp := spreadOf(1, 1, make([]int, maxMinimums+1)...)
+	bs := sp.rangeChoices(len(sp.domains)+2, openBut(sp, nil))[0]
 	sum := int64(0)
 	for _, l := range sp.limits("s", len(sp.domains)+2, bs) {
 		if l.Most < 1 || l.Most > 2 {

@@ -20,7 +20,7 @@
 //	antiaffinity.go   which slots must not share a domain?
 //	spread.go         which spread constraints count pods of the group, in which domains?
 //	order.go          in which order are slots verified?
-//	skew_range.go     how many pods may go to each domain?
+//	count_range.go     how many pods may go to each domain?
 //	spread_limits.go  which limits express these numbers?
 //	alternatives.go   which alternatives are there, the best first?
 //	skew_tracker.go   may one more pod go to a domain, while pods are placed one by one?

@@ -12,18 +12,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// guard repeats, right before a bind, those checks of the profile's filters whose
+// bindChecks repeats, right before a bind, those checks of the profile's filters whose
 // result may have changed after the match. It checks cordons and taints itself.
 // binder.whyFull checks room if room is set. The zero value checks nothing.
-type guard struct {
+type bindChecks struct {
 	// cordons, taints and room tell which of the filters the profile
 	// enables: NodeUnschedulable, TaintToleration and NodeResourcesFit.
 	cordons, taints, room bool
 }
 
-// guardOf returns the guard of a profile with these filters.
-func guardOf(filters []string) guard {
-	var g guard
+// bindChecksOf returns the guard of a profile with these filters.
+func bindChecksOf(filters []string) bindChecks {
+	var g bindChecks
 	for _, name := range filters {
 		g.cordons = g.cordons || name == names.NodeUnschedulable
 		g.taints = g.taints || name == names.TaintToleration
@@ -34,7 +34,7 @@ func guardOf(filters []string) guard {
 
 // whyRejected returns why a node does not take a pod
 // any more. It returns "" if the node takes the pod.
-func (g guard) whyRejected(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
+func (g bindChecks) whyRejected(log klog.Logger, node *corev1.Node, pod *corev1.Pod) string {
 	operators := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
 	if g.cordons && node.Spec.Unschedulable {
 		cordon := &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}

@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A longSearch goes on with a match that takes more work than a match may do under the lock. It
+// A unlockedSearch goes on with a match that takes more work than a match may do under the lock. It
 // works without the lock, on a snapshot of the graph.
-type longSearch struct {
+type unlockedSearch struct {
 	workspace *solver.Workspace
 	demand    *demand.Demand
 	snapshot  *store.Snapshot
@@ -21,20 +21,20 @@ type longSearch struct {
 	requester solver.Requester
 	view      solver.View
 	rootType  string
-	// runs is the placement that was found. Nodes are positions in the snapshot.
-	runs []solver.Run
+	// placement is the placement that was found. Nodes are positions in the snapshot.
+	placement []solver.Run
 }
 
-// newLongSearch copies everything that the search reads, so that the graph may change meanwhile.
-// All long searches of one match share longSteps.
-func (p *storeBackend) newLongSearch(ctx context.Context, q *matchState, v solver.View) *longSearch {
+// newUnlockedSearch copies everything that the search reads, so that the graph may change meanwhile.
+// All long searches of one match share unlockedSteps.
+func (p *storeBackend) newUnlockedSearch(ctx context.Context, q *matchState, v solver.View) *unlockedSearch {
 	d := cloneDemand(q.demand)
 	order, distance := p.store.Order(q.Policy, q.Near)
-	steps := p.work.longSteps
+	steps := p.work.unlockedSteps
 	if q.search != nil {
 		steps = max(0, q.search.workspace.Remain())
 	}
-	s := &longSearch{
+	s := &unlockedSearch{
 		workspace: &solver.Workspace{}, demand: d, snapshot: p.store.Snapshot(levelTypes(d)), order: slices.Clone(order), distance: slices.Clone(distance),
 		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(),
 	}
@@ -70,14 +70,14 @@ func levelTypes(d *demand.Demand) []string {
 	return types
 }
 
-// run searches for a placement in the snapshot. Its error is the error of the match.
-func (s *longSearch) run(ctx context.Context) error {
+// search searches for a placement in the snapshot. Its error is the error of the match.
+func (s *unlockedSearch) search(ctx context.Context) error {
 	var b problemBuilder
 	problem := b.build(s.workspace, s.demand, &s.snapshot.Graph, s.order, s.distance, s.requester)
 	l := solver.New(s.workspace, problem)
 	o, failed := l.SolveMax(s.view)
 	if o == solver.Placed {
-		s.runs = l.Runs()
+		s.placement = l.Runs()
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
@@ -90,10 +90,10 @@ func (s *longSearch) run(ctx context.Context) error {
 	return no
 }
 
-// runsIn returns the placement with the current positions of its nodes. It returns false if one of
+// currentPlacement returns the placement with the current positions of its nodes. It returns false if one of
 // the nodes was removed or moved.
-func (s *longSearch) runsIn(now *store.Store) ([]solver.Run, bool) {
-	runs := slices.Clone(s.runs)
+func (s *unlockedSearch) currentPlacement(now *store.Store) ([]solver.Run, bool) {
+	runs := slices.Clone(s.placement)
 	for i := range runs {
 		at, there := now.Position(s.snapshot, runs[i].Node)
 		if !there {
@@ -106,7 +106,7 @@ func (s *longSearch) runsIn(now *store.Store) ([]solver.Run, bool) {
 
 // overtaken returns the error for a request for which every placement that a long search found was
 // taken or changed before it was booked.
-func (s *longSearch) overtaken() *match.Refusal {
+func (s *unlockedSearch) overtaken() *match.Refusal {
 	shape := &s.demand.Shapes[0]
 	return &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{
 		Code: match.Overtaken, Slot: shape.Label, Level: s.rootType, Wanted: shape.Count.Min,

@@ -28,7 +28,7 @@ func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
 		floor = 0
 	}
 	var all [][]countRange
-	for _, f := range floors(floor, lowest) {
+	for _, f := range floorsToTry(floor, lowest) {
 		bs := make([]countRange, len(sp.domains))
 		for i, d := range sp.domains {
 			bs[i] = countRange{min: max(0, f-d.existing), max: max(0, f+sp.maxSkew-d.existing)}
@@ -44,9 +44,9 @@ func (sp *spreadConstraint) countRanges(n int, room []int) [][]countRange {
 	return all
 }
 
-// floors returns the floors to try, the highest first: the three highest, one halfway
+// floorsToTry returns the floors to try, the highest first: the three highest, one halfway
 // down, and the lowest.
-func floors(highest, lowest int) []int {
+func floorsToTry(highest, lowest int) []int {
 	var all []int
 	for _, f := range []int{highest, highest - 1, highest - 2, lowest + (highest-lowest)/2, lowest} {
 		if f >= lowest && !slices.Contains(all, f) || len(all) == 0 {
@@ -81,24 +81,24 @@ func (sp *spreadConstraint) waterLevel(n int, room []int) int {
 	}
 }
 
-// choices lists the ranges that may be requested for n members, by their floors from the
+// rangeChoices lists the ranges that may be requested for n members, by their floors from the
 // highest. Each floor gives up to two choices: first a fixed count for each domain, which
 // the matcher finds at once if there is room as expected, and then the full ranges.
-func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
+func (sp *spreadConstraint) rangeChoices(n int, room []int) [][]countRange {
 	var all [][]countRange
 	for _, bs := range sp.countRanges(n, room) {
-		floors := 0
+		minimums := 0
 		for _, b := range bs {
 			if b.min > 0 {
-				floors++
+				minimums++
 			}
 		}
-		if floors > 0 {
-			if is := fixedCounts(n, bs, room); is != nil {
-				all = append(all, is)
+		if minimums > 0 {
+			if fixed := fixedCounts(n, bs, room); fixed != nil {
+				all = append(all, fixed)
 			}
 		}
-		if floors <= maxComplements {
+		if minimums <= maxMinimums {
 			all = append(all, bs)
 		}
 	}
@@ -109,16 +109,16 @@ func (sp *spreadConstraint) choices(n int, room []int) [][]countRange {
 // that may have more and have room. It returns the counts as maximums only: they add up to n, so
 // n members must fill each of them. It returns nil if the domains have no room for n members.
 func fixedCounts(n int, bs []countRange, room []int) []countRange {
-	is := make([]countRange, len(bs))
+	fixed := make([]countRange, len(bs))
 	for i, b := range bs {
-		is[i].max = b.min
+		fixed[i].max = b.min
 		n -= b.min
 	}
 	for more := true; more && n > 0; {
 		more = false
 		for i, b := range bs {
-			if n > 0 && is[i].max < min(b.max, room[i]) {
-				is[i].max++
+			if n > 0 && fixed[i].max < min(b.max, room[i]) {
+				fixed[i].max++
 				n--
 				more = true
 			}
@@ -127,11 +127,11 @@ func fixedCounts(n int, bs []countRange, room []int) []countRange {
 	if n != 0 {
 		return nil
 	}
-	return is
+	return fixed
 }
 
 // rooms returns for how many of n counted members each domain has room.
-func (sp *spreadConstraint) rooms(n int, room capacity, ruled []map[string]bool) []int {
+func (sp *spreadConstraint) rooms(n int, room podCapacity, ruled []map[string]bool) []int {
 	rooms := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
 		rooms[i] = room.sum(sp.counted, d.hosts, ruled, n)
