@@ -613,7 +613,7 @@ func TestAResetBySomebodyElseIsSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		w.saysOnce(message, `epoch=2`)
+		w.saysOnce(message, `lostEpoch=2`)
 		if w.Epoch() != 4 {
 			t.Errorf("the epoch is %d, want 4: two of the inventory's, one of somebody else's, one more", w.Epoch())
 		}
