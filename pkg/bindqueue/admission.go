@@ -149,7 +149,7 @@ func (g *Queue) IsWaiting(key types.NamespacedName) bool {
 	return false
 }
 
-// StaleAdmissions lists the groups that were admitted longer than after ago and have not placed.
+// StaleAdmissions lists the groups that were admitted longer than age ago and have not placed.
 // The caller activates their pods again, or calls EndAdmission.
 func (g *Queue) StaleAdmissions(now time.Time, age time.Duration) []types.NamespacedName {
 	g.mu.Lock()

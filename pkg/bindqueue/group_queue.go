@@ -102,7 +102,8 @@ func (c *laneQueue) start(s *groupQueue) {
 }
 
 // first returns the pod that leaves first, or nil if there is none. A started group goes before
-// all others if it has at most soon pods here. ends says that the pod is of such a group.
+// all others if it has at most maxRemaining pods here.
+// finishesGroup reports whether the pod is of such a group.
 func (c *laneQueue) first(maxRemaining int) (p *assignedPod, finishesGroup bool) {
 	if c.fresh.Len() > 0 {
 		p = c.fresh.first().pods.first()

@@ -22,7 +22,7 @@ const growEvery = time.Second
 func newLimit(max int) limit { return limit{max: max, current: max} }
 
 // halve records that a bind sent at sentAt was throttled. It pauses the bind queue
-// for the time after. It halves the limit, unless the limit was halved after sentAt.
+// for retryAfter. It halves the limit, unless the limit was halved after sentAt.
 func (l *limit) halve(sentAt, now time.Time, retryAfter time.Duration) {
 	if until := now.Add(retryAfter); until.After(l.pausedUntil) {
 		l.pausedUntil = until

@@ -85,7 +85,7 @@ func (g *Queue) Failed(uid types.UID, now time.Time) {
 
 // Throttled records that the API server was too busy for a bind. It puts the pod back,
 // before all others of its group, and returns true. It returns false if the pod was
-// forgotten meanwhile. The whole queue pauses for the time after, at most for maxPause.
+// forgotten meanwhile. The whole queue pauses for retryAfter, but at most for maxPause.
 // A pod that was throttled before backs off for longer, so that others leave first.
 func (g *Queue) Throttled(p Pod, retryAfter time.Duration, now time.Time) bool {
 	g.mu.Lock()

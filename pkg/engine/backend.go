@@ -19,9 +19,9 @@ type backend interface {
 	// All methods below are called with the engine's lock held.
 
 	// match answers a request. If the search takes more work than a match may do under the lock, match
-	// returns a long search instead, which the caller runs without the lock.
+	// returns a unlocked search instead, which the caller runs without the lock.
 	match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error)
-	// dropReservation drops the job's reservation after a long search found no room for the job.
+	// dropReservation drops the job's reservation after a unlocked search found no room for the job.
 	dropReservation(r *match.Request)
 	update(jobs ...match.Job) error
 	release(id match.JobID, keys ...string)
@@ -44,7 +44,7 @@ type matchState struct {
 	err error
 	// ignoreSteps is the cost in steps of ignoring jobs.
 	ignoreSteps int
-	// search is the long search that found a placement. It is nil if there was none yet.
+	// search is the unlocked search that found a placement. It is nil if there was none yet.
 	search *unlockedSearch
 	// waited is the sum of the times that the match waited for locks.
 	waited time.Duration

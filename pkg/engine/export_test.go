@@ -5,7 +5,7 @@ import "github.com/flux-k8s/fluence/pkg/engine/solver"
 // SetLockedSteps sets the steps that a match has under the lock.
 func (e *Engine) SetLockedSteps(steps int) { e.work.lockedSteps = steps }
 
-// HoldLong makes long searches wait until release is called.
+// HoldLong makes unlocked searches wait until release is called.
 func (e *Engine) HoldLong() (release func()) {
 	e.work.unlockedSem <- struct{}{}
 	return func() { <-e.work.unlockedSem }
@@ -44,10 +44,10 @@ func (e *Engine) Free() bool {
 	return true
 }
 
-// LongSteps is the number of steps that a match has for long searches.
+// LongSteps is the number of steps that a match has for unlocked searches.
 const LongSteps = unlockedSteps
 
-// SetLongSteps sets the steps that a match has for long searches.
+// SetLongSteps sets the steps that a match has for unlocked searches.
 func (e *Engine) SetLongSteps(steps int) { e.work.unlockedSteps = steps }
 
 // Break makes the next call that uses the store panic.

@@ -139,7 +139,7 @@ func (d *driver) left(t *testing.T) string {
 }
 
 // TestWhatIsIgnoredIsCharged checks that ignoring jobs counts as work of a match. If it is too
-// much, the match goes on in a long search. If ignoring alone is too much, the match is too hard.
+// much, the match goes on in a unlocked search. If ignoring alone is too much, the match is too hard.
 func TestWhatIsIgnoredIsCharged(t *testing.T) {
 	const slots = 1000
 	synctest.Test(t, func(t *testing.T) {

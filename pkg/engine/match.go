@@ -28,15 +28,15 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 			return a, err
 		}
 
-		// 4. Give up if each placement of a long search was overtaken.
+		// 4. Give up if each placement of a unlocked search was overtaken.
 		if try == maxLongSearches {
 			return nil, search.overtaken()
 		}
 
-		// 5. Run the long search without the lock.
+		// 5. Run the unlocked search without the lock.
 		if err := e.runLongSearch(ctx, search, q); err != nil {
 			if q.search != nil && isTooHard(err) {
-				// An earlier long search found a placement, so the
+				// An earlier unlocked search found a placement, so the
 				// request is not too hard. It was only overtaken.
 				return nil, search.overtaken()
 			}
@@ -49,7 +49,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 	}
 }
 
-// maxLongSearches is the maximum number of long searches of one match. More than one may be needed
+// maxLongSearches is the maximum number of unlocked searches of one match. More than one may be needed
 // because a placement may be overtaken before it is booked.
 const maxLongSearches = 2
 
@@ -84,7 +84,7 @@ func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocat
 	return e.backend.match(ctx, q)
 }
 
-// runLongSearch runs a long search, one at a time. Its error is the error of the match.
+// runLongSearch runs a unlocked search, one at a time. Its error is the error of the match.
 func (e *Engine) runLongSearch(ctx context.Context, s *unlockedSearch, q *matchState) error {
 	w := &e.work
 	select {
@@ -105,7 +105,7 @@ func (e *Engine) runLongSearch(ctx context.Context, s *unlockedSearch, q *matchS
 	return s.search(ctx)
 }
 
-// dropReservation drops the job's reservation after a long search found no room, as the match does
+// dropReservation drops the job's reservation after a unlocked search found no room, as the match does
 // under the lock.
 func (e *Engine) dropReservation(ctx context.Context, q *matchState, err error) {
 	if _, refused := errors.AsType[*match.Refusal](err); !refused || !isBooking(q.Op) || isTooHard(err) {

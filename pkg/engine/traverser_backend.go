@@ -30,7 +30,7 @@ func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.All
 	return a, nil, err
 }
 
-// dropReservation implements backend. It does nothing, because this backend has no long searches.
+// dropReservation implements backend. It does nothing, because this backend has no unlocked searches.
 func (g *traverserBackend) dropReservation(*match.Request) {}
 
 func (g *traverserBackend) update(jobs ...match.Job) error { return g.Update(jobs...) }

@@ -26,7 +26,7 @@ type unlockedSearch struct {
 }
 
 // newUnlockedSearch copies everything that the search reads, so that the graph may change meanwhile.
-// All long searches of one match share unlockedSteps.
+// All unlocked searches of one match share unlockedSteps.
 func (p *storeBackend) newUnlockedSearch(ctx context.Context, q *matchState, v solver.View) *unlockedSearch {
 	d := cloneDemand(q.demand)
 	order, distance := p.store.Order(q.Policy, q.Near)
@@ -104,7 +104,7 @@ func (s *unlockedSearch) currentPlacement(now *store.Store) ([]solver.Run, bool)
 	return runs, true
 }
 
-// overtaken returns the error for a request for which every placement that a long search found was
+// overtaken returns the error for a request for which every placement that a unlocked search found was
 // taken or changed before it was booked.
 func (s *unlockedSearch) overtaken() *match.Refusal {
 	shape := &s.demand.Shapes[0]

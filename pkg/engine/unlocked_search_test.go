@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// hurried returns an engine whose matches all need a long search.
+// hurried returns an engine whose matches all need a unlocked search.
 func hurried(t testing.TB) *engine.Engine {
 	e := newEngine(t)
 	e.SetLockedSteps(0)
@@ -69,7 +69,7 @@ func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
 	d.match(t, 3, matchtest.Slots("a", 1, pod...))
 }
 
-// TestWhatWasFoundBesideTheGraphHasToFitIt checks that the placement of a long search is laid out
+// TestWhatWasFoundBesideTheGraphHasToFitIt checks that the placement of a unlocked search is laid out
 // in the graph as it is then.
 func TestWhatWasFoundBesideTheGraphHasToFitIt(t *testing.T) { synctest.Test(t, changedMeanwhile) }
 
@@ -98,7 +98,7 @@ func changedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNodesThatComeAndGoBesideAMatch changes nodes during a long search. Nodes that come, or that
+// TestNodesThatComeAndGoBesideAMatch changes nodes during a unlocked search. Nodes that come, or that
 // go and are not in the placement, make no difference. If a node of the placement goes, the match
 // is refused as overtaken.
 func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
@@ -200,7 +200,7 @@ func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
 }
 
 // TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore checks that a job loses its
-// reservation if a long search refuses its booking, as it does if the booking is refused under the
+// reservation if a unlocked search refuses its booking, as it does if the booking is refused under the
 // lock.
 func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
 	for _, steps := range []int{engine.LockedSteps, 0} {
@@ -258,7 +258,7 @@ func (w *watch) Err() error {
 	return nil
 }
 
-// watched makes a match that takes all the work that it may, under the lock and in a long search.
+// watched makes a match that takes all the work that it may, under the lock and in a unlocked search.
 // Its context ends at a check, or never if at is 0.
 func watched(t *testing.T, op match.Op, at int) (*watch, error) {
 	t.Helper()
@@ -271,7 +271,7 @@ func watched(t *testing.T, op match.Op, at int) (*watch, error) {
 	return w, err
 }
 
-// TestTheEngineIsFreeDuringAMatchBesideTheGraph checks that the lock is free during a long search.
+// TestTheEngineIsFreeDuringAMatchBesideTheGraph checks that the lock is free during a unlocked search.
 func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
 	operations := []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability}
 	if testing.Short() {
@@ -291,7 +291,7 @@ func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
 }
 
 // TestAMatchEndsWithItsContext checks that a match ends when its context ends, under the lock and
-// in a long search.
+// in a unlocked search.
 func TestAMatchEndsWithItsContext(t *testing.T) {
 	const brief = engine.LockedSteps / engine.StepsPerCheck
 	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {

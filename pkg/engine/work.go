@@ -18,7 +18,7 @@ type workLimits struct {
 	lockedSteps, unlockedSteps int
 	// maxOverrun is the largest number of steps by which a match exceeded its maximum.
 	maxOverrun atomic.Int64
-	// unlockedSem is a semaphore. The one long search that runs holds it.
+	// unlockedSem is a semaphore. The one unlocked search that runs holds it.
 	unlockedSem chan struct{}
 }
 

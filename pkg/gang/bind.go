@@ -48,7 +48,7 @@ func (g Assignments) PrepareBind(uid types.UID) BindIntent {
 	return d
 }
 
-// CommitBind decides whether the bind of a pod may be sent. The argument closed says
+// CommitBind decides whether the bind of a pod may be sent. The argument whyInvalid says
 // why one of the assignments of d is not valid any more. It is empty if all are valid.
 //
 // If the result why is empty, the bind may be sent. The first bind starts the

@@ -118,7 +118,7 @@ func (g Retries) retryNamespace(namespace string, ended []*backoff, now time.Tim
 }
 
 // dueReplacements ends the pause of waiting replacements for which an event in
-// RetryOn has already happened, and returns their groups except the groups in but.
+// RetryOn has already happened, and returns their groups without the groups in except.
 // Replacements go before all other pods, so their pause ends when other groups retry.
 func (g Retries) dueReplacements(except []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName

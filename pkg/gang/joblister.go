@@ -21,7 +21,7 @@ func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 }
 
 // JobsOf returns the jobs of many pods, in their order, as JobOf does. For
-// a pod without an assignment to its node it calls alone, with a lock held.
+// a pod without an assignment to its node it calls fallback, with a lock held.
 func (g Lister) JobsOf(pods []*corev1.Pod, fallback func(*corev1.Pod) match.JobID) []match.JobID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -37,7 +37,7 @@ func (g Lister) JobsOf(pods []*corev1.Pod, fallback func(*corev1.Pod) match.JobI
 }
 
 // GroupOfJob returns the group whose members have assignments under
-// a job. If the group has no PodGroup, alone is its pod. GroupOfJob
+// a job. If the group has no PodGroup, lonePod is its pod. GroupOfJob
 // returns false if no member has an assignment under the job.
 func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, lonePod *corev1.Pod, ok bool) {
 	g.mu.Lock()

@@ -60,7 +60,7 @@ type queueEntry struct {
 	urgent bool
 	// extra is true if the group had started and the pod replaced no member.
 	extra bool
-	// orderTime is the result of creation for the group at that time.
+	// orderTime is the result of orderTime for the group at that time.
 	orderTime time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
 	// came into the queue to be placed, and the member has had no answer since.

@@ -31,7 +31,7 @@ func (s *groupState) orderTime(m *member) time.Time {
 
 // eligibleSince returns since when the group, with m as its representative, could be placed if
 // there were room. This time orders the groups that wait for room. It is the latest of three
-// times: the result of creation, the time since when the youngest pod that the group needs waits,
+// times: the result of orderTime, the time since when the youngest pod that the group needs waits,
 // and the time since when the group lacks nothing except room. Without the last two, a user could
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 func (s *groupState) eligibleSince(m *member) time.Time {

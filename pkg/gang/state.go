@@ -40,7 +40,7 @@ type groupState struct {
 type incarnation struct {
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
-	// frozenOrderTime is the result of creation once it is frozen, and zero before. youngest is
+	// frozenOrderTime is the result of orderTime once it is frozen, and zero before. youngest is
 	// the start of the wait of the youngest member that has had a node in any incarnation.
 	frozenOrderTime, youngest time.Time
 	// minReserved is how many members have to be reserved before binds may begin.

@@ -26,7 +26,7 @@
 //	expect.go        what if others held something more?
 //	window_view.go   what is free during a whole window?
 //	allocate.go      which leaves does a slot get?
-//	snapshot.go      what does a long search read while the store changes?
+//	snapshot.go      what does a unlocked search read while the store changes?
 package store
 
 import (
