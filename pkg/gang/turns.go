@@ -11,7 +11,7 @@ import (
 // others may not pass them, and which of these leave their turn to the next.
 type Turns struct{ *core }
 
-// A Head is a group that has waited for room for so
+// A StarvingGroup is a group that has waited for room for so
 // long that groups after it may not pass it any more.
 type StarvingGroup struct {
 	Key types.NamespacedName
@@ -22,7 +22,7 @@ type StarvingGroup struct {
 	Rank Rank
 }
 
-// starvingGroup returns a group that waits for room as a Head. It returns false if no member waits.
+// starvingGroup returns a group that waits for room as a StarvingGroup. It returns false if no member waits.
 func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 	m := s.members[s.chooseRepresentative()]
 	if m == nil {
@@ -124,7 +124,7 @@ func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
 	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.waitsForOther && s.yieldReason == ""
 }
 
-// byRank compares two Heads by their ranks.
+// byRank compares two StarvingGroups by their ranks.
 func byRank(a, b StarvingGroup) int {
 	if a.Rank.Less(b.Rank) {
 		return -1

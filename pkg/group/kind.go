@@ -46,8 +46,8 @@ type Kind struct {
 	spec func() sizer
 }
 
-// An End says how an object reports what becomes of its work. An
-// object that has been suspended has the condition Suspended.
+// A Lifecycle says how an object reports what becomes of its work.
+// A suspended object has the condition Suspended.
 type Lifecycle struct {
 	// Completed and Failed are the types of two conditions: the object
 	// makes no more pods, because its work has succeeded or failed.
