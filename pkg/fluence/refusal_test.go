@@ -65,7 +65,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			until: []gang.Event{gang.MatcherBack},
 		},
 		"another allocation": {
-			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: job holds another allocation", reason: "MatchError",
+			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: the job already holds an allocation for a different request", reason: "MatchError",
 			until: gang.ClusterEvents(), again: time.Second, released: true,
 		},
 		"an error nobody expects": {
