@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -17,6 +18,11 @@ import (
 // releaseQueue is the queue of releases to the matcher. add does not
 // block. A release is retried until it succeeds. That is safe however
 // late it succeeds, because a job ID is used for one match only.
+//
+// Invariant: the slot of a pod is not released while the scheduler's cache counts the pod
+// on the node, which is from Reserve to the end of its binding cycle. Nothing can cancel
+// a binding cycle that waits for a volume. If the slot were released before, the matcher
+// would give the node to one group after another, and the filters would reject each.
 type releaseQueue struct {
 	engine match.Engine
 	// epoch returns 0 while the graph is being loaded. Releases
@@ -25,26 +31,67 @@ type releaseQueue struct {
 	// onFreed is called after releases have succeeded.
 	onFreed func()
 
-	// mu guards queue.
-	mu     sync.Mutex
-	queue  []gang.Release
-	wakeup chan struct{}
+	// mu guards queue and assumed.
+	mu    sync.Mutex
+	queue []gang.Release
+	// assumed has the pods, by UID, that the scheduler's cache counts on their nodes before
+	// they are bound, with the jobs whose slots are released when their cycle has ended.
+	assumed map[string][]match.JobID
+	wakeup  chan struct{}
 }
 
 // releaseTimeout is the deadline of one release.
 const releaseTimeout = 2 * time.Second
 
 func newReleaseQueue(engine match.Engine, epoch func() match.Epoch, freed func()) *releaseQueue {
-	return &releaseQueue{engine: engine, epoch: epoch, onFreed: freed, wakeup: make(chan struct{}, 1)}
+	return &releaseQueue{engine: engine, epoch: epoch, onFreed: freed, assumed: map[string][]match.JobID{}, wakeup: make(chan struct{}, 1)}
 }
 
-// add queues releases.
+// assume records that the scheduler's cache counts a pod on its node from now on.
+func (r *releaseQueue) assume(pod types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, is := r.assumed[string(pod)]; !is {
+		r.assumed[string(pod)] = nil
+	}
+}
+
+// endCycle records that the binding cycle of a pod has ended. It queues the pod's releases.
+func (r *releaseQueue) endCycle(pod types.UID) {
+	key := string(pod)
+	r.mu.Lock()
+	jobs := r.assumed[key]
+	delete(r.assumed, key)
+	for _, job := range jobs {
+		r.queue = append(r.queue, gang.Release{Job: job, Keys: []string{key}})
+	}
+	r.mu.Unlock()
+	if len(jobs) > 0 {
+		signal.Send(r.wakeup)
+	}
+}
+
+// add queues releases. The slots of assumed pods are released when their cycles end.
 func (r *releaseQueue) add(releases ...gang.Release) {
 	if len(releases) == 0 {
 		return
 	}
 	r.mu.Lock()
-	r.queue = append(r.queue, releases...)
+	for _, release := range releases {
+		if len(release.Keys) > 0 {
+			release.Keys = slices.DeleteFunc(slices.Clone(release.Keys), func(key string) bool {
+				jobs, assumed := r.assumed[key]
+				if assumed {
+					r.assumed[key] = append(jobs, release.Job)
+				}
+				return assumed
+			})
+			if len(release.Keys) == 0 {
+				continue
+			}
+		}
+		r.queue = append(r.queue, release)
+	}
 	r.mu.Unlock()
 	signal.Send(r.wakeup)
 }
@@ -53,14 +100,18 @@ func (r *releaseQueue) add(releases ...gang.Release) {
 func (r *releaseQueue) pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.queue)
+	n := len(r.queue)
+	for _, jobs := range r.assumed {
+		n += len(jobs)
+	}
+	return n
 }
 
 // has reports whether the release of a slot is still pending.
 func (r *releaseQueue) has(job match.JobID, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.ContainsFunc(r.queue, func(q gang.Release) bool {
+	return slices.Contains(r.assumed[key], job) || slices.ContainsFunc(r.queue, func(q gang.Release) bool {
 		return q.Job == job && (len(q.Keys) == 0 || slices.Contains(q.Keys, key))
 	})
 }

@@ -17,6 +17,8 @@ import (
 
 // Reserve confirms the pod's assignment.
 func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	// Before the group is told: from then on the assignment may be revoked at any moment.
+	pl.releases.assume(pod.UID)
 	if err := pl.groups.Reserve(pod.UID, node); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())
 	}
@@ -31,6 +33,7 @@ func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // together. If the group has started, the pod keeps its assignment and is tried again.
 func (pl *Fluence) Unreserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	pl.inventory.ForgetBind(pod) // before the matcher gives its room to others
+	pl.releases.endCycle(pod.UID)
 	pl.apply(ctx, pl.groups.Unreserve(pod.UID, pl.now(), fmt.Sprintf("pod %s could not be reserved on node %s, or bound to it", pod.Name, node)))
 	pl.bindQueue.Failed(pod.UID, pl.now())
 	if !pl.groups.HasAssignment(pod.UID) {
@@ -121,6 +124,7 @@ func (pl *Fluence) PodGroupPostFilter(context.Context, fwk.PodGroupCycleState, f
 // PostBind records that the pod is bound.
 func (pl *Fluence) PostBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
 	out := pl.groups.ObserveBind(pod.UID)
+	pl.releases.endCycle(pod.UID)
 	pl.bindQueue.Bound(pod.UID, pl.now())
 	pl.bindQueue.updateIdle()
 	signal.Send(pl.bindQueue.wakeup)
