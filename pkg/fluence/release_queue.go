@@ -96,15 +96,12 @@ func (r *releaseQueue) add(releases ...gang.Release) {
 	signal.Send(r.wakeup)
 }
 
-// pending returns the number of releases that the matcher has not confirmed.
+// pending returns the number of releases that the matcher has not confirmed. Those
+// that wait for the end of a cycle do not count: they are not late.
 func (r *releaseQueue) pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := len(r.queue)
-	for _, jobs := range r.assumed {
-		n += len(jobs)
-	}
-	return n
+	return len(r.queue)
 }
 
 // has reports whether the release of a slot is still pending.
