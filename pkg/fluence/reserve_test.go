@@ -195,7 +195,7 @@ func TestPostFilterGivesTheAssignmentsBackAndEndsTheChain(t *testing.T) {
 		}
 		r.pass(0)
 		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
-			t.Errorf("releases = %+v, want both seats", got)
+			t.Errorf("releases = %+v, want both slots", got)
 		}
 		const why = "node n1 was matched for pod g-0, but too full"
 		r.wantHeld(pods[0], why)
