@@ -63,7 +63,7 @@ func TestAPolicyThatIsNoneIsRefusedByName(t *testing.T) {
 	s := tell(t)
 	s.inOrder("n", 2)
 	s.applyText(job("odd", 1, "1", withPolicy("fastest")))
-	s.refused("job-odd-", "InvalidMatchPolicy", policyAnnotation, `"fastest"`, `"hinode"`)
+	s.refused("job-odd-", "InvalidMatchPolicy", policyAnnotation, `"fastest"`, "hinode")
 	s.noneOnNodes("odd-")
 	// The PodGroup's annotation goes before the pods'.
 	s.kubectl("annotate", podGroups, s.group(t.Context(), "job-odd-").Name, "-n", s.ns, policyAnnotation+"=hinode")
