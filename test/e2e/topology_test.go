@@ -202,7 +202,7 @@ func TestGroupsStandTogetherAsTheySay(t *testing.T) {
 	s.kubectl("delete", "job", "five-in-a-rack", "-n", s.ns)
 	// An unknown level is reported. After its correction the group continues.
 	s.applyText(job("odd", 1, "1", "annotations: {fluence.flux-framework.org/topology-required: row}"))
-	s.refused("job-odd-", "InvalidTopology", "fluence.flux-framework.org/topology-required", `"row"`, `"node" "zone" "block" "rack"`)
+	s.refused("job-odd-", "InvalidTopology", "fluence.flux-framework.org/topology-required", `"row"`, "the levels are node, zone, block, rack")
 	s.noneOnNodes("odd-")
 	s.kubectl("annotate", podGroups, s.group(t.Context(), "job-odd-").Name, "-n", s.ns, "fluence.flux-framework.org/topology-required=rack")
 	s.running("odd-", 1)
