@@ -139,7 +139,7 @@ lint: ## Check the code.
 	@echo "Building golangci-lint; the first time it takes minutes"
 	@cd hack/tools/golangci-lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@$(BIN)/golangci-lint run --timeout=20m --allow-parallel-runners ./...
-	@go run ./hack/vocabulary hack/vocabulary/words.txt cmd hack pkg sidecar docs README.md CONTRIBUTING.md
+	@go run ./hack/vocabulary hack/vocabulary/words.txt cmd hack pkg sidecar test docs README.md CONTRIBUTING.md
 
 .PHONY: generate
 generate: ## Write the generated code anew.

@@ -8,8 +8,8 @@ import (
 
 // Update implements match.Engine. A slot that the job already holds in the same form stays as it
 // is, so that the job's request can be answered again. Only its holder, Shared and its end may
-// change. A job's End applies to all its slots, even those that the update does not list. If a job
-// has no End, a slot that is new or changed ends at the expiration of its R. A share that is held
+// change. A job's End applies to all its slots, whether the update lists them or not. Without an
+// End, a new or changed slot ends at the expiration of its R. A share that is held
 // exclusively is match.ErrInvalid, because pools are held by amount here.
 //
 // A reservation is accepted even if there is no room for it. It is match.ErrInvalid for a job that

@@ -643,7 +643,7 @@ func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
 	})
 }
 
-// If members come together, those that the group lacks are placed, and no more.
+// If several late members come together, only as many as the group lacks are placed.
 func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.api.put(aPodGroup("first", 2, "first"))

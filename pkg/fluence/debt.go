@@ -25,8 +25,8 @@ const (
 	// deferralStep is the time between the retries of two groups of a namespace whose
 	// debt will be paid by then, or that waits only because of failed attempts.
 	deferralStep = 10 * time.Millisecond
-	// failedDivisor: failed attempts of a namespace may take 1/failedDivisor of the time. If they
-	// take more, groups of other namespaces are placed first, except those of a lower priority.
+	// failedDivisor bounds the failed attempts of a namespace: they may take 1/failedDivisor of the
+	// time. Beyond that, groups of other namespaces with at least the same priority are placed first.
 	failedDivisor = 5
 	// failedBurst is how much time failed attempts may take at once beyond that share.
 	failedBurst = time.Second

@@ -82,8 +82,8 @@ const (
 const (
 	// keysOfNodes is the number of label keys that nodes have, for terms that take a key each.
 	keysOfNodes = 16
-	// mostTerms limits the terms of a group, and fewTerms those of a group that a fuzzer
-	// draws: creating its pods may not take long, because a fuzzer gives up after 10 s.
+	// mostTerms is the maximum number of terms of a group. A fuzzer uses fewTerms instead, because
+	// it gives up on an input after 10 s, and creating the pods must not take long.
 	mostTerms, fewTerms = 80_000, 8_000
 	// leastNonsense keeps most of a group valid: otherwise no attempt is made.
 	leastNonsense = 16

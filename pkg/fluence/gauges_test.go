@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// gauged returns the samples of a gauge as they are served,
-// by the value of its label, without those that are 0.
+// gauged returns the served samples of a gauge by
+// the value of its label. It leaves out zeros.
 func gauged(name string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {

@@ -241,7 +241,7 @@ func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// If late members of one shape are refused, those of another shape are still placed.
+// A refusal of late members counts only for their shape: other shapes are still placed.
 func TestLateMembersOfAnotherShapeAreAskedForToo(t *testing.T) {
 	gpu := func(p *corev1.Pod) {
 		amount := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}

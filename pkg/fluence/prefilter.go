@@ -34,7 +34,7 @@ type decided struct{}
 // Clone returns s itself, because a decided never changes.
 func (s decided) Clone() fwk.StateData { return s }
 
-const decidedKey fwk.StateKey = Name + "/spoken"
+const decidedKey fwk.StateKey = Name + "/decided"
 
 // PreFilter gives the pod the node of its assignment.
 // For a representative it first places the whole group.

@@ -145,8 +145,8 @@ func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
 	return false
 }
 
-// limitToSameReserved reduces a plan of pods that replace lost members to those that may use
-// the same reserved nodes as the first pod. The others are placed in a later attempt.
+// limitToSameReserved removes pods from a plan of replacements. The pods that are left may use
+// the same reserved nodes as the first pod. A later attempt places the other pods.
 func (ts *reserver) limitToSameReserved(plan gang.Plan) gang.Plan {
 	if len(plan.LostMembers) < 2 || ts.args.MaxReserve.Duration == 0 || len(ts.reservations.listReserved()) == 0 {
 		return plan

@@ -142,7 +142,7 @@ func (m *matcher) answer(says error) {
 
 // inRig runs test in a rig with an empty cluster and a matcher whose graph
 // is loaded. The matcher answers from the engine behind it or, without one,
-// from its script. The plugins in more come after those of the profile.
+// from its script. The plugins in more run after the plugins of the profile.
 func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugin) {
 	t.Helper()
 	// The scheduler asks for this signal. The first caller starts

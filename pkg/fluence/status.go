@@ -97,8 +97,8 @@ func (f *status) takeSnapshot() snapshot {
 	if !r.LongestSince.IsZero() {
 		r.longestWait = f.now().Sub(r.LongestSince)
 	}
-	// Of the groups without a reason, those that wait for admission
-	// count as Binding. The rest counts as MatcherUnavailable or Queued.
+	// A group without a reason counts as Binding if it waits for
+	// admission, else as MatcherUnavailable or Queued.
 	if turn := min(r.WaitingByReason[""], r.bindQueue.Groups[bindqueue.Small]+r.bindQueue.Groups[bindqueue.Large]); turn > 0 && !unready {
 		r.WaitingByReason[""] -= turn
 		r.WaitingByReason[reason.Binding] += turn

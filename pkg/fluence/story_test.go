@@ -308,6 +308,11 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 		if err != nil || len(jobs) != 0 {
 			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
 		}
+		r.pl.releases.mu.Lock()
+		if n := len(r.pl.releases.assumed); n != 0 {
+			t.Errorf("%d pods count as assumed, though no cycle runs", n)
+		}
+		r.pl.releases.mu.Unlock()
 		if got := r.news(); len(got) != 0 {
 			t.Errorf("news of %v are kept", got)
 		}

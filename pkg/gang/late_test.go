@@ -497,7 +497,7 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 // Groups of a namespace that were refused with RetryAfter retry the faster the more of them
 // find nodes. If one is refused with RetryAfter once more, they retry one at a time again.
 func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
-	const groups = 40
+	const groups = 400
 	s := newStory(t)
 	s.add("x")
 	refuse := func(p *corev1.Pod) {
@@ -507,7 +507,7 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	pods := map[string]*corev1.Pod{}
 	for i := range groups {
 		p := s.pods["x"].DeepCopy()
-		p.Namespace, p.Name, p.Labels = "many", fmt.Sprintf("many-%02d", i), nil
+		p.Namespace, p.Name, p.Labels = "many", fmt.Sprintf("many-%03d", i), nil
 		p.UID, p.CreationTimestamp = types.UID(p.Name), metav1.NewTime(noon.Add(time.Duration(i)*time.Second))
 		pods[p.Name] = p
 		s.PutPod(p)
@@ -516,10 +516,9 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	s.now = s.now.Add(time.Minute)
 	var steps []int
 	var last []types.NamespacedName
-	returned := 0
 	step := func() {
 		last, _ = s.Due(s.now)
-		steps, returned = append(steps, len(last)), returned+len(last)
+		steps = append(steps, len(last))
 		s.now = s.now.Add(retryStep)
 	}
 	match := func(key types.NamespacedName) {
@@ -529,7 +528,7 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for len(steps) < 4 {
+	for len(steps) < 8 {
 		step()
 		for _, key := range last {
 			match(key)
@@ -540,7 +539,7 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	for range 2 {
 		step()
 	}
-	if want := []int{1, 2, 4, 8, 16, 1, 1}; !slices.Equal(steps, want) {
+	if want := []int{1, 2, 4, 8, 16, 32, maxRetries, maxRetries, maxRetries, 1, 1}; !slices.Equal(steps, want) {
 		t.Errorf("at each step so many groups returned: %v, want %v", steps, want)
 	}
 }

@@ -69,10 +69,10 @@ type Request struct {
 	// If not, and Op is AllocateOrElseReserve, the job gets a new reservation.
 	ID      JobID
 	Jobspec *jobspec.Jobspec
-	// Keys are the names of the slots: those of the jobspec's first slot request, then those of the
-	// second, and so on. A key is unique within its job. A slot request whose count is a range has as
-	// many keys as its maximum. If fewer slots are given out, the last keys of that slot request stay
-	// unused. Without keys, slots are numbered from "0".
+	// Keys names the slots, in the order of the jobspec's slot requests. A key is unique within its
+	// job. A slot request whose count is a range has as many keys as its maximum. If fewer slots are
+	// given out, the last keys of that slot request stay unused. Without keys, slots are numbered
+	// from "0".
 	Keys []string
 	// Now is the caller's clock.
 	Now time.Time
@@ -236,8 +236,8 @@ type GraphEngine interface {
 	Engine
 
 	// AddSubgraph adds a graph, or a part of a graph that begins at the root. The text is JGF (see
-	// resource.ReadJGF). A vertex whose path and rank equal those of a vertex in the graph is that
-	// vertex, and is not added again. The engine may read jgf only during the call.
+	// resource.ReadJGF). A vertex with the path and rank of an existing vertex is not added
+	// again. The engine may read jgf only during the call.
 	AddSubgraph(ctx context.Context, e Epoch, jgf []byte) error
 
 	// RemoveSubgraph removes the vertex with this containment path, and everything below it, from a

@@ -1,4 +1,4 @@
-// Package eventually waits in tests until something is so.
+// Package eventually waits, in tests, until a condition is true.
 package eventually
 
 import (
@@ -12,19 +12,19 @@ import (
 const (
 	// patience bounds a wait whose context has no deadline.
 	patience = 2 * time.Minute
-	// often is the time from one look to the next.
+	// often is the interval between two calls of the condition.
 	often = 50 * time.Millisecond
 )
 
-// True calls done until it returns true. The text says how far it is: if the deadline of ctx comes
-// first, the test ends with what was waited for, and with the last text.
+// True calls done until it returns true. The text that done returns is the present state. If the
+// deadline of ctx comes first, True ends the test and prints what and the last state.
 func True(ctx context.Context, t testing.TB, what string, done func(ctx context.Context) (bool, string)) {
 	t.Helper()
 	TrueEvery(ctx, t, often, what, done)
 }
 
-// TrueEvery is True with another interval: a short one sees what soon passes, and a long one spares
-// the machine.
+// TrueEvery is True with another interval. A short interval sees a state that does not last, and a
+// long one saves processor time.
 func TrueEvery(ctx context.Context, t testing.TB, every time.Duration, what string, done func(ctx context.Context) (bool, string)) {
 	t.Helper()
 	if _, ok := ctx.Deadline(); !ok {
@@ -36,13 +36,13 @@ func TrueEvery(ctx context.Context, t testing.TB, every time.Duration, what stri
 	start := time.Now()
 	err := wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		ok, text := done(ctx)
-		// What the deadline interrupts says less than what came before.
+		// The state of a call that the deadline interrupts is of no use.
 		if ctx.Err() == nil || last == "" {
 			last = text
 		}
 		return ok, nil
 	})
 	if err != nil {
-		t.Fatalf("waited %s in vain for: %s; last: %s", time.Since(start).Round(time.Millisecond), what, last)
+		t.Fatalf("%s: not so after %s; last: %s", what, time.Since(start).Round(time.Millisecond), last)
 	}
 }

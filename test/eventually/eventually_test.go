@@ -33,9 +33,9 @@ func TestTrue(t *testing.T) {
 		"it is so at once":                {done: func(int) bool { return true }},
 		"it is so at the third look":      {done: third, takes: 100 * time.Millisecond},
 		"looks are rarer":                 {done: third, every: time.Second, takes: 2 * time.Second},
-		"it is never so":                  {done: never, takes: 2 * time.Minute, want: "waited 2m0s in vain for: the end; last: look 3"},
-		"it is not so before a deadline":  {done: never, within: 120 * time.Millisecond, takes: 120 * time.Millisecond, want: "waited 120ms in vain for: the end; last: look 3"},
-		"there was no time for two looks": {done: never, within: time.Millisecond, takes: time.Millisecond, want: "waited 1ms in vain for: the end; last: look 1"},
+		"it is never so":                  {done: never, takes: 2 * time.Minute, want: "the end: not so after 2m0s; last: look 3"},
+		"it is not so before a deadline":  {done: never, within: 120 * time.Millisecond, takes: 120 * time.Millisecond, want: "the end: not so after 120ms; last: look 3"},
+		"there was no time for two looks": {done: never, within: time.Millisecond, takes: time.Millisecond, want: "the end: not so after 1ms; last: look 1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestALookThatIsInterruptedSaysNothing(t *testing.T) {
 			<-ctx.Done()
 			return false, ctx.Err().Error()
 		})
-		if want := "waited 1s in vain for: the end; last: half done"; j.verdict != want {
+		if want := "the end: not so after 1s; last: half done"; j.verdict != want {
 			t.Errorf("it said %q, want %q", j.verdict, want)
 		}
 	})

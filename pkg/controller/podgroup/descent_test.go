@@ -390,7 +390,7 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 	if find(100); f.cache.Len() != 1 {
 		t.Errorf("%d findings when all others are out of date, want 1", f.cache.Len())
 	}
-	clock.SetTime(now.Add(unreadableFor + legacyRetry))
+	clock.SetTime(now.Add(unreadableFor + logUnreadableEvery))
 	if find(101); f.loggedKinds.Len() != 1 {
 		t.Errorf("%d kinds are remembered that cannot be read when all others are out of date, want 1", f.loggedKinds.Len())
 	}

@@ -27,6 +27,8 @@ const (
 	freshFor = 5 * time.Second
 	// unreadableFor is how long an owner counts as unreadable.
 	unreadableFor = 30 * time.Second
+	// logUnreadableEvery is the shortest time between two log lines about one unreadable kind.
+	logUnreadableEvery = 10 * time.Minute
 	// maxVersion is the largest size of an apiVersion in bytes: a group, a slash and a version.
 	maxVersion = 253 + 1 + 63
 )
@@ -38,7 +40,7 @@ type ownerReader struct {
 	clock clock.PassiveClock
 	// cache holds a cachedOwner for each ownerKey while it is fresh.
 	cache *cache.Expiring
-	// loggedKinds holds the kinds that were logged as unreadable within legacyRetry.
+	// loggedKinds holds the kinds that were logged as unreadable within logUnreadableEvery.
 	loggedKinds *cache.Expiring
 }
 
@@ -144,12 +146,12 @@ func (f *ownerReader) get(ctx context.Context, namespace, name string, obj clien
 	return f.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, obj)
 }
 
-// logUnreadable logs that a kind cannot be read, at most once in legacyRetry.
+// logUnreadable logs that a kind cannot be read, at most once in logUnreadableEvery.
 func (f *ownerReader) logUnreadable(ctx context.Context, namespace string, w topOwner) {
 	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
 	if _, did := f.loggedKinds.Get(kind); did {
 		return
 	}
-	f.loggedKinds.Set(kind, nil, legacyRetry)
+	f.loggedKinds.Set(kind, nil, logUnreadableEvery)
 	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install its CRD, or grant get on it", "kind", kind, "object", klog.KRef(namespace, w.ref.Name), "reason", w.why)
 }

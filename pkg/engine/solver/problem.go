@@ -90,8 +90,8 @@ type Need struct {
 type Column struct{ Capacity, Free []int64 }
 
 // Constraints evaluates the constraints of a shape on the node at a position.
-// Allow returns two results. always is by the constraints that hold for good.
-// now is by all constraints, also those that hold only at present.
+// The first result of Allow counts only the constraints that will not change.
+// The second counts all constraints, also the temporary ones.
 type Constraints interface {
 	Allow(shape int, at int32) (always, now bool)
 }
