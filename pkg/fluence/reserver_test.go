@@ -1160,9 +1160,11 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 					if got := r.message(); r.looks() > 0 && !owes && !strings.HasSuffix(got, "; the search for nodes to reserve for it ran out of time, and is continued") {
 						t.Fatalf("it is told %q", got)
 					}
+					r.pl.debts.mu.Lock()
 					if d := r.pl.debts.byNamespace[ns]; d != nil {
 						owed = max(owed, d.owed)
 					}
+					r.pl.debts.mu.Unlock()
 				}
 				looks := r.looks()
 				if most := int(r.pl.now().Sub(began)/searchEvery) + 1; looks < 4 || looks > most {
