@@ -75,7 +75,7 @@ func trimOwner(obj any) (any, error) {
 	}
 	m.ObjectMeta = metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
-		ResourceVersion: m.ResourceVersion, OwnerReferences: m.OwnerReferences,
+		ResourceVersion: m.ResourceVersion, OwnerReferences: group.ControllerReference(m),
 	}
 	return m, nil
 }

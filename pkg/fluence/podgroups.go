@@ -48,6 +48,9 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		client:   client,
 		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
 	}
+	if err := p.informer.SetTransform(trimPodGroup); err != nil {
+		return nil, fmt.Errorf("watch PodGroups: %w", err)
+	}
 	p.registration, err = p.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.observePodGroup(ctx, obj.(*scheduling.PodGroup)) },
 		UpdateFunc: func(_, obj any) { w.observePodGroup(ctx, obj.(*scheduling.PodGroup)) },
@@ -61,6 +64,18 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
 	}
 	return p, nil
+}
+
+// trimPodGroup is an informer transform that drops the metadata that is not read. So a user
+// who fills PodGroups with owner references does not fill the scheduler's memory.
+func trimPodGroup(obj any) (any, error) {
+	pg, ok := obj.(*scheduling.PodGroup)
+	if !ok {
+		return obj, nil
+	}
+	pg.ManagedFields, pg.OwnerReferences, pg.Finalizers, pg.Labels = nil, nil, nil, nil
+	pg.Annotations = group.OwnAnnotations(pg.Annotations)
+	return pg, nil
 }
 
 // run watches until ctx ends. listed is called when all

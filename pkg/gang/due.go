@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -9,56 +10,70 @@ import (
 )
 
 const (
-	// retryStep is the shortest time between two retries of groups of one namespace after their
-	// RetryAfter. Each group may be refused once more, and that costs a scheduling cycle.
+	// retryStep is the shortest time between two retries of groups of one throttled
+	// namespace. Each group may be throttled once more, and that costs a scheduling cycle.
 	retryStep = 50 * time.Millisecond
-	// maxRetries is the largest number of groups of a namespace that retry at once.
+	// maxRetries is the largest number of groups of a throttled namespace that retry at once.
 	maxRetries = 64
 )
 
-// A pace limits how fast the groups of one namespace retry after their RetryAfter. It
-// begins with one group at a time, grows by one with each match, and falls back to one
-// when a group is refused with RetryAfter once more. This is slow start, as in TCP.
+// A pace limits how fast the groups of one throttled namespace retry. A namespace is
+// throttled while one of its groups waits for its RetryAfter. The pace begins with one group
+// at a time, grows by one with each attempt, whether it finds nodes or not, and falls back
+// to one when a group is refused with RetryAfter once more. This is slow start, as in TCP.
 type pace struct {
+	// until is when the last RetryAfter of the namespace's groups ends.
+	until time.Time
 	// last is when groups last retried.
 	last time.Time
 	// max is how many groups may retry at the next step.
 	max int
+	// oldestAttempt says that the next group to retry is the one whose last attempt was the
+	// longest ago. Otherwise it is the first by rank.
+	oldestAttempt bool
 }
 
-// growPace records a match of a group of a namespace: one more group may retry at the next step.
+// throttle records that a group of a namespace was refused with
+// RetryAfter until a time. The groups retry one at a time again.
+func (r *registry) throttle(namespace string, until time.Time) {
+	p := r.paces[namespace]
+	if p == nil {
+		p = &pace{}
+		r.paces[namespace] = p
+	}
+	p.until, p.max = later(p.until, until), 1
+}
+
+// growPace records an attempt of a group of a namespace: one more group may retry at the next step.
 func (r *registry) growPace(namespace string) {
 	if p := r.paces[namespace]; p != nil {
 		p.max = min(p.max+1, maxRetries)
 	}
 }
 
-// resetPace records that a group of a namespace was refused
-// with RetryAfter: the groups retry one at a time again.
-func (r *registry) resetPace(namespace string) {
-	if p := r.paces[namespace]; p != nil {
-		p.max = 1
-	}
+// hasEnded reports whether the namespace is no longer throttled.
+func (p *pace) hasEnded(now time.Time) bool {
+	return !now.Before(p.until) && !now.Before(p.last.Add(retryStep))
 }
 
 // Due returns the groups with a refusal that has ended, and removes the
 // refusal. It also returns when the next refusal ends. Zero means never.
 //
-// Groups whose refusals have RetryAfter are due in the order of the
-// queue, as many at a time as the pace of their namespace allows. If any
-// group is due, waiting replacements may be due too; see dueReplacements.
+// Of the groups of a throttled namespace, only as many are due as its pace allows,
+// whatever they were refused for. If any group is due, waiting
+// replacements may be due too; see dueReplacements.
 func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	byNamespace := map[string][]*backoff{} // by namespace, refusals with RetryAfter that have ended
+	paced := map[string][]retry{} // by namespace, the refusals that have ended
 	groups := g.retries.due(now)
 	for _, s := range groups {
-		due := false
+		p, due := g.paces[s.key.Namespace], false
 		for b := range s.backoffs {
-			switch r := b.refusal; {
-			case r == nil, r.isActive(now):
-			case r.RetryAfter > 0:
-				byNamespace[s.key.Namespace] = append(byNamespace[s.key.Namespace], b)
+			switch {
+			case b.refusal == nil, b.refusal.isActive(now):
+			case p != nil:
+				paced[s.key.Namespace] = append(paced[s.key.Namespace], retry{b, s})
 			default:
 				b.refusal, due = nil, true
 			}
@@ -67,52 +82,65 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			keys = append(keys, s.key)
 		}
 	}
-	for namespace, ended := range byNamespace {
-		for _, key := range g.retryNamespace(namespace, ended, now) {
-			if !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		}
+	for namespace, ended := range paced {
+		keys = append(keys, g.paces[namespace].retry(ended, now)...)
 	}
 	for _, s := range groups {
 		g.updateRetry(s)
 	}
 	next = g.retries.next()
-	maps.DeleteFunc(g.paces, func(_ string, p *pace) bool { return !now.Before(p.last.Add(retryStep)) })
+	maps.DeleteFunc(g.paces, func(_ string, p *pace) bool { return p.hasEnded(now) })
 	if len(keys) > 0 {
 		keys = append(keys, g.dueReplacements(keys)...)
 	}
 	return keys, next
 }
 
-// retryNamespace lets the first groups of a namespace by rank retry, as many as its pace allows:
-// it removes their refusals, and returns their keys. It lets none retry if retryStep has
-// not passed since the last time. The remaining refusals end at the next step.
-func (g Retries) retryNamespace(namespace string, ended []*backoff, now time.Time) (keys []types.NamespacedName) {
-	p := g.paces[namespace]
-	if p == nil {
-		p = &pace{max: 1}
-		g.paces[namespace] = p
-	}
+// A retry is a refusal that has ended, of a group or of one of its members.
+type retry struct {
+	*backoff
+	group *groupState
+}
+
+func (r retry) compareRank(other retry) int { return r.refusal.rank.Compare(other.refusal.rank) }
+
+// compareAttempt orders by the group's last attempt. A group that was never tried is the first.
+func (r retry) compareAttempt(other retry) int {
+	return cmp.Or(r.group.lastTried.Compare(other.group.lastTried), r.compareRank(other))
+}
+
+// retry lets groups of a namespace retry, as many as its pace allows: it removes their refusals,
+// and returns their keys. It lets none retry if retryStep has not passed since the last time. The
+// remaining refusals end at the next step.
+//
+// Every second group is the first by rank. The others are those whose last attempt was the longest
+// ago. By rank alone, a new group that fits would wait for ever behind older groups
+// that do not fit and that events let retry again and again.
+func (p *pace) retry(ended []retry, now time.Time) (keys []types.NamespacedName) {
 	next := p.last.Add(retryStep)
 	if !now.Before(next) {
 		p.last, next = now, now.Add(retryStep)
-		slices.SortFunc(ended, func(a, b *backoff) int { return a.refusal.rank.Compare(b.refusal.rank) })
-		ended = slices.DeleteFunc(ended, func(b *backoff) bool {
+		for len(keys) < p.max && len(ended) > 0 {
+			order := retry.compareRank
+			if p.oldestAttempt {
+				order = retry.compareAttempt
+			}
+			p.oldestAttempt = !p.oldestAttempt
+			key := slices.MinFunc(ended, order).group.key
+			keys = append(keys, key)
 			// Members that were refused together retry together.
-			key := b.refusal.rank.Key
-			if !slices.Contains(keys, key) {
-				if len(keys) == p.max {
+			ended = slices.DeleteFunc(ended, func(r retry) bool {
+				if r.group.key != key {
 					return false
 				}
-				keys = append(keys, key)
-			}
-			b.refusal = nil
-			return true
-		})
+				r.refusal = nil
+				return true
+			})
+		}
 	}
-	for _, b := range ended {
-		b.refusal.retryAt = next
+	for _, r := range ended {
+		r.refusal.retryAt = next
+		p.until = later(p.until, next)
 	}
 	return keys
 }

@@ -544,6 +544,55 @@ func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
 	}
 }
 
+// While a namespace is throttled, events do not let its old groups that lack room take all the
+// attempts: a new group is tried although older ones may retry, and so is each of the others.
+func TestANewGroupOfAThrottledNamespaceIsTried(t *testing.T) {
+	const groups = 200
+	s := newStory(t)
+	s.add("x")
+	attempt := func(name string, r Refusal) {
+		plan, _ := s.Plan(types.UID(name), s.now)
+		s.Refuse(plan, r, s.now)
+	}
+	noRoom, throttled := Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom, RetryOn: []Event{Released}}, Refusal{Reason: "Throttled", RetryAfter: time.Second}
+	put := func(i int, r Refusal) {
+		p := s.pods["x"].DeepCopy()
+		p.Namespace, p.Name, p.Labels = "many", fmt.Sprintf("many-%03d", i), nil
+		p.UID, p.CreationTimestamp = types.UID(p.Name), metav1.NewTime(noon.Add(time.Duration(i)*time.Second))
+		s.PutPod(p)
+		attempt(p.Name, r)
+	}
+	for i := range groups {
+		put(i, noRoom)
+	}
+	put(groups, throttled)
+
+	// Of three attempts of old groups the last is throttled. A pod ends at each step.
+	tried, attempts := map[string]int{}, 0
+	for step := range 10 * groups {
+		s.now = s.now.Add(retryStep)
+		s.ObserveEvent(Released)
+		keys, _ := s.Due(s.now)
+		for _, key := range keys {
+			name := strings.Split(key.Name, "/")[1]
+			if _, ok := tried[name]; !ok {
+				tried[name] = step
+			}
+			if attempts++; attempts%3 == 0 {
+				attempt(name, throttled)
+			} else {
+				attempt(name, noRoom)
+			}
+		}
+	}
+	if at, ok := tried["many-200"]; !ok || at > 30 {
+		t.Errorf("the new group was tried at step %d (%t), want it within a second and some steps", at, ok)
+	}
+	if len(tried) != groups+1 {
+		t.Errorf("%d groups were tried, want all %d", len(tried), groups+1)
+	}
+}
+
 // Late members that were refused together retry together, however many they are.
 func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
 	s := newStory(t)

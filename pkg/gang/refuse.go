@@ -10,10 +10,14 @@ import (
 func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 	// The other plugins decide again before the pod comes into the queue again.
 	m.passedOtherPlugins = false
+	s := m.group
 	if r.RetryAfter > 0 {
-		g.resetPace(m.group.key.Namespace)
+		g.throttle(s.key.Namespace, now.Add(r.RetryAfter))
+	} else {
+		s.lastTried = now
+		g.growPace(s.key.Namespace)
 	}
-	if s := m.group; !s.started {
+	if !s.started {
 		g.updateWaitTimes(s, r, now)
 		return s.refuse(r, m.rank(), now)
 	}

@@ -27,7 +27,7 @@ type registry struct {
 	byRelevantEvents map[eventSet]map[*groupState]bool
 	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
 	retries retryQueue
-	// paces has the pace of each namespace with groups that retried within the last retryStep.
+	// paces has the pace of each throttled namespace.
 	paces map[string]*pace
 	// waitingForRoom holds the groups that wait for room, and
 	// groups that no longer do, until Starving removes them.

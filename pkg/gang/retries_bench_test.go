@@ -58,6 +58,22 @@ func BenchmarkDue(b *testing.B) {
 	}
 }
 
+// BenchmarkDueThrottled measures a step of a throttled namespace: one of its 4,000 groups retries.
+func BenchmarkDueThrottled(b *testing.B) {
+	g := refusedGroups(b, 4_000, Refusal{RetryAfter: time.Second})
+	now := noon.Add(time.Second)
+	for b.Loop() {
+		now = now.Add(retryStep)
+		keys, _ := g.Due(now)
+		if len(keys) != 1 {
+			b.Fatalf("%d groups are due, want one", len(keys))
+		}
+		asks := g.EnqueueableOf(keys, now)
+		p, _ := g.Plan(asks[0].UID, now)
+		g.Refuse(p, Refusal{RetryAfter: time.Second}, now)
+	}
+}
+
 // BenchmarkOfJob measures the search for the group of a job among 4,000 groups with assignments.
 func BenchmarkOfJob(b *testing.B) {
 	g := New(seenOwners{}, match.PolicyLonode)

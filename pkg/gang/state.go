@@ -98,6 +98,9 @@ type retryState struct {
 	retryAt time.Time
 	// index is the position of the group in retries.
 	index int
+	// lastTried is when the group, or one of its members, was last refused
+	// after an attempt. It is zero if it never was. See pace.
+	lastTried time.Time
 }
 
 // A groupPositions is the positions of a started group, and the members that wait for them.

@@ -35,6 +35,24 @@ const (
 	IncompleteRestart = "restart"
 )
 
+// annotationPrefix is the prefix of all annotations of this project.
+const annotationPrefix = "fluence.flux-framework.org/"
+
+// OwnAnnotations returns the annotations of this project, nil if there are none. Others are not
+// read, and a cache need not hold them.
+func OwnAnnotations(all map[string]string) map[string]string {
+	var own map[string]string
+	for key, value := range all {
+		if strings.HasPrefix(key, annotationPrefix) {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[key] = value
+		}
+	}
+	return own
+}
+
 // IncompletePolicies returns the values of IncompletePolicyAnnotation.
 func IncompletePolicies() []string { return []string{IncompleteWait, IncompleteRestart} }
 

@@ -35,6 +35,15 @@ func ControllerOf(obj metav1.Object) Owner {
 	return Owner{}
 }
 
+// ControllerReference returns the owner reference of the object that controls obj, in a slice
+// of its own. It returns nil if there is none. Other references are not read.
+func ControllerReference(obj metav1.Object) []metav1.OwnerReference {
+	if ref := metav1.GetControllerOfNoCopy(obj); ref != nil {
+		return []metav1.OwnerReference{*ref}
+	}
+	return nil
+}
+
 // The limits of what an owner may be called.
 const (
 	// maxNameLength is the largest number of bytes of a name, a kind or an API group.

@@ -264,6 +264,11 @@ func (b *bounded) eachBound(t *testing.T) {
 		"a StatefulSet just as large":        {"plain", setOf("StatefulSet", "", "", "serviceName: x, replicas: 10", ""), ""},
 		"a large PodGroup":                   {"plain", podGroup("", 11), "spec.minMember: 11" + tooLarge},
 		"a PodGroup just as large":           {"plain", podGroup("", 10), ""},
+		"a PodGroup of many owners":          {"plain", podGroup(owners(129, "n"), 1), "metadata.ownerReferences: 129 references: a PodGroup has at most 128"},
+		"a PodGroup of some owners":          {"plain", podGroup(owners(128, "n"), 1), ""},
+		"a PodGroup of a long owner":         {"plain", podGroup(owners(1, strings.Repeat("n", 318)), 1), "metadata.ownerReferences: a field of a reference has at most 317 characters"},
+		"a PodGroup of many labels":          {"plain", podGroup(manyLabels(128)+`, finalizers: [a/b]`, 1), "metadata: 129 labels and finalizers: a PodGroup has at most 128"},
+		"a PodGroup of some labels":          {"plain", podGroup(manyLabels(128), 1), ""},
 		"a pod of many terms":                {"plain", barePod("", terms(2)), tooMany},
 		"a pod of one term":                  {"plain", barePod("", terms(1)), ""},
 		"a DaemonSet of many terms":          {"plain", setOf("DaemonSet", "", "", "minReadySeconds: 0", terms(2)), "spec.template." + tooMany},
@@ -281,6 +286,24 @@ func (b *bounded) eachBound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// owners are so many owner references of this name, as a field of metadata.
+func owners(n int, name string) string {
+	refs := make([]string, n)
+	for i := range refs {
+		refs[i] = fmt.Sprintf("{apiVersion: v1, kind: Thing, name: %s, uid: u-%d}", name, i)
+	}
+	return "ownerReferences: [" + strings.Join(refs, ", ") + "]"
+}
+
+// manyLabels are so many labels, as a field of metadata.
+func manyLabels(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`l-%d: ""`, i)
+	}
+	return "labels: {" + strings.Join(all, ", ") + "}"
 }
 
 func (b *bounded) whichNamespaces(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // podChanged reports whether an update of a pod can change its group. A new
@@ -21,7 +23,7 @@ func podChanged(e event.UpdateEvent) bool {
 		before.Status.Phase != after.Status.Phase ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!maps.Equal(before.Labels, after.Labels) ||
-		!maps.Equal(readAnnotations(before.Annotations), readAnnotations(after.Annotations)) ||
+		!maps.Equal(group.OwnAnnotations(before.Annotations), group.OwnAnnotations(after.Annotations)) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 

@@ -1,18 +1,25 @@
 package podgroup
 
 import (
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // What the cache keeps of pods and podOwners is enough for every decision.
@@ -61,6 +68,83 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		if c.wantedSize(little) != c.wantedSize(full) || little.topOwners[0] != full.topOwners[0] || c.wantsScheduler(little) != c.wantsScheduler(full) || little.podOwners[0].donePods() != full.podOwners[0].donePods() {
 			t.Errorf("a slim %T decides otherwise: %+v, want %+v", obj, little, full)
 		}
+	}
+}
+
+// What the cache keeps of a PodGroup decides the same, and is small however large the object is.
+func TestASlimPodGroupDecidesTheSame(t *testing.T) {
+	const references = 10_000
+	entry := func(manager, subresource, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: manager, Subresource: subresource, FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	full := podGroup(4, byTrain, func(pg *scheduling.PodGroup) {
+		pg.Labels = map[string]string{ManagedByLabel: ManagedByValue, "a": "b"}
+		pg.Annotations = map[string]string{"a": "b", SchedulerAnnotation: "fluence", group.IncompletePolicyAnnotation: "restart"}
+		pg.Finalizers = []string{"a/b"}
+		pg.OwnerReferences = append(pg.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: strings.Repeat("n", 1<<20), UID: "long"})
+		for i := range references {
+			pg.OwnerReferences = append(pg.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: types.UID(strconv.Itoa(i))})
+		}
+		pg.ManagedFields = []metav1.ManagedFieldsEntry{
+			entry(FieldManager, "status", `{}`), entry("kubectl", "status", `{"f:spec":{"f:minMember":{}}}`),
+			entry("broken", "", `{`), entry("kubectl", "", `{"f:metadata":{"f:ownerReferences":{}},"f:spec":{"f:minMember":{},"f:scheduleTimeoutSeconds":{}}}`),
+			entry(FieldManager, "", `{"f:spec":{"f:minMember":{}}}`),
+		}
+	})
+	for name, change := range map[string]func(*scheduling.PodGroup){
+		"made by this controller, minMember by a user": func(*scheduling.PodGroup) {},
+		"minMember by this controller":                 func(pg *scheduling.PodGroup) { pg.ManagedFields = pg.ManagedFields[4:] },
+		"made by a user":                               func(pg *scheduling.PodGroup) { pg.ManagedFields = pg.ManagedFields[:4] },
+		"without managed fields":                       func(pg *scheduling.PodGroup) { pg.ManagedFields = nil },
+		"without the label":                            func(pg *scheduling.PodGroup) { delete(pg.Labels, ManagedByLabel) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			pg := full.DeepCopy()
+			change(pg)
+			obj, err := slimPodGroup(pg.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			slim, c := obj.(*scheduling.PodGroup), DefaultConfig()
+			if c.isManaged(slim) != c.isManaged(pg) || minMemberManager(slim) != minMemberManager(pg) {
+				t.Errorf("made by the controller: %t, minMember by %q; want %t, %q", c.isManaged(slim), minMemberManager(slim), c.isManaged(pg), minMemberManager(pg))
+			}
+			if !maps.Equal(slim.Annotations, group.OwnAnnotations(pg.Annotations)) || len(slim.Annotations) != 2 || !equality.Semantic.DeepEqual(slim.Spec, pg.Spec) || !equality.Semantic.DeepEqual(slim.Status, pg.Status) {
+				t.Errorf("slimPodGroup() = %+v", slim)
+			}
+			if slim.OwnerReferences[0].UID != "job-uid" || len(slim.OwnerReferences) != maxReferences {
+				t.Errorf("%d owner references are kept, want the first %d", len(slim.OwnerReferences), maxReferences)
+			}
+			data, err := json.Marshal(slim)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(data) > 32<<10 {
+				t.Errorf("a PodGroup of %d bytes is kept", len(data))
+			}
+		})
+	}
+}
+
+// A PodGroup names at most maxReferences owners, the same ones as long as they exist.
+func TestAPodGroupNamesSoManyOwners(t *testing.T) {
+	var o observation
+	for i := range 2 * maxReferences {
+		ref := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: types.UID(fmt.Sprintf("%04d", i))}
+		o.topOwners = append(o.topOwners, topOwner{topRef: topRefFrom(ref), lookup: readable})
+	}
+	o.topOwners[0].leaving = true
+	refs := o.references()
+	if len(refs) != maxReferences || refs[0].UID != "0001" {
+		t.Fatalf("%d owners are named, the first is %v", len(refs), refs[0])
+	}
+	c := DefaultConfig()
+	made := podGroup(4, func(pg *scheduling.PodGroup) {
+		pg.Labels, pg.Annotations = map[string]string{ManagedByLabel: ManagedByValue}, map[string]string{SchedulerAnnotation: "fluence"}
+		pg.OwnerReferences, pg.ManagedFields = refs, []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+	})
+	if s := c.wantedSpec(o.with(made, nil), wantedSize{minMember: 4}); s != nil {
+		t.Errorf("the owners are written again: %d of them", len(s.owners))
 	}
 }
 

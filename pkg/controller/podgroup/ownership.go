@@ -19,36 +19,58 @@ func (c Config) isManaged(pg *scheduling.PodGroup) bool {
 	if pg.Labels[ManagedByLabel] != ManagedByValue || pg.Annotations[SchedulerAnnotation] != c.SchedulerName {
 		return false
 	}
-	for _, f := range pg.ManagedFields {
-		if f.Manager == FieldManager && f.Subresource == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pg.ManagedFields, isOwnEntry)
 }
 
 // minMemberManager returns another field manager that owns spec.minMember. It returns
 // "" if there is none. Whoever changes the value becomes its owner. If a later apply
 // of this owner leaves the field out, minMember belongs to this controller again.
 func minMemberManager(pg *scheduling.PodGroup) string {
-	for _, f := range pg.ManagedFields {
-		if f.Manager == FieldManager || f.Subresource != "" || f.FieldsV1 == nil {
-			continue
-		}
-		var fields struct {
-			Spec map[string]json.RawMessage `json:"f:spec"`
-		}
-		if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
-			continue
-		}
-		if _, owns := fields.Spec["f:minMember"]; owns {
-			return f.Manager
-		}
+	if i := slices.IndexFunc(pg.ManagedFields, ownsMinMember); i >= 0 {
+		return pg.ManagedFields[i].Manager
 	}
 	return ""
 }
 
-// references returns one reference for each owner that exists and is not being deleted.
+// minMemberFields are managed fields that own spec.minMember and nothing else.
+const minMemberFields = `{"f:spec":{"f:minMember":{}}}`
+
+// slimManagedFields returns managed fields from which isManaged and minMemberManager read the same.
+// Managed fields list each owner reference, so they may be as large as the object.
+func slimManagedFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	var slim []metav1.ManagedFieldsEntry
+	if slices.ContainsFunc(all, isOwnEntry) {
+		slim = append(slim, metav1.ManagedFieldsEntry{Manager: FieldManager})
+	}
+	if i := slices.IndexFunc(all, ownsMinMember); i >= 0 {
+		slim = append(slim, metav1.ManagedFieldsEntry{Manager: all[i].Manager, FieldsV1: metav1.NewFieldsV1(minMemberFields)})
+	}
+	return slim
+}
+
+// isOwnEntry reports whether an entry says that this controller wrote metadata or spec.
+func isOwnEntry(f metav1.ManagedFieldsEntry) bool {
+	return f.Manager == FieldManager && f.Subresource == ""
+}
+
+// ownsMinMember reports whether an entry says that another manager owns spec.minMember.
+func ownsMinMember(f metav1.ManagedFieldsEntry) bool {
+	if f.Manager == FieldManager || f.Subresource != "" || f.FieldsV1 == nil {
+		return false
+	}
+	var fields struct {
+		Spec map[string]json.RawMessage `json:"f:spec"`
+	}
+	if json.Unmarshal(f.FieldsV1.GetRawBytes(), &fields) != nil {
+		return false
+	}
+	_, owns := fields.Spec["f:minMember"]
+	return owns
+}
+
+// references returns one reference for each owner that exists and is not being deleted, at most
+// maxReferences of them, by UID. If more owners exist, the garbage collector deletes the PodGroup
+// with the last of those that it names, and this controller makes it again for the others.
 // No reference is a controller reference, and none blocks the deletion of its owner.
 func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
@@ -56,6 +78,9 @@ func (o observation) references() []metav1.OwnerReference {
 		gv, err := schema.ParseGroupVersion(w.ref.APIVersion)
 		if !w.canOwn() || err != nil || gv.Version == "" || w.ref.Kind == "" || w.ref.Name == "" || w.ref.UID == "" {
 			continue
+		}
+		if len(refs) == maxReferences {
+			break
 		}
 		refs = append(refs, metav1.OwnerReference{
 			APIVersion: w.ref.APIVersion, Kind: w.ref.Kind, Name: w.ref.Name, UID: w.ref.UID,
