@@ -73,8 +73,8 @@ func (f Status) Data() (map[string]string, error) {
 	return map[string]string{dataKey: string(text) + "\n"}, nil
 }
 
-// ErrNoStatus means that the ConfigMap has no figures, because no leader has written them yet.
-var ErrNoStatus = errors.New("no figures")
+// ErrNoStatus means that no leader has written a status yet.
+var ErrNoStatus = errors.New("no leader has written a status yet")
 
 // Read reads the status from the data of the ConfigMap. It returns ErrNoStatus if there is none.
 // It ignores fields that it does not know, because the scheduler may be newer than the reader.
