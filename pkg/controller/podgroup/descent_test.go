@@ -286,6 +286,28 @@ func TestFinding(t *testing.T) {
 	}
 }
 
+// However many owners the pods of a group name, so many of them are read, and the group says so.
+func TestSoManyOwnersOfAGroupAreRead(t *testing.T) {
+	objs := []client.Object{}
+	for i, pod := range pods(3 * maxReferences) {
+		pod.Name, pod.UID = fmt.Sprint("p", i), types.UID(fmt.Sprint(i))
+		ownedBy("jobset.x-k8s.io/v1alpha2", "JobSet", fmt.Sprint("s", i), types.UID(fmt.Sprint("set", i)))(pod)
+		objs = append(objs, pod)
+	}
+	r, api := fakeReconciler(t, objs...), &scripted{err: apierrors.NewNotFound(schema.GroupResource{}, "s")}
+	r.ownerReader.live = api
+	o, err := r.observe(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api.reads != maxReferences {
+		t.Errorf("%d owners were read, want %d", api.reads, maxReferences)
+	}
+	if why := o.whyUnreadable(); !strings.HasPrefix(why, "at most 128 owners of a group are read: the size of JobSet s") {
+		t.Errorf("it says %q", why)
+	}
+}
+
 // An owner is read again after a while, or when one of its podOwners changes.
 func TestFindingsAreRemembered(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}

@@ -18,6 +18,9 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
+// whyTooManyOwners is why the owners of a group beyond maxReferences are not read.
+var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
+
 // observe reads what is known of a group.
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	o := observation{key: key, now: r.clock.Now()}
@@ -44,7 +47,14 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 	}
 	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	reads := 0
 	for _, t := range f.topRefs {
+		if !t.owner.Followed() && group.KindOf(t.owner).Sized() {
+			if reads++; reads > maxReferences {
+				o.topOwners = append(o.topOwners, topOwner{topRef: t, lookup: unreadable, why: whyTooManyOwners})
+				continue
+			}
+		}
 		if o.podGroup == nil {
 			// Read the owner anew: a PodGroup for an owner that
 			// has just been deleted would be collected at once.
