@@ -164,6 +164,8 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 		defer func() {
 			cancel()
 			informers.Shutdown()
+			// A cycle may be in a plugin that takes long.
+			time.Sleep(time.Second)
 			synctest.Wait()
 		}()
 		informers.Start(ctx.Done())
