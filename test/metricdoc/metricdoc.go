@@ -22,9 +22,9 @@ const (
 	Controller = "Controller"
 	Webhook    = "Webhook"
 	// Libraries is the section of the libraries' metrics that alerts use.
-	Libraries = "Of their libraries"
+	Libraries = "Metrics of client-go and Go"
 	// APIServer is the section of the API server's metrics that alerts use.
-	APIServer = "Of the API server"
+	APIServer = "Metrics of the API server"
 )
 
 // prefix begins the names of Fluence's metrics.

@@ -30,7 +30,7 @@ type runbook struct {
 }
 
 // said are the words after which each runbook must have text.
-var said = []string{"**Hit:**", "**Safe:**", "**Cause:**", "**Wake somebody:**"}
+var said = []string{"**Affected:**", "**Safe:**", "**Cause:**", "**Wake somebody:**"}
 
 // leastCommands is the minimum number of commands for each alert.
 const leastCommands = 3
@@ -340,7 +340,7 @@ func TestARunbookThatCannotBeFollowedIsFound(t *testing.T) {
 			}
 		})
 	}
-	const page = "\n## Alerts\nFor all.\n### FluenceA\n**Hit:** all.\n```\none\ntwo\n```\n**Safe:** **Cause:** none\n## Log\n"
+	const page = "\n## Alerts\nFor all.\n### FluenceA\n**Affected:** all.\n```\none\ntwo\n```\n**Safe:** **Cause:** none\n## Log\n"
 	books := runbooksOf(page)
 	if len(books) != 2 || books[1].name != "FluenceA" || len(books[1].commands) != 2 {
 		t.Fatalf("the page has %+v", books)
