@@ -41,7 +41,7 @@ down: ## Stop what `make run` left running.
 
 .PHONY: tools
 tools: ## Build the programs of the test control plane, once, into the cache.
-	@echo "Building the programs of the test control plane; the first time it takes minutes"
+	@echo "Building the programs of the test control plane; the first time it takes ten minutes or more"
 	@go run ./test/cluster/fluence-cluster build
 
 # The end-to-end stories wait most of the time. The other packages are tested beside them,
@@ -136,7 +136,7 @@ fuzz: ## Run every fuzz target for FUZZTIME.
 
 .PHONY: lint
 lint: ## Check the code.
-	@echo "Building golangci-lint; the first time it takes minutes"
+	@echo "Building golangci-lint; the first time it takes ten minutes or more"
 	@cd hack/tools/golangci-lint && go build -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@$(BIN)/golangci-lint run --timeout=20m --allow-parallel-runners ./...
 	@go run ./hack/vocabulary hack/vocabulary/words.txt cmd hack pkg sidecar test docs README.md CONTRIBUTING.md

@@ -86,7 +86,7 @@ func newGauges() *gauges {
 	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be placed.", func(r snapshot) float64 { return flag(r.epoch != 0) })
 	all("fluence_leading", "1 while this scheduler leads; it may be a few seconds behind.", func(r snapshot) float64 { return flag(r.leads) })
 	all("fluence_matcher_up", "1 while the matcher answers.", func(r snapshot) float64 { return flag(r.answers) })
-	all("fluence_releases_pending", "Releases of allocations that were not sent to the matcher yet.", func(r snapshot) float64 { return float64(r.pendingReleases) })
+	all("fluence_releases_pending", "Releases of allocations that the matcher has not confirmed yet.", func(r snapshot) float64 { return float64(r.pendingReleases) })
 	return g
 }
 

@@ -83,7 +83,7 @@ func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error 
 		return fmt.Errorf("--dir: %w", err)
 	}
 	start := time.Now()
-	fmt.Fprintf(out, "Starting a control plane with %d nodes in %d racks; the first time its programs are compiled, which takes minutes\n", nodes, racks)
+	fmt.Fprintf(out, "Starting a control plane with %d nodes in %d racks; the first time its programs are compiled, which takes a quarter of an hour\n", nodes, racks)
 	if err := cluster.Down(ctx, dir); err != nil {
 		return fmt.Errorf("end an earlier run: %w", err)
 	}
