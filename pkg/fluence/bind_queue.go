@@ -258,7 +258,7 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 // bind queue and did not come, and activates again the admitted groups that were not placed.
 func (b *binder) sweepBindQueue() {
 	now := b.now()
-	b.bindQueue.Sweep(now, b.status.leads.Load())
+	b.bindQueue.ExpireCounts(now, b.status.leads.Load())
 	if idle := b.bindQueue.StaleAdmissions(now, reactivateAfter); len(idle) > 0 {
 		b.activator.activateAdmitted(idle...)
 	}

@@ -82,7 +82,7 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
 		r.standby.Store(standby > 0)
-		r.pass(2 * report.StandbyCheck)
+		r.pass(2 * report.LeadingCheckInterval)
 		r.narrow(4, 500*time.Millisecond) // eight a second
 		r.node("n1", 100)
 		r.node("n2", 100)

@@ -211,7 +211,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 	pl.placer = placement.NewPlacer(placement.Config{
 		Handle: pl.handle, PreFilters: filters, Levels: levels,
 		Matcher:      timedMatcher{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
-		MatchTimeout: pl.args.MatchTimeout.Duration, ReserveBudget: pl.args.MaxAsk.Duration,
+		MatchTimeout: pl.args.MatchTimeout.Duration, ReservationSearchBudget: pl.args.MaxAsk.Duration,
 		ClusterState: pl.clusterState, BlockerOf: pl.blockerOf, MayName: pl.mayName,
 		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.occupants.jobOf) },
 		Now:    func() time.Time { return pl.now() },

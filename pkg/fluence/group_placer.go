@@ -78,7 +78,7 @@ func (a *groupPlacer) chargeAttempt(plan gang.Plan, budget *placement.Budget, re
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		// If the matcher does not answer, the cause is not known yet. If the namespace's
 		// groups turn out to be the cause, handleMatcherEffects charges the namespace.
-		a.throttler.charge(plan.Key.Namespace, budget.Took(), refused != nil)
+		a.throttler.charge(plan.Key.Namespace, budget.Used(), refused != nil)
 	}
 	a.logSlow(plan, refused, budget)
 }

@@ -74,7 +74,7 @@ func trimPodGroup(obj any) (any, error) {
 		return obj, nil
 	}
 	pg.ManagedFields, pg.OwnerReferences, pg.Finalizers, pg.Labels = nil, nil, nil, nil
-	pg.Annotations = group.OwnAnnotations(pg.Annotations)
+	pg.Annotations = group.ProjectAnnotations(pg.Annotations)
 	return pg, nil
 }
 

@@ -267,7 +267,7 @@ func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
 func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.standby.Store(true)
-		r.pass(report.StandbyCheck)
+		r.pass(report.LeadingCheckInterval)
 		r.quiet("uid")
 		r.pass(0)
 		r.report("NoRoom", "why")
@@ -275,7 +275,7 @@ func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
 		r.wantWrites(nil, nil)
 		r.report("NoRoom", "later")
 		r.standby.Store(false)
-		r.pass(report.StandbyCheck)
+		r.pass(report.LeadingCheckInterval)
 		r.wantWrites([]string{"NoRoom later"}, []string{"NoRoom"})
 	})
 }

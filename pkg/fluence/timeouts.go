@@ -94,7 +94,7 @@ func (s *timeouts) clear(key types.NamespacedName) {
 // logSlow logs a group that was refused as TooHard or took at least MaxAsk.
 func (a *groupPlacer) logSlow(plan gang.Plan, refused *gang.Refusal, budget *placement.Budget) {
 	hard := refused != nil && refused.Reason == reason.TooHard
-	switch took, pods := budget.Took(), len(plan.Required)+len(plan.Optional); {
+	switch took, pods := budget.Used(), len(plan.Required)+len(plan.Optional); {
 	case hard && !refused.LongBackoff:
 		a.log.Info("Filters took long for a group, because of the anti-affinity of pods of other namespaces", "group", plan.Key, "pods", pods, "took", budget.ForeignTotal())
 	case hard || took >= a.args.MaxAsk.Duration:

@@ -92,7 +92,7 @@ func placeCounted(t *testing.T, d drawn) {
 		r.standby.Store(true)
 		if d.knobs[knobAllowed]%2 == 1 {
 			r.pl.args.MaxAsk.Duration *= 2
-			r.pl.placer.ReserveBudget *= 2
+			r.pl.placer.ReservationSearchBudget *= 2
 		}
 		for _, n := range d.nodes() {
 			r.must(r.client.Tracker().Add(n))

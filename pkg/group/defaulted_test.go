@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSaid(t *testing.T) {
+func TestWithoutDefaults(t *testing.T) {
 	filled := map[string]string{"app": "a", SizeLabel: "8", MinLabel: "4"}
 	cases := map[string]struct {
 		labels, annotations, want map[string]string
@@ -33,10 +33,10 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-func TestSaidWithoutWhatDefaultedNotes(t *testing.T) {
+func TestFilledInReadsDefaulted(t *testing.T) {
 	for _, s := range []Size{{1, 1}, {8, 4}, {MaxSize, 1}} {
-		if got := filledIn(map[string]string{DefaultedAnnotation: Defaulted(s)}); got != s {
-			t.Errorf("filledIn(%q) = %v, want %v", Defaulted(s), got, s)
+		if got := filledIn(map[string]string{DefaultedAnnotation: DefaultedValue(s)}); got != s {
+			t.Errorf("filledIn(%q) = %v, want %v", DefaultedValue(s), got, s)
 		}
 	}
 }

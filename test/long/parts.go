@@ -22,7 +22,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		trials("seats", 30_000, "pkg/gang", "TestAssignmentsAreWhatIsNotGivenBack"),
-		trials("bands", 100_000, "pkg/placement/interpod", "TestBandsAreWhatCanBeReachedPodByPod"),
+		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
 		trials("rebuilt", 20_000, "pkg/traverser", "TestJobsRoundTrip"),
@@ -32,9 +32,9 @@ func parts() []part {
 		trials("jobs", 1_000_000, "pkg/engine", "TestManyJobsLeaveNothing"),
 		trials("series", 30_000, "pkg/engine", "TestRandomSeries"),
 		trials("series-over-time", 15_000, "pkg/engine", "TestRandomSeriesOverTime"),
-		trials("verdicts", 500_000, "pkg/engine", "TestExhaustiveVerdicts"),
+		trials("verdicts", 500_000, "pkg/engine", "TestAgainstBruteForce"),
 		trials("layouts", 100_000, "pkg/engine", "TestTopologyAgainstEveryLayout"),
-		trials("truth", 500_000, "pkg/engine", "TestExhaustive"),
+		trials("truth", 500_000, "pkg/engine", "TestAgainstReferenceSearch"),
 		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
 		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),
 		trials("searched-twice", 20_000, "pkg/engine", "TestSearchesAreTheSameForTheSameRequest"),

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-func TestReadSiteRefuses(t *testing.T) {
+func TestReadNodeGraphRefuses(t *testing.T) {
 	cases := map[string]struct {
 		change  func(g *resource.Graph)
 		wantErr string
@@ -112,7 +112,7 @@ func TestReadSiteRefuses(t *testing.T) {
 	}
 }
 
-func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
+func TestReadNodeGraphFillsInNamesAndPaths(t *testing.T) {
 	g := &resource.Graph{
 		Vertices: []resource.Vertex{
 			{Type: "core", ID: 3, Size: 1}, {Type: "node", Name: "n1"}, {Type: "cluster", Basename: "hpc"},

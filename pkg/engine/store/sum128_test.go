@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTallyIsExactPastAnInt64(t *testing.T) {
+func TestSum128IsExactPastInt64(t *testing.T) {
 	var sum sum128
 	for range 5 {
 		sum.add(math.MaxInt64)
