@@ -22,13 +22,13 @@ func WithoutDefaults(labels, annotations map[string]string) map[string]string {
 	if filled == (Size{}) {
 		return labels
 	}
-	said := maps.Clone(labels)
+	userLabels := maps.Clone(labels)
 	for key, n := range map[string]int32{SizeLabel: filled.Size, MinLabel: filled.Min} {
-		if said[key] == fmt.Sprint(n) {
-			delete(said, key)
+		if userLabels[key] == fmt.Sprint(n) {
+			delete(userLabels, key)
 		}
 	}
-	return said
+	return userLabels
 }
 
 // filledIn reads DefaultedAnnotation. It returns zero if the annotation is absent,

@@ -24,7 +24,7 @@ func TestWithoutDefaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.labels)
 			if got := WithoutDefaults(tc.labels, tc.annotations); !maps.Equal(got, tc.want) {
-				t.Errorf("Said() = %v, want %v", got, tc.want)
+				t.Errorf("WithoutDefaults() = %v, want %v", got, tc.want)
 			}
 			if !maps.Equal(before, tc.labels) {
 				t.Errorf("the labels became %v", tc.labels)

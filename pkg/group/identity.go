@@ -62,8 +62,8 @@ func identityByOwner(pod *corev1.Pod, owners Owners) Identity {
 		return alone
 	}
 	k := KindOf(topOwner)
-	said := WithoutDefaults(pod.Labels, pod.Annotations)
-	labelled := said[SizeLabel] != "" || said[MinLabel] != ""
+	userLabels := WithoutDefaults(pod.Labels, pod.Annotations)
+	labelled := userLabels[SizeLabel] != "" || userLabels[MinLabel] != ""
 	if topOwner == (Owner{}) || k.NeverFormsGroup || !k.FormsGroup && !labelled {
 		return alone
 	}

@@ -21,7 +21,7 @@ type part struct {
 // and parts of the same kind are next to each other.
 func parts() []part {
 	return []part{
-		trials("seats", 30_000, "pkg/gang", "TestAssignmentsAreWhatIsNotGivenBack"),
+		trials("seats", 30_000, "pkg/gang", "TestAssignmentsEqualUnreleasedSlots"),
 		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
@@ -48,7 +48,7 @@ func parts() []part {
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),
-		fuzz("fuzz-enquiry", "pkg/fluence", "FuzzEnquiry"),
+		fuzz("fuzz-attempt", "pkg/fluence", "FuzzAttempt"),
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),

@@ -16,7 +16,7 @@ func TestPathBelow(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := pathBelow(tc.path, tc.node); got != tc.want {
-				t.Errorf("below(%q, %q) = %q, want %q", tc.path, tc.node, got, tc.want)
+				t.Errorf("pathBelow(%q, %q) = %q, want %q", tc.path, tc.node, got, tc.want)
 			}
 		})
 	}
