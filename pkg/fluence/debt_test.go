@@ -313,12 +313,12 @@ func TestReadyNamespacesAreListedRarely(t *testing.T) {
 func TestNamespaceInDebtIsPlacedAfterOthers(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		dear, next := r.pod("dear"), r.pod("next")
+		expensive, next := r.pod("dear"), r.pod("next")
 		other := r.pod("other", objects.Elsewhere)
 		release := r.matcherFake.Hold(matchtest.Match)
 		time.AfterFunc(time.Second, release)
 		r.matcherFake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
-		r.preFilter(dear)
+		r.preFilter(expensive)
 		_, _, status := r.preFilter(next)
 		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 980ms of the scheduler's time beyond what is free: groups of other namespaces are placed first, and this group is retried in 1s")
 		if got := len(r.matches()); got != 1 {
