@@ -53,7 +53,7 @@ func newCommand() *cobra.Command {
 	l := newLease()
 	r := relay.New("fluence_sidecar_")
 	legacyregistry.Registerer().MustRegister(r)
-	place, sort := fluence.Factories(relaying(r), l.held, fluence.Identity{Name: ownName(), Version: version})
+	place, sort := fluence.Factories(relaying(r), l.held, fluence.ProcessIdentity{Name: ownName(), Version: version})
 	return command(l, app.WithPlugin(fluence.Name, place), app.WithPlugin(fluence.SortName, sort))
 }
 

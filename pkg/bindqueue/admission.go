@@ -84,7 +84,7 @@ func (l *lane) admit(t *admission, now time.Time) {
 	l.admissions.waiting.remove(t)
 	t.admitted, t.isCounted = now, true
 	l.admitted += t.Pods
-	l.touch(now)
+	l.updateBusySince(now)
 }
 
 // stopCounting removes an admitted group from the count of its lane.
@@ -134,7 +134,7 @@ func (g *Queue) dropAdmission(lane Lane, key types.NamespacedName, now time.Time
 		l.stopCounting(t)
 	}
 	delete(l.admissions.byGroup, key)
-	l.touch(now)
+	l.updateBusySince(now)
 }
 
 // IsWaiting reports whether a group waits to be admitted.

@@ -8,12 +8,12 @@ const maxPause = 30 * time.Second
 
 // podBackoff counts how often the API server throttled the binds of one pod.
 type podBackoff struct {
-	// times counts the throttled binds of the pod.
-	times int
-	// alone counts the throttled binds of the pod that seem to concern
+	// throttledCount counts the throttled binds of the pod.
+	throttledCount int
+	// throttledAlone counts the throttled binds of the pod that seem to concern
 	// this pod alone: since the pod's throttled bind before, the
 	// server had taken more binds of all pods than it had throttled.
-	alone int
+	throttledAlone int
 	// succeeded is how many binds of all pods the server had taken at the pod's last
 	// throttled bind. throttled is how many it had throttled by then, with that bind.
 	succeeded, throttled int
@@ -25,19 +25,19 @@ type podBackoff struct {
 // the pod is throttled while most others are not: then something, such as a webhook,
 // throttles this pod alone, and each try of it would pause the bind queue for all others.
 func (r *podBackoff) next(succeeded, throttled int, retryAfter time.Duration) time.Duration {
-	if r.times++; r.times > 1 && succeeded-r.succeeded > throttled-r.throttled {
-		r.alone++
+	if r.throttledCount++; r.throttledCount > 1 && succeeded-r.succeeded > throttled-r.throttled {
+		r.throttledAlone++
 	}
 	r.succeeded, r.throttled = succeeded, throttled+1
-	if r.times == 1 {
+	if r.throttledCount == 1 {
 		return retryAfter
 	}
 	// The pod waits for longer than the bind queue pauses, so that others leave meanwhile.
-	return min(max(maxPause, 2*retryAfter), retryAfter<<min(1+r.alone, 10))
+	return min(max(maxPause, 2*retryAfter), retryAfter<<min(1+r.throttledAlone, 10))
 }
 
 // newBackoffQ returns an empty heap of pods that back off. The first is the pod whose
 // backoff ends first.
 func newBackoffQ() indexedHeap[*assignedPod] {
-	return indexedHeap[*assignedPod]{before: func(p, o *assignedPod) bool { return p.until.Before(o.until) }, index: (*assignedPod).place}
+	return indexedHeap[*assignedPod]{before: func(p, o *assignedPod) bool { return p.backoffUntil.Before(o.backoffUntil) }, index: (*assignedPod).heapIndex}
 }

@@ -8,31 +8,31 @@ import (
 
 // groupQueue holds the waiting pods of one group and lane, in the order in which they leave.
 type groupQueue struct {
-	key  inLane
+	key  groupInLane
 	pods indexedHeap[*assignedPod]
 	// started says that a bind of the group was sent.
 	started bool
 	// since is when the first of these pods arrived.
 	since time.Time
-	// index is the position in laneQueue.fresh.
+	// index is the position in laneQueue.notStarted.
 	index int
 }
 
-// inLane is a group in one lane. Members that come late may be in another lane than
+// groupInLane is a group in one lane. Members that come late may be in another lane than
 // the rest of their group, so one group can have a queue in each.
-type inLane struct {
+type groupInLane struct {
 	group types.NamespacedName
 	lane  Lane
 }
 
-func newGroupQueue(of inLane, since time.Time) *groupQueue {
-	return &groupQueue{key: of, since: since, pods: indexedHeap[*assignedPod]{before: (*assignedPod).before, index: (*assignedPod).place}}
+func newGroupQueue(of groupInLane, since time.Time) *groupQueue {
+	return &groupQueue{key: of, since: since, pods: indexedHeap[*assignedPod]{before: (*assignedPod).before, index: (*assignedPod).heapIndex}}
 }
 
 // before reports whether p leaves before o, of the same group. Pods whose binds were
 // throttled leave first, and otherwise pods leave by rank.
 func (p *assignedPod) before(o *assignedPod) bool {
-	if p, o := p.backoff.times > 0, o.backoff.times > 0; p != o {
+	if p, o := p.backoff.throttledCount > 0, o.backoff.throttledCount > 0; p != o {
 		return p
 	}
 	return p.ranksBefore(o)
@@ -40,13 +40,13 @@ func (p *assignedPod) before(o *assignedPod) bool {
 
 func (p *assignedPod) ranksBefore(o *assignedPod) bool { return p.queued.Rank.Less(o.queued.Rank) }
 
-func (p *assignedPod) place() *int { return &p.index }
+func (p *assignedPod) heapIndex() *int { return &p.index }
 
 // laneQueue holds the groupQueues of one lane that
 // are not empty. Pods that back off are not in them.
 type laneQueue struct {
-	// fresh holds the groups of which no bind was sent, by the rank of their first pods.
-	fresh indexedHeap[*groupQueue]
+	// notStarted holds the groups of which no bind was sent, by the rank of their first pods.
+	notStarted indexedHeap[*groupQueue]
 	// started holds the other groups. They are few, because a group is finished
 	// before the next one begins.
 	started map[*groupQueue]bool
@@ -54,7 +54,7 @@ type laneQueue struct {
 
 func newLaneQueue() laneQueue {
 	return laneQueue{
-		fresh: indexedHeap[*groupQueue]{
+		notStarted: indexedHeap[*groupQueue]{
 			before: func(s, o *groupQueue) bool { return s.pods.first().ranksBefore(o.pods.first()) },
 			index:  func(s *groupQueue) *int { return &s.index },
 		},
@@ -68,9 +68,9 @@ func (c *laneQueue) add(s *groupQueue, p *assignedPod) {
 	switch {
 	case s.started:
 	case s.pods.Len() == 1:
-		c.fresh.add(s)
+		c.notStarted.add(s)
 	default:
-		c.fresh.changed(s)
+		c.notStarted.changed(s)
 	}
 	if p.queued.GroupIncomplete {
 		c.start(s)
@@ -85,9 +85,9 @@ func (c *laneQueue) remove(s *groupQueue, p *assignedPod) {
 		delete(c.started, s)
 	case s.started:
 	case last:
-		c.fresh.remove(s)
+		c.notStarted.remove(s)
 	default:
-		c.fresh.changed(s)
+		c.notStarted.changed(s)
 	}
 }
 
@@ -96,35 +96,35 @@ func (c *laneQueue) start(s *groupQueue) {
 	if s.started {
 		return
 	}
-	c.fresh.remove(s)
+	c.notStarted.remove(s)
 	s.started = true
 	c.started[s] = true
 }
 
 // first returns the pod that leaves first, or nil if there is none. A started group goes before
 // all others if it has at most maxRemaining pods here.
-// finishesGroup reports whether the pod is of such a group.
-func (c *laneQueue) first(maxRemaining int) (p *assignedPod, finishesGroup bool) {
-	if c.fresh.Len() > 0 {
-		p = c.fresh.first().pods.first()
+// pEndsSoon reports whether the pod is of such a group.
+func (c *laneQueue) first(maxRemaining int) (p *assignedPod, pEndsSoon bool) {
+	if c.notStarted.Len() > 0 {
+		p = c.notStarted.first().pods.first()
 	}
 	for s := range c.started {
-		o, oEnds := s.pods.first(), s.pods.Len() <= maxRemaining
-		if goesBefore(o, oEnds, p, finishesGroup) {
-			p, finishesGroup = o, oEnds
+		o, oEndsSoon := s.pods.first(), s.pods.Len() <= maxRemaining
+		if goesBefore(o, oEndsSoon, p, pEndsSoon) {
+			p, pEndsSoon = o, oEndsSoon
 		}
 	}
-	return p, finishesGroup
+	return p, pEndsSoon
 }
 
-// goesBefore reports whether p leaves before o. ends says that p is of a started
-// group that ends soon, and oEnds says the same of o. A nil pod leaves last.
-func goesBefore(p *assignedPod, ends bool, o *assignedPod, oEnds bool) bool {
+// goesBefore reports whether p leaves before o. pEndsSoon says that p is of a
+// started group that ends soon, and oEndsSoon says the same of o. A nil pod leaves last.
+func goesBefore(p *assignedPod, pEndsSoon bool, o *assignedPod, oEndsSoon bool) bool {
 	switch {
 	case p == nil || o == nil:
 		return o == nil
-	case ends != oEnds:
-		return ends
+	case pEndsSoon != oEndsSoon:
+		return pEndsSoon
 	}
 	return p.ranksBefore(o)
 }

@@ -9,7 +9,7 @@ type Lane int
 // The lanes.
 const (
 	// Small is for groups of at most MaxSmallGroup pods. While pods of this lane wait, at least
-	// one in smallShare pods that leave is from this lane, however many pods of large groups wait.
+	// one in smallLaneInterval pods that leave is from this lane, however many pods of large groups wait.
 	Small Lane = iota
 	// Large is for larger groups.
 	Large
@@ -47,9 +47,9 @@ type lane struct {
 	expected, waiting, admitted int
 	// inFlight counts the binds that were sent and not answered.
 	inFlight int
-	// busy is since when the lane has pods ahead or binds in flight. It is zero while
+	// busySince is since when the lane has pods ahead or binds in flight. It is zero while
 	// it has neither.
-	busy       time.Time
+	busySince  time.Time
 	binds      window
 	admissions admissions
 	queue      laneQueue
@@ -62,14 +62,14 @@ func newLane(max int) lane {
 // ahead counts the pods that are bound before the pods of the next group.
 func (l *lane) ahead() int { return l.expected + l.waiting + l.admitted }
 
-// touch records whether the lane is empty. A lane that was empty starts without a
+// updateBusySince records whether the lane is empty. A lane that was empty starts without a
 // rate, because what it bound before says nothing about the next burst.
-func (l *lane) touch(now time.Time) {
+func (l *lane) updateBusySince(now time.Time) {
 	switch empty := l.ahead() == 0 && l.inFlight == 0; {
 	case empty:
-		l.busy = time.Time{}
-	case l.busy.IsZero():
-		l.busy = now
+		l.busySince = time.Time{}
+	case l.busySince.IsZero():
+		l.busySince = now
 		l.binds = window{}
 	}
 }
@@ -78,7 +78,7 @@ func (l *lane) touch(now time.Time) {
 // first if the lane bound none, or has been busy for less than a second.
 func (l *lane) rate(now time.Time) int {
 	n := l.binds.count(now)
-	if n == 0 || l.busy.IsZero() || now.Sub(l.busy) < windowSize {
+	if n == 0 || l.busySince.IsZero() || now.Sub(l.busySince) < windowSize {
 		return max(n, l.minAhead)
 	}
 	return n

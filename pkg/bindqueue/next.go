@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// smallShare is the share of the small lane: at least one in this many pods that
+// smallLaneInterval gives the small lane its share: at least one in this many pods that
 // leave is of it, if any of its pods wait.
-const smallShare = 8
+const smallLaneInterval = 8
 
 // Next returns the pod that leaves the bind queue now, and false if none may. The pod's bind is
 // in flight until Bound, Failed or Throttled reports how it ended. Pods leave by rank, except
@@ -19,10 +19,10 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 	if len(g.inFlight) >= g.limit.current || now.Before(g.limit.pausedUntil) {
 		return Pod{}, false
 	}
-	for g.backoffQ.Len() > 0 && !g.backoffQ.first().until.After(now) {
+	for g.backoffQ.Len() > 0 && !g.backoffQ.first().backoffUntil.After(now) {
 		p := g.backoffQ.first()
 		g.backoffQ.remove(p)
-		g.join(p)
+		g.enqueueInGroup(p)
 	}
 	p := g.choose(now)
 	if p == nil {
@@ -30,7 +30,7 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 	}
 	leaves := *p.queued
 	g.inFlight[leaves.UID] = inFlightBind{lane: p.lane, group: leaves.Group, since: p.since, sentAt: now}
-	g.lanes[p.lane].queue.start(g.groups[inLane{leaves.Group, p.lane}])
+	g.lanes[p.lane].queue.start(g.groups[groupInLane{leaves.Group, p.lane}])
 	g.dequeue(p)
 	if p.lane == Small {
 		g.largeInARow = 0
@@ -47,11 +47,11 @@ func (g *Queue) Next(now time.Time) (Pod, bool) {
 func (g *Queue) choose(now time.Time) *assignedPod {
 	small, large := &g.lanes[Small], &g.lanes[Large]
 	maxRemaining := max(2*g.limit.max, small.binds.count(now)+large.binds.count(now))
-	p, finishesGroup := small.queue.first(maxRemaining)
-	if p != nil && g.largeInARow >= smallShare-1 {
+	p, pEndsSoon := small.queue.first(maxRemaining)
+	if p != nil && g.largeInARow >= smallLaneInterval-1 {
 		return p
 	}
-	if o, oEnds := large.queue.first(maxRemaining); goesBefore(o, oEnds, p, finishesGroup) {
+	if o, oEndsSoon := large.queue.first(maxRemaining); goesBefore(o, oEndsSoon, p, pEndsSoon) {
 		return o
 	}
 	return p
@@ -79,7 +79,7 @@ func (g *Queue) Failed(uid types.UID, now time.Time) {
 		g.stopCounting(p)
 		g.dequeue(p)
 		p.since = time.Time{}
-		g.lanes[p.lane].touch(now)
+		g.lanes[p.lane].updateBusySince(now)
 	}
 }
 
@@ -103,7 +103,7 @@ func (g *Queue) Throttled(p Pod, retryAfter time.Duration, now time.Time) bool {
 	wait := known.backoff.next(g.succeeded, g.throttled, retryAfter)
 	g.throttled++
 	if wait > retryAfter {
-		known.until = now.Add(wait)
+		known.backoffUntil = now.Add(wait)
 	}
 	g.enqueue(known, p, now)
 	return true
@@ -115,7 +115,7 @@ func (g *Queue) bindAnswered(uid types.UID, now time.Time) (inFlightBind, bool) 
 	if ok {
 		delete(g.inFlight, uid)
 		g.lanes[s.lane].inFlight--
-		g.lanes[s.lane].touch(now)
+		g.lanes[s.lane].updateBusySince(now)
 	}
 	return s, ok
 }
@@ -131,7 +131,7 @@ func (g *Queue) NextTime(now time.Time) time.Time {
 	case len(g.inFlight) >= g.limit.current:
 		return time.Time{} // only an answer lets a pod leave
 	case g.backoffQ.Len() > 0:
-		return g.backoffQ.first().until
+		return g.backoffQ.first().backoffUntil
 	}
 	return time.Time{}
 }

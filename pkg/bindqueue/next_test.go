@@ -9,8 +9,8 @@ import (
 )
 
 func TestPodsLeaveInOrder(t *testing.T) {
-	cases := map[string]func(s *story){
-		"no more are in flight than may be": func(s *story) {
+	cases := map[string]func(s *queueTest){
+		"no more are in flight than may be": func(s *queueTest) {
 			s.matched("a", 8)
 			s.wantLeave(8, "a0 a1 a2 a3")
 			s.bound("a1")
@@ -18,32 +18,32 @@ func TestPodsLeaveInOrder(t *testing.T) {
 			s.bound("a0", "a2", "a3", "a4")
 			s.wantLeave(8, "a5 a6 a7")
 		},
-		"groups leave by rank, whenever they came": func(s *story) {
+		"groups leave by rank, whenever they came": func(s *queueTest) {
 			s.matched("b", 2)
 			s.matched("c", 2)
 			s.matched("a", 2)
 			s.wantLeave(4, "a0 a1 b0 b1")
 		},
-		"one that has begun is finished before others begin": func(s *story) {
+		"one that has begun is finished before others begin": func(s *queueTest) {
 			s.matched("b", 6)
 			s.wantLeave(4, "b0 b1 b2 b3")
 			s.matched("a", 2)
 			s.bound("b0", "b1", "b2")
 			s.wantLeave(3, "b4 b5 a0")
 		},
-		"unless it is far from whole": func(s *story) {
+		"unless it is far from whole": func(s *queueTest) {
 			s.matched("b", 60)
 			s.wantLeave(4, "b0 b1 b2 b3")
 			s.matched("a", 2)
 			s.bound("b0", "b1", "b2")
 			s.wantLeave(3, "a0 a1 b4")
 		},
-		"pods that come late to a group that has begun leave first": func(s *story) {
+		"pods that come late to a group that has begun leave first": func(s *queueTest) {
 			s.matched("a", 2)
 			s.Arrive(Pod{UID: "b9", Group: key("b"), Rank: rankOf("b9"), GroupIncomplete: true}, s.now)
 			s.wantLeave(2, "b9 a0")
 		},
-		"of eight that leave one is of a small group": func(s *story) {
+		"of eight that leave one is of a small group": func(s *queueTest) {
 			s.matched("a", 60)
 			for _, lone := range []string{"b", "c", "d"} {
 				s.matched(lone, 1)
@@ -56,18 +56,18 @@ func TestPodsLeaveInOrder(t *testing.T) {
 			}
 			s.want("groups in order", strings.Join(order, ""), "aaaaaaabaaaaaaacaaaaaaad")
 		},
-		"a small group of higher rank leaves at once": func(s *story) {
+		"a small group of higher rank leaves at once": func(s *queueTest) {
 			s.matched("b", 60)
 			s.matched("a", 3)
 			s.wantLeave(4, "a0 a1 a2 b0")
 		},
-		"a pod that is called back leaves its place to the next": func(s *story) {
+		"a pod that is called back leaves its place to the next": func(s *queueTest) {
 			s.matched("a", 6)
 			s.Forget(s.now, "a1", "a2")
 			s.wantLeave(4, "a0 a3 a4 a5")
 			s.bound("a0", "a3", "a4", "a5")
 		},
-		"a pod that is gone holds its place while its bind is in flight": func(s *story) {
+		"a pod that is gone holds its place while its bind is in flight": func(s *queueTest) {
 			s.matched("a", 6)
 			s.wantLeave(4, "a0 a1 a2 a3")
 			s.Forget(s.now, "a0", "a4", "a5")
@@ -77,7 +77,7 @@ func TestPodsLeaveInOrder(t *testing.T) {
 			s.wantLeave(4, "a4")
 			s.bound("a1", "a2", "a3", "a4")
 		},
-		"what failed comes again by itself": func(s *story) {
+		"what failed comes again by itself": func(s *queueTest) {
 			s.matched("a", 1)
 			s.wantLeave(1, "a0")
 			s.Failed("a0", s.now)
@@ -87,7 +87,7 @@ func TestPodsLeaveInOrder(t *testing.T) {
 			s.bound("a0")
 			s.wantNothing()
 		},
-		"an answer twice counts once": func(s *story) {
+		"an answer twice counts once": func(s *queueTest) {
 			s.matched("a", 5)
 			s.wantLeave(4, "a0 a1 a2 a3")
 			s.bound("a0", "a0", "a0")
@@ -95,14 +95,14 @@ func TestPodsLeaveInOrder(t *testing.T) {
 		},
 	}
 	for name, play := range cases {
-		t.Run(name, func(t *testing.T) { play(newStory(t, 4)) })
+		t.Run(name, func(t *testing.T) { play(newQueueTest(t, 4)) })
 	}
 }
 
-func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
+func TestThrottlingLowersTheLimit(t *testing.T) {
 	const second = time.Second
-	cases := map[string]func(s *story){
-		"a bind that is refused keeps its place": func(s *story) {
+	cases := map[string]func(s *queueTest){
+		"a bind that is refused keeps its place": func(s *queueTest) {
 			s.matched("a", 10)
 			s.wantLeave(8, "a0 a1 a2 a3 a4 a5 a6 a7")
 			s.throttled(second, "a5")
@@ -111,7 +111,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			s.pass(second)
 			s.wantLeave(8, "a5 a8 a9")
 		},
-		"nothing leaves while the server asks for a pause": func(s *story) {
+		"nothing leaves while the server asks for a pause": func(s *queueTest) {
 			s.matched("a", 9)
 			s.wantLeave(8, "a0 a1 a2 a3 a4 a5 a6 a7")
 			s.throttled(3*second, "a0")
@@ -126,7 +126,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			s.bound("a2", "a3", "a4", "a5", "a6", "a7")
 			s.wantLeave(8, "a0 a1 a8")
 		},
-		"what was sent together is one refusal": func(s *story) {
+		"what was sent together is one refusal": func(s *queueTest) {
 			s.matched("a", 20)
 			all := uidsOf(s.leave(8))
 			s.pass(second / 10)
@@ -141,7 +141,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			s.bound("a1", "a2")
 			s.wantLeave(20, "a4")
 		},
-		"one bind may be in flight whatever happens": func(s *story) {
+		"one bind may be in flight whatever happens": func(s *queueTest) {
 			s.matched("a", 20)
 			for range 10 {
 				sent := uidsOf(s.leave(8))
@@ -153,21 +153,21 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 				s.Errorf("%q leaves, want one pod", sent)
 			}
 		},
-		"a pod that is refused while others are taken holds these up ever less": func(s *story) {
-			others, tried := s.refusing(second, second/10)
+		"a pod that is refused while others are taken holds these up ever less": func(s *queueTest) {
+			others, tried := s.throttleOnePod(second, second/10)
 			if others < 500 || tried < 5 || tried > 7 {
 				s.Errorf("in a minute %d others leave, and the one that is refused %d times", others, tried)
 			}
 			s.Forget(s.now, "a0")
 		},
-		"one that is refused for long does not close the gate for others": func(s *story) {
-			others, tried := s.refusing(time.Hour, second)
+		"one that is refused for long does not close the gate for others": func(s *queueTest) {
+			others, tried := s.throttleOnePod(time.Hour, second)
 			if others < 200 || tried < 5 {
 				s.Errorf("in ten minutes %d others leave, and the one that is refused %d times", others, tried)
 			}
 			s.Forget(s.now, "a0")
 		},
-		"one of many that are refused is tried again soon": func(s *story) {
+		"one of many that are refused is tried again soon": func(s *queueTest) {
 			// The server takes one of three.
 			s.matched("a", 60)
 			n, tried := 0, 0
@@ -189,7 +189,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			}
 			s.Forget(s.now, podsOf("a", 60)...)
 		},
-		"nothing is to be done before an answer when as many are in flight as may be": func(s *story) {
+		"nothing is to be done before an answer when as many are in flight as may be": func(s *queueTest) {
 			s.matched("a", 4)
 			sent := uidsOf(s.leave(1))
 			s.throttled(second, sent...)
@@ -207,14 +207,14 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 			}
 			s.Forget(s.now, podsOf("a", 4)...)
 		},
-		"a long pause is cut short": func(s *story) {
+		"a long pause is cut short": func(s *queueTest) {
 			s.matched("a", 1)
 			s.leave(1)
 			s.throttled(time.Hour, "a0")
 			s.pass(maxPause)
 			s.wantLeave(1, "a0")
 		},
-		"it grows by one a second while binds are taken": func(s *story) {
+		"it grows by one a second while binds are taken": func(s *queueTest) {
 			s.matched("a", 60)
 			sent := uidsOf(s.leave(8))
 			s.pass(second / 10)
@@ -229,7 +229,7 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 				s.bound(uidsOf(s.leave(1))...)
 			}
 		},
-		"a pod that is gone meanwhile does not come back": func(s *story) {
+		"a pod that is gone meanwhile does not come back": func(s *queueTest) {
 			s.matched("a", 1)
 			s.leave(1)
 			s.Forget(s.now, "a0")
@@ -240,15 +240,15 @@ func TestTheLimitGivesWayToTheAPIServer(t *testing.T) {
 		},
 	}
 	for name, play := range cases {
-		t.Run(name, func(t *testing.T) { play(newStory(t, 8)) })
+		t.Run(name, func(t *testing.T) { play(newQueueTest(t, 8)) })
 	}
 }
 
-func TestFiguresSayWhatStandsAndWaits(t *testing.T) {
-	s := newStory(t, 2)
+func TestSnapshotCountsPodsAndGroups(t *testing.T) {
+	s := newQueueTest(t, 2)
 	s.matched("a", 3)
 	s.matched("b", 20)
-	s.asks("c30", "d1")
+	s.admit("c30", "d1")
 	s.leave(5)
 	if got, want := s.Snapshot(), (Snapshot{InFlight: 2, Limit: 2, Pods: [2]int{1, 20}, Groups: [2]int{0, 1}}); got != want {
 		t.Errorf("figures = %+v, want %+v", got, want)
@@ -282,8 +282,8 @@ func TestFiguresSayWhatStandsAndWaits(t *testing.T) {
 }
 
 // A server that takes nothing is tried with two pods by turns, because the fault may be one pod's.
-func TestAPodThatIsRefusedAgainLetsAnotherGoFirst(t *testing.T) {
-	s := newStory(t, 1)
+func TestPodThrottledAgainBacksOff(t *testing.T) {
+	s := newQueueTest(t, 1)
 	s.matched("a", 5)
 	for n, want := range []string{"a0", "a0", "a1", "a0", "a1", "a0", "a1"} {
 		s.wantLeave(5, want)
@@ -305,7 +305,7 @@ func TestAPodThatIsRefusedAgainLetsAnotherGoFirst(t *testing.T) {
 
 // A pod that arrives again has the lane of the pods that it was matched with.
 func TestAPodKeepsItsLane(t *testing.T) {
-	s := newStory(t, 8)
+	s := newQueueTest(t, 8)
 	s.matched("x", 40)
 	for range 5 {
 		for _, uid := range uidsOf(s.leave(8)) {
@@ -315,12 +315,12 @@ func TestAPodKeepsItsLane(t *testing.T) {
 	for _, uid := range podsOf("x", 40) {
 		s.arrive(string(uid))
 	}
-	s.want("may ask in the other lane", s.asks("a1"), "a")
+	s.want("may ask in the other lane", s.admit("a1"), "a")
 }
 
-// refusing plays 600 steps in which the server throttles pod a0 with the pause after,
+// throttleOnePod plays 600 steps in which the server throttles pod a0 with the pause after,
 // and takes all others. It returns the number of binds of the others and of a0.
-func (s *story) refusing(after, step time.Duration) (others, tried int) {
+func (s *queueTest) throttleOnePod(after, step time.Duration) (others, tried int) {
 	s.matched("a", 1)
 	s.matched("b", 60)
 	for range 600 {

@@ -49,7 +49,7 @@ type Queue struct {
 	// pods holds the pods that were assigned a node, until they are bound or forgotten.
 	pods map[types.UID]*assignedPod
 	// groups holds the queues of groups with waiting pods that are not set aside.
-	groups map[inLane]*groupQueue
+	groups map[groupInLane]*groupQueue
 	// inFlight holds the binds that were sent and not answered.
 	inFlight map[types.UID]inFlightBind
 	// largeInARow counts the pods that left the large lane since a pod last left the small lane.
@@ -79,9 +79,9 @@ type assignedPod struct {
 	queued *Pod
 	// since is when the pod first arrived. Failed sets it back to zero.
 	since time.Time
-	// until is when the pod's backoff ends. Invariant: a waiting pod is in
-	// Queue.aside if until is set, and otherwise in the queue of its group.
-	until time.Time
+	// backoffUntil is when the pod's backoff ends. Invariant: a waiting pod is in
+	// Queue.aside if backoffUntil is set, and otherwise in the queue of its group.
+	backoffUntil time.Time
 	// backoff counts how often the pod's binds were throttled.
 	backoff podBackoff
 	// index is the pod's position in the heap that holds it: Queue.aside or groupQueue.pods.
@@ -93,7 +93,7 @@ func New(max int) *Queue {
 	return &Queue{
 		limit:    newLimit(max),
 		pods:     map[types.UID]*assignedPod{},
-		groups:   map[inLane]*groupQueue{},
+		groups:   map[groupInLane]*groupQueue{},
 		inFlight: map[types.UID]inFlightBind{},
 		lanes:    [2]lane{newLane(max), newLane(max)},
 		backoffQ: newBackoffQ(),
@@ -119,7 +119,7 @@ func (g *Queue) Expect(uids []types.UID, now time.Time) {
 		g.pods[uid] = &assignedPod{lane: lane, expectedUntil: now.Add(assignedTimeout)}
 		g.lanes[lane].expected++
 	}
-	g.lanes[lane].touch(now)
+	g.lanes[lane].updateBusySince(now)
 }
 
 // Permitted records that expected pods have passed Permit. From now on they count as
@@ -158,24 +158,24 @@ func (g *Queue) enqueue(known *assignedPod, p Pod, now time.Time) {
 	if known.since.IsZero() {
 		known.since = now
 	}
-	if known.until.After(now) {
+	if known.backoffUntil.After(now) {
 		g.backoffQ.add(known)
 	} else {
-		g.join(known)
+		g.enqueueInGroup(known)
 	}
 	l.waiting++
-	l.touch(now)
+	l.updateBusySince(now)
 }
 
-// join adds a pod to the queue of its group.
-func (g *Queue) join(p *assignedPod) {
-	key := inLane{p.queued.Group, p.lane}
+// enqueueInGroup adds a pod to the queue of its group.
+func (g *Queue) enqueueInGroup(p *assignedPod) {
+	key := groupInLane{p.queued.Group, p.lane}
 	s := g.groups[key]
 	if s == nil {
 		s = newGroupQueue(key, p.since)
 		g.groups[key] = s
 	}
-	p.until = time.Time{}
+	p.backoffUntil = time.Time{}
 	g.lanes[p.lane].queue.add(s, p)
 }
 
@@ -197,7 +197,7 @@ func (g *Queue) forget(uid types.UID, now time.Time) {
 	g.stopCounting(p)
 	g.dequeue(p)
 	delete(g.pods, uid)
-	g.lanes[p.lane].touch(now)
+	g.lanes[p.lane].updateBusySince(now)
 }
 
 // stopCounting removes an expected pod from the count of its lane.
@@ -213,10 +213,10 @@ func (g *Queue) dequeue(p *assignedPod) {
 	if p.queued == nil {
 		return
 	}
-	if !p.until.IsZero() {
+	if !p.backoffUntil.IsZero() {
 		g.backoffQ.remove(p)
 	} else {
-		s := g.groups[inLane{p.queued.Group, p.lane}]
+		s := g.groups[groupInLane{p.queued.Group, p.lane}]
 		g.lanes[p.lane].queue.remove(s, p)
 		if s.pods.Len() == 0 {
 			delete(g.groups, s.key)
@@ -226,9 +226,9 @@ func (g *Queue) dequeue(p *assignedPod) {
 	g.lanes[p.lane].waiting--
 }
 
-// Sweep stops counting the pods and groups that have been on their way for too long. While this
+// ExpireCounts stops counting the pods and groups that have been on their way for too long. While this
 // scheduler does not lead, admitted groups go on counting, because they cannot place then.
-func (g *Queue) Sweep(now time.Time, leads bool) {
+func (g *Queue) ExpireCounts(now time.Time, leads bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.pods {
@@ -243,6 +243,6 @@ func (g *Queue) Sweep(now time.Time, leads bool) {
 				l.stopCounting(t)
 			}
 		}
-		l.touch(now)
+		l.updateBusySince(now)
 	}
 }

@@ -14,8 +14,8 @@ import (
 func TestRandomHistoriesLeaveNothing(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 0))
-		s := newStory(t, 1+draw.IntN(12))
-		standing, flying := map[types.UID]bool{}, map[types.UID]bool{}
+		s := newQueueTest(t, 1+draw.IntN(12))
+		waiting, inFlight := map[types.UID]bool{}, map[types.UID]bool{}
 		group := func() string { return string(rune('a' + draw.IntN(6))) }
 		for range 300 {
 			s.pass(time.Duration(draw.IntN(200)) * time.Millisecond)
@@ -23,33 +23,33 @@ func TestRandomHistoriesLeaveNothing(t *testing.T) {
 			case 0:
 				name, n := group(), 1+draw.IntN(20)
 				for _, uid := range podsOf(name, n) {
-					delete(standing, uid)
+					delete(waiting, uid)
 				}
 				s.Expect(podsOf(name, n), s.now)
 			case 1, 2:
 				uid := types.UID(fmt.Sprintf("%s%d", group(), draw.IntN(20)))
-				if !standing[uid] && !flying[uid] {
+				if !waiting[uid] && !inFlight[uid] {
 					s.arrive(string(uid))
-					standing[uid] = true
+					waiting[uid] = true
 				}
 			case 3, 4:
 				for p, ok := s.Next(s.now); ok; p, ok = s.Next(s.now) {
-					if !standing[p.UID] || flying[p.UID] {
+					if !waiting[p.UID] || inFlight[p.UID] {
 						t.Fatalf("seed %d: pod %s leaves, and does not stand at the gate", seed, p.UID)
 					}
-					delete(standing, p.UID)
-					flying[p.UID] = true
+					delete(waiting, p.UID)
+					inFlight[p.UID] = true
 				}
 			case 5, 6:
-				for uid := range flying {
-					delete(flying, uid)
+				for uid := range inFlight {
+					delete(inFlight, uid)
 					switch draw.IntN(4) {
 					case 0:
 						s.Failed(uid, s.now)
 					case 1:
 						p := Pod{UID: uid, Group: key(string(uid[:1])), Rank: rankOf(string(uid))}
 						if s.Throttled(p, time.Duration(draw.IntN(3))*time.Second, s.now) {
-							standing[uid] = true
+							waiting[uid] = true
 						}
 					default:
 						s.Bound(uid, s.now)
@@ -59,26 +59,26 @@ func TestRandomHistoriesLeaveNothing(t *testing.T) {
 			case 7:
 				uid := types.UID(fmt.Sprintf("%s%d", group(), draw.IntN(20)))
 				s.Forget(s.now, uid)
-				delete(standing, uid)
+				delete(waiting, uid)
 			case 8:
 				name := group()
-				if s.asks(fmt.Sprintf("%s%d", name, 1+draw.IntN(20))) == "" && draw.IntN(2) == 0 {
+				if s.admit(fmt.Sprintf("%s%d", name, 1+draw.IntN(20))) == "" && draw.IntN(2) == 0 {
 					s.AdmitWaiting(s.now)
 				}
 				if draw.IntN(2) == 0 {
 					s.EndAdmission(key(name), s.now)
 				}
-				s.Sweep(s.now, draw.IntN(4) > 0)
+				s.ExpireCounts(s.now, draw.IntN(4) > 0)
 			}
-			if f := s.Snapshot(); f.InFlight != len(flying) || f.InFlight > s.limit.max || f.Limit < 1 || f.Limit > s.limit.max || f.Pods[0]+f.Pods[1] != len(standing) {
-				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(flying), s.limit.max, len(standing))
+			if f := s.Snapshot(); f.InFlight != len(inFlight) || f.InFlight > s.limit.max || f.Limit < 1 || f.Limit > s.limit.max || f.Pods[0]+f.Pods[1] != len(waiting) {
+				t.Fatalf("seed %d: figures %+v, want %d in flight of at most %d and %d standing", seed, f, len(inFlight), s.limit.max, len(waiting))
 			}
 		}
 		for name := 'a'; name < 'g'; name++ {
 			s.Forget(s.now, podsOf(string(name), 20)...)
 			s.EndAdmission(key(string(name)), s.now)
 		}
-		for uid := range flying {
+		for uid := range inFlight {
 			s.Failed(uid, s.now)
 		}
 		if s.wantNothing(); t.Failed() {

@@ -40,23 +40,23 @@ func (g *Queue) IsIdle() bool {
 func (g *Queue) LongWaitingPods(now time.Time, after time.Duration) map[types.NamespacedName]int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	lasting := map[types.NamespacedName]int{}
+	longWaiting := map[types.NamespacedName]int{}
 	for of, s := range g.groups {
 		if now.Sub(s.since) > after {
-			lasting[of.group] += s.pods.Len()
+			longWaiting[of.group] += s.pods.Len()
 		}
 	}
 	for _, p := range g.backoffQ.items {
 		if now.Sub(p.since) > after {
-			lasting[p.queued.Group]++
+			longWaiting[p.queued.Group]++
 		}
 	}
 	for _, s := range g.inFlight {
 		if now.Sub(s.since) > after {
-			lasting[s.group]++
+			longWaiting[s.group]++
 		}
 	}
-	return lasting
+	return longWaiting
 }
 
 // LongWaitingGroups lists the groups that have waited to be admitted for longer than after.

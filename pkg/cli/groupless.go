@@ -35,7 +35,7 @@ func (ns *namespace) groupless(n target) []candidate {
 		return answers[as]
 	}
 	for _, o := range ns.owners {
-		k, _ := group.FollowedKindOf(o)
+		k, _ := group.WatchedKindOf(o)
 		kind, m := k.Kind, o.(metav1.Object)
 		if n.names(kind, m.GetName()) && !ns.hasPodsOrGroup(m) {
 			s := answerFor(kind, m.GetNamespace(), m.GetName())

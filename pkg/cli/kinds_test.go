@@ -15,7 +15,7 @@ func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 	for _, k := range r.kinds() {
 		read = append(read, k.name)
 	}
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		if !slices.Contains(read, k.Resource) {
 			t.Errorf("followed in read.go does not list %s", k.Resource)
 		}

@@ -20,7 +20,7 @@ import (
 func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
 	var objects []runtime.Object
 	var hidden []string
-	for _, k := range r.followed(r.namespace) {
+	for _, k := range r.watched(r.namespace) {
 		some, err := listAll(ctx, k.name, k.list)
 		switch {
 		case apierrors.IsForbidden(err):

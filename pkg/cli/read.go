@@ -227,7 +227,7 @@ func (r *reader) kinds() []kind {
 		{name: "nodes", list: lister(core.Nodes().List)},
 		{name: "pods", list: lister(core.Pods("").List)},
 		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled, for namespaceSelectors of affinity terms and for whole nodes"},
-	}, r.followed(""), []kind{
+	}, r.watched(""), []kind{
 		{"services", lister(core.Services("").List), spread},
 		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
 		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods with a priorityClassName cannot be simulated"},
@@ -244,8 +244,8 @@ func (r *reader) kinds() []kind {
 	})
 }
 
-// followed returns the kinds of group.FollowedKinds, of one namespace or, with "", of all.
-func (r *reader) followed(namespace string) []kind {
+// watched returns the kinds of group.WatchedKinds, of one namespace or, with "", of all.
+func (r *reader) watched(namespace string) []kind {
 	const without = "the groups of pods that they control are unknown without the label \" + group.Label + \", and such pods count as waiting"
 	return []kind{
 		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), without},

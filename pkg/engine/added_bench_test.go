@@ -87,10 +87,10 @@ func several(kind string, count int64, with ...jobspec.Resource) jobspec.Resourc
 	return r
 }
 
-// shapes are the requests of the benchmarks. They request count whole nodes with everything below
+// benchRequests are the requests of the benchmarks. They request count whole nodes with everything below
 // them, count nodes with four cores of each, or count pods of eight cores and a gpu wherever there
 // is room.
-var shapes = map[string]func(count int64) jobspec.Resource{
+var benchRequests = map[string]func(count int64) jobspec.Resource{
 	"node": func(count int64) jobspec.Resource {
 		return several(jobspec.SlotType, count, several("node", 1, several("core", coresPerNode), several("gpu", gpusPerNode)))
 	},
@@ -171,7 +171,7 @@ func BenchmarkMatch(b *testing.B) {
 					continue
 				}
 				b.Run(fmt.Sprintf("policy=%s/nodes=%d/count=%d", policy, nodes, count), func(b *testing.B) {
-					allocate(b, e, ask(epoch, shapes["node"](count)))
+					allocate(b, e, ask(epoch, benchRequests["node"](count)))
 					compare(b, "node", policy, nodes, count)
 				})
 			}
@@ -188,7 +188,7 @@ func BenchmarkShape(b *testing.B) {
 			for _, shape := range []string{"part", "pods"} {
 				for _, count := range []int64{1, 16, 256} {
 					b.Run(fmt.Sprintf("shape=%s/policy=%s/nodes=%d/count=%d", shape, policy, nodes, count), func(b *testing.B) {
-						allocate(b, e, ask(epoch, shapes[shape](count)))
+						allocate(b, e, ask(epoch, benchRequests[shape](count)))
 						compare(b, shape, policy, nodes, count)
 					})
 				}
@@ -203,17 +203,17 @@ func BenchmarkFilled(b *testing.B) {
 		text := flat(nodes)
 		for _, policy := range []string{match.PolicyFirst, match.PolicyLow} {
 			e, epoch := added(b, text, policy)
-			full := ask(epoch, shapes["node"](int64(nodes-1)))
+			full := ask(epoch, benchRequests["node"](int64(nodes-1)))
 			full.ID = 2
 			if _, err := e.Match(b.Context(), full); err != nil {
 				b.Fatal(err)
 			}
 			b.Run(fmt.Sprintf("policy=%s/nodes=%d", policy, nodes), func(b *testing.B) {
-				allocate(b, e, ask(epoch, shapes["pods"](1)))
+				allocate(b, e, ask(epoch, benchRequests["pods"](1)))
 			})
 			b.Run(fmt.Sprintf("refused/policy=%s/nodes=%d", policy, nodes), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := e.Match(b.Context(), ask(epoch, shapes["node"](2))); !errors.Is(err, match.ErrBusy) {
+					if _, err := e.Match(b.Context(), ask(epoch, benchRequests["node"](2))); !errors.Is(err, match.ErrBusy) {
 						b.Fatal(err)
 					}
 				}

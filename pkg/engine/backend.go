@@ -19,9 +19,9 @@ type backend interface {
 	// All methods below are called with the engine's lock held.
 
 	// match answers a request. If the search takes more work than a match may do under the lock, match
-	// returns a unlocked search instead, which the caller runs without the lock.
+	// returns an unlocked search instead, which the caller runs without the lock.
 	match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error)
-	// dropReservation drops the job's reservation after a unlocked search found no room for the job.
+	// dropReservation drops the job's reservation after an unlocked search found no room for the job.
 	dropReservation(r *match.Request)
 	update(jobs ...match.Job) error
 	release(id match.JobID, keys ...string)

@@ -21,26 +21,26 @@ import (
 // never is the end of a slot without a known end, in seconds after matchtest.Now.
 const never = math.MaxInt64
 
-// A calendar is a simple model of an engine over time. It has nodes, and the slots of each job with
+// A timeModel is a simple model of an engine over time. It has nodes, and the slots of each job with
 // their times. It answers every question by reading all slots.
-type calendar struct {
+type timeModel struct {
 	driver
 	*rand.Rand
 	now   int64
-	nodes map[string]ledgerNode
-	jobs  map[match.JobID]*calendarJob
+	nodes map[string]modelNode
+	jobs  map[match.JobID]*timeModelJob
 	// came counts the outcomes of requests.
 	came map[string]int
 }
 
-type calendarJob struct {
+type timeModelJob struct {
 	reserved bool
 	at, end  int64
-	slots    map[string]calendarSlot
+	slots    map[string]timeModelSlot
 }
 
-// A calendarSlot has an end, because the slots of a job from an Update may end at different times.
-type calendarSlot struct {
+// A timeModelSlot has an end, because the slots of a job from an Update may end at different times.
+type timeModelSlot struct {
 	node     string
 	holds    [2]int64
 	holder   string
@@ -49,8 +49,8 @@ type calendarSlot struct {
 	reserved bool
 }
 
-// A wish is a request in the calendar's terms: count slots of one shape.
-type wish struct {
+// A modelRequest is a request in the model's terms: count slots of one shape.
+type modelRequest struct {
 	need  [2]int64
 	count int64
 	// duration is 0 if the end is not known.
@@ -60,15 +60,15 @@ type wish struct {
 }
 
 // TestRandomSeriesOverTime makes random calls while the clock advances. After each call it compares
-// what is held and reserved with the calendar, and each verdict and time.
+// what is held and reserved with the model, and each verdict and time.
 func TestRandomSeriesOverTime(t *testing.T) {
 	seed := trials.Seed(t)
 	came := make(map[string]int)
 	rounds := trials.Count(150)
 	for round := range uint64(rounds) {
-		c := &calendar{
+		c := &timeModel{
 			driver: driver{e: newEngine(t)}, Rand: rand.New(rand.NewPCG(seed, round)), came: came,
-			nodes: make(map[string]ledgerNode), jobs: make(map[match.JobID]*calendarJob),
+			nodes: make(map[string]modelNode), jobs: make(map[match.JobID]*timeModelJob),
 		}
 		t.Run(fmt.Sprintf("%d-%d", seed, round), func(t *testing.T) {
 			c.load(t)
@@ -87,7 +87,7 @@ func TestRandomSeriesOverTime(t *testing.T) {
 }
 
 // step makes one random call.
-func (c *calendar) step(t *testing.T) {
+func (c *timeModel) step(t *testing.T) {
 	ctx, id := t.Context(), match.JobID(1+c.IntN(9))
 	name := fmt.Sprintf("n%d", c.IntN(4))
 	var err error
@@ -98,8 +98,8 @@ func (c *calendar) step(t *testing.T) {
 		delete(c.jobs, id)
 		err = c.e.Release(ctx, c.epoch, id)
 	case 3:
-		n := ledgerNode{size: [2]int64{4 + c.Int64N(8), 4 + c.Int64N(8)}, down: c.IntN(12) == 0}
-		g := matchtest.Node(name, nil, storeBackend(n.size)...)
+		n := modelNode{size: [2]int64{4 + c.Int64N(8), 4 + c.Int64N(8)}, down: c.IntN(12) == 0}
+		g := matchtest.Node(name, nil, amountPools(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
@@ -112,18 +112,18 @@ func (c *calendar) step(t *testing.T) {
 		}
 	case 5:
 		if c.IntN(2) == 0 {
-			c.tell(t, id, name)
+			c.updateSlot(t, id, name)
 		}
 	default:
-		c.ask(t, id)
+		c.matchAndCompare(t, id)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// tell makes an Update of one slot.
-func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
+// updateSlot makes an Update of one slot.
+func (c *timeModel) updateSlot(t *testing.T, id match.JobID, node string) {
 	s, end := c.randomSlot(node), c.now-2+c.Int64N(20)
 	slot := s.written(fmt.Sprint(c.IntN(2)))
 	from := match.Job{ID: id, Slots: []match.Slot{slot}}
@@ -141,7 +141,7 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 		t.Fatalf("Update(%+v) = %v", from, err)
 	}
 	if j == nil {
-		j = &calendarJob{slots: make(map[string]calendarSlot), end: never}
+		j = &timeModelJob{slots: make(map[string]timeModelSlot), end: never}
 		c.jobs[id] = j
 	}
 	j.reserved = from.Reserved
@@ -165,15 +165,15 @@ func (c *calendar) tell(t *testing.T, id match.JobID, node string) {
 }
 
 // randomSlot returns a random slot on a node.
-func (c *calendar) randomSlot(node string) calendarSlot {
-	s := calendarSlot{node: node, holds: [2]int64{c.Int64N(5), c.Int64N(5)}, end: never, holder: holders[c.IntN(3)]}
+func (c *timeModel) randomSlot(node string) timeModelSlot {
+	s := timeModelSlot{node: node, holds: [2]int64{c.Int64N(5), c.Int64N(5)}, end: never, holder: holders[c.IntN(3)]}
 	s.shared = s.holder == "" && c.IntN(2) == 0
 	return s
 }
 
 // written returns the slot in the form of an Update.
-func (s calendarSlot) written(key string) match.Slot {
-	slot := matchtest.Held(key, s.node, storeBackend(s.holds)...)
+func (s timeModelSlot) written(key string) match.Slot {
+	slot := matchtest.Held(key, s.node, amountPools(s.holds)...)
 	slot.Holder, slot.Shared = s.holder, s.shared
 	return slot
 }
@@ -195,17 +195,17 @@ func seconds(t time.Time) int64 {
 	return int64(t.Sub(matchtest.Now) / time.Second)
 }
 
-// ask makes a request and compares the answer with the calendar.
-func (c *calendar) ask(t *testing.T, id match.JobID) {
+// matchAndCompare makes a request and compares the answer with the model.
+func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 	had := c.jobs[id]
 	if had != nil && !had.reserved {
 		return
 	}
-	w := wish{
+	w := modelRequest{
 		need: [2]int64{1 + c.Int64N(4), 1 + c.Int64N(4)}, count: 1 + c.Int64N(4),
 		duration: c.Int64N(9), holder: holders[c.IntN(3)],
 	}
-	r := c.request(id, matchtest.Slots("a", w.count, storeBackend(w.need)...))
+	r := c.request(id, matchtest.Slots("a", w.count, amountPools(w.need)...))
 	r.Op = []match.Op{
 		match.Allocate, match.AllocateOrElseReserve, match.AllocateOrElseReserve,
 		match.WithoutAllocating, match.WithoutAllocatingFuture,
@@ -214,7 +214,7 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 		w.whole, r.Policy = true, match.PolicyHinodex
 	}
 	r.Now, r.Duration, r.Holder = moment(c.now), time.Duration(w.duration)*time.Second, w.holder
-	there := c.around(&r)
+	there := c.countedSlots(&r)
 	at, ok := c.earliest(there, w, r.Op == match.AllocateOrElseReserve || r.Op == match.WithoutAllocatingFuture)
 	a, err := c.e.Match(t.Context(), r)
 	var refusal *match.Refusal
@@ -248,7 +248,7 @@ func (c *calendar) ask(t *testing.T, id match.JobID) {
 }
 
 // count counts the outcome of a request.
-func (c *calendar) count(had *calendarJob, a *match.Allocation) {
+func (c *timeModel) count(had *timeModelJob, a *match.Allocation) {
 	switch {
 	case a == nil:
 		c.came["refused"]++
@@ -263,15 +263,15 @@ func (c *calendar) count(had *calendarJob, a *match.Allocation) {
 	}
 }
 
-// around lists the slots that count for a request. Sometimes it makes the request ignore jobs or
+// countedSlots lists the slots that count for a request. Sometimes it makes the request ignore jobs or
 // expect slots.
-func (c *calendar) around(r *match.Request) []calendarSlot {
+func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
 	if r.Op == match.WithoutAllocating || r.Op == match.WithoutAllocatingFuture {
 		for c.IntN(2) == 0 {
 			r.Ignore = append(r.Ignore, match.JobID(1+c.IntN(9)))
 		}
 	}
-	var there []calendarSlot
+	var there []timeModelSlot
 	for id, j := range c.jobs {
 		if id != r.ID && !slices.Contains(r.Ignore, id) {
 			for _, s := range j.slots {
@@ -289,31 +289,31 @@ func (c *calendar) around(r *match.Request) []calendarSlot {
 }
 
 // expire drops the reservations that have ended.
-func (c *calendar) expire() {
-	maps.DeleteFunc(c.jobs, func(_ match.JobID, j *calendarJob) bool { return j.reserved && j.end <= c.now })
+func (c *timeModel) expire() {
+	maps.DeleteFunc(c.jobs, func(_ match.JobID, j *timeModelJob) bool { return j.reserved && j.end <= c.now })
 }
 
 // book records an allocation or a reservation.
-func (c *calendar) book(a *match.Allocation) {
+func (c *timeModel) book(a *match.Allocation) {
 	if a == nil {
 		return
 	}
-	j := &calendarJob{reserved: a.Reserved, at: seconds(a.Start), end: seconds(a.End), slots: make(map[string]calendarSlot)}
+	j := &timeModelJob{reserved: a.Reserved, at: seconds(a.Start), end: seconds(a.End), slots: make(map[string]timeModelSlot)}
 	for _, s := range a.Slots {
 		j.slots[s.Key] = slotOf(s, j.at, j.end)
 	}
 	c.jobs[a.ID] = j
 }
 
-func slotOf(s match.Slot, at, end int64) calendarSlot {
+func slotOf(s match.Slot, at, end int64) timeModelSlot {
 	held := matchtest.Amounts(s.R)
-	return calendarSlot{
+	return timeModelSlot{
 		node: s.Node, holds: [2]int64{held["core"], held["memory"]}, holder: s.Holder, shared: s.Shared, at: at, end: end,
 	}
 }
 
-// earliest returns the first time at which these slots leave room for a wish.
-func (c *calendar) earliest(there []calendarSlot, w wish, later bool) (int64, bool) {
+// earliest returns the first time at which these slots leave room for a request.
+func (c *timeModel) earliest(there []timeModelSlot, w modelRequest, later bool) (int64, bool) {
 	times := []int64{c.now}
 	for _, s := range there {
 		switch {
@@ -344,9 +344,9 @@ func (c *calendar) earliest(there []calendarSlot, w wish, later bool) (int64, bo
 	return 0, false
 }
 
-// free returns what is free of a node for a wish from a time on. It returns false if the node is
+// free returns what is free of a node for a request from a time on. It returns false if the node is
 // down, or if others have it.
-func (c *calendar) free(there []calendarSlot, name string, at int64, w wish) ([2]int64, bool) {
+func (c *timeModel) free(there []timeModelSlot, name string, at int64, w modelRequest) ([2]int64, bool) {
 	end := int64(never)
 	if w.duration > 0 {
 		end = at + w.duration
@@ -379,7 +379,7 @@ func (c *calendar) free(there []calendarSlot, name string, at int64, w wish) ([2
 }
 
 // check compares an allocation or a reservation with what was free.
-func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Allocation) {
+func (c *timeModel) check(t *testing.T, there []timeModelSlot, w modelRequest, a *match.Allocation) {
 	t.Helper()
 	given := make(map[string][2]int64)
 	for _, s := range a.Slots {
@@ -397,16 +397,16 @@ func (c *calendar) check(t *testing.T, there []calendarSlot, w wish, a *match.Al
 	}
 }
 
-// compare compares the engine's list of jobs with the calendar.
-func (c *calendar) compare(t *testing.T) {
+// compare compares the engine's list of jobs with the model.
+func (c *timeModel) compare(t *testing.T) {
 	t.Helper()
 	listed, err := c.e.Jobs(t.Context(), c.epoch)
 	if err != nil {
 		t.Fatalf("Jobs() = %v", err)
 	}
-	got := make(map[match.JobID]*calendarJob)
+	got := make(map[match.JobID]*timeModelJob)
 	for _, j := range listed {
-		out := &calendarJob{reserved: j.Reserved, end: seconds(j.End), slots: make(map[string]calendarSlot)}
+		out := &timeModelJob{reserved: j.Reserved, end: seconds(j.End), slots: make(map[string]timeModelSlot)}
 		if j.Reserved || !j.Start.IsZero() {
 			out.at = seconds(j.Start)
 		}
@@ -419,14 +419,14 @@ func (c *calendar) compare(t *testing.T) {
 		}
 		got[j.ID] = out
 	}
-	if diff := cmp.Diff(c.jobs, got, cmp.AllowUnexported(calendarJob{}, calendarSlot{}),
+	if diff := cmp.Diff(c.jobs, got, cmp.AllowUnexported(timeModelJob{}, timeModelSlot{}),
 		cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".at" || p.String() == "slots.reserved" }, cmp.Ignore())); diff != "" {
 		t.Fatalf("what is listed differs (-want +got):\n%s", diff)
 	}
 }
 
-// String renders the calendar for messages.
-func (c *calendar) String() string {
+// String renders the model for messages.
+func (c *timeModel) String() string {
 	out := fmt.Sprintf("now %d, nodes %v", c.now, c.nodes)
 	for id, j := range c.jobs {
 		out += fmt.Sprintf("\n%d: %+v", id, *j)

@@ -110,12 +110,12 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	var graphs []*resource.Graph
 	var held []match.Slot
 	for i, n := range p.nodes {
-		g := matchtest.Node(puzzleName(i), [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}, storeBackend(n.size)...)
+		g := matchtest.Node(puzzleName(i), [][2]string{{"rack", fmt.Sprintf("r%d", n.rack)}}, amountPools(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
 		graphs = append(graphs, g)
-		slot := matchtest.Held(fmt.Sprint(i), puzzleName(i), storeBackend(n.held)...)
+		slot := matchtest.Held(fmt.Sprint(i), puzzleName(i), amountPools(n.held)...)
 		slot.Holder, slot.Shared = n.owner, n.shared
 		held = append(held, slot)
 	}
@@ -127,7 +127,7 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	for i, s := range p.shapes {
 		label := fmt.Sprint(i)
 		var need []matchtest.Pool
-		for _, pool := range storeBackend(s.need) {
+		for _, pool := range amountPools(s.need) {
 			if pool.Amount > 0 {
 				need = append(need, pool)
 			}
@@ -155,7 +155,7 @@ func (p puzzle) timed(t *testing.T, e *engine.Engine) (*match.Allocation, time.D
 	return a, time.Since(begin), err
 }
 
-func storeBackend(amounts [2]int64) []matchtest.Pool {
+func amountPools(amounts [2]int64) []matchtest.Pool {
 	var out []matchtest.Pool
 	for k, n := range amounts {
 		out = append(out, matchtest.Pool{Type: puzzleKinds[k], Amount: n})
@@ -163,23 +163,23 @@ func storeBackend(amounts [2]int64) []matchtest.Pool {
 	return out
 }
 
-// others reports whether another holder has a node as a whole, and otherwise whether others use it
+// conflict reports whether another holder has a node as a whole, and otherwise whether others use it
 // while whole nodes are wanted.
-func (p puzzle) others(n puzzleNode) (whole, inUse bool) {
+func (p puzzle) conflict(n puzzleNode) (whole, inUse bool) {
 	whole = n.owner != "" && n.owner != p.holder
 	return whole, p.whole && !whole && n.owner == "" && !n.shared
 }
 
-// A trial selects what counts when a puzzle is tried.
-type trial struct{ empty, up, now bool }
+// A modelView selects what counts when a puzzle is tried.
+type modelView struct{ empty, up, now bool }
 
 // fits tries every node for every slot. The slots of one shape are equal, so each slot begins at
 // the node of the one before.
-func (p puzzle) fits(how trial) bool {
+func (p puzzle) fits(view modelView) bool {
 	left := make([][2]int64, len(p.nodes))
 	for i, n := range p.nodes {
 		left[i] = n.size
-		if !how.empty || n.shared {
+		if !view.empty || n.shared {
 			left[i][0], left[i][1] = max(0, n.size[0]-n.held[0]), max(0, n.size[1]-n.held[1])
 		}
 	}
@@ -196,10 +196,10 @@ func (p puzzle) fits(how trial) bool {
 		for i := from; i < len(p.nodes); i++ {
 			n := p.nodes[i]
 			rack := [2]int{shape, n.rack}
-			if whole, inUse := p.others(n); !how.empty && (whole || inUse) {
+			if whole, inUse := p.conflict(n); !view.empty && (whole || inUse) {
 				continue
 			}
-			if how.up && n.down || i == s.ruledOut || how.now && i == s.ruledOutNow ||
+			if view.up && n.down || i == s.ruledOut || view.now && i == s.ruledOutNow ||
 				left[i][0] < s.need[0] || left[i][1] < s.need[1] || s.perRack > 0 && racks[rack] == s.perRack {
 				continue
 			}
@@ -219,20 +219,20 @@ func (p puzzle) fits(how trial) bool {
 }
 
 // most returns the number of slots of the first shape that fit.
-func (p puzzle) most(how trial) int64 {
+func (p puzzle) most(view modelView) int64 {
 	alone := p
 	alone.shapes = slices.Clone(p.shapes[:1])
 	for n := int64(0); ; n++ {
 		alone.shapes[0].count = n + 1
-		if !alone.fits(how) {
+		if !alone.fits(view) {
 			return n
 		}
 	}
 }
 
-// hindered counts the nodes that the first shape could use if others did not have them. It returns
+// countConflicts counts the nodes that the first shape could use if others did not have them. It returns
 // 0 unless the verdict is about the present.
-func (p puzzle) hindered(no *match.Refusal) (whole, inUse int64) {
+func (p puzzle) countConflicts(no *match.Refusal) (whole, inUse int64) {
 	if no.Reason.Code != match.TooFew || !errors.Is(no, match.ErrBusy) {
 		return 0, 0
 	}
@@ -240,7 +240,7 @@ func (p puzzle) hindered(no *match.Refusal) (whole, inUse int64) {
 		if n.down || i == p.shapes[0].ruledOut || i == p.shapes[0].ruledOutNow {
 			continue
 		}
-		switch w, u := p.others(n); {
+		switch w, u := p.conflict(n); {
 		case w:
 			whole++
 		case u:
@@ -263,7 +263,7 @@ func (p puzzle) check(a *match.Allocation) error {
 		if n.down || node == s.ruledOut || node == s.ruledOutNow {
 			return fmt.Errorf("slot %s of %s may not stand on %s", slot.Key, slot.Label, slot.Node)
 		}
-		if whole, inUse := p.others(n); whole || inUse || p.whole != (slot.Holder != "") || slot.Shared {
+		if whole, inUse := p.conflict(n); whole || inUse || p.whole != (slot.Holder != "") || slot.Shared {
 			return fmt.Errorf("slot %s of %q stands on %s, which is others' %v, in use %v", slot.Key, slot.Holder, slot.Node, whole, inUse)
 		}
 		held, u := matchtest.Amounts(slot.R), used[slot.Node]
@@ -291,8 +291,8 @@ func (p puzzle) check(a *match.Allocation) error {
 	return nil
 }
 
-// TestExhaustiveVerdicts compares the engine with a simple exhaustive search.
-func TestExhaustiveVerdicts(t *testing.T) {
+// TestAgainstBruteForce compares the engine with a simple exhaustive search.
+func TestAgainstBruteForce(t *testing.T) {
 	verdicts := make(map[string]int)
 	for seed := range trials.Seeds(4000) {
 		p := randomPuzzle(rand.New(rand.NewPCG(seed, 1)))
@@ -310,26 +310,26 @@ func TestExhaustiveVerdicts(t *testing.T) {
 		}
 		r := refusal.Reason
 		verdicts[fmt.Sprintf("%v %s", refusal.Err, r.Code)]++
-		if p.fits(trial{up: true, now: true}) {
+		if p.fits(modelView{up: true, now: true}) {
 			t.Errorf("seed %d, %+v: Match() = %v, though there is a placement", seed, p, err)
 		}
 		if r.Code == match.NotFound {
 			t.Errorf("seed %d, %+v: Match() = %v, of so few nodes", seed, p, err)
 		}
-		if never, want := errors.Is(err, match.ErrUnsatisfiable), !p.fits(trial{empty: true}); never != want {
+		if never, want := errors.Is(err, match.ErrUnsatisfiable), !p.fits(modelView{empty: true}); never != want {
 			t.Errorf("seed %d, %+v: Match() = %v, want never %v", seed, p, err, want)
 		}
-		if want := p.fits(trial{empty: true, up: true}); r.WaitingHelps != want {
+		if want := p.fits(modelView{empty: true, up: true}); r.WaitingHelps != want {
 			t.Errorf("seed %d, %+v: Match() = %v, waiting helps %v, want %v", seed, p, err, r.WaitingHelps, want)
 		}
-		how := trial{up: true, now: true}
+		view := modelView{up: true, now: true}
 		if errors.Is(err, match.ErrUnsatisfiable) {
-			how = trial{empty: true}
+			view = modelView{empty: true}
 		}
-		if want := p.most(how); len(p.shapes) == 1 && r.Found != want {
+		if want := p.most(view); len(p.shapes) == 1 && r.Found != want {
 			t.Errorf("seed %d, %+v: Match() = %v, want %d found", seed, p, err, want)
 		}
-		if whole, inUse := p.hindered(refusal); len(p.shapes) == 1 && (r.OtherHolder != whole || r.InUse != inUse) {
+		if whole, inUse := p.countConflicts(refusal); len(p.shapes) == 1 && (r.OtherHolder != whole || r.InUse != inUse) {
 			t.Errorf("seed %d, %+v: Match() = %v, want %d others' and %d in use", seed, p, err, whole, inUse)
 		}
 		if r.Found >= r.Wanted {

@@ -5,8 +5,8 @@ import "github.com/flux-k8s/fluence/pkg/engine/solver"
 // SetLockedSteps sets the steps that a match has under the lock.
 func (e *Engine) SetLockedSteps(steps int) { e.work.lockedSteps = steps }
 
-// HoldLong makes unlocked searches wait until release is called.
-func (e *Engine) HoldLong() (release func()) {
+// HoldUnlockedSearches makes unlocked searches wait until release is called.
+func (e *Engine) HoldUnlockedSearches() (release func()) {
 	e.work.unlockedSem <- struct{}{}
 	return func() { <-e.work.unlockedSem }
 }
@@ -35,8 +35,8 @@ const LockedSteps = lockedSteps
 // StepsPerCheck is the number of steps between two checks of the caller's context.
 const StepsPerCheck = solver.StepsPerCheck
 
-// Free reports whether no call holds the lock.
-func (e *Engine) Free() bool {
+// IsLockFree reports whether no call holds the lock.
+func (e *Engine) IsLockFree() bool {
 	if !e.mu.TryLock() {
 		return false
 	}
@@ -44,11 +44,11 @@ func (e *Engine) Free() bool {
 	return true
 }
 
-// LongSteps is the number of steps that a match has for unlocked searches.
-const LongSteps = unlockedSteps
+// UnlockedSteps is the number of steps that a match has for unlocked searches.
+const UnlockedSteps = unlockedSteps
 
-// SetLongSteps sets the steps that a match has for unlocked searches.
-func (e *Engine) SetLongSteps(steps int) { e.work.unlockedSteps = steps }
+// SetUnlockedSteps sets the steps that a match has for unlocked searches.
+func (e *Engine) SetUnlockedSteps(steps int) { e.work.unlockedSteps = steps }
 
 // Break makes the next call that uses the store panic.
 func (e *Engine) Break() {

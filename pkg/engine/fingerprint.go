@@ -14,10 +14,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// identity has the fields that must be equal for two requests of a job to be the same
+// requestIdentity has the fields that must be equal for two requests of a job to be the same
 // request. The operation is left out: if there is room now, all operations that book
 // book the same slots, and all operations that book nothing answer with the same slots.
-type identity struct {
+type requestIdentity struct {
 	Jobspec  *jobspec.Jobspec
 	Keys     []string
 	Near     []string
@@ -28,7 +28,7 @@ type identity struct {
 
 // fingerprintOf returns the fingerprint of a request. The request's policy must be set.
 func fingerprintOf(r *match.Request) store.Fingerprint {
-	return sha256.Sum256(appendValue(nil, reflect.ValueOf(identity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Holder, r.Duration})))
+	return sha256.Sum256(appendValue(nil, reflect.ValueOf(requestIdentity{r.Jobspec, r.Keys, r.Near, r.Policy, r.Holder, r.Duration})))
 }
 
 // appendValue encodes plain data so that different data have different encodings: the length

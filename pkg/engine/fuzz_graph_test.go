@@ -38,8 +38,8 @@ func FuzzAddSubgraph(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		l := begin(t)
 		if err := l.add(text); err == nil {
-			l.busy()
-			l.ends()
+			l.bookSomeJobs()
+			l.releaseAll()
 		} else {
 			if !errors.Is(err, match.ErrInvalid) || len(err.Error()) < len("invalid request: ")+8 {
 				t.Errorf("AddSubgraph() = %v, want ErrInvalid with a reason", err)
@@ -52,16 +52,16 @@ func FuzzAddSubgraph(f *testing.F) {
 		if err := l.add(asJSON(t, tiny())); err != nil {
 			t.Fatal(err)
 		}
-		l.busy()
+		l.bookSomeJobs()
 		before, jobs := l.state(), l.jobs()
 		if err := l.add(text); err != nil {
-			l.stays(before)
+			l.wantUnchanged(before)
 		} else if got := l.jobs(); got != jobs {
 			t.Errorf("a graph was taken and jobs hold\n%s, before it\n%s", got, jobs)
 		}
-		l.ends()
-		l.busy()
-		l.ends()
+		l.releaseAll()
+		l.bookSomeJobs()
+		l.releaseAll()
 	})
 }
 
@@ -89,7 +89,7 @@ func FuzzJobspecMatch(f *testing.F) {
 			t.Fatal(err)
 		}
 		if choice&64 != 0 {
-			l.busy()
+			l.bookSomeJobs()
 		}
 		before := l.state()
 		op := match.Op(int(choice) % 5)
@@ -99,12 +99,12 @@ func FuzzJobspecMatch(f *testing.F) {
 			if !errors.Is(err, match.ErrInvalid) && !errors.Is(err, match.ErrBusy) && !errors.Is(err, match.ErrUnsatisfiable) {
 				t.Errorf("Match() = %v", err)
 			}
-			l.stays(before)
+			l.wantUnchanged(before)
 		case len(a.R.Vertices) == 0:
 			t.Error("nothing is given")
 		case op != match.Allocate && op != match.AllocateOrElseReserve && js.Attributes.System.Queue == "":
-			l.stays(before)
+			l.wantUnchanged(before)
 		}
-		l.ends()
+		l.releaseAll()
 	})
 }

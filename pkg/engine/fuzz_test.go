@@ -15,23 +15,23 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A ledger is a simple model of an engine: the nodes that were put. It reads what is held from the
+// An engineModel is a simple model of an engine: the nodes that were put. It reads what is held from the
 // engine's list of jobs.
-type ledger struct {
+type engineModel struct {
 	driver
-	nodes map[string]ledgerNode
+	nodes map[string]modelNode
 	// by has the holder of each job's last match.
 	by map[match.JobID]string
 	// brought has the slots that an Update has brought since.
-	brought map[ledgerSlot]bool
+	brought map[modelSlot]bool
 }
 
-type ledgerSlot struct {
+type modelSlot struct {
 	id  match.JobID
 	key string
 }
 
-type ledgerNode struct {
+type modelNode struct {
 	size [2]int64
 	down bool
 }
@@ -71,15 +71,15 @@ func TestRandomSeries(t *testing.T) {
 }
 
 func series(t *testing.T, data []byte) {
-	l := &ledger{
-		driver: driver{e: newEngine(t)}, nodes: make(map[string]ledgerNode),
-		by: make(map[match.JobID]string), brought: make(map[ledgerSlot]bool),
+	l := &engineModel{
+		driver: driver{e: newEngine(t)}, nodes: make(map[string]modelNode),
+		by: make(map[match.JobID]string), brought: make(map[modelSlot]bool),
 	}
 	l.load(t)
 	for in, steps := tape(data), 0; len(in) > 0 && steps < 60; steps++ {
 		l.step(t, &in)
 		l.compare(t)
-		l.alone(t)
+		l.checkExclusive(t)
 	}
 	for id := range match.JobID(8) {
 		if err := l.e.Release(t.Context(), l.epoch, id+1); err != nil {
@@ -96,7 +96,7 @@ func series(t *testing.T, data []byte) {
 var holders = []string{"", "x", "y"}
 
 // step makes one call.
-func (l *ledger) step(t *testing.T, in *tape) {
+func (l *engineModel) step(t *testing.T, in *tape) {
 	ctx := t.Context()
 	id := match.JobID(1 + in.next(8))
 	name := fmt.Sprintf("n%d", in.next(4))
@@ -109,15 +109,15 @@ func (l *ledger) step(t *testing.T, in *tape) {
 	case 3:
 		err = l.e.Release(ctx, l.epoch, id, fmt.Sprint(in.next(3)), fmt.Sprint(in.next(3)))
 	case 4:
-		slot := matchtest.Held(fmt.Sprint(in.next(3)), name, storeBackend([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slot := matchtest.Held(fmt.Sprint(in.next(3)), name, amountPools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
 		slot.Holder = holders[in.next(3)]
 		slot.Shared = slot.Holder == "" && in.next(2) == 1
-		l.brought[ledgerSlot{id, slot.Key}] = true
+		l.brought[modelSlot{id, slot.Key}] = true
 		err = l.e.Update(ctx, l.epoch, match.Job{ID: id, Slots: []match.Slot{slot}})
 	case 5:
-		n := ledgerNode{size: [2]int64{int64(in.next(12)), int64(in.next(12))}, down: in.next(8) == 1}
+		n := modelNode{size: [2]int64{int64(in.next(12)), int64(in.next(12))}, down: in.next(8) == 1}
 		levels := [][2]string{{"rack", fmt.Sprint(in.next(3))}}[:in.next(2)]
-		g := matchtest.Node(name, levels, storeBackend(n.size)...)
+		g := matchtest.Node(name, levels, amountPools(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
@@ -139,16 +139,16 @@ func (l *ledger) step(t *testing.T, in *tape) {
 }
 
 // ask makes a match, and checks the answer against what was free.
-func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
+func (l *engineModel) ask(t *testing.T, in *tape, id match.JobID) {
 	holder := holders[in.next(3)]
 	whole := holder != "" && in.next(2) == 1
 	expected := l.expected(in)
 	free := l.free(t, holder, whole, match.Job{Slots: expected})
 	r := l.request(id, matchtest.Jobspec(
-		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), storeBackend([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
-		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), storeBackend([2]int64{int64(1 + in.next(4)), 1})...),
+		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), amountPools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
+		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), amountPools([2]int64{int64(1 + in.next(4)), 1})...),
 	))
-	narrow := narrowed(in, r.Jobspec)
+	narrow := addRandomLimits(in, r.Jobspec)
 	r.Op = []match.Op{match.Allocate, match.WithoutAllocating}[in.next(2)]
 	r.Expected = expected
 	policies := slices.DeleteFunc(match.Policies(), func(p string) bool { return match.IsExclusive(p) != whole })
@@ -174,7 +174,7 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	}
 	for _, s := range a.Slots {
 		if r.Op == match.Allocate {
-			delete(l.brought, ledgerSlot{id, s.Key})
+			delete(l.brought, modelSlot{id, s.Key})
 		}
 		for k, kind := range puzzleKinds {
 			f := free[s.Node]
@@ -186,9 +186,9 @@ func (l *ledger) ask(t *testing.T, in *tape, id match.JobID) {
 	}
 }
 
-// narrowed sometimes adds a limit and a topology to a jobspec. The returned function names what an
+// addRandomLimits sometimes adds a limit and a topology to a jobspec. The returned function names what an
 // answer violates.
-func narrowed(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
+func addRandomLimits(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
 	most, kind := in.next(4), in.next(6)
 	if most > 0 {
 		for _, r := range js.Resources {
@@ -222,17 +222,17 @@ func narrowed(in *tape, js *jobspec.Jobspec) func(a *match.Allocation) string {
 }
 
 // expected returns expected slots, usually none.
-func (l *ledger) expected(in *tape) []match.Slot {
+func (l *engineModel) expected(in *tape) []match.Slot {
 	slots := make([]match.Slot, max(0, in.next(5)-2))
 	for i := range slots {
-		slots[i] = matchtest.Held("0", fmt.Sprintf("n%d", in.next(5)), storeBackend([2]int64{int64(in.next(9)), int64(in.next(9))})...)
+		slots[i] = matchtest.Held("0", fmt.Sprintf("n%d", in.next(5)), amountPools([2]int64{int64(in.next(9)), int64(in.next(9))})...)
 		slots[i].Holder = holders[in.next(3)]
 		slots[i].Shared = slots[i].Holder == "" && in.next(2) == 1
 	}
 	return slots
 }
 
-func (l *ledger) jobs(t *testing.T) []match.Job {
+func (l *engineModel) jobs(t *testing.T) []match.Job {
 	jobs, err := l.e.Jobs(t.Context(), l.epoch)
 	if err != nil {
 		t.Fatalf("Jobs() = %v", err)
@@ -241,7 +241,7 @@ func (l *ledger) jobs(t *testing.T) []match.Job {
 }
 
 // free computes what is left of every node for a holder if the expected slots are held too.
-func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
+func (l *engineModel) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {
 		if !n.down {
@@ -272,7 +272,7 @@ func (l *ledger) free(t *testing.T, holder string, whole bool, expected ...match
 
 // compare counts what fits of every pool of every node, once without a holder and once for a holder
 // of whole nodes.
-func (l *ledger) compare(t *testing.T) {
+func (l *engineModel) compare(t *testing.T) {
 	for _, holder := range []string{"", "x"} {
 		whole := holder != ""
 		free := l.free(t, holder, whole)
@@ -285,7 +285,7 @@ func (l *ledger) compare(t *testing.T) {
 }
 
 // count matches as much as fits of one pool of a node. With a holder, it matches whole nodes.
-func (l *ledger) count(t *testing.T, name string, k int, holder string, want int64) {
+func (l *engineModel) count(t *testing.T, name string, k int, holder string, want int64) {
 	r := l.request(0, matchtest.Constrain(
 		matchtest.Jobspec(matchtest.Slot("a", jobspec.Between(1, 100), matchtest.Pool{Type: puzzleKinds[k], Amount: 1})),
 		"a", jobspec.SlotAttributes{Constraints: matchtest.Hosts(name)}))
@@ -303,14 +303,14 @@ func (l *ledger) count(t *testing.T, name string, k int, holder string, want int
 	}
 }
 
-// alone checks the nodes with a matched slot that has a holder: all matched slots there are for the
+// checkExclusive checks the nodes with a matched slot that has a holder: all matched slots there are for the
 // same holder.
-func (l *ledger) alone(t *testing.T) {
+func (l *engineModel) checkExclusive(t *testing.T) {
 	owner := make(map[string]string)
 	tenants := make(map[string]map[string]bool)
 	for _, j := range l.jobs(t) {
 		for _, s := range j.Slots {
-			if l.brought[ledgerSlot{j.ID, s.Key}] {
+			if l.brought[modelSlot{j.ID, s.Key}] {
 				continue
 			}
 			if tenants[s.Node] == nil {

@@ -24,7 +24,7 @@ func TestIgnoredJobsAreAsReleasedOnes(t *testing.T) {
 	for seed := range trials.Seeds(400) {
 		ignoring, released := occupied(t, seed), occupied(t, seed)
 		random := rand.New(rand.NewPCG(seed, 22))
-		before := ignoring.reply(t, random.Uint64(), nil)
+		before := ignoring.renderMatchIgnoring(t, random.Uint64(), nil)
 		var ids []match.JobID
 		for id := range match.JobID(12) {
 			if random.IntN(3) > 0 {
@@ -37,16 +37,16 @@ func TestIgnoredJobsAreAsReleasedOnes(t *testing.T) {
 		ids = append(ids, ids...)
 		for range 8 {
 			ask := random.Uint64()
-			got, want := ignoring.reply(t, ask, ids), released.reply(t, ask, nil)
+			got, want := ignoring.renderMatchIgnoring(t, ask, ids), released.renderMatchIgnoring(t, ask, nil)
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("seed %d, without %v (-want +got):\n%s", seed, ids, diff)
 			}
 		}
 		random = rand.New(rand.NewPCG(seed, 22))
-		if after := ignoring.reply(t, random.Uint64(), nil); after != before {
+		if after := ignoring.renderMatchIgnoring(t, random.Uint64(), nil); after != before {
 			t.Errorf("seed %d: once all jobs count again: %s\nwant %s", seed, after, before)
 		}
-		if left, want := ignoring.left(t), occupied(t, seed).left(t); left != want {
+		if left, want := ignoring.allocateRest(t), occupied(t, seed).allocateRest(t); left != want {
 			t.Errorf("seed %d: once all jobs count again there is left:\n%s\nwant:\n%s", seed, left, want)
 		}
 	}
@@ -100,8 +100,8 @@ func occupied(t *testing.T, seed uint64) *driver {
 	return d
 }
 
-// reply makes a request that ignores these jobs and books nothing, and renders the whole answer.
-func (d *driver) reply(t *testing.T, seed uint64, ids []match.JobID) string {
+// renderMatchIgnoring makes a request that ignores these jobs and books nothing, and renders the whole answer.
+func (d *driver) renderMatchIgnoring(t *testing.T, seed uint64, ids []match.JobID) string {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 23))
 	r := d.request(99, matchtest.Slots("a", 1+random.Int64N(6), core(1+random.Int64N(2)), memory(1+random.Int64N(9))))
@@ -125,21 +125,21 @@ func (d *driver) reply(t *testing.T, seed uint64, ids []match.JobID) string {
 	return fmt.Sprintf("%s at %s: %v", written(a.Slots), a.Start, shares(a.R))
 }
 
-// left allocates everything that is left, slot by slot.
-func (d *driver) left(t *testing.T) string {
+// allocateRest allocates everything that is left, slot by slot.
+func (d *driver) allocateRest(t *testing.T) string {
 	t.Helper()
 	out := ""
 	for id := match.JobID(100); ; id++ {
 		a, err := d.e.Match(t.Context(), d.request(id, matchtest.Slots("a", 1, core(1), memory(1))))
 		if err != nil {
-			return out + said(err)
+			return out + errorText(err)
 		}
 		out += fmt.Sprintln(shares(a.R))
 	}
 }
 
 // TestWhatIsIgnoredIsCharged checks that ignoring jobs counts as work of a match. If it is too
-// much, the match goes on in a unlocked search. If ignoring alone is too much, the match is too hard.
+// much, the match goes on in an unlocked search. If ignoring alone is too much, the match is too hard.
 func TestWhatIsIgnoredIsCharged(t *testing.T) {
 	const slots = 1000
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestWhatIsIgnoredIsCharged(t *testing.T) {
 		}
 		found := func(err error) bool { return err == nil }
 		begun := func(err error) bool { return found(err) || errors.Is(err, context.DeadlineExceeded) }
-		release := d.e.HoldLong()
+		release := d.e.HoldUnlockedSearches()
 		defer release()
 		alone, ignoring, began := needs(nil, found), needs([]match.JobID{9}, found), needs([]match.JobID{9}, begun)
 		if began < slots {

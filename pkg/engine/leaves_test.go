@@ -105,9 +105,9 @@ func TestSlotsOfOneJobDoNotShareALeafBeyondItsSize(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldOfALeafIsFoundAgain books by path and by type, moves the node, and checks which
+// TestHeldLeavesSurviveANodeMove books by path and by type, moves the node, and checks which
 // leaves are left.
-func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
+func TestHeldLeavesSurviveANodeMove(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
 	byPath := match.Slot{Key: "p", Node: "n1", R: &resource.Set{Vertices: []resource.Share{{
@@ -140,9 +140,9 @@ func TestWhatIsHeldOfALeafIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsHeldBeyondTheSizeMovesUp holds five of four cores, one of them by its path, and
+// TestOverbookedSlotsMoveToReleasedLeaves holds five of four cores, one of them by its path, and
 // releases that one. The others then fill all four.
-func TestWhatIsHeldBeyondTheSizeMovesUp(t *testing.T) {
+func TestOverbookedSlotsMoveToReleasedLeaves(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
 	d.match(t, 1, matchtest.Slots("a", 1, core(1)))
@@ -223,7 +223,7 @@ func TestAnUpdateToAnotherLeafIsAChange(t *testing.T) {
 	}
 }
 
-func TestWhatIsExpectedOfSeveralLeavesLeavesNoTrace(t *testing.T) {
+func TestExpectedSlotsAreUndone(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, sockets())
 	d.match(t, 1, matchtest.Slots("a", 1, core(1), memory(4)))

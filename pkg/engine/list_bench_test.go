@@ -12,7 +12,7 @@ import (
 func BenchmarkAuditPage(b *testing.B) {
 	for _, nodes := range []int{1_000, 5_000, 10_000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			e, epoch := audited(b, nodes)
+			e, epoch := engineWithSlots(b, nodes)
 			b.ReportAllocs()
 			for b.Loop() {
 				page, err := e.Nodes(b.Context(), epoch, "node5", 167)
@@ -24,8 +24,8 @@ func BenchmarkAuditPage(b *testing.B) {
 	}
 }
 
-// audited returns an engine whose nodes have ten slots each.
-func audited(b *testing.B, nodes int) (*Engine, match.Epoch) {
+// engineWithSlots returns an engine whose nodes have ten slots each.
+func engineWithSlots(b *testing.B, nodes int) (*Engine, match.Epoch) {
 	b.Helper()
 	e, err := New(Options{Epoch: func() match.Epoch { return 1 }})
 	if err != nil {

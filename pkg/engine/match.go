@@ -28,13 +28,13 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 			return a, err
 		}
 
-		// 4. Give up if each placement of a unlocked search was overtaken.
-		if try == maxLongSearches {
+		// 4. Give up if each placement of an unlocked search was overtaken.
+		if try == maxUnlockedSearches {
 			return nil, search.overtaken()
 		}
 
 		// 5. Run the unlocked search without the lock.
-		if err := e.runLongSearch(ctx, search, q); err != nil {
+		if err := e.runUnlockedSearch(ctx, search, q); err != nil {
 			if q.search != nil && isTooHard(err) {
 				// An earlier unlocked search found a placement, so the
 				// request is not too hard. It was only overtaken.
@@ -49,9 +49,9 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 	}
 }
 
-// maxLongSearches is the maximum number of unlocked searches of one match. More than one may be needed
+// maxUnlockedSearches is the maximum number of unlocked searches of one match. More than one may be needed
 // because a placement may be overtaken before it is booked.
-const maxLongSearches = 2
+const maxUnlockedSearches = 2
 
 // prepare makes the current backend read a request.
 func (e *Engine) prepare(q *matchState) {
@@ -84,8 +84,8 @@ func (e *Engine) matchLocked(ctx context.Context, q *matchState) (*match.Allocat
 	return e.backend.match(ctx, q)
 }
 
-// runLongSearch runs a unlocked search, one at a time. Its error is the error of the match.
-func (e *Engine) runLongSearch(ctx context.Context, s *unlockedSearch, q *matchState) error {
+// runUnlockedSearch runs an unlocked search, one at a time. Its error is the error of the match.
+func (e *Engine) runUnlockedSearch(ctx context.Context, s *unlockedSearch, q *matchState) error {
 	w := &e.work
 	select {
 	case w.unlockedSem <- struct{}{}:
@@ -105,7 +105,7 @@ func (e *Engine) runLongSearch(ctx context.Context, s *unlockedSearch, q *matchS
 	return s.search(ctx)
 }
 
-// dropReservation drops the job's reservation after a unlocked search found no room, as the match does
+// dropReservation drops the job's reservation after an unlocked search found no room, as the match does
 // under the lock.
 func (e *Engine) dropReservation(ctx context.Context, q *matchState, err error) {
 	if _, refused := errors.AsType[*match.Refusal](err); !refused || !isBooking(q.Op) || isTooHard(err) {

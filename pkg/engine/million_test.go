@@ -21,7 +21,7 @@ const heapBound = 128 << 10
 // mixed returns a request with a random shape, policy and duration.
 func mixed(random *rand.Rand, r match.Request) match.Request {
 	shapes := []jobspec.Resource{
-		shapes["node"](1 + random.Int64N(3)), shapes["part"](1 + random.Int64N(4)), shapes["pods"](1 + random.Int64N(6)),
+		benchRequests["node"](1 + random.Int64N(3)), benchRequests["part"](1 + random.Int64N(4)), benchRequests["pods"](1 + random.Int64N(6)),
 		several(jobspec.SlotType, 1, several("gpu", 1)), several(jobspec.SlotType, 1+random.Int64N(40), several("core", 1)),
 	}
 	policies := []string{
@@ -40,8 +40,8 @@ func mixed(random *rand.Rand, r match.Request) match.Request {
 	return r
 }
 
-// A crowd is the jobs that come and go in an engine.
-type crowd struct {
+// A jobChurn is the jobs that come and go in an engine.
+type jobChurn struct {
 	t      *testing.T
 	e      *engine.Engine
 	epoch  match.Epoch
@@ -53,8 +53,8 @@ type crowd struct {
 	held   int // reservations
 }
 
-// come matches n jobs, and releases others meanwhile.
-func (c *crowd) come(n int) {
+// matchJobs matches n jobs, and releases others meanwhile.
+func (c *jobChurn) matchJobs(n int) {
 	c.t.Helper()
 	for range n {
 		c.last++
@@ -78,7 +78,7 @@ func (c *crowd) come(n int) {
 }
 
 // release releases n random jobs.
-func (c *crowd) release(n int) {
+func (c *jobChurn) release(n int) {
 	for range min(n, len(c.live)) {
 		i := c.random.IntN(len(c.live))
 		if err := c.e.Release(c.t.Context(), c.epoch, c.live[i]); err != nil {
@@ -140,14 +140,14 @@ func TestManyJobsLeaveNothing(t *testing.T) {
 		return e, epoch
 	}
 	jobs := trials.Count(50_000)
-	c := &crowd{t: t, random: rand.New(rand.NewPCG(trials.Seed(t), 1)), now: time.Unix(0, 0)}
+	c := &jobChurn{t: t, random: rand.New(rand.NewPCG(trials.Seed(t), 1)), now: time.Unix(0, 0)}
 	c.e, c.epoch = open()
-	c.come(5000) // memory that calls reuse grows to its size
+	c.matchJobs(5000) // memory that calls reuse grows to its size
 	c.release(len(c.live))
 	c.given, c.held = 0, 0
 	before := heap()
 	begin := time.Now()
-	c.come(jobs)
+	c.matchJobs(jobs)
 	took := time.Since(begin)
 	c.release(len(c.live))
 	after := heap()

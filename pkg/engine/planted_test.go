@@ -13,12 +13,12 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A tallied counts the instances of one class that were found and missed.
-type tallied struct{ found, missed int }
+// A classResult counts the instances of one class that were found and missed.
+type classResult struct{ found, missed int }
 
-// A survey has the results of a series of planted instances.
-type survey struct {
-	classes map[string]*tallied
+// plantedResults has the results of a series of planted instances.
+type plantedResults struct {
+	classes map[string]*classResult
 	took    []time.Duration
 	slowest string
 	missed  []uint64
@@ -28,15 +28,15 @@ type survey struct {
 // the search.
 func TestPlanted(t *testing.T) {
 	t.Run("no topology", func(t *testing.T) {
-		checkPlanted(t, trials.Count(3000), 1000, func(r *rand.Rand) soil { return randomSoil(r, false) })
+		checkPlanted(t, trials.Count(3000), 1000, func(r *rand.Rand) instanceSpec { return randomInstanceSpec(r, false) })
 	})
 	t.Run("in one rack of several", func(t *testing.T) {
-		checkPlanted(t, trials.Count(1500), 1000, func(r *rand.Rand) soil { return randomSoil(r, true) })
+		checkPlanted(t, trials.Count(1500), 1000, func(r *rand.Rand) instanceSpec { return randomInstanceSpec(r, true) })
 	})
 	// Limits are harder, because patterns do not have them.
 	t.Run("bounded in zones", func(t *testing.T) {
-		checkPlanted(t, trials.Count(1500), 20, func(r *rand.Rand) soil {
-			s := randomSoil(r, false)
+		checkPlanted(t, trials.Count(1500), 20, func(r *rand.Rand) instanceSpec {
+			s := randomInstanceSpec(r, false)
 			s.nodes, s.zones = 2+r.IntN(15), 2+r.IntN(2)
 			return s
 		})
@@ -45,10 +45,10 @@ func TestPlanted(t *testing.T) {
 
 // checkPlanted requests count planted groups. One in oneIn may be missed, or one if there are
 // fewer.
-func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
+func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) instanceSpec) {
 	t.Helper()
 	seed := trials.Seed(t)
-	s := survey{classes: make(map[string]*tallied)}
+	s := plantedResults{classes: make(map[string]*classResult)}
 	begin := time.Now()
 	for i := range uint64(count) {
 		if trials.Usual() && time.Since(begin) > testTime {
@@ -56,8 +56,8 @@ func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 			break
 		}
 		r := rand.New(rand.NewPCG(seed+i, 2))
-		p := draw(r).grow(r)
-		s.ask(t, seed+i, &p)
+		p := draw(r).generate(r)
+		s.matchInstance(t, seed+i, &p)
 	}
 	s.report(t)
 	if missed := len(s.missed); missed > max(1, len(s.took)/oneIn) {
@@ -65,8 +65,8 @@ func checkPlanted(t *testing.T, count, oneIn int, draw func(*rand.Rand) soil) {
 	}
 }
 
-// ask requests a planted group.
-func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
+// matchInstance requests a planted group.
+func (s *plantedResults) matchInstance(t *testing.T, seed uint64, p *plantedInstance) {
 	t.Helper()
 	a, took, err := p.pose(t)
 	if len(s.took) == 0 || took > slices.Max(s.took) {
@@ -75,7 +75,7 @@ func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 	s.took = append(s.took, took)
 	for _, class := range p.classes() {
 		if s.classes[class] == nil {
-			s.classes[class] = &tallied{}
+			s.classes[class] = &classResult{}
 		}
 		if err == nil {
 			s.classes[class].found++
@@ -100,7 +100,7 @@ func (s *survey) ask(t *testing.T, seed uint64, p *plant) {
 }
 
 // classes returns the classes that count an instance.
-func (p *plant) classes() []string {
+func (p *plantedInstance) classes() []string {
 	nodes := "1-16"
 	switch {
 	case len(p.nodes) > 32:
@@ -116,7 +116,7 @@ func (p *plant) classes() []string {
 }
 
 // report logs the number of groups that were found, and the times.
-func (s *survey) report(t *testing.T) {
+func (s *plantedResults) report(t *testing.T) {
 	t.Helper()
 	for _, class := range slices.Sorted(maps.Keys(s.classes)) {
 		t.Logf("%-14s found %6d missed %d", class, s.classes[class].found, s.classes[class].missed)

@@ -8,8 +8,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// TestEveryPolicyIsGoneBy checks that the engine follows package match's table of policies.
-func TestEveryPolicyIsGoneBy(t *testing.T) {
+// TestEveryPolicyOrdersNodes checks that the engine follows package match's table of policies.
+func TestEveryPolicyOrdersNodes(t *testing.T) {
 	orders := map[match.NodeOrder]string{
 		match.LowestFirst: "0@n1 1@n2 2@n3", match.HighestFirst: "0@n3 1@n2 2@n1", match.DepthFirst: "0@n2 1@n1 2@n3",
 	}

@@ -19,15 +19,15 @@ import (
 	"github.com/flux-k8s/fluence/test/golden"
 )
 
-// A holder is an engine with a graph that was added.
-type holder struct {
+// A graphTest is an engine with a graph that was added.
+type graphTest struct {
 	t     testing.TB
 	e     *engine.Engine
 	epoch match.Epoch
 }
 
 // begin returns an engine with an epoch and without a graph.
-func begin(t testing.TB) holder {
+func begin(t testing.TB) graphTest {
 	t.Helper()
 	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { return 1 }, Graph: traverser.DefaultOptions()})
 	if err != nil {
@@ -40,19 +40,19 @@ func begin(t testing.TB) holder {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return holder{t, e, epoch}
+	return graphTest{t, e, epoch}
 }
 
-func (l holder) add(text []byte) error { return l.e.AddSubgraph(l.t.Context(), l.epoch, text) }
+func (l graphTest) add(text []byte) error { return l.e.AddSubgraph(l.t.Context(), l.epoch, text) }
 
-func (l holder) match(op match.Op, id match.JobID, js *jobspec.Jobspec) (*match.Allocation, error) {
+func (l graphTest) match(op match.Op, id match.JobID, js *jobspec.Jobspec) (*match.Allocation, error) {
 	return l.e.Match(l.t.Context(), match.Request{
 		Epoch: l.epoch, Op: op, ID: id, Jobspec: js, Now: time.Unix(0, 0), Duration: time.Hour,
 	})
 }
 
-// busy books some jobs and a reservation.
-func (l holder) busy() {
+// bookSomeJobs books some jobs and a reservation.
+func (l graphTest) bookSomeJobs() {
 	l.t.Helper()
 	for id, r := range []jobspec.Resource{
 		several("slot", 1, several("core", 1)),
@@ -67,7 +67,7 @@ func (l holder) busy() {
 }
 
 // state renders everything that an engine lists, and what it would answer.
-func (l holder) state() string {
+func (l graphTest) state() string {
 	l.t.Helper()
 	var b strings.Builder
 	ctx := l.t.Context()
@@ -101,7 +101,7 @@ func (l holder) state() string {
 }
 
 // jobs renders the allocations and reservations.
-func (l holder) jobs() string {
+func (l graphTest) jobs() string {
 	l.t.Helper()
 	jobs, err := l.e.Jobs(l.t.Context(), l.epoch)
 	if err != nil {
@@ -110,8 +110,8 @@ func (l holder) jobs() string {
 	return string(asJSON(l.t, jobs))
 }
 
-// stays fails unless an engine's state is still the same.
-func (l holder) stays(before string) {
+// wantUnchanged fails unless an engine's state is still the same.
+func (l graphTest) wantUnchanged(before string) {
 	l.t.Helper()
 	after := l.state()
 	if after == before {
@@ -125,8 +125,8 @@ func (l holder) stays(before string) {
 	}
 }
 
-// ends releases all jobs, and checks that the graph is free then.
-func (l holder) ends() {
+// releaseAll releases all jobs, and checks that the graph is free then.
+func (l graphTest) releaseAll() {
 	l.t.Helper()
 	jobs, err := l.e.Jobs(l.t.Context(), l.epoch)
 	if err != nil {
@@ -270,26 +270,26 @@ func TestGraphsWrongInOnePlace(t *testing.T) {
 				t.Fatalf("is taken, want an error that says %q", tc.want)
 			}
 			if err == nil {
-				fresh.busy()
-				fresh.ends()
+				fresh.bookSomeJobs()
+				fresh.releaseAll()
 				return
 			}
 			refused++
-			names(t, err, text, tc.want)
+			wantErrorNames(t, err, text, tc.want)
 			before := fresh.state()
-			fresh.stays(before)
+			fresh.wantUnchanged(before)
 			if err := fresh.add(asJSON(t, tiny())); err != nil {
 				t.Fatalf("after the wrong graph the right one: %v", err)
 			}
-			fresh.busy()
+			fresh.bookSomeJobs()
 			before = fresh.state()
 			if err := fresh.add(text); err == nil {
 				t.Error("is taken by an engine that has the right one")
 			} else {
-				names(t, err, text, "")
+				wantErrorNames(t, err, text, "")
 			}
-			fresh.stays(before)
-			fresh.ends()
+			fresh.wantUnchanged(before)
+			fresh.releaseAll()
 		})
 	}
 	t.Logf("%d of %d are refused", refused, len(cases))
@@ -300,9 +300,9 @@ var word = regexp.MustCompile(`[\pL\d_/-]+`)
 // plainWords are words that errors and their subjects have in common.
 var plainWords = []string{"graph", "jobspec", "id", "a", "in", "version", "resources"}
 
-// names fails unless an error is ErrInvalid, or a parser's, and names something from the text, a
+// wantErrorNames fails unless an error is ErrInvalid, or a parser's, and names something from the text, a
 // place in it, or a key that is missing.
-func names(t testing.TB, err error, text []byte, want string) {
+func wantErrorNames(t testing.TB, err error, text []byte, want string) {
 	t.Helper()
 	if !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want an error that says %q", err, want)
@@ -342,14 +342,14 @@ func TestDeepGraph(t *testing.T) {
 	if err := l.add(chain(100)); err != nil {
 		t.Fatalf("100 levels: %v", err)
 	}
-	l.busy()
+	l.bookSomeJobs()
 	before := l.state()
 	for _, n := range []int{1000, 3000} {
 		err := l.add(chain(n))
 		if !errors.Is(err, match.ErrInvalid) || !strings.Contains(err.Error(), "deeper") {
 			t.Errorf("%d levels: %.200s, want ErrInvalid that says so", n, err)
 		}
-		l.stays(before)
+		l.wantUnchanged(before)
 	}
 }
 
@@ -375,26 +375,26 @@ func TestGoldenErrors(t *testing.T) {
 			if !c.Expect.Init.OK {
 				count[c.Family+" refused at once"]++
 				if _, err := traverser.ParseOptions(options); err != nil {
-					names(t, err, options, "")
+					wantErrorNames(t, err, options, "")
 					return
 				}
 				if err := l.add(asJSON(t, tiny())); err != nil {
 					t.Fatal(err)
 				}
-				l.busy()
+				l.bookSomeJobs()
 				before := l.state()
 				err := l.add(c.GraphText)
 				if !errors.Is(err, match.ErrInvalid) {
 					t.Fatalf("AddSubgraph() = %v, want ErrInvalid", err)
 				}
-				names(t, err, c.GraphText, "")
-				l.stays(before)
+				wantErrorNames(t, err, c.GraphText, "")
+				l.wantUnchanged(before)
 				return
 			}
 			if err := l.add(c.GraphText); err != nil {
 				t.Fatal(err)
 			}
-			l.busy()
+			l.bookSomeJobs()
 			before := l.state()
 			for k, s := range c.Steps {
 				text := c.Jobspecs[s.Jobspec]
@@ -412,8 +412,8 @@ func TestGoldenErrors(t *testing.T) {
 					continue // the graph is too full to decide
 				}
 				count[c.Family+" jobspecs"]++
-				names(t, err, []byte(text), "")
-				l.stays(before)
+				wantErrorNames(t, err, []byte(text), "")
+				l.wantUnchanged(before)
 			}
 		})
 	}

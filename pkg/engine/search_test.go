@@ -123,7 +123,7 @@ func TestSearchesAreTheSameForTheSameRequest(t *testing.T) {
 	seed := trials.Seed(t)
 	for i := range uint64(trials.Count(200)) {
 		r := rand.New(rand.NewPCG(seed+i, 2))
-		p := randomSoil(r, i%2 == 0).grow(r)
+		p := randomInstanceSpec(r, i%2 == 0).generate(r)
 		var placed [2]string
 		for k := range placed {
 			a, _, err := p.pose(t)
@@ -142,7 +142,7 @@ func TestSearchesAreTheSameForTheSameRequest(t *testing.T) {
 // TestLargeRequestsAreSearchedFor has more shapes, or more nodes, than the patterns that can be
 // listed. A placement is found all the same if the nodes are not too full.
 func TestLargeRequestsAreSearchedFor(t *testing.T) {
-	for name, s := range map[string]soil{
+	for name, s := range map[string]instanceSpec{
 		"many shapes":           {nodes: 64, shapes: 24},
 		"many nodes":            {nodes: 1000, shapes: 3},
 		"many nodes, unlike":    {nodes: 1000, shapes: 4, foreign: true},
@@ -153,7 +153,7 @@ func TestLargeRequestsAreSearchedFor(t *testing.T) {
 			found, asked := 0, trials.Count(20)
 			for i := range uint64(asked) {
 				r := rand.New(rand.NewPCG(seed+i, 4))
-				p := s.growTo(r, plantLeast+0.02)
+				p := s.generateTo(r, plantLeast+0.02)
 				a, _, err := p.pose(t)
 				switch {
 				case err == nil:

@@ -11,15 +11,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A sizing is a call, and the sizes of the engine after it.
-type sizing struct {
+// A sizeStep is a call, and the sizes of the engine after it.
+type sizeStep struct {
 	name               string
 	call               func() error
 	jobs, slots, nodes int
 	ready              bool
 }
 
-func (d *driver) sized(t *testing.T, steps []sizing) {
+func (d *driver) sized(t *testing.T, steps []sizeStep) {
 	t.Helper()
 	for _, s := range steps {
 		if err := s.call(); err != nil {
@@ -39,8 +39,8 @@ func (d *driver) begin(t *testing.T) func() error {
 	}
 }
 
-// asks matches a job of this number of slots of one core.
-func (d *driver) asks(t *testing.T, op match.Op, id match.JobID, slots int64) func() error {
+// matchCall matches a job of this number of slots of one core.
+func (d *driver) matchCall(t *testing.T, op match.Op, id match.JobID, slots int64) func() error {
 	return func() error {
 		r := d.request(id, matchtest.Slots("a", slots, matchtest.Pool{Type: "core", Amount: 1}))
 		r.Op, r.Duration = op, time.Hour
@@ -69,25 +69,25 @@ func TestSizesFollowTheCalls(t *testing.T) {
 		return func() error { return d.e.Release(ctx, d.epoch, id, keys...) }
 	}
 	update := func(j match.Job) func() error { return func() error { return d.e.Update(ctx, d.epoch, j) } }
-	d.sized(t, []sizing{
+	d.sized(t, []sizeStep{
 		{"an epoch", d.begin(t), 0, 0, 0, false},
 		{"two nodes", put("n", "m"), 0, 0, 2, false},
 		{"a node again", put("n"), 0, 0, 2, false},
 		{"the graph is loaded", func() error { return d.e.Ready(ctx, d.epoch) }, 0, 0, 2, true},
 		{"a node goes", remove("m"), 0, 0, 1, true},
 		{"a node that is not there goes", remove("x"), 0, 0, 1, true},
-		{"a job", d.asks(t, match.Allocate, 1, 2), 1, 2, 1, true},
-		{"the job again", d.asks(t, match.Allocate, 1, 2), 1, 2, 1, true},
-		{"a question", d.asks(t, match.WithoutAllocating, 2, 2), 1, 2, 1, true},
-		{"another question", d.asks(t, match.Satisfiability, 2, 2), 1, 2, 1, true},
+		{"a job", d.matchCall(t, match.Allocate, 1, 2), 1, 2, 1, true},
+		{"the job again", d.matchCall(t, match.Allocate, 1, 2), 1, 2, 1, true},
+		{"a question", d.matchCall(t, match.WithoutAllocating, 2, 2), 1, 2, 1, true},
+		{"another question", d.matchCall(t, match.Satisfiability, 2, 2), 1, 2, 1, true},
 		{"a job of the cluster", update(match.Job{ID: 3, Slots: held[:1]}), 2, 3, 1, true},
 		{"a job of nothing", update(match.Job{ID: 4}), 2, 3, 1, true},
 		{"one of two slots is released", release(1, "0"), 2, 2, 1, true},
 		{"so is the other", release(1, "1"), 1, 1, 1, true},
 		{"a job is released whole", release(3), 0, 0, 1, true},
 		{"a job that holds nothing is released", release(3, "a"), 0, 0, 1, true},
-		{"a job of all there is", d.asks(t, match.Allocate, 7, 4), 1, 4, 1, true},
-		{"a reservation", d.asks(t, match.AllocateOrElseReserve, 8, 2), 1, 4, 1, true},
+		{"a job of all there is", d.matchCall(t, match.Allocate, 7, 4), 1, 4, 1, true},
+		{"a reservation", d.matchCall(t, match.AllocateOrElseReserve, 8, 2), 1, 4, 1, true},
 		{"a reservation of the cluster", update(match.Job{ID: 9, Reserved: true, Start: matchtest.Now, Slots: held}), 1, 4, 1, true},
 		{"a slot that stands elsewhere now", update(match.Job{ID: 7, Slots: []match.Slot{matchtest.Held("0", "n", core(3))}}), 1, 4, 1, true},
 		{"a slot at a name that is no node", update(match.Job{ID: 10, Slots: []match.Slot{matchtest.Held("0", "x", core(3))}}), 2, 5, 1, true},
@@ -129,7 +129,7 @@ func TestSizesFollowTheCallsWithGraphs(t *testing.T) {
 	release := func(id match.JobID, keys ...string) func() error {
 		return func() error { return d.e.Release(ctx, d.epoch, id, keys...) }
 	}
-	d.sized(t, []sizing{
+	d.sized(t, []sizeStep{
 		{"an epoch", d.begin(t), 0, 0, 0, false},
 		{"a graph", add("r1/n1", "r10/n2"), 0, 0, 2, false},
 		{"a graph with a node that is there", add("r1/n1", "r2/n3"), 0, 0, 3, false},
@@ -137,12 +137,12 @@ func TestSizesFollowTheCallsWithGraphs(t *testing.T) {
 		{"a search", func() error { _, err := d.e.Find(ctx, d.epoch, "status=up", matchtest.Now); return err }, 0, 0, 3, true},
 		{"a rack goes", remove("/c/r1"), 0, 0, 2, true},
 		{"a node goes by its path", remove("/c/r10/n2"), 0, 0, 1, true},
-		{"a job", d.asks(t, match.Allocate, 1, 3), 1, 3, 1, true},
-		{"a question", d.asks(t, match.WithoutAllocating, 2, 1), 1, 3, 1, true},
-		{"a reservation", d.asks(t, match.AllocateOrElseReserve, 2, 4), 1, 3, 1, true},
+		{"a job", d.matchCall(t, match.Allocate, 1, 3), 1, 3, 1, true},
+		{"a question", d.matchCall(t, match.WithoutAllocating, 2, 1), 1, 3, 1, true},
+		{"a reservation", d.matchCall(t, match.AllocateOrElseReserve, 2, 4), 1, 3, 1, true},
 		{"a slot is released", release(1, "0"), 1, 2, 1, true},
 		{"the job is released", release(1), 0, 0, 1, true},
-		{"the reserved job is given what it waits for", d.asks(t, match.AllocateOrElseReserve, 2, 4), 1, 4, 1, true},
+		{"the reserved job is given what it waits for", d.matchCall(t, match.AllocateOrElseReserve, 2, 4), 1, 4, 1, true},
 		{"a new epoch", d.begin(t), 0, 0, 0, false},
 	})
 }
@@ -154,7 +154,7 @@ func TestACallThatFailsChangesNoSize(t *testing.T) {
 	if err := d.e.RemoveNode(t.Context(), d.epoch+1, "n"); err == nil {
 		t.Fatal("a call of another epoch succeeded")
 	}
-	if err := d.asks(t, match.Allocate, 2, 64)(); err == nil {
+	if err := d.matchCall(t, match.Allocate, 2, 64)(); err == nil {
 		t.Fatal("64 cores of 4 were given out")
 	}
 	if jobs, slots, nodes, ready := d.e.Sizes(); jobs != 1 || slots != 2 || nodes != 1 || !ready {
@@ -184,7 +184,7 @@ func TestALostGraphIsNotReady(t *testing.T) {
 				t.Error("the match did not panic")
 			}
 		}()
-		_ = d.asks(t, match.Allocate, 1, 1)()
+		_ = d.matchCall(t, match.Allocate, 1, 1)()
 	}()
 	if _, _, _, ready := d.e.Sizes(); ready {
 		t.Error("a lost graph is ready")

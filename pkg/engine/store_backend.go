@@ -186,7 +186,7 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	return nil, nil, no
 }
 
-// layout returns a layout for a request. If a unlocked search has found a placement,
+// layout returns a layout for a request. If an unlocked search has found a placement,
 // the layout has neither limits nor a topology, because the placement already keeps
 // them, and it gets the full budget, even if a test has lowered work.lockedSteps.
 func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout {
@@ -205,7 +205,7 @@ func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout
 	return l
 }
 
-// solve lays out as many slots as possible, or the placement of a unlocked search. If that placement
+// solve lays out as many slots as possible, or the placement of an unlocked search. If that placement
 // does not fit any more, solve uses up the steps, so that the match goes on with another long
 // search.
 func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *unlockedSearch) (solver.Outcome, solver.Shortfall) {
@@ -222,9 +222,9 @@ func (p *storeBackend) solve(l *solver.Layout, v solver.View, found *unlockedSea
 
 // allocate returns a job with the slots that are laid out, from the given time on. It books
 // nothing.
-func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, over *store.WindowView, at time.Time) *store.Job {
+func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, view *store.WindowView, at time.Time) *store.Job {
 	g := store.Grant{
-		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.builder.problem, Runs: l.Runs(), View: over,
+		ID: r.ID, Keys: r.Keys, Start: at, Duration: r.Duration, Problem: &p.builder.problem, Runs: l.Runs(), View: view,
 	}
 	if who := p.builder.problem.Requester; who.Exclusive {
 		g.Holder = who.Holder

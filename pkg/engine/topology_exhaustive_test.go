@@ -16,34 +16,34 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A stand is an instance with limits and a topology. It is small enough to try every layout.
-type stand struct {
-	nodes    []standNode
-	shapes   []standShape
+// A topologyInstance is an instance with limits and a topology. It is small enough to try every layout.
+type topologyInstance struct {
+	nodes    []instanceNode
+	shapes   []instanceShape
 	limits   []jobspec.Limit
 	topology *jobspec.Topology
 }
 
-type standNode struct {
+type instanceNode struct {
 	size, held [2]int64
 	rack, zone int // rack is -1 for a node outside of racks
 	down       bool
 }
 
-type standShape struct {
+type instanceShape struct {
 	need     [2]int64
 	count    jobspec.Count
-	limits   []int // indexes of the stand's limits
+	limits   []int // indexes of the instance's limits
 	perRack  int64 // 0 means no maximum
 	ruledOut int   // a node, or -1 for none
 }
 
-func randomStand(r *rand.Rand, ranges bool) stand {
-	var x stand
+func randomTopologyInstance(r *rand.Rand, ranges bool) topologyInstance {
+	var x topologyInstance
 	racks := 2 + r.IntN(2)
 	size := 2 + r.Int64N(5)
 	for range 2 + r.IntN(5) {
-		n := standNode{rack: r.IntN(racks), down: r.IntN(10) == 0}
+		n := instanceNode{rack: r.IntN(racks), down: r.IntN(10) == 0}
 		n.zone = n.rack % 2
 		if r.IntN(12) == 0 {
 			n.rack = -1
@@ -59,7 +59,7 @@ func randomStand(r *rand.Rand, ranges bool) stand {
 	}
 	shapes := 1 + r.IntN(3)
 	for range shapes {
-		s := standShape{ruledOut: -1, need: [2]int64{1 + r.Int64N(3), r.Int64N(3)}}
+		s := instanceShape{ruledOut: -1, need: [2]int64{1 + r.Int64N(3), r.Int64N(3)}}
 		least := 1 + r.Int64N(int64(12/(shapes*shapes)))
 		s.count = jobspec.Exactly(least)
 		if ranges && r.IntN(2) == 0 {
@@ -128,8 +128,8 @@ func randomTopology(r *rand.Rand) *jobspec.Topology {
 	return &jobspec.Topology{Required: "zone", Balanced: level()}
 }
 
-// pose loads the stand into an engine, and makes the request.
-func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
+// pose loads the instance into an engine, and makes the request.
+func (x topologyInstance) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 	t.Helper()
 	d := &driver{e: e}
 	var graphs []*resource.Graph
@@ -141,12 +141,12 @@ func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 		if n.rack < 0 {
 			levels = levels[:1]
 		}
-		g := matchtest.Node(puzzleName(i), levels, storeBackend(n.size)...)
+		g := matchtest.Node(puzzleName(i), levels, amountPools(n.size)...)
 		if n.down {
 			matchtest.WithStatus(g, resource.Down)
 		}
 		graphs = append(graphs, g)
-		held = append(held, matchtest.Held(fmt.Sprint(i), puzzleName(i), storeBackend(n.held)...))
+		held = append(held, matchtest.Held(fmt.Sprint(i), puzzleName(i), amountPools(n.held)...))
 	}
 	d.load(t, graphs...)
 	if err := d.e.Update(t.Context(), d.epoch, match.Job{ID: 99, Slots: held}); err != nil {
@@ -155,11 +155,11 @@ func (x stand) pose(t *testing.T, e *engine.Engine) (*match.Allocation, error) {
 	return d.e.Match(t.Context(), d.request(1, x.jobspec()))
 }
 
-func (x stand) jobspec() *jobspec.Jobspec {
+func (x topologyInstance) jobspec() *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	for i, s := range x.shapes {
 		label := fmt.Sprint(i)
-		need := storeBackend(s.need)
+		need := amountPools(s.need)
 		if s.need[1] == 0 {
 			need = need[:1]
 		}
@@ -180,7 +180,7 @@ func (x stand) jobspec() *jobspec.Jobspec {
 }
 
 // at returns the domain of a node on a level, or -1 if there is none.
-func (x stand) at(level string, node int) int {
+func (x topologyInstance) at(level string, node int) int {
 	switch level {
 	case "zone":
 		return x.nodes[node].zone
@@ -192,18 +192,18 @@ func (x stand) at(level string, node int) int {
 	return -1
 }
 
-// A laid has the number of slots of each shape on each node.
-type laid [][]int64
+// slotsByShapeAndNode has the number of slots of each shape on each node.
+type slotsByShapeAndNode [][]int64
 
-// breaks names what a layout violates. A wrong amount or limit stays wrong if slots are added.
-func (x stand) breaks(l laid, how trial) string {
+// violation names what a layout violates. A wrong amount or limit stays wrong if slots are added.
+func (x topologyInstance) violation(l slotsByShapeAndNode, view modelView) string {
 	for i, n := range x.nodes {
 		free := n.size
-		if !how.empty {
+		if !view.empty {
 			free = [2]int64{max(0, n.size[0]-n.held[0]), max(0, n.size[1]-n.held[1])}
 		}
 		for s, shape := range x.shapes {
-			if l[s][i] > 0 && (how.up && n.down || shape.ruledOut == i) {
+			if l[s][i] > 0 && (view.up && n.down || shape.ruledOut == i) {
 				return fmt.Sprintf("%d may not stand on %d", s, i)
 			}
 			free[0] -= l[s][i] * shape.need[0]
@@ -247,7 +247,7 @@ func (x stand) breaks(l laid, how trial) string {
 
 // cost returns the number of domains that a layout uses, by level, and whether the topology allows
 // the layout.
-func (x stand) cost(l laid) (cost []int, allowed bool) {
+func (x topologyInstance) cost(l slotsByShapeAndNode) (cost []int, allowed bool) {
 	if x.topology == nil {
 		return nil, true
 	}
@@ -290,8 +290,8 @@ func (x stand) cost(l laid) (cost []int, allowed bool) {
 
 // best tries all layouts of these numbers of slots. It returns the lowest cost, and whether there
 // is a layout.
-func (x stand) best(counts []int64, how trial) (best []int, found bool) {
-	l := make(laid, len(x.shapes))
+func (x topologyInstance) best(counts []int64, view modelView) (best []int, found bool) {
+	l := make(slotsByShapeAndNode, len(x.shapes))
 	for s := range l {
 		l[s] = make([]int64, len(x.nodes))
 	}
@@ -314,7 +314,7 @@ func (x stand) best(counts []int64, how trial) (best []int, found bool) {
 		}
 		for n := int64(0); n <= left; n++ {
 			l[s][i] = n
-			if x.breaks(l, how) != "" {
+			if x.violation(l, view) != "" {
 				break
 			}
 			try(s, i+1, left-n)
@@ -327,12 +327,12 @@ func (x stand) best(counts []int64, how trial) (best []int, found bool) {
 
 // most returns the maximum numbers of slots: for the first shape as many as leave the others their
 // minimum, and so on.
-func (x stand) most(how trial) []int64 {
+func (x topologyInstance) most(view modelView) []int64 {
 	counts := x.least()
 	for s, shape := range x.shapes {
 		for n := shape.count.Max; n > shape.count.Min; n-- {
 			counts[s] = n
-			if _, ok := x.best(counts, how); ok {
+			if _, ok := x.best(counts, view); ok {
 				break
 			}
 			counts[s] = shape.count.Min
@@ -341,7 +341,7 @@ func (x stand) most(how trial) []int64 {
 	return counts
 }
 
-func (x stand) least() []int64 {
+func (x topologyInstance) least() []int64 {
 	var counts []int64
 	for _, s := range x.shapes {
 		counts = append(counts, s.count.Min)
@@ -350,9 +350,9 @@ func (x stand) least() []int64 {
 }
 
 // read converts an allocation to a layout.
-func (x stand) read(t *testing.T, a *match.Allocation) laid {
+func (x topologyInstance) read(t *testing.T, a *match.Allocation) slotsByShapeAndNode {
 	t.Helper()
-	l := make(laid, len(x.shapes))
+	l := make(slotsByShapeAndNode, len(x.shapes))
 	for s := range l {
 		l[s] = make([]int64, len(x.nodes))
 	}
@@ -369,10 +369,10 @@ func (x stand) read(t *testing.T, a *match.Allocation) laid {
 // TestTopologyAgainstEveryLayout compares the engine with a simple exhaustive search. There is an
 // allocation if and only if there is a layout, and the allocation has the lowest number of domains.
 func TestTopologyAgainstEveryLayout(t *testing.T) {
-	now, ever := trial{up: true, now: true}, trial{empty: true}
+	now, ever := modelView{up: true, now: true}, modelView{empty: true}
 	verdicts := make(map[string]int)
 	for seed := range trials.Seeds(3000) {
-		x := randomStand(rand.New(rand.NewPCG(seed, 7)), seed%3 == 0)
+		x := randomTopologyInstance(rand.New(rand.NewPCG(seed, 7)), seed%3 == 0)
 		a, err := x.pose(t, newEngine(t))
 		cost, fits := x.best(x.least(), now)
 		var refusal *match.Refusal
@@ -382,7 +382,7 @@ func TestTopologyAgainstEveryLayout(t *testing.T) {
 		case err == nil:
 			verdicts["placed"]++
 			l, counts := x.read(t, a), x.most(now)
-			if broken := x.breaks(l, now); broken != "" {
+			if broken := x.violation(l, now); broken != "" {
 				t.Errorf("seed %d, %+v: placed %s: %s", seed, x, written(a.Slots), broken)
 			}
 			for s := range l {

@@ -132,9 +132,9 @@ func TestSharesOfSeveralShapesAreFoundAmongManyRacks(t *testing.T) {
 	}
 }
 
-// TestAPreferenceKeepsNothingFromStanding requests shapes that fill all racks except a few cores.
+// TestPreferredTopologyNeverPreventsPlacement requests shapes that fill all racks except a few cores.
 // The search for the preferred layout uses up its budget.
-func TestAPreferenceKeepsNothingFromStanding(t *testing.T) {
+func TestPreferredTopologyNeverPreventsPlacement(t *testing.T) {
 	cores := make([]int64, 64)
 	for i := range cores {
 		cores[i] = 5 + int64(i%3)
@@ -150,26 +150,26 @@ func TestAPreferenceKeepsNothingFromStanding(t *testing.T) {
 	}
 }
 
-// TestAReservationStandsInOneRackToo fills both racks with jobs that end one after the other. There
+// TestReservationKeepsRequiredTopology fills both racks with jobs that end one after the other. There
 // is room across the racks before there is room in one rack.
-func TestAReservationStandsInOneRackToo(t *testing.T) {
+func TestReservationKeepsRequiredTopology(t *testing.T) {
 	d := racks(t, 1, 1)
 	for id, ends := range []int{10, 20, 40, 50, 15, 25, 30, 60} {
-		d.over(t, match.JobID(id+1), matchtest.Slots("a", 1, matchtest.Cores(1)), ends)
+		d.matchForMinutes(t, match.JobID(id+1), matchtest.Slots("a", 1, matchtest.Cores(1)), ends)
 	}
-	a := d.over(t, 9, matchtest.Together(matchtest.Slots("a", 3, matchtest.Cores(1)), jobspec.Topology{Required: "rack"}), 5)
+	a := d.matchForMinutes(t, 9, matchtest.Together(matchtest.Slots("a", 3, matchtest.Cores(1)), jobspec.Topology{Required: "rack"}), 5)
 	if begins(a) != 30 || len(perRack(a)) != 1 || perRack(a)["r001"] != 3 {
 		t.Errorf("it stands on %v from %v on, want three in r001 from 30 on", perRack(a), begins(a))
 	}
 }
 
-// TestTheEndThatHelpsMindsWhatIsPromised has a rack where the end of job 1 leaves room that is
+// TestBlockerRespectsReservations has a rack where the end of job 1 leaves room that is
 // reserved for job 2.
-func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
+func TestBlockerRespectsReservations(t *testing.T) {
 	d := racks(t, 1)
-	d.over(t, 1, matchtest.Slots("a", 2, matchtest.Cores(1)), 10)
-	d.over(t, 2, matchtest.Slots("a", 1, matchtest.Cores(1)), 10)
-	if a := d.over(t, 3, matchtest.Slots("a", 3, matchtest.Cores(1)), 10); begins(a) != 10 {
+	d.matchForMinutes(t, 1, matchtest.Slots("a", 2, matchtest.Cores(1)), 10)
+	d.matchForMinutes(t, 2, matchtest.Slots("a", 1, matchtest.Cores(1)), 10)
+	if a := d.matchForMinutes(t, 3, matchtest.Slots("a", 3, matchtest.Cores(1)), 10); begins(a) != 10 {
 		t.Fatalf("job 3 begins at %v, want 10", begins(a))
 	}
 	r := d.request(4, matchtest.Together(matchtest.Slots("a", 3, matchtest.Cores(1)), jobspec.Topology{Required: "rack"}))
@@ -191,9 +191,9 @@ func TestTheEndThatHelpsMindsWhatIsPromised(t *testing.T) {
 	}
 }
 
-// TestTheEndThatHelpsIsOfTheSlotsThatAreShort has a job whose end would make room for another
+// TestBlockerFreesTheShapeThatFailed has a job whose end would make room for another
 // label, and slots that never end.
-func TestTheEndThatHelpsIsOfTheSlotsThatAreShort(t *testing.T) {
+func TestBlockerFreesTheShapeThatFailed(t *testing.T) {
 	in := [][2]string{{"rack", "r1"}}
 	whole, part := matchtest.Cores(8), matchtest.Cores(4)
 	cases := map[string]struct {
@@ -256,8 +256,8 @@ func TestDomainsFollowTheNodes(t *testing.T) {
 	}
 }
 
-// TestWholeNodesStandTogether requests whole nodes within one rack.
-func TestWholeNodesStandTogether(t *testing.T) {
+// TestWholeNodesInOneRack requests whole nodes within one rack.
+func TestWholeNodesInOneRack(t *testing.T) {
 	d := racks(t, 2, 2)
 	d.match(t, 1, matchtest.Slots("a", 1, matchtest.Cores(1)))
 	r := d.request(2, matchtest.Together(matchtest.Slots("a", 8, matchtest.Cores(1)), jobspec.Topology{Required: "rack"}))
@@ -268,9 +268,9 @@ func TestWholeNodesStandTogether(t *testing.T) {
 	}
 }
 
-// TestPoliciesAndConstraintsSpeakWithinARack takes the last nodes of a rack first, and leaves out
+// TestPolicyAndConstraintsApplyWithinTheDomain takes the last nodes of a rack first, and leaves out
 // one.
-func TestPoliciesAndConstraintsSpeakWithinARack(t *testing.T) {
+func TestPolicyAndConstraintsApplyWithinTheDomain(t *testing.T) {
 	d := racks(t, 1, 2)
 	js := matchtest.Constrain(matchtest.Slots("a", 4, matchtest.Cores(1)), "a",
 		jobspec.SlotAttributes{ConstraintsNow: matchtest.Not(matchtest.Hosts("r001-n3", "r000-n1"))})

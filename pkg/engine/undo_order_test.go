@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestTheStepsOfAMatchStandInTheirOrder reads the steps of a match in its source, because a part of
+// TestMatchCallsItsStepsInOrder reads the steps of a match in its source, because a part of
 // their order has no effect that a test can see. For instance, expected slots added before the job
 // is looked up would only waste work.
-func TestTheStepsOfAMatchStandInTheirOrder(t *testing.T) {
+func TestMatchCallsItsStepsInOrder(t *testing.T) {
 	steps := []string{
 		"Ignore", "restoreJobs", "existingJob", "Expect", "Expire", "place", "restoreReservations", "Cancel", "Add", "Book",
 	}

@@ -29,8 +29,8 @@ func (d *driver) listed(t *testing.T) string {
 	return out
 }
 
-// promised reserves cores of n0 for job 1, for the hour after a time.
-func (d *driver) promised(t *testing.T, cores int64, from time.Time) {
+// reserve reserves cores of n0 for job 1, for the hour after a time.
+func (d *driver) reserve(t *testing.T, cores int64, from time.Time) {
 	t.Helper()
 	err := d.e.Update(t.Context(), d.epoch, match.Job{
 		ID: 1, Reserved: true, Start: from, End: from.Add(time.Hour), Slots: []match.Slot{matchtest.Held("0", "n0", core(cores))},
@@ -52,8 +52,8 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			d.match(t, 1, matchtest.Slots("a", 1, core(1)))
 			d.match(t, 2, matchtest.Slots("a", 1, core(1)))
 			d.e.SetLockedSteps(1)
-			d.e.SetLongSteps(1)
-			defer d.e.HoldLong()()
+			d.e.SetUnlockedSteps(1)
+			defer d.e.HoldUnlockedSearches()()
 			r := d.request(1, matchtest.Slots("a", 1, core(1)))
 			r.Op, r.Ignore = match.WithoutAllocating, []match.JobID{2}
 			var no *match.Refusal
@@ -90,7 +90,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			}
 		},
 		"an answer given again drops nothing that ended": func(t *testing.T, d *driver) {
-			d.promised(t, 1, matchtest.Now)
+			d.reserve(t, 1, matchtest.Now)
 			again := d.request(2, matchtest.Slots("a", 1, core(1)))
 			if _, err := d.e.Match(t.Context(), again); err != nil {
 				t.Fatal(err)
@@ -112,7 +112,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			}
 		},
 		"what ended is dropped before a place is looked for": func(t *testing.T, d *driver) {
-			d.promised(t, 4, matchtest.Now)
+			d.reserve(t, 4, matchtest.Now)
 			r := d.request(2, matchtest.Slots("a", 1, core(4)))
 			r.Now = later
 			if _, err := d.e.Match(t.Context(), r); err != nil {
@@ -123,7 +123,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			}
 		},
 		"a reservation is left out for its job, and gone once that holds": func(t *testing.T, d *driver) {
-			d.promised(t, 4, matchtest.Now)
+			d.reserve(t, 4, matchtest.Now)
 			d.match(t, 1, matchtest.Slots("a", 1, core(4)))
 			if got, want := d.listed(t), "1 holds "; got != want {
 				t.Errorf("the jobs are %s, want %s", got, want)
@@ -134,7 +134,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			d.match(t, 2, matchtest.Slots("a", 1, core(4)))
 		},
 		"a reservation is gone once its job is refused": func(t *testing.T, d *driver) {
-			d.promised(t, 4, matchtest.Now)
+			d.reserve(t, 4, matchtest.Now)
 			if _, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, core(5)))); !errors.Is(err, match.ErrUnsatisfiable) {
 				t.Fatal(err)
 			}
@@ -144,9 +144,9 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			d.match(t, 2, matchtest.Slots("a", 1, core(4)))
 		},
 		"a reservation stays where it took too much work to look for a place": func(t *testing.T, d *driver) {
-			d.promised(t, 4, matchtest.Now)
+			d.reserve(t, 4, matchtest.Now)
 			d.e.SetLockedSteps(1)
-			d.e.SetLongSteps(1)
+			d.e.SetUnlockedSteps(1)
 			var no *match.Refusal
 			if _, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, core(4)))); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
 				t.Errorf("Match() = %v, want %s", err, match.TooHard)
@@ -156,7 +156,7 @@ func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 			}
 		},
 		"a reservation comes back where nothing is booked": func(t *testing.T, d *driver) {
-			d.promised(t, 4, matchtest.Now)
+			d.reserve(t, 4, matchtest.Now)
 			r := d.request(1, matchtest.Slots("a", 1, core(4)))
 			r.Op = match.WithoutAllocating
 			if _, err := d.e.Match(t.Context(), r); err != nil {

@@ -104,7 +104,7 @@ func (s *unlockedSearch) currentPlacement(now *store.Store) ([]solver.Run, bool)
 	return runs, true
 }
 
-// overtaken returns the error for a request for which every placement that a unlocked search found was
+// overtaken returns the error for a request for which every placement that an unlocked search found was
 // taken or changed before it was booked.
 func (s *unlockedSearch) overtaken() *match.Refusal {
 	shape := &s.demand.Shapes[0]

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// hurried returns an engine whose matches all need a unlocked search.
-func hurried(t testing.TB) *engine.Engine {
+// engineWithoutLockedSteps returns an engine whose matches all need an unlocked search.
+func engineWithoutLockedSteps(t testing.TB) *engine.Engine {
 	e := newEngine(t)
 	e.SetLockedSteps(0)
 	return e
@@ -37,26 +37,26 @@ func answer(a *match.Allocation, err error) string {
 	return written(a.Slots)
 }
 
-func TestTheAnswersBesideTheGraphAreThoseOfTheGraph(t *testing.T) {
+func TestUnlockedSearchGivesTheSameAnswers(t *testing.T) {
 	for seed := range trials.Seeds(1000) {
 		p := randomPuzzle(rand.New(rand.NewPCG(seed, 11)))
 		want := func() string { a, _, err := p.timed(t, newEngine(t)); return answer(a, err) }()
-		got := func() string { a, _, err := p.timed(t, hurried(t)); return answer(a, err) }()
+		got := func() string { a, _, err := p.timed(t, engineWithoutLockedSteps(t)); return answer(a, err) }()
 		if got != want {
 			t.Errorf("puzzle %d, %+v:\nbeside: %s\nwant:   %s", seed, p, got, want)
 		}
-		x := randomStand(rand.New(rand.NewPCG(seed, 12)), seed%3 == 0)
+		x := randomTopologyInstance(rand.New(rand.NewPCG(seed, 12)), seed%3 == 0)
 		want = answer(x.pose(t, newEngine(t)))
-		if got := answer(x.pose(t, hurried(t))); got != want {
+		if got := answer(x.pose(t, engineWithoutLockedSteps(t))); got != want {
 			t.Errorf("stand %d, %+v:\nbeside: %s\nwant:   %s", seed, x, got, want)
 		}
 	}
 }
 
-func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
-	d := &driver{e: hurried(t)}
+func TestUnlockedSearchBlocksNoCall(t *testing.T) {
+	d := &driver{e: engineWithoutLockedSteps(t)}
 	d.load(t, cluster(4)...)
-	release := d.e.HoldLong()
+	release := d.e.HoldUnlockedSearches()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := d.e.Match(ctx, d.request(1, matchtest.Slots("a", 1, pod...))); !errors.Is(err, context.DeadlineExceeded) {
@@ -69,14 +69,14 @@ func TestNobodyWaitsForAMatchBesideTheGraph(t *testing.T) {
 	d.match(t, 3, matchtest.Slots("a", 1, pod...))
 }
 
-// TestWhatWasFoundBesideTheGraphHasToFitIt checks that the placement of a unlocked search is laid out
+// TestPlacementOfUnlockedSearchIsReplayed checks that the placement of an unlocked search is laid out
 // in the graph as it is then.
-func TestWhatWasFoundBesideTheGraphHasToFitIt(t *testing.T) { synctest.Test(t, changedMeanwhile) }
+func TestPlacementOfUnlockedSearchIsReplayed(t *testing.T) { synctest.Test(t, changedMeanwhile) }
 
 func changedMeanwhile(t *testing.T) {
-	d := &driver{e: hurried(t)}
+	d := &driver{e: engineWithoutLockedSteps(t)}
 	d.load(t, cluster(2)...)
-	release := d.e.HoldLong()
+	release := d.e.HoldUnlockedSearches()
 	done := make(chan error, 1)
 	go func() {
 		_, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 16, pod...)))
@@ -98,10 +98,10 @@ func changedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestNodesThatComeAndGoBesideAMatch changes nodes during a unlocked search. Nodes that come, or that
+// TestNodeChangesDuringUnlockedSearch changes nodes during an unlocked search. Nodes that come, or that
 // go and are not in the placement, make no difference. If a node of the placement goes, the match
 // is refused as overtaken.
-func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
+func TestNodeChangesDuringUnlockedSearch(t *testing.T) {
 	cases := map[string]struct {
 		changes []func(*driver)
 		want    match.Code
@@ -114,9 +114,9 @@ func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				d := &driver{e: hurried(t)}
+				d := &driver{e: engineWithoutLockedSteps(t)}
 				d.load(t, cluster(4)...)
-				release := d.e.HoldLong()
+				release := d.e.HoldUnlockedSearches()
 				done := make(chan error, 1)
 				go func() {
 					a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
@@ -130,7 +130,7 @@ func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 					change(d)
 					release()
 					if i < len(tc.changes)-1 {
-						release = d.e.HoldLong()
+						release = d.e.HoldUnlockedSearches()
 					}
 				}
 				err := <-done
@@ -148,19 +148,19 @@ func TestNodesThatComeAndGoBesideAMatch(t *testing.T) {
 func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
 	a := matchtest.Slots("a", 16, pod...)
 	loaded := func(t *testing.T, steps int) *driver {
-		d := &driver{e: hurried(t)}
-		d.e.SetLongSteps(steps)
+		d := &driver{e: engineWithoutLockedSteps(t)}
+		d.e.SetUnlockedSteps(steps)
 		d.load(t, cluster(4)...)
 		return d
 	}
-	enough := 1 + sort.Search(engine.LongSteps, func(steps int) bool {
+	enough := 1 + sort.Search(engine.UnlockedSteps, func(steps int) bool {
 		d := loaded(t, steps)
 		_, err := d.e.Match(t.Context(), d.request(1, a))
 		return err == nil
 	})
 	synctest.Test(t, func(t *testing.T) {
 		d := loaded(t, enough)
-		release := d.e.HoldLong()
+		release := d.e.HoldUnlockedSearches()
 		done := make(chan error, 1)
 		go func() {
 			_, err := d.e.Match(t.Context(), d.request(1, a))
@@ -181,7 +181,7 @@ func TestAMatchThatWasOvertakenIsNotTooHard(t *testing.T) {
 func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(1)...)
-	d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+	d.matchForMinutes(t, 1, matchtest.Slots("a", 8, pod...), 60)
 	r := d.request(2, matchtest.Slots("a", 8, pod...))
 	r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
 	if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
@@ -199,14 +199,14 @@ func TestAReservationOutlivesAMatchThatIsTooHard(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore checks that a job loses its
-// reservation if a unlocked search refuses its booking, as it does if the booking is refused under the
+// TestUnlockedRefusalDropsReservation checks that a job loses its
+// reservation if an unlocked search refuses its booking, as it does if the booking is refused under the
 // lock.
-func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
+func TestUnlockedRefusalDropsReservation(t *testing.T) {
 	for _, steps := range []int{engine.LockedSteps, 0} {
 		d := &driver{e: newEngine(t)}
 		d.load(t, cluster(1)...)
-		d.over(t, 1, matchtest.Slots("a", 8, pod...), 60)
+		d.matchForMinutes(t, 1, matchtest.Slots("a", 8, pod...), 60)
 		r := d.request(2, matchtest.Slots("a", 8, pod...))
 		r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
 		if a, err := d.e.Match(t.Context(), r); err != nil || !a.Reserved {
@@ -227,9 +227,9 @@ func TestAJobThatIsRefusedBesideTheGraphHasNoReservationAnyMore(t *testing.T) {
 
 func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &driver{e: hurried(t)}
+		d := &driver{e: engineWithoutLockedSteps(t)}
 		d.load(t, cluster(4)...)
-		release := d.e.HoldLong()
+		release := d.e.HoldUnlockedSearches()
 		time.AfterFunc(time.Minute, release)
 		begin := time.Now()
 		a, err := d.e.Match(t.Context(), d.request(1, matchtest.Slots("a", 1, pod...)))
@@ -241,15 +241,15 @@ func TestAnAnswerSaysHowLongItWaitedForOthers(t *testing.T) {
 
 // A watch is the context of one match. It counts how often the meter checks it, and how often the
 // lock was free then. It ends at one of these checks.
-type watch struct {
+type countingContext struct {
 	context.Context
 	e               *engine.Engine
 	looks, free, at int
 }
 
-func (w *watch) Err() error {
+func (w *countingContext) Err() error {
 	w.looks++
-	if w.e.Free() {
+	if w.e.IsLockFree() {
 		w.free++
 	}
 	if w.at > 0 && w.looks >= w.at {
@@ -258,32 +258,32 @@ func (w *watch) Err() error {
 	return nil
 }
 
-// watched makes a match that takes all the work that it may, under the lock and in a unlocked search.
+// matchCounted makes a match that takes all the work that it may, under the lock and in an unlocked search.
 // Its context ends at a check, or never if at is 0.
-func watched(t *testing.T, op match.Op, at int) (*watch, error) {
+func matchCounted(t *testing.T, op match.Op, at int) (*countingContext, error) {
 	t.Helper()
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(1000)...)
-	w := &watch{Context: t.Context(), e: d.e, at: at}
+	w := &countingContext{Context: t.Context(), e: d.e, at: at}
 	r := d.request(1, costly(1000))
 	r.Op = op
 	_, err := d.e.Match(w, r)
 	return w, err
 }
 
-// TestTheEngineIsFreeDuringAMatchBesideTheGraph checks that the lock is free during a unlocked search.
-func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
+// TestLockIsFreeDuringUnlockedSearch checks that the lock is free during an unlocked search.
+func TestLockIsFreeDuringUnlockedSearch(t *testing.T) {
 	operations := []match.Op{match.Allocate, match.WithoutAllocating, match.Satisfiability}
 	if testing.Short() {
 		operations = operations[:1]
 	}
 	for _, op := range operations {
-		w, err := watched(t, op, 0)
+		w, err := matchCounted(t, op, 0)
 		var no *match.Refusal
 		if !errors.As(err, &no) || no.Reason.Code != match.TooHard {
 			t.Errorf("operation %d: Match() = %v, want %s", op, err, match.TooHard)
 		}
-		const long, brief = engine.LongSteps / engine.StepsPerCheck, engine.LockedSteps / engine.StepsPerCheck
+		const long, brief = engine.UnlockedSteps / engine.StepsPerCheck, engine.LockedSteps / engine.StepsPerCheck
 		if w.free < long/2 || w.looks-w.free > brief+16 {
 			t.Errorf("operation %d: the engine was free for %d of %d looks, want it to be held for %d at the most", op, w.free, w.looks, brief)
 		}
@@ -291,12 +291,12 @@ func TestTheEngineIsFreeDuringAMatchBesideTheGraph(t *testing.T) {
 }
 
 // TestAMatchEndsWithItsContext checks that a match ends when its context ends, under the lock and
-// in a unlocked search.
+// in an unlocked search.
 func TestAMatchEndsWithItsContext(t *testing.T) {
 	const brief = engine.LockedSteps / engine.StepsPerCheck
 	for name, at := range map[string]int{"on the engine": brief / 2, "beside the graph": brief + 100, "far on beside the graph": brief + 1000} {
 		t.Run(name, func(t *testing.T) {
-			w, err := watched(t, match.Allocate, at)
+			w, err := matchCounted(t, match.Allocate, at)
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("Match() = %v, want %v", err, context.Canceled)
 			}

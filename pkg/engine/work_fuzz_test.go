@@ -21,7 +21,7 @@ func FuzzWork(f *testing.F) {
 	f.Add([]byte("many shapes that share limits by lists of hosts, in few racks, on nodes partly in use"))
 	// Nodes of some sizes have so many patterns that reading each once takes much of a match's work.
 	f.Add([]byte("\xff+E\xce\x01dޫ\xae\xae\xae\xae\xae\xae\xaewq\x81uuuu++1+++++++++\xa7"))
-	f.Fuzz(workLimits)
+	f.Fuzz(checkRandomWork)
 }
 
 // TestRandomWork runs FuzzWork with random bytes.
@@ -32,11 +32,11 @@ func TestRandomWork(t *testing.T) {
 		for i := range data {
 			data[i] = byte(random.Uint32())
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { workLimits(t, data) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { checkRandomWork(t, data) })
 	}
 }
 
-func workLimits(t *testing.T, data []byte) {
+func checkRandomWork(t *testing.T, data []byte) {
 	in := tape(data)
 	nodes := 1 + 4*in.next(250)
 	d := &driver{e: newEngine(t)}
@@ -69,15 +69,15 @@ func workLimits(t *testing.T, data []byte) {
 			t.Fatal(err)
 		}
 	}
-	js := asked(&in, nodes, kinds)
+	js := randomRequest(&in, nodes, kinds)
 	r := d.request(1, js)
 	r.Op = match.Allocate + match.Op(in.next(5))
 	t.Logf("%d nodes, %d shapes", nodes, len(js.Resources))
 	d.bounded(t, r)
 }
 
-// asked returns a random request.
-func asked(in *tape, nodes, kinds int) *jobspec.Jobspec {
+// randomRequest returns a random request.
+func randomRequest(in *tape, nodes, kinds int) *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	var limits []jobspec.Limit
 	for k := range in.next(24) * in.next(8) {

@@ -110,7 +110,7 @@ func TestEveryOperationEndsWithAnyNumberOfSteps(t *testing.T) {
 				for _, steps := range []int{engine.LockedSteps, 0, 1, 20, 100, 300, 1000, 3000, 10_000, 30_000, 100_000, 300_000} {
 					d := &driver{e: newEngine(t)}
 					d.load(t, cluster(nodes)...)
-					d.over(t, 1, matchtest.Slots("h", 10, matchtest.Cores(60)), 3600)
+					d.matchForMinutes(t, 1, matchtest.Slots("h", 10, matchtest.Cores(60)), 3600)
 					d.e.SetLockedSteps(steps)
 					r := d.request(2, js)
 					r.Op, r.Duration = op, time.Hour
@@ -138,7 +138,7 @@ func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
 	const nodes = 5000
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(nodes)...)
-	d.over(t, 1, matchtest.Slots("a", 10, pod...), 3600)
+	d.matchForMinutes(t, 1, matchtest.Slots("a", 10, pod...), 3600)
 	js := severalLists(nodes, 60)
 	for _, op := range []match.Op{match.AllocateOrElseReserve, match.WithoutAllocatingFuture} {
 		r := d.request(2, js)
@@ -150,10 +150,10 @@ func TestLimitsBySoManyListsAreTooHard(t *testing.T) {
 	}
 }
 
-// TestDomainsOfAllLimitsAreBounded checks that limits may have 1<<22 cells in all, which take
+// TestLimitCellsAreBounded checks that limits may have 1<<22 cells in all, which take
 // memory. More are too hard, however cheap they are to find. Cells of the same lists are found
 // once.
-func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
+func TestLimitCellsAreBounded(t *testing.T) {
 	const lists, most = 1 << 10, 1 << 22
 	hosts := make([]string, lists)
 	for i := range hosts {
@@ -184,9 +184,9 @@ func TestDomainsOfAllLimitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch checks that no blocker is named if a rack has
+// TestBlockerSearchIsBounded checks that no blocker is named if a rack has
 // so many slots that the steps of the match are too few.
-func TestTheEndThatHelpsIsLookedForWithinTheWorkOfAMatch(t *testing.T) {
+func TestBlockerSearchIsBounded(t *testing.T) {
 	const nodes, perNode = 32, 64
 	d := &driver{e: newEngine(t)}
 	d.load(t, cluster(nodes)...)
@@ -281,7 +281,7 @@ func TestEachLookAtANodeIsCharged(t *testing.T) {
 			d := &driver{e: newEngine(t)}
 			d.load(t, cluster(tc.nodes)...)
 			tc.begin(d)
-			d.e.SetLongSteps(0)
+			d.e.SetUnlockedSteps(0)
 			d.e.SetLockedSteps(tc.few)
 			var no *match.Refusal
 			if _, err := d.e.Match(t.Context(), d.request(2, tc.js)); !errors.As(err, &no) || no.Reason.Code != match.TooHard {

@@ -40,17 +40,17 @@ type requests struct {
 	admitted []types.NamespacedName
 	// pods have an assignment. The key is the UID.
 	pods map[string]*corev1.Pod
-	// lost has, by pod UID, the match job of an assignment that is to be revoked,
+	// abandoned has, by pod UID, the match job of an assignment that is to be revoked,
 	// because the scheduling cycle that used the assignment ended without a result.
-	lost map[types.UID]match.JobID
+	abandoned map[types.UID]match.JobID
 }
 
-func newActivator(wake func(context.Context, requests) time.Time) *activator {
-	return &activator{activate: wake, wakeup: make(chan struct{}, 1), want: newRequests()}
+func newActivator(activate func(context.Context, requests) time.Time) *activator {
+	return &activator{activate: activate, wakeup: make(chan struct{}, 1), want: newRequests()}
 }
 
 func newRequests() requests {
-	return requests{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, lost: map[types.UID]match.JobID{}}
+	return requests{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, abandoned: map[types.UID]match.JobID{}}
 }
 
 // activateAll activates every group that may be placed.
@@ -83,9 +83,9 @@ func (w *activator) activatePods(activatePods []*corev1.Pod) {
 	})
 }
 
-// revokeLost revokes the assignment that a pod has from this match job.
-func (w *activator) revokeLost(uid types.UID, job match.JobID) {
-	w.add(func(want *requests) { want.lost[uid] = job })
+// revokeAbandoned revokes the assignment that a pod has from this match job.
+func (w *activator) revokeAbandoned(uid types.UID, job match.JobID) {
+	w.add(func(want *requests) { want.abandoned[uid] = job })
 }
 
 func (w *activator) add(change func(*requests)) {
@@ -112,7 +112,7 @@ func (w *activator) run(ctx context.Context) {
 // refusals have run out. It returns when the next refusal runs out.
 func (pl *Fluence) activate(ctx context.Context, w requests) time.Time {
 	now := pl.now()
-	for uid, job := range w.lost {
+	for uid, job := range w.abandoned {
 		pl.apply(ctx, pl.groups.RevokeAbandoned(uid, job, now))
 	}
 	due, again := pl.groups.Due(now)

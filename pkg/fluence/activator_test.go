@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
+func TestActivatorCollectsRequestsDuringActivation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken []requests
 		hold := make(chan struct{})
@@ -31,7 +31,7 @@ func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
 		for range 100 {
 			w.activateGroups(types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"})
 			w.activatePods([]*corev1.Pod{objects.Pod("p"), objects.Pod("q")})
-			w.revokeLost("p", 7)
+			w.revokeAbandoned("p", 7)
 			w.activateAll()
 		}
 		close(hold)
@@ -47,7 +47,7 @@ func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
 		}
 		got := full[0]
 		delete(got.groups, types.NamespacedName{Name: "first"})
-		if !got.allGroups || len(got.groups) != 2 || len(got.lost) != 1 || got.lost["p"] != 7 ||
+		if !got.allGroups || len(got.groups) != 2 || len(got.abandoned) != 1 || got.abandoned["p"] != 7 ||
 			!slices.Equal(slices.Sorted(maps.Keys(got.pods)), []string{"p", "q"}) {
 			t.Errorf("wanted = %+v, want everything, once", got)
 		}
@@ -55,7 +55,7 @@ func TestWakerGathersWhatIsWantedWhileItWakes(t *testing.T) {
 }
 
 // A call of activate may request more, because the queue calls PreEnqueue.
-func TestWakerIsFreeWhileItWakes(t *testing.T) {
+func TestActivatorAcceptsRequestsDuringActivation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := 0
 		var w *activator
@@ -75,7 +75,7 @@ func TestWakerIsFreeWhileItWakes(t *testing.T) {
 	})
 }
 
-func TestWakerWakesAgainWhenToldSo(t *testing.T) {
+func TestActivatorRunsAgainAtTheReturnedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		start := time.Now()
@@ -97,11 +97,11 @@ func TestWakerWakesAgainWhenToldSo(t *testing.T) {
 
 // A group that a killed scheduler left half bound is not placed before
 // its state is known. Its missing pods then come first in the queue.
-func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
+func TestReplacementsAreActivatedFirst(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		listed := r.pl.initialSync.addSource()
 		r.node("n", 8)
-		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
 		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n"))
 		late := r.pod("g-1", objects.InGroup(g.Name))
 		for _, name := range []string{"a", "b", "c"} {
@@ -118,7 +118,7 @@ func TestWhatAHalfBoundGroupLacksIsWokenFirst(t *testing.T) {
 		if !slices.EqualFunc(handle.batches, want, slices.Equal) {
 			t.Errorf("pods were put into the queue as %v, want %v", handle.batches, want)
 		}
-		r.wantAsking(late)
+		r.wantPasses(late)
 	})
 }
 

@@ -58,7 +58,7 @@ func (a *podGroupAPI) put(pg *scheduling.PodGroup) {
 	}
 	a.objects[k] = pg
 	a.mu.Unlock()
-	a.tell(kind, pg)
+	a.sendEvent(kind, pg)
 }
 
 func (a *podGroupAPI) drop(k types.NamespacedName) {
@@ -66,11 +66,11 @@ func (a *podGroupAPI) drop(k types.NamespacedName) {
 	pg := a.objects[k]
 	delete(a.objects, k)
 	a.mu.Unlock()
-	a.tell("DELETED", pg)
+	a.sendEvent("DELETED", pg)
 }
 
-// tell sends an event to all watches.
-func (a *podGroupAPI) tell(kind string, pg *scheduling.PodGroup) {
+// sendEvent sends an event to all watches.
+func (a *podGroupAPI) sendEvent(kind string, pg *scheduling.PodGroup) {
 	a.mu.Lock()
 	a.version++
 	// Other goroutines may read the old object.
@@ -200,8 +200,8 @@ func encode(v any) []byte {
 type recorder struct {
 	mu     sync.Mutex
 	events []event
-	// told, if set, is called for every event.
-	told func()
+	// onEvent, if set, is called for every event.
+	onEvent func()
 }
 
 type event struct{ kind, name, reason, message, eventType string }
@@ -219,7 +219,7 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, eventtype, reason, _, not
 	}
 	r.mu.Lock()
 	r.events = append(r.events, e)
-	told := r.told
+	told := r.onEvent
 	r.mu.Unlock()
 	if told != nil {
 		told()

@@ -48,7 +48,7 @@ func Attach(sched *scheduler.Scheduler) error {
 // the version of the API server. It may be called at any time.
 func SetVersionSkew(sched *scheduler.Scheduler, skewed bool) {
 	for pl := range pluginsOf(sched) {
-		pl.skewed.Store(skewed)
+		pl.unsupportedAPIServer.Store(skewed)
 	}
 }
 
@@ -69,12 +69,12 @@ func pluginsOf(sched *scheduler.Scheduler) iter.Seq[*Fluence] {
 // Fluence must come before DefaultBinder under bind, and last under preBind.
 func checkBinds(plugins *config.Plugins) error {
 	binds := enabledNames(plugins.Bind)
-	own, stock := slices.Index(binds, Name), slices.Index(binds, names.DefaultBinder)
+	own, defaultBinder := slices.Index(binds, Name), slices.Index(binds, names.DefaultBinder)
 	const want = "write\n  bind:\n    enabled:\n    - name: " + Name
 	switch {
 	case own < 0:
 		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s is missing, which limits and orders the binds of its pods; %s", binds, Name, want)
-	case stock >= 0 && stock < own:
+	case defaultBinder >= 0 && defaultBinder < own:
 		return fmt.Errorf("plugins.bind.enabled: %v: plugin %s comes before %s, which would bind no pod; %s", binds, names.DefaultBinder, Name, want)
 	}
 	switch preBind := enabledNames(plugins.PreBind); {

@@ -51,7 +51,7 @@ func TestAProfileHasToLetThePluginBind(t *testing.T) {
 	}
 }
 
-func TestTheGuardLooksAtWhatTheProfileLooksAt(t *testing.T) {
+func TestBindChecksFollowTheProfile(t *testing.T) {
 	if got, want := bindChecksOf([]string{"NodeUnschedulable", "NodeName", "TaintToleration", "NodeResourcesFit"}), (bindChecks{cordons: true, taints: true, room: true}); got != want {
 		t.Errorf("guard = %+v, want %+v", got, want)
 	}

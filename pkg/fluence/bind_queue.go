@@ -149,15 +149,15 @@ func (b *bindQueue) whenIdle() <-chan struct{} {
 // binder binds pods in the order of the bind queue.
 type binder struct {
 	*base
-	status    *status
-	bindQueue *bindQueue
+	stateCollector *stateCollector
+	bindQueue      *bindQueue
 	// bindClient sends binds.
 	bindClient rest.Interface
 }
 
-func newBinder(b *base, seen *status) (binder, error) {
+func newBinder(b *base, state *stateCollector) (binder, error) {
 	core, err := newBindClient(b.handle.KubeConfig())
-	return binder{base: b, status: seen, bindQueue: newBindQueue(b.args.MaxBinds), bindClient: core}, err
+	return binder{base: b, stateCollector: state, bindQueue: newBindQueue(b.args.MaxBinds), bindClient: core}, err
 }
 
 // waitToBind blocks a pod's binding goroutine until the bind queue decides. arrive puts the pod
@@ -234,14 +234,14 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 		why, out := b.commitBind(p.UID, now)
 		b.apply(ctx, out)
 		// A pod that may not be bound has lost its assignment in commitBind.
-		r, seated := b.groups.ReservedPod(p.UID)
-		if seated {
+		r, isReserved := b.groups.ReservedPod(p.UID)
+		if isReserved {
 			b.inventory.BindSent(r.Pod, r.Node)
 		}
 		since, waits := b.bindQueue.deliver(p.UID, why)
 		if why != "" || !waits {
 			b.bindQueue.Failed(p.UID, now)
-			if seated {
+			if isReserved {
 				b.inventory.ForgetBind(r.Pod)
 			}
 			continue
@@ -258,7 +258,7 @@ func (b *binder) serveBindQueue(ctx context.Context) {
 // bind queue and did not come, and activates again the admitted groups that were not placed.
 func (b *binder) sweepBindQueue() {
 	now := b.now()
-	b.bindQueue.Sweep(now, b.status.leads.Load())
+	b.bindQueue.ExpireCounts(now, b.stateCollector.leads.Load())
 	if idle := b.bindQueue.StaleAdmissions(now, reactivateAfter); len(idle) > 0 {
 		b.activator.activateAdmitted(idle...)
 	}
@@ -277,10 +277,10 @@ func (b *binder) endAdmission(key types.NamespacedName) {
 }
 
 const (
-	// bindingAfter is how long a group's pods wait for their binds before the PodGroup reports it.
-	bindingAfter = time.Second
+	// reportBindWaitAfter is how long a group's pods wait for their binds before the PodGroup reports it.
+	reportBindWaitAfter = time.Second
 	// reportAdmissionAfter is how long a group waits for admission before
-	// the PodGroup reports it. It is longer than bindingAfter because
+	// the PodGroup reports it. It is longer than reportBindWaitAfter because
 	// many groups may wait for admission, and each report is a write.
 	reportAdmissionAfter = 10 * time.Second
 )
@@ -301,14 +301,14 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 		return
 	}
 	now := tl.now()
-	refused := tl.binder.bindQueue.recentAPIThrottlings(now)
-	for key, n := range tl.binder.bindQueue.LongWaitingPods(now, bindingAfter) {
-		bound, present, fullyPlaced := tl.groups.PlacedCount(key)
+	throttlings := tl.binder.bindQueue.recentAPIThrottlings(now)
+	for key, n := range tl.binder.bindQueue.LongWaitingPods(now, reportBindWaitAfter) {
+		bound, present, fullyPlaced := tl.groups.MemberCounts(key)
 		if fullyPlaced {
 			continue // the message of a complete group counts its late pods
 		}
 		message := fmt.Sprintf("%d of %s bound; the binds of %s wait for the API server (%d binds in flight, limit %d", bound, reason.Plural(present, "pod"), reason.Plural(n, "more pod"), f.InFlight, f.Limit)
-		if why := refused[key]; why != "" {
+		if why := throttlings[key]; why != "" {
 			message += "; its last refusal: " + why
 		}
 		tl.reportBinding(key, message+")")
@@ -320,7 +320,7 @@ func (tl *groupReporter) reportBindWaits(ctx context.Context) {
 			tl.binder.endAdmission(key) // its pods are gone
 			continue
 		}
-		if _, _, fullyPlaced := tl.groups.PlacedCount(key); fullyPlaced || !tl.binder.bindQueue.IsWaiting(key) {
+		if _, _, fullyPlaced := tl.groups.MemberCounts(key); fullyPlaced || !tl.binder.bindQueue.IsWaiting(key) {
 			continue
 		}
 		// Without numbers: there may be many such groups, and each number is a write.
@@ -337,7 +337,7 @@ func (tl *groupReporter) reportBinding(key types.NamespacedName, message string)
 		return
 	}
 	tl.reporter.Report(key, report.NotScheduled(reason.Binding, message), nil)
-	tl.forgetGone(key)
+	tl.forgetIfGone(key)
 }
 
 // commitBind checks once more the assignments that have to be good for a pod's

@@ -17,29 +17,29 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// atTheGate returns the number of pods whose goroutines wait in the bind queue.
-func (r *rig) atTheGate() int {
+// waitingToBind returns the number of pods whose goroutines wait in the bind queue.
+func (r *rig) waitingToBind() int {
 	r.pl.bindQueue.mu.Lock()
 	defer r.pl.bindQueue.mu.Unlock()
 	return len(r.pl.bindQueue.waiting)
 }
 
 // A pod that another plugin holds out of the queue takes no admission from others.
-func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
+func TestHeldPodsTakeNoAdmission(t *testing.T) {
 	unclaimed := func(p *corev1.Pod) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "x", ResourceClaimName: new("missing")}}
 	}
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(1, 0)
+		r.limitBinds(1, 0)
 		r.node("n1", 100)
 		r.schedule()
 		for i := range 60 {
 			r.pod(fmt.Sprintf("c%02d", i), unclaimed)
 		}
-		r.named("a", 9, unclaimed)
+		r.createGang("a", 9, unclaimed)
 		r.pass(time.Second / 10)
 		r.pod("lone")
-		r.named("z", 20)
+		r.createGang("z", 20)
 		r.pass(time.Second)
 		if got := len(r.assigned()); got != 21 {
 			t.Errorf("%d of 21 pods are bound; at the gate: %+v", got, r.pl.bindQueue.Snapshot())
@@ -48,9 +48,9 @@ func TestPodsThatOthersHoldTakeNoTurn(t *testing.T) {
 }
 
 // A group that was admitted and not activated is activated again.
-func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
+func TestAdmittedGroupIsActivatedAgain(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(1, 100*time.Millisecond)
+		r.limitBinds(1, 100*time.Millisecond)
 		r.node("n1", 100)
 		lost, wake := 0, r.pl.activator.activate
 		r.pl.activator.activate = func(ctx context.Context, w requests) time.Time {
@@ -62,7 +62,7 @@ func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
 		}
 		r.schedule()
 		for i := range 4 {
-			r.named(fmt.Sprintf("g%d", i), 8)
+			r.createGang(fmt.Sprintf("g%d", i), 8)
 		}
 		r.pass(10 * time.Second)
 		if got := len(r.assigned()); got != 32 || lost != 1 {
@@ -71,30 +71,30 @@ func TestATurnThatReachesNobodyIsTakenLater(t *testing.T) {
 	})
 }
 
-// holder is a plugin that holds pods out of the queue until a ResourceClaim comes.
-type holder struct{ hold atomic.Bool }
+// holdingPlugin is a plugin that holds pods out of the queue until a ResourceClaim comes.
+type holdingPlugin struct{ hold atomic.Bool }
 
-func (*holder) Name() string { return "Holder" }
+func (*holdingPlugin) Name() string { return "Holder" }
 
-func (h *holder) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
+func (h *holdingPlugin) PreEnqueue(context.Context, *corev1.Pod) *fwk.Status {
 	if h.hold.Load() {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held")
 	}
 	return nil
 }
 
-func (h *holder) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+func (h *holdingPlugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.ResourceClaim, ActionType: fwk.Add}}}, nil
 }
 
 // A pod that another plugin holds enters the queue by an event of that plugin.
-func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
-	h := &holder{}
+func TestHeldPodEntersQueueByEventOfTheHoldingPlugin(t *testing.T) {
+	h := &holdingPlugin{}
 	inRig(t, realEngine(t), func(r *rig) {
 		h.hold.Store(true)
 		r.node("n1", 100)
 		r.schedule()
-		r.named("g", 3)
+		r.createGang("g", 3)
 		r.pod("lone")
 		r.pass(20 * time.Second)
 		if got := r.assigned(); len(got) > 0 {
@@ -112,8 +112,8 @@ func TestPodsThatOthersHoldComeWhenTheseLetThem(t *testing.T) {
 // The scheduling queue runs plugins in any order, first the one that held a pod last, and
 // none after one that holds the pod. A pod that another plugin holds is not ready, so that
 // no namespace in debt waits for it. The test has enough pods for both orders to occur.
-func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
-	h := &holder{}
+func TestHeldPodsAreNotReady(t *testing.T) {
+	h := &holdingPlugin{}
 	const n = 30
 	namespace := func(i int) string { return fmt.Sprintf("of-%d", i) }
 	inRig(t, realEngine(t), func(r *rig) {
@@ -157,14 +157,14 @@ func TestPodsThatOthersHoldAreNotDue(t *testing.T) {
 
 // The API shows a waiting pod on a node: an earlier bind was made
 // although no answer came, or another client has bound the pod.
-func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
+func TestPodInBindQueueIsAlreadyBound(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		t.Run(node, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 2)
 				r.node("n2", 1)
-				r.closeFor("g-")
-				r.named("g", 2)
+				r.throttleBindsOf("g-")
+				r.createGang("g", 2)
 				r.schedule()
 				r.pass(1200 * time.Millisecond)
 				pods := corev1.SchemeGroupVersion.WithResource("pods")
@@ -178,7 +178,7 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.pass(time.Second)
-				if n := r.atTheGate(); n > 1 {
+				if n := r.waitingToBind(); n > 1 {
 					t.Errorf("%d pods wait to be bound, want that g-0 does not", n)
 				}
 				for _, e := range r.recorder.of("Pod") {
@@ -188,8 +188,8 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 				}
 				r.binds.set(0, nil)
 				r.pass(time.Minute)
-				if got := r.assigned(); got["g-0"] != node || got["g-1"] == "" || r.atTheGate() > 0 {
-					t.Errorf("pods are on %v, %d wait", got, r.atTheGate())
+				if got := r.assigned(); got["g-0"] != node || got["g-1"] == "" || r.waitingToBind() > 0 {
+					t.Errorf("pods are on %v, %d wait", got, r.waitingToBind())
 				}
 			})
 		})
@@ -197,13 +197,13 @@ func TestAPodAtTheGateTurnsOutToBeBound(t *testing.T) {
 }
 
 // A late member does not change that its group is placed.
-func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
+func TestLateMemberInBindQueueKeepsGroupPlaced(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 10)
-		r.named("g", 2)
+		r.createGang("g", 2)
 		r.schedule()
 		r.pass(5 * time.Second)
-		r.closeFor("g-9")
+		r.throttleBindsOf("g-9")
 		r.pod("g-9", objects.InGroup("g"))
 		r.pass(30 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reason.Placed {
@@ -219,15 +219,15 @@ func TestALateMemberAtTheGateLeavesItsGroupPlaced(t *testing.T) {
 }
 
 // Neither does a late member that waits for admission.
-func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
+func TestLateMemberWaitingForAdmissionKeepsGroupPlaced(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 100)
-		r.named("g", 2)
+		r.createGang("g", 2)
 		r.schedule()
 		r.pass(5 * time.Second)
-		r.narrow(1, 3*time.Second)
+		r.limitBinds(1, 3*time.Second)
 		for i := range 4 {
-			r.named(fmt.Sprintf("a%d", i), 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
+			r.createGang(fmt.Sprintf("a%d", i), 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 		}
 		r.pod("g-9", objects.InGroup("g"))
 		r.pass(15 * time.Second)
@@ -250,12 +250,12 @@ func TestALateMemberThatWaitsForItsTurnLeavesItsGroupPlaced(t *testing.T) {
 
 // A server may be too busy for one pod only, for instance
 // because of a webhook. Only that pod is held up.
-func TestAPodThatIsAlwaysRefusedDoesNotHoldUpOthers(t *testing.T) {
+func TestPodThatIsAlwaysThrottledDoesNotBlockOthers(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 100)
 		r.schedule()
-		r.closeFor("g-0")
-		r.named("g", 2)
+		r.throttleBindsOf("g-0")
+		r.createGang("g", 2)
 		r.pass(10 * time.Second)
 		for i := range 20 {
 			r.pod(fmt.Sprintf("c%02d", i))

@@ -27,23 +27,23 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// narrow limits the binds in flight to maxBinds, and makes each bind take a while.
-func (r *rig) narrow(maxBinds int, takes time.Duration) {
+// limitBinds limits the binds in flight to maxBinds, and makes each bind take a while.
+func (r *rig) limitBinds(maxBinds int, takes time.Duration) {
 	r.pl.bindQueue.Queue = bindqueue.New(maxBinds)
 	r.binds.set(takes, nil)
 }
 
-// named creates a gang of n pods, all of which are needed.
-func (r *rig) named(name string, n int, edit ...func(*corev1.Pod)) {
+// createGang creates a gang of n pods, all of which are needed.
+func (r *rig) createGang(name string, n int, edit ...func(*corev1.Pod)) {
 	r.Helper()
-	r.api.put(aPodGroup(name, int32(n), types.UID(name)))
+	r.podGroupAPI.put(aPodGroup(name, int32(n), types.UID(name)))
 	for i := range n {
 		r.pod(fmt.Sprintf("%s-%d", name, i), append(edit, objects.InGroup(name))...)
 	}
 }
 
-// closeFor answers binds with 429 if the pod's name begins with one of the prefixes.
-func (r *rig) closeFor(prefixes ...string) {
+// throttleBindsOf answers binds with 429 if the pod's name begins with one of the prefixes.
+func (r *rig) throttleBindsOf(prefixes ...string) {
 	r.binds.set(0, func(pod string) *http.Response {
 		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(pod, p) }) {
 			return tooMany("1")
@@ -54,17 +54,17 @@ func (r *rig) closeFor(prefixes ...string) {
 
 func TestBindsInFlightAreBounded(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(5, 100*time.Millisecond)
+		r.limitBinds(5, 100*time.Millisecond)
 		r.node("n1", 100)
 		for i := range 10 {
-			r.named(fmt.Sprintf("g%d", i), 6)
+			r.createGang(fmt.Sprintf("g%d", i), 6)
 		}
 		r.schedule()
 		r.pass(10 * time.Second)
 		if got := len(r.assigned()); got != 60 || r.binds.most != 5 {
 			t.Errorf("%d pods are bound, at most %d at a time; want 60, 5 at a time", got, r.binds.most)
 		}
-		if !r.pl.bindQueue.IsIdle() || r.atTheGate() > 0 {
+		if !r.pl.bindQueue.IsIdle() || r.waitingToBind() > 0 {
 			t.Errorf("the gate is not empty: %+v", r.pl.bindQueue.Snapshot())
 		}
 	})
@@ -72,22 +72,22 @@ func TestBindsInFlightAreBounded(t *testing.T) {
 
 // A group is placed once those before it have been bound, except for what is bound within
 // a second. So a more important group that comes meanwhile does not wait for many binds.
-func TestDecisionsDoNotRunAheadOfBinds(t *testing.T) {
+func TestPlacementsDoNotRunAheadOfBinds(t *testing.T) {
 	for name, standby := range map[string]time.Duration{"of a scheduler that leads": 0, "of one that was a standby": time.Minute} {
-		t.Run(name, func(t *testing.T) { testDecisionsAhead(t, standby) })
+		t.Run(name, func(t *testing.T) { testPlacementsAhead(t, standby) })
 	}
 }
 
-func testDecisionsAhead(t *testing.T, standby time.Duration) {
+func testPlacementsAhead(t *testing.T, standby time.Duration) {
 	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
 		r.standby.Store(standby > 0)
-		r.pass(2 * report.StandbyCheck)
-		r.narrow(4, 500*time.Millisecond) // eight a second
+		r.pass(2 * report.LeadingCheckInterval)
+		r.limitBinds(4, 500*time.Millisecond) // eight a second
 		r.node("n1", 100)
 		r.node("n2", 100)
 		for i := range 20 {
-			r.named(fmt.Sprintf("g%02d", i), 8)
+			r.createGang(fmt.Sprintf("g%02d", i), 8)
 		}
 		r.pass(standby)
 		r.standby.Store(false)
@@ -96,11 +96,11 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 			r.pass(time.Second)
 			// This counts the binds of a second, the group
 			// that was placed last, and the binds in flight.
-			if ahead, most := r.pl.groups.Stats().Tentative, 8+8+4; ahead > most {
+			if ahead, most := r.pl.groups.Stats().TentativePods, 8+8+4; ahead > most {
 				t.Errorf("%d pods have nodes and are not bound, want %d at most", ahead, most)
 			}
 		}
-		r.named("urgent", 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
+		r.createGang("urgent", 8, func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) })
 		begun := len(r.binds.bound())
 		r.pass(5 * time.Second)
 		first := slices.IndexFunc(r.binds.bound(), func(name string) bool { return strings.HasPrefix(name, "urgent") })
@@ -123,9 +123,9 @@ func testDecisionsAhead(t *testing.T, standby time.Duration) {
 
 func TestALonePodIsBoundWhileALargeGangIs(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(4, 100*time.Millisecond)
+		r.limitBinds(4, 100*time.Millisecond)
 		r.node("n1", 500)
-		r.named("g", 300)
+		r.createGang("g", 300)
 		r.schedule()
 		r.pass(time.Second)
 		r.pod("lone")
@@ -138,7 +138,7 @@ func TestALonePodIsBoundWhileALargeGangIs(t *testing.T) {
 
 // The nodes of pods that wait in the bind queue change,
 // while the API server is too busy to bind them.
-func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
+func TestAssignmentsAreCheckedBeforeTheBind(t *testing.T) {
 	cordon := func(r *rig, name string) {
 		r.updateNode(name, func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	}
@@ -176,12 +176,12 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		},
 		"a node that others have filled does, too": {
 			busy:    []string{"g-"},
-			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOtherScheduler, objects.CPU("2")) },
 			closed:  "n2", back: 4,
 		},
 		"a node with room for others changes nothing": {
 			busy:    []string{"g-"},
-			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("0")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOtherScheduler, objects.CPU("0")) },
 			closed:  "n3",
 		},
 		"a node that has become too small does, too": {
@@ -193,7 +193,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 		},
 		"a group with a bind loses the pods alone whose node others have filled": {
 			busy:    []string{"g-2", "g-3"},
-			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2")) },
+			happens: func(r *rig) { r.pod("other", objects.OnNode("n2"), ofOtherScheduler, objects.CPU("2")) },
 			closed:  "n2", back: 2,
 		},
 		"a group with a bind loses the pods alone whose node is cordoned": {
@@ -223,7 +223,7 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			busy: []string{"g-"},
 			happens: func(r *rig) {
 				r.pl.bindChecks.room = false
-				r.pod("other", objects.OnNode("n2"), ofOthers, objects.CPU("2"))
+				r.pod("other", objects.OnNode("n2"), ofOtherScheduler, objects.CPU("2"))
 			},
 			closed: "n3",
 		},
@@ -234,9 +234,9 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("n1", 2)
 				r.node("n2", 2)
-				calledBack, left := r.gateCounts()
-				r.closeFor(tc.busy...)
-				r.named("g", 4)
+				calledBack, left := r.bindQueueCounts()
+				r.throttleBindsOf(tc.busy...)
+				r.createGang("g", 4)
 				r.schedule()
 				r.pass(2 * time.Second)
 				r.node("n3", 4)
@@ -256,16 +256,16 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 					t.Errorf("pods on nodes: %v, want 4, none on %s; %s", got, tc.closed, r.message())
 				}
 				back := 0
-				for _, c := range r.fake.Calls(matchtest.Release) {
+				for _, c := range r.matcherFake.Calls(matchtest.Release) {
 					back += len(c.Keys)
 				}
 				if again := max(tc.back, 1); (back > 0) != (tc.back > 0) || back%again != 0 {
 					t.Errorf("%d pods gave their seats back, want %d at a time", back, tc.back)
 				}
-				if !r.pl.bindQueue.IsIdle() || r.atTheGate() > 0 {
+				if !r.pl.bindQueue.IsIdle() || r.waitingToBind() > 0 {
 					t.Errorf("the gate is not empty: %+v", r.pl.bindQueue.Snapshot())
 				}
-				calledBackAfter, leftAfter := r.gateCounts()
+				calledBackAfter, leftAfter := r.bindQueueCounts()
 				if n := calledBackAfter - calledBack; (n > 0) != (tc.back > 0) {
 					t.Errorf("%v pods are counted as called back, and %d gave their seats back", n, back)
 				}
@@ -277,19 +277,19 @@ func TestPodsAtTheGateAreLookedAtOnceMore(t *testing.T) {
 	}
 }
 
-// ofOthers gives a pod to another scheduler.
-func ofOthers(p *corev1.Pod) { p.Spec.SchedulerName = "other" }
+// ofOtherScheduler gives a pod to another scheduler.
+func ofOtherScheduler(p *corev1.Pod) { p.Spec.SchedulerName = "other" }
 
 // A group without a bind is checked as a whole: if a node
 // rejects one of its pods, the others are not bound either.
-func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
+func TestGroupIsCheckedAsAWholeBeforeItsFirstBind(t *testing.T) {
 	taint := corev1.Taint{Key: "k", Effect: corev1.TaintEffectNoSchedule}
 	cases := map[string]func(r *rig){
 		"a node is cordoned": func(r *rig) {
 			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		},
 		"a node has room for one pod where there were to be two": func(r *rig) {
-			r.pod("other", objects.OnNode("n2"), ofOthers)
+			r.pod("other", objects.OnNode("n2"), ofOtherScheduler)
 		},
 		"a node has a taint that one of two pods tolerates": func(r *rig) {
 			r.updateNode("n2", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{taint} })
@@ -298,12 +298,12 @@ func TestAGroupIsLookedAtAsAWholeBeforeItsFirstBind(t *testing.T) {
 	for name, happens := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				r.narrow(1, time.Second)
+				r.limitBinds(1, time.Second)
 				r.node("n1", 3)
 				r.node("n2", 2)
 				r.schedule()
 				r.pod("before")
-				r.named("g", 4, func(p *corev1.Pod) {
+				r.createGang("g", 4, func(p *corev1.Pod) {
 					if p.Name == "g-2" { // the first pod on n2
 						p.Spec.Tolerations = []corev1.Toleration{{Key: taint.Key, Operator: corev1.TolerationOpExists}}
 					}
@@ -339,7 +339,7 @@ func (l *lister) Get(name string) (*corev1.Node, error) {
 }
 
 // A check that was made for a started group is made again if the group has lost its start.
-func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
+func TestStaleBindIntentIsPreparedAgain(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		r.give("n1", "n1")
@@ -360,7 +360,7 @@ func TestALookThatGoesOutOfDateIsMadeAgain(t *testing.T) {
 // A bind in flight takes room before the API shows the pod on its node.
 func TestABindInFlightTakesItsRoom(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(2, 100*time.Millisecond)
+		r.limitBinds(2, 100*time.Millisecond)
 		r.binds.set(100*time.Millisecond, func(pod string) *http.Response {
 			if pod == "a" {
 				time.Sleep(time.Second)
@@ -372,7 +372,7 @@ func TestABindInFlightTakesItsRoom(t *testing.T) {
 		for _, name := range []string{"a", "b", "c"} {
 			r.pod(name)
 		}
-		r.pod("other", objects.OnNode("n1"), ofOthers)
+		r.pod("other", objects.OnNode("n1"), ofOtherScheduler)
 		r.pass(500 * time.Millisecond)
 		if got := r.binds.bound(); !slices.Equal(got, []string{"b"}) {
 			t.Errorf("bound while the bind of a is in flight: %v, want b alone", got)
@@ -432,22 +432,22 @@ func TestABindThatIsNotMadeTakesNoRoom(t *testing.T) {
 	}
 }
 
-// gateCounts returns how many binds were cancelled
+// bindQueueCounts returns how many binds were cancelled
 // in the bind queue, and how many pods have left it.
-func (r *rig) gateCounts() (calledBack float64, left uint64) {
+func (r *rig) bindQueueCounts() (canceled float64, left uint64) {
 	r.Helper()
-	calledBack, err := testutil.GetCounterMetricValue(r.pl.counters.bindsCanceled)
+	canceled, err := testutil.GetCounterMetricValue(r.pl.counters.bindsCanceled)
 	r.must(err)
 	left, err = testutil.GetHistogramMetricCount(r.pl.counters.bindWaits.ObserverMetric)
 	r.must(err)
-	return calledBack, left
+	return canceled, left
 }
 
-func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
+func TestGroupInBindQueueReportsBinding(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 16)
-		r.closeFor("g-1", "g-2")
-		r.named("g", 3)
+		r.throttleBindsOf("g-1", "g-2")
+		r.createGang("g", 3)
 		r.schedule()
 		r.pass(4 * time.Second)
 		c := r.scheduledCondition()
@@ -462,14 +462,14 @@ func TestAGroupThatStandsAtTheGateSaysSo(t *testing.T) {
 	})
 }
 
-func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
+func TestGroupWaitingForAdmissionReportsBinding(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(1, 3*time.Second)
+		r.limitBinds(1, 3*time.Second)
 		r.node("n1", 100)
 		for i := range 4 {
-			r.named(fmt.Sprintf("a%d", i), 8)
+			r.createGang(fmt.Sprintf("a%d", i), 8)
 		}
-		r.named("g", 8)
+		r.createGang("g", 8)
 		r.schedule()
 		r.pass(13 * time.Second)
 		if c := r.scheduledCondition(); c.Reason != reason.Binding || !strings.Contains(c.Message, "waits to be admitted: pods of earlier groups") {
@@ -487,7 +487,7 @@ func TestAGroupThatWaitsForItsTurnSaysSo(t *testing.T) {
 }
 
 // The cases are answers of the API server to a bind, and what becomes of the pod.
-func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
+func TestOnlyThrottledBindsAreRetriedInPlace(t *testing.T) {
 	cases := map[string]struct {
 		answer func() *http.Response
 		// least and most limit how often a bind is refused in the first ten seconds.
@@ -534,14 +534,14 @@ func TestOnlyAServerThatIsTooBusyIsAskedAgainAtOnce(t *testing.T) {
 }
 
 // The framework cancels the wait of a pod in PreBind if the pod is preempted there.
-func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
+func TestPodInBindQueueCanBeCancelled(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		r.give("n1", "n1")
-		r.narrow(1, 0)
+		r.limitBinds(1, 0)
 		pods := r.gang(2, 2)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
-		r.leave(states[0], pods[0])
+		r.preBind(states[0], pods[0])
 		ctx, cancel := context.WithCancelCause(r.ctx)
 		time.AfterFunc(time.Second, func() { cancel(errors.New("preempted")) })
 		status := r.pl.PreBind(ctx, states[1], pods[1], "n1")
@@ -553,7 +553,7 @@ func TestAPodAtTheGateCanBeCancelled(t *testing.T) {
 	})
 }
 
-func TestAPodThatIsCalledBackIsNotPlaced(t *testing.T) {
+func TestBindCanceledStatus(t *testing.T) {
 	status := bindCanceled(objects.Pod("p"), "n1", "node n1 is gone")
 	var fit *schedulerframework.FitError
 	if !errors.As(status.AsError(), &fit) || status.Code() != fwk.Unschedulable || fit.Diagnosis.UnschedulablePlugins.Len() > 0 {

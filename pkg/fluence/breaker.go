@@ -42,8 +42,8 @@ type breaker struct {
 	why string
 	// pingRequested is signalled when the matcher is to be pinged.
 	pingRequested chan struct{}
-	// recoveries counts the answered pings that requestPing asked for, or that closed the breaker.
-	recoveries uint64
+	// confirmedPings counts the answered pings that requestPing asked for, or that closed the breaker.
+	confirmedPings uint64
 	// silence is how long pings have gone unanswered, without an answer in between.
 	silence time.Duration
 	// lastPing is when the last unanswered ping ended.
@@ -63,12 +63,12 @@ func (b *breaker) state() (open bool, why string) {
 	return b.why != "", b.why
 }
 
-// recoveryCount returns how many pings were answered that
+// confirmedPingCount returns how many pings were answered that
 // requestPing asked for, or that closed the breaker.
-func (b *breaker) recoveryCount() uint64 {
+func (b *breaker) confirmedPingCount() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.recoveries
+	return b.confirmedPings
 }
 
 // silentFor returns how long the matcher has not answered any ping.
@@ -149,7 +149,7 @@ func (b *breaker) run(ctx context.Context) {
 func (b *breaker) confirm() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.recoveries++
+	b.confirmedPings++
 }
 
 // close closes the breaker. It discards a signal that came while the breaker was open.
@@ -157,7 +157,7 @@ func (b *breaker) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.why = ""
-	b.recoveries++
+	b.confirmedPings++
 	select {
 	case <-b.pingRequested:
 	default:

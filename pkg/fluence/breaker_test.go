@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 )
 
-// patient is the matcher that a breaker pings.
-type patient struct {
+// fakeMatcher is the matcher that a breaker pings.
+type fakeMatcher struct {
 	up    atomic.Bool
 	hangs atomic.Bool
 	loads atomic.Bool // it answers that it takes no calls yet
@@ -28,18 +28,18 @@ type patient struct {
 }
 
 // pinged returns the times of the pings so far.
-func (p *patient) pinged() []time.Duration {
+func (p *fakeMatcher) pinged() []time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.pings)
 }
 
-// watched runs test with a breaker in a bubble, after the matcher has answered once.
-func watched(t *testing.T, test func(*breaker, *patient)) {
+// withBreaker runs test with a breaker in a bubble, after the matcher has answered once.
+func withBreaker(t *testing.T, test func(*breaker, *fakeMatcher)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
-		p := &patient{}
+		p := &fakeMatcher{}
 		b := newBreaker(func(ctx context.Context) error {
 			p.mu.Lock()
 			p.pings = append(p.pings, time.Since(start))
@@ -84,7 +84,7 @@ func wantOpen(t *testing.T, b *breaker, want bool) {
 }
 
 func TestBreakerThatIsClosedPingsNobody(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		time.Sleep(time.Hour)
 		wantOpen(t, b, false)
 		if len(p.pinged()) > 0 || p.closed.Load() > 0 {
@@ -94,7 +94,7 @@ func TestBreakerThatIsClosedPingsNobody(t *testing.T) {
 }
 
 func TestBreakerPingsUntilAnAnswerThenClosesAndTells(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		b.trip("why")
 		wantOpen(t, b, true)
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestBreakerPingsUntilAnAnswerThenClosesAndTells(t *testing.T) {
 }
 
 func TestBreakerTrippedTwiceInAnOutageClosesOnce(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		b.trip("a call")
 		synctest.Wait()
 		b.trip("the inventory")
@@ -134,7 +134,7 @@ func TestBreakerTrippedTwiceInAnOutageClosesOnce(t *testing.T) {
 }
 
 func TestBreakerBoundsAPing(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		p.hangs.Store(true)
 		b.trip("why")
 		synctest.Wait()
@@ -165,8 +165,8 @@ func TestATripDuringAPingIsNotLost(t *testing.T) {
 		b.requestPing()
 		synctest.Wait()
 		wantOpen(t, b, false)
-		if pings != 3 || closed != 2 || b.recoveryCount() != 3 {
-			t.Errorf("%d pings, of which %d were counted, and told %d times that it closed; want 3, 3 and 2", pings, b.recoveryCount(), closed)
+		if pings != 3 || closed != 2 || b.confirmedPingCount() != 3 {
+			t.Errorf("%d pings, of which %d were counted, and told %d times that it closed; want 3, 3 and 2", pings, b.confirmedPingCount(), closed)
 		}
 	})
 }
@@ -186,7 +186,7 @@ func TestBreakerTellsForHowLongTheMatcherIsSilent(t *testing.T) {
 	}{"one that refuses": {}, "one that hangs": {hangs: true}}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			watched(t, func(b *breaker, p *patient) {
+			withBreaker(t, func(b *breaker, p *fakeMatcher) {
 				time.Sleep(time.Hour)
 				wantSilence(t, b, 0)
 				p.hangs.Store(tc.hangs)
@@ -208,7 +208,7 @@ func TestBreakerTellsForHowLongTheMatcherIsSilent(t *testing.T) {
 }
 
 func TestAMatcherThatSaysThatItLoadsIsNotSilent(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		b.trip("why")
 		time.Sleep(20 * time.Second)
 		wantSilence(t, b, 20*time.Second)
@@ -221,7 +221,7 @@ func TestAMatcherThatSaysThatItLoadsIsNotSilent(t *testing.T) {
 }
 
 // A matcher that is busy with another call is pinged until that call has ended.
-func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
+func TestBusyMatcherIsPingedUntilPingTimeout(t *testing.T) {
 	cases := map[string]struct {
 		works time.Duration
 		open  bool
@@ -231,7 +231,7 @@ func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			watched(t, func(b *breaker, p *patient) {
+			withBreaker(t, func(b *breaker, p *fakeMatcher) {
 				p.up.Store(true)
 				p.loads.Store(true)
 				b.requestPing()
@@ -250,7 +250,7 @@ func TestAMatcherThatIsAtWorkForLessThanAPingMayTakeIsNotDoubted(t *testing.T) {
 }
 
 func TestAMatcherIsNotSilentWhileNobodyAsksIt(t *testing.T) {
-	watched(t, func(b *breaker, p *patient) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
 		p.stopped.Store(true)
 		b.trip("why")
 		time.Sleep(2*time.Hour + time.Second)

@@ -18,16 +18,16 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// remover deletes a whole group during its placement. The group's name
+// groupDeletingPlugin deletes a whole group during its placement. The group's name
 // begins with the point of the scheduling cycle at which that happens.
-type remover struct {
+type groupDeletingPlugin struct {
 	r    *rig
 	gone map[string]bool
 }
 
-func (*remover) Name() string { return "Remover" }
+func (*groupDeletingPlugin) Name() string { return "Remover" }
 
-func (m *remover) at(point string, pod *corev1.Pod) {
+func (m *groupDeletingPlugin) at(point string, pod *corev1.Pod) {
 	name, _, _ := strings.Cut(pod.Name, ".")
 	if !strings.HasPrefix(name, point) || m.gone[name] {
 		return
@@ -37,18 +37,18 @@ func (m *remover) at(point string, pod *corev1.Pod) {
 		// Pods that are not created yet cannot be deleted.
 		_ = m.r.client.CoreV1().Pods(ns).Delete(m.r.ctx, fmt.Sprintf("%s.%d", name, i), metav1.DeleteOptions{})
 	}
-	m.r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+	m.r.podGroupAPI.drop(types.NamespacedName{Namespace: ns, Name: name})
 }
 
 // Filter acts only on the node that was matched.
-func (m *remover) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+func (m *groupDeletingPlugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if _, err := state.Read(assignedNodeKey); err == nil {
 		m.at("matched", pod)
 	}
 	return nil
 }
 
-func (m *remover) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+func (m *groupDeletingPlugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
 	m.at("reserved", pod)
 	if strings.HasSuffix(pod.Name, ".2") {
 		m.at("permitted", pod)
@@ -56,7 +56,7 @@ func (m *remover) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	return nil
 }
 
-func (*remover) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+func (*groupDeletingPlugin) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
 
 // Groups that are deleted while they are placed leave no allocation, whatever
 // has been done for them by then (State 6 of the lessons of earlier systems).
@@ -65,7 +65,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 		t.Skip("kube-scheduler 1.37.1 sets waitingPod.done under a read lock: a pod that is deleted while its group is rejected is rejected by both at once")
 	}
 	e := realEngine(t)
-	m := &remover{gone: map[string]bool{}}
+	m := &groupDeletingPlugin{gone: map[string]bool{}}
 	inRig(t, e, func(r *rig) {
 		m.r = r
 		r.node("n1", 64)
@@ -77,7 +77,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 			}
 		}
 		for _, name := range names {
-			r.api.put(aPodGroup(name, 3, types.UID(name)))
+			r.podGroupAPI.put(aPodGroup(name, 3, types.UID(name)))
 			for i := range 3 {
 				r.pod(fmt.Sprintf("%s.%d", name, i), objects.InGroup(name))
 			}
@@ -92,7 +92,7 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 		if jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch()); err != nil || len(jobs) != 0 {
 			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
 		}
-		if got := r.news(); len(got) != 0 {
+		if got := r.reportedGroups(); len(got) != 0 {
 			t.Errorf("news of %v are kept", got)
 		}
 		if got := r.pl.groups.WaitingGroups(); len(got) != 0 {
@@ -101,15 +101,15 @@ func TestNothingIsLeftOfGroupsDeletedWhileTheyArePlaced(t *testing.T) {
 	}, m)
 }
 
-// leaver deletes group g while the filters run.
-type leaver struct {
+// groupDeletingFilter deletes group g while the filters run.
+type groupDeletingFilter struct {
 	r    *rig
 	once sync.Once
 }
 
-func (*leaver) Name() string { return "Leaver" }
+func (*groupDeletingFilter) Name() string { return "Leaver" }
 
-func (l *leaver) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+func (l *groupDeletingFilter) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if placement.IsProbe(state) {
 		l.once.Do(func() { l.r.deleteGang(2) })
 	}
@@ -123,13 +123,13 @@ func (r *rig) deleteGang(n int) {
 		// Pods that are not created yet cannot be deleted.
 		_ = r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("g-%d", i), metav1.DeleteOptions{})
 	}
-	r.api.drop(g)
+	r.podGroupAPI.drop(g)
 	time.Sleep(time.Millisecond)
 }
 
 // The nodes that filters rejected for a group are kept for its next attempt only if there is one.
-func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
-	l := &leaver{}
+func TestExclusionsOfAGroupDeletedDuringItsAttemptAreForgotten(t *testing.T) {
+	l := &groupDeletingFilter{}
 	inRig(t, realEngine(t), func(r *rig) {
 		l.r = r
 		r.node("n1", 4)
@@ -139,20 +139,20 @@ func TestNoNodesAreKeptOfAGroupThatEndsWhileItAsks(t *testing.T) {
 		if len(r.matches()) == 0 {
 			t.Error("the group did not ask")
 		}
-		if got := r.excluding(); got != 0 {
+		if got := r.exclusionCount(); got != 0 {
 			t.Errorf("nodes are kept as excluded for %d groups, want none", got)
 		}
 	}, l)
 }
 
-// interrupter runs a function when a line is logged.
-type interrupter struct {
+// onLogLine runs a function when a line is logged.
+type onLogLine struct {
 	klog.LogSink
 	line string
 	do   func()
 }
 
-func (i interrupter) Info(level int, msg string, values ...any) {
+func (i onLogLine) Info(level int, msg string, values ...any) {
 	i.LogSink.Info(level, msg, values...)
 	if msg == i.line {
 		i.do()
@@ -161,7 +161,7 @@ func (i interrupter) Info(level int, msg string, values ...any) {
 
 // One goroutine stores what was reported about a group, and another
 // forgets it when the group ends. Nothing is left if the end comes first.
-func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
+func TestReportsOfAGroupThatEndsMeanwhileAreForgotten(t *testing.T) {
 	for name, tc := range map[string]struct {
 		line  string
 		pods  int
@@ -178,7 +178,7 @@ func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
 					r.deleteGang(tc.pods)
 					ended = true
 				})
-				r.pl.log = klog.New(interrupter{LogSink: r.pl.log.GetSink(), line: tc.line, do: end})
+				r.pl.log = klog.New(onLogLine{LogSink: r.pl.log.GetSink(), line: tc.line, do: end})
 				r.node("n1", 4)
 				r.schedule()
 				r.gang(2, tc.pods, objects.CPU(tc.cores))
@@ -186,7 +186,7 @@ func TestNothingIsKeptOfAGroupThatEndsWhileItIsSpokenOf(t *testing.T) {
 				if !ended {
 					t.Fatalf("%q was not logged", tc.line)
 				}
-				if got := r.news(); len(got) != 0 {
+				if got := r.reportedGroups(); len(got) != 0 {
 					t.Errorf("news of %v are kept", got)
 				}
 			})

@@ -18,9 +18,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// crowded creates two nodes with a pod of one core each, and a
+// largeGroupWaits creates two nodes with a pod of one core each, and a
 // group that needs both nodes completely and so has to wait.
-func (r *rig) crowded() (big []*corev1.Pod) {
+func (r *rig) largeGroupWaits() (big []*corev1.Pod) {
 	r.Helper()
 	r.node("n1", 4)
 	r.node("n2", 4)
@@ -49,18 +49,18 @@ func (r *rig) runs(name string) bool { return r.assigned()[name] != "" }
 // message returns the message of the first condition of group g.
 func (r *rig) message() string {
 	r.Helper()
-	pg := r.api.get(g)
+	pg := r.podGroupAPI.get(g)
 	if pg == nil || len(pg.Status.Conditions) == 0 {
 		return ""
 	}
 	return pg.Status.Conditions[0].Message
 }
 
-// TestSmallGroupsPassALargeOneUntilItsTime: without maxBypass, a stream of small pods that
+// TestSmallGroupsBypassALargeOneUntilMaxBypass: without maxBypass, a stream of small pods that
 // overlap would keep a large group waiting forever (Flow 17 of the lessons of earlier systems).
-func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
+func TestSmallGroupsBypassALargeOneUntilMaxBypass(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.crowded()
+		r.largeGroupWaits()
 		running, passed := [2]string{"old-1", "old-2"}, 0
 		for i := 0; !r.runs("g-0") && i < 40; i++ {
 			next := fmt.Sprintf("small-%d", i)
@@ -90,14 +90,14 @@ func TestSmallGroupsPassALargeOneUntilItsTime(t *testing.T) {
 
 // Old PodGroups that get new pods one after the other
 // overtake a large group no longer than others do.
-func TestOldPodGroupsThatAreUsedAgainPassNoLonger(t *testing.T) {
+func TestReusedPodGroupsBypassNoLongerThanOthers(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const old = 4
 		for i := range old {
-			r.api.put(aPodGroup(fmt.Sprint("s-", i), 1, objects.Pod(fmt.Sprint("pg-", i)).UID))
+			r.podGroupAPI.put(aPodGroup(fmt.Sprint("s-", i), 1, objects.Pod(fmt.Sprint("pg-", i)).UID))
 		}
 		r.pass(time.Second)
-		r.crowded()
+		r.largeGroupWaits()
 		running, passed := [2]string{"old-1", "old-2"}, 0
 		for i := 0; !r.runs("g-0") && i < 40; i++ {
 			next := fmt.Sprintf("small-%d", i)
@@ -114,9 +114,9 @@ func TestOldPodGroupsThatAreUsedAgainPassNoLonger(t *testing.T) {
 	})
 }
 
-func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
+func TestReservedNodesAreNamedToBlockedGroups(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.crowded()
+		r.largeGroupWaits()
 		r.pass(9 * time.Minute)
 		r.pod("early")
 		r.pass(time.Second)
@@ -129,7 +129,7 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 		if r.runs("late") {
 			t.Fatalf("a small pod passed after 10 minutes: %v", r.assigned())
 		}
-		if got, want := r.enqueue(late), "2 nodes are reserved for ns/g, which has waited 10m"; !strings.Contains(got, want) {
+		if got, want := r.preEnqueueMessage(late), "2 nodes are reserved for ns/g, which has waited 10m"; !strings.Contains(got, want) {
 			t.Errorf("it was told %q, want %q in it", got, want)
 		}
 		r.node("n3", 1)
@@ -142,7 +142,7 @@ func TestKeptRoomIsToldToThoseThatWaitForIt(t *testing.T) {
 
 // A scheduler that takes over knows from the PodGroup how long a group
 // has waited, unless the last reason that was reported ends the wait.
-func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
+func TestWaitingTimeIsRestoredAfterRestart(t *testing.T) {
 	for is, goesOn := range map[string]bool{
 		reason.NoRoom: true, reason.MatcherUnavailable: true, reason.Throttled: true, reason.TooHard: true, reason.NodeRefused: true,
 		reason.NeverFits: true, reason.Gathering: false,
@@ -157,7 +157,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 					Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: is, Message: "no",
 					LastTransitionTime: metav1.NewTime(time.Now().Add(-10 * time.Minute)),
 				}}
-				r.api.put(pg)
+				r.podGroupAPI.put(pg)
 				for _, name := range []string{"g-0", "g-1"} {
 					r.pod(name, objects.InGroup("g"), objects.CPU("2"))
 				}
@@ -166,7 +166,7 @@ func TestTheTimeOfAGroupGoesOnAfterARestart(t *testing.T) {
 				late := r.pod("late")
 				r.pass(time.Second)
 				const want = "1 node is reserved for ns/g, which has waited 10m"
-				if got := r.enqueue(late); strings.Contains(got, want) != goesOn {
+				if got := r.preEnqueueMessage(late); strings.Contains(got, want) != goesOn {
 					t.Errorf("a small pod was told %q, want %q in it: %t", got, want, goesOn)
 				}
 			})
@@ -234,7 +234,7 @@ func TestNodesAreReservedOnlyWhereThatIsOfUse(t *testing.T) {
 	}
 }
 
-func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
+func TestWhichGroupsMustLeaveReservedNodesFree(t *testing.T) {
 	cases := map[string]struct {
 		maxBypass time.Duration
 		wait      time.Duration
@@ -242,8 +242,8 @@ func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
 		starts    bool
 	}{
 		"one of the same priority that comes later": {maxBypass: time.Minute, wait: time.Minute},
-		"one of a lower priority":                   {maxBypass: time.Minute, wait: time.Minute, edit: urgent(-1)},
-		"not one of a higher priority":              {maxBypass: time.Minute, wait: time.Minute, edit: urgent(1), starts: true},
+		"one of a lower priority":                   {maxBypass: time.Minute, wait: time.Minute, edit: withPriority(-1)},
+		"not one of a higher priority":              {maxBypass: time.Minute, wait: time.Minute, edit: withPriority(1), starts: true},
 		"nobody before the time":                    {maxBypass: time.Minute, wait: 30 * time.Second, starts: true},
 		"everybody at once, where nobody may pass":  {maxBypass: 0, wait: 0},
 	}
@@ -251,7 +251,7 @@ func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.pl.args.MaxBypass.Duration = tc.maxBypass
-				r.crowded()
+				r.largeGroupWaits()
 				r.pass(tc.wait)
 				var edit []func(*corev1.Pod)
 				if tc.edit != nil {
@@ -267,9 +267,9 @@ func TestWhoIsKeptFromTheRoomOfAnother(t *testing.T) {
 	}
 }
 
-// TestAHeadThatGoesLetsEverybodyPass: no group waits
+// TestReservationEndsWithItsGroup: no group waits
 // for nodes that are reserved for a group that is gone.
-func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
+func TestReservationEndsWithItsGroup(t *testing.T) {
 	cases := map[string]func(r *rig, big []*corev1.Pod){
 		"it is deleted":  func(r *rig, big []*corev1.Pod) { r.remove("g-0"); r.remove("g-1") },
 		"it lacks a pod": func(r *rig, big []*corev1.Pod) { r.remove("g-1") },
@@ -281,12 +281,12 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 			r.node("n3", 4)
 			r.node("n4", 4)
 		},
-		"it asks for more": func(r *rig, big []*corev1.Pod) { r.api.put(aPodGroup(g.Name, 3, "pg")) },
+		"it asks for more": func(r *rig, big []*corev1.Pod) { r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg")) },
 	}
 	for name, goes := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				big := r.crowded()
+				big := r.largeGroupWaits()
 				r.pass(11 * time.Minute)
 				r.pod("small")
 				r.pass(time.Minute)
@@ -296,17 +296,17 @@ func TestAHeadThatGoesLetsEverybodyPass(t *testing.T) {
 				goes(r, big)
 				r.pass(5 * time.Second)
 				if !r.runs("small") {
-					t.Errorf("the small pod still waits: %s", r.enqueue(objects.Pod("small")))
+					t.Errorf("the small pod still waits: %s", r.preEnqueueMessage(objects.Pod("small")))
 				}
 			})
 		})
 	}
 }
 
-// TestWhatAGroupLacksWaitsForNobody: running members may need a replacement
+// TestReplacementsNeedNotWaitForReservations: running members may need a replacement
 // before they end, and the group that waits for the nodes would wait for
 // them too. A pod that replaces no lost member waits like a new group.
-func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
+func TestReplacementsNeedNotWaitForReservations(t *testing.T) {
 	lost := func(r *rig) { r.remove("first-1") }
 	cases := map[string]struct {
 		minMember int32
@@ -317,15 +317,15 @@ func TestWhatAGroupLacksWaitsForNobody(t *testing.T) {
 		"a member that the group lacks":         {minMember: 2, goes: lost, runs: true},
 		"a smaller one":                         {minMember: 2, goes: lost, comes: []func(*corev1.Pod){objects.CPU("500m")}, runs: true},
 		"a larger one":                          {minMember: 2, goes: lost, comes: []func(*corev1.Pod){objects.CPU("1001m")}},
-		"one of a higher priority":              {minMember: 2, goes: lost, comes: []func(*corev1.Pod){urgent(0)}},
+		"one of a higher priority":              {minMember: 2, goes: lost, comes: []func(*corev1.Pod){withPriority(0)}},
 		"one after a member that has succeeded": {minMember: 2, goes: func(r *rig) { r.end("first-1") }},
 		"a member beyond what it started with":  {minMember: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
-				after := urgent(-1)
-				r.api.put(aPodGroup("first", tc.minMember, "first"))
+				after := withPriority(-1)
+				r.podGroupAPI.put(aPodGroup("first", tc.minMember, "first"))
 				r.node("n1", 4)
 				r.schedule()
 				r.pod("first-0", objects.InGroup("first"), after)
@@ -430,7 +430,7 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 				r.schedule()
 				r.pod("old", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n1"))
 				r.pass(time.Second)
-				r.api.put(aPodGroup("first", 2, "first"))
+				r.podGroupAPI.put(aPodGroup("first", 2, "first"))
 				for i := range 2 {
 					like := []func(*corev1.Pod){objects.InGroup("first"), objects.CPU("2"), selecting("n2")}
 					if tc.was != nil {
@@ -465,7 +465,7 @@ func TestAMemberIsNotMovedToReservedNodes(t *testing.T) {
 
 // If several lost members are replaced together, each
 // replacement goes back to the node of its member.
-func TestALostNodeFreesNoOtherMember(t *testing.T) {
+func TestReplacementsReturnToTheirOwnNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		for i := range 3 {
 			r.node(fmt.Sprintf("n%d", i+1), 4)
@@ -475,7 +475,7 @@ func TestALostNodeFreesNoOtherMember(t *testing.T) {
 		r.pod("old", objects.CPU("2"), objects.Never, objects.Elsewhere, objects.OnNode("n1"))
 		r.pod("fill", objects.CPU("3"), objects.Never, objects.Elsewhere, objects.OnNode("n3"))
 		r.pass(time.Second)
-		r.api.put(aPodGroup("first", 3, "first"))
+		r.podGroupAPI.put(aPodGroup("first", 3, "first"))
 		r.pod("first-0", objects.InGroup("first"), objects.CPU("3"), selecting("n2"))
 		r.pod("first-1", objects.InGroup("first"), objects.CPU("1"), selecting("n2"))
 		r.pod("first-2", objects.InGroup("first"), objects.CPU("1"), selecting("n3"))
@@ -499,7 +499,7 @@ func TestALostNodeFreesNoOtherMember(t *testing.T) {
 
 // A pod that is created early and becomes ready late counts as new from then on. Otherwise
 // a namespace could keep such pods and let one after the other overtake a waiting group.
-func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
+func TestLateReadyPodsDoNotBypass(t *testing.T) {
 	inSmall := objects.InGroup("small")
 	cases := map[string]struct {
 		early, late func(*rig)
@@ -517,7 +517,7 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 		},
 		"a group that lacked a pod": {
 			early: func(r *rig) {
-				r.api.put(aPodGroup("small", 2, "small"))
+				r.podGroupAPI.put(aPodGroup("small", 2, "small"))
 				r.pod("small-0", inSmall, objects.CPU("500m"))
 			},
 			late: func(r *rig) { r.pod("small-1", inSmall, objects.CPU("500m")) },
@@ -525,7 +525,7 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 		},
 		"a group that had another pod before": {
 			early: func(r *rig) {
-				r.api.put(aPodGroup("small", 1, "small"))
+				r.podGroupAPI.put(aPodGroup("small", 1, "small"))
 				r.pod("small-0", inSmall, objects.CPU("500m"), selecting("nowhere"))
 			},
 			late: func(r *rig) {
@@ -537,8 +537,8 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 		},
 		"a group that had a pod of a lower priority": {
 			early: func(r *rig) {
-				r.api.put(aPodGroup("small", 1, "small"))
-				r.pod("small-0", inSmall, objects.CPU("500m"), selecting("nowhere"), urgent(-1))
+				r.podGroupAPI.put(aPodGroup("small", 1, "small"))
+				r.pod("small-0", inSmall, objects.CPU("500m"), selecting("nowhere"), withPriority(-1))
 			},
 			late: func(r *rig) { r.pod("small-1", inSmall, objects.CPU("500m")) },
 			pod:  "small-1",
@@ -579,9 +579,9 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 		"a pod that nothing controls any more": {
 			early: func(r *rig) {
 				o := group.Owner{Group: "batch", Kind: "Job", Name: "j", UID: "j"}
-				r.makers.create("jobs", "j", "j", group.Owner{})
+				r.owners.create("jobs", "j", "j", group.Owner{})
 				r.pass(time.Second)
-				r.api.put(aPodGroup(o.PodGroupName(), 9, "small"))
+				r.podGroupAPI.put(aPodGroup(o.PodGroupName(), 9, "small"))
 				r.pod("early", controlledBy("batch/v1", "Job", "j", "j"), objects.CPU("500m"))
 			},
 			late: func(r *rig) {
@@ -591,7 +591,7 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 		},
 		"a pod that leaves a group which lacked another": {
 			early: func(r *rig) {
-				r.api.put(aPodGroup("small", 9, "small"))
+				r.podGroupAPI.put(aPodGroup("small", 9, "small"))
 				r.pod("early", inSmall, objects.CPU("500m"))
 			},
 			late: func(r *rig) { r.update("early", func(p *corev1.Pod) { p.Labels, p.ResourceVersion = nil, "2" }) },
@@ -626,9 +626,9 @@ func TestWhatBecomesReadyLatePassesNobody(t *testing.T) {
 }
 
 // A member that joins an old group waits for the groups before it.
-func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
+func TestNewMemberOfOldGroupWaitsForEarlierGroups(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.api.put(aPodGroup("first", 1, "first"))
+		r.podGroupAPI.put(aPodGroup("first", 1, "first"))
 		r.node("n1", 4)
 		r.schedule()
 		r.pod("first-0", objects.InGroup("first"))
@@ -644,14 +644,14 @@ func TestWhatJoinsAnOldGroupWaitsForThoseBeforeIt(t *testing.T) {
 }
 
 // If several late members come together, only as many as the group lacks are placed.
-func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
+func TestOnlyMissingLateMembersUseReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.api.put(aPodGroup("first", 2, "first"))
+		r.podGroupAPI.put(aPodGroup("first", 2, "first"))
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.pod("first-0", objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
-		r.pod("first-1", objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
+		r.pod("first-0", objects.InGroup("first"), withPriority(-1), objects.CPU("100m"))
+		r.pod("first-1", objects.InGroup("first"), withPriority(-1), objects.CPU("100m"))
 		r.pass(time.Second)
 		r.gang(1, 1, objects.CPU("4"))
 		r.pass(11 * time.Minute)
@@ -660,7 +660,7 @@ func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 		r.pass(2 * time.Second)
 		r.remove("first-1")
 		for i := 2; i < 6; i++ {
-			r.pod(fmt.Sprintf("first-%d", i), objects.InGroup("first"), urgent(-1), objects.CPU("100m"))
+			r.pod(fmt.Sprintf("first-%d", i), objects.InGroup("first"), withPriority(-1), objects.CPU("100m"))
 		}
 		r.matcher.silence(false)
 		r.pass(30 * time.Second)
@@ -676,9 +676,9 @@ func TestOfLateMembersOnlyThoseThatAreLackingPass(t *testing.T) {
 	})
 }
 
-// TestTwoHeadsOfDifferentPriorities: the group of the lower
+// TestStarvingGroupsOfTwoPriorities: the group of the lower
 // priority waits for the higher one, and never the other way round.
-func TestTwoHeadsOfDifferentPriorities(t *testing.T) {
+func TestStarvingGroupsOfTwoPriorities(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
@@ -686,16 +686,16 @@ func TestTwoHeadsOfDifferentPriorities(t *testing.T) {
 		r.pod("old-1", objects.CPU("1"))
 		r.pod("old-2", objects.CPU("4"))
 		r.pass(time.Second)
-		low, high := urgent(0), urgent(5)
+		low, high := withPriority(0), withPriority(5)
 		for i := range 2 {
 			r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("4"), low)
 		}
-		r.api.put(aPodGroup("low", 2, "low"))
+		r.podGroupAPI.put(aPodGroup("low", 2, "low"))
 		r.pass(11 * time.Minute)
 		for i := range 2 {
 			r.pod(fmt.Sprintf("high-%d", i), objects.InGroup("high"), objects.CPU("4"), high)
 		}
-		r.api.put(aPodGroup("high", 2, "high"))
+		r.podGroupAPI.put(aPodGroup("high", 2, "high"))
 		r.pass(11 * time.Minute)
 		r.remove("old-1")
 		r.remove("old-2")

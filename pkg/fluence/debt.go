@@ -49,31 +49,31 @@ type debts struct {
 	// byNamespace has no entry for a namespace that owes nothing.
 	byNamespace map[string]*debt
 	// readyNamespaces is the last list of the namespaces with
-	// groups that may be placed. It is not read again before next.
+	// groups that may be placed. It is not read again before relistAfter.
 	readyNamespaces []gang.ReadyNamespace
-	next            time.Time
+	relistAfter     time.Time
 }
 
 // debt is the account of one namespace.
 type debt struct {
-	// owed is the overrun: the time of attempts beyond what is free for each. failed is the free
-	// part of the attempts that found no nodes, at most freePerAttempt each. Both are as of since.
-	owed, failed time.Duration
-	since        time.Time
+	// owed is the overrun: the time of attempts beyond what is free for each. failedTime is the
+	// free part of the attempts that found no nodes, at most freePerAttempt each. Both are as of since.
+	owed, failedTime time.Duration
+	since            time.Time
 	// failedTotal is the total time of failed attempts since began, at most freePerAttempt
-	// each. began is when failed was last zero. Both are for the message only.
+	// each. began is when failedTime was last zero. Both are for the message only.
 	failedTotal time.Duration
 	began       time.Time
-	// next is the earliest time of the next attempt while the namespace is in
+	// nextAttempt is the earliest time of the next attempt while the namespace is in
 	// debt. lastRetry is the latest retry time that one of its groups was given.
-	next, lastRetry time.Time
+	nextAttempt, lastRetry time.Time
 }
 
 // decay lowers what is owed by what has been paid until now.
 func (d *debt) decay(now time.Time) {
 	passed := now.Sub(d.since)
-	d.owed, d.failed, d.since = max(0, d.owed-passed/debtDivisor), max(0, d.failed-passed/failedDivisor), now
-	if d.failed == 0 {
+	d.owed, d.failedTime, d.since = max(0, d.owed-passed/debtDivisor), max(0, d.failedTime-passed/failedDivisor), now
+	if d.failedTime == 0 {
 		d.failedTotal = 0
 	}
 }
@@ -84,7 +84,7 @@ func (a *debts) get(namespace string, now time.Time) *debt {
 	if d == nil {
 		return nil
 	}
-	if d.decay(now); d.owed == 0 && d.failed == 0 {
+	if d.decay(now); d.owed == 0 && d.failedTime == 0 {
 		delete(a.byNamespace, namespace)
 		return nil
 	}
@@ -121,8 +121,8 @@ func (a *debts) charge(namespace string, took time.Duration, failed bool, now ti
 		d.began = now.Add(-took)
 	}
 	d.failedTotal += took
-	d.failed = min(maxDebt, d.failed+took)
-	return max(0, min(took, d.failed-failedBurst))
+	d.failedTime = min(maxDebt, d.failedTime+took)
+	return max(0, min(took, d.failedTime-failedBurst))
 }
 
 // hasDebt reports whether a namespace owes anything.
@@ -144,7 +144,9 @@ func (d *debt) hasNoOverrun() bool { return d == nil || d.owed == 0 }
 
 // isUnthrottled reports whether a namespace owes nothing,
 // and its failed attempts took no more time than they may.
-func (d *debt) isUnthrottled() bool { return d.hasNoOverrun() && (d == nil || d.failed <= failedBurst) }
+func (d *debt) isUnthrottled() bool {
+	return d.hasNoOverrun() && (d == nil || d.failedTime <= failedBurst)
+}
 
 // nextRetry returns the retry time of the namespace's next group. Retry times are
 // one step apart, and not before least. After paid, when the debt is paid, they are
@@ -168,12 +170,12 @@ type readyLister func() []gang.ReadyNamespace
 // the list may be out of date, because each call of read looks at all groups: see listReadyFactor.
 func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.ReadyNamespace {
 	began := clock()
-	if began.Before(a.next) {
+	if began.Before(a.relistAfter) {
 		return a.readyNamespaces
 	}
 	a.readyNamespaces = read()
 	now := clock()
-	a.next = now.Add(listReadyFactor * now.Sub(began))
+	a.relistAfter = now.Add(listReadyFactor * now.Sub(began))
 	return a.readyNamespaces
 }
 
@@ -214,15 +216,15 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 			return delay{}
 		}
 		soon := now.Add(indebtedPause)
-		paid := now.Add(failedDivisor * (d.failed - failedBurst))
+		paid := now.Add(failedDivisor * (d.failedTime - failedBurst))
 		at := d.nextRetry(soon, latest(soon, paid), deferralStep)
 		return delay{after: at.Sub(now), failed: d.failedTotal, window: now.Sub(d.began)}
 	}
-	if !now.Before(d.next) && !others(math.MinInt32, (*debt).hasNoOverrun) {
-		d.next = now.Add(indebtedPause)
+	if !now.Before(d.nextAttempt) && !others(math.MinInt32, (*debt).hasNoOverrun) {
+		d.nextAttempt = now.Add(indebtedPause)
 		return delay{}
 	}
-	at := d.nextRetry(latest(now, d.next).Add(indebtedPause), now.Add(debtDivisor*d.owed), indebtedPause)
+	at := d.nextRetry(latest(now, d.nextAttempt).Add(indebtedPause), now.Add(debtDivisor*d.owed), indebtedPause)
 	return delay{after: at.Sub(now), owed: d.owed}
 }
 

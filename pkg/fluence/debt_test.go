@@ -20,8 +20,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// mayAsk lists these namespaces as those with groups that may be placed, all of priority 0.
-func mayAsk(namespaces ...string) readyLister {
+// readyNamespaces lists these namespaces as those with groups that may be placed, all of priority 0.
+func readyNamespaces(namespaces ...string) readyLister {
 	var all []gang.ReadyNamespace
 	for _, namespace := range namespaces {
 		all = append(all, gang.ReadyNamespace{Namespace: namespace})
@@ -32,7 +32,7 @@ func mayAsk(namespaces ...string) readyLister {
 func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	at := func(s float64) time.Time { return noon.Add(time.Duration(s * float64(time.Second))) }
-	nobody, others := mayAsk(), mayAsk("c")
+	nobody, others := readyNamespaces(), readyNamespaces("c")
 	type ask struct {
 		at          float64
 		others      readyLister
@@ -68,7 +68,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 	}
 }
 
-func TestFailedAttemptsYieldToOthers(t *testing.T) {
+func TestFailedAttemptsThrottleNamespace(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	var d debts
 	fail := func(namespace string, n int) {
@@ -76,7 +76,7 @@ func TestFailedAttemptsYieldToOthers(t *testing.T) {
 			d.charge(namespace, freePerAttempt, true, noon)
 		}
 	}
-	due := mayAsk
+	due := readyNamespaces
 	want := func(what string, at time.Time, others readyLister, owed, after time.Duration) {
 		t.Helper()
 		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
@@ -106,7 +106,7 @@ func TestFailedAttemptsYieldToOthers(t *testing.T) {
 
 // A namespace with failed attempts is not overtaken by groups of a lower
 // priority. A namespace that owes more than failed time waits for all.
-func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
+func TestFailedAttemptsGiveWayOnlyToEqualOrHigherPriority(t *testing.T) {
 	noon := func() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 	var d debts
 	for range 60 {
@@ -133,7 +133,7 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 		}
 	}
 	d.charge("queue", time.Second, false, noon())
-	d.byNamespace["queue"].next = noon().Add(time.Second)
+	d.byNamespace["queue"].nextAttempt = noon().Add(time.Second)
 	if asks(10, cases["a lower one"].others...) {
 		t.Error("one in debt asks before one of a lower priority")
 	}
@@ -141,7 +141,7 @@ func TestOnlyThoseOfNoLowerPriorityAreYieldedTo(t *testing.T) {
 
 // A group of a namespace with many failed attempts is placed before
 // one of a lower priority, and after one of the same priority.
-func TestAQueueIsNotPassedForFailedAttempts(t *testing.T) {
+func TestLowerPriorityIsNotPlacedBeforeFailedAttempts(t *testing.T) {
 	for of, refused := range map[int32]bool{-1: false, 0: true} {
 		inRig(t, nil, func(r *rig) {
 			r.node("n1", 8)
@@ -224,7 +224,7 @@ func (slowly) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 // The time of other plugins before Fluence is charged to the pod's namespace too. Other
 // namespaces are placed first then, and no plugin runs for a pod that is throttled.
-func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
+func TestTimeOfOtherPluginsIsCharged(t *testing.T) {
 	for _, refuses := range []bool{false, true} {
 		inRig(t, realEngine(t), func(r *rig) {
 			r.node("n1", 8)
@@ -255,7 +255,7 @@ func TestWhatOtherPluginsTakeIsPaidFor(t *testing.T) {
 
 // A pod that gets a node is charged for the time like a refused pod, but not for the time that
 // plugins take for pods of other namespaces. Measuring that time takes a limited share of the time.
-func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
+func TestTimeForForeignPodsIsNotCharged(t *testing.T) {
 	for theirs, pays := range map[bool]bool{true: false, false: true} {
 		inRig(t, realEngine(t), func(r *rig) {
 			r.node("n1", 8)
@@ -283,7 +283,7 @@ func TestWhatOtherPluginsTakeForOthersIsNotPaidFor(t *testing.T) {
 
 // Listing the namespaces that may be placed takes a limited
 // share of the time, however many groups are refused.
-func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
+func TestReadyNamespacesAreListedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d debts
 		d.charge("a", time.Minute, false, time.Now())
@@ -310,15 +310,15 @@ func TestToRefuseManyGroupsTakesFewLooks(t *testing.T) {
 	})
 }
 
-func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
+func TestNamespaceInDebtIsPlacedAfterOthers(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		dear, next := r.pod("dear"), r.pod("next")
+		expensive, next := r.pod("dear"), r.pod("next")
 		other := r.pod("other", objects.Elsewhere)
-		release := r.fake.Hold(matchtest.Match)
+		release := r.matcherFake.Hold(matchtest.Match)
 		time.AfterFunc(time.Second, release)
-		r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
-		r.preFilter(dear)
+		r.matcherFake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
+		r.preFilter(expensive)
 		_, _, status := r.preFilter(next)
 		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 980ms of the scheduler's time beyond what is free: groups of other namespaces are placed first, and this group is retried in 1s")
 		if got := len(r.matches()); got != 1 {
@@ -329,7 +329,7 @@ func TestANamespaceInDebtAsksAfterOthers(t *testing.T) {
 		_, _, status = r.preFilter(other)
 		r.wantStatus(status, fwk.Success, "")
 		r.pass(time.Second)
-		r.wantAsking(next)
+		r.wantPasses(next)
 		r.give("n1")
 		_, _, status = r.preFilter(next)
 		r.wantStatus(status, fwk.Success, "")
@@ -380,7 +380,7 @@ func TestANamespaceThatIsGoneOwesNothing(t *testing.T) {
 		r.pass(0)
 		want("once it is gone", false, 0)
 		charge()
-		want("after one more enquiry", false, 0)
+		want("after one more attempt", false, 0)
 		here := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}
 		r.pl.namespaceGone(cache.DeletedFinalStateUnknown{Key: "here", Obj: here})
 		if r.pl.debts.byNamespace["here"] != nil || series("here") != 0 {

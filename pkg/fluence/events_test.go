@@ -15,10 +15,10 @@ import (
 
 func TestEventsOfBindsWaitForBinds(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(2, 100*time.Millisecond)
+		r.limitBinds(2, 100*time.Millisecond)
 		r.node("n1", 60)
 		for i := range 5 {
-			r.named(fmt.Sprintf("g%d", i), 8)
+			r.createGang(fmt.Sprintf("g%d", i), 8)
 		}
 		r.schedule()
 		r.pass(1900 * time.Millisecond)
@@ -49,20 +49,20 @@ func TestEventsOfBindsWaitForBinds(t *testing.T) {
 
 // While pods are bound, conditions and events wait, but no event gets
 // older than half a minute, and no condition older than two seconds.
-func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
+func TestEventsAndConditionsWaitForBindsForALimitedTime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(1, 100*time.Millisecond)
+		r.limitBinds(1, 100*time.Millisecond)
 		r.node("n1", 600)
 		r.node("n2", 600)
 		r.node("n3", 600)
 		r.node("n4", 600)
 		r.schedule()
-		r.named("g", 2)
+		r.createGang("g", 2)
 		for i := range 50 {
-			r.named(fmt.Sprintf("h%02d", i), 8)
+			r.createGang(fmt.Sprintf("h%02d", i), 8)
 		}
 		r.pass(1900 * time.Millisecond)
-		if c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionScheduled); c != nil && c.Reason == reason.Placed {
+		if c := meta.FindStatusCondition(r.podGroupAPI.get(g).Status.Conditions, report.ConditionScheduled); c != nil && c.Reason == reason.Placed {
 			t.Error("the condition of the group that was bound first is written while binds wait")
 		}
 		r.pass(1100 * time.Millisecond)
@@ -88,10 +88,10 @@ func TestWhatWaitsForBindsDoesNotWaitForEver(t *testing.T) {
 
 func TestEventsAreSentWithTheirBindsWhereTheArgumentsSaySo(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.narrow(2, 100*time.Millisecond)
+		r.limitBinds(2, 100*time.Millisecond)
 		r.pl.events.SendInline = true
 		r.node("n1", 60)
-		r.named("g", 20)
+		r.createGang("g", 20)
 		r.schedule()
 		for range 10 {
 			r.pass(100 * time.Millisecond)
@@ -117,7 +117,7 @@ func TestEventsThatTheServerIsTooBusyForAreSentLater(t *testing.T) {
 					return nil
 				})
 				r.node("n1", 60)
-				r.named("g", 20)
+				r.createGang("g", 20)
 				r.schedule()
 				r.pass(10 * time.Second)
 				if bound, waiting := len(r.binds.bound()), r.pl.events.Waiting(); bound != 20 || waiting != 21 {

@@ -16,7 +16,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-func alone(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }
+func withWholeNodes(p *corev1.Pod) {
+	p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"}
+}
 
 // labelled sets the label for whole nodes of the groups' namespace.
 func (r *rig) labelled(value string) {
@@ -46,7 +48,7 @@ func TestWhoMayHaveWholeNodes(t *testing.T) {
 				r.pl.args.WholeNodes = tc.rule
 				r.labelled(tc.label)
 				r.node("n1", 8)
-				pod := r.pod("p", alone)
+				pod := r.pod("p", withWholeNodes)
 				r.schedule()
 				r.pass(time.Second)
 				if tc.why == "" {
@@ -64,11 +66,11 @@ func TestWhoMayHaveWholeNodes(t *testing.T) {
 	}
 }
 
-func TestALabelOfTheNamespaceLetsItsGroupsAsk(t *testing.T) {
+func TestNamespaceLabelAllowsWholeNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.labelled("")
 		r.node("n1", 8)
-		r.pod("p", alone)
+		r.pod("p", withWholeNodes)
 		r.schedule()
 		r.pass(time.Second)
 		if m := r.matches(); len(m) != 0 {
@@ -89,7 +91,7 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 		r.gang(2, 2)
 		r.schedule()
 		r.placedSoon(2)
-		r.update("g-0", alone)
+		r.update("g-0", withWholeNodes)
 		r.pass(time.Second)
 		r.pod("other", objects.Elsewhere)
 		r.pass(time.Second)
@@ -97,7 +99,7 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 			t.Errorf("another's pod does not run: %v", r.assigned())
 		}
 		r.pass(time.Minute)
-		c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionWholeNodes)
+		c := meta.FindStatusCondition(r.podGroupAPI.get(g).Status.Conditions, report.ConditionWholeNodes)
 		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != "AskedTooLate" || !strings.Contains(c.Message, group.ExclusiveAnnotation) {
 			t.Errorf("condition %+v, want that the annotation came too late", c)
 		}
@@ -111,16 +113,16 @@ func TestAnAnnotationOnPodsThatRunTakesNoNode(t *testing.T) {
 func TestWholeNodesAreInTheStatus(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
-		r.gang(2, 2, alone)
+		r.gang(2, 2, withWholeNodes)
 		r.schedule()
 		r.placedSoon(2)
 		r.pass(time.Minute)
-		pg := r.api.get(g)
+		pg := r.podGroupAPI.get(g)
 		c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionWholeNodes)
 		if c == nil || c.Status != metav1.ConditionTrue || c.Reason != "Matched" {
 			t.Fatalf("condition %+v, want that the nodes are the group's", c)
 		}
-		if got := asGroup(pg).Exclusivity; got != gang.Exclusive {
+		if got := toGangPodGroup(pg).Exclusivity; got != gang.Exclusive {
 			t.Errorf("the status is read as %v", got)
 		}
 		r.labelled("")
@@ -134,28 +136,28 @@ func TestWholeNodesAreInTheStatus(t *testing.T) {
 
 // The status describes the pods that existed when it was written. If a group
 // starts anew before anything else was reported of it, the status is written anew.
-func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
+func TestWholeNodesConditionIsWrittenForEachIncarnation(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 8)
-		r.gang(2, 2, alone)
+		r.gang(2, 2, withWholeNodes)
 		r.schedule()
 		r.placedSoon(2)
 		r.pass(time.Minute)
-		first := asGroup(r.api.get(g)).ExclusivitySince
+		first := toGangPodGroup(r.podGroupAPI.get(g)).ExclusivitySince
 		r.end("g-0")
 		r.end("g-1")
 		again := time.Now().Truncate(time.Second)
 		for _, name := range []string{"g-2", "g-3"} {
-			r.pod(name, objects.InGroup(g.Name), alone)
+			r.pod(name, objects.InGroup(g.Name), withWholeNodes)
 		}
 		r.pass(time.Minute)
-		if got := asGroup(r.api.get(g)); !r.runs("g-2") || got.Exclusivity != gang.Exclusive || got.ExclusivitySince.Before(again) {
+		if got := toGangPodGroup(r.podGroupAPI.get(g)); !r.runs("g-2") || got.Exclusivity != gang.Exclusive || got.ExclusivitySince.Before(again) {
 			t.Errorf("the status says %v since %v, want it since the second start at %v; the first was at %v", got.Exclusivity, got.ExclusivitySince, again, first)
 		}
-		told := asGroup(r.api.get(g)).ExclusivitySince
-		r.pod("g-4", objects.InGroup(g.Name), alone)
+		told := toGangPodGroup(r.podGroupAPI.get(g)).ExclusivitySince
+		r.pod("g-4", objects.InGroup(g.Name), withWholeNodes)
 		r.pass(time.Minute)
-		if got := asGroup(r.api.get(g)).ExclusivitySince; !r.runs("g-4") || !got.Equal(told) {
+		if got := toGangPodGroup(r.podGroupAPI.get(g)).ExclusivitySince; !r.runs("g-4") || !got.Equal(told) {
 			t.Errorf("the status says so since %v when a pod has come late, want it since %v", got, told)
 		}
 	})
@@ -163,7 +165,7 @@ func TestWholeNodesAreToldOfEachIncarnation(t *testing.T) {
 
 // A node may be booked before its group is known. Once the PodGroup has been
 // seen, whose status makes the node exclusive, no other pod gets the node.
-func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
+func TestStatusMakesBookedNodeExclusive(t *testing.T) {
 	for name, whole := range map[string]metav1.ConditionStatus{"its own": metav1.ConditionTrue, "shared": metav1.ConditionFalse} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
@@ -172,7 +174,7 @@ func TestANodeIsAGroupsOnceItsStatusIsSeen(t *testing.T) {
 				r.pass(2 * time.Second) // the status is of whole seconds, and later than the pod
 				pg := aPodGroup("g", 1, "pg")
 				pg.Status.Conditions = []metav1.Condition{{Type: report.ConditionWholeNodes, Status: whole, Reason: "Matched", LastTransitionTime: metav1.Now()}}
-				r.api.put(pg)
+				r.podGroupAPI.put(pg)
 				r.pass(settleTime)
 				r.pod("other")
 				r.schedule()

@@ -62,7 +62,7 @@ func TestFactoryMakesOnePlugin(t *testing.T) {
 }
 
 // A profile that failed does not block the next one.
-func TestFactoryIsUsedUpBySuccessAlone(t *testing.T) {
+func TestFailedProfileDoesNotBlockTheNext(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		fails := true
 		factory := Factory(func(context.Context, *Args) (Matcher, error) {

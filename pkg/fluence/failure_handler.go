@@ -27,7 +27,7 @@ const (
 // kube-scheduler would send one for each attempt. If the API already shows the pod on
 // a node, the pod is bound and does not wait: it is only marked as done in the queue.
 func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
-	next, places := sched.FailureHandler, make(chan struct{}, maxConcurrentFailures)
+	next, semaphore := sched.FailureHandler, make(chan struct{}, maxConcurrentFailures)
 	sched.FailureHandler = func(ctx context.Context, f schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if f.ProfileName() == pl.profile {
 			f = failureFramework{Framework: f, pl: pl, pod: pod.GetPodInfo().GetPod().UID}
@@ -36,8 +36,8 @@ func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 				ctx, cancel = context.WithTimeout(ctx, failureTimeout)
 				defer cancel()
 				select {
-				case places <- struct{}{}:
-					defer func() { <-places }()
+				case semaphore <- struct{}{}:
+					defer func() { <-semaphore }()
 				case <-ctx.Done():
 				}
 				shown, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(p.Namespace).Get(p.Name)

@@ -29,7 +29,7 @@ type failures struct {
 	now, most int
 }
 
-func (f *failures) stand(sched *scheduler.Scheduler) {
+func (f *failures) wrap(sched *scheduler.Scheduler) {
 	own := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, fw schedulerframework.Framework, pod *schedulerframework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		if pod.Pod.Spec.NodeName != "" && ctx.Err() == nil {
@@ -60,20 +60,20 @@ func (f *failures) end() {
 
 // A pod returns to the queue when the failure handler is done with it. That takes a limited time,
 // however many pods fail at once, and the pod's group is placed as soon as the handler is done.
-func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
+func TestRevokedGroupIsActivatedAfterItsPodsAreRequeued(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const pods = 40
 		r.failures.takes = time.Hour
 		r.node("n1", pods)
-		r.closeFor("g-")
-		r.named("g", pods)
+		r.throttleBindsOf("g-")
+		r.createGang("g", pods)
 		r.schedule()
 		r.pass(time.Second)
 		r.node("n2", pods)
 		r.updateNode("n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 		var back time.Time
 		for len(r.matches()) < 2 {
-			if back.IsZero() && len(r.fake.Calls(matchtest.Release)) > 0 {
+			if back.IsZero() && len(r.matcherFake.Calls(matchtest.Release)) > 0 {
 				back = time.Now()
 			}
 			if r.pass(10 * time.Millisecond); !back.IsZero() && time.Since(back) > time.Minute {
@@ -104,10 +104,10 @@ func TestAGroupThatIsCalledBackAsksWhenItsPodsAreInTheQueueAgain(t *testing.T) {
 
 // A pod that is refused again and again for the same reason gets one event. Its
 // condition has the newest numbers (Flow 16 of the lessons of earlier systems).
-func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
+func TestRepeatedRefusalSendsOneEvent(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		asked := 0
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			asked++
 			return nil, &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooFew, Level: "node", Wanted: 100, Found: int64(asked), Nodes: 1}}
 		})
@@ -125,7 +125,7 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 			t.Errorf("%d events that say why the pod waits, want one; it was asked for %d times", got, asked)
 		}
 		// Another reason is reported too.
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errors.New("out of order") })
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errors.New("out of order") })
 		r.updateNode("n", func(n *corev1.Node) { n.Labels["round"] = "other" })
 		r.pass(10 * time.Second)
 		if got := r.refusals(); got != 2 {
@@ -140,12 +140,12 @@ func TestAPodIsToldOnceWhyItWaits(t *testing.T) {
 }
 
 // The scheduler also reports a pod that was deleted during its cycle.
-func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
+func TestLastMessagesAreForgottenWithTheirPods(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		const pods = 10
 		r.node("n", 1)
 		asked := 0
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			r.must(r.client.CoreV1().Pods(ns).Delete(r.ctx, fmt.Sprintf("w-%d", asked), metav1.DeleteOptions{}))
 			asked++
 			time.Sleep(10 * time.Millisecond) // in the time of the bubble: the deletion is seen
@@ -165,7 +165,7 @@ func TestWhatPodsWereToldGoesWithThem(t *testing.T) {
 	})
 }
 
-func TestToldLeavesNumbersAside(t *testing.T) {
+func TestLastMessagesIgnoreNumbers(t *testing.T) {
 	var all lastMessages[types.UID]
 	steps := []struct {
 		pod  types.UID

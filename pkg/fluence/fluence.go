@@ -41,11 +41,11 @@ type Dialer func(ctx context.Context, args *Args) (Matcher, error)
 //
 //   - watcher handles events of informers, and timers.
 //   - groupPlacer calls the matcher for groups.
-//   - accounts throttles namespaces.
+//   - throttler throttles namespaces.
 //   - reserver reserves nodes.
 //   - binder binds pods in the order of the bind queue.
 //   - groupReporter reports and logs what becomes of groups.
-//   - status collects the state for metrics and for the status ConfigMap.
+//   - stateCollector collects the state for metrics and for the status ConfigMap.
 type Fluence struct {
 	*base
 	watcher
@@ -54,7 +54,7 @@ type Fluence struct {
 	reserver
 	binder
 	groupReporter
-	status
+	stateCollector
 	// otherPlugins are the profile's other PreEnqueue
 	// plugins. Each of them may hold a pod out of the queue.
 	otherPlugins []fwk.PreEnqueuePlugin
@@ -77,12 +77,12 @@ var (
 
 // Factory returns the plugin's factory for a scheduler that does not
 // enable FluenceSort. See Factories for dial, leading and identity.
-func Factory(dial Dialer, leading func() bool, identity ...Identity) frameworkruntime.PluginFactory {
+func Factory(dial Dialer, leading func() bool, identity ...ProcessIdentity) frameworkruntime.PluginFactory {
 	return factory(dial, leading, &sharedOrder{}, cmp.Or(identity...))
 }
 
-// Identity names a scheduler process in its status and in its events.
-type Identity struct {
+// ProcessIdentity names a scheduler process in its status and in its events.
+type ProcessIdentity struct {
 	// Name distinguishes the process from the other
 	// replicas. It may be the name of the process's pod.
 	Name string
@@ -92,14 +92,14 @@ type Identity struct {
 
 // factory returns the factory of Fluence. At most one call of the
 // returned factory succeeds, because only one profile may enable Fluence.
-func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Identity) frameworkruntime.PluginFactory {
+func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity ProcessIdentity) frameworkruntime.PluginFactory {
 	var mu sync.Mutex
-	var owner string
+	var enabledIn string
 	return func(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if owner != "" {
-			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already, and may be enabled once; for the order of the queue alone, enable %s", h.ProfileName(), Name, owner, SortName)
+		if enabledIn != "" {
+			return nil, fmt.Errorf("profile %q: plugin %s is enabled in profile %q already, and may be enabled once; for the order of the queue alone, enable %s", h.ProfileName(), Name, enabledIn, SortName)
 		}
 		args, err := decodeArgs(obj)
 		if err != nil {
@@ -117,7 +117,7 @@ func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Ide
 		if err != nil {
 			return nil, err
 		}
-		owner = h.ProfileName()
+		enabledIn = h.ProfileName()
 		shared.plugin.Store(pl)
 		return pl, nil
 	}
@@ -125,7 +125,7 @@ func factory(dial Dialer, leading func() bool, shared *sharedOrder, identity Ide
 
 // newFluence builds the plugin with all its parts,
 // registers its event handlers and starts its goroutines.
-func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, identity Identity) (*Fluence, error) {
+func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement.PreFilters, matcher Matcher, leading func() bool, identity ProcessIdentity) (*Fluence, error) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(Name))
 	levels, err := translate.ParseLevels(args.TopologyLevels)
 	if err != nil {
@@ -140,7 +140,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
-	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, status: &pl.status}
+	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, stateCollector: &pl.stateCollector}
 	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.throttler = throttler{base: pl.base}
 	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
@@ -151,7 +151,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
 	pl.activator = newActivator(pl.activate)
-	if pl.binder, err = newBinder(pl.base, &pl.status); err != nil {
+	if pl.binder, err = newBinder(pl.base, &pl.stateCollector); err != nil {
 		return nil, err
 	}
 	klog.FromContext(ctx).Info("Groups are placed by the matcher", "endpoint", args.Endpoint, "policy", args.MatchPolicy)
@@ -162,14 +162,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err != nil {
 		return nil, err
 	}
-	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, status: &pl.status, podGroups: podGroups}
+	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, stateCollector: &pl.stateCollector, podGroups: podGroups}
 	if err := pl.initReporting(leading, identity); err != nil {
 		return nil, err
 	}
 	if pl.kubeletRejections, err = newKubeletRejections(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {
 		return nil, err
 	}
-	pl.status = status{base: pl.base, groupPlacer: &pl.groupPlacer, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
+	pl.stateCollector = stateCollector{base: pl.base, groupPlacer: &pl.groupPlacer, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.initStatus(leading, identity)
 	// These writers are also stopped if they never run, because
 	// their queues start goroutines when they are built.
@@ -196,7 +196,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		Pods:        core.Pods().Informer(),
 		JobOf:       pl.groups.JobOf,
 		HolderOf:    pl.groups.HolderOf,
-		Sources:     []inventory.Source{tentative{pl.groups}},
+		Sources:     []inventory.Source{tentativeSource{pl.groups}},
 		Levels:      levels,
 		OnChange:    pl.onChange,
 		OnDrift:     pl.onDrift,
@@ -211,7 +211,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 	pl.placer = placement.NewPlacer(placement.Config{
 		Handle: pl.handle, PreFilters: filters, Levels: levels,
 		Matcher:      timedMatcher{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
-		MatchTimeout: pl.args.MatchTimeout.Duration, ReserveBudget: pl.args.MaxAsk.Duration,
+		MatchTimeout: pl.args.MatchTimeout.Duration, ReservationSearchBudget: pl.args.MaxAsk.Duration,
 		ClusterState: pl.clusterState, BlockerOf: pl.blockerOf, MayName: pl.mayName,
 		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.occupants.jobOf) },
 		Now:    func() time.Time { return pl.now() },
@@ -292,8 +292,8 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	}
 }
 
-// tentative reports to the inventory the assignments that the API does not show yet.
-type tentative struct{ groups *gang.Groups }
+// tentativeSource reports to the inventory the assignments that the API does not show yet.
+type tentativeSource struct{ groups *gang.Groups }
 
 // Jobs implements inventory.Source.
-func (t tentative) Jobs() []match.Job { return t.groups.Tentative() }
+func (t tentativeSource) Jobs() []match.Job { return t.groups.Tentative() }

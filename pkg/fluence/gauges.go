@@ -25,10 +25,10 @@ type gauges struct {
 	plugin atomic.Pointer[Fluence]
 
 	// mu guards the fields below: the last snapshot, its plugin and its time.
-	mu   sync.Mutex
-	last snapshot
-	from *Fluence
-	at   time.Time
+	mu         sync.Mutex
+	last       snapshot
+	lastPlugin *Fluence
+	lastTaken  time.Time
 }
 
 // snapshotEvery is the minimum time between two snapshots. The scheduler itself gathers
@@ -39,8 +39,8 @@ const snapshotEvery = 5 * time.Second
 func (g *gauges) latest(pl *Fluence) snapshot {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now := pl.now(); g.from != pl || now.Sub(g.at) >= snapshotEvery {
-		g.last, g.from, g.at = pl.takeSnapshot(), pl, now
+	if now := pl.now(); g.lastPlugin != pl || now.Sub(g.lastTaken) >= snapshotEvery {
+		g.last, g.lastPlugin, g.lastTaken = pl.takeSnapshot(), pl, now
 	}
 	return g.last
 }
@@ -48,8 +48,8 @@ func (g *gauges) latest(pl *Fluence) snapshot {
 // gauge is one metric.
 type gauge struct {
 	desc *metrics.Desc
-	// collect calls tell once for each value, with the value of the label if the metric has one.
-	collect func(r snapshot, tell func(v float64, label ...string))
+	// collect calls emit once for each value, with the value of the label if the metric has one.
+	collect func(r snapshot, emit func(v float64, label ...string))
 	// alsoOnStandby means that standbys expose the gauge too. Gauges about groups are exposed
 	// by the leader only: a standby places no group, and would report all of them as waiting.
 	alsoOnStandby bool
@@ -81,11 +81,11 @@ func newGauges() *gauges {
 		g.plain(name, help, value)
 		g.entries[len(g.entries)-1].alsoOnStandby = true
 	}
-	all("fluence_api_server_version_skew", "1 while the API server is of a version that this build is not made for.", func(r snapshot) float64 { return flag(r.skewed) })
+	all("fluence_api_server_version_skew", "1 while the API server is of a version that this build is not made for.", func(r snapshot) float64 { return boolToFloat(r.unsupportedAPIServer) })
 	all("fluence_graph_nodes", "Nodes that the matcher's graph has or is to get.", func(r snapshot) float64 { return float64(r.nodes) })
-	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be placed.", func(r snapshot) float64 { return flag(r.epoch != 0) })
-	all("fluence_leading", "1 while this scheduler leads; it may be a few seconds behind.", func(r snapshot) float64 { return flag(r.leads) })
-	all("fluence_matcher_up", "1 while the matcher answers.", func(r snapshot) float64 { return flag(r.answers) })
+	all("fluence_graph_loaded", "1 while the matcher's graph is complete and groups can be placed.", func(r snapshot) float64 { return boolToFloat(r.epoch != 0) })
+	all("fluence_leading", "1 while this scheduler leads; it may be a few seconds behind.", func(r snapshot) float64 { return boolToFloat(r.leads) })
+	all("fluence_matcher_up", "1 while the matcher answers.", func(r snapshot) float64 { return boolToFloat(r.answers) })
 	all("fluence_releases_pending", "Releases of allocations that the matcher has not confirmed yet.", func(r snapshot) float64 { return float64(r.pendingReleases) })
 	return g
 }
@@ -104,9 +104,9 @@ func (g *gauges) addGroups() {
 	}, "reason")
 	g.plain("fluence_longest_wait_seconds", "Time since the group that has waited longest was complete; 0 if none waits.", func(r snapshot) float64 { return r.longestWait.Seconds() })
 	g.add("fluence_allocations", "Pods with room on nodes: tentative (assigned, not bound yet), held (pods of this scheduler on nodes), others (pods of other schedulers).", func(r snapshot, emit func(float64, ...string)) {
-		emit(float64(r.Tentative), "tentative")
-		emit(float64(r.Held), "held")
-		emit(float64(r.others), "others")
+		emit(float64(r.TentativePods), "tentative")
+		emit(float64(r.HeldPods), "held")
+		emit(float64(r.otherSchedulerPods), "others")
 	}, "state")
 	g.plain("fluence_groups_with_reservation", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r snapshot) float64 { return float64(r.reservingGroups) })
 	g.add("fluence_healthy_standbys", "Standbys that lately reported that their matcher answers.", func(r snapshot, emit func(float64, ...string)) {
@@ -147,7 +147,7 @@ func (g *gauges) addBinds() {
 }
 
 // add adds a metric with any number of values.
-func (g *gauges) add(name, help string, read func(r snapshot, tell func(float64, ...string)), labels ...string) {
+func (g *gauges) add(name, help string, read func(r snapshot, emit func(float64, ...string)), labels ...string) {
 	g.entries = append(g.entries, gauge{desc: metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, ""), collect: read})
 }
 
@@ -156,8 +156,8 @@ func (g *gauges) plain(name, help string, value func(r snapshot) float64) {
 	g.add(name, help, func(r snapshot, emit func(float64, ...string)) { emit(value(r)) })
 }
 
-// flag returns 1 for true and 0 for false.
-func flag(on bool) float64 {
+// boolToFloat returns 1 for true and 0 for false.
+func boolToFloat(on bool) float64 {
 	if on {
 		return 1
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// gauged returns the served samples of a gauge by
+// gaugeValues returns the served samples of a gauge by
 // the value of its label. It leaves out zeros.
-func gauged(name string) map[string]float64 {
+func gaugeValues(name string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
 		panic(err)
@@ -44,16 +44,16 @@ func (r *rig) wantGauges(when string, want map[string]map[string]float64) {
 	r.pass(snapshotEvery)
 	got := map[string]map[string]float64{}
 	for name := range want {
-		got[name] = gauged(name)
+		got[name] = gaugeValues(name)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		r.Errorf("%s (-want +got):\n%s", when, diff)
 	}
 }
 
-type of = map[string]float64
+type gaugeByLabel = map[string]float64
 
-func TestGaugesTellWhatIs(t *testing.T) {
+func TestGaugesShowCurrentState(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
@@ -62,7 +62,7 @@ func TestGaugesTellWhatIs(t *testing.T) {
 		r.pod("large", objects.CPU("9"))
 		r.pod("short", objects.InGroup("short"))
 		r.pass(2 * siblingReportEvery)
-		r.wantGauges("before anybody asked", map[string]of{
+		r.wantGauges("before anybody asked", map[string]gaugeByLabel{
 			"fluence_groups":           {"gathering": 1, "complete": 2},
 			"fluence_groups_waiting":   {"Queued": 2, "NoPodGroup": 1},
 			"fluence_allocations":      {"others": 1},
@@ -75,7 +75,7 @@ func TestGaugesTellWhatIs(t *testing.T) {
 		if _, _, status := r.preFilter(pods[0]); !status.IsSuccess() {
 			t.Fatal(status)
 		}
-		r.wantGauges("with a group matched", map[string]of{
+		r.wantGauges("with a group matched", map[string]gaugeByLabel{
 			"fluence_groups":         {"gathering": 1, "complete": 1, "tentative": 1},
 			"fluence_groups_waiting": {"Queued": 1, "NoPodGroup": 1},
 			"fluence_allocations":    {"others": 1, "tentative": 2},
@@ -83,12 +83,12 @@ func TestGaugesTellWhatIs(t *testing.T) {
 		r.pl.Unreserve(r.ctx, nil, pods[0], "n1")
 		r.schedule()
 		r.pass(time.Minute)
-		r.wantGauges("with a group placed", map[string]of{
+		r.wantGauges("with a group placed", map[string]gaugeByLabel{
 			"fluence_groups":         {"gathering": 1, "complete": 1, "held": 1},
 			"fluence_groups_waiting": {"NeverFits": 1, "NoPodGroup": 1},
 			"fluence_allocations":    {"others": 1, "held": 2},
 		})
-		if got := gauged("fluence_longest_wait_seconds")[""]; got < 60 || got > 90 {
+		if got := gaugeValues("fluence_longest_wait_seconds")[""]; got < 60 || got > 90 {
 			t.Errorf("the longest wait is %vs, want a bit more than a minute", got)
 		}
 	})
@@ -100,11 +100,11 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 		r.node("n1", 4)
 		r.pod("waits", objects.CPU("9"))
 		r.matcher.silence(true)
-		r.fake.Fail(matchtest.Update, match.ErrUnavailable)
-		r.fake.Fail(matchtest.Reset, match.ErrUnavailable)
+		r.matcherFake.Fail(matchtest.Update, match.ErrUnavailable)
+		r.matcherFake.Fail(matchtest.Reset, match.ErrUnavailable)
 		r.pl.inventory.Resync()
 		r.pass(2 * siblingReportEvery)
-		r.wantGauges("with the matcher away", map[string]of{
+		r.wantGauges("with the matcher away", map[string]gaugeByLabel{
 			"fluence_groups":         {"complete": 1},
 			"fluence_groups_waiting": {"MatcherUnavailable": 1},
 			"fluence_graph_nodes":    {"": 1},
@@ -114,7 +114,7 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 		})
 		r.standby.Store(true)
 		r.pass(2 * siblingReportEvery)
-		r.wantGauges("on a standby, which is asked by nobody why a group waits", map[string]of{
+		r.wantGauges("on a standby, which is asked by nobody why a group waits", map[string]gaugeByLabel{
 			"fluence_groups":         {},
 			"fluence_groups_waiting": {},
 			"fluence_graph_nodes":    {"": 1},
@@ -129,16 +129,16 @@ func TestGaugesTellThatTheMatcherIsAway(t *testing.T) {
 func TestGaugesTellOfAnAPIServerOfAnotherVersion(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		SetVersionSkew(r.sched, true)
-		r.wantGauges("with an API server of another version", map[string]of{"fluence_api_server_version_skew": {"": 1}})
+		r.wantGauges("with an API server of another version", map[string]gaugeByLabel{"fluence_api_server_version_skew": {"": 1}})
 		SetVersionSkew(r.sched, false)
-		r.wantGauges("with one of this version", map[string]of{"fluence_api_server_version_skew": {}})
+		r.wantGauges("with one of this version", map[string]gaugeByLabel{"fluence_api_server_version_skew": {}})
 	})
 }
 
 func TestGaugesTellOfReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		r.crowded()
-		r.wantGauges("before the time is over", map[string]of{"fluence_groups_with_reservation": {}, "fluence_reserved_nodes": {}})
+		r.largeGroupWaits()
+		r.wantGauges("before the time is over", map[string]gaugeByLabel{"fluence_groups_with_reservation": {}, "fluence_reserved_nodes": {}})
 		r.pass(r.pl.args.MaxBypass.Duration)
 		r.pod("small")
 		r.pass(snapshotEvery)
@@ -146,14 +146,14 @@ func TestGaugesTellOfReservedNodes(t *testing.T) {
 		if groups == 0 || nodes == 0 {
 			t.Fatalf("%d nodes are reserved for %d groups", nodes, groups)
 		}
-		r.wantGauges("after that", map[string]of{"fluence_groups_with_reservation": {"": float64(groups)}, "fluence_reserved_nodes": {ns: float64(nodes)}})
+		r.wantGauges("after that", map[string]gaugeByLabel{"fluence_groups_with_reservation": {"": float64(groups)}, "fluence_reserved_nodes": {ns: float64(nodes)}})
 	})
 }
 
 func TestMatchesAreTimedByHowTheyEnd(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
-		matches, enquiries := counted("fluence_match_duration_seconds"), counted("fluence_placement_attempt_duration_seconds")
+		matches, attempts := counted("fluence_match_duration_seconds"), counted("fluence_placement_attempt_duration_seconds")
 		if _, _, status := r.preFilter(r.pod("small")); !status.IsSuccess() {
 			t.Fatal(status)
 		}
@@ -163,8 +163,8 @@ func TestMatchesAreTimedByHowTheyEnd(t *testing.T) {
 		if n := counted("fluence_match_duration_seconds") - matches; n != 2 {
 			t.Errorf("%v matches are timed, want 2", n)
 		}
-		if n := counted("fluence_placement_attempt_duration_seconds") - enquiries; n != 2 {
-			t.Errorf("%v enquiries are timed, want 2", n)
+		if n := counted("fluence_placement_attempt_duration_seconds") - attempts; n != 2 {
+			t.Errorf("%v attempts are timed, want 2", n)
 		}
 		if at := time.Unix(0, r.pl.matchedAt.Load()); time.Since(at) > time.Second {
 			t.Errorf("the last match is told to be of %s", at)

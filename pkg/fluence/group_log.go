@@ -47,5 +47,5 @@ func (tl *groupReporter) reportPlaced(p gang.PlacedGroup) {
 	}
 	tl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
 	tl.reporter.Report(p.Key, report.Scheduled(report.Placement{Nodes: p.Nodes, Waiting: p.RefusedLate, Reason: p.Reason, Message: p.Message}), nil)
-	tl.forgetGone(p.Key)
+	tl.forgetIfGone(p.Key)
 }

@@ -19,8 +19,8 @@ import (
 // varying matches the parts of a log line that differ from run to run.
 var varying = regexp.MustCompile(` (job|took|waited)="[^"]+"`)
 
-// decisions returns the log lines about groups, without the varying parts.
-func (r *rig) decisions() []string {
+// groupLogLines returns the log lines about groups, without the varying parts.
+func (r *rig) groupLogLines() []string {
 	r.Helper()
 	var lines []string
 	for line := range strings.Lines(r.logged(2)) {
@@ -31,9 +31,9 @@ func (r *rig) decisions() []string {
 	return lines
 }
 
-func (r *rig) wantDecisions(want ...string) {
+func (r *rig) wantGroupLogLines(want ...string) {
 	r.Helper()
-	if got := r.decisions(); !slices.Equal(got, want) {
+	if got := r.groupLogLines(); !slices.Equal(got, want) {
 		r.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -45,7 +45,7 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 		r.gang(2, 1, objects.CPU("3"))
 		r.pass(10 * time.Second)
 		want := []string{`"Group refused" group="ns/g" reason="Gathering" message="waits for 1 more pod: has 1 of minMember 2"`}
-		r.wantDecisions(want...)
+		r.wantGroupLogLines(want...)
 		waits := counted("fluence_group_wait_seconds")
 		refusals := counted("fluence_refusals_total")
 		r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))
@@ -56,7 +56,7 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 			r.node(name, 1)
 			r.pass(10 * time.Second)
 		}
-		got := r.decisions()
+		got := r.groupLogLines()
 		if len(got) != 2 || !strings.HasPrefix(got[1], `"Group refused" group="ns/g" reason="NeverFits" message="needs 2 pods`) {
 			t.Errorf("the log has\n%s\nwant one refusal more", strings.Join(got, "\n"))
 		}
@@ -70,14 +70,14 @@ func TestEachDecisionOnAGroupIsOneLine(t *testing.T) {
 			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
 			`"Group started" group="ns/g" job pods="2" waited`,
 			`"Group placed" group="ns/g" pods="2" nodes="2"`)
-		r.wantDecisions(want...)
+		r.wantGroupLogLines(want...)
 		if n := counted("fluence_group_wait_seconds") - waits; n != 1 {
 			t.Errorf("the wait of %v groups was measured, want 1", n)
 		}
 		for _, name := range []string{"g-0", "g-1"} {
 			r.end(name)
 		}
-		r.wantDecisions(append(want, `"Group ended" group="ns/g"`)...)
+		r.wantGroupLogLines(append(want, `"Group ended" group="ns/g"`)...)
 	})
 }
 
@@ -87,7 +87,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		asked := 0
-		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 			asked++
 			node := objects.ReadyNode("n2", 4)
 			if _, err := r.client.CoreV1().Nodes().Create(r.ctx, node, metav1.CreateOptions{}); err != nil {
@@ -104,7 +104,7 @@ func TestANodeThatComesDuringTheCycleIsTaken(t *testing.T) {
 		if asked != 1 {
 			t.Errorf("the matcher was asked %d times, want once", asked)
 		}
-		r.wantDecisions(
+		r.wantGroupLogLines(
 			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
 			`"Group started" group="ns/g" job pods="2" waited`,
 			`"Group placed" group="ns/g" pods="2" nodes="2"`)
@@ -135,11 +135,11 @@ func TestAnAssignmentOnANewNodeWaitsForTheSchedulerToSeeIt(t *testing.T) {
 				t.Errorf("pod %s goes to %s, want n1", pod.Name, node)
 			}
 		}
-		r.wantDecisions(`"Group matched" group="ns/g" job pods="2" nodes="1" took`)
+		r.wantGroupLogLines(`"Group matched" group="ns/g" job pods="2" nodes="1" took`)
 	})
 }
 
-func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
+func TestRevokedGroupLogsReason(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
@@ -149,7 +149,7 @@ func TestAGroupThatGivesBackSaysWhy(t *testing.T) {
 			t.Fatal(status)
 		}
 		r.remove("g-1")
-		r.wantDecisions(
+		r.wantGroupLogLines(
 			`"Group matched" group="ns/g" job pods="2" nodes="2" took`,
 			`"Group lost its nodes" group="ns/g" job pods="2" reason="pod g-1 was deleted"`)
 		if n := counted("fluence_assignments_revoked_total") - gaveBack; n != 1 {

@@ -39,8 +39,8 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
-		if owes := a.throttler.checkThrottle(plan, began); owes != nil && !a.reserver.takeFreePass(plan) {
-			return "", owes
+		if throttled := a.throttler.checkThrottle(plan, began); throttled != nil && !a.reserver.takeFreePass(plan) {
+			return "", throttled
 		}
 	}
 
@@ -50,7 +50,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 
 	// 3. Find a node for each pod. This step changes
 	// only the matcher's graph, not the plugin's state.
-	plan = a.reserver.limitToSameReserved(plan)
+	plan = a.reserver.keepPodsWithSameReservedNodes(plan)
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
 		return "", found.Refusal
@@ -78,7 +78,7 @@ func (a *groupPlacer) chargeAttempt(plan gang.Plan, budget *placement.Budget, re
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		// If the matcher does not answer, the cause is not known yet. If the namespace's
 		// groups turn out to be the cause, handleMatcherEffects charges the namespace.
-		a.throttler.charge(plan.Key.Namespace, budget.Took(), refused != nil)
+		a.throttler.charge(plan.Key.Namespace, budget.Used(), refused != nil)
 	}
 	a.logSlow(plan, refused, budget)
 }
@@ -174,7 +174,7 @@ func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, 
 		}
 	}
 	if after.TimedOut {
-		if blame, owed := a.timeouts.observe(key, a.breaker.recoveryCount(), a.args.MatchTimeout.Duration, a.now()); blame {
+		if blame, owed := a.timeouts.observe(key, a.breaker.confirmedPingCount(), a.args.MatchTimeout.Duration, a.now()); blame {
 			a.throttler.charge(key.Namespace, owed, true)
 			a.breaker.requestPing()
 			return placement.TooHard(whyTimedOut(a.args.MatchTimeout.Duration))

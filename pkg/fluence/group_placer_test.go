@@ -29,7 +29,7 @@ func (r *rig) nodeOf(pod *corev1.Pod) string {
 
 func TestOneMatchAsksForAllPodsOfAGroup(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 		pods := []*corev1.Pod{
 			r.pod("g-0", objects.InGroup(g.Name)),
 			r.pod("g-1", objects.InGroup(g.Name), objects.CPU("4")),
@@ -72,7 +72,7 @@ func TestPodsForDifferentNodesAreDifferentShapes(t *testing.T) {
 		for _, zone := range []string{"a", "b"} {
 			r.node("n-"+zone, 8, func(n *corev1.Node) { n.Labels["zone"] = zone })
 		}
-		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
 		inZone := func(zone string) func(*corev1.Pod) {
 			return func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"zone": zone} }
 		}
@@ -96,7 +96,7 @@ func TestPodsForDifferentNodesAreDifferentShapes(t *testing.T) {
 func TestALateMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
 		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n1"))
 		late := r.pod("g-1", objects.InGroup(g.Name))
 		r.give("n2")
@@ -109,7 +109,7 @@ func TestALateMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 	})
 }
 
-func TestAssignmentsNotReservedInTimeAreGivenBack(t *testing.T) {
+func TestExpiredAssignmentsAreRevoked(t *testing.T) {
 	cases := map[string]struct {
 		own  int32 // scheduleTimeoutSeconds
 		want time.Duration
@@ -125,16 +125,16 @@ func TestAssignmentsNotReservedInTimeAreGivenBack(t *testing.T) {
 				if tc.own > 0 {
 					pg.Spec.ScheduleTimeoutSeconds = &tc.own
 				}
-				r.api.put(pg)
+				r.podGroupAPI.put(pg)
 				pods := []*corev1.Pod{r.pod("g-0", objects.InGroup(g.Name)), r.pod("g-1", objects.InGroup(g.Name))}
 				r.give("n1", "n1")
 				r.nodeOf(pods[0])
 				r.pass(tc.want - time.Millisecond)
-				if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
+				if got := r.matcherFake.Calls(matchtest.Release); len(got) != 0 {
 					t.Errorf("released before the deadline: %+v", got)
 				}
 				r.pass(time.Millisecond + tick)
-				got := r.fake.Calls(matchtest.Release)
+				got := r.matcherFake.Calls(matchtest.Release)
 				if len(got) != 1 || got[0].ID != r.matches()[0].ID || len(got[0].Keys) != 2 {
 					t.Errorf("released %+v, want both seats", got)
 				}

@@ -11,11 +11,11 @@ import (
 // groupReporter reports to users what becomes of groups and pods. It remembers its last messages.
 type groupReporter struct {
 	*base
-	binder    *binder
-	status    *status
-	podGroups *podGroups
-	recorder  events.EventRecorder
-	reporter  *report.Reporter
+	binder         *binder
+	stateCollector *stateCollector
+	podGroups      *podGroups
+	recorder       events.EventRecorder
+	reporter       *report.Reporter
 	// events is the queue of events, which are sent after binds.
 	events *report.EventWriter
 	// podStatuses writes conditions of pods outside the scheduling loop.
@@ -27,7 +27,7 @@ type groupReporter struct {
 }
 
 // initReporting builds the event recorder, the reporter and the writer of pod statuses.
-func (tl *groupReporter) initReporting(leading func() bool, identity Identity) (err error) {
+func (tl *groupReporter) initReporting(leading func() bool, identity ProcessIdentity) (err error) {
 	if tl.events, err = report.NewEventWriter(tl.handle.KubeConfig(), tl.profile, identity.Name); err != nil {
 		return err
 	}

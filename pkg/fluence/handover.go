@@ -138,10 +138,10 @@ func (h *handover) lead(ctx context.Context, now time.Time) error {
 	if err := h.read(ctx, now); err != nil {
 		return err
 	}
-	well := h.observer.HealthyStandbys(now)
-	h.publish(len(well))
-	if silent := h.silentFor(); silent >= statusmap.MaxSilence && len(well) > 0 && h.observer.MayHandOver(now) {
-		return h.handOver(ctx, now, silent, well[0])
+	healthy := h.observer.HealthyStandbys(now)
+	h.storeStandbys(len(healthy))
+	if silent := h.silentFor(); silent >= statusmap.MaxSilence && len(healthy) > 0 && h.observer.MayHandOver(now) {
+		return h.handOver(ctx, now, silent, healthy[0])
 	}
 	return h.remove(ctx, h.observer.StaleKeys(now))
 }
@@ -163,12 +163,12 @@ func (h *handover) handOver(ctx context.Context, now time.Time, silent time.Dura
 	return nil
 }
 
-// publish stores what was read, for metrics.
-func (h *handover) publish(well int) {
+// storeStandbys stores what was read, for metrics.
+func (h *handover) storeStandbys(healthy int) {
 	last, _ := h.observer.LastHandover()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.latest = standbySnapshot{read: true, healthy: well, lastHandover: last.At}
+	h.latest = standbySnapshot{read: true, healthy: healthy, lastHandover: last.At}
 }
 
 // standbys returns what was read last.

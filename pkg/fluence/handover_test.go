@@ -56,15 +56,15 @@ func (s *leaderRig) begin(h *handover) {
 	s.pass(handoverEvery)
 }
 
-// other is another scheduler that stands by until it is ended. Every
+// fakeStandby is another scheduler that stands by until it is ended. Every
 // ten seconds it writes whether its matcher answers, unless it is mute.
-type other struct {
+type fakeStandby struct {
 	answers, mute atomic.Bool
 	end           func()
 }
 
-func (s *leaderRig) other(name string) *other {
-	o, ended := &other{}, make(chan struct{})
+func (s *leaderRig) addStandby(name string) *fakeStandby {
+	o, ended := &fakeStandby{}, make(chan struct{})
 	o.answers.Store(true)
 	o.end = func() { close(ended) }
 	go func() {
@@ -116,7 +116,7 @@ func (s *leaderRig) data() map[string]string {
 // silenceMatcher makes the matcher silent from now on.
 func (s *leaderRig) silenceMatcher() {
 	s.matcher.silence(true)
-	s.fake.FailNext(matchtest.Update, match.ErrUnavailable)
+	s.matcherFake.FailNext(matchtest.Update, match.ErrUnavailable)
 	s.pl.inventory.Resync()
 }
 
@@ -128,20 +128,20 @@ func (s *leaderRig) wantGivenUp(when string, want int32) {
 	}
 }
 
-// late is the time until a handover has happened at the
+// handoverBound is the time until a handover has happened at the
 // latest: the silence, one step, and the time to notice.
-const late = statusmap.MaxSilence + 2*handoverEvery
+const handoverBound = statusmap.MaxSilence + 2*handoverEvery
 
 func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 	inLeaderRig(t, func(s *leaderRig) {
-		s.other("well")
+		s.addStandby("well")
 		s.pass(time.Minute)
 		s.wantGivenUp("the matcher answers", 0)
-		s.wantGauges("the matcher answers", map[string]of{"fluence_healthy_standbys": {"": 1}, "fluence_last_handover_timestamp_seconds": {}})
+		s.wantGauges("the matcher answers", map[string]gaugeByLabel{"fluence_healthy_standbys": {"": 1}, "fluence_last_handover_timestamp_seconds": {}})
 		s.silenceMatcher()
 		s.pass(statusmap.MaxSilence - 2*time.Second)
 		s.wantGivenUp("the matcher is silent for a while", 0)
-		s.pass(late - statusmap.MaxSilence)
+		s.pass(handoverBound - statusmap.MaxSilence)
 		s.wantGivenUp("the matcher is silent", 1)
 		if log := s.logged(0); strings.Count(log, "Giving up the lease: the matcher is silent") != 1 || !strings.Contains(log, `standby="well"`) {
 			t.Errorf("the log does not say once why and to whom:\n%s", log)
@@ -149,7 +149,7 @@ func TestALeaderWithASilentMatcherHandsOverOnce(t *testing.T) {
 		// The next leader reads when the handover was, and from whom.
 		var o statusmap.Observer
 		o.Update(s.data(), time.Now())
-		if last, ok := o.LastHandover(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > late {
+		if last, ok := o.LastHandover(); !ok || last.From != "me" || time.Since(last.At) < 0 || time.Since(last.At) > handoverBound {
 			t.Errorf("what is written down of the handover: %+v, %v", last, ok)
 		}
 		s.pass(time.Hour)
@@ -161,7 +161,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 	cases := map[string]func(*leaderRig){
 		"nobody stands by": func(s *leaderRig) { s.silenceMatcher() },
 		"the standby has fallen silent itself": func(s *leaderRig) {
-			o := s.other("dead")
+			o := s.addStandby("dead")
 			s.pass(time.Minute)
 			o.end()
 			s.pass(statusmap.HeartbeatInterval)
@@ -175,14 +175,14 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.silenceMatcher()
 		},
 		"the standby's matcher does not answer either": func(s *leaderRig) {
-			s.other("ill").answers.Store(false)
+			s.addStandby("ill").answers.Store(false)
 			s.pass(time.Minute)
 			s.silenceMatcher()
 		},
 		"the matcher answers while its graph is being loaded": func(s *leaderRig) {
-			s.other("well")
-			s.fake.Hold(matchtest.PutNode)
-			s.lose()
+			s.addStandby("well")
+			s.matcherFake.Hold(matchtest.PutNode)
+			s.loseGraph()
 			s.node("n1", 4)
 			s.pass(time.Minute)
 			if why := s.pl.whyNotReady(); why == "" {
@@ -190,14 +190,14 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			}
 		},
 		"the matcher says of itself that it loads": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			s.matcher.answer(errors.New("loading"))
-			s.lose()
-			s.fake.FailNext(matchtest.Reset, match.ErrUnavailable)
+			s.loseGraph()
+			s.matcherFake.FailNext(matchtest.Reset, match.ErrUnavailable)
 			s.pass(time.Minute)
 		},
 		"the matcher answers now and then": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			for range 20 {
 				s.silenceMatcher()
 				s.pass(statusmap.MaxSilence - 5*time.Second)
@@ -206,21 +206,21 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			}
 		},
 		"another has handed over within ten minutes": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			s.pass(time.Minute)
 			s.handedOver(time.Now())
-			s.pass(statusmap.MinHandoverInterval - 3*late)
+			s.pass(statusmap.MinHandoverInterval - 3*handoverBound)
 			s.silenceMatcher()
 		},
 		"a process that has just started reads of a handover a while ago": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			s.handedOver(time.Now())
-			s.pass(statusmap.MinHandoverInterval - 3*late)
+			s.pass(statusmap.MinHandoverInterval - 3*handoverBound)
 			s.restart()
 			s.silenceMatcher()
 		},
 		"the API server does not take the word": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			s.pass(time.Minute)
 			s.client.PrependReactor("patch", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 				if strings.Contains(string(a.(clienttesting.PatchAction).GetPatch()), statusmap.HandoverKey) {
@@ -231,7 +231,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 			s.silenceMatcher()
 		},
 		"it cannot read what standbys say": func(s *leaderRig) {
-			s.other("well")
+			s.addStandby("well")
 			s.pass(time.Minute)
 			s.client.PrependReactor("get", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, nil, errors.New("may not")
@@ -243,7 +243,7 @@ func TestALeaderKeepsItsLease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inLeaderRig(t, func(s *leaderRig) {
 				before(s)
-				s.pass(2 * late)
+				s.pass(2 * handoverBound)
 				s.wantGivenUp(name, 0)
 				if n := strings.Count(s.logged(0), "Failed to write or read whose matcher answers"); n > 1 {
 					t.Errorf("said %d times that it cannot read or write:\n%s", n, s.logged(0))
@@ -268,7 +268,7 @@ func TestALeaderHandsOverAgainAfterTenMinutes(t *testing.T) {
 	for name, before := range cases {
 		t.Run(name, func(t *testing.T) {
 			inLeaderRig(t, func(s *leaderRig) {
-				s.other("well")
+				s.addStandby("well")
 				before(s)
 				s.silenceMatcher()
 				s.pass(statusmap.MinHandoverInterval - time.Minute - 3*handoverEvery)
@@ -297,7 +297,7 @@ func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 			return n
 		}
 		s.standby.Store(true)
-		s.other("beside")
+		s.addStandby("beside")
 		reads := len(s.client.Actions())
 		s.pass(2*time.Minute + time.Second)
 		if n := beats(); n < 11 || n > 13 {
@@ -333,10 +333,10 @@ func TestAStandbySaysWhetherItsMatcherAnswers(t *testing.T) {
 
 func TestTheKeysOfStandbysThatAreGoneAreRemoved(t *testing.T) {
 	inLeaderRig(t, func(s *leaderRig) {
-		still := s.other("still")
+		still := s.addStandby("still")
 		s.handedOver(time.Now())
 		for _, name := range []string{"a", "b", "c"} {
-			s.other(name).end()
+			s.addStandby(name).end()
 		}
 		s.pass(statusmap.StandbyTTL - 2*statusmap.HeartbeatInterval)
 		if n := len(s.data()); n != 6 { // the status, the handover and four standbys

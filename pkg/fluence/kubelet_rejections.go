@@ -41,7 +41,7 @@ type kubeletRejections struct {
 }
 
 func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.EventRecorder, owners group.Owners, p *podGroups, leading func() bool) (*kubeletRejections, error) {
-	lost, err := registerMetric(metrics.NewCounter(&metrics.CounterOpts{
+	rejections, err := registerMetric(metrics.NewCounter(&metrics.CounterOpts{
 		Name: "fluence_kubelet_rejections_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which another pod had taken meanwhile.",
 	}))
@@ -55,7 +55,7 @@ func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.Eve
 	r := &kubeletRejections{
 		informer: coreinformers.NewFilteredPodInformer(h.ClientSet(), metav1.NamespaceAll, 0, cache.Indexers{},
 			func(o *metav1.ListOptions) { o.FieldSelector = failed }),
-		profile: h.ProfileName(), leading: leading, owners: owners, podGroups: p, recorder: recorder, count: lost,
+		profile: h.ProfileName(), leading: leading, owners: owners, podGroups: p, recorder: recorder, count: rejections,
 	}
 	if err := r.informer.SetTransform(trimPod); err != nil {
 		return nil, fmt.Errorf("watch failed pods: %w", err)

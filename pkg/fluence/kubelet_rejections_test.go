@@ -21,15 +21,15 @@ func rejectedFor(reason string) func(*corev1.Pod) {
 	}
 }
 
-// racesLost returns the number of rejections since the process began.
-func (r *rig) racesLost() float64 {
+// rejectionCount returns the number of rejections since the process began.
+func (r *rig) rejectionCount() float64 {
 	r.Helper()
 	n, err := testutil.GetCounterMetricValue(r.pl.kubeletRejections.count)
 	r.must(err)
 	return n
 }
 
-func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
+func TestKubeletRejectionIsCountedAndReportedOnce(t *testing.T) {
 	const message = "pod p was bound to node n1, whose kubelet rejected it: OutOfcpu: Pod was rejected: Node didn't have enough resource: cpu"
 	onPodGroup := event{kind: "PodGroup", name: g.Name, reason: reason.RejectedByKubelet, message: message, eventType: corev1.EventTypeWarning}
 	onPod := event{kind: "Pod", name: "p", reason: reason.RejectedByKubelet, message: message, eventType: corev1.EventTypeWarning}
@@ -55,15 +55,15 @@ func TestALostRaceIsCountedAndToldOnce(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
-				r.api.put(aPodGroup(g.Name, 1, "pg"))
-				before := r.racesLost()
+				r.podGroupAPI.put(aPodGroup(g.Name, 1, "pg"))
+				before := r.rejectionCount()
 				r.pod("p", tc.pod...)
 				r.update("p", tc.then...)
 				r.pass(time.Second)
 				// The pod is updated again, with another label.
 				r.update("p", func(p *corev1.Pod) { metav1.SetMetaDataLabel(&p.ObjectMeta, "told", "again") })
 				r.pass(time.Second)
-				if got := r.racesLost() - before; got != float64(len(tc.want)) {
+				if got := r.rejectionCount() - before; got != float64(len(tc.want)) {
 					t.Errorf("%v races counted, want %d", got, len(tc.want))
 				}
 				if got := r.rejections(); !slices.Equal(got, tc.want) {
@@ -80,9 +80,9 @@ func (r *rig) rejections() []event {
 	return slices.DeleteFunc(all, func(e event) bool { return e.reason != reason.RejectedByKubelet })
 }
 
-func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {
+func TestOldAndForeignRejectionsAreNotCounted(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		before := r.racesLost()
+		before := r.rejectionCount()
 		r.standby.Store(true)
 		r.pod("told-to-a-standby", rejectedFor("OutOfcpu"))
 		r.pass(time.Second)
@@ -92,19 +92,19 @@ func TestRacesOfBeforeAndOfOthersAreNotCounted(t *testing.T) {
 		r.must(err)
 		go again.run(r.ctx)
 		r.pass(time.Second)
-		if got := r.racesLost() - before; got != 0 {
+		if got := r.rejectionCount() - before; got != 0 {
 			t.Errorf("%v races counted, want none", got)
 		}
 		r.pod("p", rejectedFor("OutOfpods"))
 		r.pass(time.Second)
-		if got := r.racesLost() - before; got != 2 {
+		if got := r.rejectionCount() - before; got != 2 {
 			t.Errorf("%v races counted by two that watch, want one each", got)
 		}
 		// The next pod of that name is another pod, even
 		// if the deletion of the first one was missed.
 		r.update("p", func(p *corev1.Pod) { p.UID = "successor" })
 		r.pass(time.Second)
-		if got := r.racesLost() - before; got != 4 {
+		if got := r.rejectionCount() - before; got != 4 {
 			t.Errorf("%v races counted by two that watch, want two each", got)
 		}
 	})

@@ -43,8 +43,8 @@ type cycle struct {
 	// throttlePassed means that the throttle was checked
 	// in this cycle and lets the pod's group be placed.
 	throttlePassed bool
-	// own is the time that Fluence's own PreFilter took.
-	own time.Duration
+	// ownTime is the time that Fluence's own PreFilter took.
+	ownTime time.Duration
 }
 
 // Clone returns c itself, because clones of a CycleState share one cycle.
@@ -86,7 +86,7 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 // other plugins took in a cycle, without the time that they spent on
 // pods of other namespaces. failed means that the pod was refused.
 func (c *throttler) chargeOtherPlugins(ctx context.Context, in *cycle, pod *corev1.Pod, failed bool) {
-	took := c.now().Sub(in.began) - in.own
+	took := c.now().Sub(in.began) - in.ownTime
 	if !failed && took <= freePerAttempt {
 		return
 	}

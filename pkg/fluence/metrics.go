@@ -66,11 +66,11 @@ const (
 
 // These are the values of the label object: what a write to the API server was for.
 const (
-	writesPodGroup = "podgroup"
-	writesPod      = "pod"
-	writesHealth   = "health"
-	writesBinding  = "binding"
-	writesEvent    = "event"
+	writesPodGroup  = "podgroup"
+	writesPod       = "pod"
+	writesConfigMap = "health"
+	writesBinding   = "binding"
+	writesEvent     = "event"
 )
 
 // newCounters registers the metrics. If the process has registered them before,
@@ -113,7 +113,7 @@ func newCounters() (*counters, error) {
 	counter(&c.placementsRevoked, "fluence_assignments_revoked_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
 	vector(&c.verifications, "fluence_verifications_total", "Matches that the filters checked pod by pod before they were committed, by outcome.", "outcome", []string{outcomePassed, outcomeRejected, outcomeRefused})
 	counter(&c.rematches, "fluence_rematches_total", "Matches that were repeated because the filters rejected the one before.")
-	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, by object. Events and throttled writes are left out.", "object", []string{writesPodGroup, writesPod, writesHealth, writesBinding})
+	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, by object. Events and throttled writes are left out.", "object", []string{writesPodGroup, writesPod, writesConfigMap, writesBinding})
 	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server throttled (429, or 503 with Retry-After), by object.", "object", []string{writesBinding, writesEvent})
 	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that attempts to place a namespace's groups took beyond what is free. Groups of a namespace in debt are placed after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
 	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time of attempts to place a namespace's groups that found no nodes, of each attempt up to what is free, while it was more than a fifth of the time. Such groups are placed after others whose priority is not lower.", "namespace", []string{""})

@@ -40,7 +40,7 @@ func TestTheAuditIsServedAsMetrics(t *testing.T) {
 			before[name] = counted(name)
 		}
 		r.pass(3*time.Second + time.Millisecond)
-		r.lose()
+		r.loseGraph()
 		r.pass(time.Second / 2)
 		want := map[string]float64{"fluence_audited_nodes_total": 6, "fluence_audits_total": 3, "fluence_graph_loads_total": 1}
 		for _, name := range names {
@@ -58,7 +58,7 @@ func TestADriftOfEachKindIsCounted(t *testing.T) {
 	}
 	before := drifts()
 	for _, kind := range inventory.DriftKinds() {
-		(&status{base: &base{counters: c}}).onDrift(inventory.Drift{Kind: kind})
+		(&stateCollector{base: &base{counters: c}}).onDrift(inventory.Drift{Kind: kind})
 	}
 	if n := drifts() - before; n != float64(len(inventory.DriftKinds())) {
 		t.Errorf("%v drifts are counted, want one of each of %q", n, inventory.DriftKinds())

@@ -39,7 +39,7 @@ func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.sweep(now)
-	was, stood := n.pods[pod.UID]
+	was, had := n.pods[pod.UID]
 	switch {
 	case pod.Status.NominatedNodeName != "" && pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !hasEnded(pod):
 		if n.pods == nil {
@@ -47,8 +47,8 @@ func (n *nominations) put(pod *corev1.Pod, now time.Time) (freed bool) {
 		}
 		is := nomination{slot: translate.NominatedSlot(pod), priority: corev1helpers.PodPriority(pod)}
 		n.pods[pod.UID] = is
-		return stood && was.slot.Node != is.slot.Node
-	case !stood || !was.until.IsZero():
+		return had && was.slot.Node != is.slot.Node
+	case !had || !was.until.IsZero():
 		return false
 	case pod.Spec.NodeName == was.slot.Node:
 		was.until = now.Add(settleTime)

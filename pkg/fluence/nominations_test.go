@@ -20,11 +20,11 @@ func nominatedFor(node string, priority int32) func(*corev1.Pod) {
 	}
 }
 
-func urgent(priority int32) func(*corev1.Pod) {
+func withPriority(priority int32) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Spec.Priority = &priority }
 }
 
-func taken(n *nominations, priority int32, now time.Time) string {
+func nominatedSlots(n *nominations, priority int32, now time.Time) string {
 	var words []string
 	for _, s := range n.slots(priority, now) {
 		words = append(words, s.Key+"@"+s.Node)
@@ -32,7 +32,7 @@ func taken(n *nominations, priority int32, now time.Time) string {
 	return strings.Join(words, " ")
 }
 
-func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
+func TestNominationsLastUntilThePodIsBoundOrGone(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
 		then      func(n *nominations) (freed bool)
@@ -67,10 +67,10 @@ func TestNominationsStandUntilThePodIsThereOrGone(t *testing.T) {
 			if freed := tc.then(&n); freed != tc.wantFreed {
 				t.Errorf("freed something: %v, want %v", freed, tc.wantFreed)
 			}
-			if got := taken(&n, 5, noon); got != tc.want {
+			if got := nominatedSlots(&n, 5, noon); got != tc.want {
 				t.Errorf("nominated: %q, want %q", got, tc.want)
 			}
-			if got := taken(&n, 5, noon.Add(settleTime)); got != tc.wantLater {
+			if got := nominatedSlots(&n, 5, noon.Add(settleTime)); got != tc.wantLater {
 				t.Errorf("nominated a while later: %q, want %q", got, tc.wantLater)
 			}
 			n.drop("p")
@@ -103,10 +103,10 @@ func TestAMatchCountsWhatIsNominatedAtItsPriorityOrAbove(t *testing.T) {
 				r.pod("above", nominatedFor("n2", 7))
 				// Nominations of its own profile do not count, because Fluence makes none.
 				r.pod("mine", nominatedFor("n3", 9), func(p *corev1.Pod) { p.Spec.SchedulerName = profile })
-				r.api.put(aPodGroup(g.Name, 2, "pg"))
+				r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
 				var pods []*corev1.Pod
 				for i, priority := range tc.members {
-					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], objects.InGroup(g.Name), urgent(priority)))
+					pods = append(pods, r.pod([]string{"g-0", "g-1"}[i], objects.InGroup(g.Name), withPriority(priority)))
 				}
 				r.give("n1", "n1")
 				// The pod of the lowest priority decides for all.

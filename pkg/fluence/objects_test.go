@@ -51,7 +51,7 @@ func (r *rig) removeFrom(namespace, name string) {
 // gang creates PodGroup g and its pods g-0, g-1 and so on.
 func (r *rig) gang(minMember int32, n int, edit ...func(*corev1.Pod)) []*corev1.Pod {
 	r.Helper()
-	r.api.put(aPodGroup(g.Name, minMember, "pg"))
+	r.podGroupAPI.put(aPodGroup(g.Name, minMember, "pg"))
 	var pods []*corev1.Pod
 	for i := range n {
 		pods = append(pods, r.pod(fmt.Sprintf("g-%d", i), append([]func(*corev1.Pod){objects.InGroup(g.Name)}, edit...)...))
@@ -75,7 +75,7 @@ func (r *rig) add(obj runtime.Object) {
 
 // give answers a match with these nodes, pod by pod in the order of the keys.
 func (r *rig) give(nodes ...string) {
-	r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+	r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 		a := &match.Allocation{ID: req.ID}
 		for i, key := range req.Keys[:min(len(nodes), len(req.Keys))] {
 			a.Slots = append(a.Slots, match.Slot{Key: key, Node: nodes[i]})
@@ -84,8 +84,8 @@ func (r *rig) give(nodes ...string) {
 	})
 }
 
-// enqueue returns the message of PreEnqueue for a pod, or "" if the pod passes.
-func (r *rig) enqueue(pod *corev1.Pod) string {
+// preEnqueueMessage returns the message of PreEnqueue for a pod, or "" if the pod passes.
+func (r *rig) preEnqueueMessage(pod *corev1.Pod) string {
 	return r.pl.PreEnqueue(r.ctx, pod).Message()
 }
 

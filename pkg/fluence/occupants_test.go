@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// TestWhoseEndWouldHelpIsNamed: the matcher knows jobs, and messages name groups and pods.
-func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
+// TestBlockerIsNamed: the matcher knows jobs, and messages name groups and pods.
+func TestBlockerIsNamed(t *testing.T) {
 	lone := func(uid string) match.JobID { return match.NewJobID("pod", uid) }
 	cases := map[string]struct {
 		job  func(r *rig) match.JobID
@@ -46,7 +46,7 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 				r.pass(time.Second)
 
 				waits := r.pod("lone")
-				r.fake.Refuse(match.ErrBusy, match.Reason{
+				r.matcherFake.Refuse(match.ErrBusy, match.Reason{
 					Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 1, Nodes: 1, WaitingHelps: true,
 					Blocker: &match.Blocker{Job: tc.job(r), MoreSlots: 3},
 				})
@@ -60,7 +60,7 @@ func TestWhoseEndWouldHelpIsNamed(t *testing.T) {
 }
 
 // Objects of another namespace are counted and not named, unless the administrator allows that.
-func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
+func TestForeignObjectsAreNotNamed(t *testing.T) {
 	for tell, want := range map[string]struct{ ends, reserved string }{
 		TellNamesOwn: {"; 3 more if a pod of another namespace (priority 7) ends", "2 nodes are reserved for a group of another namespace (priority 0), which has waited 10m"},
 		TellNamesAll: {"; 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
@@ -71,7 +71,7 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 				r.pl.args.TellNames = tell
 				r.node("n1", 8)
 				r.pod("foreign", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName, p.Spec.Priority = "default-scheduler", new(int32(7)) })
-				r.fake.Refuse(match.ErrBusy, match.Reason{
+				r.matcherFake.Refuse(match.ErrBusy, match.Reason{
 					Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 1, Nodes: 1, WaitingHelps: true,
 					Blocker: &match.Blocker{Job: match.NewJobID("pod", "foreign"), MoreSlots: 3},
 				})
@@ -82,11 +82,11 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 			})
 			inRig(t, realEngine(t), func(r *rig) {
 				r.pl.args.TellNames = tell
-				r.crowded()
+				r.largeGroupWaits()
 				r.pass(10 * time.Minute)
 				late := r.pod("late", elsewhere)
 				r.pass(time.Second)
-				if got := r.enqueue(late); !strings.Contains(got, want.reserved) {
+				if got := r.preEnqueueMessage(late); !strings.Contains(got, want.reserved) {
 					t.Errorf("told %q, want %q in it", got, want.reserved)
 				}
 			})
@@ -94,9 +94,9 @@ func TestWhatIsOfAnotherNamespaceIsNotNamed(t *testing.T) {
 	}
 }
 
-// TestWhatADaemonSetLeavesIsAllThereEverIs: the reason NeverFits
+// TestNeverFitsCountsDaemonSetPods: the reason NeverFits
 // counts the pods of DaemonSets, and ends when they go.
-func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
+func TestNeverFitsCountsDaemonSetPods(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.pod("agent", objects.CPU("100m"), objects.OnNode("n1"), func(p *corev1.Pod) {
@@ -107,7 +107,7 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 		r.schedule()
 		r.gang(1, 1, objects.CPU("4"))
 		r.pass(time.Minute)
-		c := r.api.get(g).Status.Conditions
+		c := r.podGroupAPI.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reason.NeverFits || c[0].Message != "no node is large enough: cpu 4 wanted, largest node has 3900m" {
 			t.Errorf("conditions = %+v, want that it never fits", c)
 		}
@@ -122,7 +122,7 @@ func TestWhatADaemonSetLeavesIsAllThereEverIs(t *testing.T) {
 
 // Blockers are each pod of other namespaces and each node with
 // own pods, without pods that run on every node or have ended.
-func TestWhatStandsOnNodes(t *testing.T) {
+func TestBlockersOnNodes(t *testing.T) {
 	in := func(namespace, node string, edit ...func(*corev1.Pod)) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Namespace, p.Spec.NodeName = namespace, node

@@ -35,7 +35,7 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
 	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
 		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
@@ -83,7 +83,7 @@ func trimOwner(obj any) (any, error) {
 // run watches until ctx ends. It adds each kind to l as a
 // source, so that l is done only after every kind was listed.
 func (o *owners) run(ctx context.Context, l *initialSync) {
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
 		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.addSource()
 		whenListed(ctx, o.registrations[kind], resource.Resource, listed)

@@ -108,7 +108,7 @@ func controlledBy(apiVersion, kind, name string, uid types.UID) func(*corev1.Pod
 // scheduledCondition returns the condition Scheduled of PodGroup g.
 func (r *rig) scheduledCondition() metav1.Condition {
 	r.Helper()
-	c := meta.FindStatusCondition(r.api.get(g).Status.Conditions, report.ConditionScheduled)
+	c := meta.FindStatusCondition(r.podGroupAPI.get(g).Status.Conditions, report.ConditionScheduled)
 	if c == nil {
 		r.Fatal("the PodGroup has no such condition")
 	}
@@ -120,17 +120,17 @@ func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 4)
 		set := group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "sim", UID: "set-uid"}
-		r.makers.create("jobs", "sim-a", "a-uid", set)
+		r.owners.create("jobs", "sim-a", "a-uid", set)
 		r.pass(0)
 		first := r.pod("sim-a-0", controlledBy("batch/v1", "Job", "sim-a", "a-uid"))
 		second := r.pod("sim-b-0", controlledBy("batch/v1", "Job", "sim-b", "b-uid"))
 		r.wantHeld(second, "waits until the scheduler has seen Job sim-b, the owner of the pod")
 		pg := aPodGroup(set.PodGroupName(), 2, "pg")
-		r.api.put(pg)
+		r.podGroupAPI.put(pg)
 		r.pass(0)
 		r.wantHeld(first, "waits for 1 more pod: has 1 of minMember 2")
 		r.schedule()
-		r.makers.create("jobs", "sim-b", "b-uid", set)
+		r.owners.create("jobs", "sim-b", "b-uid", set)
 		r.pass(time.Second)
 		if got := r.assigned(); len(got) != 2 {
 			t.Errorf("assigned %v, want both pods", got)
@@ -144,7 +144,7 @@ func TestPodsFindTheirGroupByWhatControlsThem(t *testing.T) {
 // An object that was deleted and recreated under the same name is another object.
 func TestANamesakeOfAnOwnerIsNotTakenForIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.makers.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
+		r.owners.create("replicasets", "web", "old-uid", group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "d"})
 		r.pass(0)
 		pod := r.pod("web-0", controlledBy("apps/v1", "ReplicaSet", "web", "new-uid"))
 		r.wantHeld(pod, "waits until the scheduler has seen ReplicaSet web, the owner of the pod")
@@ -190,7 +190,7 @@ func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pg := aPodGroup(g.Name, 1, "pg")
 		pg.Annotations = map[string]string{group.MatchPolicyAnnotation: match.PolicyLonodex}
-		r.api.put(pg)
+		r.podGroupAPI.put(pg)
 		r.preFilter(r.pod("g-0", objects.InGroup(g.Name)))
 		got := r.matches()
 		if len(got) != 1 || got[0].Policy != match.PolicyLonodex || got[0].Holder != "ns/g" {
@@ -200,17 +200,17 @@ func TestAGroupIsMatchedByItsOwnPolicy(t *testing.T) {
 }
 
 // As after an interrupted watch, the informer sends an update.
-func TestAnOwnerThatWasMadeAgainUnseenIsSeen(t *testing.T) {
+func TestRecreatedOwnerIsObserved(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 8)
 		r.schedule()
-		r.makers.create("jobs", "train", "old", group.Owner{})
+		r.owners.create("jobs", "train", "old", group.Owner{})
 		r.pass(time.Second)
 		o := group.Owner{Group: "batch", Kind: "Job", Name: "train", UID: "new"}
-		r.api.put(aPodGroup(o.PodGroupName(), 1, "pg"))
+		r.podGroupAPI.put(aPodGroup(o.PodGroupName(), 1, "pg"))
 		r.pod("train-0", controlledBy("batch/v1", "Job", "train", "new"))
 		r.pass(10 * time.Second)
-		r.makers.create("jobs", "train", "new", group.Owner{})
+		r.owners.create("jobs", "train", "new", group.Owner{})
 		r.pass(time.Second)
 		if got := r.assigned(); len(got) != 1 {
 			t.Errorf("assigned %v, want the pod of the new Job", got)
@@ -219,7 +219,7 @@ func TestAnOwnerThatWasMadeAgainUnseenIsSeen(t *testing.T) {
 }
 
 // A late member without its claim does not hold up the next one.
-func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
+func TestHeldLateMemberDoesNotBlockOthers(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 8)
 		r.schedule()
@@ -242,7 +242,7 @@ func TestALateMemberThatAnotherPluginKeepsOutHoldsUpNobody(t *testing.T) {
 }
 
 // A refusal of late members counts only for their shape: other shapes are still placed.
-func TestLateMembersOfAnotherShapeAreAskedForToo(t *testing.T) {
+func TestRefusedShapeDoesNotBlockOtherLateMembers(t *testing.T) {
 	gpu := func(p *corev1.Pod) {
 		amount := corev1.ResourceList{"example.com/gpu": resource.MustParse("1")}
 		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: amount, Limits: amount}

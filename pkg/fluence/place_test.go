@@ -17,16 +17,16 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// grudge is a filter that no field of a pod predicts. It allows at most one pod on each of some
+// unpredictableFilter is a filter that no field of a pod predicts. It allows at most one pod on each of some
 // nodes. On others it allows none, but only in a pod's own scheduling cycle and not in a probe.
-type grudge struct {
+type unpredictableFilter struct {
 	one  func(node string) bool
 	none func(node string) bool
 }
 
-func (*grudge) Name() string { return "Grudge" }
+func (*unpredictableFilter) Name() string { return "Grudge" }
 
-func (f *grudge) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+func (f *unpredictableFilter) Filter(_ context.Context, state fwk.CycleState, _ *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	name := node.Node().Name
 	if f.one != nil && f.one(name) && len(node.GetPods()) > 0 {
 		return fwk.NewStatus(fwk.Unschedulable, "one is enough")
@@ -47,7 +47,7 @@ func (r *rig) ops() []match.Op {
 	return ops
 }
 
-func TestAPairThatAFilterRefusesIsMatchedOtherwise(t *testing.T) {
+func TestRejectedMatchIsRepeatedElsewhere(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 8)
 		r.node("n1", 8)
@@ -62,10 +62,10 @@ func TestAPairThatAFilterRefusesIsMatchedOtherwise(t *testing.T) {
 		if got := r.refusals(); got != 0 {
 			t.Errorf("%d pods were refused on the way", got)
 		}
-	}, &grudge{one: is("n0")})
+	}, &unpredictableFilter{one: is("n0")})
 }
 
-func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
+func TestUnrepairableRejectionNamesPodNodeAndFilter(t *testing.T) {
 	e := realEngine(t)
 	inRig(t, e, func(r *rig) {
 		for i := range 8 {
@@ -79,26 +79,26 @@ func TestWhatNoRoundRepairsIsToldByPodNodeAndFilter(t *testing.T) {
 		if v, n := counted("fluence_verifications_total")-verifications, counted("fluence_rematches_total")-repairs; v != 1 || n != 1 {
 			t.Errorf("%v verifications and %v repairs are counted, want 1 each", v, n)
 		}
-		c := r.api.get(g).Status.Conditions
+		c := r.podGroupAPI.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reason.NodesRuledOut || !strings.Contains(c[0].Message, "was rejected on node n0 by Grudge: one is enough") {
 			t.Errorf("conditions = %+v, want %s with pod, node and filter", c, reason.NodesRuledOut)
 		}
 		if got := len(r.matches()); got > 4 { // the first, and three rematches
-			t.Errorf("%d matches in one enquiry, want %d at the most", got, 4)
+			t.Errorf("%d matches in one attempt, want %d at the most", got, 4)
 		}
 		// The reason stays the same over several attempts.
 		r.pass(10 * time.Minute)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut {
 			t.Errorf("conditions = %+v, want %s", c, reason.NodesRuledOut)
 		}
 		r.wantAssigned(nil)
 		if jobs, err := e.Jobs(r.ctx, r.pl.inventory.Epoch()); err != nil || len(jobs) != 0 {
 			t.Errorf("the engine holds %+v, error %v; want nothing", jobs, err)
 		}
-	}, &grudge{one: func(string) bool { return true }})
+	}, &unpredictableFilter{one: func(string) bool { return true }})
 }
 
-func TestANodeThatIsRefusedInEarnestIsNotMatchedAgain(t *testing.T) {
+func TestNodeRejectedInTheCycleIsExcluded(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 8)
 		r.node("n1", 8)
@@ -118,7 +118,7 @@ func TestANodeThatIsRefusedInEarnestIsNotMatchedAgain(t *testing.T) {
 		if booked != 2 {
 			t.Errorf("%d matches were booked, want the one that was refused and the one after it", booked)
 		}
-	}, &grudge{none: is("n0")})
+	}, &unpredictableFilter{none: is("n0")})
 }
 
 func TestMoreThanTheMinimumIsSpreadAsFarAsItGoes(t *testing.T) {
@@ -126,7 +126,7 @@ func TestMoreThanTheMinimumIsSpreadAsFarAsItGoes(t *testing.T) {
 		r.node("n0", 2, objects.InZone("a"))
 		r.node("n1", 8, objects.InZone("b"))
 		r.schedule()
-		r.api.put(aPodGroup(g.Name, 4, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 4, "pg"))
 		for i := range 6 {
 			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1))
 		}

@@ -74,7 +74,7 @@ func trimPodGroup(obj any) (any, error) {
 		return obj, nil
 	}
 	pg.ManagedFields, pg.OwnerReferences, pg.Finalizers, pg.Labels = nil, nil, nil, nil
-	pg.Annotations = group.OwnAnnotations(pg.Annotations)
+	pg.Annotations = group.ProjectAnnotations(pg.Annotations)
 	return pg, nil
 }
 
@@ -101,8 +101,8 @@ func (p *podGroups) run(ctx context.Context, listed func()) {
 	p.informer.RunWithContext(ctx)
 }
 
-// asGroup converts a PodGroup to the form of package gang.
-func asGroup(pg *scheduling.PodGroup) gang.PodGroup {
+// toGangPodGroup converts a PodGroup to the form of package gang.
+func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	g := gang.PodGroup{
 		UID:       pg.UID,
 		MinMember: pg.Spec.MinMember,

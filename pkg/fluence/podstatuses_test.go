@@ -17,13 +17,13 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// whyNot returns a condition with a message.
-func whyNot(message string) []*corev1.PodCondition {
+// unscheduledCondition returns a condition with a message.
+func unscheduledCondition(message string) []*corev1.PodCondition {
 	return []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
 }
 
-// toldPod returns the message of the pod's condition.
-func (r *rig) toldPod(name string) string {
+// podMessage returns the message of the pod's condition.
+func (r *rig) podMessage(name string) string {
 	r.Helper()
 	for _, c := range r.shown(name).Status.Conditions {
 		if c.Type == corev1.PodScheduled {
@@ -54,7 +54,7 @@ func TestStatusesOfPodsAreNotWrittenByTheSchedulingLoop(t *testing.T) {
 		r.pass(time.Second)
 		began := time.Now()
 		for i := range 50 {
-			if _, err := r.pl.podStatuses.PatchPodStatus(pod, whyNot(fmt.Sprint("words ", i)), nil); err != nil {
+			if _, err := r.pl.podStatuses.PatchPodStatus(pod, unscheduledCondition(fmt.Sprint("words ", i)), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -62,11 +62,11 @@ func TestStatusesOfPodsAreNotWrittenByTheSchedulingLoop(t *testing.T) {
 			t.Errorf("the loop waits for %s", took)
 		}
 		r.pass(5 * time.Second)
-		if got, n := r.toldPod("p"), writes.Load(); got != "words 49" || n > 2 {
+		if got, n := r.podMessage("p"), writes.Load(); got != "words 49" || n > 2 {
 			t.Errorf("the pod is told %q by %d writes, want the last words by two at the most", got, n)
 		}
 		// The same status is not written again.
-		if _, err := r.pl.podStatuses.PatchPodStatus(pod, whyNot("words 49"), nil); err != nil {
+		if _, err := r.pl.podStatuses.PatchPodStatus(pod, unscheduledCondition("words 49"), nil); err != nil {
 			t.Fatal(err)
 		}
 		r.pass(5 * time.Second)
@@ -76,7 +76,7 @@ func TestStatusesOfPodsAreNotWrittenByTheSchedulingLoop(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldToPods(t *testing.T) {
+func TestPodStatuses(t *testing.T) {
 	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", fmt.Errorf("changed"))
 	cases := map[string]struct {
 		edit       func(*corev1.Pod)
@@ -114,11 +114,11 @@ func TestWhatIsToldToPods(t *testing.T) {
 				}
 				pod := r.pod("p", edits...)
 				r.pass(time.Second)
-				if _, err := r.pl.podStatuses.PatchPodStatus(pod, whyNot("why"), tc.nominating); err != nil {
+				if _, err := r.pl.podStatuses.PatchPodStatus(pod, unscheduledCondition("why"), tc.nominating); err != nil {
 					t.Fatal(err)
 				}
 				r.pass(time.Minute)
-				if got := r.toldPod("p"); strings.TrimSpace(got) != tc.told || r.shown("p").Status.NominatedNodeName != tc.nominated {
+				if got := r.podMessage("p"); strings.TrimSpace(got) != tc.told || r.shown("p").Status.NominatedNodeName != tc.nominated {
 					t.Errorf("it is told %q and nominated for %q, want %q and %q", got, r.shown("p").Status.NominatedNodeName, tc.told, tc.nominated)
 				}
 				if n := int(writes.Load()); n != tc.writes {

@@ -21,7 +21,7 @@ func (pl *Fluence) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status 
 	}
 	v := pl.groups.PreEnqueue(pod.UID, pl.now())
 	if v.Abandoned != 0 {
-		pl.activator.revokeLost(pod.UID, v.Abandoned)
+		pl.activator.revokeAbandoned(pod.UID, v.Abandoned)
 	}
 	if v.Pass {
 		if v.Key == (types.NamespacedName{}) {

@@ -23,9 +23,9 @@ func (c assignedNode) Clone() fwk.StateData { return c }
 
 const assignedNodeKey fwk.StateKey = Name + "/node"
 
-// whyOrder is the message for a pod that has a node
+// whyWaitsForOrder is the message for a pod that has a node
 // but must be placed after another pod of its group.
-const whyOrder = "has a node; waits until the pods of its group before it are reserved"
+const whyWaitsForOrder = "has a node; waits until the pods of its group before it are reserved"
 
 // decided marks a CycleState in which Fluence has decided. Without the mark,
 // PostFilter knows that another plugin rejected the pod before Fluence ran.
@@ -46,7 +46,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	state.Write(decidedKey, decided{})
 	in, began := cycleOf(state), pl.now()
-	defer func() { in.own = pl.now().Sub(began) }()
+	defer func() { in.ownTime = pl.now().Sub(began) }()
 	if !pl.groups.HasAssignment(pod.UID) {
 		defer pl.endAdmission(pl.groupKey(pod))
 	}
@@ -57,7 +57,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 
 	// 3. First place pods that go before this pod although the queue has them behind it.
-	silent := pl.placeReplacementsFirst(ctx, pod, nodes)
+	noAnswer := pl.placeReplacementsFirst(ctx, pod, nodes)
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)
 	}
@@ -71,8 +71,8 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 
 	// 5. Place the whole group, except if the matcher did not answer in step 3. A cycle waits only
 	// once for a matcher that does not answer, even if the matcher has answered a ping since.
-	node, refused := plan.Node, silent
-	if node == "" && silent == nil {
+	node, refused := plan.Node, noAnswer
+	if node == "" && noAnswer == nil {
 		node, refused = pl.placeGroup(ctx, plan, in.throttlePassed, nodes)
 	}
 	switch {
@@ -80,7 +80,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	case refused != nil:
 		return nil, pl.refuse(ctx, plan, *refused)
 	case node == "":
-		return nil, unschedulable(whyOrder)
+		return nil, unschedulable(whyWaitsForOrder)
 	}
 
 	// 6. The matcher may know a node that is not in this
@@ -123,7 +123,7 @@ const maxReplacementsPerCycle = 4
 // placeReplacementsFirst places pods that replace lost members and are behind this pod in the
 // queue. If the matcher does not answer, it returns the refusal of this pod. That refusal
 // also has a backoff, because the event that it waits for may have happened already.
-func (a *groupPlacer) placeReplacementsFirst(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (silent *gang.Refusal) {
+func (a *groupPlacer) placeReplacementsFirst(ctx context.Context, pod *corev1.Pod, nodes []fwk.NodeInfo) (noAnswer *gang.Refusal) {
 	for range maxReplacementsPerCycle {
 		if a.whyNotReady() != "" {
 			return nil
@@ -156,7 +156,7 @@ func (a *groupPlacer) refuse(ctx context.Context, plan gang.Plan, r gang.Refusal
 		r.WaitsFor = gang.WaitsForAnswer
 	}
 	a.apply(ctx, a.groups.Refuse(plan, r, a.now()))
-	a.groupReporter.forgetGone(plan.Key)
+	a.groupReporter.forgetIfGone(plan.Key)
 	if r.Reason == reason.NeverFits {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, r.Message)
 	}
@@ -171,7 +171,7 @@ func (tl *groupReporter) reportRefusal(pod *corev1.Pod, reason, message string) 
 	if !ok {
 		return
 	}
-	defer tl.forgetGone(m.Key)
+	defer tl.forgetIfGone(m.Key)
 	tl.logRefusal(m.Key, reason, message)
 	switch {
 	case !m.InPodGroup:

@@ -81,22 +81,22 @@ func TestPreEnqueueLetsOneRepresentativeOfACompleteGroupPass(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(3, 2)
 		for _, p := range pods {
-			if got := r.enqueue(p); got != "waits for 1 more pod: has 2 of minMember 3" {
+			if got := r.preEnqueueMessage(p); got != "waits for 1 more pod: has 2 of minMember 3" {
 				t.Errorf("PreEnqueue of %s: %q", p.Name, got)
 			}
 		}
 		pods = append(pods, r.pod("g-2", objects.InGroup(g.Name)))
 		want := []string{"", "waits while another pod of the group is scheduled on behalf of all", "waits while another pod of the group is scheduled on behalf of all"}
 		for i, p := range pods {
-			if got := r.enqueue(p); got != want[i] {
+			if got := r.preEnqueueMessage(p); got != want[i] {
 				t.Errorf("PreEnqueue of %s: %q, want %q", p.Name, got, want[i])
 			}
 		}
 		alone := r.pod("alone")
-		if got := r.enqueue(alone); got != "" {
+		if got := r.preEnqueueMessage(alone); got != "" {
 			t.Errorf("PreEnqueue of a pod without a group: %q", got)
 		}
-		if got := r.enqueue(objects.Pod("unseen")); got != "the scheduler has not seen the pod yet" {
+		if got := r.preEnqueueMessage(objects.Pod("unseen")); got != "the scheduler has not seen the pod yet" {
 			t.Errorf("PreEnqueue of a pod that no informer told of: %q", got)
 		}
 	})
@@ -114,13 +114,17 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 			want: placement.WhyUnavailable,
 		},
 		"the graph is being loaded": {
-			lose: func(r *rig) { r.fake.Fail(matchtest.Ready, errors.New("no")); r.lose() },
-			back: func(r *rig) { r.fake.Fail(matchtest.Ready, nil) },
+			lose: func(r *rig) { r.matcherFake.Fail(matchtest.Ready, errors.New("no")); r.loseGraph() },
+			back: func(r *rig) { r.matcherFake.Fail(matchtest.Ready, nil) },
 			want: placement.WhyLoading,
 		},
 		"the inventory lost it": {
-			lose: func(r *rig) { r.matcher.silence(true); r.fake.Fail(matchtest.Reset, match.ErrUnavailable); r.lose() },
-			back: func(r *rig) { r.matcher.silence(false); r.fake.Fail(matchtest.Reset, nil) },
+			lose: func(r *rig) {
+				r.matcher.silence(true)
+				r.matcherFake.Fail(matchtest.Reset, match.ErrUnavailable)
+				r.loseGraph()
+			},
+			back: func(r *rig) { r.matcher.silence(false); r.matcherFake.Fail(matchtest.Reset, nil) },
 			want: placement.WhyUnavailable,
 		},
 		"the pods at the start were not all seen": {
@@ -139,14 +143,14 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 				r.preFilter(pods[0])
 				tc.lose(r)
 				r.pass(300 * time.Millisecond)
-				if got := r.enqueue(lone); got != tc.want {
+				if got := r.preEnqueueMessage(lone); got != tc.want {
 					t.Errorf("PreEnqueue: %q, want %q", got, tc.want)
 				}
 				asked := len(r.matches())
 				_, _, status := r.preFilter(lone)
 				r.wantStatus(status, fwk.Unschedulable, tc.want)
 				// A pod that has a node does not need the matcher.
-				if got := r.enqueue(pods[1]); got != "" {
+				if got := r.preEnqueueMessage(pods[1]); got != "" {
 					t.Errorf("PreEnqueue of a pod with a seat: %q", got)
 				}
 				if _, result, _ := r.preFilter(pods[1]); result == nil || !result.NodeNames.Has("n1") {
@@ -157,7 +161,7 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 				}
 				tc.back(r)
 				r.pass(time.Second)
-				if got := r.enqueue(lone); got != "" {
+				if got := r.preEnqueueMessage(lone); got != "" {
 					t.Errorf("PreEnqueue when the matcher is back: %q", got)
 				}
 			})
@@ -166,31 +170,31 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 }
 
 // An error of another plugin's Filter ends a cycle, and no plugin is notified.
-func TestPreEnqueueGivesTheAssignmentsOfALostCycleBack(t *testing.T) {
+func TestPreEnqueueRevokesAbandonedAssignments(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)
 		r.preFilter(pods[0])
-		if got := r.enqueue(pods[0]); got == "" {
+		if got := r.preEnqueueMessage(pods[0]); got == "" {
 			t.Error("PreEnqueue let a pod pass whose seat was lost")
 		}
 		r.pass(0)
-		released := r.fake.Calls(matchtest.Release)
+		released := r.matcherFake.Calls(matchtest.Release)
 		if len(released) != 1 || released[0].ID != r.matches()[0].ID || !slices.Equal(released[0].Keys, []string{"g-0", "g-1"}) {
 			t.Errorf("released %+v, want both seats of the match", released)
 		}
-		if got, want := r.enqueue(pods[0]), "a scheduling cycle of pod g-0 ended before node n1 was reserved for it"; got != want {
+		if got, want := r.preEnqueueMessage(pods[0]), "a scheduling cycle of pod g-0 ended before node n1 was reserved for it"; got != want {
 			t.Errorf("PreEnqueue: %q, want %q", got, want)
 		}
 		r.pass(2 * time.Second)
-		if got := r.enqueue(pods[0]); got != "" {
+		if got := r.preEnqueueMessage(pods[0]); got != "" {
 			t.Errorf("PreEnqueue after the backoff: %q", got)
 		}
 	})
 }
 
-func TestPluginStandsWhereItMustAmongTheOthers(t *testing.T) {
+func TestPluginOrderInShippedConfiguration(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		points := r.fwk.ListPlugins()
 		names := func(set config.PluginSet) (names []string) {

@@ -6,11 +6,11 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
-// podHolder is implemented by the scheduler's queued pods. The framework exports no name for it.
-type podHolder interface{ GetPodInfo() fwk.PodInfo }
+// podEntity is implemented by the scheduler's queued pods. The framework exports no name for it.
+type podEntity interface{ GetPodInfo() fwk.PodInfo }
 
-// namespacedName is implemented by queued entities of every kind.
-type namespacedName interface {
+// namespacedEntity is implemented by queued entities of every kind.
+type namespacedEntity interface {
 	GetNamespace() string
 	GetName() string
 }
@@ -24,7 +24,7 @@ func (pl *Fluence) Less(a, b fwk.QueuedEntityInfo) bool {
 
 // rank returns the rank of a queued entity.
 func (pl *Fluence) rank(e fwk.QueuedEntityInfo) gang.Rank {
-	if h, ok := e.(podHolder); ok {
+	if h, ok := e.(podEntity); ok {
 		if pod := h.GetPodInfo().GetPod(); pod.Spec.SchedulerName == pl.profile {
 			return pl.groups.Rank(pod)
 		}

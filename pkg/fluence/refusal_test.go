@@ -77,7 +77,7 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				pods := r.gang(2, 2)
-				r.fake.Answer(nil, tc.err)
+				r.matcherFake.Answer(nil, tc.err)
 				// The ping that closes the breaker is an event itself.
 				r.matcher.silence(tc.trips)
 				_, result, status := r.preFilter(pods[0])
@@ -88,11 +88,11 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 				if open, _ := r.pl.breaker.state(); open != tc.trips {
 					t.Errorf("the breaker is open: %v, want %v", open, tc.trips)
 				}
-				releases := r.fake.Calls(matchtest.Release)
+				releases := r.matcherFake.Calls(matchtest.Release)
 				if got := len(releases) == 1 && releases[0].ID == r.matches()[0].ID && len(releases[0].Keys) == 0; got != tc.released {
 					t.Errorf("releases = %+v; want the job given back: %v", releases, tc.released)
 				}
-				conditions := r.api.get(g).Status.Conditions
+				conditions := r.podGroupAPI.get(g).Status.Conditions
 				if len(conditions) != 1 || conditions[0].Reason != tc.reason || conditions[0].Message != tc.message {
 					t.Errorf("conditions = %+v, want one with reason %s and message %q", conditions, tc.reason, tc.message)
 				}
@@ -100,13 +100,13 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 					r.pass(tc.again - time.Millisecond)
 					r.wantHeld(pods[0], tc.message)
 					r.pass(time.Millisecond)
-					r.wantAsking(pods[0])
+					r.wantPasses(pods[0])
 				}
 			})
 			for _, ev := range gang.AllEvents() {
 				inRig(t, nil, func(r *rig) {
 					pods := r.gang(2, 2)
-					r.fake.Answer(nil, tc.err)
+					r.matcherFake.Answer(nil, tc.err)
 					r.matcher.silence(tc.trips)
 					r.preFilter(pods[0])
 					r.pl.observeEvent(ev)
@@ -124,13 +124,13 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 // A request that breaks the matcher costs other groups the graph. Its
 // group retries ever more rarely, and its namespace is placed after
 // others. A request that the matcher rejects costs others nothing.
-func TestWhatBreaksTheMatcherIsPaidFor(t *testing.T) {
+func TestMatchErrorIsCharged(t *testing.T) {
 	for err, paid := range map[error]bool{errors.New("oops"): true, match.ErrConflict: false, match.ErrInvalid: false} {
 		inRig(t, nil, func(r *rig) {
 			pods := r.gang(2, 2)
 			ask := func() (owes bool) {
 				r.pl.debts = debts{}
-				r.fake.Answer(nil, err)
+				r.matcherFake.Answer(nil, err)
 				r.preFilter(pods[0])
 				d := r.pl.debts.byNamespace[ns]
 				return d != nil && d.owed > 0
@@ -155,7 +155,7 @@ func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		first, second := r.pod("first"), r.pod("second")
 		r.give("n1")
-		release := r.fake.Hold(matchtest.Match)
+		release := r.matcherFake.Hold(matchtest.Match)
 		r.matcher.silence(true)
 		before := time.Now()
 		_, _, status := r.preFilter(first)
@@ -174,7 +174,7 @@ func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
 		r.matcher.silence(false)
 		r.pass(time.Second)
 		for _, p := range []string{"first", "second"} {
-			r.wantAsking(objects.Pod(p))
+			r.wantPasses(objects.Pod(p))
 		}
 		if got := len(r.matches()); got != 1 {
 			t.Errorf("the matcher was asked %d times, want once", got)
@@ -182,25 +182,25 @@ func TestAMatcherThatHangsCostsOneCycle(t *testing.T) {
 	})
 }
 
-func TestAStaleMatchHasTheGraphLookedAt(t *testing.T) {
+func TestStaleMatchResyncsInventory(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pod := r.pod("lone")
-		r.fake.Answer(nil, match.ErrStale)
-		r.fake.FailNext(matchtest.Update, match.ErrStale)
-		r.fake.Forget()
+		r.matcherFake.Answer(nil, match.ErrStale)
+		r.matcherFake.FailNext(matchtest.Update, match.ErrStale)
+		r.matcherFake.Forget()
 		r.preFilter(pod)
 		r.pass(100 * time.Millisecond) // less than until the next probe
-		if got := r.fake.Calls(matchtest.Reset); len(got) != 1 {
+		if got := r.matcherFake.Calls(matchtest.Reset); len(got) != 1 {
 			t.Errorf("the graph was filled anew %d times, want once", len(got))
 		}
-		r.wantAsking(pod)
+		r.wantPasses(pod)
 	})
 }
 
 func TestARefusalIsAnsweredFromMemory(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
-		r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
+		r.matcherFake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
 		_, _, first := r.preFilter(pods[0])
 		for _, p := range pods {
 			_, _, status := r.preFilter(p)
@@ -216,21 +216,21 @@ func TestARefusalIsAnsweredFromMemory(t *testing.T) {
 func TestAnEventDuringAMatchIsNotLost(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			r.pl.observeEvent(gang.Released)
 			return nil, &match.Refusal{Err: match.ErrBusy}
 		})
 		r.preFilter(pods[0])
 		r.pass(time.Second)
-		r.wantAsking(pods[0])
+		r.wantPasses(pods[0])
 	})
 }
 
-func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testing.T) {
+func TestAssignmentsOfReloadedGraphAreRevoked(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
-		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
-			r.lose()
+		r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			r.loseGraph()
 			r.pass(time.Second)
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
@@ -240,13 +240,13 @@ func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testi
 		if got := r.pl.groups.Tentative(); len(got) != 0 {
 			t.Errorf("tentative seats: %+v", got)
 		}
-		got := r.fake.Calls(matchtest.Release)
+		got := r.matcherFake.Calls(matchtest.Release)
 		if len(got) != 1 || got[0].Epoch != 2 || got[0].ID != r.matches()[0].ID || len(got[0].Keys) != 2 {
 			t.Errorf("releases = %+v, want both seats in the new graph", got)
 		}
 		r.pass(time.Second)
-		r.wantAsking(pods[0])
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.MatcherUnavailable {
+		r.wantPasses(pods[0])
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.MatcherUnavailable {
 			t.Errorf("conditions = %+v, want reason %s", c, reason.MatcherUnavailable)
 		}
 	})
@@ -255,7 +255,7 @@ func TestAssignmentsOfAGraphThatWasFilledAnewDuringTheMatchAreGivenBack(t *testi
 func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
-		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 			r.remove("g-1")
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
@@ -265,7 +265,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 		}
 		r.pass(0)
 		var keys []string
-		for _, c := range r.fake.Calls(matchtest.Release) {
+		for _, c := range r.matcherFake.Calls(matchtest.Release) {
 			keys = append(keys, c.Keys...)
 		}
 		slices.Sort(keys)

@@ -16,18 +16,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// counter releases to a Fake and counts.
-type counter struct {
+// releaseQueueTest releases to a Fake and counts.
+type releaseQueueTest struct {
 	*releaseQueue
 	fake  *matchtest.Fake
 	epoch atomic.Uint64
 	freed atomic.Int32
 }
 
-func givingBack(t *testing.T, test func(*counter)) {
+func withReleaseQueue(t *testing.T, test func(*releaseQueueTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &counter{fake: matchtest.NewFake()}
+		c := &releaseQueueTest{fake: matchtest.NewFake()}
 		c.epoch.Store(1)
 		c.releaseQueue = newReleaseQueue(c.fake, func() match.Epoch { return match.Epoch(c.epoch.Load()) }, func() { c.freed.Add(1) })
 		go c.run(t.Context())
@@ -37,7 +37,7 @@ func givingBack(t *testing.T, test func(*counter)) {
 }
 
 // wantReleased compares all calls so far with texts "EPOCH: JOB KEYS".
-func (c *counter) wantReleased(t *testing.T, want ...string) {
+func (c *releaseQueueTest) wantReleased(t *testing.T, want ...string) {
 	t.Helper()
 	synctest.Wait()
 	var got []string
@@ -49,8 +49,8 @@ func (c *counter) wantReleased(t *testing.T, want ...string) {
 	}
 }
 
-func TestReturnsGoInOrder(t *testing.T) {
-	givingBack(t, func(c *counter) {
+func TestReleasesGoInOrder(t *testing.T) {
+	withReleaseQueue(t, func(c *releaseQueueTest) {
 		c.add(gang.Release{Job: 3, Keys: []string{"a", "b"}}, gang.Release{Job: 1})
 		c.add()
 		c.add(gang.Release{Job: 2})
@@ -66,10 +66,10 @@ func TestReturnsGoInOrder(t *testing.T) {
 	})
 }
 
-func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
+func TestReleasesAreRetriedUntilTheySucceed(t *testing.T) {
 	for name, err := range map[string]error{"no answer": match.ErrUnavailable, "another graph": match.ErrStale} {
 		t.Run(name, func(t *testing.T) {
-			givingBack(t, func(c *counter) {
+			withReleaseQueue(t, func(c *releaseQueueTest) {
 				c.fake.FailNext(matchtest.Release, nil, err, err)
 				c.add(gang.Release{Job: 1}, gang.Release{Job: 2}, gang.Release{Job: 3})
 				c.wantReleased(t, "1: 1 []", "1: 2 []")
@@ -89,8 +89,8 @@ func TestReturnsAreTriedUntilTheEngineTookNote(t *testing.T) {
 	}
 }
 
-func TestReturnsWaitForALoadedGraph(t *testing.T) {
-	givingBack(t, func(c *counter) {
+func TestReleasesWaitForALoadedGraph(t *testing.T) {
+	withReleaseQueue(t, func(c *releaseQueueTest) {
 		c.epoch.Store(0)
 		c.add(gang.Release{Job: 1})
 		time.Sleep(time.Minute)
@@ -101,8 +101,8 @@ func TestReturnsWaitForALoadedGraph(t *testing.T) {
 	})
 }
 
-func TestAReturnThatTheEngineFindsInvalidIsDropped(t *testing.T) {
-	givingBack(t, func(c *counter) {
+func TestInvalidReleaseIsDropped(t *testing.T) {
+	withReleaseQueue(t, func(c *releaseQueueTest) {
 		c.fake.FailNext(matchtest.Release, match.ErrInvalid)
 		c.add(gang.Release{Job: 1}, gang.Release{Job: 2})
 		time.Sleep(time.Minute)
@@ -110,8 +110,8 @@ func TestAReturnThatTheEngineFindsInvalidIsDropped(t *testing.T) {
 	})
 }
 
-func TestAReturnNeverMakesItsCallerWait(t *testing.T) {
-	givingBack(t, func(c *counter) {
+func TestAddDoesNotBlock(t *testing.T) {
+	withReleaseQueue(t, func(c *releaseQueueTest) {
 		release := c.fake.Hold(matchtest.Release)
 		before := time.Now()
 		c.add(gang.Release{Job: 1})
@@ -145,7 +145,7 @@ func (s slowRelease) Release(ctx context.Context, e match.Epoch, id match.JobID,
 
 // An allocation whose release is pending is no drift. Every
 // test here checks at its end that there is no drift.
-func TestWhatWaitsToBeGivenBackIsNoDrift(t *testing.T) {
+func TestPendingReleaseIsNoDrift(t *testing.T) {
 	inRig(t, slowRelease{realEngine(t)}, func(r *rig) {
 		r.node("n1", 64)
 		r.pass(time.Second)

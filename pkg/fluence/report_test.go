@@ -29,14 +29,14 @@ func (r *rig) report(because, message string) {
 	r.pass(50 * time.Millisecond) // events are sent after conditions
 }
 
-// quiet creates a PodGroup about which the plugin itself reports nothing.
-func (r *rig) quiet(uid types.UID, edit ...func(*scheduling.PodGroup)) {
+// createUnreportedPodGroup creates a PodGroup about which the plugin itself reports nothing.
+func (r *rig) createUnreportedPodGroup(uid types.UID, edit ...func(*scheduling.PodGroup)) {
 	pg := aPodGroup(g.Name, 2, uid)
 	pg.Status.Phase = scheduling.PodGroupFinished
 	for _, e := range edit {
 		e(pg)
 	}
-	r.api.put(pg)
+	r.podGroupAPI.put(pg)
 }
 
 // wantWrites compares the reasons and messages that were written, and the
@@ -44,7 +44,7 @@ func (r *rig) quiet(uid types.UID, edit ...func(*scheduling.PodGroup)) {
 func (r *rig) wantWrites(writes []string, events []string) {
 	r.Helper()
 	var got []string
-	for _, w := range r.api.written() {
+	for _, w := range r.podGroupAPI.written() {
 		got = append(got, w.condition.Reason+" "+w.condition.Message)
 	}
 	if !slices.Equal(got, writes) {
@@ -61,7 +61,7 @@ func (r *rig) wantWrites(writes []string, events []string) {
 
 func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("uid", func(pg *scheduling.PodGroup) { pg.Generation = 3 })
+		r.createUnreportedPodGroup("uid", func(pg *scheduling.PodGroup) { pg.Generation = 3 })
 		r.pass(0)
 		now := metav1.Now()
 		r.report("NoRoom", "why")
@@ -69,7 +69,7 @@ func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
 			Type: "Scheduled", Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", ObservedGeneration: 3,
 			LastTransitionTime: metav1.NewTime(now.Truncate(time.Second).Local()),
 		}}}
-		if diff := cmp.Diff(want, r.api.written(), cmp.AllowUnexported(write{})); diff != "" {
+		if diff := cmp.Diff(want, r.podGroupAPI.written(), cmp.AllowUnexported(write{})); diff != "" {
 			t.Errorf("writes (-want +got):\n%s", diff)
 		}
 		wantEvents := []event{{kind: "PodGroup", name: g.Name, reason: "NoRoom", message: "why", eventType: corev1.EventTypeWarning}}
@@ -81,7 +81,7 @@ func TestReportWritesTheConditionOfThisPodGroup(t *testing.T) {
 
 func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("uid")
+		r.createUnreportedPodGroup("uid")
 		r.report("NoRoom", "1 of 2")
 		r.report("NoRoom", "1 of 2")
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
@@ -93,14 +93,14 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 		r.wantWrites([]string{"NoRoom 1 of 2"}, []string{"NoRoom"})
 		r.pass(5 * time.Second)
 		r.wantWrites([]string{"NoRoom 1 of 2", "NoRoom 1 of 3"}, []string{"NoRoom"})
-		since := r.api.written()[1].condition.LastTransitionTime
+		since := r.podGroupAPI.written()[1].condition.LastTransitionTime
 		r.pass(time.Minute)
 		r.report("NeverFits", "never")
-		if got := r.api.written()[2].condition.LastTransitionTime; !got.Equal(&since) {
+		if got := r.podGroupAPI.written()[2].condition.LastTransitionTime; !got.Equal(&since) {
 			t.Errorf("last transition at %v, want %v: the status is the same", got, since)
 		}
 		r.report(reason.Placed, "on n1")
-		if got := r.api.written()[3].condition.LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
+		if got := r.podGroupAPI.written()[3].condition.LastTransitionTime; !got.Time.Equal(time.Now().Truncate(time.Second)) {
 			t.Errorf("last transition at %v, want now, %v", got, time.Now())
 		}
 		r.wantWrites(
@@ -115,7 +115,7 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
-		r.quiet("uid", func(pg *scheduling.PodGroup) {
+		r.createUnreportedPodGroup("uid", func(pg *scheduling.PodGroup) {
 			pg.Status.Conditions = []metav1.Condition{
 				{Type: "Other", Status: metav1.ConditionTrue, Reason: "Else"},
 				{Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: "NoRoom", Message: "why", LastTransitionTime: before},
@@ -126,7 +126,7 @@ func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 		r.wantWrites(nil, nil)
 		r.report("NeverFits", "never")
 		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
-		if got := r.api.written()[0].condition.LastTransitionTime; !got.Equal(&before) {
+		if got := r.podGroupAPI.written()[0].condition.LastTransitionTime; !got.Equal(&before) {
 			t.Errorf("last transition at %v, want that of the scheduler before, %v", got, before)
 		}
 	})
@@ -134,8 +134,8 @@ func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 
 func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("uid")
-		r.api.broken = func(n int) error {
+		r.createUnreportedPodGroup("uid")
+		r.podGroupAPI.broken = func(n int) error {
 			if n < 3 {
 				return errors.New("overloaded")
 			}
@@ -151,10 +151,10 @@ func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
 }
 
 // The CRD of scheduler-plugins is enough. Its PodGroups have no conditions.
-func TestReportIsContentWithEventsWhereThereAreNoConditions(t *testing.T) {
+func TestReportSendsEventsWithoutConditions(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("uid")
-		r.api.broken = func(int) error {
+		r.createUnreportedPodGroup("uid")
+		r.podGroupAPI.broken = func(int) error {
 			return errors.New("failed to create typed patch object: .status.conditions: field not declared in schema")
 		}
 		r.pass(0)
@@ -174,21 +174,21 @@ func TestReportDropsNewsOfAPodGroupThatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
-				r.quiet("old")
-				r.api.broken = func(int) error { return err }
+				r.createUnreportedPodGroup("old")
+				r.podGroupAPI.broken = func(int) error { return err }
 				r.pass(0)
 				r.report("NoRoom", "why")
 				r.pass(time.Hour)
 				r.wantWrites([]string{"NoRoom why"}, nil)
 				// The next PodGroup of the same name gets
 				// its own condition, even if it is the same.
-				r.api.drop(g)
-				r.api.broken = nil
-				r.quiet("new")
+				r.podGroupAPI.drop(g)
+				r.podGroupAPI.broken = nil
+				r.createUnreportedPodGroup("new")
 				r.pass(0)
 				r.report("NoRoom", "why")
 				r.wantWrites([]string{"NoRoom why", "NoRoom why"}, []string{"NoRoom"})
-				if got := r.api.written()[1].uid; got != "new" {
+				if got := r.podGroupAPI.written()[1].uid; got != "new" {
 					t.Errorf("written for PodGroup %s, want new", got)
 				}
 			})
@@ -198,22 +198,22 @@ func TestReportDropsNewsOfAPodGroupThatIsGone(t *testing.T) {
 
 func TestReportKeepsNewsThatComeWhileTheOldAreDropped(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("old")
+		r.createUnreportedPodGroup("old")
 		r.pass(0)
-		r.api.broken = func(n int) error {
+		r.podGroupAPI.broken = func(n int) error {
 			if n > 1 {
 				return nil
 			}
 			// During the write, the group is created anew and refused again.
-			r.api.drop(g)
-			r.quiet("new")
+			r.podGroupAPI.drop(g)
+			r.createUnreportedPodGroup("new")
 			time.Sleep(time.Second)
 			r.pl.reporter.Report(g, report.NotScheduled("NoRoom", "why"), nil)
 			return apierrors.NewConflict(scheduling.PodGroups.GroupResource(), g.Name, errors.New("uid"))
 		}
 		r.report("NoRoom", "why")
 		r.pass(time.Minute)
-		written := r.api.written()
+		written := r.podGroupAPI.written()
 		if len(written) != 2 || written[1].uid != types.UID("new") {
 			t.Errorf("writes = %+v, want the second for the new PodGroup", written)
 		}
@@ -232,17 +232,17 @@ func TestReportGoesToAPodWhileThereIsNoPodGroup(t *testing.T) {
 		if diff := cmp.Diff(want, r.recorder.of("Pod"), cmp.AllowUnexported(event{})); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		r.quiet("uid")
+		r.createUnreportedPodGroup("uid")
 		r.pass(50 * time.Millisecond)
 		r.wantWrites([]string{"NeverFits never"}, []string{"NeverFits"})
 	})
 }
 
-func TestReportReachesAPodGroupThatComesWhileAPodIsTold(t *testing.T) {
+func TestReportReachesPodGroupCreatedMeanwhile(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.recorder.told = func() {
-			r.recorder.told = nil
-			r.quiet("uid")
+		r.recorder.onEvent = func() {
+			r.recorder.onEvent = nil
+			r.createUnreportedPodGroup("uid")
 			time.Sleep(time.Second)
 		}
 		r.report("NoRoom", "why")
@@ -254,9 +254,9 @@ func TestReportReachesAPodGroupThatComesWhileAPodIsTold(t *testing.T) {
 func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.report(reason.NoPodGroup, "waits for PodGroup g")
-		r.quiet("uid")
+		r.createUnreportedPodGroup("uid")
 		r.pass(time.Minute)
-		for _, w := range r.api.written() {
+		for _, w := range r.podGroupAPI.written() {
 			if w.condition.Reason == reason.NoPodGroup {
 				t.Errorf("written on the PodGroup: %+v", w.condition)
 			}
@@ -267,30 +267,30 @@ func TestReportThatThereIsNoPodGroupIsNotWrittenOnIt(t *testing.T) {
 func TestAStandbyReportsNothingUntilItLeads(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.standby.Store(true)
-		r.pass(report.StandbyCheck)
-		r.quiet("uid")
+		r.pass(report.LeadingCheckInterval)
+		r.createUnreportedPodGroup("uid")
 		r.pass(0)
 		r.report("NoRoom", "why")
 		r.pass(time.Hour)
 		r.wantWrites(nil, nil)
 		r.report("NoRoom", "later")
 		r.standby.Store(false)
-		r.pass(report.StandbyCheck)
+		r.pass(report.LeadingCheckInterval)
 		r.wantWrites([]string{"NoRoom later"}, []string{"NoRoom"})
 	})
 }
 
 // A group that waits long among many is not written to every few seconds.
-func TestNumbersAreToldLessAndLessOften(t *testing.T) {
+func TestMessageOnlyWritesBecomeRarer(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
-		r.quiet("uid")
+		r.createUnreportedPodGroup("uid")
 		r.pass(0)
 		begin := time.Now()
 		var at []time.Duration
 		for n := range 60 {
 			r.report("NoRoom", fmt.Sprintf("%d of 100", n))
 			r.pass(time.Second)
-			for len(at) < len(r.api.written()) {
+			for len(at) < len(r.podGroupAPI.written()) {
 				at = append(at, time.Since(begin).Truncate(time.Second))
 			}
 		}

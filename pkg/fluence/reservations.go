@@ -33,14 +33,14 @@ type reservation struct {
 	// outlasted are the pods of the turn's namespace that were on reserved
 	// nodes when a reservation paused, and still existed at the last pause.
 	outlasted sets.Set[types.UID]
-	// idle is since when no group has the turn; zero while one has it.
-	idle time.Time
+	// idleSince is since when no group has the turn; zero while one has it.
+	idleSince time.Time
 	// searchedAt is when nodes to reserve were last searched.
 	searchedAt time.Time
-	// unknown means that the last search ran out of time without an answer.
+	// lastSearchUnfinished means that the last search ran out of time without an answer.
 	// searchAgain means that another search is due: the group wanted one
 	// within searchEvery of the last, or the last one is not finished.
-	unknown, searchAgain bool
+	lastSearchUnfinished, searchAgain bool
 	// search is the unfinished binary search for the smallest number of nodes.
 	search *placement.Bisection
 	// activated means that the group was activated because its nodes are free.
@@ -119,7 +119,7 @@ type nodesOfGroup func(types.NamespacedName) []string
 
 // giveTurn gives a turn to a group. anew reports whether the group did not have the turn
 // until now. freed reports whether another group had it, and lost reserved nodes with it.
-func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupancy, runs nodesOfGroup, now time.Time) (anew, freed bool) {
+func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupancy, runningOn nodesOfGroup, now time.Time) (anew, freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.byTurn[t]
@@ -128,12 +128,12 @@ func (a *reservations) giveTurn(t gang.Turn, key types.NamespacedName, on occupa
 		return true, false
 	}
 	// A group that comes back to its turn counts as new, because it has to be activated too.
-	back := !r.idle.IsZero()
-	r.idle = time.Time{}
+	back := !r.idleSince.IsZero()
+	r.idleSince = time.Time{}
 	if r.key == key {
 		return back, false
 	}
-	freed = r.endTenure(t, on, runs)
+	freed = r.endTenure(t, on, runningOn)
 	r.key = key
 	return true, freed
 }
@@ -150,12 +150,12 @@ func (a *reservations) begin(t gang.Turn, key types.NamespacedName, now time.Tim
 
 // endTenure ends the reservation of the group that had the
 // turn, and reports whether nodes were reserved for it.
-func (r *reservation) endTenure(t gang.Turn, on occupancy, runs nodesOfGroup) bool {
+func (r *reservation) endTenure(t gang.Turn, on occupancy, runningOn nodesOfGroup) bool {
 	had, left := len(r.nodes) > 0, maxBlockers()
 	if had {
 		left = on.blockers(r.nodes, t.Namespace)
 	}
-	r.timer.endTenure(sets.New(runs(r.key)...).Intersection(sets.New(r.nodes...)).Len(), left)
+	r.timer.endTenure(sets.New(runningOn(r.key)...).Intersection(sets.New(r.nodes...)).Len(), left)
 	r.clear()
 	return had
 }
@@ -163,13 +163,13 @@ func (r *reservation) endTenure(t gang.Turn, on occupancy, runs nodesOfGroup) bo
 // clear drops the reserved nodes and the state of the search.
 func (r *reservation) clear() {
 	r.nodes, r.search, r.searchedAt = nil, nil, time.Time{}
-	r.unknown, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
+	r.lastSearchUnfinished, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
 }
 
 // reserve replaces the nodes that are reserved for a turn, and gives the turn to the group. changed
 // reports whether the nodes differ from before. freed reports whether a node is no longer reserved.
-func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []string, on occupancy, runs nodesOfGroup, now time.Time) (changed, freed bool) {
-	_, freed = a.giveTurn(t, key, on, runs, now)
+func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []string, on occupancy, runningOn nodesOfGroup, now time.Time) (changed, freed bool) {
+	_, freed = a.giveTurn(t, key, on, runningOn, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.byTurn[t]
@@ -210,9 +210,9 @@ func (a *reservations) startSearch(t gang.Turn, key types.NamespacedName, now ti
 	}
 	if !r.searchedAt.IsZero() && now.Sub(r.searchedAt) < searchEvery {
 		r.searchAgain = true
-		return nil, false, !r.unknown
+		return nil, false, !r.lastSearchUnfinished
 	}
-	return r.search, true, !r.unknown
+	return r.search, true, !r.lastSearchUnfinished
 }
 
 // endSearch stores the state of a search. It gives the group the turn if no group has had it.
@@ -224,7 +224,7 @@ func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *
 		r = a.begin(t, key, now)
 	}
 	if r.key == key {
-		r.searchedAt, r.search, r.unknown, r.searchAgain = now, search, !known, !known || !search.Done()
+		r.searchedAt, r.search, r.lastSearchUnfinished, r.searchAgain = now, search, !known, !known || !search.Done()
 	}
 }
 
@@ -280,7 +280,7 @@ func (a *reservations) takeFreePass(t gang.Turn, key types.NamespacedName, free 
 // endExcept ends the reservations of all turns except the turns of the groups in keep. It
 // reports whether a node is no longer reserved. The timer of a turn without a group is
 // forgotten after some time, except if pods that have outlasted its reservation still exist.
-func (a *reservations) endExcept(keep []gang.StarvingGroup, on occupancy, runs nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
+func (a *reservations) endExcept(keep []gang.StarvingGroup, on occupancy, runningOn nodesOfGroup, maxReserve time.Duration, now time.Time) (freed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	taken := sets.New[gang.Turn]()
@@ -291,16 +291,16 @@ func (a *reservations) endExcept(keep []gang.StarvingGroup, on occupancy, runs n
 		if taken.Has(t) {
 			return false
 		}
-		freed = r.endTenure(t, on, runs) || freed
-		if r.idle.IsZero() {
-			r.idle = now
+		freed = r.endTenure(t, on, runningOn) || freed
+		if r.idleSince.IsZero() {
+			r.idleSince = now
 		}
-		if now.Sub(r.idle) <= max(maxPauseFactor*maxReserve, forgetTurn) {
+		if now.Sub(r.idleSince) <= max(maxPauseFactor*maxReserve, forgetTurn) {
 			return false
 		}
 		if len(r.outlasted) > 0 {
 			// Check again after the same time.
-			r.outlasted, r.idle = on.podsOf(nil, t.Namespace, r.outlasted), now
+			r.outlasted, r.idleSince = on.podsOf(nil, t.Namespace, r.outlasted), now
 		}
 		return len(r.outlasted) == 0
 	})

@@ -36,8 +36,8 @@ func (r *rig) reserve(pod *corev1.Pod) fwk.CycleState {
 	return state
 }
 
-// leave binds a pod that is reserved on node n1, through the bind queue.
-func (r *rig) leave(state fwk.CycleState, pod *corev1.Pod) {
+// preBind binds a pod that is reserved on node n1, through the bind queue.
+func (r *rig) preBind(state fwk.CycleState, pod *corev1.Pod) {
 	r.Helper()
 	r.wantStatus(r.fwk.RunPreBindPlugins(r.ctx, state, pod, "n1"), fwk.Success, "")
 }
@@ -87,16 +87,16 @@ func TestPostBindSaysThatTheGroupIsPlaced(t *testing.T) {
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)
 		states := []fwk.CycleState{r.reserve(pods[0]), r.reserve(pods[1])}
-		r.leave(states[0], pods[0])
-		r.leave(states[1], pods[1])
+		r.preBind(states[0], pods[0])
+		r.preBind(states[1], pods[1])
 		r.fwk.RunPostBindPlugins(r.ctx, states[0], pods[0], "n1")
 		r.pass(0)
-		if c := r.api.get(g).Status.Conditions; len(c) != 0 {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 0 {
 			t.Errorf("conditions = %+v with one of two bound, want none", c)
 		}
 		r.fwk.RunPostBindPlugins(r.ctx, states[1], pods[1], "n1")
 		r.pass(0)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.Placed {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.Placed {
 			t.Errorf("conditions = %+v, want reason %s", c, reason.Placed)
 		}
 	})
@@ -110,12 +110,12 @@ func TestUnreserveOfOneRejectsTheOthers(t *testing.T) {
 		r.fwk.RunReservePluginsUnreserve(r.ctx, states[1], pods[1], "n1")
 		r.wantStatus(r.permitted(pods[0]), fwk.Unschedulable, "pod g-1 could not be reserved on node n1, or bound to it")
 		r.pass(0)
-		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+		if got := r.matcherFake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
 			t.Errorf("releases = %+v, want one of the two pods without a cycle", got)
 		}
 		r.fwk.RunReservePluginsUnreserve(r.ctx, states[0], pods[0], "n1")
 		r.pass(0)
-		if got := r.fake.Calls(matchtest.Release); len(got) != 2 || len(got[1].Keys) != 1 || got[1].Keys[0] != string(pods[0].UID) {
+		if got := r.matcherFake.Calls(matchtest.Release); len(got) != 2 || len(got[1].Keys) != 1 || got[1].Keys[0] != string(pods[0].UID) {
 			t.Errorf("releases = %+v, want one of the other pod when its cycle has ended", got)
 		}
 	})
@@ -163,13 +163,13 @@ func TestUnreserveInAGroupThatHasStartedKeepsTheAssignment(t *testing.T) {
 		pods := r.gang(2, 2)
 		first := r.reserve(pods[0])
 		state := r.reserve(pods[1])
-		r.leave(first, pods[0])
+		r.preBind(first, pods[0])
 		r.fwk.RunReservePluginsUnreserve(r.ctx, state, pods[1], "n2")
 		r.pass(0)
-		if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
+		if got := r.matcherFake.Calls(matchtest.Release); len(got) != 0 {
 			t.Errorf("releases = %+v, want none", got)
 		}
-		r.wantAsking(pods[1])
+		r.wantPasses(pods[1])
 		if got := r.nodeOf(pods[1]); got != "n2" {
 			t.Errorf("the pod tries node %s again, want n2", got)
 		}
@@ -179,7 +179,7 @@ func TestUnreserveInAGroupThatHasStartedKeepsTheAssignment(t *testing.T) {
 	})
 }
 
-func TestPostFilterGivesTheAssignmentsBackAndEndsTheChain(t *testing.T) {
+func TestPostFilterRevokesAndStopsLaterPlugins(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.give("n1", "n1")
@@ -195,27 +195,27 @@ func TestPostFilterGivesTheAssignmentsBackAndEndsTheChain(t *testing.T) {
 			t.Errorf("result = %+v, want the nomination cleared", result)
 		}
 		r.pass(0)
-		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+		if got := r.matcherFake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
 			t.Errorf("releases = %+v, want both slots", got)
 		}
 		const why = "node n1 was matched for pod g-0, but too full"
 		r.wantHeld(pods[0], why)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodeRefused || c[0].Message != why {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodeRefused || c[0].Message != why {
 			t.Errorf("conditions = %+v, want reason %s", c, reason.NodeRefused)
 		}
 	})
 }
 
-func TestPostFilterAfterARefusalTellsNothingNew(t *testing.T) {
+func TestPostFilterAfterARefusalReportsNothing(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
-		r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
+		r.matcherFake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: 2})
 		state, _, _ := r.preFilter(pods[0])
 		statuses := schedulerframework.NewDefaultNodeToStatus()
 		_, status := r.fwk.RunPostFilterPlugins(r.ctx, state, pods[0], statuses)
 		r.wantStatus(status, fwk.UnschedulableAndUnresolvable, "")
 		r.pass(0)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NoRoom {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NoRoom {
 			t.Errorf("conditions = %+v, want reason %s", c, reason.NoRoom)
 		}
 	})
@@ -223,10 +223,10 @@ func TestPostFilterAfterARefusalTellsNothingNew(t *testing.T) {
 
 // The other plugins come first in PreFilter, and the framework runs no
 // more of them after one that returns UnschedulableAndUnresolvable.
-func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
+func TestPostFilterReportsRejectionByAnotherPlugin(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		r.api.put(aPodGroup(g.Name, 1, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 1, "pg"))
 		pod := r.pod("g-0", objects.InGroup(g.Name), func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "missing"},
@@ -235,7 +235,7 @@ func TestPostFilterTellsWhatAnotherPluginRefused(t *testing.T) {
 		r.schedule()
 		r.pass(time.Second)
 		want := `pod g-0: persistentvolumeclaim "missing" not found`
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut || c[0].Message != want {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NodesRuledOut || c[0].Message != want {
 			t.Errorf("conditions = %+v, want %s: %s", c, reason.NodesRuledOut, want)
 		}
 		if got := len(r.matches()); got != 0 {
@@ -253,7 +253,7 @@ func TestAPodGroupOfTheSchedulersOwnIsNotPreemptedFor(t *testing.T) {
 
 // Permit returns Wait before the framework has the pod among
 // the waiting pods. A decision in between reaches no pod.
-func TestThePodThatWasNotYetWaitingIsNotForgotten(t *testing.T) {
+func TestSweepWaitingRepeatsMissedDecisions(t *testing.T) {
 	cases := map[string]struct {
 		meanwhile func(r *rig, sibling *corev1.Pod)
 		code      fwk.Code

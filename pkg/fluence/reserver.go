@@ -33,12 +33,12 @@ type reserver struct {
 // are no longer reserved, the groups that could not use them retry.
 func (ts *reserver) updateReservations() {
 	now, maxReserve := ts.now(), ts.args.MaxReserve.Duration
-	heads := ts.groups.Starving(now, ts.args.MaxBypass.Duration)
-	freed := ts.reservations.endExcept(heads, &ts.occupants, ts.groups.RunsOn, maxReserve, now)
+	starving := ts.groups.Starving(now, ts.args.MaxBypass.Duration)
+	freed := ts.reservations.endExcept(starving, &ts.occupants, ts.groups.NodesOf, maxReserve, now)
 	taken := sets.New[string]()
-	for _, h := range heads {
+	for _, h := range starving {
 		t := gang.TurnOf(h.Key, h.Rank)
-		anew, others := ts.reservations.giveTurn(t, h.Key, &ts.occupants, ts.groups.RunsOn, now)
+		anew, others := ts.reservations.giveTurn(t, h.Key, &ts.occupants, ts.groups.NodesOf, now)
 		paused, again := ts.reservations.advance(t, &ts.occupants, maxReserve, now)
 		if paused {
 			until, _ := ts.reservations.pause(t)
@@ -124,15 +124,15 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 // rejects only the new pod is not lost, because the pod's author chose that.
 func (ts *reserver) isNodeLost(left gang.LostMember, pod *corev1.Pod) bool {
 	node, err := ts.nodes.Get(left.Node)
-	if err != nil || !nodeutil.IsNodeReady(node) || hasFailed(node, pod) {
+	if err != nil || !nodeutil.IsNodeReady(node) || hasFailedDevice(node, pod) {
 		return true
 	}
 	return ts.bindChecks.whyRejected(ts.log, node, pod) != "" && ts.bindChecks.whyRejected(ts.log, node, left.Pod) != ""
 }
 
-// hasFailed reports whether a device that a pod requests has failed on a node. The node then
+// hasFailedDevice reports whether a device that a pod requests has failed on a node. The node then
 // has less of the extended resource allocatable than its capacity, or less than the request.
-func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
+func hasFailedDevice(node *corev1.Node, pod *corev1.Pod) bool {
 	for r, asks := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
 		may, there := node.Status.Allocatable[r]
 		if asks.IsZero() || !there || !v1helper.IsExtendedResourceName(r) {
@@ -145,9 +145,9 @@ func hasFailed(node *corev1.Node, pod *corev1.Pod) bool {
 	return false
 }
 
-// limitToSameReserved removes pods from a plan of replacements. The pods that are left may use
+// keepPodsWithSameReservedNodes removes pods from a plan of replacements. The pods that are left may use
 // the same reserved nodes as the first pod. A later attempt places the other pods.
-func (ts *reserver) limitToSameReserved(plan gang.Plan) gang.Plan {
+func (ts *reserver) keepPodsWithSameReservedNodes(plan gang.Plan) gang.Plan {
 	if len(plan.LostMembers) < 2 || ts.args.MaxReserve.Duration == 0 || len(ts.reservations.listReserved()) == 0 {
 		return plan
 	}
@@ -192,7 +192,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 	had := ts.reservations.nodes(t, key)
 	search, due, known := ts.reservations.startSearch(t, key, now)
-	asBefore := func(known bool) {
+	explainPrevious := func(known bool) {
 		switch {
 		case len(had) > 0:
 			addMessage(placement.NodesAre(len(had)) + " reserved for it")
@@ -201,7 +201,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		}
 	}
 	if !due {
-		asBefore(known)
+		explainPrevious(known)
 		return
 	}
 	l := ts.placer.FindReservable(ctx, found, had, search, ts.outlastedFor(t))
@@ -214,7 +214,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}()
 	switch {
 	case !l.Known:
-		asBefore(false)
+		explainPrevious(false)
 		return
 	case len(l.Nodes) > 0:
 		addMessage(placement.NodesAre(len(l.Nodes)) + " reserved for it")
@@ -230,7 +230,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		}
 		return
 	}
-	changed, freed := ts.reservations.reserve(t, key, l.Nodes, &ts.occupants, ts.groups.RunsOn, now)
+	changed, freed := ts.reservations.reserve(t, key, l.Nodes, &ts.occupants, ts.groups.NodesOf, now)
 	if freed {
 		ts.observeEvent(gang.ReservationEnded)
 	}

@@ -216,7 +216,7 @@ func TestAGangThatNeedsAllNodesStarts(t *testing.T) {
 }
 
 // A group that fits the empty cluster, and never starts, keeps no other group from anything.
-func TestAGroupThatNeverStartsFencesOffNothing(t *testing.T) {
+func TestGroupThatNeverStartsBlocksNobody(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		const n = 3
 		for i := range n {
@@ -269,7 +269,7 @@ func TestNodesWithPodsThatNeverEndAreReserved(t *testing.T) {
 
 // The timer of a reservation belongs to a namespace and priority. New groups, a
 // short change of the reserved nodes, or the end of own pods do not reset it.
-func TestAReservationIsNotRenewed(t *testing.T) {
+func TestStallTimerIsNotReset(t *testing.T) {
 	attacks := map[string]func(r *rig, turn int){
 		"by a group that is made anew": func(r *rig, turn int) {
 			if turn%50 == 49 {
@@ -380,7 +380,7 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 		if got := fmt.Sprint(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != "[n1 n2 n3]" {
 			t.Errorf("reserved are %s, want those with one pod each", got)
 		}
-		r.pod("urgent", objects.CPU("4"), urgent(10))
+		r.pod("urgent", objects.CPU("4"), withPriority(10))
 		r.pass(11 * time.Minute)
 		first := r.pl.reservations.nodes(gang.Turn{Namespace: ns, Priority: 10}, types.NamespacedName{Namespace: ns, Name: "pod/urgent/urgent"})
 		rest := r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)
@@ -393,7 +393,7 @@ func TestTheNodesWithTheFewestPodsAreReserved(t *testing.T) {
 // A group that is refused for something other than room loses its reserved
 // nodes, and gets some again with the time that it has waited. A group that
 // was matched to nodes which were then rejected keeps its reserved nodes.
-func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
+func TestReservationEndsWhenGroupNoLongerWaitsForRoom(t *testing.T) {
 	again := func(n int, r gang.Refusal) []gang.Refusal { return slices.Repeat([]gang.Refusal{r}, n) }
 	found := gang.Refusal{Reason: reason.NodeRefused, Message: "no", Backoff: true, NodesFound: true}
 	cases := map[string]struct {
@@ -438,12 +438,12 @@ func TestWhoCannotUseReservedNodesGivesThemBack(t *testing.T) {
 }
 
 // A group of a throttled namespace is placed once when its reserved nodes are free.
-func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
+func TestFreePassForReservedNodes(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
 		r.pass(11 * time.Minute)
 		r.pl.debts.charge(ns, time.Minute, false, r.pl.now())
-		r.pl.debts.byNamespace[ns].next = r.pl.now().Add(time.Hour)
+		r.pl.debts.byNamespace[ns].nextAttempt = r.pl.now().Add(time.Hour)
 		r.remove("old-0")
 		r.pass(5 * time.Second)
 		if got := r.message(); !strings.HasPrefix(got, "groups of namespace ns took ") {
@@ -459,7 +459,7 @@ func TestAGroupInDebtComesIntoItsNodes(t *testing.T) {
 
 // If waiting for pods to end does not help the first group of a
 // turn, it yields the turn to the next group until nodes change.
-func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
+func TestGroupWithoutReservableNodesYields(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pod("way", objects.CPU("100m"), objects.Always, objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })
 		r.filled(2, 2)
@@ -483,7 +483,7 @@ func TestAGroupForWhichNothingCanBeReservedLeavesItsTurn(t *testing.T) {
 
 // Pods that are created and deleted make the groups of other
 // namespaces search no more often, unless those pods were blockers.
-func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
+func TestWhichEventsHastenAYieldingGroup(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d", UID: "d", Controller: new(true)}}
 	}
@@ -548,7 +548,7 @@ func TestWhoHasAGroupLookForNodesAgain(t *testing.T) {
 // A pod that has outlasted a reservation of its namespace is treated as
 // one that does not end, unless its end is near. A deletion is near only
 // if its grace period ends soon, because the author chooses that period.
-func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
+func TestOutlastedFor(t *testing.T) {
 	deleted := func(in time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(time.Now().Add(in))) }
 	}
@@ -583,12 +583,12 @@ func TestWhichPodsAreTakenForOnesThatDoNotEnd(t *testing.T) {
 
 func ofUID(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 
-// still is an occupancy in which nothing ends.
-type still struct{ is blockers }
+// fixedOccupancy is an occupancy in which nothing ends.
+type fixedOccupancy struct{ is blockers }
 
-func (s still) blockers([]string, string) blockers { return s.is }
+func (s fixedOccupancy) blockers([]string, string) blockers { return s.is }
 
-func (still) podsOf([]string, string, sets.Set[types.UID]) sets.Set[types.UID] { return nil }
+func (fixedOccupancy) podsOf([]string, string, sets.Set[types.UID]) sets.Set[types.UID] { return nil }
 
 // The effect of a start on the timer of its turn
 // depends on how many reserved nodes the group runs on.
@@ -609,7 +609,7 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var a reservations
 			at := gang.Turn{Namespace: ns}
-			stays := still{blockers{foreign: 3}}
+			stays := fixedOccupancy{blockers{foreign: 3}}
 			runs := func(key types.NamespacedName) []string {
 				if key == first {
 					return tc.runs
@@ -633,11 +633,11 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 }
 
 // A group that starts on other nodes for a moment resets nothing.
-func TestAStartElsewhereForgetsNoClock(t *testing.T) {
+func TestStartOnOtherNodesDoesNotResetTimer(t *testing.T) {
 	var a reservations
 	at, key := gang.Turn{Namespace: ns}, g
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	stays := still{blockers{foreign: 3}}
+	stays := fixedOccupancy{blockers{foreign: 3}}
 	elsewhere := func(types.NamespacedName) []string { return []string{"n9"} }
 	for range 2 {
 		a.reserve(at, key, []string{"n1"}, stays, elsewhere, now)
@@ -693,7 +693,7 @@ func TestReservedNodesAreContestedByOthers(t *testing.T) {
 	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
 		inRig(t, nil, func(r *rig) {
 			at := gang.Turn{Namespace: ns}
-			r.pl.reservations.reserve(at, g, []string{"n1"}, still{}, r.pl.groups.RunsOn, r.pl.now())
+			r.pl.reservations.reserve(at, g, []string{"n1"}, fixedOccupancy{}, r.pl.groups.NodesOf, r.pl.now())
 			refused := &gang.Refusal{Reason: reason.NodesRuledOut}
 			r.pl.handleMatcherEffects(r.ctx, gang.Plan{Key: types.NamespacedName{Namespace: of, Name: "g"}}, placement.Result{MatcherCalled: true, Refusal: refused, BlockingTurns: []gang.Turn{at}})
 			if got := r.pl.reservations.byTurn[at].timer.contested; got != want {
@@ -739,7 +739,7 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 // The next group of a turn has its own time once the group before has started on
 // its nodes. That does not hold for the time in which the group before waited
 // only for pods of its own namespace, and other namespaces wanted the nodes.
-func TestTheNextOfATurnHasItsOwnTime(t *testing.T) {
+func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 	cases := map[string]struct {
 		theirs, ends bool
 		own          bool
@@ -856,7 +856,7 @@ func TestOwnPodsThatOutlastAReservationAreWaitedForOnce(t *testing.T) {
 
 // Without fewer blockers than ever before, the pauses become longer, up
 // to four times maxReserve, whatever comes in a pause and ends after it.
-func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
+func TestPausesDoubleWithoutProgress(t *testing.T) {
 	const most = time.Hour
 	starts := func(runs, others int) func(*stallTimer) {
 		return func(c *stallTimer) { c.endTenure(runs, blockers{foreign: others}) }
@@ -962,7 +962,7 @@ func TestPausesBecomeLongerWhileNothingGetsNearer(t *testing.T) {
 }
 
 // A start on one node subtracts only its share of the nodes that the turn has had.
-func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
+func TestStartOnFewNodesRefundsItsShare(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	c := newStallTimer(now)
 	c.change(maxBlockers(), blockers{foreign: 100}, 100)
@@ -978,50 +978,50 @@ func TestASmallStartForgetsLittleOfTheClock(t *testing.T) {
 }
 
 // The timer of a turn without a group outlasts the longest pause.
-func TestAClockIsNotForgottenBeforeItsPauseEnds(t *testing.T) {
+func TestTimerOutlastsItsPause(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
-	a.giveTurn(at, g, still{}, runs, now)
-	a.endExcept(nil, still{}, runs, most, now)
-	a.endExcept(nil, still{}, runs, most, now.Add(16*time.Hour))
+	a.giveTurn(at, g, fixedOccupancy{}, runs, now)
+	a.endExcept(nil, fixedOccupancy{}, runs, most, now)
+	a.endExcept(nil, fixedOccupancy{}, runs, most, now.Add(16*time.Hour))
 	if a.byTurn[at] == nil {
 		t.Error("it is forgotten after 16 hours")
 	}
-	a.giveTurn(at, g, still{}, runs, now)
-	a.endExcept(nil, still{}, runs, most, now)
-	a.endExcept(nil, still{}, runs, most, now.Add(17*time.Hour))
+	a.giveTurn(at, g, fixedOccupancy{}, runs, now)
+	a.endExcept(nil, fixedOccupancy{}, runs, most, now)
+	a.endExcept(nil, fixedOccupancy{}, runs, most, now.Add(17*time.Hour))
 	if a.byTurn[at] != nil {
 		t.Error("it is not forgotten after 17 hours")
 	}
 }
 
 // Own pods that have outlasted a reservation are remembered until they are gone.
-func TestOwnPodsThatOutlastAreNotForgottenBeforeTheyGo(t *testing.T) {
+func TestOutlastedPodsAreRememberedUntilTheyAreGone(t *testing.T) {
 	const most = 4 * time.Hour
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	runs := func(types.NamespacedName) []string { return nil }
-	a.giveTurn(at, g, still{}, runs, now)
+	a.giveTurn(at, g, fixedOccupancy{}, runs, now)
 	a.byTurn[at].outlasted = sets.New[types.UID]("sleeps")
 	for range 3 {
-		a.endExcept(nil, sleeping{}, runs, most, now)
+		a.endExcept(nil, occupancyWithLastingPods{}, runs, most, now)
 		now = now.Add(17 * time.Hour)
 	}
 	if !a.hasOutlasted(ns, "sleeps") {
 		t.Error("it is forgotten though the pod is there")
 	}
-	a.endExcept(nil, still{}, runs, most, now)
+	a.endExcept(nil, fixedOccupancy{}, runs, most, now)
 	if a.byTurn[at] != nil {
 		t.Error("it is not forgotten though the pod is gone")
 	}
 }
 
-// sleeping is an occupancy in which the pods of before still exist.
-type sleeping struct{ still }
+// occupancyWithLastingPods is an occupancy in which the pods of before still exist.
+type occupancyWithLastingPods struct{ fixedOccupancy }
 
-func (sleeping) podsOf(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
+func (occupancyWithLastingPods) podsOf(_ []string, _ string, before sets.Set[types.UID]) sets.Set[types.UID] {
 	return before
 }
 
@@ -1048,8 +1048,8 @@ func (s *slow) Match(ctx context.Context, r match.Request) (*match.Allocation, e
 	return s.Engine.Match(ctx, r)
 }
 
-// looks returns the number of matches of searches for nodes to reserve.
-func (r *rig) looks() int {
+// reservationSearches returns the number of matches of searches for nodes to reserve.
+func (r *rig) reservationSearches() int {
 	n := 0
 	for _, m := range r.matches() {
 		if m.Op == match.WithoutAllocating {
@@ -1061,7 +1061,7 @@ func (r *rig) looks() int {
 
 // Anyone can create and delete pods that seem to run on every node, or that are always restarted.
 // A group that yields does not search each time, because its namespace is charged for that.
-func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
+func TestShortLivedPodsDoNotHastenSearches(t *testing.T) {
 	daemon := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "x/v1", Kind: "DaemonSet", Name: "x", UID: "x", Controller: new(true)}}
 	}
@@ -1080,7 +1080,7 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 				r.node("elsewhere", 1)
 				r.filled(2, 2)
 				r.pass(15 * time.Minute)
-				before := r.looks()
+				before := r.reservationSearches()
 				for i := range 300 {
 					name := fmt.Sprint("churn-", i)
 					r.pod(name, objects.CPU("1m"), foreign, objects.Always, objects.Elsewhere, tc.edit, objects.CreatedOn("elsewhere"))
@@ -1088,7 +1088,7 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 					r.removeFrom("elsewhere", name)
 					r.pass(500 * time.Millisecond)
 				}
-				if n := r.looks() - before; n == 0 || n > tc.most {
+				if n := r.reservationSearches() - before; n == 0 || n > tc.most {
 					t.Errorf("it looked %d times in 5 minutes, want at most %d", n, tc.most)
 				}
 			})
@@ -1097,25 +1097,25 @@ func TestPodsThatComeAndGoHaveNobodyLookForNodesOften(t *testing.T) {
 }
 
 // Frequent attempts of a group do not make searches as frequent.
-func TestNodesAreLookedForOnceInAWhile(t *testing.T) {
+func TestSearchesAreRateLimited(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
 		r.pass(11 * time.Minute)
 		r.pl.observeEvent(gang.Released)
 		r.pass(time.Second)
-		before, asked := r.looks(), len(r.matches())
+		before, asked := r.reservationSearches(), len(r.matches())
 		for range 4 {
 			r.pl.observeEvent(gang.Released)
 			r.pass(time.Second)
 		}
-		if looks, asks := r.looks()-before, len(r.matches())-asked; looks != 0 || asks < 3 {
+		if looks, asks := r.reservationSearches()-before, len(r.matches())-asked; looks != 0 || asks < 3 {
 			t.Errorf("%d matches for nodes in %d asks within %s, want none", looks, asks, searchEvery)
 		}
 		if got := r.message(); !strings.HasSuffix(got, "; 2 nodes are reserved for it") {
 			t.Errorf("it is told %q", got)
 		}
 		r.pass(searchEvery)
-		if r.looks() == before {
+		if r.reservationSearches() == before {
 			t.Error("nodes are not looked for later")
 		}
 	})
@@ -1129,8 +1129,8 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 			r.pod(fmt.Sprintf("more-%d", i), objects.CPU("500m"), objects.Never, objects.OnNode(fmt.Sprintf("n%d", i)))
 		}
 		r.pass(10*time.Minute + 2*time.Second)
-		if _, n := r.reserved(); n != 2 || r.looks() > 2 {
-			t.Errorf("%d nodes are reserved after %d matches, want two after the first look: %s", n, r.looks(), r.message())
+		if _, n := r.reserved(); n != 2 || r.reservationSearches() > 2 {
+			t.Errorf("%d nodes are reserved after %d matches, want two after the first look: %s", n, r.reservationSearches(), r.message())
 		}
 		r.pass(time.Minute)
 		if got := fmt.Sprint(r.pl.reservations.nodes(gang.Turn{Namespace: ns}, g)); got != "[n2 n3]" {
@@ -1142,7 +1142,7 @@ func TestASearchForNodesThatIsCutShortGoesOn(t *testing.T) {
 // A search for nodes that is cut short decides nothing about the group: the
 // group goes on waiting for room, and searches again. Each search takes at most
 // its budget of the scheduling loop, and the namespace is charged for that.
-func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
+func TestUnfinishedSearchKeepsWaitingTime(t *testing.T) {
 	for name, takes := range map[string]time.Duration{
 		"by a match that takes longer": 300 * time.Millisecond,
 		"by a matcher that hangs":      time.Hour,
@@ -1157,7 +1157,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 					r.pl.observeEvent(gang.Released)
 					r.pass(time.Second)
 					owes := strings.HasPrefix(r.message(), "groups of namespace ns took ")
-					if got := r.message(); r.looks() > 0 && !owes && !strings.HasSuffix(got, "; the search for nodes to reserve for it ran out of time, and is continued") {
+					if got := r.message(); r.reservationSearches() > 0 && !owes && !strings.HasSuffix(got, "; the search for nodes to reserve for it ran out of time, and is continued") {
 						t.Fatalf("it is told %q", got)
 					}
 					r.pl.debts.mu.Lock()
@@ -1166,7 +1166,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 					}
 					r.pl.debts.mu.Unlock()
 				}
-				looks := r.looks()
+				looks := r.reservationSearches()
 				if most := int(r.pl.now().Sub(began)/searchEvery) + 1; looks < 4 || looks > most {
 					t.Errorf("%d matches for nodes in a minute, want 4 to %d", looks, most)
 				}
@@ -1192,7 +1192,7 @@ func TestASearchForNodesThatIsCutShortIsNobodysFault(t *testing.T) {
 }
 
 // The first search of a turn counts as one: the next one comes a while later.
-func TestTheFirstLookIsFollowedByAPause(t *testing.T) {
+func TestFirstSearchCountsForSearchEvery(t *testing.T) {
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	if _, due, _ := a.startSearch(at, g, now); !due {
@@ -1219,7 +1219,7 @@ func selecting(node string) func(*corev1.Pod) {
 }
 
 // A group with a recreated pod waits anew, and has nodes reserved when its time has come.
-func TestAGroupThatComesBackToItsTurnIsCalled(t *testing.T) {
+func TestGroupThatRegainsItsTurnIsActivated(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.filled(2, 2)
 		r.pass(11 * time.Minute)

@@ -71,15 +71,15 @@ type rig struct {
 	sched    *scheduler.Scheduler
 	snapshot *internalcache.Snapshot
 
-	client   *fake.Clientset
-	api      *podGroupAPI
-	makers   *ownerAPI
-	binds    *bindAPI
-	recorder *recorder
-	failures failures
-	fake     *matchtest.Fake
-	matcher  *matcher
-	standby  atomic.Bool
+	client      *fake.Clientset
+	podGroupAPI *podGroupAPI
+	owners      *ownerAPI
+	binds       *bindAPI
+	recorder    *recorder
+	failures    failures
+	matcherFake *matchtest.Fake
+	matcher     *matcher
+	standby     atomic.Bool
 
 	// reported are the groups of which anything was reported.
 	// beforeReport, unless it is nil, is called before each report.
@@ -155,7 +155,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 		if behind != nil {
 			engine = matchtest.Spy(behind)
 		}
-		r := &rig{T: t, fake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, api: newPodGroupAPI(), makers: newOwnerAPI()}
+		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), owners: newOwnerAPI()}
 		r.binds = &bindAPI{rig: r}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
@@ -204,7 +204,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	r.snapshot = internalcache.NewEmptySnapshot()
 	registry := frameworkruntime.Registry{}
-	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() }, Identity{Name: "me", Version: "v1"})
+	plugin := Factory(func(context.Context, *Args) (Matcher, error) { return r.matcher, nil }, func() bool { return !r.standby.Load() }, ProcessIdentity{Name: "me", Version: "v1"})
 	r.must(registry.Register(Name, plugin))
 	profiles := obj.(*config.KubeSchedulerConfiguration).Profiles
 	for _, p := range more {
@@ -214,12 +214,12 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	}
 	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.api, owners: r.makers, binds: r.binds}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, owners: r.owners, binds: r.binds}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))
 	r.must(err)
-	r.failures.stand(r.sched)
+	r.failures.wrap(r.sched)
 	r.must(Attach(r.sched))
 	r.fwk = r.sched.Profiles[profile]
 	for _, p := range r.fwk.PreEnqueuePlugins() {
@@ -250,7 +250,7 @@ func (r *rig) preFilter(pod *corev1.Pod) (fwk.CycleState, *fwk.PreFilterResult, 
 // matches returns the requests that the matcher got.
 func (r *rig) matches() []match.Request {
 	var all []match.Request
-	for _, c := range r.fake.Calls(matchtest.Match) {
+	for _, c := range r.matcherFake.Calls(matchtest.Match) {
 		all = append(all, c.Request)
 	}
 	return all
@@ -296,24 +296,24 @@ func (r *rig) logged(verbosity int) string {
 	return b.String()
 }
 
-// lose makes the matcher lose its graph, as a restart does.
-func (r *rig) lose() {
-	r.fake.FailNext(matchtest.Update, match.ErrStale)
+// loseGraph makes the matcher lose its graph, as a restart does.
+func (r *rig) loseGraph() {
+	r.matcherFake.FailNext(matchtest.Update, match.ErrStale)
 	r.pl.inventory.Resync()
 }
 
 // wantHeld fails the test unless PreEnqueue holds a pod with this message.
 func (r *rig) wantHeld(pod *corev1.Pod, why string) {
 	r.Helper()
-	if got := r.enqueue(pod); got != why {
+	if got := r.preEnqueueMessage(pod); got != why {
 		r.Errorf("PreEnqueue of %s: %q, want it held: %q", pod.Name, got, why)
 	}
 }
 
-// wantAsking fails the test unless PreEnqueue lets a pod pass.
-func (r *rig) wantAsking(pod *corev1.Pod) {
+// wantPasses fails the test unless PreEnqueue lets a pod pass.
+func (r *rig) wantPasses(pod *corev1.Pod) {
 	r.Helper()
-	if got := r.enqueue(pod); got != "" {
+	if got := r.preEnqueueMessage(pod); got != "" {
 		r.Errorf("PreEnqueue of %s: %q, want it to pass", pod.Name, got)
 	}
 }

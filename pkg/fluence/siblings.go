@@ -34,7 +34,7 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 		case <-t.C:
 		}
 		leads := leading()
-		tl.status.leads.Store(leads)
+		tl.stateCollector.leads.Store(leads)
 		if !leads {
 			continue
 		}

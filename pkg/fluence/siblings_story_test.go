@@ -38,12 +38,12 @@ func (r *rig) placedSoon(n int) map[string]int {
 		sum += k
 	}
 	if sum != n {
-		r.Fatalf("%d pods on nodes (%v), want %d; conditions %+v", sum, got, n, r.api.get(g).Status.Conditions)
+		r.Fatalf("%d pods on nodes (%v), want %d; conditions %+v", sum, got, n, r.podGroupAPI.get(g).Status.Conditions)
 	}
 	return got
 }
 
-func TestPodsThatKeepApartGoToNodesOfTheirOwn(t *testing.T) {
+func TestAntiAffinityAndHostPortsSeparatePods(t *testing.T) {
 	cases := map[string]func(*corev1.Pod){
 		"anti-affinity": objects.AwayFrom("x"),
 		"one host port": objects.HostPort(80),
@@ -75,7 +75,7 @@ func TestMorePodsThanNodesThatKeepApartNeverFit(t *testing.T) {
 		r.gang(3, 3, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.pass(2 * time.Second)
 		r.wantAssigned(nil)
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NeverFits {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Reason != reason.NeverFits {
 			t.Errorf("conditions = %+v, want reason %s", c, reason.NeverFits)
 		}
 		r.node("n2", 8)
@@ -91,7 +91,7 @@ func TestALeaderKeepsItsWorkersAway(t *testing.T) {
 		r.node("n0", 8)
 		r.node("n1", 8)
 		r.schedule()
-		r.api.put(aPodGroup(g.Name, 4, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 4, "pg"))
 		r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("leader"), objects.AwayFrom("worker"))
 		for i := 1; i < 4; i++ {
 			r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), objects.OfApp("worker"))
@@ -161,7 +161,7 @@ func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 		r.node("n0", 2, objects.InZone("a"))
 		r.node("n1", 4, objects.InZone("b"))
 		r.schedule()
-		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 		r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("worker"), objects.NextTo(objects.ZoneKey, "leader"))
 		r.pod("g-1", objects.InGroup(g.Name), objects.OfApp("worker"), objects.NextTo(objects.ZoneKey, "leader"))
 		r.pod("g-2", objects.InGroup(g.Name), objects.OfApp("leader"))
@@ -170,7 +170,7 @@ func TestWorkersFollowTheirLeaderIntoAZone(t *testing.T) {
 	})
 }
 
-func TestWhatIsVerifiedIsBookedOnceOnly(t *testing.T) {
+func TestVerifiedMatchIsAllocatedOnce(t *testing.T) {
 	e := realEngine(t)
 	inRig(t, e, func(r *rig) {
 		r.node("n0", 8)
@@ -205,7 +205,7 @@ func TestAGroupIsPlacedInSpiteOfManyRejections(t *testing.T) {
 		there := objects.KeepingOff("there", lists...)
 		there.Spec.SchedulerName, there.Spec.NodeName = "default-scheduler", "n1"
 		r.add(there)
-		r.api.put(aPodGroup("g", 4, "pg"))
+		r.podGroupAPI.put(aPodGroup("g", 4, "pg"))
 		for i := range 4 {
 			r.pod(fmt.Sprint("g-", i), objects.InGroup("g"), func(p *corev1.Pod) { p.Labels[batchv1.JobCompletionIndexAnnotation] = fmt.Sprint(i) })
 		}

@@ -27,8 +27,8 @@ func (r *rig) unscheduled(name string) string {
 	return ""
 }
 
-// toldPods returns the number of writes of pods' conditions.
-func (r *rig) toldPods() int {
+// podStatusWrites returns the number of writes of pods' conditions.
+func (r *rig) podStatusWrites() int {
 	n := 0
 	for _, a := range r.client.Actions() {
 		if p, ok := a.(clienttesting.PatchAction); ok && p.GetResource().Resource == "pods" && p.GetSubresource() == "status" {
@@ -59,13 +59,13 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 			}
 		}
 		// Nothing is written again, not even another number.
-		before := r.toldPods()
+		before := r.podStatusWrites()
 		r.remove("small")
 		r.pass(time.Minute)
 		if got := r.unscheduled("g-0"); !strings.Contains(got, "room for 2") {
 			t.Errorf("the one that asks says %q, want the new number", got)
 		}
-		if got := r.toldPods() - before; got > 1 {
+		if got := r.podStatusWrites() - before; got > 1 {
 			t.Errorf("%d pods were told again, want at the most the one that asks", got)
 		}
 		// The new reason is reported, although more room would not help.
@@ -94,10 +94,10 @@ func TestSiblingsAreReportedByTheLeaderAlone(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				r.standby.Store(tc.standby)
 				pods := r.gang(max(3, tc.minMember), 3)
-				r.fake.Refuse(tc.refuse, match.Reason{Code: match.TooFew, Wanted: 3, WaitingHelps: true})
+				r.matcherFake.Refuse(tc.refuse, match.Reason{Code: match.TooFew, Wanted: 3, WaitingHelps: true})
 				r.preFilter(pods[0])
 				r.pass(12 * time.Second)
-				if got := r.toldPods(); got != tc.want {
+				if got := r.podStatusWrites(); got != tc.want {
 					t.Errorf("%d pods were told, want %d", got, tc.want)
 				}
 			})

@@ -59,7 +59,7 @@ func (o *sharedOrder) less(a, b fwk.QueuedEntityInfo) bool {
 // the entity entered the queue, so that a refused entity comes after its equals.
 func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 	r := gang.Rank{Priority: e.GetPriority(), Since: e.GetTimestamp()}
-	if n, ok := e.(namespacedName); ok {
+	if n, ok := e.(namespacedEntity); ok {
 		r.Key.Namespace, r.Key.Name = n.GetNamespace(), n.GetName()
 	}
 	return r
@@ -71,7 +71,7 @@ func rankOfOther(e fwk.QueuedEntityInfo) gang.Rank {
 //
 // leading reports whether this scheduler leads. identity names the scheduler;
 // only the first one is used, and without one the scheduler has no name.
-func Factories(dial Dialer, leading func() bool, identity ...Identity) (place, sort frameworkruntime.PluginFactory) {
+func Factories(dial Dialer, leading func() bool, identity ...ProcessIdentity) (place, sort frameworkruntime.PluginFactory) {
 	shared := &sharedOrder{}
 	return factory(dial, leading, shared, cmp.Or(identity...)), func(_ context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 		if obj != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// status collects the state of the plugin for metrics and for the status ConfigMap.
-type status struct {
+// stateCollector collects the state of the plugin for metrics and for the status ConfigMap.
+type stateCollector struct {
 	*base
 	groupPlacer   *groupPlacer
 	reserver      *reserver
@@ -29,21 +29,21 @@ type status struct {
 	matchedAt atomic.Int64
 	// leads reports whether this scheduler led when that was last checked.
 	leads atomic.Bool
-	// skewed reports whether this build does not support the version of the API server.
-	skewed atomic.Bool
+	// unsupportedAPIServer reports whether this build does not support the version of the API server.
+	unsupportedAPIServer atomic.Bool
 }
 
 // initStatus builds the writer of the status ConfigMap and the handover.
-func (f *status) initStatus(leading func() bool, identity Identity) {
+func (f *stateCollector) initStatus(leading func() bool, identity ProcessIdentity) {
 	f.statusWriter = &report.ConfigMapWriter{
 		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
 		Snapshot: func() statusmap.Status { return f.takeSnapshot().toStatus(f, identity) },
-		Failed:   func() { f.counters.countFailedWrite(writesHealth) },
+		Failed:   func() { f.counters.countFailedWrite(writesConfigMap) },
 	}
 	f.handover = newHandover(f.handle.ClientSet(), f.args.StatusNamespace, identity.Name)
 	f.handover.leading, f.handover.silentFor = leading, f.breaker.silentFor
 	f.handover.ready = func() bool { return f.whyNotReady() == "" }
-	f.handover.failed = func() { f.counters.countFailedWrite(writesHealth) }
+	f.handover.failed = func() { f.counters.countFailedWrite(writesConfigMap) }
 }
 
 // snapshot is the state of the plugin at one moment, for metrics and for the status ConfigMap.
@@ -51,8 +51,8 @@ type snapshot struct {
 	gang.Stats
 	// longestWait is how long the longest-waiting group has waited.
 	longestWait time.Duration
-	// others is the number of pods of other schedulers that hold room.
-	others int
+	// otherSchedulerPods is the number of pods of other schedulers that hold room.
+	otherSchedulerPods int
 	// nodes is the number of nodes that the matcher's graph has or is to get.
 	nodes int
 	// epoch is the epoch of the matcher's graph; 0 while the graph is being loaded.
@@ -71,8 +71,8 @@ type snapshot struct {
 	bindQueue bindqueue.Snapshot
 	// events is the number of events that wait to be sent.
 	events int
-	// skewed reports whether this build does not support the version of the API server.
-	skewed bool
+	// unsupportedAPIServer reports whether this build does not support the version of the API server.
+	unsupportedAPIServer bool
 	// standbys is what this scheduler, as leader, last read about standbys.
 	standbys standbySnapshot
 }
@@ -82,10 +82,10 @@ const stateQueued = "Queued"
 
 // takeSnapshot returns the present state. It does not block. It does not check whether this
 // scheduler leads, because that check gathers all metrics and would call takeSnapshot again.
-func (f *status) takeSnapshot() snapshot {
+func (f *stateCollector) takeSnapshot() snapshot {
 	r := snapshot{
-		Stats: f.groups.Stats(), others: f.occupants.countOtherSchedulers(f.profile),
-		leads: f.leads.Load(), skewed: f.skewed.Load(),
+		Stats: f.groups.Stats(), otherSchedulerPods: f.occupants.countOtherSchedulers(f.profile),
+		leads: f.leads.Load(), unsupportedAPIServer: f.unsupportedAPIServer.Load(),
 		nodes: f.inventory.Nodes(), epoch: f.inventory.Epoch(), pendingReleases: f.groupPlacer.releases.pending(),
 	}
 	r.bindQueue, r.events = f.binder.bindQueue.Snapshot(), f.groupReporter.events.Waiting()
@@ -94,8 +94,8 @@ func (f *status) takeSnapshot() snapshot {
 	open, _ := f.breaker.state()
 	r.answers = !open
 	r.reservingGroups, r.reservedNodes = f.reserver.reservations.count()
-	if !r.LongestSince.IsZero() {
-		r.longestWait = f.now().Sub(r.LongestSince)
+	if !r.OldestCompleteSince.IsZero() {
+		r.longestWait = f.now().Sub(r.OldestCompleteSince)
 	}
 	// A group without a reason counts as Binding if it waits for
 	// admission, else as MatcherUnavailable or Queued.
@@ -115,11 +115,11 @@ func (f *status) takeSnapshot() snapshot {
 }
 
 // toStatus converts a snapshot to the form of package statusmap.
-func (r snapshot) toStatus(from *status, identity Identity) statusmap.Status {
+func (r snapshot) toStatus(from *stateCollector, identity ProcessIdentity) statusmap.Status {
 	f := statusmap.Status{
 		Epoch: uint64(r.epoch), Nodes: r.nodes,
 		GroupsByPhase: map[string]int{}, WaitingByReason: r.WaitingByReason,
-		PodsWithRoom: r.Tentative + r.Held, Drift: from.drifted.Load(), MatcherAnswers: r.answers,
+		PodsWithRoom: r.TentativePods + r.HeldPods, Drift: from.drifted.Load(), MatcherAnswers: r.answers,
 		Leader: identity.Name, Version: identity.Version,
 	}
 	for _, p := range gang.Phases() {
@@ -135,7 +135,7 @@ func (r snapshot) toStatus(from *status, identity Identity) statusmap.Status {
 }
 
 // onDrift counts a difference that the inventory found between the matcher's graph and the cluster.
-func (f *status) onDrift(d inventory.Drift) {
+func (f *stateCollector) onDrift(d inventory.Drift) {
 	f.drifted.Add(1)
 	f.counters.drift.WithLabelValues(string(d.Kind)).Inc()
 }

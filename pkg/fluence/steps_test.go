@@ -37,24 +37,24 @@ const (
 // filter, comparisons of pods with a term, and checks of the context by the engine. Its clock
 // advances with them, so that a limit of time is a limit of steps, the same on every machine.
 type steps struct {
-	// taken is the number of all steps, and most the limit. late is the number of the
-	// plugin's steps beyond the limit, and after the number of matches that began then.
-	taken, most, late, after atomic.Int64
-	// looks is the largest number of checks that one match has made.
-	looks atomic.Int64
+	// taken is the number of all steps. stepsOverLimit is the number of the plugin's
+	// steps beyond the limit, and matchesAfterLimit the number of matches that began then.
+	taken, limit, stepsOverLimit, matchesAfterLimit atomic.Int64
+	// maxChecksPerMatch is the largest number of checks that one match has made.
+	maxChecksPerMatch atomic.Int64
 }
 
 // begin starts the clock, and counts from 0.
 func (s *steps) begin(allowed time.Duration) {
-	s.most.Store(s.taken.Load() + int64(allowed/stepTime))
-	s.late.Store(0)
-	s.after.Store(0)
-	s.looks.Store(0)
+	s.limit.Store(s.taken.Load() + int64(allowed/stepTime))
+	s.stepsOverLimit.Store(0)
+	s.matchesAfterLimit.Store(0)
+	s.maxChecksPerMatch.Store(0)
 }
 
 func (s *steps) take(n int) {
-	if over := s.taken.Add(int64(n)) - s.most.Load(); over > 0 {
-		s.late.Add(min(over, int64(n)))
+	if over := s.taken.Add(int64(n)) - s.limit.Load(); over > 0 {
+		s.stepsOverLimit.Add(min(over, int64(n)))
 	}
 }
 
@@ -177,11 +177,11 @@ type countedEngine struct {
 }
 
 func (e countedEngine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
-	if e.taken.Load() > e.most.Load() {
-		e.after.Add(1)
+	if e.taken.Load() > e.limit.Load() {
+		e.matchesAfterLimit.Add(1)
 	}
 	seen := &countedContext{Context: ctx, steps: e.steps}
-	defer func() { e.looks.Store(max(e.looks.Load(), seen.looks.Load())) }()
+	defer func() { e.maxChecksPerMatch.Store(max(e.maxChecksPerMatch.Load(), seen.looks.Load())) }()
 	return e.Engine.Match(seen, r)
 }
 

@@ -31,8 +31,8 @@ func (r *rig) wantAssigned(want map[string]string) {
 	}
 }
 
-// news returns the groups that the reporter has something to report about.
-func (r *rig) news() []types.NamespacedName {
+// reportedGroups returns the groups that the reporter has something to report about.
+func (r *rig) reportedGroups() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var known []types.NamespacedName
@@ -69,7 +69,7 @@ func TestAGangIsPlacedWhole(t *testing.T) {
 		if got := r.refusals(); got != 0 {
 			t.Errorf("%d pods were refused on the way", got)
 		}
-		c := r.api.get(g).Status.Conditions
+		c := r.podGroupAPI.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reason.Placed || c[0].Message != "3 pods on 2 nodes (n1: 2, n2: 1)" {
 			t.Errorf("conditions = %+v, want it placed", c)
 		}
@@ -100,7 +100,7 @@ func TestTwoGangsForTheSameRoomGoOneAfterTheOther(t *testing.T) {
 		r.node("n1", 4)
 		r.schedule()
 		for _, name := range []string{"a", "b"} {
-			r.api.put(aPodGroup(name, 4, types.UID(name)))
+			r.podGroupAPI.put(aPodGroup(name, 4, types.UID(name)))
 			for i := range 4 {
 				r.pod(fmt.Sprintf("%s-%d", name, i), objects.InGroup(name))
 			}
@@ -124,7 +124,7 @@ func TestAGangThatWasThereBeforeItsPodGroupStartsWithIt(t *testing.T) {
 		}
 		r.pass(10 * time.Second)
 		r.wantAssigned(nil)
-		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 		r.pass(0)
 		r.wantAssigned(map[string]string{"g-0": "n1", "g-1": "n1", "g-2": "n1"})
 	})
@@ -135,7 +135,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			r.pl.observeEvent(gang.Released)
 			time.Sleep(time.Millisecond) // by now all parts know
 			r.give("n1", "n1")
@@ -150,7 +150,7 @@ func TestRoomThatIsFreedDuringAMatchIsNotMissed(t *testing.T) {
 func TestAGangStartsThoughTheMatcherGoesAwayAfterTheMatch(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 			// When the siblings come, the matcher does not answer.
 			r.matcher.silence(true)
 			r.pl.breaker.trip(placement.WhyUnavailable)
@@ -174,7 +174,7 @@ func TestAfterAnOutageAllGoOn(t *testing.T) {
 		r.node("n1", 16)
 		r.schedule()
 		r.matcher.silence(true)
-		releases := []func(){r.fake.Hold(matchtest.Match), r.fake.Hold(matchtest.Update), r.fake.Hold(matchtest.Release)}
+		releases := []func(){r.matcherFake.Hold(matchtest.Match), r.matcherFake.Hold(matchtest.Update), r.matcherFake.Hold(matchtest.Release)}
 		r.gang(4, 4)
 		for i := range 4 {
 			r.pod(fmt.Sprintf("lone-%d", i))
@@ -208,7 +208,7 @@ func (f *faulty) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-func TestACycleThatEndsInAnErrorKeepsNobodyOut(t *testing.T) {
+func TestCycleThatFailsReleasesItsNodes(t *testing.T) {
 	f := &faulty{}
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
@@ -232,7 +232,7 @@ func TestACycleThatEndsInAnErrorKeepsNobodyOut(t *testing.T) {
 	}, f)
 }
 
-func TestAMatchedNodeThatTheFiltersRefuseIsGivenBack(t *testing.T) {
+func TestRejectedAssignmentIsRevoked(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
@@ -242,7 +242,7 @@ func TestAMatchedNodeThatTheFiltersRefuseIsGivenBack(t *testing.T) {
 		r.gang(2, 2)
 		r.pass(500 * time.Millisecond)
 		r.wantAssigned(map[string]string{"hog": "n1"})
-		if c := r.api.get(g).Status.Conditions; len(c) != 1 || c[0].Message != "node n1 was matched for pod g-0, but Insufficient cpu" {
+		if c := r.podGroupAPI.get(g).Status.Conditions; len(c) != 1 || c[0].Message != "node n1 was matched for pod g-0, but Insufficient cpu" {
 			t.Errorf("conditions = %+v, want the filter's words", c)
 		}
 		r.give("n2", "n2")
@@ -263,7 +263,7 @@ func TestAMemberDeletedWhileItsSiblingsWaitInPermitFreesThem(t *testing.T) {
 		}
 		r.pass(0)
 		var released []string
-		for _, call := range r.fake.Calls(matchtest.Release) {
+		for _, call := range r.matcherFake.Calls(matchtest.Release) {
 			released = append(released, call.Keys...)
 		}
 		if slices.Sort(released); !slices.Equal(released, []string{"g-0", "g-1", "g-2"}) {
@@ -281,7 +281,7 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 		const n = 40
 		for i := range n {
 			name := fmt.Sprintf("b%02d", i)
-			r.api.put(aPodGroup(name, 2, types.UID(name)))
+			r.podGroupAPI.put(aPodGroup(name, 2, types.UID(name)))
 			for _, p := range []string{"-0", "-1"} {
 				r.pod(name+p, objects.InGroup(name))
 			}
@@ -294,13 +294,13 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 		for i := range n {
 			name := fmt.Sprintf("b%02d", i)
 			if i%2 == 0 {
-				r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+				r.podGroupAPI.drop(types.NamespacedName{Namespace: ns, Name: name})
 			}
 			for _, p := range []string{"-0", "-1", "-lone"} {
 				r.remove(name + p)
 			}
 			if i%2 == 1 {
-				r.api.drop(types.NamespacedName{Namespace: ns, Name: name})
+				r.podGroupAPI.drop(types.NamespacedName{Namespace: ns, Name: name})
 			}
 		}
 		r.pass(10 * time.Second)
@@ -313,7 +313,7 @@ func TestNothingIsLeftOfABurstOfGroups(t *testing.T) {
 			t.Errorf("%d pods count as assumed, though no cycle runs", n)
 		}
 		r.pl.releases.mu.Unlock()
-		if got := r.news(); len(got) != 0 {
+		if got := r.reportedGroups(); len(got) != 0 {
 			t.Errorf("news of %v are kept", got)
 		}
 		if got := r.pl.groups.WaitingGroups(); len(got) != 0 {

@@ -39,8 +39,8 @@ type timeoutRecord struct {
 	// group is the group whose match timed out last;
 	// empty if the matcher has answered the group since.
 	group types.NamespacedName
-	// recoveries is breaker.recoveryCount at the last timeout.
-	recoveries uint64
+	// confirmedPings is breaker.confirmedPingCount at the last timeout.
+	confirmedPings uint64
 	// at is the time of the last timeout.
 	at time.Time
 	// count is the number of timeouts. Each one after the first counts
@@ -54,7 +54,7 @@ type timeoutRecord struct {
 // group's namespace is to blame: the matcher was found to answer since the timeout before, and
 // either the same group timed out twice in a row or the namespace has maxTimeouts timeouts.
 // The first timeout is never to blame. owed is the uncharged time of earlier timeouts.
-func (s *timeouts) observe(key types.NamespacedName, answered uint64, took time.Duration, now time.Time) (blame bool, owed time.Duration) {
+func (s *timeouts) observe(key types.NamespacedName, confirmedPings uint64, took time.Duration, now time.Time) (blame bool, owed time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byNamespace == nil {
@@ -68,11 +68,11 @@ func (s *timeouts) observe(key types.NamespacedName, answered uint64, took time.
 	}
 	again := x.group == key
 	x.group, x.at = key, now
-	if x.count > 0 && x.recoveries >= answered {
-		x.recoveries = answered
+	if x.count > 0 && x.confirmedPings >= confirmedPings {
+		x.confirmedPings = confirmedPings
 		return false, 0
 	}
-	x.recoveries = answered
+	x.confirmedPings = confirmedPings
 	if x.count++; again || x.count >= maxTimeouts {
 		owed, x.owed = x.owed, 0
 		return true, owed
@@ -94,7 +94,7 @@ func (s *timeouts) clear(key types.NamespacedName) {
 // logSlow logs a group that was refused as TooHard or took at least MaxAsk.
 func (a *groupPlacer) logSlow(plan gang.Plan, refused *gang.Refusal, budget *placement.Budget) {
 	hard := refused != nil && refused.Reason == reason.TooHard
-	switch took, pods := budget.Took(), len(plan.Required)+len(plan.Optional); {
+	switch took, pods := budget.Used(), len(plan.Required)+len(plan.Optional); {
 	case hard && !refused.LongBackoff:
 		a.log.Info("Filters took long for a group, because of the anti-affinity of pods of other namespaces", "group", plan.Key, "pods", pods, "took", budget.ForeignTotal())
 	case hard || took >= a.args.MaxAsk.Duration:

@@ -30,23 +30,23 @@ const (
 
 var errTooHard = &match.Refusal{Err: match.ErrBusy, Reason: match.Reason{Code: match.TooHard, Level: "cluster", Wanted: 1, Nodes: 1, WaitingHelps: true, MayNeverFit: true}}
 
-func TestAGroupThatIsTooHardAsksEverMoreRarely(t *testing.T) {
+func TestTooHardBackoffDoubles(t *testing.T) {
 	for name, edit := range map[string]func(*corev1.Pod){
 		"alike": func(*corev1.Pod) {}, "spread": objects.SpreadOver(corev1.LabelHostname, "x", 1), "apart": objects.AwayFrom("x"),
 	} {
-		t.Run(name, func(t *testing.T) { asksEverMoreRarely(t, edit) })
+		t.Run(name, func(t *testing.T) { checkTooHardBackoffDoubles(t, edit) })
 	}
 }
 
-func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
+func checkTooHardBackoffDoubles(t *testing.T, edit func(*corev1.Pod)) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		pod := r.gang(2, 2, objects.OfApp("x"), edit)[0]
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errTooHard })
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) { return nil, errTooHard })
 		var asked []time.Duration
-		begin, answered := time.Now(), r.pl.breaker.recoveryCount()
+		begin, answered := time.Now(), r.pl.breaker.confirmedPingCount()
 		for time.Since(begin) < time.Hour {
-			if r.enqueue(pod) == "" {
+			if r.preEnqueueMessage(pod) == "" {
 				_, _, status := r.preFilter(pod)
 				r.wantStatus(status, fwk.Unschedulable, whyTooHard)
 				asked = append(asked, time.Since(begin).Round(time.Second))
@@ -63,7 +63,7 @@ func asksEverMoreRarely(t *testing.T, edit func(*corev1.Pod)) {
 		if len(r.matches()) != len(asked) {
 			t.Errorf("%d matches in %d asks: one that is too hard is not made in other ways", len(r.matches()), len(asked))
 		}
-		if n := r.pl.breaker.recoveryCount() - answered; n > 0 {
+		if n := r.pl.breaker.confirmedPingCount() - answered; n > 0 {
 			t.Errorf("others were kept from asking %d times", n)
 		}
 		if text := r.logged(0); !strings.Contains(text, `"A group is slow or too hard to place" group="ns/`) {
@@ -81,7 +81,7 @@ func TestAGroupThatChangesIsNotTooHardAnyMore(t *testing.T) {
 		"what it asks":    func(r *rig) { r.update("g-0", func(p *corev1.Pod) { p.Generation++ }) },
 		"another pod":     func(r *rig) { r.pod("g-2", objects.InGroup("g")) },
 		"one pod fewer":   func(r *rig) { r.pod("g-2", objects.InGroup("g")); r.remove("g-2") },
-		"another minimum": func(r *rig) { r.api.put(aPodGroup("g", 1, "pg")) },
+		"another minimum": func(r *rig) { r.podGroupAPI.put(aPodGroup("g", 1, "pg")) },
 	} {
 		t.Run(name, func(t *testing.T) { isNotTooHardAnyMore(t, change) })
 	}
@@ -91,31 +91,31 @@ func isNotTooHardAnyMore(t *testing.T, change func(*rig)) {
 	inRig(t, nil, func(r *rig) {
 		pods := r.gang(2, 2)
 		for range 10 {
-			r.fake.Answer(nil, errTooHard)
+			r.matcherFake.Answer(nil, errTooHard)
 			r.preFilter(pods[0])
 			r.pass(10 * time.Minute)
 		}
-		r.fake.Answer(nil, errTooHard)
+		r.matcherFake.Answer(nil, errTooHard)
 		r.preFilter(pods[0])
 		r.wantHeld(pods[0], whyTooHard)
 		change(r)
 		r.pass(0)
 		r.wantHeld(pods[0], whyTooHard)
 		r.pass(10 * time.Second)
-		r.wantAsking(pods[0])
+		r.wantPasses(pods[0])
 	})
 }
 
 // A timed-out match does not show what the cause is. The second one
 // shows that it is the group, if the matcher has answered in between.
-func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
+func TestSecondTimeoutInARowIsBlamedOnTheGroup(t *testing.T) {
 	cases := map[string]struct {
 		between func(r *rig, pod *corev1.Pod)
 		hard    bool
 	}{
 		"the matcher answered": {func(*rig, *corev1.Pod) {}, true},
 		"the group was answered in between": {func(r *rig, pod *corev1.Pod) {
-			r.fake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
+			r.matcherFake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
 			r.preFilter(pod)
 			r.pass(time.Minute)
 			r.pl.observeEvent(gang.Released)
@@ -126,13 +126,13 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, nil, func(r *rig) {
 				pods := r.gang(2, 2)
-				r.fake.Answer(nil, context.DeadlineExceeded)
+				r.matcherFake.Answer(nil, context.DeadlineExceeded)
 				_, _, status := r.preFilter(pods[0])
 				r.wantStatus(status, fwk.Unschedulable, placement.WhyUnavailable)
 				r.pass(time.Minute)
-				r.wantAsking(pods[0])
+				r.wantPasses(pods[0])
 				tc.between(r, pods[0])
-				r.fake.Answer(nil, context.DeadlineExceeded)
+				r.matcherFake.Answer(nil, context.DeadlineExceeded)
 				// No ping is answered yet that would close the breaker again.
 				r.matcher.hangs.Store(true)
 				_, _, status = r.preFilter(pods[0])
@@ -146,7 +146,7 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 					return
 				}
 				r.wantStatus(status, fwk.Unschedulable, timedOut)
-				if got := len(r.fake.Calls(matchtest.Release)); got != 2 {
+				if got := len(r.matcherFake.Calls(matchtest.Release)); got != 2 {
 					t.Errorf("%d matches were given back, want both", got)
 				}
 			})
@@ -156,10 +156,10 @@ func TestTheSecondTimeoutInARowIsTheGroups(t *testing.T) {
 
 // A recreated group does not clear its namespace: the third timeout
 // is the namespace's fault, and it is charged for all of them.
-func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
+func TestTimeoutsOfRecreatedGroupsAreBlamedOnTheNamespace(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		r.fake.OnMatch(func(match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(match.Request) (*match.Allocation, error) {
 			time.Sleep(2 * time.Second)
 			return nil, context.DeadlineExceeded
 		})
@@ -190,12 +190,12 @@ func TestTimeoutsOfGroupsThatAreMadeAnewAreTheirNamespaces(t *testing.T) {
 
 // No namespace is charged for the time in which the matcher
 // works for others, and no group is TooHard for it.
-func TestWhoWaitsForOthersIsNotTooHard(t *testing.T) {
+func TestWaitingForTheMatcherDoesNotCount(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
 		r.node("n2", 8)
 		pods := r.gang(2, 2, objects.OfApp("x"), objects.AwayFrom("x"))
-		r.fake.OnMatch(func(q match.Request) (*match.Allocation, error) {
+		r.matcherFake.OnMatch(func(q match.Request) (*match.Allocation, error) {
 			time.Sleep(400 * time.Millisecond)
 			return &match.Allocation{Waited: 390 * time.Millisecond, Slots: []match.Slot{{Key: q.Keys[0], Label: "shape0", Node: "n1"}, {Key: q.Keys[1], Label: "shape0", Node: "n2"}}}, nil
 		})
@@ -220,7 +220,7 @@ func (f slowFilters) RunPreFilterPlugins(ctx context.Context, state fwk.CycleSta
 
 // The filters compare each pod with the terms of all existing pods, of all namespaces. No
 // group is TooHard for that time or charged for it. The time for the group's own terms counts.
-func TestWhatTheFiltersTakeForOthersIsNotTheGroups(t *testing.T) {
+func TestFilterTimeForForeignPodsDoesNotCount(t *testing.T) {
 	cases := map[string]struct {
 		takes func(*corev1.Pod) time.Duration
 		edit  func(*corev1.Pod)
@@ -291,7 +291,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 				}
 				r.wantStatus(status, fwk.Unschedulable, tc.told)
 				d := r.pl.debts.byNamespace[ns]
-				if owes := d != nil && d.owed > 100*time.Millisecond; owes != tc.owes || !tc.owes && d != nil && d.owed+d.failed > 0 {
+				if owes := d != nil && d.owed > 100*time.Millisecond; owes != tc.owes || !tc.owes && d != nil && d.owed+d.failedTime > 0 {
 					t.Errorf("its namespace owes %+v, want that it owes what they take: %t", d, tc.owes)
 				}
 				if tc.owes {
@@ -304,10 +304,10 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 				r.pass(10*time.Second - 1)
 				r.wantHeld(pods[0], whyForOthers)
 				r.pass(1)
-				r.wantAsking(pods[0])
+				r.wantPasses(pods[0])
 				for range 10 {
 					r.pass(time.Minute)
-					r.wantAsking(pods[0])
+					r.wantPasses(pods[0])
 					r.preFilter(pods[0])
 					r.wantHeld(pods[0], whyForOthers)
 				}
@@ -317,7 +317,7 @@ func TestManyKindsOfPodsDoNotHoldUpTheLoopForOthers(t *testing.T) {
 }
 
 // What a measurement finds for several short runs counts for all of them.
-func TestRunsForOthersThatTakeLittleEachAreNotTheGroups(t *testing.T) {
+func TestShortForeignRunsDoNotCount(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.placer.PreFilters = slowFilters{r.pl.placer.PreFilters, func(*corev1.Pod) time.Duration { return 2*time.Millisecond - 1 }}
 		r.node("n1", 8)
@@ -337,7 +337,7 @@ func TestWhoIsToBlameForATimeout(t *testing.T) {
 	type step struct {
 		group    string // ns/name; "" if the group before was answered
 		minutes  int    // after noon
-		answered uint64 // recoveries of the matcher until then
+		answered uint64 // confirmed pings until then
 		blame    bool
 		owed     time.Duration
 	}

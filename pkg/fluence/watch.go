@@ -37,7 +37,7 @@ type watcher struct {
 	reserver          *reserver
 	binder            *binder
 	groupReporter     *groupReporter
-	status            *status
+	stateCollector    *stateCollector
 	owners            *owners
 	kubeletRejections *kubeletRejections
 	eventDelayer      eventDelayer
@@ -119,8 +119,8 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		go w.kubeletRejections.run(ctx)
 		w.groupReporter.podStatuses.Run(ctx)
 		go w.groupReporter.reportSiblings(ctx, leading)
-		go w.status.statusWriter.Run(ctx)
-		go w.status.handover.run(ctx)
+		go w.stateCollector.statusWriter.Run(ctx)
+		go w.stateCollector.handover.run(ctx)
 		w.owners.run(ctx, &w.initialSync)
 		started()
 		go func() {
@@ -179,7 +179,7 @@ func affectsFilters(old, pod *corev1.Pod) bool {
 // observePodGroup handles a PodGroup that came or changed.
 func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-	out := w.groups.PutPodGroup(k, asGroup(pg))
+	out := w.groups.PutPodGroup(k, toGangPodGroup(pg))
 	w.groups.RestoreWaitingSince(k, report.WaitsSince(pg))
 	w.apply(ctx, out)
 	w.groupReporter.reporter.ObservePodGroup(k)
@@ -199,9 +199,9 @@ func (tl *groupReporter) forget(k types.NamespacedName) {
 	tl.binder.bindQueue.forget(k)
 }
 
-// forgetGone calls forget for a group that has ended. Call it after anything about a group was
+// forgetIfGone calls forget for a group that has ended. Call it after anything about a group was
 // stored: the group may just have ended and been forgotten, and then the entry would leak.
-func (tl *groupReporter) forgetGone(k types.NamespacedName) {
+func (tl *groupReporter) forgetIfGone(k types.NamespacedName) {
 	if !tl.groups.Knows(k) {
 		tl.forget(k)
 	}
@@ -274,9 +274,9 @@ func nodeDiffers(old, node *corev1.Node) bool {
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	// lasting has the reasons of the last check. A reason is reported only if it
+	// previousReasons has the reasons of the last check. A reason is reported only if it
 	// lasts, so that a group whose pods are still being created is not reported.
-	lasting := map[types.NamespacedName]string{}
+	previousReasons := map[types.NamespacedName]string{}
 	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
@@ -290,7 +290,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.groupReporter.reportBindWaits(ctx)
 		w.reserver.updateReservations()
 		if n%4 == 0 {
-			lasting = w.groupReporter.reportWaiting(lasting)
+			previousReasons = w.groupReporter.reportWaiting(previousReasons)
 			w.activator.activatePods(w.groups.Unclaimed())
 		}
 	}
@@ -310,7 +310,7 @@ func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) m
 		if w.Reason != "" && before[w.Key] == w.Reason {
 			tl.logRefusal(w.Key, w.Reason, w.Message)
 			tl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
-			tl.forgetGone(w.Key)
+			tl.forgetIfGone(w.Key)
 		}
 	}
 	return now

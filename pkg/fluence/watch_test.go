@@ -21,7 +21,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-func TestFiltersSeePodsOnNodes(t *testing.T) {
+func TestAffectsFilters(t *testing.T) {
 	bound := func() *corev1.Pod { return objects.Pod("p", objects.OnNode("n1")) }
 	edited := func(edit func(*corev1.Pod)) *corev1.Pod { return objects.Pod("p", objects.OnNode("n1"), edit) }
 	cases := map[string]struct {
@@ -80,7 +80,7 @@ func TestNodesDifferByWhatAPodCanSee(t *testing.T) {
 	}
 }
 
-func TestLaterComesOnceAndAWholeWhileAfterTheLastTime(t *testing.T) {
+func TestEventDelayerRunsOnceSettleTimeAfterTheLastEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l eventDelayer
 		start := time.Now()
@@ -125,11 +125,11 @@ func TestARefusalByFiltersFromBeforeAnEventDoesNotLast(t *testing.T) {
 		pods := r.gang(2, 2)
 		r.node("n1", 8)
 		r.pass(settleTime / 2)
-		r.fake.Refuse(match.ErrUnsatisfiable, match.Reason{Code: match.NoNode, Wanted: 2})
+		r.matcherFake.Refuse(match.ErrUnsatisfiable, match.Reason{Code: match.NoNode, Wanted: 2})
 		_, _, status := r.preFilter(pods[0])
 		r.wantHeld(pods[0], status.Message())
 		r.pass(settleTime)
-		r.wantAsking(pods[0])
+		r.wantPasses(pods[0])
 	})
 }
 
@@ -159,7 +159,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 			r.must(err)
 		}},
 		"something is given back":  {gang.Released, func(r *rig) { r.pl.releases.add(gang.Release{Job: 1}) }},
-		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.lose() }},
+		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.loseGraph() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -174,7 +174,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 				r.wantHeld(waiting, "no")
 				tc.happen(r)
 				r.pass(100 * time.Millisecond)
-				r.wantAsking(waiting)
+				r.wantPasses(waiting)
 			})
 		})
 	}
@@ -182,7 +182,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 
 // A pod whose deletion was missed (DeletedFinalStateUnknown) loses
 // its assignment (State 6 of the lessons of earlier systems).
-func TestAPodGoneUnseenGivesItsAssignmentBack(t *testing.T) {
+func TestMissedDeletionRevokesAssignment(t *testing.T) {
 	for name, final := range map[string]func(*corev1.Pod) any{
 		"deleted":                     func(p *corev1.Pod) any { return p },
 		"deleted while nobody looked": func(p *corev1.Pod) any { return cache.DeletedFinalStateUnknown{Key: ns + "/" + p.Name, Obj: p} },
@@ -195,12 +195,12 @@ func TestAPodGoneUnseenGivesItsAssignmentBack(t *testing.T) {
 				r.pl.podGone(r.ctx, "not a pod")
 				r.pl.podGone(r.ctx, cache.DeletedFinalStateUnknown{Key: "ns/other"})
 				r.pass(0)
-				if got := r.fake.Calls(matchtest.Release); len(got) != 0 {
+				if got := r.matcherFake.Calls(matchtest.Release); len(got) != 0 {
 					t.Errorf("releases = %+v, want none", got)
 				}
 				r.pl.podGone(r.ctx, final(pods[1]))
 				r.pass(0)
-				if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+				if got := r.matcherFake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
 					t.Errorf("releases = %+v, want both seats of the group", got)
 				}
 				r.wantHeld(pods[0], "waits for 1 more pod: has 1 of minMember 2")
@@ -209,7 +209,7 @@ func TestAPodGoneUnseenGivesItsAssignmentBack(t *testing.T) {
 	}
 }
 
-func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
+func TestWaitingGroupIsReportedIfTheReasonLasts(t *testing.T) {
 	cases := map[string]struct {
 		begin   func(*rig)
 		kind    string // of the object with the event
@@ -254,7 +254,7 @@ func TestWhatAGroupLacksIsToldWhenItLasts(t *testing.T) {
 	}
 }
 
-func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
+func TestGroupWithoutPodGroupIsReportedOnItsPod(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.pod("g-0", objects.InGroup(g.Name))
 		r.pass(time.Minute)
@@ -263,7 +263,7 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 		}
 		r.remove("g-0")
 		r.pass(time.Minute)
-		if got := r.news(); len(got) != 0 {
+		if got := r.reportedGroups(); len(got) != 0 {
 			t.Errorf("news of %v are kept when the pod is gone", got)
 		}
 	})
@@ -271,7 +271,7 @@ func TestAGangWithoutAPodGroupIsToldOnItsPod(t *testing.T) {
 
 // After an interrupted watch, one update may turn a pod into the next
 // pod of the same name (State 6 of the lessons of earlier systems).
-func TestAPodReplacedUnseenGivesItsAssignmentBack(t *testing.T) {
+func TestMissedReplacementRevokesAssignment(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.give("n1", "n1")
 		pods := r.gang(2, 2)
@@ -280,7 +280,7 @@ func TestAPodReplacedUnseenGivesItsAssignmentBack(t *testing.T) {
 		successor.UID = "successor"
 		r.pl.observePod(r.ctx, pods[1], successor)
 		r.pass(0)
-		if got := r.fake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
+		if got := r.matcherFake.Calls(matchtest.Release); len(got) != 1 || len(got[0].Keys) != 2 {
 			t.Errorf("releases = %+v, want both seats of the group", got)
 		}
 		if m, ok := r.pl.groups.GroupOf(pods[1].UID); ok {

@@ -23,51 +23,51 @@ const (
 	mostTime = 5 * time.Second
 )
 
-// dear are groups that are known to be expensive.
-var dear = map[string]settings{
+// expensiveGroups are groups that are known to be expensive.
+var expensiveGroups = map[string]settings{
 	"20 pods spread by eight labels, each with a maxSkew of its own": {
 		knobNodes: 15, knobPods: 9, knobSpreads: 8, knobSpreadKeys: byTheirOwn, knobSpreadSkews: 1,
 	},
 	"400 pods in two halves that shun each other one by one": {
-		knobNodes: 2, knobPods: 200, knobApart: 200, knobApartFrom: oneOfAll,
+		knobNodes: 2, knobPods: 200, knobAntiAffinity: 200, knobAntiAffinityAmong: oneOfAll,
 	},
-	"200 kinds of requests on 1,000 nodes":      {knobNodes: 249, knobPods: 99, knobRequests: 99, knobThere: 255},
-	"263 kinds that are barred from most nodes": {knobNodes: 249, knobPods: 131, knobRequests: 131, knobSlices: 250, knobBarred: 8},
-	"pods that are apart by many keys":          {knobNodes: 249, knobPods: 100, knobApart: 200, knobApartKeys: byTheirOwn, knobApartFrom: itself},
-	"pods near to the next ones":                {knobNodes: 100, knobPods: 200, knobForeign: 60, knobForeignWhom: theNext},
+	"200 kinds of requests on 1,000 nodes":      {knobNodes: 249, knobPods: 99, knobRequests: 99, knobExistingPods: 255},
+	"263 kinds that are barred from most nodes": {knobNodes: 249, knobPods: 131, knobRequests: 131, knobSlices: 250, knobExcludedNodes: 8},
+	"pods that are apart by many keys":          {knobNodes: 249, knobPods: 100, knobAntiAffinity: 200, knobAntiAffinityKeys: byTheirOwn, knobAntiAffinityAmong: itself},
+	"pods near to the next ones":                {knobNodes: 100, knobPods: 200, knobAffinity: 60, knobAffinityAmong: theNext},
 	"pods near to the next ones, each by a key of its own": {
-		knobNodes: 100, knobPods: 100, knobForeign: 60, knobForeignKeys: byTheirOwn, knobForeignWhom: theNext,
+		knobNodes: 100, knobPods: 100, knobAffinity: 60, knobAffinityKeys: byTheirOwn, knobAffinityAmong: theNext,
 	},
-	"kinds near to each other":               {knobNodes: 100, knobPods: 240, knobKinds: 100, knobForeign: 60, knobForeignKeys: byZone, knobForeignWhom: ofKinds, knobZones: 30},
+	"kinds near to each other":               {knobNodes: 100, knobPods: 240, knobKinds: 100, knobAffinity: 60, knobAffinityKeys: byZone, knobAffinityAmong: ofKinds, knobZones: 30},
 	"ports of their own":                     {knobNodes: 100, knobPods: 240, knobPorts: 60, knobPortsOwn: 1},
-	"alike pods that are apart by many keys": {knobNodes: 249, knobPods: 100, knobApart: 255, knobApartKeys: byTheirOwn},
-	"kinds near to one of two by zone":       {knobNodes: 20, knobPods: 40, knobRequests: 40, knobKinds: 2, knobZones: 12, knobForeign: 40, knobForeignKeys: byZone, knobForeignWhom: ofFirst, knobAllowed: 1},
+	"alike pods that are apart by many keys": {knobNodes: 249, knobPods: 100, knobAntiAffinity: 255, knobAntiAffinityKeys: byTheirOwn},
+	"kinds near to one of two by zone":       {knobNodes: 20, knobPods: 40, knobRequests: 40, knobKinds: 2, knobZones: 12, knobAffinity: 40, knobAffinityKeys: byZone, knobAffinityAmong: ofFirst, knobDoubleBudget: 1},
 	"something of all": {
 		knobNodes: 100, knobPods: 60, knobRequests: 60, knobKinds: 9, knobZones: 5, knobSpreads: 3, knobSpreadKeys: byTheirOwn, knobSpreadAmong: ofKinds,
-		knobApart: 5, knobApartFrom: ofKinds, knobForeign: 1, knobForeignKeys: byZone, knobForeignWhom: ofKinds, knobPorts: 1, knobThere: 7, knobOptional: 9,
+		knobAntiAffinity: 5, knobAntiAffinityAmong: ofKinds, knobAffinity: 1, knobAffinityKeys: byZone, knobAffinityAmong: ofKinds, knobPorts: 1, knobExistingPods: 7, knobOptional: 9,
 	},
 }
 
-// FuzzEnquiry places a group of up to 500 pods on up to 1,000 nodes. Whatever
+// FuzzAttempt places a group of up to 500 pods on up to 1,000 nodes. Whatever
 // its pods ask for, an attempt takes no more steps than its budget, neither at
 // first nor when the group has waited so long that nodes are reserved for it.
-func FuzzEnquiry(f *testing.F) {
-	for _, s := range dear {
+func FuzzAttempt(f *testing.F) {
+	for _, s := range expensiveGroups {
 		f.Add(s.bytes())
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { placeCounted(t, draw(data, fewTerms)) })
+	f.Fuzz(func(t *testing.T, data []byte) { placeCounted(t, randomClusterFrom(data, fewTerms)) })
 }
 
-// TestDearEnquiries does the same for groups that are known to be expensive.
-func TestDearEnquiries(t *testing.T) {
-	for name, s := range dear {
-		t.Run(name, func(t *testing.T) { placeCounted(t, draw(s.bytes(), mostTerms)) })
+// TestExpensiveAttempts does the same for groups that are known to be expensive.
+func TestExpensiveAttempts(t *testing.T) {
+	for name, s := range expensiveGroups {
+		t.Run(name, func(t *testing.T) { placeCounted(t, randomClusterFrom(s.bytes(), mostTerms)) })
 	}
 }
 
-// TestRandomEnquiries does the same with random bytes. Most knobs are not turned
+// TestRandomAttempts does the same with random bytes. Most knobs are not turned
 // far, because all of them together would let no group reach the matcher.
-func TestRandomEnquiries(t *testing.T) {
+func TestRandomAttempts(t *testing.T) {
 	for seed := range trials.Seeds(8) {
 		random := rand.New(rand.NewPCG(seed, 5))
 		data := make([]byte, knobs)
@@ -77,11 +77,11 @@ func TestRandomEnquiries(t *testing.T) {
 				data[i] %= 2
 			}
 		}
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { placeCounted(t, draw(data, fewTerms)) })
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { placeCounted(t, randomClusterFrom(data, fewTerms)) })
 	}
 }
 
-func placeCounted(t *testing.T, d drawn) {
+func placeCounted(t *testing.T, d randomCluster) {
 	if testing.Short() {
 		t.Skip("it goes by the time of the processors, which the race detector multiplies")
 	}
@@ -90,16 +90,16 @@ func placeCounted(t *testing.T, d drawn) {
 		r.countSteps(s)
 		// Reports are off, because writes to each pod of the fake API take longest.
 		r.standby.Store(true)
-		if d.knobs[knobAllowed]%2 == 1 {
+		if d.knobs[knobDoubleBudget]%2 == 1 {
 			r.pl.args.MaxAsk.Duration *= 2
-			r.pl.placer.ReserveBudget *= 2
+			r.pl.placer.ReservationSearchBudget *= 2
 		}
 		for _, n := range d.nodes() {
 			r.must(r.client.Tracker().Add(n))
 		}
 		r.pass(time.Second)
-		waiting, running := d.alive()
-		r.api.put(d.podGroup())
+		waiting, running := d.waitingAndRunningPods()
+		r.podGroupAPI.put(d.podGroup())
 		for _, pods := range [][]*corev1.Pod{running, waiting} {
 			for _, p := range pods {
 				r.must(r.client.Tracker().Add(p))
@@ -111,8 +111,8 @@ func placeCounted(t *testing.T, d drawn) {
 			r.pl.observeEvent(gang.Released)
 			r.pass(0)
 			for _, p := range waiting {
-				if r.enqueue(p) == "" {
-					r.wantCheap(s, p)
+				if r.preEnqueueMessage(p) == "" {
+					r.wantWithinBudget(s, p)
 					break
 				}
 			}
@@ -120,8 +120,8 @@ func placeCounted(t *testing.T, d drawn) {
 	})
 }
 
-// wantCheap places the group of a pod and checks the steps.
-func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
+// wantWithinBudget places the group of a pod and checks the steps.
+func (r *rig) wantWithinBudget(s *steps, pod *corev1.Pod) {
 	r.Helper()
 	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
 	list, err := r.snapshot.NodeInfos().List()
@@ -145,14 +145,14 @@ func (r *rig) wantCheap(s *steps, pod *corev1.Pod) {
 		r.pl.refuse(r.ctx, plan, *refused)
 	}
 	r.pass(0)
-	r.Logf("%d pods, %d nodes: %d steps, %d late, %d looks, %s; %s", len(plan.Required)+len(plan.Optional), len(nodes), s.taken.Load()-steps, s.late.Load(), s.looks.Load(), took, told)
+	r.Logf("%d pods, %d nodes: %d steps, %d late, %d looks, %s; %s", len(plan.Required)+len(plan.Optional), len(nodes), s.taken.Load()-steps, s.stepsOverLimit.Load(), s.maxChecksPerMatch.Load(), took, told)
 	switch {
-	case s.looks.Load() > mostLooks:
-		r.Errorf("a match has looked at its context %d times, want at most %d", s.looks.Load(), mostLooks)
-	case s.after.Load() > 1:
-		r.Errorf("%d matches after the allowance was used up, want at most the one that was about to be made", s.after.Load())
-	case s.late.Load() > mostLate:
-		r.Errorf("%d steps after the allowance was used up, want at most %d", s.late.Load(), mostLate)
+	case s.maxChecksPerMatch.Load() > mostLooks:
+		r.Errorf("a match has looked at its context %d times, want at most %d", s.maxChecksPerMatch.Load(), mostLooks)
+	case s.matchesAfterLimit.Load() > 1:
+		r.Errorf("%d matches after the allowance was used up, want at most the one that was about to be made", s.matchesAfterLimit.Load())
+	case s.stepsOverLimit.Load() > mostLate:
+		r.Errorf("%d steps after the allowance was used up, want at most %d", s.stepsOverLimit.Load(), mostLate)
 	case took > mostTime+4*r.pl.args.MaxAsk.Duration:
 		r.Errorf("it took %s of the processors, want at most %s", took, mostTime+4*r.pl.args.MaxAsk.Duration)
 	}

@@ -99,7 +99,7 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 						node.Labels[objects.ZoneKey] = fmt.Sprint("zone-", i%4)
 						r.must(r.client.Tracker().Add(node))
 					}
-					r.api.put(aPodGroup(g.Name, n, "pg"))
+					r.podGroupAPI.put(aPodGroup(g.Name, n, "pg"))
 					var first *corev1.Pod
 					for i := range n {
 						p := objects.Pod(fmt.Sprintf("w-%04d", i), objects.InGroup(g.Name), objects.OfApp("w"), func(p *corev1.Pod) { edit(i, p) }, also)
@@ -115,7 +115,7 @@ func TestThousandPodsOfEveryKindOfWorkloadAreNotTooHard(t *testing.T) {
 						}
 					}
 					r.pass(settleTime + time.Second)
-					if why := r.enqueue(first); why != "" {
+					if why := r.preEnqueueMessage(first); why != "" {
 						r.Fatalf("it may not ask: %s", why)
 					}
 					began := s.taken.Load()

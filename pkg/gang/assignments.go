@@ -133,7 +133,7 @@ func (g Assignments) RevokeAbandoned(uid types.UID, job match.JobID, now time.Ti
 	if m == nil || m.assignment == nil || m.assignment.job != job || !m.assignment.claimed || m.assignment.reserved {
 		return g.output()
 	}
-	why := m.whyCycleLost()
+	why := m.whyAbandoned()
 	g.refuseWithBackoff(m, reason.NotReserved, why, now)
 	g.revoke(m, why)
 	// The pods of the match's other unclaimed assignments may never have entered the queue.
@@ -178,8 +178,8 @@ func (m *member) whyExpired() string {
 	return fmt.Sprintf("pod %s could not be reserved on node %s in time", m.pod.Name, m.assignment.slot.Node)
 }
 
-// whyCycleLost returns why the assignment of a member is revoked that a cycle claimed and lost.
-func (m *member) whyCycleLost() string {
+// whyAbandoned returns why the assignment of a member is revoked that a cycle claimed and lost.
+func (m *member) whyAbandoned() string {
 	return fmt.Sprintf("a scheduling cycle of pod %s ended before node %s was reserved for it", m.pod.Name, m.assignment.slot.Node)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// atTheGate brings a gang of n pods, with a minimum of least, into the bind queue.
-func (s *story) atTheGate(least, n int) Plan {
+// reserveGang brings a gang of n pods, with a minimum of least, into the bind queue.
+func (s *story) reserveGang(least, n int) Plan {
 	s.Helper()
 	s.gang(int32(least), n)
 	p := s.match("0")
@@ -27,8 +27,8 @@ func (s *story) atTheGate(least, n int) Plan {
 	return p
 }
 
-// leave has a pod leave the bind queue if its assignments are valid. It returns why not otherwise.
-func (s *story) leave(uid types.UID, closed string) (string, Output) {
+// leaveBindQueue has a pod leave the bind queue if its assignments are valid. It returns why not otherwise.
+func (s *story) leaveBindQueue(uid types.UID, closed string) (string, Output) {
 	s.Helper()
 	why, e, ok := s.CommitBind(s.PrepareBind(uid), closed, s.now)
 	if !ok {
@@ -37,7 +37,7 @@ func (s *story) leave(uid types.UID, closed string) (string, Output) {
 	return why, e
 }
 
-func TestAssignmentsAtTheGate(t *testing.T) {
+func TestCommitBindRevokesInvalidAssignments(t *testing.T) {
 	const cordoned = "node n-1 was cordoned"
 	cases := map[string]struct {
 		least int
@@ -48,35 +48,35 @@ func TestAssignmentsAtTheGate(t *testing.T) {
 		left               int
 	}{
 		"a node that closes costs a group without a bind all assignments": {least: 3, play: func(s *story) Output {
-			_, e := s.leave("1", cordoned)
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"also where fewer would be enough": {least: 2, play: func(s *story) Output {
-			_, e := s.leave("1", cordoned)
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"a node that closes costs a group with a bind this seat alone": {least: 3, play: func(s *story) Output {
-			s.depart("0")
-			_, e := s.leave("1", cordoned)
+			s.sendBinds("0")
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a bind that was refused for a 429 is none": {least: 3, play: func(s *story) Output {
-			s.depart("0")
+			s.sendBinds("0")
 			s.UndoBind("0")
-			_, e := s.leave("1", cordoned)
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"0", "1", "2"}, rejected: []string{"0", "1", "2"}},
 		"but another that is in flight is one": {least: 3, play: func(s *story) Output {
-			s.depart("0", "2")
+			s.sendBinds("0", "2")
 			s.UndoBind("0")
-			_, e := s.leave("1", cordoned)
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"and so is one that was made": {least: 3, play: func(s *story) Output {
-			s.depart("0", "2")
+			s.sendBinds("0", "2")
 			s.ObserveBind("2")
 			s.UndoBind("0")
-			_, e := s.leave("1", cordoned)
+			_, e := s.leaveBindQueue("1", cordoned)
 			return e
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a member that is deleted costs a group without a bind all assignments": {least: 3, play: func(s *story) Output {
@@ -86,7 +86,7 @@ func TestAssignmentsAtTheGate(t *testing.T) {
 			return s.DropPod("1")
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a member that is deleted costs a group with a bind this seat alone": {least: 3, play: func(s *story) Output {
-			s.depart("0")
+			s.sendBinds("0")
 			return s.DropPod("1")
 		}, released: []string{"1"}, rejected: []string{"1"}, left: 2},
 		"a minimum that is raised above the members costs all seats": {least: 3, play: func(s *story) Output {
@@ -103,7 +103,7 @@ func TestAssignmentsAtTheGate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			p := s.atTheGate(tc.least, 3)
+			p := s.reserveGang(tc.least, 3)
 			e := tc.play(s)
 			s.wantReleased(e, p.Job, tc.released...)
 			var rejected []string
@@ -119,15 +119,15 @@ func TestAssignmentsAtTheGate(t *testing.T) {
 }
 
 // PrepareBind returns the assignments that have to be valid before a bind is sent.
-func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
+func TestPrepareBindReturnsAllReservedUntilStarted(t *testing.T) {
 	cases := map[string]struct {
 		play func(s *story)
 		want []string
 	}{
 		"no bind was sent": {func(*story) {}, []string{"0 n-0", "1 n-1", "2 n-2"}},
-		"one was sent":     {func(s *story) { s.depart("0") }, []string{"1 n-1"}},
+		"one was sent":     {func(s *story) { s.sendBinds("0") }, []string{"1 n-1"}},
 		"one was sent, and the API server was too busy for it": {func(s *story) {
-			s.depart("0")
+			s.sendBinds("0")
 			s.UndoBind("0")
 		}, []string{"0 n-0", "1 n-1", "2 n-2"}},
 		"another is on its way out": {func(s *story) {
@@ -141,7 +141,7 @@ func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			s.atTheGate(2, 3)
+			s.reserveGang(2, 3)
 			tc.play(s)
 			var got []string
 			for _, a := range s.PrepareBind("1").Assignments {
@@ -155,15 +155,15 @@ func TestAGroupDepartsAsAWholeAndALateMemberAlone(t *testing.T) {
 }
 
 // An intent that was made for another start of the group is out of date.
-func TestADepartureGoesOutOfDate(t *testing.T) {
+func TestCommitBindDetectsStaleIntent(t *testing.T) {
 	cases := map[string]struct{ before, after func(s *story) }{
-		"its group has started meanwhile": {func(*story) {}, func(s *story) { s.depart("0") }},
-		"its group has not, after all":    {func(s *story) { s.depart("0") }, func(s *story) { s.UndoBind("0") }},
+		"its group has started meanwhile": {func(*story) {}, func(s *story) { s.sendBinds("0") }},
+		"its group has not, after all":    {func(s *story) { s.sendBinds("0") }, func(s *story) { s.UndoBind("0") }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			s.atTheGate(2, 2)
+			s.reserveGang(2, 2)
 			tc.before(s)
 			d := s.PrepareBind("1")
 			tc.after(s)
@@ -174,39 +174,39 @@ func TestADepartureGoesOutOfDate(t *testing.T) {
 			if _, _, ok := s.CommitBind(BindIntent{Pod: "1"}, "", s.now); ok {
 				t.Error("it departs without a look")
 			}
-			if why, _ := s.leave("1", ""); why != "" {
+			if why, _ := s.leaveBindQueue("1", ""); why != "" {
 				t.Errorf("after another look it does not depart: %s", why)
 			}
 		})
 	}
 }
 
-func TestAPodWithoutAnAssignmentDoesNotDepart(t *testing.T) {
+func TestCommitBindRefusesPodWithoutReservedAssignment(t *testing.T) {
 	cases := map[string]func(s *story){
 		"it was never seen":          func(s *story) { s.DropPod("0") },
 		"it is being deleted":        func(s *story) { s.update("0", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }) },
 		"somebody else has bound it": func(s *story) { s.update("0", objects.OnNode("elsewhere")) },
-		"its group gave back":        func(s *story) { s.leave("1", "node n-1 was cordoned") },
+		"its group gave back":        func(s *story) { s.leaveBindQueue("1", "node n-1 was cordoned") },
 		"it stands there a second time": func(s *story) {
-			s.depart("0")
+			s.sendBinds("0")
 			s.Unreserve("0", s.now, "the bind failed")
 		},
 	}
 	for name, play := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			s.atTheGate(2, 2)
+			s.reserveGang(2, 2)
 			play(s)
-			if why, _ := s.leave("0", ""); why == "" {
+			if why, _ := s.leaveBindQueue("0", ""); why == "" {
 				t.Error("it departs")
 			}
 		})
 	}
 }
 
-func TestAGroupAtTheGateAsksForNothing(t *testing.T) {
+func TestGroupInBindQueueIsNotEnqueued(t *testing.T) {
 	s := newStory(t)
-	s.atTheGate(2, 2)
+	s.reserveGang(2, 2)
 	s.add("late")
 	s.now = s.now.Add(time.Minute)
 	if v := s.PreEnqueue("late", s.now); v.Pass {
@@ -215,38 +215,38 @@ func TestAGroupAtTheGateAsksForNothing(t *testing.T) {
 	if waits, may := s.StillWaits("0"); !waits || !may {
 		t.Errorf("Awaited = %t, %t; want that it waits and may go on", waits, may)
 	}
-	s.depart("0", "1")
+	s.sendBinds("0", "1")
 	if v := s.PreEnqueue("late", s.now); !v.Pass {
 		t.Errorf("a pod that is late may not ask: %s", v.Message)
 	}
 }
 
 // If a bind of a group was made, or may have been made, the group has started whatever comes next.
-func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
+func TestUndoBindKeepsStartedIfABindMayHaveBeenMade(t *testing.T) {
 	cases := map[string]func(s *story){
 		"a member ran and ended": func(s *story) {
-			s.depart("0")
+			s.sendBinds("0")
 			s.ObserveBind("0")
 			s.update("0", objects.OnNode("n-0"))
 			s.update("0", func(p *corev1.Pod) { p.Spec.NodeName = "n-0"; p.Status.Phase = corev1.PodSucceeded })
 		},
 		"no answer came": func(s *story) {
-			s.depart("0")
+			s.sendBinds("0")
 			s.Unreserve("0", s.now, "the bind timed out")
 		},
 	}
 	for name, first := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			s.atTheGate(3, 3)
+			s.reserveGang(3, 3)
 			first(s)
-			s.depart("1")
+			s.sendBinds("1")
 			s.UndoBind("1")
-			if why, _ := s.leave("1", ""); why != "" {
+			if why, _ := s.leaveBindQueue("1", ""); why != "" {
 				t.Errorf("the next pod does not depart: %s", why)
 			}
 			s.UndoBind("1")
-			_, e := s.leave("1", "node n-1 was cordoned")
+			_, e := s.leaveBindQueue("1", "node n-1 was cordoned")
 			for _, r := range e.Release {
 				if len(r.Keys) > 1 {
 					t.Errorf("seats are given back: %v, want that of pod 1 alone", r.Keys)
@@ -258,10 +258,10 @@ func TestABindThatMayHaveBeenTakenIsNotForgotten(t *testing.T) {
 
 // If something else was reported of a group in the
 // moment before it was placed, it is reported again.
-func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
+func TestReportAgainListsFullyPlacedGroup(t *testing.T) {
 	s := newStory(t)
-	s.atTheGate(2, 2)
-	s.depart("0", "1")
+	s.reserveGang(2, 2)
+	s.sendBinds("0", "1")
 	s.ObserveBind("0")
 	k := s.members["0"].group.key
 	s.ReportAgain(k)
@@ -275,19 +275,19 @@ func TestAGroupThatIsWholeIsToldOnceMore(t *testing.T) {
 		}
 		s.ReportAgain(k)
 	}
-	if n, of, whole := s.PlacedCount(k); n != 2 || of != 2 || !whole {
+	if n, of, whole := s.MemberCounts(k); n != 2 || of != 2 || !whole {
 		t.Errorf("OnNodes = %d, %d, %t", n, of, whole)
 	}
 }
 
 // A pod that is being deleted keeps its node for a while. It
 // does not count for the pods of its group that follow it.
-func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
+func TestTerminatingPodsDoNotCountForNextIncarnation(t *testing.T) {
 	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} }
 	begin := func(t *testing.T) *story {
 		s := newStory(t)
-		s.atTheGate(2, 2)
-		s.depart("0", "1")
+		s.reserveGang(2, 2)
+		s.sendBinds("0", "1")
 		for _, name := range []string{"0", "1"} {
 			s.ObserveBind(types.UID(name))
 			s.update(name, objects.OnNode("n-"+name))
@@ -306,7 +306,7 @@ func TestWhatIsOnItsWayOutDoesNotCountForThoseThatFollow(t *testing.T) {
 		delete(s.pods, "1")
 		s.add("2")
 		s.add("3")
-		s.wantAdmitted("2")
+		s.wantEnqueueable("2")
 	})
 	t.Run("the minimum is raised when the next are matched", func(t *testing.T) {
 		s := begin(t)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestANodeFilterHasWhatWasAddedAndLittleElse(t *testing.T) {
+func TestNodeBloomFilter(t *testing.T) {
 	var none *NodeBloomFilter
 	if none.Has("n") {
 		t.Error("a filter of nothing has a node")

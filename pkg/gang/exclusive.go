@@ -120,7 +120,7 @@ func (s *groupState) recordedExclusivity(m *member) Exclusivity {
 // settleExclusivity decides anew. It does nothing if this process matched the group, or
 // if the PodGroup's status still has the value was. It reports whether it did something.
 func (s *groupState) resetExclusivity(was Exclusivity) bool {
-	if s.matched || s.podGroup.Exclusivity == was {
+	if s.matchedHere || s.podGroup.Exclusivity == was {
 		return false
 	}
 	s.exclusivity = ExclusivityUnknown

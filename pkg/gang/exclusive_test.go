@@ -35,7 +35,7 @@ func (s *story) run(names ...string) Plan {
 		s.Fatal(err)
 	}
 	if ok, _ := s.Permit(types.UID(names[0])); ok {
-		s.depart(names[0])
+		s.sendBinds(names[0])
 	}
 	s.reserve(names[1:]...)
 	for _, name := range names {
@@ -89,7 +89,7 @@ func TestWholeNodesAreSettledByTheMatch(t *testing.T) {
 }
 
 // A group that was given whole nodes keeps them, even if the annotation goes.
-func TestWholeNodesStayWhatTheyAre(t *testing.T) {
+func TestExclusivityOutlivesItsAnnotation(t *testing.T) {
 	changes := map[string]func(*story){
 		"the pod that asked is deleted": func(s *story) { s.DropPod("0") },
 		"it ends":                       func(s *story) { s.update("0", objects.InPhase(corev1.PodSucceeded)) },
@@ -220,7 +220,7 @@ func TestWholeNodesOnAStandby(t *testing.T) {
 
 // A pod that is put onto a node by its name, or into a group that
 // has whole nodes, gets no exclusive node if foreign pods are there.
-func TestAPodThatNobodyMatchedTakesNoNodeFromOthers(t *testing.T) {
+func TestPreplacedPodGetsNoExclusiveNodeBesideForeignPods(t *testing.T) {
 	cases := map[string]func(*story) Output{
 		"by name": func(s *story) Output { return s.add("2", objects.OnNode("busy")) },
 		"by a label": func(s *story) Output {
@@ -336,7 +336,7 @@ func TestANamespaceThatMayNotHaveWholeNodes(t *testing.T) {
 
 // A node that was matched as exclusive stays so, even if between the match and the
 // bind a user puts a pod onto it by its name, or takes the label from the namespace.
-func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
+func TestMatchedNodeStaysExclusiveDespiteForeignPods(t *testing.T) {
 	s := newStory(t)
 	rules := ExclusiveRules{WhyDenied: func(string) string { return "" }, HasForeignPods: func(string, string) bool { return false }}
 	s.SetExclusiveRules(rules)
@@ -348,7 +348,7 @@ func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Permit("0")
-	s.depart("0")
+	s.sendBinds("0")
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }, HasForeignPods: func(string, string) bool { return true }})
 	s.ObserveBind("0")
 	if e := s.update("0", objects.OnNode("n-0")); len(e.Recheck) != 0 {
@@ -361,7 +361,7 @@ func TestAMatchedNodeIsTheGroupsWhoeverIsThere(t *testing.T) {
 
 // A namespace that may not have whole nodes any more gets no more of them by
 // pods that are put onto nodes by name, into a group that has whole nodes.
-func TestAPodThatNobodyMatchedGetsNoNodeOnceTheNamespaceMayNot(t *testing.T) {
+func TestPreplacedPodGetsNoExclusiveNodeInDeniedNamespace(t *testing.T) {
 	s := newStory(t)
 	why := ""
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return why }})
@@ -380,7 +380,7 @@ func TestAPodThatNobodyMatchedGetsNoNodeOnceTheNamespaceMayNot(t *testing.T) {
 }
 
 // A node that is settled as exclusive stays so, even if a foreign pod comes to it later.
-func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
+func TestForeignPodThatComesLaterDoesNotChangeExclusivity(t *testing.T) {
 	s := newStory(t)
 	shared := false
 	s.SetExclusiveRules(ExclusiveRules{HasForeignPods: func(string, string) bool { return shared }})
@@ -394,7 +394,7 @@ func TestAStrangerThatComesLaterTakesNoWholeNode(t *testing.T) {
 }
 
 // The status decides for a process that did not match the group, and not for one that did.
-func TestTheStatusSettlesNothingThatWasMatchedHere(t *testing.T) {
+func TestStatusDoesNotOverrideOwnMatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit  func(*corev1.Pod)
 		says  Exclusivity
@@ -418,7 +418,7 @@ func TestTheStatusSettlesNothingThatWasMatchedHere(t *testing.T) {
 }
 
 // If this process matched one incarnation, others may have matched the next.
-func TestTheStatusSettlesAnIncarnationThatOthersMatched(t *testing.T) {
+func TestStatusDecidesForIncarnationMatchedElsewhere(t *testing.T) {
 	s := newStory(t)
 	s.MarkSynced()
 	s.PutPodGroup(key, pgOf(1))
@@ -460,7 +460,7 @@ func TestAnAnnotationBetweenTheMatchAndTheBindIsTooLate(t *testing.T) {
 }
 
 // If the namespace may not have whole nodes, annotations of pods on unsettled nodes give them none.
-func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
+func TestDeniedAnnotationGivesNoExclusiveNodes(t *testing.T) {
 	s := newStory(t)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
 	s.PutPodGroup(key, pgOf(1))
@@ -475,7 +475,7 @@ func TestAnAnnotationThatIsDeniedSettlesNothing(t *testing.T) {
 }
 
 // The scheduler's own policy does not depend on the namespace.
-func TestWholeNodesForAllAreNotTakenBackByANamespace(t *testing.T) {
+func TestDenialDoesNotApplyToSchedulerPolicy(t *testing.T) {
 	s := newStory(t)
 	s.Groups = New(seenOwners{}, match.PolicyLonodex)
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return "no" }})
@@ -501,7 +501,7 @@ func TestAPodThatHasEndedIsNotDenied(t *testing.T) {
 }
 
 // A group does not wait for room while its namespace denies it what it asks for.
-func TestAGroupThatMayNotAskDoesNotWaitForRoom(t *testing.T) {
+func TestDeniedGroupDoesNotWaitForRoom(t *testing.T) {
 	s := newStory(t)
 	why := ""
 	s.SetExclusiveRules(ExclusiveRules{WhyDenied: func(string) string { return why }})
@@ -509,10 +509,10 @@ func TestAGroupThatMayNotAskDoesNotWaitForRoom(t *testing.T) {
 	s.add("0", exclusive)
 	s.refuse("0", noRoom)
 	s.now = s.now.Add(minute)
-	s.wantOverdue("g")
+	s.wantStarving("g")
 	why = "no"
 	s.NamespaceChanged(key.Namespace)
-	s.wantOverdue()
+	s.wantStarving()
 }
 
 // More exclusive nodes, or more shared ones, are matched in the same order.
@@ -531,7 +531,7 @@ func TestPoliciesOfTheSameOrder(t *testing.T) {
 }
 
 // A pod that goes to another group is booked anew, even before all is known.
-func TestAPodThatChangesItsGroupIsBookedAnew(t *testing.T) {
+func TestPodThatChangesItsGroupIsRechecked(t *testing.T) {
 	s := newStory(t)
 	s.add("0", objects.OnNode("n-0"))
 	if e := s.update("0", func(p *corev1.Pod) { p.Labels[group.Label] = "other" }); !slices.Contains(e.Recheck, "0") {

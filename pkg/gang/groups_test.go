@@ -60,8 +60,8 @@ func (s *story) update(name string, change func(*corev1.Pod)) Output {
 	return s.PutPod(pod)
 }
 
-// admitted lists the pods that may enter the queue.
-func (s *story) admitted() []string {
+// enqueueable lists the pods that may enter the queue.
+func (s *story) enqueueable() []string {
 	var names []string
 	for name := range s.pods {
 		if s.PreEnqueue(types.UID(name), s.now).Pass {
@@ -72,10 +72,10 @@ func (s *story) admitted() []string {
 	return names
 }
 
-func (s *story) wantAdmitted(want ...string) {
+func (s *story) wantEnqueueable(want ...string) {
 	s.Helper()
-	if got := s.admitted(); !slices.Equal(got, want) {
-		s.Errorf("admitted pods = %v, want %v", got, want)
+	if got := s.enqueueable(); !slices.Equal(got, want) {
+		s.Errorf("pods that may enter the queue = %v, want %v", got, want)
 	}
 }
 
@@ -118,15 +118,15 @@ func (s *story) reserve(names ...string) []string {
 		}
 	}
 	slices.Sort(free)
-	s.depart(free...)
+	s.sendBinds(free...)
 	return free
 }
 
-// depart sends the binds of pods in the bind queue.
-func (s *story) depart(names ...string) {
+// sendBinds sends the binds of pods in the bind queue.
+func (s *story) sendBinds(names ...string) {
 	s.Helper()
 	for _, name := range names {
-		if why, _ := s.leave(types.UID(name), ""); why != "" {
+		if why, _ := s.leaveBindQueue(types.UID(name), ""); why != "" {
 			s.Fatalf("pod %s may not be bound: %s", name, why)
 		}
 	}
@@ -158,15 +158,15 @@ func (s *story) wantTentative(n int) {
 	}
 }
 
-func TestOneRepresentativeAsksForACompleteGroup(t *testing.T) {
+func TestOneRepresentativeIsEnqueuedForCompleteGroup(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 2)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	if v := s.PreEnqueue("0", s.now); v.Reason != reason.Gathering {
 		t.Errorf("reason = %q, want %q", v.Reason, reason.Gathering)
 	}
 	s.add("2")
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 	p := s.match("0")
 	if len(p.Required) != 3 || len(p.Optional) != 0 {
 		t.Errorf("the plan asks for %d and %d pods, want 3 and 0", len(p.Required), len(p.Optional))
@@ -198,7 +198,7 @@ func TestMembersBeyondTheMinimumAreOptional(t *testing.T) {
 	}
 }
 
-func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
+func TestUnreserveBeforeStartRevokesAll(t *testing.T) {
 	s := newStory(t)
 	s.gang(3, 3)
 	p := s.match("0")
@@ -213,9 +213,9 @@ func TestUnreserveBeforeTheStartGivesAllBack(t *testing.T) {
 	}
 	s.wantTentative(0)
 	// The group waits a little, and then is matched again under another job id.
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.now = s.now.Add(minBackoff)
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 	if again := s.match("0"); again.Job == p.Job {
 		t.Error("the second attempt has the job id of the first")
 	}
@@ -252,7 +252,7 @@ func TestFailedBindKeepsTheAssignmentOfAStartedGroup(t *testing.T) {
 	}
 }
 
-func TestACycleThatEndsWithoutAWordLosesItsAssignments(t *testing.T) {
+func TestAbandonedCycleLosesAssignments(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -276,13 +276,13 @@ func TestAssignmentsExpire(t *testing.T) {
 	s.wantTentative(0)
 }
 
-func TestAMemberDeletedBeforeTheStartGivesAllBack(t *testing.T) {
+func TestMemberDeletedBeforeStartRevokesAll(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
 	s.wantReleased(s.DropPod("1"), p.Job, "0", "1")
 	delete(s.pods, "1")
-	s.wantAdmitted()
+	s.wantEnqueueable()
 }
 
 func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
@@ -310,7 +310,7 @@ func (s *story) start(n int) Plan {
 }
 
 // State 2 of the lessons of earlier systems: it freed the whole group.
-func TestAMemberThatEndsEarlyGivesBackItsOwnShare(t *testing.T) {
+func TestMemberThatEndsReleasesOnlyItsSlot(t *testing.T) {
 	s := newStory(t)
 	p := s.start(3)
 	s.wantReleased(s.update("1", objects.InPhase(corev1.PodSucceeded)), p.Job, "1")
@@ -326,7 +326,7 @@ func TestAReplacedMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 	s.wantReleased(s.DropPod("1"), p.Job, "1")
 	delete(s.pods, "1")
 	s.add("1b")
-	s.wantAdmitted("0", "1b", "2")
+	s.wantEnqueueable("0", "1b", "2")
 	late, _ := s.Plan("1b", s.now)
 	if len(late.Required) != 1 || !slices.Equal(late.Near, []string{"n-0", "n-2"}) || late.Job == p.Job {
 		t.Errorf("plan = %d pods near %v under job %d, want one near n-0 and n-2 under a job of its own", len(late.Required), late.Near, late.Job)
@@ -342,9 +342,9 @@ func TestANewIncarnationIsAllOrNothingAgain(t *testing.T) {
 		delete(s.pods, name)
 	}
 	s.add("0b")
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.add("1b")
-	s.wantAdmitted("0b")
+	s.wantEnqueueable("0b")
 	again := s.match("0b")
 	if again.Job == p.Job || len(again.Near) != 0 || len(again.Required) != 2 {
 		t.Errorf("plan = job %d, %d pods near %v, want both pods afresh under another job", again.Job, len(again.Required), again.Near)
@@ -361,9 +361,9 @@ func TestASmallerMinimumLetsTheLastPodsOfAJobStart(t *testing.T) {
 		delete(s.pods, name)
 	}
 	s.add("2")
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.wantAdmitted("2")
+	s.wantEnqueueable("2")
 	if p, _ := s.Plan("2", s.now); len(p.Required) != 1 {
 		t.Errorf("the plan asks for %d pods, want the one that is left", len(p.Required))
 	}
@@ -427,16 +427,16 @@ func TestARefusalIsAnsweredFromMemoryUntilAnEventCanHelp(t *testing.T) {
 	s.gang(2, 2)
 	p, _ := s.Plan("0", s.now)
 	s.Refuse(p, Refusal{Reason: "NoRoom", Message: "full", RetryOn: []Event{Released}}, s.now)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.ObserveEvent(NodeChanged)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.now = s.now.Add(time.Hour)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.ObserveEvent(Released)
 	if due, _ := s.Due(s.now); !slices.Equal(due, []types.NamespacedName{key}) {
 		t.Errorf("due = %v, want the group", due)
 	}
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 }
 
 func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
@@ -445,13 +445,13 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	p, _ := s.Plan("0", s.now)
 	s.ObserveEvent(Released)
 	s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	_, next := s.Due(s.now)
 	if want := s.now.Add(minRetryDelay); !next.Equal(want) {
 		t.Errorf("the refusal runs out at %v, want %v", next, want)
 	}
 	s.now = next
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 }
 
 // Flow 16: under steady events a group retries now and then, not all the time.
@@ -499,7 +499,7 @@ func TestAPodBoundBySomebodyElseLeavesItsAssignment(t *testing.T) {
 	}
 }
 
-func TestPlacedIsToldOnceWhenNoBindIsOutstanding(t *testing.T) {
+func TestPlacedIsReportedOnceNoBindIsOutstanding(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	placed := s.Placed()
@@ -555,18 +555,18 @@ func TestRankGoesByPriorityThenCreationThenName(t *testing.T) {
 }
 
 // Flow 16: groups that are sure to be refused again do not retry again and again.
-func TestGroupsThatGiveBackDoNotWakeEachOther(t *testing.T) {
+func TestReleasesDoNotActivateRejectedGroups(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	s.match("0")
 	s.FilterRejected("0", s.now, "a filter refused the node")
 	s.ObserveEvent(Released)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	// Events that the filters see help, but not before the shortest backoff.
 	s.ObserveEvent(NodeChanged)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.now = s.now.Add(minBackoff)
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 }
 
 func TestBackoffDoublesUpToItsLimit(t *testing.T) {
@@ -577,13 +577,13 @@ func TestBackoffDoublesUpToItsLimit(t *testing.T) {
 		s.FilterRejected("0", s.now, "a filter refused the node")
 		want := min(MaxBackoff, minBackoff<<min(i, 10))
 		s.now = s.now.Add(want - time.Nanosecond)
-		s.wantAdmitted()
+		s.wantEnqueueable()
 		s.now = s.now.Add(time.Nanosecond)
-		s.wantAdmitted("0")
+		s.wantEnqueueable("0")
 	}
 }
 
-func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
+func TestExpireBackoffEndsOnlyRefusalsWithBackoff(t *testing.T) {
 	s := newStory(t)
 	if s.ExpireBackoff(key) {
 		t.Error("the refusal of a group that there is not has elapsed")
@@ -594,13 +594,13 @@ func TestOnlyWhatRunsOutByItselfElapses(t *testing.T) {
 	if s.ExpireBackoff(key) {
 		t.Error("a refusal that only an event ends has elapsed")
 	}
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	s.Refuse(p, Refusal{Reason: "NodeRefused", Backoff: true}, s.now)
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	if !s.ExpireBackoff(key) || s.ExpireBackoff(key) {
 		t.Error("a refusal for a while has not elapsed once")
 	}
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 }
 
 // A cycle may have begun by the time that a lost assignment is handled.
@@ -617,7 +617,7 @@ func TestALostAssignmentIsNotTakenForTheNextOne(t *testing.T) {
 	s.wantReleased(s.RevokeAbandoned("0", again.Job, s.now), again.Job, "0", "1b")
 }
 
-func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
+func TestAssignWithoutSlotForThePlansPodKeepsSiblings(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 3)
 	s.match("0")
@@ -638,7 +638,7 @@ func TestAMatchWithoutTheAskersSlotLeavesSiblingsAlone(t *testing.T) {
 	}
 }
 
-func TestARecreatedPodGroupIsToldAgainThatItsPodsArePlaced(t *testing.T) {
+func TestPlacedIsReportedAgainOnRecreatedPodGroup(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.Placed()
@@ -649,7 +649,7 @@ func TestARecreatedPodGroupIsToldAgainThatItsPodsArePlaced(t *testing.T) {
 	}
 }
 
-func TestAMemberThatEndsBeforeItsBindGivesAllBack(t *testing.T) {
+func TestMemberThatEndsBeforeItsBindRevokesAll(t *testing.T) {
 	for name, change := range map[string]func(*corev1.Pod){
 		"is to end":  func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
 		"has failed": objects.InPhase(corev1.PodFailed),

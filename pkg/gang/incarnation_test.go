@@ -48,7 +48,7 @@ func TestSuccessorsOfTerminatingPodsAreANewIncarnation(t *testing.T) {
 	}
 }
 
-func TestALostMatchOfLateMembersGivesAllItsAssignmentsBack(t *testing.T) {
+func TestRevokeAbandonedRevokesWholeJob(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.add("2")
@@ -58,18 +58,18 @@ func TestALostMatchOfLateMembersGivesAllItsAssignmentsBack(t *testing.T) {
 	s.wantTentative(0)
 }
 
-func TestALateMemberThatOthersKeepOutDoesNotHoldUpTheRest(t *testing.T) {
+func TestLateMemberHeldByAnotherPluginDoesNotBlockOthers(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.add("2")
 	s.add("3")
-	s.wantAdmitted("0", "1", "2")
+	s.wantEnqueueable("0", "1", "2")
 	e := s.RefusePod("2", s.now, "NodesRuledOut", "no such claim")
 	if len(e.Refusals) != 1 || e.Refusals[0].Message != "no such claim" {
 		t.Errorf("told %+v, want why the pod is kept out", e.Refusals)
 	}
-	if got := s.wake(); !slices.Equal(got, []string{"3"}) {
-		t.Errorf("pods to wake = %v, want the other one", got)
+	if got := s.podsToEnqueue(); !slices.Equal(got, []string{"3"}) {
+		t.Errorf("pods to enqueue = %v, want the other one", got)
 	}
 }
 
@@ -79,18 +79,18 @@ func TestALabelledPodOfADeploymentIsNoGangOnceItsOwnerIsSeen(t *testing.T) {
 	s := newStory(t)
 	s.Groups = New(owners, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
-		p.Labels = map[string]string{group.Label: by(deployment).PodGroupName()}
-		objects.OwnedBy(by(replicaSet))(p)
+		p.Labels = map[string]string{group.Label: ownerOfKind(deployment).PodGroupName()}
+		objects.OwnedBy(ownerOfKind(replicaSet))(p)
 	})
 	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.NoPodGroup {
 		t.Errorf("verdict before the owner was seen = %+v, want %s", v, reason.NoPodGroup)
 	}
-	owners[by(replicaSet)] = by(deployment)
-	s.ObserveOwner(by(replicaSet).UID)
-	s.wantAdmitted("0")
+	owners[ownerOfKind(replicaSet)] = ownerOfKind(deployment)
+	s.ObserveOwner(ownerOfKind(replicaSet).UID)
+	s.wantEnqueueable("0")
 }
 
-func TestAGroupThatGrowsLacksNothing(t *testing.T) {
+func TestRaisedMinimumMakesNoMissingMembers(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon})
@@ -111,7 +111,7 @@ func TestAGroupThatGrowsLacksNothing(t *testing.T) {
 	}
 }
 
-func TestPlacedSpeaksAgainOfAGroupThatCameToOtherNodes(t *testing.T) {
+func TestPlacedIsReportedAgainWithNewNodes(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.Placed()
@@ -126,7 +126,7 @@ func TestPlacedSpeaksAgainOfAGroupThatCameToOtherNodes(t *testing.T) {
 }
 
 // PreEnqueue runs under the lock of the scheduler's queue.
-func BenchmarkAdmit(b *testing.B) {
+func BenchmarkPreEnqueue(b *testing.B) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	g.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4000, Created: noon})
 	var pods []*corev1.Pod

@@ -27,20 +27,20 @@ func names(pods []*corev1.Pod) []string {
 	return all
 }
 
-// wake returns the pods of the group that are to be put into the queue.
-func (s *story) wake() []string {
+// podsToEnqueue returns the pods of the group that are to be put into the queue.
+func (s *story) podsToEnqueue() []string {
 	return names(s.EnqueueableOf([]types.NamespacedName{key}, s.now))
 }
 
 // Requests 14 of the lessons of earlier systems: the rest follows as room comes.
-func TestLateMembersAreAskedForInOneMatch(t *testing.T) {
+func TestLateMembersArePlacedInOneMatch(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	for _, name := range []string{"2", "3", "4"} {
 		s.add(name)
 	}
-	if got := s.wake(); !slices.Equal(got, []string{"2"}) {
-		t.Errorf("pods to wake = %v, want the oldest alone", got)
+	if got := s.podsToEnqueue(); !slices.Equal(got, []string{"2"}) {
+		t.Errorf("pods to enqueue = %v, want the oldest alone", got)
 	}
 	for name, want := range map[string]bool{"2": true, "3": false, "4": false} {
 		if v := s.PreEnqueue(types.UID(name), s.now); v.Pass != want || v.Message != "" {
@@ -57,12 +57,12 @@ func TestLateMembersAreAskedForInOneMatch(t *testing.T) {
 	if err != nil || !slices.Equal(names(siblings), []string{"3"}) {
 		t.Fatalf("siblings to wake = %v, error %v; want 3", names(siblings), err)
 	}
-	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
-		t.Errorf("pods to wake = %v, want the one without a seat", got)
+	if got := s.podsToEnqueue(); !slices.Equal(got, []string{"4"}) {
+		t.Errorf("pods to enqueue = %v, want the one without a seat", got)
 	}
 }
 
-func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
+func TestRefusalOfLateMemberCoversAlsoRefused(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	for _, name := range []string{"2", "3", "4"} {
@@ -75,8 +75,8 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 			t.Errorf("verdict on pod %s = %+v, want it held", uid, v)
 		}
 	}
-	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
-		t.Errorf("pods to wake = %v, want the one of another shape", got)
+	if got := s.podsToEnqueue(); !slices.Equal(got, []string{"4"}) {
+		t.Errorf("pods to enqueue = %v, want the one of another shape", got)
 	}
 	placed := s.Placed()
 	if len(placed) != 1 || placed[0].RefusedLate != 2 || placed[0].Message != "full" {
@@ -86,7 +86,7 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 	_, next := s.Due(s.now)
 	s.now = next
 	s.Due(s.now)
-	if got := s.wake(); !slices.Equal(got, []string{"4"}) {
+	if got := s.podsToEnqueue(); !slices.Equal(got, []string{"4"}) {
 		t.Errorf("pods to wake after room was freed = %v, want the one that asks for all", got)
 	}
 	if again := s.Placed(); len(again) != 0 {
@@ -99,7 +99,7 @@ func TestARefusalOfALateMemberIsForItsLike(t *testing.T) {
 	}
 }
 
-func TestWhatAStartedGroupLacksGoesFirst(t *testing.T) {
+func TestReplacementsAreUrgent(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.add("2")
@@ -166,7 +166,7 @@ func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 				}
 				s.wantTentative(4)
 				for i, pod := range pods[:tc.starts] {
-					if s.confirm(pod); len(s.Transitions()) > 0 != (i+1 == tc.starts) {
+					if s.reserveAndBind(pod); len(s.Transitions()) > 0 != (i+1 == tc.starts) {
 						t.Errorf("with %d pods reserved the group has started, or has not: want it with %d", i+1, tc.starts)
 					}
 				}
@@ -201,7 +201,7 @@ func TestAMinimumThatIsLoweredLetsTheReservedBind(t *testing.T) {
 	s.wantTentative(3)
 }
 
-func TestAPodGroupDeletedBeforeTheStartGivesTheAssignmentsBack(t *testing.T) {
+func TestDeletedPodGroupRevokesAssignments(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
 	p := s.match("0")
@@ -214,7 +214,7 @@ func TestAPodGroupDeletedBeforeTheStartGivesTheAssignmentsBack(t *testing.T) {
 // ofJob makes a pod a Job's pod, without a label.
 func ofJob(p *corev1.Pod) {
 	p.Labels = nil
-	objects.OwnedBy(by(job))(p)
+	objects.OwnedBy(ownerOfKind(job))(p)
 }
 
 func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
@@ -225,9 +225,9 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.OwnerNotSeen || !strings.Contains(v.Message, "Job train") {
 		t.Errorf("verdict = %+v, want it held until the Job is seen", v)
 	}
-	owners[by(job)] = group.Owner{}
-	e := s.ObserveOwner(by(job).UID)
-	want := types.NamespacedName{Namespace: "ns", Name: by(job).PodGroupName()}
+	owners[ownerOfKind(job)] = group.Owner{}
+	e := s.ObserveOwner(ownerOfKind(job).UID)
+	want := types.NamespacedName{Namespace: "ns", Name: ownerOfKind(job).PodGroupName()}
 	if !slices.Equal(e.Activate, []types.NamespacedName{want}) {
 		t.Errorf("groups that were found = %v, want %v", e.Activate, want)
 	}
@@ -235,7 +235,7 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 		t.Errorf("group = %+v, want %v", m, want)
 	}
 	s.PutPodGroup(want, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 	// A Job that goes before its pods leaves them in their group.
 	clear(owners)
 	s.update("0", objects.OnNode("n"))
@@ -251,14 +251,14 @@ func TestAPodWaitsForItsOwnerToBeSeen(t *testing.T) {
 
 func TestPodsOfADeploymentNeedNoPodGroup(t *testing.T) {
 	s := newStory(t)
-	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
+	s.Groups = New(seenOwners{ownerOfKind(replicaSet): ownerOfKind(deployment)}, match.PolicyLonode)
 	ofDeployment := func(p *corev1.Pod) {
 		p.Labels = nil
-		objects.OwnedBy(by(replicaSet))(p)
+		objects.OwnedBy(ownerOfKind(replicaSet))(p)
 	}
 	s.add("0", ofDeployment)
 	s.add("1", ofDeployment)
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 	plan := s.match("0")
 	if len(plan.Required) != 1 || len(plan.Optional) != 1 {
 		t.Errorf("plan = %d and %d pods, want one and as many more as there is room for", len(plan.Required), len(plan.Optional))
@@ -268,7 +268,7 @@ func TestPodsOfADeploymentNeedNoPodGroup(t *testing.T) {
 	}
 }
 
-func TestThePolicyIsTheGroupsOwn(t *testing.T) {
+func TestPolicyComesFromPodGroupOrPod(t *testing.T) {
 	annotated := func(policy string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Annotations = map[string]string{group.MatchPolicyAnnotation: policy} }
 	}
@@ -299,7 +299,7 @@ func TestThePolicyIsTheGroupsOwn(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
+func TestInvalidPolicyHoldsGroup(t *testing.T) {
 	s := newStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Policy: "densest"})
 	s.add("0")
@@ -316,13 +316,13 @@ func TestAPolicyThatIsNoneHoldsTheGroup(t *testing.T) {
 	}
 }
 
-func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
+func TestLonePodWithGroupSizeIsRefused(t *testing.T) {
 	s := newStory(t)
 	alone := func(labels map[string]string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Labels = maps.Clone(labels) }
 	}
 	s.add("a", alone(map[string]string{group.SizeLabel: "1"}))
-	s.wantAdmitted("a")
+	s.wantEnqueueable("a")
 	for name, labels := range map[string]map[string]string{"b": {group.SizeLabel: "4"}, "c": {group.SizeLabel: "four"}} {
 		s.add(name, alone(labels))
 		v := s.PreEnqueue(types.UID(name), s.now)
@@ -334,10 +334,10 @@ func TestALonePodThatAsksForMoreIsTold(t *testing.T) {
 
 func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 	s := newStory(t)
-	s.Groups = New(seenOwners{by(replicaSet): by(deployment)}, match.PolicyLonode)
+	s.Groups = New(seenOwners{ownerOfKind(replicaSet): ownerOfKind(deployment)}, match.PolicyLonode)
 	s.add("0", func(p *corev1.Pod) {
 		p.Labels = nil
-		objects.OwnedBy(by(replicaSet))(p)
+		objects.OwnedBy(ownerOfKind(replicaSet))(p)
 		p.CreationTimestamp = metav1.NewTime(noon)
 	})
 	before := s.Rank(s.pods["0"])
@@ -348,7 +348,7 @@ func TestTheCreationOfAGroupWithoutAPodGroupIsFrozenToo(t *testing.T) {
 }
 
 // A loss of assignments is reported, because no scheduling cycle reports it.
-func TestWhatIsTakenBackIsTold(t *testing.T) {
+func TestRevokedAssignmentsAreReported(t *testing.T) {
 	take := map[string]func(s *story, p Plan) Output{
 		"the deadline passed":     func(s *story, _ Plan) Output { return s.RevokeExpired(s.now.Add(time.Hour)) },
 		"a member was unreserved": func(s *story, _ Plan) Output { return s.Unreserve("0", s.now, "no") },
@@ -368,7 +368,7 @@ func TestWhatIsTakenBackIsTold(t *testing.T) {
 	}
 }
 
-func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
+func TestPlacedIsReportedAgainAfterReplacement(t *testing.T) {
 	s := newStory(t)
 	s.start(2)
 	s.Placed()
@@ -382,7 +382,7 @@ func TestAGroupThatIsWholeAgainIsToldOf(t *testing.T) {
 }
 
 // Otherwise a group that has been refused more often comes later, whatever its rank.
-func TestWhoMayAskAgainComesTogether(t *testing.T) {
+func TestRefusalsEndAtMultiplesOfMinRetryDelay(t *testing.T) {
 	other := types.NamespacedName{Namespace: "ns", Name: "younger"}
 	s := newStory(t)
 	s.start(2)
@@ -414,7 +414,7 @@ func TestWhoMayAskAgainComesTogether(t *testing.T) {
 }
 
 // A pod that another plugin keeps out of the queue is not placed, and no other pod waits for it.
-func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
+func TestGroupHeldByAnotherPluginIsNotReady(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	want := func(when string, want bool) {
@@ -441,7 +441,7 @@ func TestAGroupThatAnotherPluginHoldsIsNotDue(t *testing.T) {
 
 // However many groups of a namespace were refused with RetryAfter, one of them retries at a time,
 // the first in the order of the queue. Groups of other namespaces retry when their time has come.
-func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
+func TestThrottledGroupsRetryOneAtATime(t *testing.T) {
 	const groups = 30
 	s := newStory(t)
 	refuse := func(namespace string, i int) {
@@ -496,7 +496,7 @@ func TestThoseWhoWereToldWhenToAskAgainComeOneByOne(t *testing.T) {
 
 // Groups of a namespace that were refused with RetryAfter retry the faster the more of them
 // find nodes. If one is refused with RetryAfter once more, they retry one at a time again.
-func TestGroupsReturnFasterAsTheyAreMatched(t *testing.T) {
+func TestPaceGrowsWithAttempts(t *testing.T) {
 	const groups = 400
 	s := newStory(t)
 	s.add("x")
@@ -594,7 +594,7 @@ func TestANewGroupOfAThrottledNamespaceIsTried(t *testing.T) {
 }
 
 // Late members that were refused together retry together, however many they are.
-func TestThoseWhoWereRefusedTogetherComeTogether(t *testing.T) {
+func TestLateMembersRefusedTogetherRetryTogether(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	s.run("0")

@@ -72,10 +72,10 @@ func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	return 0
 }
 
-// PlacedCount returns how many members of a group are on nodes, and
+// MemberCounts returns how many members of a group are on nodes, and
 // how many have a node or an assignment. It also reports whether
 // the group was listed in Placed and has enough members on nodes.
-func (g Lister) PlacedCount(key types.NamespacedName) (placed, present int, fullyPlaced bool) {
+func (g Lister) MemberCounts(key types.NamespacedName) (placed, present int, fullyPlaced bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
@@ -85,9 +85,9 @@ func (g Lister) PlacedCount(key types.NamespacedName) (placed, present int, full
 	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isFullyPlaced()
 }
 
-// RunsOn returns the node of each present member of a started
+// NodesOf returns the node of each present member of a started
 // group. It returns nil if the group has not started.
-func (g Lister) RunsOn(key types.NamespacedName) []string {
+func (g Lister) NodesOf(key types.NamespacedName) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]

@@ -65,7 +65,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if !p.Late {
-		s.exclusivity, s.matched = Shared, true
+		s.exclusivity, s.matchedHere = Shared, true
 		if match.IsExclusive(p.Policy) {
 			s.exclusivity = Exclusive
 		}
@@ -84,14 +84,14 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 
 // whyLeft returns why the slots of a match are of no use to
 // the pod that asked, which is nil if it is not known any more.
-func (p *Plan) whyLeft(asker *member) string {
+func (p *Plan) whyLeft(representative *member) string {
 	pod := p.Required[0].Name
 	switch {
-	case asker == nil:
+	case representative == nil:
 		return fmt.Sprintf("pod %s was deleted during the match", pod)
-	case asker.group.key != p.Key:
-		return fmt.Sprintf("pod %s moved from group %s to group %s during the match", pod, p.Key, asker.group.key)
-	case !asker.isWaiting():
+	case representative.group.key != p.Key:
+		return fmt.Sprintf("pod %s moved from group %s to group %s during the match", pod, p.Key, representative.group.key)
+	case !representative.isWaiting():
 		return fmt.Sprintf("pod %s was bound, deleted or ended during the match", pod)
 	case p.Late:
 		return fmt.Sprintf("group %s ended during the match", p.Key)
@@ -102,8 +102,8 @@ func (p *Plan) whyLeft(asker *member) string {
 
 // whyChanged returns why the group may not start with the assignments of a match, because
 // something has happened during the match. It returns nothing if the group may start.
-// The argument asker is the Plan's member, and assigned is the number of the assignments.
-func (s *groupState) whyChanged(p Plan, asker *member, assigned int) string {
+// The argument representative is the Plan's member, and assigned is the number of the assignments.
+func (s *groupState) whyChanged(p Plan, representative *member, assigned int) string {
 	if p.Late {
 		return ""
 	}
@@ -111,8 +111,8 @@ func (s *groupState) whyChanged(p Plan, asker *member, assigned int) string {
 	switch {
 	case s.needsPodGroup && s.podGroup == nil:
 		return s.whyPodGroupDeleted()
-	case asker.assignment == nil:
-		return fmt.Sprintf("the match assigned no node to pod %s", asker.pod.Name)
+	case representative.assignment == nil:
+		return fmt.Sprintf("the match assigned no node to pod %s", representative.pod.Name)
 	case assigned >= s.minReserved:
 		return ""
 	case assigned >= len(p.Required):

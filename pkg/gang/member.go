@@ -58,8 +58,8 @@ type podMeta struct {
 type queueEntry struct {
 	// urgent is true if the pod was a replacement of a missing member.
 	urgent bool
-	// extra is true if the group had started and the pod replaced no member.
-	extra bool
+	// late is true if the group had started and the pod replaced no member.
+	late bool
 	// orderTime is the result of orderTime for the group at that time.
 	orderTime time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it

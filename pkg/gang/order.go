@@ -19,7 +19,7 @@ func (s *groupState) orderTime(m *member) time.Time {
 			oldest = c
 		}
 	}
-	created := later(oldest, s.youngest)
+	created := later(oldest, s.youngestPlacedSince)
 	if s.podGroup != nil {
 		created = later(created, s.podGroup.Created)
 	}
@@ -35,10 +35,10 @@ func (s *groupState) orderTime(m *member) time.Time {
 // and the time since when the group lacks nothing except room. Without the last two, a user could
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 func (s *groupState) eligibleSince(m *member) time.Time {
-	if s.neededBy != m.pod.UID {
-		s.neededBy, s.needed = m.pod.UID, s.youngestNeeded(m)
+	if s.neededFor != m.pod.UID {
+		s.neededFor, s.youngestNeededSince = m.pod.UID, s.youngestNeeded(m)
 	}
-	return later(later(s.orderTime(m), s.completedAt), s.needed)
+	return later(later(s.orderTime(m), s.completedAt), s.youngestNeededSince)
 }
 
 // youngestNeeded returns since when the youngest pod that the group needs
@@ -63,7 +63,7 @@ func (m *member) rank() Rank {
 	if created.IsZero() {
 		created = s.orderTime(m)
 	}
-	if !m.extra {
+	if !m.late {
 		r.Since = created
 	}
 	return r.notBefore(created)

@@ -10,7 +10,7 @@ import (
 
 // The queue is corrupted if its order changes: a pod keeps its rank until it comes again.
 // The queue has a separate lock, and does not wait for calls that look through groups.
-func TestTheQueueKeepsThePlacesOfPods(t *testing.T) {
+func TestRankIsFrozenWhileQueued(t *testing.T) {
 	other := types.NamespacedName{Namespace: key.Namespace, Name: "other"}
 	s := newStory(t)
 	s.gang(1, 1)

@@ -56,7 +56,7 @@ const (
 	Started TransitionType = "Started"
 	// Revoked means that assignments that the API does not show yet were lost: all of
 	// the group under one job, or one if the group has started or can start without it.
-	Revoked TransitionType = "GaveBack"
+	Revoked TransitionType = "Revoked"
 	// Ended means that a started group has no present member any more.
 	// Members that are being deleted keep their nodes until they are gone.
 	Ended TransitionType = "Ended"

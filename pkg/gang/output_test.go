@@ -114,7 +114,7 @@ func TestEachCallHasItsOutput(t *testing.T) {
 	wakes("another", s.add("1"))
 	wakes("a pod that goes", s.DropPod("1"))
 	s.match("0")
-	s.confirm("0")
+	s.reserveAndBind("0")
 	out := s.ObserveBind("0")
 	if len(out.Placed) != 1 || out.Placed[0].Nodes["n-0"] != 1 {
 		t.Errorf("the bind of the last pod tells of %v, want the group placed", out.Placed)

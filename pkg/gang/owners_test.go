@@ -23,7 +23,7 @@ var (
 	deployment = kindName{"apps", "Deployment"}
 )
 
-// by returns the one object of its kind.
-func by(k kindName) group.Owner {
+// ownerOfKind returns the one object of its kind.
+func ownerOfKind(k kindName) group.Owner {
 	return group.Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID("uid-of-" + k.kind)}
 }

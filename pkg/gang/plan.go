@@ -106,7 +106,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	s := m.group
 	if m.assignment != nil && m.assignment.claimed && !m.assignment.reserved {
-		g.revoke(m, m.whyCycleLost())
+		g.revoke(m, m.whyAbandoned())
 		g.recompute(s)
 	}
 	if m.assignment != nil {

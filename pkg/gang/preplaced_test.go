@@ -35,7 +35,7 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 	if p.Late || len(p.Required) != 3 || len(p.Near) != 0 {
 		t.Errorf("plan = late %t, %d pods, near %v; want a new group of three", p.Late, len(p.Required), p.Near)
 	}
-	if nodes := s.RunsOn(key); len(nodes) != 0 {
+	if nodes := s.NodesOf(key); len(nodes) != 0 {
 		t.Errorf("it is said to run on %v", nodes)
 	}
 	s.match("0")
@@ -47,20 +47,20 @@ func TestAPodThatWasCreatedOnANodeStartsNothing(t *testing.T) {
 }
 
 // A pod that was created on a node makes no position that others may take, and enlarges none.
-func TestAPodThatWasCreatedOnANodeHasNoPlace(t *testing.T) {
-	small, great := wanting("cpu", "1m"), wanting("cpu", "4")
-	s := sized(t)
+func TestPreplacedPodHasNoPosition(t *testing.T) {
+	small, great := withRequests("cpu", "1m"), withRequests("cpu", "4")
+	s := newStoryWithRequests(t)
 	s.runs(map[string]func(*corev1.Pod){"0": small, "1": small})
 	s.DropPod("1")
 	s.add("great", great)
-	if got := s.passing("great"); len(got) != 0 {
+	if got := s.replacements("great"); len(got) != 0 {
 		t.Fatal("a greater pod takes the place of a small one")
 	}
 	s.DropPod("great")
 	s.add("brought", great, objects.CreatedOn("nowhere"))
 	s.DropPod("brought")
 	s.add("another", great)
-	if got := s.passing("another"); len(got) != 0 {
+	if got := s.replacements("another"); len(got) != 0 {
 		t.Error("the place has grown by a pod that nobody matched")
 	}
 }
@@ -80,7 +80,7 @@ func TestAPodThatComesToAnotherGroupStartsNothing(t *testing.T) {
 }
 
 // After a restart a group has to have no more members than its status reported.
-func TestAMinimumThatWasRaisedBeforeARestartIsNotOwed(t *testing.T) {
+func TestMinimumRaisedBeforeRestartMakesNoMissingMembers(t *testing.T) {
 	for placed, lacking := range map[int]int{0: 49, 1: 0, 3: 2, 60: 49} {
 		s := newStory(t)
 		s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 50, Created: noon, Placed: placed})

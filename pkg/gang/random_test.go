@@ -19,31 +19,31 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// given is a slot that the matcher gave out.
-type given struct {
+// slotID is a slot that the matcher gave out.
+type slotID struct {
 	job match.JobID
 	key string
 }
 
-// A chance is a random history of two groups, and the slots that the matcher has given out.
-type chance struct {
+// A randomHistory is a history of two groups, and the slots that the matcher has given out.
+type randomHistory struct {
 	*Groups
 	*rand.Rand
 	now   time.Time
 	pods  map[string]*corev1.Pod
 	next  int
-	slots map[given]bool
+	slots map[slotID]bool
 	// seen has the pods that the API showed on a node. The inventory releases what they hold.
 	seen map[string]bool
 	// stale is true if a BindIntent was out of date at once.
 	stale bool
 }
 
-func (c *chance) key() types.NamespacedName {
+func (c *randomHistory) key() types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", c.IntN(2))}
 }
 
-func (c *chance) pod() *corev1.Pod {
+func (c *randomHistory) pod() *corev1.Pod {
 	names := slices.Sorted(maps.Keys(c.pods))
 	if len(names) == 0 {
 		return nil
@@ -52,19 +52,19 @@ func (c *chance) pod() *corev1.Pod {
 }
 
 // carryOut releases what an Output names.
-func (c *chance) carryOut(e Output) {
+func (c *randomHistory) carryOut(e Output) {
 	for _, r := range e.Release {
 		if len(r.Keys) == 0 {
-			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return s.job == r.Job })
+			maps.DeleteFunc(c.slots, func(s slotID, _ bool) bool { return s.job == r.Job })
 		}
 		for _, k := range r.Keys {
-			delete(c.slots, given{r.Job, k})
+			delete(c.slots, slotID{r.Job, k})
 		}
 	}
 }
 
 // change shows a pod as the API would after an edit.
-func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
+func (c *randomHistory) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 	pod = pod.DeepCopy()
 	edit(pod)
 	c.pods[pod.Name] = pod
@@ -76,7 +76,7 @@ func (c *chance) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 
 // refusal returns a random refusal: of the Plan's pod
 // alone or also of the pods that were matched with it.
-func (c *chance) refusal(plan Plan) Refusal {
+func (c *randomHistory) refusal(plan Plan) Refusal {
 	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(4))}
 	if c.IntN(4) == 0 {
 		r.RetryAfter = time.Duration(1+c.IntN(30)) * time.Second
@@ -89,8 +89,8 @@ func (c *chance) refusal(plan Plan) Refusal {
 	return r
 }
 
-// ask calls methods at random that change when groups retry and which group yields.
-func (c *chance) ask() {
+// callRandomMethod calls methods at random that change when groups retry and which group yields.
+func (c *randomHistory) callRandomMethod() {
 	switch c.IntN(6) {
 	case 0:
 		c.Starving(c.now, 0)
@@ -110,7 +110,7 @@ func (c *chance) ask() {
 }
 
 // cycle is a pod's way through the scheduler, which may end anywhere.
-func (c *chance) cycle(pod *corev1.Pod) {
+func (c *randomHistory) cycle(pod *corev1.Pod) {
 	if v := c.PreEnqueue(pod.UID, c.now); !v.Pass {
 		c.carryOut(c.RevokeAbandoned(pod.UID, v.Abandoned, c.now))
 		return
@@ -129,7 +129,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 		var slots []match.Slot
 		for _, p := range append(plan.Required, plan.Optional...) {
 			slots = append(slots, match.Slot{Key: string(p.UID), Node: fmt.Sprintf("n%d", c.IntN(3))})
-			c.slots[given{plan.Job, string(p.UID)}] = true
+			c.slots[slotID{plan.Job, string(p.UID)}] = true
 		}
 		var err error
 		node, _, e, err = c.Assign(plan, slots, c.now.Add(time.Minute))
@@ -178,7 +178,7 @@ func (c *chance) cycle(pod *corev1.Pod) {
 }
 
 // step lets one thing happen.
-func (c *chance) step() {
+func (c *randomHistory) step() {
 	pod := c.pod()
 	switch n := c.IntN(21); {
 	case n == 0:
@@ -200,7 +200,7 @@ func (c *chance) step() {
 	case n == 6:
 		c.ObserveEvent(Event(c.IntN(int(numEvents))))
 	case n == 20:
-		c.ask()
+		c.callRandomMethod()
 	case pod == nil:
 	case n == 7:
 		delete(c.pods, pod.Name)
@@ -219,9 +219,9 @@ func (c *chance) step() {
 	}
 }
 
-// unlike returns how the indexes of refusals, of groups that yield and of jobs
+// indexMismatch returns how the indexes of refusals, of groups that yield and of jobs
 // differ from a look at all groups. It returns nothing if they do not differ.
-func unlike(g *Groups) string {
+func indexMismatch(g *Groups) string {
 	var next time.Time
 	var awaiting [numEvents][]types.NamespacedName
 	var retries, yielders []types.NamespacedName
@@ -316,25 +316,25 @@ func sameKeys(a, b []types.NamespacedName) bool {
 
 // The assignments in a Groups are the given slots that were not released. Otherwise
 // the matcher would keep slots that no pod has, or give a slot out twice.
-func TestAssignmentsAreWhatIsNotGivenBack(t *testing.T) {
+func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 	for seed := range trials.Seeds(300) {
-		c := &chance{
+		c := &randomHistory{
 			Groups: New(seenOwners{}, match.PolicyLonode), Rand: rand.New(rand.NewPCG(seed, 0)), now: noon,
-			pods: map[string]*corev1.Pod{}, slots: map[given]bool{}, seen: map[string]bool{},
+			pods: map[string]*corev1.Pod{}, slots: map[slotID]bool{}, seen: map[string]bool{},
 		}
 		for step := range 200 {
 			if c.step(); c.stale {
 				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
 			}
-			if wrong := unlike(c.Groups); wrong != "" {
+			if wrong := indexMismatch(c.Groups); wrong != "" {
 				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
-			maps.DeleteFunc(c.slots, func(s given, _ bool) bool { return c.seen[s.key] })
-			assignments := map[given]bool{}
+			maps.DeleteFunc(c.slots, func(s slotID, _ bool) bool { return c.seen[s.key] })
+			assignments := map[slotID]bool{}
 			for _, j := range c.Tentative() {
 				for _, s := range j.Slots {
 					if !c.seen[s.Key] {
-						assignments[given{j.ID, s.Key}] = true
+						assignments[slotID{j.ID, s.Key}] = true
 					}
 				}
 			}

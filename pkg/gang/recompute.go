@@ -11,7 +11,7 @@ import (
 // group. It has to be called after each change of the members or the PodGroup.
 func (g *core) recompute(s *groupState) {
 	var waiting, unconfirmed, binding, remembered bool
-	s.gatheringKnown, s.topology, s.neededBy = false, nil, ""
+	s.gatheringKnown, s.topology, s.neededFor = false, nil, ""
 	onNode, refused, present := 0, 0, 0
 	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
 	s.needsPodGroup, s.preplaced = false, 0
@@ -35,7 +35,7 @@ func (g *core) recompute(s *groupState) {
 		binding = binding || m.assignment != nil && !m.isPlaced() && !m.hasNode()
 		if m.isPlaced() {
 			onNode++
-			s.youngest = later(s.youngest, m.waitingSince())
+			s.youngestPlacedSince = later(s.youngestPlacedSince, m.waitingSince())
 		}
 	}
 	ended := s.started && present == 0
@@ -47,7 +47,7 @@ func (g *core) recompute(s *groupState) {
 		s.clearRefusals()
 	}
 	if present == 0 {
-		s.exclusivity, s.matched, s.reportedLateAnnotation = ExclusivityUnknown, false, false
+		s.exclusivity, s.matchedHere, s.reportedLateAnnotation = ExclusivityUnknown, false, false
 	}
 	if present == 0 && (ended || !waiting) {
 		s.frozenOrderTime = time.Time{}
@@ -56,7 +56,7 @@ func (g *core) recompute(s *groupState) {
 		// The group may have started before this process did, or by a bind of another scheduler.
 		s.started, s.mayBeBound = true, true
 	}
-	if s.started && s.peakMinimum == 0 && !s.matched && s.podGroup != nil {
+	if s.started && s.peakMinimum == 0 && !s.matchedHere && s.podGroup != nil {
 		// Another process matched the group. It has reached at most what its
 		// status reported as placed, even if the minimum was raised since.
 		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
@@ -88,9 +88,9 @@ func (g *core) recompute(s *groupState) {
 		}
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
-	set(g.unassignedGroups, s, waiting || missing)
-	set(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
-	set(g.tentativeGroups, s, unconfirmed)
+	setIndexed(g.unassignedGroups, s, waiting || missing)
+	setIndexed(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
+	setIndexed(g.tentativeGroups, s, unconfirmed)
 	g.updateRetry(s)
 	g.updateYield(s)
 	if len(s.members) == 0 && s.podGroup == nil {

@@ -130,7 +130,7 @@ func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 // updateYield updates whether a group is one of the yielders. It has to be called after
 // each change of the group's yieldReason or of waitingForRoom, unless recompute follows.
 func (r *registry) updateYield(s *groupState) {
-	set(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
+	setIndexed(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
 }
 
 // forgetMissingOwner removes a member from byMissingOwner.
@@ -143,8 +143,8 @@ func (r *registry) forgetMissingOwner(m *member) {
 	}
 }
 
-// set adds a group to an index, or removes it.
-func set(m map[types.NamespacedName]*groupState, s *groupState, in bool) {
+// setIndexed adds a group to an index, or removes it.
+func setIndexed(m map[types.NamespacedName]*groupState, s *groupState, in bool) {
 	if in {
 		m[s.key] = s
 	} else {

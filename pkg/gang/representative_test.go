@@ -8,7 +8,7 @@ import (
 )
 
 // A group has the priority that as many of its members have as it needs, whichever came first.
-func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
+func TestGroupPriorityIsReachedByItsMinimum(t *testing.T) {
 	cases := map[string]struct {
 		minimum    int32
 		priorities []int32 // in the order of creation
@@ -27,9 +27,9 @@ func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
 			s := newStory(t)
 			s.gang(tc.minimum, 0)
 			for i, p := range tc.priorities {
-				s.add(string(rune('0'+i)), preferred(p))
+				s.add(string(rune('0'+i)), withPriority(p))
 			}
-			s.wantAdmitted(tc.asks)
+			s.wantEnqueueable(tc.asks)
 			p, _ := s.Plan(s.pods[tc.asks].UID, s.now)
 			if got := len(p.Required) + len(p.Optional) - 1; got != tc.with || len(p.Required) != int(tc.minimum) {
 				t.Errorf("%d pods are required of it, and %d asked for beside it; want %d", len(p.Required), got, tc.with)
@@ -42,20 +42,20 @@ func TestAGroupHasThePriorityOfAllThatItNeeds(t *testing.T) {
 }
 
 // An attempt for a late member includes no late member of a lower priority.
-func TestALateMemberAsksForNoneOfALowerPriority(t *testing.T) {
+func TestPlanForLateMemberOmitsLowerPriorities(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	s.run("0")
-	s.add("high", preferred(9))
-	s.add("low", preferred(1))
-	s.add("other", preferred(9))
+	s.add("high", withPriority(9))
+	s.add("low", withPriority(1))
+	s.add("other", withPriority(9))
 	if p, _ := s.Plan("high", s.now); len(p.Optional) != 1 || p.Optional[0].Name != "other" {
 		t.Errorf("it asks for %d others", len(p.Optional))
 	}
 }
 
 // A group that was refused and then has other pods is placed with these.
-func TestAGroupOfOtherPodsIsAskedFor(t *testing.T) {
+func TestRefusedGroupWithNewPodsRetries(t *testing.T) {
 	for name, r := range map[string]Refusal{"for want of room": noRoom, "for ever": never} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
@@ -69,7 +69,7 @@ func TestAGroupOfOtherPodsIsAskedFor(t *testing.T) {
 			if keys, _ := s.Due(s.now); len(keys) != 1 {
 				t.Error("it is not asked for again")
 			}
-			s.wantAdmitted("2")
+			s.wantEnqueueable("2")
 		})
 	}
 	t.Run("which did not answer", func(t *testing.T) {

@@ -30,9 +30,9 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 	return g
 }
 
-// BenchmarkHappened measures an event while 4,000 groups are refused.
+// BenchmarkObserveEvent measures an event while 4,000 groups are refused.
 // The lock is held, and each change of the cluster causes an event.
-func BenchmarkHappened(b *testing.B) {
+func BenchmarkObserveEvent(b *testing.B) {
 	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Released, "helps=none,nodes": NodeChanged} {
 		b.Run(name, func(b *testing.B) {
 			g := refusedGroups(b, 4_000, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
@@ -74,8 +74,8 @@ func BenchmarkDueThrottled(b *testing.B) {
 	}
 }
 
-// BenchmarkOfJob measures the search for the group of a job among 4,000 groups with assignments.
-func BenchmarkOfJob(b *testing.B) {
+// BenchmarkGroupOfJob measures the search for the group of a job among 4,000 groups with assignments.
+func BenchmarkGroupOfJob(b *testing.B) {
 	g := New(seenOwners{}, match.PolicyLonode)
 	var job match.JobID
 	for i := range 4_000 {

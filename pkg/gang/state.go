@@ -40,9 +40,9 @@ type groupState struct {
 type incarnation struct {
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
-	// frozenOrderTime is the result of orderTime once it is frozen, and zero before. youngest is
-	// the start of the wait of the youngest member that has had a node in any incarnation.
-	frozenOrderTime, youngest time.Time
+	// frozenOrderTime is the result of orderTime once it is frozen, and zero before. youngestPlacedSince
+	// is the start of the wait of the youngest member that has had a node in any incarnation.
+	frozenOrderTime, youngestPlacedSince time.Time
 	// minReserved is how many members have to be reserved before binds may begin.
 	minReserved int
 	// permitted is true once minReserved members are reserved: they may enter the bind queue.
@@ -66,8 +66,8 @@ type incarnation struct {
 	// exclusivity says whether the nodes of this incarnation are
 	// exclusive. It stays as it is while a member is present.
 	exclusivity Exclusivity
-	// matched is true if a match of this process decided the exclusivity.
-	matched bool
+	// matchedHere is true if a match of this process decided the exclusivity.
+	matchedHere bool
 	// reportedLateAnnotation is true if the last report named
 	// an annotation that came too late for whole nodes.
 	reportedLateAnnotation bool
@@ -79,10 +79,10 @@ type derived struct {
 	// gatheringKnown is true if gatheringReason and gatheringMessage are known. They are cached,
 	// because whyGathering is called under the lock of the scheduler's queue, for each pod.
 	gatheringKnown bool
-	// needed is the result of youngestNeeded for the
-	// member neededBy, which is empty if nothing is known.
-	needed                            time.Time
-	neededBy                          types.UID
+	// youngestNeededSince is the result of youngestNeeded for the
+	// member neededFor, which is empty if nothing is known.
+	youngestNeededSince               time.Time
+	neededFor                         types.UID
 	gatheringReason, gatheringMessage string
 	// topology is the result of effectiveTopology. It is nil if it is not known.
 	topology *effectiveTopology

@@ -31,12 +31,12 @@ type Stats struct {
 	// WaitingByReason counts the groups that are gathering, complete or incomplete by
 	// their last reason. The reason is empty for a group that has had no answer yet.
 	WaitingByReason map[string]int
-	// LongestSince is since when the complete group with the longest
+	// OldestCompleteSince is since when the complete group with the longest
 	// wait has been complete. It is zero if no group is complete.
-	LongestSince time.Time
-	// Tentative is the number of pods with an assignment that the
-	// API does not show yet. Held is the number of pods on nodes.
-	Tentative, Held int
+	OldestCompleteSince time.Time
+	// TentativePods is the number of pods with an assignment that the
+	// API does not show yet. HeldPods is the number of pods on nodes.
+	TentativePods, HeldPods int
 }
 
 // Stats returns the counts of now.
@@ -47,15 +47,15 @@ func (g Lister) Stats() Stats {
 	for _, s := range g.groups {
 		r := s.tally()
 		phase, why := g.phaseOf(s, r)
-		c.Tentative, c.Held = c.Tentative+r.tentative, c.Held+r.held
+		c.TentativePods, c.HeldPods = c.TentativePods+r.tentative, c.HeldPods+r.held
 		c.Phases[phase]++
 		switch phase {
 		case Gathering, Incomplete:
 			c.WaitingByReason[why]++
 		case Complete:
 			c.WaitingByReason[why]++
-			if !s.completeSince.IsZero() && (c.LongestSince.IsZero() || s.completeSince.Before(c.LongestSince)) {
-				c.LongestSince = s.completeSince
+			if !s.completeSince.IsZero() && (c.OldestCompleteSince.IsZero() || s.completeSince.Before(c.OldestCompleteSince)) {
+				c.OldestCompleteSince = s.completeSince
 			}
 		default:
 			// The group waits for nothing.
@@ -66,8 +66,8 @@ func (g Lister) Stats() Stats {
 
 // A tally counts the members of a group in one pass, because there may be many groups.
 type tally struct {
-	present, tentative, held  int
-	assigned, wanted, waiting bool
+	present, tentative, held         int
+	assigned, hasLiveMember, waiting bool
 }
 
 // tally counts the members.
@@ -83,7 +83,7 @@ func (s members) tally() (r tally) {
 			r.present++
 		}
 		r.assigned = r.assigned || m.assignment != nil
-		r.wanted = r.wanted || !isTerminal(m.pod) && m.pod.DeletionTimestamp == nil
+		r.hasLiveMember = r.hasLiveMember || !isTerminal(m.pod) && m.pod.DeletionTimestamp == nil
 		r.waiting = r.waiting || m.isWaiting()
 	}
 	return r
@@ -104,7 +104,7 @@ func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
 	switch why, _ := g.whyGathering(s); {
 	case r.assigned:
 		return Tentative, ""
-	case !r.wanted && !toCome:
+	case !r.hasLiveMember && !toCome:
 		return Done, ""
 	case !r.waiting && s.preplaced > 0:
 		return Held, ""

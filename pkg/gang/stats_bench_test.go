@@ -11,9 +11,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// BenchmarkCensus counts groups of 20 pods each. The
+// BenchmarkStats counts groups of 20 pods each. The
 // lock is held, each time that the metrics are read.
-func BenchmarkCensus(b *testing.B) {
+func BenchmarkStats(b *testing.B) {
 	for _, groups := range []int{100, 1_000, 5_000} {
 		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
 			g := New(seenOwners{}, match.PolicyLonode)
@@ -29,8 +29,8 @@ func BenchmarkCensus(b *testing.B) {
 				}
 			}
 			for b.Loop() {
-				if c := g.Stats(); c.Held != (groups+1)/2*20 {
-					b.Fatalf("%d pods are held", c.Held)
+				if c := g.Stats(); c.HeldPods != (groups+1)/2*20 {
+					b.Fatalf("%d pods are held", c.HeldPods)
 				}
 			}
 		})

@@ -25,10 +25,10 @@ type effectiveTopology struct {
 // or else the value of any pod. It is an error if pods have different values.
 func (s *groupState) effectiveTopology() *effectiveTopology {
 	if s.topology == nil {
-		said, err := s.mergeTopology((*member).isWaiting)
+		annotations, err := s.mergeTopology((*member).isWaiting)
 		a := &effectiveTopology{err: err}
 		if err == nil {
-			a.topology, a.err = said.Parse(s.levels)
+			a.topology, a.err = annotations.Parse(s.levels)
 		}
 		// Pods that have nodes count too here. They do not count above, because they do not move.
 		all, _ := s.mergeTopology(func(m *member) bool { return !isTerminal(m.pod) })
@@ -52,12 +52,12 @@ func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotat
 			}
 		}
 	}
-	var said group.TopologyAnnotations
+	var merged group.TopologyAnnotations
 	if s.podGroup != nil {
-		said = s.podGroup.Topology
+		merged = s.podGroup.Topology
 	}
 	var err error
-	fields := said.Fields()
+	fields := merged.Fields()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if *fields[name] != "" {
 			continue
@@ -68,7 +68,7 @@ func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotat
 			err = fmt.Errorf("annotation %s: pods of the group have different values (%s): set the same value on all, or set it on the PodGroup", name, quoted(values[name]))
 		}
 	}
-	return said, err
+	return merged, err
 }
 
 // quoted returns values in quotes, as a list for a message.

@@ -36,24 +36,24 @@ func newLevelStory(t *testing.T) *story {
 	return s
 }
 
-func TestNothingStartsWithALevelThatNobodyKnows(t *testing.T) {
+func TestUnknownLevelHoldsGroup(t *testing.T) {
 	s := newLevelStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
 	s.add("0", annotated(group.TopologyRequiredAnnotation, "row"))
 	s.add("1")
-	s.wantAdmitted()
+	s.wantEnqueueable()
 	if v := s.PreEnqueue("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `"row"`) {
 		t.Errorf("verdict = %+v, want %s by name", v, reason.InvalidTopology)
 	}
 	// The PodGroup's annotation goes before the pods'.
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Topology: group.TopologyAnnotations{Required: "rack"}})
-	s.wantAdmitted("0")
+	s.wantEnqueueable("0")
 	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
 		t.Errorf("topology of the plan = %+v, want rack", p.Topology)
 	}
 }
 
-func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
+func TestTopologyOfOnePodAppliesToGroup(t *testing.T) {
 	cases := map[string]struct {
 		said []func(*corev1.Pod) // of pods 0, 1 and 2
 		want *jobspec.Topology
@@ -92,7 +92,7 @@ func TestWhatOnePodSaysOfTheTopologyHoldsForAll(t *testing.T) {
 }
 
 // Pods that run do not count: otherwise a new template would wait for the pods of the old one.
-func TestPodsOnNodesDoNotContradictThoseThatWait(t *testing.T) {
+func TestTopologyOfRunningPodsIsIgnored(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
 	s.update("0", annotated(group.TopologyRequiredAnnotation, "zone"))
@@ -139,8 +139,8 @@ func TestExclusiveTakesTheWholeNodesOfTheSameOrder(t *testing.T) {
 	}
 }
 
-// inTurn assigns nodes to a gang of n pods in an order, by the names of its pods.
-func (s *story) inTurn(names ...string) {
+// assignInOrder assigns nodes to a gang of n pods in an order, by the names of its pods.
+func (s *story) assignInOrder(names ...string) {
 	s.Helper()
 	s.gang(int32(len(names)), len(names))
 	p, _ := s.Plan("0", s.now)
@@ -157,10 +157,10 @@ func (s *story) inTurn(names ...string) {
 
 func TestAssignmentsInOrderAreTakenUpOneAfterAnother(t *testing.T) {
 	s := newStory(t)
-	s.inTurn("2", "0", "1")
+	s.assignInOrder("2", "0", "1")
 	for i, name := range []string{"2", "0", "1"} {
 		admitted := []string{"2", "0", "1"}[:i+1]
-		s.wantAdmitted(slices.Sorted(slices.Values(admitted))...)
+		s.wantEnqueueable(slices.Sorted(slices.Values(admitted))...)
 		s.reserve(name)
 		want := []string{"0", "1", ""}[i]
 		if got := s.Next(types.UID(name)); want == "" && len(got) > 0 || want != "" && (len(got) != 1 || got[0].Name != want) {
@@ -174,20 +174,20 @@ func TestAssignmentsWithoutAnOrderAreTakenUpAtOnce(t *testing.T) {
 	s.gang(3, 3)
 	s.match("0")
 	s.Unclaim("0")
-	s.wantAdmitted("0", "1", "2")
+	s.wantEnqueueable("0", "1", "2")
 	s.reserve("1")
 	if got := s.Next("1"); len(got) != 0 {
 		t.Errorf("after pod 1 comes %v, want nobody in particular", names(got))
 	}
 }
 
-func TestATurnThatIsGivenUpPassesOn(t *testing.T) {
+func TestNextAssignmentFollowsADroppedOne(t *testing.T) {
 	s := newStory(t)
-	s.inTurn("0", "1", "2")
+	s.assignInOrder("0", "1", "2")
 	s.reserve("0")
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
-	s.wantAdmitted("0", "1")
+	s.wantEnqueueable("0", "1")
 	s.DropPod("1")
 	delete(s.pods, "1")
-	s.wantAdmitted("0", "2")
+	s.wantEnqueueable("0", "2")
 }

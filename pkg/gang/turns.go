@@ -56,12 +56,12 @@ func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 			first[at] = h
 		}
 	}
-	heads := make([]StarvingGroup, 0, len(first))
+	starving := make([]StarvingGroup, 0, len(first))
 	for _, h := range first {
-		heads = append(heads, h)
+		starving = append(starving, h)
 	}
-	slices.SortFunc(heads, byRank)
-	return heads
+	slices.SortFunc(starving, byRank)
+	return starving
 }
 
 // StarvingAmong returns the given groups that are starving, in the order of the
@@ -70,16 +70,16 @@ func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 func (g Turns) StarvingAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	heads := make([]StarvingGroup, 0, len(keys))
+	starving := make([]StarvingGroup, 0, len(keys))
 	for _, key := range keys {
 		if s := g.waitingForRoom[key]; s != nil && s.isStarving(now, after) {
 			if h, ok := s.starvingGroup(); ok {
-				heads = append(heads, h)
+				starving = append(starving, h)
 			}
 		}
 	}
-	slices.SortFunc(heads, byRank)
-	return heads
+	slices.SortFunc(starving, byRank)
+	return starving
 }
 
 // IsFirstStarving reports whether Starving would return a group

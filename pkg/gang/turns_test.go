@@ -19,8 +19,8 @@ import (
 // minute is how long groups in these stories may be passed.
 const minute = time.Minute
 
-// lone makes a pod that is a group by itself.
-func (s *story) lone(name string, priority int32) {
+// addLonePod makes a pod that is a group by itself.
+func (s *story) addLonePod(name string, priority int32) {
 	s.add(name, func(p *corev1.Pod) { p.Labels, p.Spec.Priority = nil, &priority })
 }
 
@@ -35,8 +35,8 @@ func (s *story) refuse(name string, r Refusal) {
 	s.Refuse(p, r, s.now)
 }
 
-// again refuses the first pod, which was refused before, once more after a while.
-func (s *story) again(r Refusal) {
+// refuseAgain refuses the first pod, which was refused before, once more after a while.
+func (s *story) refuseAgain(r Refusal) {
 	s.Helper()
 	s.ObserveEvent(Released)
 	s.now = s.now.Add(2 * time.Second)
@@ -50,7 +50,7 @@ var (
 	noAnswer = Refusal{Reason: "Away", Message: "no answer", WaitsFor: WaitsForAnswer}
 )
 
-func (s *story) wantOverdue(want ...string) {
+func (s *story) wantStarving(want ...string) {
 	s.Helper()
 	var got []string
 	for _, h := range s.Starving(s.now, minute) {
@@ -61,49 +61,49 @@ func (s *story) wantOverdue(want ...string) {
 	}
 }
 
-func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
+func TestRoomSinceIsFirstRefusalInARow(t *testing.T) {
 	cases := map[string]struct {
 		play func(s *story)
 		want []string
 	}{
 		"refused once, and a minute ago":        {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
-		"refused again and again":               {play: func(s *story) { s.refuse("0", noRoom); s.again(noRoom); s.again(noRoom) }, want: []string{"g"}},
-		"an engine that did not answer between": {play: func(s *story) { s.refuse("0", noRoom); s.again(noAnswer) }, want: []string{"g"}},
+		"refused again and again":               {play: func(s *story) { s.refuse("0", noRoom); s.refuseAgain(noRoom); s.refuseAgain(noRoom) }, want: []string{"g"}},
+		"an engine that did not answer between": {play: func(s *story) { s.refuse("0", noRoom); s.refuseAgain(noAnswer) }, want: []string{"g"}},
 		"never refused for want of room":        {play: func(s *story) { s.refuse("0", noAnswer) }},
 		"refused for something else":            {play: func(s *story) { s.refuse("0", never) }},
-		"refused for something else last":       {play: func(s *story) { s.refuse("0", noRoom); s.again(never) }},
+		"refused for something else last":       {play: func(s *story) { s.refuse("0", noRoom); s.refuseAgain(never) }},
 		"refused for something else between": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again(never)
-			s.again(noRoom)
+			s.refuseAgain(never)
+			s.refuseAgain(noRoom)
 		}},
 		"no node is large enough between, for what runs on every node": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
-			s.wantOverdue()
-			s.again(noRoom)
+			s.refuseAgain(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
+			s.wantStarving()
+			s.refuseAgain(noRoom)
 		}, want: []string{"g"}},
 		"no node is large enough": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.again(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
+			s.refuseAgain(Refusal{Reason: "NeverFits", WaitsFor: WaitsForNodes})
 		}},
 		"it lacks a pod": {play: func(s *story) { s.refuse("0", noRoom); s.DropPod("1") }},
 		"a pod of it is gated": {play: func(s *story) {
 			s.refuse("0", noRoom)
 			s.update("1", func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "wait"}} })
 		}},
-		"it is matched, and may not start after all": {play: func(s *story) { s.refuse("0", noRoom); s.forgive("g"); s.match("0") }, want: []string{"g"}},
+		"it is matched, and may not start after all": {play: func(s *story) { s.refuse("0", noRoom); s.clearRefusals("g"); s.match("0") }, want: []string{"g"}},
 		"the node that it was matched with was refused": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.forgive("g")
+			s.clearRefusals("g")
 			s.match("0")
 			s.FilterRejected("0", s.now, "Insufficient cpu")
 		}, want: []string{"g"}},
 		"it has started, and others are late": {play: func(s *story) {
 			s.refuse("0", noRoom)
-			s.forgive("g")
+			s.clearRefusals("g")
 			s.match("0")
-			s.confirm("0", "1")
+			s.reserveAndBind("0", "1")
 			s.add("2")
 			s.add("3")
 			s.refuse("2", noRoom)
@@ -114,37 +114,37 @@ func TestTheTimeOfAGroupRunsFromItsFirstRefusalInARow(t *testing.T) {
 			s := newStory(t)
 			s.gang(2, 2)
 			tc.play(s)
-			s.wantOverdue()
+			s.wantStarving()
 			s.now = noon.Add(minute)
-			s.wantOverdue(tc.want...)
+			s.wantStarving(tc.want...)
 		})
 	}
 }
 
-func TestAGroupHasWaitedForAnotherSchedulerToo(t *testing.T) {
+func TestWaitingTimeIsRestoredFromPodGroup(t *testing.T) {
 	cases := map[string]struct {
 		play func(s *story)
 		want []string
 	}{
 		"and waits for this one":              {play: func(s *story) { s.refuse("0", noRoom) }, want: []string{"g"}},
 		"which then says what it is told":     {play: func(s *story) { s.refuse("0", noRoom); s.RestoreWaitingSince(key, s.now) }, want: []string{"g"}},
-		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.again(noRoom) }},
+		"and waits for something else by now": {play: func(s *story) { s.refuse("0", never); s.refuseAgain(noRoom) }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
 			s.gang(2, 2)
 			s.RestoreWaitingSince(key, noon.Add(-minute))
-			s.wantOverdue()
+			s.wantStarving()
 			tc.play(s)
-			s.wantOverdue(tc.want...)
+			s.wantStarving(tc.want...)
 		})
 	}
 }
 
 // The PodGroup's time of waiting after a refusal by this scheduler is not taken
 // for the time of a scheduler before it. A time that was taken over stays.
-func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
+func TestOwnRefusalIsNotRestoredAsWaitingTime(t *testing.T) {
 	for name, r := range map[string]Refusal{
 		"it never fits": {Reason: "NeverFits", WaitsFor: WaitsForNodes}, "nobody knows": {Reason: "MatcherUnavailable", WaitsFor: WaitsForAnswer},
 		"the filters refuse": {Reason: "Filters", Backoff: true},
@@ -159,28 +159,28 @@ func TestWhatAGroupIsRefusedHereIsNoTimeOfAnotherScheduler(t *testing.T) {
 				s.refuse("0", r)
 				s.RestoreWaitingSince(key, s.now)
 				s.now = s.now.Add(2 * minute)
-				s.again(noRoom)
+				s.refuseAgain(noRoom)
 				if !took {
-					s.wantOverdue()
+					s.wantStarving()
 					return
 				}
-				s.wantOverdue("g")
+				s.wantStarving("g")
 			})
 		}
 	}
 }
 
-// forgive lets a group retry at once.
-func (s *story) forgive(name string) {
+// clearRefusals lets a group retry at once.
+func (s *story) clearRefusals(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.groups[types.NamespacedName{Namespace: key.Namespace, Name: name}].clearRefusals()
 }
 
-func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
+func TestStarvingReturnsFirstGroupOfEachPriority(t *testing.T) {
 	s := newStory(t)
 	for name, priority := range map[string]int32{"a": 0, "b": 0, "c": 5, "d": -5, "e": 5} {
-		s.lone(name, priority)
+		s.addLonePod(name, priority)
 		s.update(name, func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Duration(name[0]) * time.Second) })
 	}
 	heads := func() string {
@@ -207,14 +207,14 @@ func TestTheFirstInTheQueueIsTheHeadOfItsPriority(t *testing.T) {
 
 // A pod with a scheduling gate comes after a pod that was created before the gate was removed.
 // That applies in the queue, among the groups that wait for room, and in another group.
-func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
+func TestPodWaitsSinceItsGatesWereRemoved(t *testing.T) {
 	s := newStory(t)
-	s.lone("a", 0)
+	s.addLonePod("a", 0)
 	s.update("a", func(p *corev1.Pod) {
 		p.CreationTimestamp.Time, p.Spec.SchedulingGates = noon, []corev1.PodSchedulingGate{{Name: "g"}}
 	})
 	s.Rank(s.pods["a"]) // to look at it freezes nothing while it is gated
-	s.lone("b", 0)
+	s.addLonePod("b", 0)
 	s.update("b", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(10 * time.Second) })
 	s.now = noon.Add(minute)
 	s.update("a", func(p *corev1.Pod) { p.Spec.SchedulingGates = nil })
@@ -239,10 +239,10 @@ func TestAPodIsAsOldAsItsGatesWent(t *testing.T) {
 }
 
 // A group that lost a pod while it was complete is eligible from when another pod has come.
-func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
+func TestGroupIsEligibleSinceItIsComplete(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
-	s.lone("z", 0)
+	s.addLonePod("z", 0)
 	s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(10 * time.Second) })
 	s.PreEnqueue("0", s.now)
 	s.DropPod("1")
@@ -259,33 +259,33 @@ func TestAGroupIsInTurnFromWhenItIsComplete(t *testing.T) {
 // elsewhere puts a pod into another namespace.
 func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 
-// lonely makes a pod that is a group by itself, some seconds after noon.
-func (s *story) lonely(name string, priority int32, second int, edit ...func(*corev1.Pod)) {
+// addLonePodAt makes a pod that is a group by itself, some seconds after noon.
+func (s *story) addLonePodAt(name string, priority int32, second int, edit ...func(*corev1.Pod)) {
 	s.add(name, append(edit, func(p *corev1.Pod) {
 		p.Labels, p.Spec.Priority = nil, &priority
 		p.CreationTimestamp.Time = noon.Add(time.Duration(second) * time.Second)
 	})...)
 }
 
-func lonelyKey(name string) types.NamespacedName {
+func lonePodKey(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: "ns", Name: "pod/" + name + "/" + name}
 }
 
 // Groups of one namespace take no turn from groups of another.
-func TestEachNamespaceHasItsHead(t *testing.T) {
+func TestStarvingReturnsOneGroupPerNamespace(t *testing.T) {
 	s := newStory(t)
-	s.lonely("first", 0, 0)
-	s.lonely("second", 0, 1)
-	s.lonely("other", 0, 2, elsewhere)
+	s.addLonePodAt("first", 0, 0)
+	s.addLonePodAt("second", 0, 1)
+	s.addLonePodAt("other", 0, 2, elsewhere)
 	for _, name := range []string{"second", "other", "first"} {
 		s.refuse(name, noRoom)
 	}
 	s.now = s.now.Add(minute)
-	s.wantOverdue("pod/first/first", "pod/other/other")
+	s.wantStarving("pod/first/first", "pod/other/other")
 }
 
 // A group that is refused now may have nodes reserved if Starving returns it from then on.
-func TestIsHead(t *testing.T) {
+func TestIsFirstStarving(t *testing.T) {
 	cases := map[string]struct {
 		before  func(s *story)
 		after   time.Duration
@@ -296,13 +296,13 @@ func TestIsHead(t *testing.T) {
 		"for the first time, at once":       {want: true},
 		"a while later":                     {after: minute, refused: minute, want: true},
 		"a moment later":                    {after: minute, refused: minute - 1},
-		"as another scheduler says":         {before: func(s *story) { s.RestoreWaitingSince(lonelyKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
-		"behind one before it":              {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
-		"behind one that has to wait yet":   {before: func(s *story) { s.lonely("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
-		"behind one that lacks no room":     {before: func(s *story) { s.lonely("o", 0, 1); s.refuse("o", noRoom); s.never("o") }, after: minute, refused: minute, want: true},
-		"before one after it":               {before: func(s *story) { s.lonely("o", 0, 3); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
-		"beside one of another namespace":   {before: func(s *story) { s.lonely("o", 0, 1, elsewhere); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
-		"beside one of a higher priority":   {before: func(s *story) { s.lonely("o", 5, 1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"as another scheduler says":         {before: func(s *story) { s.RestoreWaitingSince(lonePodKey("it"), s.now.Add(-minute)) }, after: minute, want: true},
+		"behind one before it":              {before: func(s *story) { s.addLonePodAt("o", 0, 1); s.refuse("o", noRoom) }, after: minute, refused: minute},
+		"behind one that has to wait yet":   {before: func(s *story) { s.addLonePodAt("o", 0, 1); s.now = s.now.Add(1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"behind one that lacks no room":     {before: func(s *story) { s.addLonePodAt("o", 0, 1); s.refuse("o", noRoom); s.refuseForGood("o") }, after: minute, refused: minute, want: true},
+		"before one after it":               {before: func(s *story) { s.addLonePodAt("o", 0, 3); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of another namespace":   {before: func(s *story) { s.addLonePodAt("o", 0, 1, elsewhere); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
+		"beside one of a higher priority":   {before: func(s *story) { s.addLonePodAt("o", 5, 1); s.refuse("o", noRoom) }, after: minute, refused: minute, want: true},
 		"nobody of it could be placed":      {before: func(s *story) { s.update("it", objects.InPhase(corev1.PodFailed)) }},
 		"it has started":                    {before: func(s *story) { s.update("it", objects.OnNode("n")) }},
 		"it has started, with another late": {before: func(s *story) { s.add("0", objects.OnNode("n")); s.move("it", key.Name) }},
@@ -310,7 +310,7 @@ func TestIsHead(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
-			s.lonely("it", 0, 2)
+			s.addLonePodAt("it", 0, 2)
 			if tc.refused > 0 {
 				s.refuse("it", noRoom)
 			}
@@ -318,7 +318,7 @@ func TestIsHead(t *testing.T) {
 				tc.before(s)
 			}
 			s.now = noon.Add(tc.refused)
-			it := lonelyKey("it")
+			it := lonePodKey("it")
 			if m, ok := s.GroupOf("it"); ok {
 				it = m.Key
 			}
@@ -329,8 +329,8 @@ func TestIsHead(t *testing.T) {
 	}
 }
 
-// never lets a pod that was refused retry, and refuses it for good.
-func (s *story) never(name string) {
+// refuseForGood lets a pod that was refused retry, and refuses it for good.
+func (s *story) refuseForGood(name string) {
 	s.Helper()
 	s.mu.Lock()
 	s.groups[s.members[types.UID(name)].group.key].clearRefusals()
@@ -344,20 +344,20 @@ func (s *story) move(name, to string) {
 }
 
 // The progress of a reservation depends on the nodes that its group runs on.
-func TestRunsOn(t *testing.T) {
+func TestNodesOf(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)
-	if got := append(s.RunsOn(key), s.RunsOn(types.NamespacedName{Name: "nobody"})...); len(got) > 0 {
+	if got := append(s.NodesOf(key), s.NodesOf(types.NamespacedName{Name: "nobody"})...); len(got) > 0 {
 		t.Errorf("a group that waits, or is not there, runs on %v", got)
 	}
 	s.run("0", "1")
-	if got := s.RunsOn(key); len(got) != 2 {
+	if got := s.NodesOf(key); len(got) != 2 {
 		t.Errorf("a group of two pods runs on %v", got)
 	}
 }
 
 // RetryNow ends a refusal for room, and no other.
-func TestAskAgain(t *testing.T) {
+func TestRetryNow(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal Refusal
 		asks    bool
@@ -375,7 +375,7 @@ func TestAskAgain(t *testing.T) {
 }
 
 // The priority of a namespace is the highest of its groups that may be placed now.
-func TestWhoMayAsk(t *testing.T) {
+func TestReadyNamespaces(t *testing.T) {
 	s := newStory(t)
 	want := func(why string, want ...ReadyNamespace) {
 		s.Helper()
@@ -387,8 +387,8 @@ func TestWhoMayAsk(t *testing.T) {
 	s.ObserveOtherPlugins("0", true)
 	own := ReadyNamespace{key.Namespace, 0}
 	want("the own group", own)
-	s.lonely("high", 7, 0, elsewhere)
-	s.lonely("low", -3, 0, elsewhere)
+	s.addLonePodAt("high", 7, 0, elsewhere)
+	s.addLonePodAt("low", -3, 0, elsewhere)
 	want("groups that other plugins hold", own)
 	s.ObserveOtherPlugins("high", true)
 	s.ObserveOtherPlugins("low", true)
@@ -401,8 +401,8 @@ func TestWhoMayAsk(t *testing.T) {
 
 func TestPriorityOf(t *testing.T) {
 	s := newStory(t)
-	s.lonely("a", 7, 0)
-	if got := s.PriorityOf(lonelyKey("a")); got != 7 {
+	s.addLonePodAt("a", 7, 0)
+	if got := s.PriorityOf(lonePodKey("a")); got != 7 {
 		t.Errorf("the priority is %d, want 7", got)
 	}
 	if got := s.PriorityOf(key); got != 0 {
@@ -412,7 +412,7 @@ func TestPriorityOf(t *testing.T) {
 
 // A change of the request lets a group retry, if its last refusal allows that. What
 // the scheduler itself writes is no such change, nor is a change of pods that run.
-func TestWhatHasAGroupAskAnew(t *testing.T) {
+func TestChangesThatLetARefusedGroupRetry(t *testing.T) {
 	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, LongBackoff: true}
 	throttled := Refusal{Reason: "Throttled", RetryAfter: 5 * time.Second, WaitsFor: WaitsForAnswer}
 	label := func(p *corev1.Pod) { p.Labels["other"] = "thing" }
@@ -458,7 +458,7 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 			s.add("more")
 			s.add("ended", objects.InPhase(corev1.PodFailed))
 			if tc.refusal.LongBackoff {
-				s.tooHard("0", 5)
+				s.refuseTooHard("0", 5)
 			}
 			s.refuse("0", tc.refusal)
 			tc.change(s)
@@ -472,9 +472,9 @@ func TestWhatHasAGroupAskAnew(t *testing.T) {
 	}
 }
 
-// tooHard refuses a group, or a late member, some times
+// refuseTooHard refuses a group, or a late member, some times
 // for too much work, and lets the delay of each pass.
-func (s *story) tooHard(pod string, times int) {
+func (s *story) refuseTooHard(pod string, times int) {
 	for i := range times {
 		s.refuse(pod, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})
 		s.now = s.now.Add(time.Second << i)
@@ -483,7 +483,7 @@ func (s *story) tooHard(pod string, times int) {
 
 // A user who changes a group again and again does not have it matched
 // as often, nor without regard to earlier refusals for too much work.
-func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
+func TestChangesDoNotResetLongBackoff(t *testing.T) {
 	n := 0
 	for name, change := range map[string]func(s *story){
 		"pods come and go":   func(s *story) { s.add("x"); s.DropPod("x"); delete(s.pods, "x") },
@@ -503,7 +503,7 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 					s.pods["0"] = s.pods["0b"]
 				}
 				asker := s.pods["0"].Name
-				s.tooHard(asker, 9)
+				s.refuseTooHard(asker, 9)
 				asked := 0
 				for range 1024 {
 					change(s)
@@ -537,7 +537,7 @@ func TestChangesDoNotMakeAGroupThatIsTooHardAnother(t *testing.T) {
 }
 
 // Each refusal for too much work doubles the delay, up to ten minutes, and no event shortens it.
-func TestWhatIsTooHardIsAskedEverMoreRarely(t *testing.T) {
+func TestLongBackoffDoubles(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	for i := range 13 {
@@ -610,7 +610,7 @@ func TestABackoffOfALateMemberBeginsAnewForAnotherRequest(t *testing.T) {
 }
 
 // Changes of pods that run do not let late members retry that are too hard.
-func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
+func TestChangesOfRunningPodsDoNotRetryLateMembers(t *testing.T) {
 	cases := map[string]struct {
 		of   string
 		hard bool
@@ -641,12 +641,12 @@ func TestPodsThatRunDoNotHaveLateOnesAsk(t *testing.T) {
 
 // However many possible blockers come and go, a group that yields makes
 // an attempt once in a while, and more rarely as long as this goes on.
-func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
+func TestAttemptsOfYieldingGroupAreLimited(t *testing.T) {
 	s := newStory(t)
 	s.gang(1, 1)
 	s.refuse("0", noRoom)
-	way := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
-	way.Spec.NodeName = "n"
+	blocker := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
+	blocker.Spec.NodeName = "n"
 	var on NodeBloomFilter
 	on.Add("n")
 	// What happens before it yields for the first time makes no difference.
@@ -656,7 +656,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 	began := s.now
 	for range 2400 {
 		s.now = s.now.Add(100 * time.Millisecond)
-		s.BlockerGone(way)
+		s.BlockerGone(blocker)
 		s.ObserveEvent(NodeChanged)
 		if len(s.YieldersDue(s.now)) == 0 {
 			if why := s.WhyYields(key, s.now); why != "no nodes" {
@@ -684,7 +684,7 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 		t.Errorf("%v look before their time", got)
 	}
 	for name, happens := range map[string]func(){
-		"nodes have changed": func() { s.ObserveEvent(NodeChanged) }, "a pod has gone": func() { s.BlockerGone(way) },
+		"nodes have changed": func() { s.ObserveEvent(NodeChanged) }, "a pod has gone": func() { s.BlockerGone(blocker) },
 	} {
 		s.Yield(key, "no nodes", &on, s.now)
 		s.now = s.now.Add(10 * time.Second)
@@ -702,10 +702,10 @@ func TestAGroupThatYieldsLooksOnceInAWhile(t *testing.T) {
 
 // A group that is refused for something else in between, or
 // that lacks a pod, makes attempts as if it had never yielded.
-func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
+func TestYieldPauseIsResetWhenGroupWaitsAnew(t *testing.T) {
 	for name, play := range map[string]func(s *story){
-		"refused something else": func(s *story) { s.again(Refusal{Reason: "Other"}); s.again(noRoom) },
-		"without a pod":          func(s *story) { s.DropPod("0"); s.add("0"); s.again(noRoom) },
+		"refused something else": func(s *story) { s.refuseAgain(Refusal{Reason: "Other"}); s.refuseAgain(noRoom) },
+		"without a pod":          func(s *story) { s.DropPod("0"); s.add("0"); s.refuseAgain(noRoom) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStory(t)
@@ -728,15 +728,15 @@ func TestAGroupThatWaitsAnewLooksAsOften(t *testing.T) {
 
 // StarvingAmong returns the given groups that Starving may return, in the same order.
 // A group that yields, has started or has waited for less is not among them.
-func TestHeadsAmongSomeGroups(t *testing.T) {
+func TestStarvingAmong(t *testing.T) {
 	s := newStory(t)
-	s.lonely("a", 5, 2)
-	s.lonely("b", 9, 1)
-	s.lonely("c", 1, 3)
+	s.addLonePodAt("a", 5, 2)
+	s.addLonePodAt("b", 9, 1)
+	s.addLonePodAt("c", 1, 3)
 	for _, name := range []string{"a", "b", "c"} {
 		s.refuse(name, noRoom)
 	}
-	keyOf := lonelyKey
+	keyOf := lonePodKey
 	among := func(names ...string) (keys []types.NamespacedName) {
 		for _, name := range names {
 			keys = append(keys, keyOf(name))
@@ -790,7 +790,7 @@ func TestAnOldPodGroupIsNoOlderThanItsPods(t *testing.T) {
 			s := newStory(t)
 			s.gang(1, 0)
 			tc.before(s)
-			s.lonely("other", 0, int(waits.Sub(noon).Seconds()))
+			s.addLonePodAt("other", 0, int(waits.Sub(noon).Seconds()))
 			for n := range 3 {
 				s.now = waits.Add(time.Duration(n+1) * hour)
 				next := "0"

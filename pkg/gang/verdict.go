@@ -83,11 +83,11 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 
 // appendEnqueueable appends the pod that may enter the queue for a group now, if there is one.
 func (r *rules) appendEnqueueable(pods []*corev1.Pod, s *groupState, now time.Time) []*corev1.Pod {
-	asks := s.chooseRepresentative
+	representative := s.chooseRepresentative
 	if s.started {
-		asks = func() types.UID { return s.chooseLateRepresentative(now) }
+		representative = func() types.UID { return s.chooseLateRepresentative(now) }
 	}
-	if m := s.members[asks()]; m != nil && m.assignment == nil && r.verdict(m, now).Pass {
+	if m := s.members[representative()]; m != nil && m.assignment == nil && r.verdict(m, now).Pass {
 		pods = append(pods, m.pod)
 	}
 	return pods

@@ -64,9 +64,9 @@ func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 		if why == "" {
 			continue
 		}
-		asks := s.chooseRepresentative()
+		representative := s.chooseRepresentative()
 		for uid, m := range s.members {
-			if uid != asks && m.isWaiting() && m.assignment == nil {
+			if uid != representative && m.isWaiting() && m.assignment == nil {
 				all = append(all, WaitingSibling{Key: s.key, Pod: m.pod, Reason: why, Message: msg})
 			}
 		}

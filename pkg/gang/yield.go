@@ -8,9 +8,9 @@ import (
 )
 
 // Yield makes a group leave its turn to the next group, because no nodes can
-// be reserved for it. why is the reason as users read it. way has the nodes
+// be reserved for it. why is the reason as users read it. blockedNodes has the nodes
 // with pods that do not end. If why is empty, the group ceases to yield.
-func (g Turns) Yield(key types.NamespacedName, why string, way *NodeBloomFilter, now time.Time) {
+func (g Turns) Yield(key types.NamespacedName, why string, blockedNodes *NodeBloomFilter, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
@@ -22,7 +22,7 @@ func (g Turns) Yield(key types.NamespacedName, why string, way *NodeBloomFilter,
 	} else {
 		s.pause = minYieldPause
 	}
-	s.yieldReason, s.blockedNodes, s.lastAttempt, s.nextAttempt = why, way, now, now.Add(maxYieldPause)
+	s.yieldReason, s.blockedNodes, s.lastAttempt, s.nextAttempt = why, blockedNodes, now, now.Add(maxYieldPause)
 	s.attemptDue, s.hastened = false, false
 	g.updateYield(s)
 }

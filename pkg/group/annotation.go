@@ -38,9 +38,9 @@ const (
 // annotationPrefix is the prefix of all annotations of this project.
 const annotationPrefix = "fluence.flux-framework.org/"
 
-// OwnAnnotations returns the annotations of this project, nil if there are none. Others are not
+// ProjectAnnotations returns the annotations of this project, nil if there are none. Others are not
 // read, and a cache need not hold them.
-func OwnAnnotations(all map[string]string) map[string]string {
+func ProjectAnnotations(all map[string]string) map[string]string {
 	var own map[string]string
 	for key, value := range all {
 		if strings.HasPrefix(key, annotationPrefix) {

@@ -6,12 +6,12 @@ import (
 )
 
 // DefaultedAnnotation marks an object whose size labels were filled in. Its value, written
-// by Defaulted, has the sizes that were filled in, so that they are not taken for a user's.
+// by DefaultedValue, has the sizes that were filled in, so that they are not taken for a user's.
 const DefaultedAnnotation = "fluence.flux-framework.org/defaulted-size"
 
-// Defaulted returns the value of DefaultedAnnotation if
+// DefaultedValue returns the value of DefaultedAnnotation if
 // both size labels were filled in from s: "SIZE/MIN".
-func Defaulted(s Size) string { return fmt.Sprintf("%d/%d", s.Size, s.Min) }
+func DefaultedValue(s Size) string { return fmt.Sprintf("%d/%d", s.Size, s.Min) }
 
 // WithoutDefaults returns the labels of an object without the size labels that
 // were filled in. What remains is what the user wrote. A label that was changed
@@ -22,24 +22,24 @@ func WithoutDefaults(labels, annotations map[string]string) map[string]string {
 	if filled == (Size{}) {
 		return labels
 	}
-	said := maps.Clone(labels)
+	userLabels := maps.Clone(labels)
 	for key, n := range map[string]int32{SizeLabel: filled.Size, MinLabel: filled.Min} {
-		if said[key] == fmt.Sprint(n) {
-			delete(said, key)
+		if userLabels[key] == fmt.Sprint(n) {
+			delete(userLabels, key)
 		}
 	}
-	return said
+	return userLabels
 }
 
 // filledIn reads DefaultedAnnotation. It returns zero if the annotation is absent,
-// or if Defaulted cannot have written its value: then all labels are the user's.
+// or if DefaultedValue cannot have written its value: then all labels are the user's.
 func filledIn(annotations map[string]string) Size {
 	value, ok := annotations[DefaultedAnnotation]
 	if !ok {
 		return Size{}
 	}
 	var s Size
-	if n, err := fmt.Sscanf(value, "%d/%d", &s.Size, &s.Min); n != 2 || err != nil || Defaulted(s) != value {
+	if n, err := fmt.Sscanf(value, "%d/%d", &s.Size, &s.Min); n != 2 || err != nil || DefaultedValue(s) != value {
 		return Size{}
 	}
 	return s

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSaid(t *testing.T) {
+func TestWithoutDefaults(t *testing.T) {
 	filled := map[string]string{"app": "a", SizeLabel: "8", MinLabel: "4"}
 	cases := map[string]struct {
 		labels, annotations, want map[string]string
@@ -24,7 +24,7 @@ func TestSaid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := maps.Clone(tc.labels)
 			if got := WithoutDefaults(tc.labels, tc.annotations); !maps.Equal(got, tc.want) {
-				t.Errorf("Said() = %v, want %v", got, tc.want)
+				t.Errorf("WithoutDefaults() = %v, want %v", got, tc.want)
 			}
 			if !maps.Equal(before, tc.labels) {
 				t.Errorf("the labels became %v", tc.labels)
@@ -33,10 +33,10 @@ func TestSaid(t *testing.T) {
 	}
 }
 
-func TestSaidWithoutWhatDefaultedNotes(t *testing.T) {
+func TestFilledInReadsDefaulted(t *testing.T) {
 	for _, s := range []Size{{1, 1}, {8, 4}, {MaxSize, 1}} {
-		if got := filledIn(map[string]string{DefaultedAnnotation: Defaulted(s)}); got != s {
-			t.Errorf("filledIn(%q) = %v, want %v", Defaulted(s), got, s)
+		if got := filledIn(map[string]string{DefaultedAnnotation: DefaultedValue(s)}); got != s {
+			t.Errorf("filledIn(%q) = %v, want %v", DefaultedValue(s), got, s)
 		}
 	}
 }

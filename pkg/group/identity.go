@@ -34,7 +34,7 @@ type Identity struct {
 }
 
 // Owners looks up what controls the owner of a pod.
-// It is called only for an Owner that is Followed.
+// It is called only for an Owner that is Watched.
 type Owners interface {
 	// ControllerOf returns the object that controls o, and zero if
 	// there is none. It returns false while o has not been seen.
@@ -44,7 +44,7 @@ type Owners interface {
 // IdentityOf returns the identity of a pod. The group label decides. Without a label, or with an
 // empty one, the object at the top of the pod's owners decides. Without an owner the pod is alone.
 func IdentityOf(pod *corev1.Pod, owners Owners) Identity {
-	id := ofOwner(pod, owners)
+	id := identityByOwner(pod, owners)
 	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
 		// The label decides. The owner need not be seen.
 		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, InPodGroup: true, NeedsPodGroup: true, Owner: id.Owner, MissingOwner: id.MissingOwner}
@@ -52,8 +52,8 @@ func IdentityOf(pod *corev1.Pod, owners Owners) Identity {
 	return id
 }
 
-// ofOwner returns the identity of a pod without regard to the group label.
-func ofOwner(pod *corev1.Pod, owners Owners) Identity {
+// identityByOwner returns the identity of a pod without regard to the group label.
+func identityByOwner(pod *corev1.Pod, owners Owners) Identity {
 	alone := Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name + "/" + string(pod.UID)}}
 	topOwner, unseen := findTopOwner(pod, owners)
 	alone.Owner = topOwner
@@ -62,8 +62,8 @@ func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 		return alone
 	}
 	k := KindOf(topOwner)
-	said := WithoutDefaults(pod.Labels, pod.Annotations)
-	labelled := said[SizeLabel] != "" || said[MinLabel] != ""
+	userLabels := WithoutDefaults(pod.Labels, pod.Annotations)
+	labelled := userLabels[SizeLabel] != "" || userLabels[MinLabel] != ""
 	if topOwner == (Owner{}) || k.NeverFormsGroup || !k.FormsGroup && !labelled {
 		return alone
 	}
@@ -79,7 +79,7 @@ func ofOwner(pod *corev1.Pod, owners Owners) Identity {
 // named for. If an owner on the way was not seen, it returns that owner as unseen.
 func findTopOwner(pod *corev1.Pod, owners Owners) (topOwner, unseen Owner) {
 	o := ControllerOf(pod)
-	if !o.Followed() {
+	if !o.Watched() {
 		return o, Owner{}
 	}
 	above, seen := owners.ControllerOf(pod.Namespace, o)
@@ -94,7 +94,7 @@ func findTopOwner(pod *corev1.Pod, owners Owners) (topOwner, unseen Owner) {
 	case o.isKind(statefulSet) && above.isKind(podKind):
 		// The pod is a worker of a unit. Its StatefulSet is controlled by the leader of the unit.
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: above.Name, UID: above.UID}, Owner{}
-	case KindOf(above).holds(o):
+	case KindOf(above).formsGroupWith(o):
 		return above, Owner{}
 	default:
 		// The owner above is a CronJob, for instance: each of its Jobs is a group.

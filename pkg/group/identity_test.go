@@ -18,8 +18,8 @@ func (s seenOwners) ControllerOf(namespace string, o Owner) (Owner, bool) {
 	return above, ok && namespace == "ns"
 }
 
-// by returns an owner of this kind with the name "train".
-func by(k kindName) Owner {
+// ownerOfKind returns an owner of this kind with the name "train".
+func ownerOfKind(k kindName) Owner {
 	return Owner{Group: k.group, Kind: k.kind, Name: "train", UID: types.UID(k.kind + "-uid")}
 }
 
@@ -40,23 +40,23 @@ func controlledPod(uid types.UID, labels map[string]string, o Owner) *corev1.Pod
 	return pod
 }
 
-func TestOf(t *testing.T) {
+func TestIdentityOf(t *testing.T) {
 	cronJob := kindName{"batch", "CronJob"}
 	workflow := kindName{"argoproj.io", "Workflow"}
 	volcanoJob := kindName{"batch.volcano.sh", "Job"}
 	leader := Owner{Kind: "Pod", Name: "train-0", UID: "leader-uid"}
 	owners := seenOwners{
-		by(job):                                  {},
-		by(replicaSet):                           {},
-		by(statefulSet):                          {},
-		{"batch", "Job", "of-set", "1"}:          by(jobSet),
-		{"batch", "Job", "of-mpi", "2"}:          by(mpiJob),
-		{"batch", "Job", "of-cron", "3"}:         by(cronJob),
-		{"batch", "Job", "of-flow", "4"}:         by(workflow),
-		{"apps", "ReplicaSet", "of-deploy", "5"}: by(deployment),
-		{"apps", "StatefulSet", "leaders", "6"}:  by(leaderWorkerSet),
+		ownerOfKind(job):                         {},
+		ownerOfKind(replicaSet):                  {},
+		ownerOfKind(statefulSet):                 {},
+		{"batch", "Job", "of-set", "1"}:          ownerOfKind(jobSet),
+		{"batch", "Job", "of-mpi", "2"}:          ownerOfKind(mpiJob),
+		{"batch", "Job", "of-cron", "3"}:         ownerOfKind(cronJob),
+		{"batch", "Job", "of-flow", "4"}:         ownerOfKind(workflow),
+		{"apps", "ReplicaSet", "of-deploy", "5"}: ownerOfKind(deployment),
+		{"apps", "StatefulSet", "leaders", "6"}:  ownerOfKind(leaderWorkerSet),
 		{"apps", "StatefulSet", "workers", "7"}:  leader,
-		{"apps", "ReplicaSet", "of-job", "8"}:    by(jobSet),
+		{"apps", "ReplicaSet", "of-job", "8"}:    ownerOfKind(jobSet),
 	}
 	unit := func(name string, uid types.UID) Owner {
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: name, UID: uid}
@@ -82,31 +82,31 @@ func TestOf(t *testing.T) {
 		"an empty group label says nothing":                        {map[string]string{Label: ""}, Owner{}, alone(Owner{})},
 		"a size label alone makes no group":                        {sized, Owner{}, alone(Owner{})},
 		"the group label is the PodGroup's name as it is":          {map[string]string{Label: "Some_Group.1"}, Owner{}, labelled("Some_Group.1", Owner{})},
-		"the group label goes before the owner":                    {map[string]string{Label: "g"}, by(job), labelled("g", by(job))},
-		"a Job's pod waits for the Job's PodGroup":                 {nil, by(job), named(by(job), true)},
-		"a label that says the same changes nothing":               {map[string]string{Label: by(deployment).PodGroupName()}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
+		"the group label goes before the owner":                    {map[string]string{Label: "g"}, ownerOfKind(job), labelled("g", ownerOfKind(job))},
+		"a Job's pod waits for the Job's PodGroup":                 {nil, ownerOfKind(job), named(ownerOfKind(job), true)},
+		"a label that says the same changes nothing":               {map[string]string{Label: ownerOfKind(deployment).PodGroupName()}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(ownerOfKind(deployment), false)},
 		"each Job of a CronJob is a group":                         {nil, Owner{"batch", "Job", "of-cron", "3"}, named(Owner{"batch", "Job", "of-cron", "3"}, true)},
 		"each Job of a maker that is not known is one":             {nil, Owner{"batch", "Job", "of-flow", "4"}, named(Owner{"batch", "Job", "of-flow", "4"}, true)},
-		"the Jobs of a JobSet are one group":                       {nil, Owner{"batch", "Job", "of-set", "1"}, named(by(jobSet), true)},
-		"the launcher's Job of an MPIJob is of its group":          {nil, Owner{"batch", "Job", "of-mpi", "2"}, named(by(mpiJob), true)},
-		"the workers of an MPIJob are its own":                     {nil, by(mpiJob), named(by(mpiJob), true)},
+		"the Jobs of a JobSet are one group":                       {nil, Owner{"batch", "Job", "of-set", "1"}, named(ownerOfKind(jobSet), true)},
+		"the launcher's Job of an MPIJob is of its group":          {nil, Owner{"batch", "Job", "of-mpi", "2"}, named(ownerOfKind(mpiJob), true)},
+		"the workers of an MPIJob are its own":                     {nil, ownerOfKind(mpiJob), named(ownerOfKind(mpiJob), true)},
 		"the leader of a LeaderWorkerSet names its unit":           {nil, Owner{"apps", "StatefulSet", "leaders", "6"}, named(unit("p", "1"), true)},
 		"the workers of a LeaderWorkerSet follow their leader":     {nil, Owner{"apps", "StatefulSet", "workers", "7"}, named(unit("train-0", "leader-uid"), true)},
-		"a StatefulSet is a gang":                                  {nil, by(statefulSet), named(by(statefulSet), true)},
-		"the ReplicaSets of a Deployment are one group, no gang":   {nil, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
-		"with a size a Deployment is a gang":                       {sized, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},
-		"a ReplicaSet of nobody is a group of its own":             {nil, by(replicaSet), named(by(replicaSet), false)},
+		"a StatefulSet is a gang":                                  {nil, ownerOfKind(statefulSet), named(ownerOfKind(statefulSet), true)},
+		"the ReplicaSets of a Deployment are one group, no gang":   {nil, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(ownerOfKind(deployment), false)},
+		"with a size a Deployment is a gang":                       {sized, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(ownerOfKind(deployment), true)},
+		"a ReplicaSet of nobody is a group of its own":             {nil, ownerOfKind(replicaSet), named(ownerOfKind(replicaSet), false)},
 		"a parent that has no such parts is no group":              {nil, Owner{"apps", "ReplicaSet", "of-job", "8"}, named(Owner{"apps", "ReplicaSet", "of-job", "8"}, false)},
-		"a DaemonSet's pods are alone":                             {nil, by(daemonSet), alone(by(daemonSet))},
-		"with a size they are a gang":                              {sized, by(daemonSet), named(by(daemonSet), true)},
-		"a pod of a kind that is not known is alone":               {nil, by(volcanoJob), alone(by(volcanoJob))},
-		"with a size it is in a gang":                              {map[string]string{MinLabel: "2"}, by(volcanoJob), named(by(volcanoJob), true)},
-		"a static pod is alone whatever its labels say":            {sized, by(node), alone(by(node))},
+		"a DaemonSet's pods are alone":                             {nil, ownerOfKind(daemonSet), alone(ownerOfKind(daemonSet))},
+		"with a size they are a gang":                              {sized, ownerOfKind(daemonSet), named(ownerOfKind(daemonSet), true)},
+		"a pod of a kind that is not known is alone":               {nil, ownerOfKind(volcanoJob), alone(ownerOfKind(volcanoJob))},
+		"with a size it is in a gang":                              {map[string]string{MinLabel: "2"}, ownerOfKind(volcanoJob), named(ownerOfKind(volcanoJob), true)},
+		"a static pod is alone whatever its labels say":            {sized, ownerOfKind(node), alone(ownerOfKind(node))},
 		"a pod whose Job was not seen waits":                       {nil, Owner{"batch", "Job", "new", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, NeedsPodGroup: true, MissingOwner: Owner{"batch", "Job", "new", "9"}}},
 		"with a group label it need not be":                        {map[string]string{Label: "g"}, Owner{"batch", "Job", "new", "9"}, labelledUnseen},
 		"a namesake of an owner that was seen is another":          {nil, Owner{"batch", "Job", "train", "9"}, Identity{Key: types.NamespacedName{Namespace: "ns", Name: "pod/p/1"}, NeedsPodGroup: true, MissingOwner: Owner{"batch", "Job", "train", "9"}}},
-		"a size that was filled in makes a Deployment no gang":     {map[string]string{SizeLabel: "3", MinLabel: "1", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), false)},
-		"a size that was changed after that is what its user said": {map[string]string{SizeLabel: "3", MinLabel: "2", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(by(deployment), true)},
+		"a size that was filled in makes a Deployment no gang":     {map[string]string{SizeLabel: "3", MinLabel: "1", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(ownerOfKind(deployment), false)},
+		"a size that was changed after that is what its user said": {map[string]string{SizeLabel: "3", MinLabel: "2", "filled": "3/1"}, Owner{"apps", "ReplicaSet", "of-deploy", "5"}, named(ownerOfKind(deployment), true)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -122,9 +122,9 @@ func TestOf(t *testing.T) {
 }
 
 func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
-	pod := controlledPod("1", nil, by(job))
+	pod := controlledPod("1", nil, ownerOfKind(job))
 	pod.OwnerReferences[1].Controller = nil
-	if got := IdentityOf(pod, seenOwners{by(job): {}}); got.InPodGroup || got.NeedsPodGroup {
+	if got := IdentityOf(pod, seenOwners{ownerOfKind(job): {}}); got.InPodGroup || got.NeedsPodGroup {
 		t.Errorf("Of() = %+v, want a pod alone", got)
 	}
 }
@@ -132,9 +132,9 @@ func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
 // State 5 of the lessons of earlier systems: no two groups share a key if
 // their names are the same in two namespaces, of two kinds or at two times.
 func TestNoTwoGroupsShareAKey(t *testing.T) {
-	namesake := by(job)
+	namesake := ownerOfKind(job)
 	namesake.UID = "another"
-	owners := seenOwners{by(job): {}, namesake: {}, by(statefulSet): {}}
+	owners := seenOwners{ownerOfKind(job): {}, namesake: {}, ownerOfKind(statefulSet): {}}
 	labelled := controlledPod("1", map[string]string{Label: "p"}, Owner{})
 	again := controlledPod("2", nil, Owner{})
 	elsewhere := controlledPod("1", nil, Owner{})
@@ -143,7 +143,7 @@ func TestNoTwoGroupsShareAKey(t *testing.T) {
 	podOfAJobsName.Name = "train"
 	pods := []*corev1.Pod{
 		labelled, again, controlledPod("1", nil, Owner{}), elsewhere, podOfAJobsName,
-		controlledPod("4", nil, by(job)), controlledPod("5", nil, namesake), controlledPod("6", nil, by(statefulSet)),
+		controlledPod("4", nil, ownerOfKind(job)), controlledPod("5", nil, namesake), controlledPod("6", nil, ownerOfKind(statefulSet)),
 	}
 	seen := map[types.NamespacedName]bool{}
 	for _, pod := range pods {

@@ -26,10 +26,10 @@ type Kind struct {
 	Lifecycle *Lifecycle
 	// Endless is true if the work has no end. If FormsGroup is true, either Ends or Endless is set.
 	Endless bool
-	// Followed is true if the pods of an object may be in the group
+	// Watched is true if the pods of an object may be in the group
 	// of another object, which controls this object. Such kinds are
 	// watched. Objects of other kinds are read when they are needed.
-	Followed bool
+	Watched bool
 	// Version is the version in which the kind is watched. It is empty if the kind is not watched.
 	Version string
 	// New returns an empty object. It is nil if the kind is not watched.
@@ -92,7 +92,7 @@ var kinds = []Kind{
 	{
 		Group: job.group, Kind: job.kind, FormsGroup: true, NeedsPodGroup: true,
 		Resource: "jobs", Lifecycle: &Lifecycle{Completed: string(batchv1.JobComplete), Failed: string(batchv1.JobFailed), SuspendPath: []string{"suspend"}},
-		Followed: true, Version: "v1", New: func() Object { return &batchv1.Job{} },
+		Watched: true, Version: "v1", New: func() Object { return &batchv1.Job{} },
 		NewList: func() ObjectList { return &batchv1.JobList{} },
 		PerPodLabels: []string{
 			"batch.kubernetes.io/job-completion-index", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
@@ -122,7 +122,7 @@ var kinds = []Kind{
 	},
 	{
 		Group: statefulSet.group, Kind: statefulSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "statefulsets", Endless: true,
-		Followed: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
+		Watched: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
 		NewList:      func() ObjectList { return &appsv1.StatefulSetList{} },
 		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
 		spec:         func() sizer { return &statefulSetSpec{} },
@@ -133,7 +133,7 @@ var kinds = []Kind{
 	},
 	{
 		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Endless: true,
-		Followed: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
+		Watched: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
 		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
 		spec:    func() sizer { return &replicaSpec{} },
 	},
@@ -141,16 +141,16 @@ var kinds = []Kind{
 	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},
 }
 
-// FollowedKinds returns the kinds that are watched.
-func FollowedKinds() []Kind {
-	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Followed })
+// WatchedKinds returns the kinds that are watched.
+func WatchedKinds() []Kind {
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !k.Watched })
 }
 
-// FollowedKindOf returns the kind of a watched object.
+// WatchedKindOf returns the kind of a watched object.
 // It returns false for an object of another kind.
-func FollowedKindOf(obj runtime.Object) (Kind, bool) {
+func WatchedKindOf(obj runtime.Object) (Kind, bool) {
 	for _, k := range kinds {
-		if k.Followed && reflect.TypeOf(obj) == reflect.TypeOf(k.New()) {
+		if k.Watched && reflect.TypeOf(obj) == reflect.TypeOf(k.New()) {
 			return k, true
 		}
 	}
@@ -170,6 +170,6 @@ func KindOf(o Owner) Kind {
 // Sized reports whether the spec of an object says how many pods there are to be.
 func (k Kind) Sized() bool { return k.spec != nil }
 
-// holds reports whether the pods of part, which an object
+// formsGroupWith reports whether the pods of part, which an object
 // of this kind controls, are in the object's group.
-func (k Kind) holds(part Owner) bool { return slices.ContainsFunc(k.children, part.isKind) }
+func (k Kind) formsGroupWith(part Owner) bool { return slices.ContainsFunc(k.children, part.isKind) }

@@ -24,17 +24,17 @@ func TestEachKindIsDescribed(t *testing.T) {
 		if e := k.Lifecycle; e != nil && (e.Completed == "" || e.Failed == "" || len(e.SuspendPath) == 0) {
 			t.Errorf("%s: of its end %+v something is missing", name, *e)
 		}
-		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Followed {
-			t.Errorf("%s: followed %t, and kind.go has its version, New and NewList: %t", name, k.Followed, is)
+		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Watched {
+			t.Errorf("%s: followed %t, and kind.go has its version, New and NewList: %t", name, k.Watched, is)
 		}
-		if k.Followed {
+		if k.Watched {
 			if is := reflect.TypeOf(k.New()).Elem().Name(); is != k.Kind {
 				t.Errorf("%s: New makes a %s", name, is)
 			}
-			if is, ok := FollowedKindOf(k.New()); !ok || is.Kind != k.Kind || is.Group != k.Group {
+			if is, ok := WatchedKindOf(k.New()); !ok || is.Kind != k.Kind || is.Group != k.Group {
 				t.Errorf("%s: what New makes is followed: %t, as a %s.%s", name, ok, is.Kind, is.Group)
 			}
-			if is, ok := FollowedKindOf(k.NewList()); ok {
+			if is, ok := WatchedKindOf(k.NewList()); ok {
 				t.Errorf("%s: a list of them is followed as a %s", name, is.Kind)
 			}
 			if is := reflect.TypeOf(k.NewList()).Elem().Name(); is != k.Kind+"List" {
@@ -42,7 +42,7 @@ func TestEachKindIsDescribed(t *testing.T) {
 			}
 		}
 		for _, p := range k.children {
-			if !KindOf(Owner{Group: p.group, Kind: p.kind}).Followed {
+			if !KindOf(Owner{Group: p.group, Kind: p.kind}).Watched {
 				t.Errorf("%s controls objects of the kind %s.%s, and these are not followed", name, p.kind, p.group)
 			}
 		}

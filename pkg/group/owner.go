@@ -61,9 +61,9 @@ func (o Owner) CanExist() bool {
 // isKind reports whether the owner is of a kind.
 func (o Owner) isKind(k kindName) bool { return o.Group == k.group && o.Kind == k.kind }
 
-// Followed reports whether the owner of this owner
+// Watched reports whether the owner of this owner
 // has to be looked up to know the group of its pods.
-func (o Owner) Followed() bool { return KindOf(o).Followed }
+func (o Owner) Watched() bool { return KindOf(o).Watched }
 
 // DefaultSize returns the size of an owner's group if no label gives one. The argument spec
 // is the spec of the object, as JSON. A field that is absent has the default of its API.

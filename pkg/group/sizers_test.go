@@ -22,29 +22,29 @@ func TestDefaultSize(t *testing.T) {
 		want  Size
 	}{
 		"a pod of nobody":                             {Owner{}, `{}`, Size{1, 1}},
-		"a DaemonSet":                                 {by(daemonSet), `{}`, Size{1, 1}},
+		"a DaemonSet":                                 {ownerOfKind(daemonSet), `{}`, Size{1, 1}},
 		"a kind that is not known":                    {Owner{Group: "kubeflow.org", Kind: "PyTorchJob"}, `{"replicas":4}`, Size{1, 1}},
-		"a Job that says nothing":                     {by(job), `{}`, Size{1, 1}},
-		"a Job that is a work queue":                  {by(job), `{"parallelism":4}`, Size{4, 4}},
-		"a Job with fewer completions than workers":   {by(job), `{"parallelism":4,"completions":3}`, Size{3, 3}},
-		"a Job with more completions than workers":    {by(job), `{"parallelism":4,"completions":10}`, Size{4, 4}},
-		"a Job that runs nothing for now":             {by(job), `{"parallelism":0,"completions":10}`, Size{1, 1}},
-		"a Deployment":                                {by(deployment), `{"replicas":5}`, Size{5, 1}},
-		"a Deployment that says nothing":              {by(deployment), `{}`, Size{1, 1}},
-		"a ReplicaSet":                                {by(replicaSet), `{"replicas":2}`, Size{2, 1}},
-		"a StatefulSet that makes pods in order":      {by(statefulSet), `{"replicas":3,"podManagementPolicy":"OrderedReady"}`, Size{3, 1}},
-		"a StatefulSet with the default policy":       {by(statefulSet), `{"replicas":3}`, Size{3, 1}},
-		"a StatefulSet that makes pods in parallel":   {by(statefulSet), `{"replicas":3,"podManagementPolicy":"Parallel"}`, Size{3, 3}},
-		"a StatefulSet without pods":                  {by(statefulSet), `{"replicas":0,"podManagementPolicy":"Parallel"}`, Size{1, 1}},
-		"a JobSet":                                    {by(jobSet), jobs("") + "}", Size{7, 7}},
-		"a JobSet that starts its Jobs in order":      {by(jobSet), jobs("") + `,"startupPolicy":{"startupPolicyOrder":"InOrder"}}`, Size{7, 1}},
-		"a JobSet of which a Job depends on another":  {by(jobSet), jobs(`,"dependsOn":[{"name":"a","status":"Ready"}]`) + "}", Size{7, 1}},
-		"an empty JobSet":                             {by(jobSet), `{}`, Size{1, 1}},
-		"an MPIJob":                                   {by(mpiJob), mpi("}"), Size{5, 5}},
-		"an MPIJob whose launcher waits for workers":  {by(mpiJob), mpi(`,"launcherCreationPolicy":"WaitForWorkersReady"}`), Size{5, 4}},
-		"a LeaderWorkerSet":                           {by(leaderWorkerSet), `{"replicas":9,"leaderWorkerTemplate":{"size":4}}`, Size{4, 4}},
-		"a LeaderWorkerSet whose workers wait for it": {by(leaderWorkerSet), `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":4}}`, Size{4, 1}},
-		"a null is what is absent":                    {by(job), `{"parallelism":null,"completions":null}`, Size{1, 1}},
+		"a Job that says nothing":                     {ownerOfKind(job), `{}`, Size{1, 1}},
+		"a Job that is a work queue":                  {ownerOfKind(job), `{"parallelism":4}`, Size{4, 4}},
+		"a Job with fewer completions than workers":   {ownerOfKind(job), `{"parallelism":4,"completions":3}`, Size{3, 3}},
+		"a Job with more completions than workers":    {ownerOfKind(job), `{"parallelism":4,"completions":10}`, Size{4, 4}},
+		"a Job that runs nothing for now":             {ownerOfKind(job), `{"parallelism":0,"completions":10}`, Size{1, 1}},
+		"a Deployment":                                {ownerOfKind(deployment), `{"replicas":5}`, Size{5, 1}},
+		"a Deployment that says nothing":              {ownerOfKind(deployment), `{}`, Size{1, 1}},
+		"a ReplicaSet":                                {ownerOfKind(replicaSet), `{"replicas":2}`, Size{2, 1}},
+		"a StatefulSet that makes pods in order":      {ownerOfKind(statefulSet), `{"replicas":3,"podManagementPolicy":"OrderedReady"}`, Size{3, 1}},
+		"a StatefulSet with the default policy":       {ownerOfKind(statefulSet), `{"replicas":3}`, Size{3, 1}},
+		"a StatefulSet that makes pods in parallel":   {ownerOfKind(statefulSet), `{"replicas":3,"podManagementPolicy":"Parallel"}`, Size{3, 3}},
+		"a StatefulSet without pods":                  {ownerOfKind(statefulSet), `{"replicas":0,"podManagementPolicy":"Parallel"}`, Size{1, 1}},
+		"a JobSet":                                    {ownerOfKind(jobSet), jobs("") + "}", Size{7, 7}},
+		"a JobSet that starts its Jobs in order":      {ownerOfKind(jobSet), jobs("") + `,"startupPolicy":{"startupPolicyOrder":"InOrder"}}`, Size{7, 1}},
+		"a JobSet of which a Job depends on another":  {ownerOfKind(jobSet), jobs(`,"dependsOn":[{"name":"a","status":"Ready"}]`) + "}", Size{7, 1}},
+		"an empty JobSet":                             {ownerOfKind(jobSet), `{}`, Size{1, 1}},
+		"an MPIJob":                                   {ownerOfKind(mpiJob), mpi("}"), Size{5, 5}},
+		"an MPIJob whose launcher waits for workers":  {ownerOfKind(mpiJob), mpi(`,"launcherCreationPolicy":"WaitForWorkersReady"}`), Size{5, 4}},
+		"a LeaderWorkerSet":                           {ownerOfKind(leaderWorkerSet), `{"replicas":9,"leaderWorkerTemplate":{"size":4}}`, Size{4, 4}},
+		"a LeaderWorkerSet whose workers wait for it": {ownerOfKind(leaderWorkerSet), `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":4}}`, Size{4, 1}},
+		"a null is what is absent":                    {ownerOfKind(job), `{"parallelism":null,"completions":null}`, Size{1, 1}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -62,11 +62,11 @@ func TestDefaultSizeNamesTheFieldAndTheValue(t *testing.T) {
 		spec  string
 		want  string
 	}{
-		"below zero":             {by(job), `{"parallelism":-2}`, "Job train: spec.parallelism: -2: must not be negative"},
-		"deep inside":            {by(jobSet), `{"replicatedJobs":[{},{"template":{"spec":{"completions":-1}}}]}`, "JobSet train: spec.replicatedJobs[1].template: spec.completions: -1: must not be negative"},
-		"more than a group has":  {by(job), `{"parallelism":100001}`, "Job train asks for 100001 pods: a group has at most 100000"},
-		"more than there can be": {by(jobSet), `{"replicatedJobs":[{"replicas":2147483647,"template":{"spec":{"parallelism":2147483647}}},{}]}`, "a group has at most 100000"},
-		"no spec of that kind":   {by(statefulSet), `{"replicas":"three"}`, "read the spec of StatefulSet train: "},
+		"below zero":             {ownerOfKind(job), `{"parallelism":-2}`, "Job train: spec.parallelism: -2: must not be negative"},
+		"deep inside":            {ownerOfKind(jobSet), `{"replicatedJobs":[{},{"template":{"spec":{"completions":-1}}}]}`, "JobSet train: spec.replicatedJobs[1].template: spec.completions: -1: must not be negative"},
+		"more than a group has":  {ownerOfKind(job), `{"parallelism":100001}`, "Job train asks for 100001 pods: a group has at most 100000"},
+		"more than there can be": {ownerOfKind(jobSet), `{"replicatedJobs":[{"replicas":2147483647,"template":{"spec":{"parallelism":2147483647}}},{}]}`, "a group has at most 100000"},
+		"no spec of that kind":   {ownerOfKind(statefulSet), `{"replicas":"three"}`, "read the spec of StatefulSet train: "},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func FuzzDefaultSize(f *testing.F) {
 		if i < 0 || i >= len(kinds) {
 			return
 		}
-		got, err := DefaultSize(by(kindName{kinds[i].Group, kinds[i].Kind}), []byte(spec))
+		got, err := DefaultSize(ownerOfKind(kindName{kinds[i].Group, kinds[i].Kind}), []byte(spec))
 		if err == nil && (got.Min < 1 || got.Min > got.Size || got.Size > MaxSize) {
 			t.Errorf("DefaultSize() = %+v breaks 1 <= min <= size <= %d", got, MaxSize)
 		}

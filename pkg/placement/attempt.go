@@ -89,16 +89,16 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	}
 	extenders := p.extendersFor(plan)
 	pods := slices.Concat(plan.Required, plan.Optional)
-	budget.size = reason.Plural(len(pods), "pod")
+	budget.sizeText = reason.Plural(len(pods), "pod")
 	by := interpod.NewSigner(pods, nodes, &p.antiAffinity, interpod.ClaimsOf(p.Handle.SharedInformerFactory(), pods), budget.isOver)
 	if len(extenders.all) > 0 {
 		by.ReadAllLabels()
 	}
 	shapes, exact := interpod.ShapesOf(plan.Required, plan.Optional, by)
-	if by.Cut() {
+	if by.IsStopped() {
 		return nil, TooHard(budget.whyTooSlow())
 	}
-	budget.size += " of " + reason.Plural(len(shapes), "kind")
+	budget.sizeText += " of " + reason.Plural(len(shapes), "kind")
 	if hasTooManyTypes(shapes) {
 		return nil, TooHard(whyTooManyTypes(shapes))
 	}
@@ -132,7 +132,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	}
 	q.stayWithSiblings(p.Levels)
 	q.cluster = p.ClusterState(plan)
-	q.leaveOut(q.cluster.Reserved.Nodes)
+	q.excludeNodes(q.cluster.Reserved.Nodes)
 	return q, nil
 }
 
@@ -208,8 +208,8 @@ func (q *attempt) stayWithSiblings(levels []translate.Level) {
 	}
 }
 
-// leaveOut excludes nodes from all requests, for the present.
-func (q *attempt) leaveOut(nodes []string) {
+// excludeNodes excludes nodes from all requests, for the present.
+func (q *attempt) excludeNodes(nodes []string) {
 	if len(nodes) == 0 {
 		return
 	}
@@ -294,47 +294,47 @@ type requestSize struct {
 
 // add counts a request. The constants estimate the bytes and values of its parts.
 func (l *requestSize) add(r *translate.ShapeRequest) {
-	l.value(256+3*len(r.Label), 24)
+	l.countValues(256+3*len(r.Label), 24)
 	for _, kind := range r.Amounts.Types() {
-		l.value(64+len(kind), 8)
+		l.countValues(64+len(kind), 8)
 	}
 	if t := r.Attributes.Topology; t != nil {
-		l.value(96+len(t.Required)+len(t.Balanced), 8)
+		l.countValues(96+len(t.Required)+len(t.Balanced), 8)
 		for _, level := range t.Preferred {
-			l.value(3+len(level), 1)
+			l.countValues(3+len(level), 1)
 		}
 	}
-	l.constraint(r.Attributes.Constraints)
-	l.constraint(r.Attributes.ConstraintsNow)
+	l.countConstraint(r.Attributes.Constraints)
+	l.countConstraint(r.Attributes.ConstraintsNow)
 	for _, limit := range r.Attributes.Limits {
-		l.limit(limit)
+		l.countLimit(limit)
 	}
 }
 
-// value counts values that take text bytes in all.
-func (l *requestSize) value(text, values int) {
+// countValues counts values that take text bytes in all.
+func (l *requestSize) countValues(text, values int) {
 	l.text += text
 	l.values += values
 }
 
-func (l *requestSize) constraint(c *jobspec.Constraint) {
+func (l *requestSize) countConstraint(c *jobspec.Constraint) {
 	if c == nil {
 		return
 	}
-	l.value(32, 2)
+	l.countValues(32, 2)
 	l.hosts += len(c.Values)
 	for _, v := range c.Values {
-		l.value(len(v)+3, 1)
+		l.countValues(len(v)+3, 1)
 	}
 	for i := range c.Args {
-		l.constraint(&c.Args[i])
+		l.countConstraint(&c.Args[i])
 	}
 }
 
-func (l *requestSize) limit(from jobspec.Limit) {
-	l.value(64+len(from.Name)+len(from.Level), 8)
+func (l *requestSize) countLimit(from jobspec.Limit) {
+	l.countValues(64+len(from.Name)+len(from.Level), 8)
 	for _, h := range from.Hosts {
-		l.value(len(h)+3, 1)
+		l.countValues(len(h)+3, 1)
 	}
 	if before, again := l.limits[from.Name]; again && slices.Equal(before, from.Hosts) {
 		return
@@ -373,10 +373,10 @@ func (p *Placer) matchIgnoring(ctx context.Context, q *attempt, op match.Op, req
 		Ignore:   ignored,
 	})
 	if a != nil {
-		q.budget.waited += a.Waited
+		q.budget.uncounted += a.Waited
 	}
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
-		q.budget.waited += no.Waited
+		q.budget.uncounted += no.Waited
 	}
 	return a, err
 }

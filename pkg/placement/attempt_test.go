@@ -34,7 +34,7 @@ func requestsOf(kinds int, attributes jobspec.SlotAttributes) []translate.ShapeR
 }
 
 // Requests that are not too large can be written as a jobspec and read again.
-func TestWhatIsNotTooManyHostsCanBeWritten(t *testing.T) {
+func TestRequestsWithinLimitsFitAJobspec(t *testing.T) {
 	excluded := func(names []string) jobspec.SlotAttributes {
 		return jobspec.SlotAttributes{ConstraintsNow: notOn(names)}
 	}

@@ -13,7 +13,7 @@ import (
 const useFewer = "use fewer kinds of pods, affinity terms or spread constraints"
 
 // whyManySteps returns the message of a group for which the matcher's search
-// was stopped. The size is how many pods the group has, and of how many kinds.
+// was stopped. The text of the size says how many pods the group has, and of how many kinds.
 func whyManySteps(size string) string {
 	return "finding nodes for " + size + " takes more steps than the matcher may take for one request: " + useFewer
 }
@@ -32,9 +32,9 @@ type Budget struct {
 	now   func() time.Time
 	began time.Time
 	max   time.Duration
-	// waited is the time that does not count.
-	waited time.Duration
-	// foreignTotal is the part of waited that the filters took for pods of other namespaces.
+	// uncounted is the time that does not count.
+	uncounted time.Duration
+	// foreignTotal is the part of uncounted that the filters took for pods of other namespaces.
 	foreignTotal time.Duration
 	// preFilterTime is how long the PreFilter plugins have run so far.
 	preFilterTime time.Duration
@@ -44,8 +44,8 @@ type Budget struct {
 	foreignPerRun time.Duration
 	// measured says that foreign was measured.
 	measured bool
-	// size is how many pods are placed, and of how many kinds, for messages.
-	size string
+	// sizeText is how many pods are placed, and of how many kinds, for messages.
+	sizeText string
 }
 
 // NewBudget returns the budget of an attempt. began is when the attempt began, most is the
@@ -60,14 +60,14 @@ func (a *Budget) ForeignTotal() time.Duration { return a.foreignTotal }
 // Elapsed returns the time since the attempt began.
 func (a *Budget) Elapsed() time.Duration { return a.now().Sub(a.began) }
 
-// Took returns how much of the budget the attempt has used.
-func (a *Budget) Took() time.Duration { return a.now().Sub(a.began) - a.waited }
+// Used returns how much of the budget the attempt has used.
+func (a *Budget) Used() time.Duration { return a.now().Sub(a.began) - a.uncounted }
 
 // left returns how much of the budget is left.
-func (a *Budget) left() time.Duration { return a.max - a.Took() }
+func (a *Budget) left() time.Duration { return a.max - a.Used() }
 
 // isOver reports whether the attempt has to end.
-func (a *Budget) isOver() bool { return a.Took() > a.max || a.isForeignOver() || a.ctx.Err() != nil }
+func (a *Budget) isOver() bool { return a.Used() > a.max || a.isForeignOver() || a.ctx.Err() != nil }
 
 // isForeignOver reports whether the filters have taken too long for pods of other
 // namespaces. The bound never ends the attempt of a group with one shape. Otherwise
@@ -79,7 +79,7 @@ func (a *Budget) foreignLimit() time.Duration { return max(a.max, maxRunsPerShap
 
 // addForeign records time that the filters took for pods of other namespaces.
 func (a *Budget) addForeign(d time.Duration) {
-	a.waited += d
+	a.uncounted += d
 	a.foreignTotal += d
 }
 
@@ -87,7 +87,7 @@ func (a *Budget) addForeign(d time.Duration) {
 // of other namespaces took too long, the group is not too hard by itself: it
 // retries after a backoff, and its namespace is not charged for that time.
 func (a *Budget) refusal() *gang.Refusal {
-	if a.isForeignOver() && a.Took() <= a.max {
+	if a.isForeignOver() && a.Used() <= a.max {
 		return &gang.Refusal{Reason: reason.TooHard, Message: a.whyForeign(), Backoff: true, RetryAfter: minForeignBackoff}
 	}
 	return TooHard(a.whyTooSlow())
@@ -95,13 +95,13 @@ func (a *Budget) refusal() *gang.Refusal {
 
 // whyTooSlow returns the message of a group whose attempt took longer than it may.
 func (a *Budget) whyTooSlow() string {
-	return fmt.Sprintf("finding nodes for %s takes longer than %s: %s", a.size, a.max, useFewer)
+	return fmt.Sprintf("finding nodes for %s takes longer than %s: %s", a.sizeText, a.max, useFewer)
 }
 
 // whyForeign returns the message of a group for which the filters took too long for pods of
 // other namespaces. The limit is in seconds: another unit would be another message.
 func (a *Budget) whyForeign() string {
-	return fmt.Sprintf("for %s the filters take longer than %.2fs to read the anti-affinity of pods of other namespaces, once for each kind: use fewer kinds of pods", a.size, a.foreignLimit().Seconds())
+	return fmt.Sprintf("for %s the filters take longer than %.2fs to read the anti-affinity of pods of other namespaces, once for each kind: use fewer kinds of pods", a.sizeText, a.foreignLimit().Seconds())
 }
 
 const (

@@ -8,7 +8,7 @@ import (
 
 // A budget is over when its time is used up, without the time that the attempt waited
 // for others, or when its caller has gone.
-func TestAnAllowanceIsOver(t *testing.T) {
+func TestBudgetIsOver(t *testing.T) {
 	noon := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -21,7 +21,7 @@ func TestAnAllowanceIsOver(t *testing.T) {
 		"at its end": {t.Context(), time.Second, 0, false}, "past it": {t.Context(), time.Second + 1, 0, true},
 		"past it, but for others": {t.Context(), time.Minute, 59 * time.Second, false}, "the caller has gone": {gone, 0, 0, true},
 	} {
-		a := Budget{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, max: time.Second, waited: tc.waited}
+		a := Budget{ctx: tc.ctx, now: func() time.Time { return noon.Add(tc.passed) }, began: noon, max: time.Second, uncounted: tc.waited}
 		if got := a.isOver(); got != tc.over {
 			t.Errorf("%s: over %t, want %t", name, got, tc.over)
 		}

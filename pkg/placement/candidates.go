@@ -45,13 +45,13 @@ type candidateNodes struct {
 	reservedCount int
 	// endless are the pods on candidates that do not end. outlasted are the pods on
 	// candidates that count as endless because they outlasted a reservation.
-	endless, outlasted blockers
+	endless, outlasted endlessPods
 	// blockedNodes is a Bloom filter of the nodes where a pod or a filter blocks the group.
 	blockedNodes gang.NodeBloomFilter
 }
 
-// blockers are pods that block a group.
-type blockers struct {
+// endlessPods are pods that block a group.
+type endlessPods struct {
 	// nodes counts the nodes that the pods are on. more counts the pods that a message
 	// could name, and does not. foreign counts the pods that it must not name.
 	nodes, more, foreign int
@@ -61,7 +61,7 @@ type blockers struct {
 
 // add adds a pod. tells says that the message may name the
 // pod. Only the first maxNamed pods by name are named.
-func (w *blockers) add(p *corev1.Pod, mayName bool) {
+func (w *endlessPods) add(p *corev1.Pod, mayName bool) {
 	if !mayName {
 		w.foreign++
 		return
@@ -77,7 +77,7 @@ func (w *blockers) add(p *corev1.Pod, mayName bool) {
 // findCandidates finds the nodes that could be reserved for the group. known is false
 // if the budget is used up, or if there are too many jobs to ignore.
 func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNodes, known bool) {
-	r = candidateNodes{requests: k.q.requestsOnceEnded(l), filters: l.why.bracketedReasons()}
+	r = candidateNodes{requests: k.q.requestsAfterPodsEnd(l), filters: l.why.bracketedReasons()}
 	taken := sets.New(k.q.cluster.Reserved.Nodes...)
 	unresolvable, ruledOutAfter := make([]sets.Set[string], len(k.q.unresolvable)), make([]sets.Set[string], len(k.q.unresolvable))
 	for i, names := range k.q.unresolvable {
@@ -86,7 +86,7 @@ func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNod
 	passes := func(out []sets.Set[string], node string) bool {
 		return slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(node) })
 	}
-	holders, onlyEnding := map[string]int{}, map[match.JobID]bool{}
+	endingPods, onlyEnding := map[string]int{}, map[match.JobID]bool{}
 	for i, info := range k.q.nodes {
 		if i%checkBudgetEveryNodes == 0 && k.q.budget.isOver() || len(onlyEnding) > maxIgnoredJobs {
 			return r, false
@@ -101,7 +101,7 @@ func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNod
 			r.reservedCount++
 		default:
 			r.nodes = append(r.nodes, n.Name)
-			holders[n.Name] = k.addCandidate(info, &r, onlyEnding)
+			endingPods[n.Name] = k.addCandidate(info, &r, onlyEnding)
 		}
 	}
 	for job, all := range onlyEnding {
@@ -110,17 +110,17 @@ func (k reservationSearch) findCandidates(l permanentRejections) (r candidateNod
 		}
 	}
 	slices.Sort(r.endingJobs)
-	slices.SortStableFunc(r.nodes, func(a, b string) int { return holders[a] - holders[b] })
+	slices.SortStableFunc(r.nodes, func(a, b string) int { return endingPods[a] - endingPods[b] })
 	return r, true
 }
 
 // addCandidate adds the pods on a candidate. It returns how many of them will end. It sets the
 // job of each pod in ends: true means that all its pods on the candidates so far will end.
-func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, onlyEnding map[match.JobID]bool) (holders int) {
+func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, onlyEnding map[match.JobID]bool) (endingPods int) {
 	endlessOnes, outlastedOnes := 0, 0
 	for pod, job := range k.jobsOn(info) {
 		if !k.q.countsAsEndless(pod) {
-			holders++
+			endingPods++
 			if _, mixed := onlyEnding[job]; !mixed {
 				onlyEnding[job] = true
 			}
@@ -140,7 +140,7 @@ func (k reservationSearch) addCandidate(info fwk.NodeInfo, r *candidateNodes, on
 	if endlessOnes+outlastedOnes > 0 {
 		r.blockedNodes.Add(info.Node().Name)
 	}
-	return holders
+	return endingPods
 }
 
 // IsEndless reports whether a pod runs until it is deleted: it is always restarted,
@@ -175,7 +175,7 @@ func (r candidateNodes) why() string {
 	return ": " + strings.Join(parts, "; ")
 }
 
-func (w blockers) String() string {
+func (w endlessPods) String() string {
 	var who []string
 	if len(w.named) > 0 {
 		who = append(who, strings.Join(w.named, ", "))

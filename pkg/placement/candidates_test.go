@@ -15,10 +15,10 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// lookingAt returns an attempt of a group of one pod that searches nodes to reserve,
+// newSearchAttempt returns an attempt of a group of one pod that searches nodes to reserve,
 // each with pods that do not end.
-func lookingAt(nodes, pods int, may *Budget) *attempt {
-	q := &attempt{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{unresolvable: [][]string{nil}}, budget: may, outlasted: func(*corev1.Pod) bool { return false }}
+func newSearchAttempt(nodes, pods int, budget *Budget) *attempt {
+	q := &attempt{plan: gang.Plan{Key: types.NamespacedName{Namespace: objects.Namespace, Name: "g"}}, verdicts: verdicts{unresolvable: [][]string{nil}}, budget: budget, outlasted: func(*corev1.Pod) bool { return false }}
 	for n := range nodes {
 		name := fmt.Sprintf("n%d", n)
 		info := schedulerframework.NewNodeInfo()
@@ -31,11 +31,11 @@ func lookingAt(nodes, pods int, may *Budget) *attempt {
 	return q
 }
 
-// aloof returns a placer for which each pod is one job, and which names nothing of
+// placerHidingForeignNames returns a placer for which each pod is one job, and which names nothing of
 // other namespaces.
-func aloof() *Placer {
+func placerHidingForeignNames() *Placer {
 	return NewPlacer(Config{
-		MayName: func(namespace, asks string) bool { return namespace == asks },
+		MayName: func(namespace, reader string) bool { return namespace == reader },
 		JobsOf: func(pods []*corev1.Pod) (jobs []match.JobID) {
 			for _, p := range pods {
 				jobs = append(jobs, match.NewJobID("pod", string(p.UID)))
@@ -46,7 +46,7 @@ func aloof() *Placer {
 }
 
 // The search for candidates ends when its budget is used up.
-func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
+func TestFindCandidatesEndsWithItsBudget(t *testing.T) {
 	const nodes = 10 * checkBudgetEveryNodes
 	for name, tc := range map[string]struct {
 		most  time.Duration
@@ -62,7 +62,7 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 			looked++
 			return now.Add(time.Duration(looked) * time.Millisecond)
 		}}
-		where, known := reservationSearch{aloof(), lookingAt(nodes, 1, may)}.findCandidates(permanentRejections{nodes: [][]string{nil}})
+		where, known := reservationSearch{placerHidingForeignNames(), newSearchAttempt(nodes, 1, may)}.findCandidates(permanentRejections{nodes: [][]string{nil}})
 		if known != tc.known {
 			t.Errorf("an allowance that is %s: known %t", name, known)
 		}
@@ -73,10 +73,10 @@ func TestALookAtAllNodesEndsWithItsAllowance(t *testing.T) {
 }
 
 // A few blockers are named, and the others are counted.
-func TestPodsInTheWayAreCountedBeyondAFew(t *testing.T) {
-	q := lookingAt(2, 5, &Budget{ctx: context.Background(), now: time.Now, began: time.Now(), max: time.Hour})
+func TestOnlyMaxNamedBlockersAreNamed(t *testing.T) {
+	q := newSearchAttempt(2, 5, &Budget{ctx: context.Background(), now: time.Now, began: time.Now(), max: time.Hour})
 	q.nodes[1].(*schedulerframework.NodeInfo).AddPod(objects.Pod("theirs", objects.Always, objects.Elsewhere, objects.OnNode("n1")))
-	where, known := reservationSearch{aloof(), q}.findCandidates(permanentRejections{nodes: [][]string{nil}})
+	where, known := reservationSearch{placerHidingForeignNames(), q}.findCandidates(permanentRejections{nodes: [][]string{nil}})
 	const want = ": pods that do not end are on 2 nodes that it could use (ns/p0-0, ns/p0-1, ns/p0-2 and 7 more; 1 pod of other namespaces)"
 	if got := where.why(); !known || got != want {
 		t.Errorf("known %t: %q, want %q", known, got, want)

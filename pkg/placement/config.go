@@ -53,19 +53,19 @@ type Config struct {
 	Matcher match.Engine
 	// MatchTimeout bounds each match.
 	MatchTimeout time.Duration
-	// ReserveBudget bounds the time in the scheduling loop of one search for nodes to reserve.
-	ReserveBudget time.Duration
+	// ReservationSearchBudget bounds the time in the scheduling loop of one search for nodes to reserve.
+	ReservationSearchBudget time.Duration
 	// Levels are the levels of the matcher's graph.
 	Levels []translate.Level
 	// ClusterState returns what other pods and groups claim now, and the matcher's
 	// epoch. It is called once for each attempt, after the filters.
 	ClusterState func(plan gang.Plan) ClusterState
-	// BlockerOf describes the blocker of the reason why, for a message to the group asks. It
+	// BlockerOf describes the blocker of the reason why, for a message to the group reader. It
 	// returns an empty string if there is none, if it is not known, or if it is the group itself.
-	BlockerOf func(why match.Reason, asks types.NamespacedName) string
-	// MayName reports whether a message to the users of the namespace asks may name
+	BlockerOf func(why match.Reason, reader types.NamespacedName) string
+	// MayName reports whether a message to the users of the namespace reader may name
 	// an object of namespace.
-	MayName func(namespace, asks string) bool
+	MayName func(namespace, reader string) bool
 	// JobsOf returns the matcher's job of each pod, in the order of the pods.
 	JobsOf func(pods []*corev1.Pod) []match.JobID
 	// Now returns the time.

@@ -96,9 +96,9 @@ func (p exclusionLimits) forShape(shape, name string, capEveryNode bool) (out []
 	return out, limits
 }
 
-// begin returns the limits of a group for a set of members. If the group had another
-// set before, begin drops its exclusions.
-func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.UID]string) exclusionLimits {
+// limitsFor returns the limits of a group for a set of members. If the group had another
+// set before, limitsFor drops its exclusions.
+func (e *exclusions) limitsFor(k types.NamespacedName, set string, shapes map[types.UID]string) exclusionLimits {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.groups == nil {
@@ -122,7 +122,7 @@ func (e *exclusions) begin(k types.NamespacedName, set string, shapes map[types.
 
 // add records that a filter rejected a member on a node. From then on, the node takes
 // at most as many members of the same shape as are in passed. It does nothing before
-// begin, because a group without constraints among its pods has no exclusions.
+// limitsFor, because a group without constraints among its pods has no exclusions.
 func (e *exclusions) add(k types.NamespacedName, member types.UID, node string, passed []types.UID, retryOn []gang.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -157,9 +157,9 @@ func (e *exclusions) setMessage(k types.NamespacedName, words string) {
 	}
 }
 
-// restart drops the exclusions of a group, so that its next attempt considers all
+// dropExclusions drops the exclusions of a group, so that its next attempt considers all
 // nodes. It returns the rejection that was last reported.
-func (e *exclusions) restart(k types.NamespacedName) (words string) {
+func (e *exclusions) dropExclusions(k types.NamespacedName) (words string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if g := e.groups[k]; g != nil {

@@ -59,7 +59,7 @@ func (r *filterResult) addExtender(name string, asked, passed []fwk.NodeInfo, fa
 			why = failed[node]
 			r.unschedulable, r.byExtender, r.rejectedByExtenders = append(r.unschedulable, node), true, append(r.rejectedByExtenders, node)
 		}
-		r.why["extender "+name+": "+cmp.Or(why, "refused")]++
+		r.nodesByMessage["extender "+name+": "+cmp.Or(why, "refused")]++
 		r.filters.Insert(name)
 	}
 }

@@ -57,7 +57,7 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 			for _, x := range tc.all {
 				e.all = append(e.all, x)
 			}
-			out := filterResult{unresolvable: []string{"n0"}, why: map[string]int{}}
+			out := filterResult{unresolvable: []string{"n0"}, nodesByMessage: map[string]int{}}
 			out.filters = out.filters.Union(nil)
 			refused := e.filter(objects.Pod("p"), nodes, &out)
 			if got := ""; refused != nil {
@@ -67,8 +67,8 @@ func TestExtendersNarrowTheMatch(t *testing.T) {
 			} else if tc.refused != "" {
 				t.Errorf("not refused, want %q", tc.refused)
 			}
-			if !slices.Equal(out.unresolvable, tc.never) || !slices.Equal(out.unschedulable, tc.now) || !maps.Equal(out.why, tc.why) {
-				t.Errorf("never %v, now %v, why %v; want %v, %v, %v", out.unresolvable, out.unschedulable, out.why, tc.never, tc.now, tc.why)
+			if !slices.Equal(out.unresolvable, tc.never) || !slices.Equal(out.unschedulable, tc.now) || !maps.Equal(out.nodesByMessage, tc.why) {
+				t.Errorf("never %v, now %v, why %v; want %v, %v, %v", out.unresolvable, out.unschedulable, out.nodesByMessage, tc.never, tc.now, tc.why)
 			}
 			if len(tc.all) > 0 {
 				var asked []string

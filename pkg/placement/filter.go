@@ -40,8 +40,8 @@ type filterResult struct {
 	// unresolvable names the nodes that are ruled out for good. now names the nodes that are
 	// ruled out for the present.
 	unresolvable, unschedulable []string
-	// why counts the nodes by the filters' messages.
-	why map[string]int
+	// nodesByMessage counts the nodes by the filters' messages.
+	nodesByMessage map[string]int
 	// filters are the plugins and extenders that ruled nodes out.
 	filters sets.Set[string]
 	// byExtender says that an extender ruled nodes out for the present. No event
@@ -82,11 +82,11 @@ func (r filterResult) events() []gang.Event {
 func (r *filterResult) add(o filterResult) {
 	r.unresolvable = append(r.unresolvable, o.unresolvable...)
 	r.unschedulable = append(r.unschedulable, o.unschedulable...)
-	if r.why == nil {
-		r.why = map[string]int{}
+	if r.nodesByMessage == nil {
+		r.nodesByMessage = map[string]int{}
 	}
-	for why, n := range o.why {
-		r.why[why] = max(r.why[why], n)
+	for why, n := range o.nodesByMessage {
+		r.nodesByMessage[why] = max(r.nodesByMessage[why], n)
 	}
 	r.filters = r.filters.Union(o.filters)
 	r.byExtender = r.byExtender || o.byExtender
@@ -94,16 +94,16 @@ func (r *filterResult) add(o filterResult) {
 
 // bracketedReasons lists the three most frequent messages, each with its number of nodes.
 func (r filterResult) bracketedReasons() string {
-	if len(r.why) == 0 {
+	if len(r.nodesByMessage) == 0 {
 		return ""
 	}
-	whys := slices.SortedFunc(maps.Keys(r.why), func(a, b string) int {
-		return cmp.Or(cmp.Compare(r.why[b], r.why[a]), cmp.Compare(a, b))
+	whys := slices.SortedFunc(maps.Keys(r.nodesByMessage), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.nodesByMessage[b], r.nodesByMessage[a]), cmp.Compare(a, b))
 	})
 	const most = 3
 	parts := make([]string, 0, most)
 	for _, why := range whys[:min(most, len(whys))] {
-		parts = append(parts, fmt.Sprintf("%d %s", r.why[why], why))
+		parts = append(parts, fmt.Sprintf("%d %s", r.nodesByMessage[why], why))
 	}
 	return " (" + strings.Join(parts, ", ") + ")"
 }
@@ -156,7 +156,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 		}
 	}, PluginName)
 	p.nodeFilterCache.set(known, stale, answers)
-	out := filterResult{why: map[string]int{}, filters: sets.New[string]()}
+	out := filterResult{nodesByMessage: map[string]int{}, filters: sets.New[string]()}
 	for i, status := range known.byNode {
 		if status.IsSuccess() {
 			continue
@@ -167,7 +167,7 @@ func (p *Placer) runFilters(ctx context.Context, budget *Budget, pod *corev1.Pod
 		} else {
 			out.unschedulable = append(out.unschedulable, name)
 		}
-		out.why[status.Message()]++
+		out.nodesByMessage[status.Message()]++
 		out.filters.Insert(status.Plugin())
 	}
 	// The names are sorted, so that the requests do not depend on the order of the nodes.

@@ -38,11 +38,11 @@ func (c *countedFilters) RunFilterPlugins(ctx context.Context, state fwk.CycleSt
 	return c.Handle.RunFilterPlugins(ctx, state, pod, node)
 }
 
-// asked returns the filters' verdicts on the nodes for a pod, and on how many nodes they were run.
-func (r *profile) asked(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (filterResult, int64) {
+// runAndCountFilters returns the filters' verdicts on the nodes for a pod, and on how many nodes they were run.
+func (r *profile) runAndCountFilters(c *countedFilters, pod *corev1.Pod, nodes ...fwk.NodeInfo) (filterResult, int64) {
 	r.Helper()
 	before := c.runs.Load()
-	out, refused := r.runFilters(r.ctx, anHour(r.ctx), pod, nodes)
+	out, refused := r.runFilters(r.ctx, unlimitedBudget(r.ctx), pod, nodes)
 	if refused != nil {
 		r.Fatalf("refused: %s", refused.Message)
 	}
@@ -87,7 +87,7 @@ func byName(nodes ...string) *corev1.Affinity {
 }
 
 // Whatever changes about nodes and pods, the cached verdicts are the filters' verdicts.
-func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
+func TestCachedStatusesEqualFilterVerdicts(t *testing.T) {
 	runs, all := int64(0), int64(0)
 	for seed := range trials.Seeds(20) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
@@ -103,9 +103,9 @@ func TestStatusesThatAreKeptAreThoseOfTheFilters(t *testing.T) {
 					nodes = r.changed(d, nodes, &made)
 					pod := objects.Pod("p", kindsOfPods[kinds[d.IntN(len(kinds))]])
 					r.nodeFilterCache = kept
-					got, some := r.asked(c, pod, nodes...)
+					got, some := r.runAndCountFilters(c, pod, nodes...)
 					kept, r.nodeFilterCache = r.nodeFilterCache, without
-					want, each := r.asked(c, pod, nodes...)
+					want, each := r.runAndCountFilters(c, pod, nodes...)
 					if diff := cmp.Diff(want, got, cmp.AllowUnexported(filterResult{})); diff != "" {
 						r.Fatalf("%s (-without what is kept +with it):\n%s", pod.Spec.String(), diff)
 					}
@@ -178,7 +178,7 @@ func TestFiltersAreRunForNodesThatChanged(t *testing.T) {
 		}
 		for _, step := range steps {
 			c.fails = step.fails
-			if _, got := r.asked(c, objects.Pod("p", kindsOfPods[step.kind]), step.nodes...); got != step.want {
+			if _, got := r.runAndCountFilters(c, objects.Pod("p", kindsOfPods[step.kind]), step.nodes...); got != step.want {
 				r.Errorf("%s: filters were run on %d nodes, want %d", step.what, got, step.want)
 			}
 		}
@@ -186,52 +186,52 @@ func TestFiltersAreRunForNodesThatChanged(t *testing.T) {
 }
 
 // A plugin that is not kube-scheduler's may look at anything.
-func TestNothingIsKeptBesideAFilterOfSomebodyElse(t *testing.T) {
+func TestThirdPartyFilterDisablesCache(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		c := &countedFilters{Handle: r.Handle}
 		r.Handle = c
 		node := infoOf(objects.ReadyNode("n1", 8))
 		for range 2 {
-			if _, got := r.asked(c, objects.Pod("p"), node); got != 1 {
+			if _, got := r.runAndCountFilters(c, objects.Pod("p"), node); got != 1 {
 				r.Errorf("filters were run on %d nodes, want 1", got)
 			}
 		}
-	}, nobodysFilter{})
+	}, thirdPartyFilter{})
 }
 
-// nobodysFilter is a filter that is not kube-scheduler's.
-type nobodysFilter struct{}
+// thirdPartyFilter is a filter that is not kube-scheduler's.
+type thirdPartyFilter struct{}
 
-func (nobodysFilter) Name() string { return "Nobodys" }
+func (thirdPartyFilter) Name() string { return "Nobodys" }
 
-func (nobodysFilter) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
+func (thirdPartyFilter) Filter(context.Context, fwk.CycleState, *corev1.Pod, fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-// roving is a plugin whose PreFilter leaves another node each time, and that has no Filter.
-type roving struct{ nodes []string }
+// alternatingPreFilter is a plugin whose PreFilter leaves another node each time, and that has no Filter.
+type alternatingPreFilter struct{ nodes []string }
 
-func (*roving) Name() string { return "Roving" }
+func (*alternatingPreFilter) Name() string { return "Roving" }
 
-func (f *roving) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (f *alternatingPreFilter) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	next := f.nodes[0]
 	f.nodes = f.nodes[1:]
 	return &fwk.PreFilterResult{NodeNames: sets.New(next)}, nil
 }
 
-func (*roving) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (*alternatingPreFilter) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-func TestWhatAPreFilterLeavesOutIsNotKept(t *testing.T) {
+func TestPreFilterVerdictsAreNotCached(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		c := &countedFilters{Handle: r.Handle}
 		r.Handle = c
 		one, two := infoOf(objects.ReadyNode("n1", 8)), infoOf(objects.ReadyNode("n2", 8))
 		for _, want := range []string{"n2", "n1"} {
-			if out, _ := r.asked(c, objects.Pod("p"), one, two); !slices.Equal(out.unresolvable, []string{want}) {
+			if out, _ := r.runAndCountFilters(c, objects.Pod("p"), one, two); !slices.Equal(out.unresolvable, []string{want}) {
 				r.Errorf("%q are ruled out, want %s", out.unresolvable, want)
 			}
 		}
-	}, &roving{nodes: []string{"n1", "n2"}})
+	}, &alternatingPreFilter{nodes: []string{"n1", "n2"}})
 }
 
 // Kubelets replace their Nodes every few minutes.
@@ -240,11 +240,11 @@ func TestNodesThatAreGoneAreNotKeptForOldKindsOfPods(t *testing.T) {
 		gone := func() weak.Pointer[corev1.Node] {
 			old := objects.ReadyNode("n1", 8)
 			for _, kind := range []string{"plain", "with a selector"} {
-				r.asked(&countedFilters{}, objects.Pod("p", kindsOfPods[kind]), infoOf(old))
+				r.runAndCountFilters(&countedFilters{}, objects.Pod("p", kindsOfPods[kind]), infoOf(old))
 			}
 			return weak.Make(old)
 		}()
-		r.asked(&countedFilters{}, objects.Pod("p", kindsOfPods["plain"]), infoOf(objects.ReadyNode("n1", 8)))
+		r.runAndCountFilters(&countedFilters{}, objects.Pod("p", kindsOfPods["plain"]), infoOf(objects.ReadyNode("n1", 8)))
 		runtime.GC()
 		if gone.Value() != nil {
 			r.Error("a Node that is gone is kept for a kind of pods that nobody asks for")
@@ -252,13 +252,13 @@ func TestNodesThatAreGoneAreNotKeptForOldKindsOfPods(t *testing.T) {
 	})
 }
 
-func TestStatusesThatSayTheSameAreOne(t *testing.T) {
+func TestEqualStatusesAreInterned(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		nodes := make([]fwk.NodeInfo, 100)
 		for i := range nodes {
 			nodes[i] = infoOf(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
 		}
-		r.asked(&countedFilters{}, objects.Pod("p", kindsOfPods["with a selector"]), nodes...)
+		r.runAndCountFilters(&countedFilters{}, objects.Pod("p", kindsOfPods["with a selector"]), nodes...)
 		for _, s := range r.nodeFilterCache.byKey {
 			if distinct := sets.New(s.byNode...); distinct.Len() != 1 {
 				r.Errorf("%d statuses are kept for %d nodes, want 1", distinct.Len(), len(nodes))
@@ -267,12 +267,12 @@ func TestStatusesThatSayTheSameAreOne(t *testing.T) {
 	})
 }
 
-func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
+func TestCachedFilterKeysAreBounded(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		node := infoOf(objects.ReadyNode("n1", 8))
 		for n := range 10 * maxFilterKeys {
 			pod := objects.Pod("p", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": fmt.Sprint(n)} })
-			if out, _ := r.runFilters(r.ctx, anHour(r.ctx), pod, []fwk.NodeInfo{node}); len(out.unresolvable) != 1 {
+			if out, _ := r.runFilters(r.ctx, unlimitedBudget(r.ctx), pod, []fwk.NodeInfo{node}); len(out.unresolvable) != 1 {
 				r.Fatalf("a node without the label is not ruled out: %+v", out)
 			}
 		}
@@ -284,7 +284,7 @@ func TestStatusesAreKeptForSoManyKindsOfPods(t *testing.T) {
 
 // A canceled cycle runs the filters on no further node. The verdicts on the remaining
 // nodes stay unknown.
-func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
+func TestUnfilteredNodesStayStale(t *testing.T) {
 	inProfile(t, nil, nil, func(r *profile) {
 		c := &countedFilters{Handle: r.Handle}
 		r.Handle = c
@@ -292,17 +292,17 @@ func TestNodesThatWereNotAskedAboutAreAskedAboutLater(t *testing.T) {
 		node.Spec.Unschedulable = true
 		off, cancel := context.WithCancel(r.ctx)
 		cancel()
-		_, _ = r.runFilters(off, anHour(r.ctx), objects.Pod("p"), []fwk.NodeInfo{infoOf(node)})
+		_, _ = r.runFilters(off, unlimitedBudget(r.ctx), objects.Pod("p"), []fwk.NodeInfo{infoOf(node)})
 		if n := c.runs.Load(); n != 0 {
 			r.Fatalf("filters were run on %d nodes though the cycle was called off", n)
 		}
-		if out, _ := r.asked(c, objects.Pod("p"), infoOf(node)); len(out.unresolvable) != 1 {
+		if out, _ := r.runAndCountFilters(c, objects.Pod("p"), infoOf(node)); len(out.unresolvable) != 1 {
 			r.Errorf("a cordoned node is not ruled out: %+v", out)
 		}
 	})
 }
 
-// anHour returns a budget that no test uses up.
-func anHour(ctx context.Context) *Budget {
+// unlimitedBudget returns a budget that no test uses up.
+func unlimitedBudget(ctx context.Context) *Budget {
 	return &Budget{ctx: ctx, now: time.Now, began: time.Now(), max: time.Hour}
 }

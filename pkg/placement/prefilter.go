@@ -24,7 +24,7 @@ func (p *Placer) preFilter(ctx context.Context, budget *Budget, state fwk.CycleS
 	case budget.measured:
 		budget.addForeign(min(took, budget.foreignPerRun))
 	case budget.preFilterTime >= slowPreFilter:
-		p.measure(ctx, budget, pod)
+		p.measureForeignTime(ctx, budget, pod)
 		budget.addForeign(min(budget.preFilterTime, time.Duration(budget.preFilterRuns)*budget.foreignPerRun))
 	}
 	return result, status, plugins
@@ -52,8 +52,8 @@ type foreignTime struct {
 // maxMeasurementAge is the age at which a measurement is dropped, when another one is made.
 const maxMeasurementAge = time.Minute
 
-// measuredOneIn bounds repeated measurements: they take at most 1/measuredOneIn of the time.
-const measuredOneIn = 20
+// measureFactor bounds repeated measurements: they take at most 1/measureFactor of the time.
+const measureFactor = 20
 
 // ForeignTime estimates how much of a run of the PreFilter plugins for a pod was
 // spent on pods of other namespaces. took is how long the run took. It returns 0 for
@@ -73,21 +73,21 @@ func (p *Placer) ForeignTime(ctx context.Context, pod *corev1.Pod, took time.Dur
 	}
 	measured := foreignTime{took: p.foreignRunTime(ctx, pod, p.foreignShare(pod.Namespace)), at: began}
 	ended := p.Now()
-	p.foreignCosts.byNamespace[pod.Namespace], p.foreignCosts.next = measured, ended.Add(measuredOneIn*ended.Sub(began))
+	p.foreignCosts.byNamespace[pod.Namespace], p.foreignCosts.next = measured, ended.Add(measureFactor*ended.Sub(began))
 	return measured.took
 }
 
-// measure finds out how long one run of the PreFilter plugins takes for pods of other
+// measureForeignTime finds out how long one run of the PreFilter plugins takes for pods of other
 // namespaces. It runs them on a copy of the pod without constraints, so that only the
 // terms of existing pods take time. The share of other namespaces in this run is not
 // charged to the group, and neither is the same share of the time that foreignShare takes.
-func (p *Placer) measure(ctx context.Context, budget *Budget, pod *corev1.Pod) {
+func (p *Placer) measureForeignTime(ctx context.Context, budget *Budget, pod *corev1.Pod) {
 	began := p.Now()
 	share := p.foreignShare(pod.Namespace)
 	again := p.Now()
 	budget.foreignPerRun, budget.measured = p.foreignRunTime(ctx, pod, share), true
 	budget.addForeign(budget.foreignPerRun)
-	budget.waited += part(again.Sub(began), share)
+	budget.uncounted += scaleDuration(again.Sub(began), share)
 }
 
 // foreignRunTime runs the PreFilter plugins on a copy of a pod without constraints,
@@ -103,7 +103,7 @@ func (p *Placer) foreignRunTime(ctx context.Context, pod *corev1.Pod, share floa
 	state.Write(probeKey, probe{})
 	began := p.Now()
 	p.PreFilters.RunPreFilterPlugins(ctx, state, bare)
-	return part(p.Now().Sub(began), share)
+	return scaleDuration(p.Now().Sub(began), share)
 }
 
 // foreignShare returns the share of other namespaces in the cost to evaluate the required
@@ -125,6 +125,6 @@ func (p *Placer) foreignShare(namespace string) float64 {
 	return float64(others) / float64(max(all, 1))
 }
 
-func part(of time.Duration, share float64) time.Duration {
+func scaleDuration(of time.Duration, share float64) time.Duration {
 	return time.Duration(float64(of) * share)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Other namespaces have the share in the cost of the filters that their terms have.
-func TestTheShareOfOthersInWhatFiltersRead(t *testing.T) {
+func TestForeignShare(t *testing.T) {
 	everywhere := func(p *corev1.Pod) {
 		terms := p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		for i := range terms {

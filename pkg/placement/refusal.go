@@ -52,7 +52,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	var no *match.Refusal
 	switch {
 	case errors.As(err, &no) && no.Reason.Code == match.TooHard:
-		return TooHard(whyManySteps(q.budget.size))
+		return TooHard(whyManySteps(q.budget.sizeText))
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,

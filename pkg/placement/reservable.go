@@ -43,15 +43,15 @@ func (l *ReserveResult) BlockedNodes() *gang.NodeBloomFilter { return &l.candida
 // the result of Place, and had are the nodes that are reserved for the group so far. search is
 // continued if it is not Done. outlasted reports whether a pod counts as one that does not end.
 //
-// The search has a separate budget, ReserveBudget, because Place has used up part of
+// The search has a separate budget, ReservationSearchBudget, because Place has used up part of
 // the first one. This bounds what the search costs the scheduling loop, whatever the
 // matcher does. The group's namespace owes both.
 func (p *Placer) FindReservable(ctx context.Context, of Result, had []string, search *Bisection, outlasted func(*corev1.Pod) bool) (l ReserveResult) {
 	q := of.attempt
 	own := *q
 	own.outlasted = outlasted
-	own.budget = &Budget{ctx: ctx, now: p.Now, began: p.Now(), max: p.ReserveBudget, foreignPerRun: q.budget.foreignPerRun, measured: q.budget.measured}
-	defer func() { q.budget.waited += own.budget.waited }()
+	own.budget = &Budget{ctx: ctx, now: p.Now, began: p.Now(), max: p.ReservationSearchBudget, foreignPerRun: q.budget.foreignPerRun, measured: q.budget.measured}
+	defer func() { q.budget.uncounted += own.budget.uncounted }()
 	k := reservationSearch{p, &own}
 	lasting, known := k.findPermanent(ctx)
 	if !known {

@@ -56,7 +56,7 @@ func (k reservationSearch) findPermanent(ctx context.Context) (l permanentReject
 
 // findPermanentOf is findPermanent for one shape. The nodes that stay rejected are in out.now.
 func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out filterResult, known bool) {
-	out = filterResult{why: map[string]int{}, filters: sets.New[string]()}
+	out = filterResult{nodesByMessage: map[string]int{}, filters: sets.New[string]()}
 	barred := sets.New(k.q.filtered[shape]...)
 	if len(barred) == 0 {
 		return out, true
@@ -96,7 +96,7 @@ func (k reservationSearch) findPermanentOf(ctx context.Context, shape int) (out 
 		}
 		if status := k.Handle.RunFilterPlugins(ctx, state, pod, later); !status.IsSuccess() {
 			out.unschedulable = append(out.unschedulable, name)
-			out.why[status.Message()]++
+			out.nodesByMessage[status.Message()]++
 			out.filters.Insert(status.Plugin())
 		}
 	}
@@ -126,15 +126,15 @@ func (k reservationSearch) removeEndingPods(ctx context.Context, state fwk.Cycle
 				return false
 			}
 			if theirs > 0 {
-				k.q.budget.addForeign(part(k.Now().Sub(began), float64(theirs)/float64(theirs+own)))
+				k.q.budget.addForeign(scaleDuration(k.Now().Sub(began), float64(theirs)/float64(theirs+own)))
 			}
 		}
 	}
 	return true
 }
 
-// requestsOnceEnded returns the requests of an attempt for the time when all pods that will end have ended.
-func (q *attempt) requestsOnceEnded(l permanentRejections) []translate.ShapeRequest {
+// requestsAfterPodsEnd returns the requests of an attempt for the time when all pods that will end have ended.
+func (q *attempt) requestsAfterPodsEnd(l permanentRejections) []translate.ShapeRequest {
 	later := *q
 	later.requests = slices.Clone(q.requests)
 	for i := range later.requests {

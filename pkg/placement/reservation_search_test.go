@@ -12,29 +12,29 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// slowEnds is a plugin that takes long to remove a pod.
-type slowEnds struct{ takes time.Duration }
+// slowRemovePod is a plugin that takes long to remove a pod.
+type slowRemovePod struct{ takes time.Duration }
 
-func (slowEnds) Name() string { return "SlowEnds" }
+func (slowRemovePod) Name() string { return "SlowEnds" }
 
-func (slowEnds) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (slowRemovePod) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return nil, nil
 }
 
-func (p slowEnds) PreFilterExtensions() fwk.PreFilterExtensions { return p }
+func (p slowRemovePod) PreFilterExtensions() fwk.PreFilterExtensions { return p }
 
-func (slowEnds) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+func (slowRemovePod) AddPod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
 	return nil
 }
 
-func (p slowEnds) RemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
+func (p slowRemovePod) RemovePod(context.Context, fwk.CycleState, *corev1.Pod, fwk.PodInfo, fwk.NodeInfo) *fwk.Status {
 	time.Sleep(p.takes) // in the time of the bubble
 	return nil
 }
 
 // Without the pods that will end, the filters read the terms of these pods again. The
 // group is charged for the pods of its namespace, and for its own terms.
-func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
+func TestTermsOfForeignEndingPodsAreNotCharged(t *testing.T) {
 	const takes = 12 * time.Millisecond
 	for name, tc := range map[string]struct {
 		ends, asks func(*corev1.Pod)
@@ -52,14 +52,14 @@ func TestWhatAPodThatEndsHasReadIsItsNamespaces(t *testing.T) {
 				asks, state := objects.Pod("asks", tc.asks), schedulerframework.NewCycleState()
 				state.Write(probeKey, probe{})
 				p.PreFilters.RunPreFilterPlugins(p.ctx, state, asks)
-				q := &attempt{nodes: p.nodes, budget: anHour(p.ctx), outlasted: func(*corev1.Pod) bool { return false }}
+				q := &attempt{nodes: p.nodes, budget: unlimitedBudget(p.ctx), outlasted: func(*corev1.Pod) bool { return false }}
 				if !(reservationSearch{p.Placer, q}).removeEndingPods(p.ctx, state, asks) {
 					t.Fatal("it does not get through")
 				}
-				if took := q.budget.Took(); (took - tc.want).Abs() > time.Microsecond {
+				if took := q.budget.Used(); (took - tc.want).Abs() > time.Microsecond {
 					t.Errorf("the group pays for %s, want %s", took, tc.want)
 				}
-			}, slowEnds{takes})
+			}, slowRemovePod{takes})
 		})
 	}
 }

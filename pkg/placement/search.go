@@ -26,7 +26,7 @@ const (
 // placeConstrained searches for a match that the profile's filters accept, member by member. It
 // books only such a match. It returns the slots in the order in which the members are to be placed.
 func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
-	excluded := p.exclusions.begin(q.plan.Key, q.membersKey(), q.keyOf())
+	excluded := p.exclusions.limitsFor(q.plan.Key, q.membersKey(), q.keyOf())
 	var best error
 	var rejections []rejection
 	if q.constraints.IsStopped() {
@@ -50,7 +50,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 			if no.Reason.Code == match.TooHard {
 				return nil, p.refusalFor(q, err)
 			}
-			best = nearer(best, err)
+			best = closerToFitting(best, err)
 			i++
 			continue
 		}
@@ -86,13 +86,13 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 	if len(excluded) > 0 {
 		// The exclusions may be too strict: a pod may pass on an excluded node if the
 		// other pods are placed otherwise.
-		if message := p.exclusions.restart(q.plan.Key); message != "" {
+		if message := p.exclusions.dropExclusions(q.plan.Key); message != "" {
 			return nil, q.rejectionRefusal(message)
 		}
 	}
 	inOrder := q.constraints.InOrder()
 	if inOrder || len(excluded) > 0 {
-		best = forNow(best)
+		best = asTemporary(best)
 	}
 	r := p.refusalFor(q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
@@ -132,10 +132,10 @@ func (q *attempt) keyOf() map[types.UID]string {
 	return keys
 }
 
-// nearer returns the refusal that came closer to a placement. A lack of free room is
+// closerToFitting returns the refusal that came closer to a placement. A lack of free room is
 // closer than any other refusal. Otherwise the refusal with more slots found is
 // closer. It returns b if a is no refusal.
-func nearer(a, b error) error {
+func closerToFitting(a, b error) error {
 	var x, y *match.Refusal
 	if !errors.As(a, &x) {
 		return b
@@ -153,9 +153,9 @@ func nearer(a, b error) error {
 	return a
 }
 
-// forNow turns a refusal for good into a refusal for the present, because the request
+// asTemporary turns a refusal for good into a refusal for the present, because the request
 // depended on pods that exist now.
-func forNow(err error) error {
+func asTemporary(err error) error {
 	var no *match.Refusal
 	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
 		return err

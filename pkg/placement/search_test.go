@@ -17,7 +17,7 @@ import (
 
 // Reserved nodes also block a group whose pods the filters reject on the other nodes.
 // The group retries when the reservation has ended.
-func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
+func TestRejectionRefusalNamesReservations(t *testing.T) {
 	turns := []gang.Turn{{Namespace: "first"}}
 	q := &attempt{cluster: ClusterState{Reserved: Reservations{Nodes: []string{"n1"}, Messages: []string{"1 node is reserved"}, Turns: turns}}}
 	refused := q.rejectionRefusal("the filters say no")
@@ -31,7 +31,7 @@ func TestReservedNodesAreToldToWhomTheFiltersObjectTo(t *testing.T) {
 
 // A group with too many constraints gets a message about these. A group whose budget
 // is used up gets a message about that.
-func TestWhyThereIsNoMoreComparing(t *testing.T) {
+func TestBudgetRefusalMessages(t *testing.T) {
 	const half = 33
 	for name, tc := range map[string]struct {
 		apart int
@@ -59,7 +59,7 @@ func TestWhyThereIsNoMoreComparing(t *testing.T) {
 			}
 			siblings.Alternatives(nil, make([]map[string]bool, len(shapes)), 1)
 			q := &attempt{shapes: shapes, constraints: siblings, budget: NewBudget(t.Context(), time.Now, time.Now(), tc.most)}
-			q.budget.size = "2 pods of 2 kinds"
+			q.budget.sizeText = "2 pods of 2 kinds"
 			if got := q.budgetRefusal(); got.Reason != reason.TooHard || got.Message != tc.want {
 				t.Errorf("it is refused %+v, want %q", got, tc.want)
 			}

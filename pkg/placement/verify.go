@@ -142,15 +142,15 @@ func (st *simulation) tryAll(ctx context.Context, targets []interpod.Target, pen
 				continue
 			}
 			refused[t] = status
-			v.rejections = append(v.rejections, rejection{shape: t.Shape, pod: st.next(t.Shape), node: t.Node, status: status})
+			v.rejections = append(v.rejections, rejection{shape: t.Shape, pod: st.nextPodName(t.Shape), node: t.Node, status: status})
 		}
 		left = append(left, i)
 	}
 	return left
 }
 
-// next returns the name of the pod of a shape that is placed next.
-func (st *simulation) next(shape int) string {
+// nextPodName returns the name of the pod of a shape that is placed next.
+func (st *simulation) nextPodName(shape int) string {
 	pods := st.q.shapes[shape].Pods
 	return pods[min(st.taken[shape], len(pods)-1)].Name
 }

@@ -93,14 +93,14 @@ func NewEventWriter(config *rest.Config, profile, instance string) (*EventWriter
 	}, nil
 }
 
-// orderedRecorder is an event recorder that puts its events into the queue of an EventWriter.
-type orderedRecorder struct {
+// queueingRecorder is an event recorder that puts its events into the queue of an EventWriter.
+type queueingRecorder struct {
 	events.EventRecorderLogger
 	writer *EventWriter
 }
 
 // WithLogger implements events.EventRecorderLogger.
-func (o orderedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+func (o queueingRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
 	o.EventRecorderLogger = o.EventRecorderLogger.WithLogger(logger)
 	return o
 }
@@ -109,7 +109,7 @@ func (o orderedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogg
 const eventScheduled = "Scheduled"
 
 // Eventf implements events.EventRecorder.
-func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+func (o queueingRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
 	e := queuedEvent{made: o.writer.now()}
 	if pod, ok := regarding.(*corev1.Pod); ok && reason == eventScheduled && eventType == corev1.EventTypeNormal {
 		e.note = fmt.Sprintf(note, args...)
@@ -127,7 +127,7 @@ func (o orderedRecorder) Eventf(regarding, related runtime.Object, eventType, re
 // Recorder returns a recorder that puts its events into the writer's queue. Events
 // that are not of a bind go from there to own.
 func (w *EventWriter) Recorder(own events.EventRecorderLogger) events.EventRecorderLogger {
-	return orderedRecorder{EventRecorderLogger: own, writer: w}
+	return queueingRecorder{EventRecorderLogger: own, writer: w}
 }
 
 // enqueue adds an event to the queue. It drops the oldest event if maxEvents wait already.

@@ -14,9 +14,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// inEvents runs a test in a bubble, with a writer for whose events neither binds nor
+// withEventWriter runs a test in a bubble, with a writer for whose events neither binds nor
 // conditions go first.
-func inEvents(t *testing.T, test func(*testing.T, *EventWriter)) {
+func withEventWriter(t *testing.T, test func(*testing.T, *EventWriter)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		w, err := NewEventWriter(&rest.Config{Host: "http://api.test"}, "fluence", "me")
@@ -35,7 +35,7 @@ func inEvents(t *testing.T, test func(*testing.T, *EventWriter)) {
 }
 
 func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
-	inEvents(t, func(t *testing.T, w *EventWriter) {
+	withEventWriter(t, func(t *testing.T, w *EventWriter) {
 		dropped := 0
 		w.Dropped = func() { dropped++ }
 		w.mu.Lock()
@@ -61,7 +61,7 @@ func TestTheOldestOfTooManyEventsAreLost(t *testing.T) {
 // The scheduler's recorder starts a goroutine for each event. The events that it gets
 // are therefore paced, faster when they are late.
 func TestEventsOfOtherKindsArePaced(t *testing.T) {
-	inEvents(t, func(t *testing.T, w *EventWriter) {
+	withEventWriter(t, func(t *testing.T, w *EventWriter) {
 		own := events.NewFakeRecorder(2 * maxEvents)
 		recorder := w.Recorder(own)
 		for i := range maxEvents {

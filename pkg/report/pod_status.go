@@ -33,8 +33,8 @@ const (
 	// podStatusMaxLag is for how long the cached pod may count as outdated after a write.
 	// podStatusConflictLag is the same after a conflict, which may have another cause.
 	podStatusMaxLag, podStatusConflictLag = time.Minute, 10 * time.Second
-	// podStatusLog is the minimum time between two log lines about writes that failed.
-	podStatusLog = 10 * time.Second
+	// podStatusLogInterval is the minimum time between two log lines about writes that failed.
+	podStatusLogInterval = 10 * time.Second
 )
 
 // A PodStatusWriter writes the statuses of pods that could not be scheduled. It
@@ -115,22 +115,22 @@ func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.Pod
 // PatchPodStatus implements framework.APICacher. It queues the status and returns at
 // once. The channel is nil, because nothing waits for the write.
 func (s *PodStatusWriter) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
-	is := podStatus{name: pod.Name}
+	status := podStatus{name: pod.Name}
 	for _, c := range conditions {
 		if c.Type == corev1.PodScheduled {
-			is.condition = c
+			status.condition = c
 			_, old := podutil.GetPodCondition(&pod.Status, c.Type)
-			is.urgent = old == nil || old.Status != c.Status || old.Reason != c.Reason
+			status.urgent = old == nil || old.Status != c.Status || old.Reason != c.Reason
 		}
 	}
 	if nominating.Mode() == fwk.ModeOverride {
-		is.nominated = &nominating.NominatedNodeName
+		status.nominated = &nominating.NominatedNodeName
 	}
 	k := podKey{pod.Namespace, pod.UID}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	is = s.put(k, s.items[k], is)
-	if is.urgent {
+	status = s.put(k, s.items[k], status)
+	if status.urgent {
 		s.order.MarkUrgent(k)
 	}
 	s.queue.Add(k)
@@ -228,7 +228,7 @@ func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 }
 
 // logFailure counts a write that failed. It logs the first one, and later at most one
-// every podStatusLog.
+// every podStatusLogInterval.
 func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus, err error) {
 	s.failed()
 	s.mu.Lock()
@@ -236,7 +236,7 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	s.failuresSinceLog++
 	if now := time.Now(); !now.Before(s.nextLogAt) {
 		klog.FromContext(ctx).Error(err, "Failed to write to a pod why it waits", "pod", klog.KRef(k.namespace, is.name), "failuresSinceLastLog", s.failuresSinceLog)
-		s.failuresSinceLog, s.nextLogAt = 0, now.Add(podStatusLog)
+		s.failuresSinceLog, s.nextLogAt = 0, now.Add(podStatusLogInterval)
 	}
 }
 

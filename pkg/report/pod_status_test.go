@@ -27,8 +27,8 @@ import (
 // ns is the namespace of the pods.
 const ns = "ns"
 
-// words is a PodStatusWriter over an API server and a watch that the test controls.
-type words struct {
+// podStatusTest is a PodStatusWriter over an API server and a watch that the test controls.
+type podStatusTest struct {
 	*testing.T
 	*PodStatusWriter
 	kubernetes.Interface
@@ -49,11 +49,11 @@ type words struct {
 	failures int
 }
 
-// inWords runs a test in a bubble, with a pod for each of the names.
-func inWords(t *testing.T, test func(*words), names ...string) {
+// withPodStatusWriter runs a test in a bubble, with a pod for each of the names.
+func withPodStatusWriter(t *testing.T, test func(*podStatusTest), names ...string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &words{T: t, pods: map[string]*corev1.Pod{}, watched: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+		w := &podStatusTest{T: t, pods: map[string]*corev1.Pod{}, watched: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
 		w.PodStatusWriter = NewPodStatusWriter(w, func() corelisters.PodLister { return corelisters.NewPodLister(w.watched) }, w.count)
 		for _, name := range names {
 			w.make(ns, name)
@@ -68,7 +68,7 @@ func inWords(t *testing.T, test func(*words), names ...string) {
 }
 
 // make creates a pod, which the watch shows at once.
-func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
+func (w *podStatusTest) make(namespace, name string, edit ...func(*corev1.Pod)) {
 	pod := objects.Pod(name, append(edit, objects.In(namespace))...)
 	w.pods[name] = pod
 	w.changed(pod)
@@ -77,28 +77,28 @@ func (w *words) make(namespace, name string, edit ...func(*corev1.Pod)) {
 	}
 }
 
-func (w *words) changed(pod *corev1.Pod) {
+func (w *podStatusTest) changed(pod *corev1.Pod) {
 	w.version++
 	pod.ResourceVersion = strconv.Itoa(w.version)
 }
 
-func whyNot(message string) []*corev1.PodCondition {
+func unscheduledCondition(message string) []*corev1.PodCondition {
 	return []*corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}}
 }
 
-// say queues a message to be written on a pod.
-func (w *words) say(name, text string) {
+// patchStatus queues a message to be written on a pod.
+func (w *podStatusTest) patchStatus(name, text string) {
 	w.Helper()
 	w.mu.Lock()
 	pod := w.pods[name]
 	w.mu.Unlock()
-	if _, err := w.PatchPodStatus(pod, whyNot(text), nil); err != nil {
+	if _, err := w.PatchPodStatus(pod, unscheduledCondition(text), nil); err != nil {
 		w.Fatal(err)
 	}
 }
 
-// told returns the message that a pod has.
-func (w *words) told(name string) string {
+// message returns the message that a pod has.
+func (w *podStatusTest) message(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, c := podutil.GetPodCondition(&w.pods[name].Status, corev1.PodScheduled); c != nil {
@@ -108,30 +108,30 @@ func (w *words) told(name string) string {
 }
 
 // written returns how often the API server was asked to write, and how many failures were counted.
-func (w *words) written() (writes, failures int) {
+func (w *podStatusTest) written() (writes, failures int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.writes), w.failures
 }
 
 // count counts a write that failed.
-func (w *words) count() {
+func (w *podStatusTest) count() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failures++
 }
 
-// answer sets the error of all further writes.
-func (w *words) answer(fails error) {
+// failWrites sets the error of all further writes.
+func (w *podStatusTest) failWrites(fails error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fails = fails
 }
 
-func (w *words) CoreV1() corev1client.CoreV1Interface            { return w }
-func (w *words) Pods(namespace string) corev1client.PodInterface { return w }
+func (w *podStatusTest) CoreV1() corev1client.CoreV1Interface            { return w }
+func (w *podStatusTest) Pods(namespace string) corev1client.PodInterface { return w }
 
-func (w *words) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+func (w *podStatusTest) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
 	time.Sleep(w.takes) // in the time of the bubble
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,25 +158,25 @@ func (w *words) Patch(_ context.Context, name string, _ types.PatchType, body []
 }
 
 // pass lets time pass, and then waits until all goroutines block.
-func (w *words) pass(d time.Duration) {
+func (w *podStatusTest) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
 // The last message is written in the end, however long the watch lags behind what was
 // written. It is compared with what was written, and not with what the watch shows.
-func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
+func TestLastStatusIsWrittenDespiteStaleCache(t *testing.T) {
 	for name, last := range map[string]string{"other words": "c", "the words that are still seen": "a"} {
 		t.Run(name, func(t *testing.T) {
-			inWords(t, func(w *words) {
-				w.say("p", "a")
+			withPodStatusWriter(t, func(w *podStatusTest) {
+				w.patchStatus("p", "a")
 				w.pass(time.Second)
 				w.lags = 20 * time.Second
-				w.say("p", "b")
+				w.patchStatus("p", "b")
 				w.pass(time.Second)
-				w.say("p", last)
+				w.patchStatus("p", last)
 				w.pass(w.lags + 2*maxStaleDelay)
-				if got := w.told("p"); got != last {
+				if got := w.message("p"); got != last {
 					t.Errorf("it is told %q, want %q", got, last)
 				}
 				if writes, failures := w.written(); writes != 3 || failures > 0 {
@@ -188,42 +188,42 @@ func TestLastWordsOutlastAWatchThatLags(t *testing.T) {
 }
 
 // The same holds for messages that come while others are being written.
-func TestWordsThatComeDuringAWriteAreWritten(t *testing.T) {
-	inWords(t, func(w *words) {
-		w.say("p", "a")
+func TestStatusDuringAWriteIsWritten(t *testing.T) {
+	withPodStatusWriter(t, func(w *podStatusTest) {
+		w.patchStatus("p", "a")
 		w.pass(time.Second)
 		w.takes, w.lags = time.Second, time.Second
-		w.say("p", "b")
+		w.patchStatus("p", "b")
 		w.pass(time.Second / 2)
-		w.say("p", "a")
+		w.patchStatus("p", "a")
 		w.pass(time.Minute)
-		if got := w.told("p"); got != "a" {
+		if got := w.message("p"); got != "a" {
 			t.Errorf("it is told %q, want the last words", got)
 		}
 	}, "p")
 }
 
 // A pod that another client has changed gets its message once the watch shows the change.
-func TestLastWordsOutlastOthersChanges(t *testing.T) {
-	inWords(t, func(w *words) {
+func TestStatusIsRetriedAfterConflict(t *testing.T) {
+	withPodStatusWriter(t, func(w *podStatusTest) {
 		w.mu.Lock()
 		w.changed(w.pods["p"])
 		seen := w.pods["p"].DeepCopy()
 		w.mu.Unlock()
-		w.say("p", "a")
+		w.patchStatus("p", "a")
 		w.pass(5 * time.Second)
 		if writes, failures := w.written(); writes != 1 || failures > 0 {
 			t.Errorf("%d writes before the change is seen, of which %d failed; want one", writes, failures)
 		}
 		w.must(w.watched.Update(seen))
 		w.pass(2 * maxStaleDelay)
-		if got := w.told("p"); got != "a" {
+		if got := w.message("p"); got != "a" {
 			t.Errorf("it is told %q once the change is seen", got)
 		}
 	}, "p")
 }
 
-func (w *words) must(err error) {
+func (w *podStatusTest) must(err error) {
 	w.Helper()
 	if err != nil {
 		w.Fatal(err)
@@ -232,24 +232,24 @@ func (w *words) must(err error) {
 
 // A pod gets its message in the end, however long the API server takes nothing. Each
 // try that fails is counted, and the tries become ever rarer.
-func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
-	inWords(t, func(w *words) {
-		w.answer(fmt.Errorf("connection refused"))
-		w.say("p", "a")
+func TestStatusIsRetriedWhileWritesFail(t *testing.T) {
+	withPodStatusWriter(t, func(w *podStatusTest) {
+		w.failWrites(fmt.Errorf("connection refused"))
+		w.patchStatus("p", "a")
 		w.pass(10 * time.Minute)
 		writes, failures := w.written()
 		if writes < 20 || writes > 30 || failures != writes {
 			t.Errorf("%d writes in ten minutes, of which %d are counted as failed; want 20 to 30, all of them", writes, failures)
 		}
 		// A newer message is tried at once.
-		w.say("p", "b")
+		w.patchStatus("p", "b")
 		w.pass(time.Second)
 		if more, _ := w.written(); more < writes+4 {
 			t.Errorf("newer words were tried %d times in a second", more-writes)
 		}
-		w.answer(nil)
+		w.failWrites(nil)
 		w.pass(maxPodStatusDelay)
-		if got := w.told("p"); got != "b" {
+		if got := w.message("p"); got != "b" {
 			t.Errorf("it is told %q", got)
 		}
 		writes, _ = w.written()
@@ -261,16 +261,16 @@ func TestLastWordsOutlastAnAPIServerThatIsAway(t *testing.T) {
 }
 
 // Nothing is written on a pod that has a node or is gone.
-func TestLastWordsGoWithTheirPod(t *testing.T) {
-	for name, end := range map[string]func(w *words) error{
-		"gone":    func(w *words) error { return w.watched.Delete(w.stored("p")) },
-		"bound":   func(w *words) error { p := w.stored("p"); p.Spec.NodeName = "n1"; return w.watched.Update(p) },
-		"another": func(w *words) error { p := w.stored("p"); p.UID = "other"; return w.watched.Update(p) },
+func TestStatusIsDroppedWithItsPod(t *testing.T) {
+	for name, end := range map[string]func(w *podStatusTest) error{
+		"gone":    func(w *podStatusTest) error { return w.watched.Delete(w.stored("p")) },
+		"bound":   func(w *podStatusTest) error { p := w.stored("p"); p.Spec.NodeName = "n1"; return w.watched.Update(p) },
+		"another": func(w *podStatusTest) error { p := w.stored("p"); p.UID = "other"; return w.watched.Update(p) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inWords(t, func(w *words) {
-				w.answer(fmt.Errorf("connection refused"))
-				w.say("p", "a")
+			withPodStatusWriter(t, func(w *podStatusTest) {
+				w.failWrites(fmt.Errorf("connection refused"))
+				w.patchStatus("p", "a")
 				w.pass(time.Minute)
 				w.must(end(w))
 				before, _ := w.written()
@@ -284,7 +284,7 @@ func TestLastWordsGoWithTheirPod(t *testing.T) {
 }
 
 // stored returns a pod as the API server has it.
-func (w *words) stored(name string) *corev1.Pod {
+func (w *podStatusTest) stored(name string) *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.pods[name].DeepCopy()
@@ -292,10 +292,10 @@ func (w *words) stored(name string) *corev1.Pod {
 
 // A namespace with very many pods, whose messages change again and again, does not delay
 // the first message of another. Within a namespace, pods without a message come first.
-func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
-	inWords(t, func(w *words) {
+func TestPodStatusWritesAlternateAmongNamespaces(t *testing.T) {
+	withPodStatusWriter(t, func(w *podStatusTest) {
 		const many = 2000
-		told := func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{*whyNot("before")[0]} }
+		told := func(p *corev1.Pod) { p.Status.Conditions = []corev1.PodCondition{*unscheduledCondition("before")[0]} }
 		for i := range many {
 			w.make("a", fmt.Sprint("a-", i), told)
 		}
@@ -304,25 +304,25 @@ func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 		w.takes = 10 * time.Millisecond
 		for round := range 10 {
 			for i := range many {
-				w.say(fmt.Sprint("a-", i), fmt.Sprint("round ", round))
+				w.patchStatus(fmt.Sprint("a-", i), fmt.Sprint("round ", round))
 			}
 			if round == 5 {
-				w.say("b", "why")
-				w.say("new", "why")
+				w.patchStatus("b", "why")
+				w.patchStatus("new", "why")
 			}
 			w.pass(time.Second)
 			if round != 5 {
 				continue
 			}
 			for _, name := range []string{"b", "new"} {
-				if got := w.told(name); got != "why" {
+				if got := w.message(name); got != "why" {
 					t.Errorf("%s is told %q within a second", name, got)
 				}
 			}
 		}
 		w.pass(many * w.takes)
 		for i := range many {
-			if got := w.told(fmt.Sprint("a-", i)); got != "round 9" {
+			if got := w.message(fmt.Sprint("a-", i)); got != "round 9" {
 				t.Fatalf("pod %d of the others is told %q in the end", i, got)
 			}
 		}
@@ -330,7 +330,7 @@ func TestNamespacesTakeTurnsToBeTold(t *testing.T) {
 			t.Errorf("%d pods wait to be told, and nothing is left to tell", n)
 		}
 		w.pass(2 * podStatusMaxLag)
-		w.say("b", "again")
+		w.patchStatus("b", "again")
 		w.pass(time.Second)
 		if n := len(w.staleness); n > 1 {
 			t.Errorf("what was written of %d pods is kept", n)

@@ -43,7 +43,7 @@ type Config struct {
 	// Exclusive returns, for a started group, whether the group has its
 	// nodes to itself, which annotation asked for whole nodes too late,
 	// and a number that distinguishes the incarnations of the group.
-	Exclusive func(types.NamespacedName) (whole bool, inVain string, life uint64)
+	Exclusive func(types.NamespacedName) (whole bool, lateAnnotation string, incarnation uint64)
 	// BindsIdle returns a channel that is closed once the bind queue is idle.
 	// Conditions wait for that, for at most maxBindWait.
 	BindsIdle func() <-chan struct{}
@@ -86,14 +86,14 @@ type groupState struct {
 	writtenAt time.Time
 	// since is when the status of its condition last changed.
 	since metav1.Time
-	// again counts the writes in a row that changed only the message.
-	again int
+	// messageOnlyWrites counts the writes in a row that changed only the message.
+	messageOnlyWrites int
 	// onPod says that written was reported on the pod, because there was no PodGroup.
 	onPod bool
 }
 
-// StandbyCheck is how often a standby checks whether it leads.
-const StandbyCheck = time.Second
+// LeadingCheckInterval is how often a standby checks whether it leads.
+const LeadingCheckInterval = time.Second
 
 // A write that changes only the message comes minMessageInterval after the one before. This
 // time doubles with each such write, up to maxMessageInterval, because many groups may wait.
@@ -228,41 +228,41 @@ func (r *Reporter) work(ctx context.Context) {
 
 func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 	r.mu.Lock()
-	own := r.items[k]
-	var it groupState
-	if own != nil {
-		it = *own
+	stored := r.items[k]
+	var copied groupState
+	if stored != nil {
+		copied = *stored
 	}
 	r.mu.Unlock()
-	if it.written == it.GroupStatus {
+	if copied.written == copied.GroupStatus {
 		return nil
 	}
 	if !r.Leads() {
-		r.queue.AddAfter(k, StandbyCheck)
+		r.queue.AddAfter(k, LeadingCheckInterval)
 		return nil
 	}
 	pg := r.Store.Get(k)
 	switch {
 	case pg == nil:
-		if it.pod != nil && it.written.Reason != it.Reason {
-			r.event(it.pod, it.GroupStatus)
+		if copied.pod != nil && copied.written.Reason != copied.Reason {
+			r.event(copied.pod, copied.GroupStatus)
 		}
-		it.onPod = true
-		r.markWritten(own, it, metav1.Now())
+		copied.onPod = true
+		r.markWritten(stored, copied, metav1.Now())
 		if r.Store.Get(k) != nil {
 			// The PodGroup may have come before onPod was set. Then nothing else writes onto it.
 			r.ObservePodGroup(k)
 		}
 		return nil
-	case it.Reason == reason.NoPodGroup:
+	case copied.Reason == reason.NoPodGroup:
 		// There is a PodGroup now, so the status is out of date.
-		r.drop(k, own)
+		r.drop(k, stored)
 		return nil
 	}
-	err := r.writeCondition(ctx, k, pg, own, it)
+	err := r.writeCondition(ctx, k, pg, stored, copied)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		// The PodGroup is gone, or another one has its name. The informer will report that.
-		r.drop(k, own)
+		r.drop(k, stored)
 		return nil
 	}
 	return err
@@ -270,37 +270,37 @@ func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 
 // writeCondition writes the conditions if they differ from what was written before, and an event
 // if the status or the reason has changed. It may put off a write that changes only the message.
-func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, own *groupState, it groupState) error {
-	before, since := it.written, it.since
-	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && it.writtenAt.IsZero() {
+func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, pg *scheduling.PodGroup, stored *groupState, copied groupState) error {
+	before, since := copied.written, copied.since
+	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && copied.writtenAt.IsZero() {
 		// The conditions were written by a scheduler before this one.
 		before, since = groupStatusOf(pg, old), old.LastTransitionTime
 	}
-	if before == it.GroupStatus {
-		r.markWritten(own, it, since)
+	if before == copied.GroupStatus {
+		r.markWritten(stored, copied, since)
 		return nil
 	}
 	again := 0
-	if before.Reason == it.Reason && before.exclusive == it.exclusive && before.lateAnnotation == it.lateAnnotation && before.incarnation == it.incarnation && !it.writtenAt.IsZero() {
-		wait := min(maxMessageInterval, minMessageInterval<<min(it.again, 10))
-		if left := wait - time.Since(it.writtenAt); left > 0 {
+	if before.Reason == copied.Reason && before.exclusive == copied.exclusive && before.lateAnnotation == copied.lateAnnotation && before.incarnation == copied.incarnation && !copied.writtenAt.IsZero() {
+		wait := min(maxMessageInterval, minMessageInterval<<min(copied.messageOnlyWrites, 10))
+		if left := wait - time.Since(copied.writtenAt); left > 0 {
 			r.queue.AddAfter(k, left)
 			return nil
 		}
-		again = it.again + 1
+		again = copied.messageOnlyWrites + 1
 	}
-	if before.Status != it.Status {
+	if before.Status != copied.Status {
 		since = metav1.Now()
 	}
 	conditions := []metav1.Condition{{
 		Type:               ConditionScheduled,
-		Status:             it.Status,
-		Reason:             it.Reason,
-		Message:            it.Message,
+		Status:             copied.Status,
+		Reason:             copied.Reason,
+		Message:            copied.Message,
 		ObservedGeneration: pg.Generation,
 		LastTransitionTime: since,
 	}}
-	if whole := it.wholeNodesCondition(pg, before.incarnation); whole.Type != "" {
+	if whole := copied.wholeNodesCondition(pg, before.incarnation); whole.Type != "" {
 		conditions = append(conditions, whole)
 	}
 	err := r.Store.Apply(ctx, pg, conditions...)
@@ -312,29 +312,29 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	case !r.noConditions.Swap(true):
 		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no field status.conditions, so reasons are reported by events only; apply manifests/crds", "crd", scheduling.CRDName)
 	}
-	if before.Status != it.Status || before.Reason != it.Reason {
-		r.event(Reference(pg), it.GroupStatus)
+	if before.Status != copied.Status || before.Reason != copied.Reason {
+		r.event(Reference(pg), copied.GroupStatus)
 	}
-	it.again = again
-	r.markWritten(own, it, since)
+	copied.messageOnlyWrites = again
+	r.markWritten(stored, copied, since)
 	return nil
 }
 
-// Leads reports whether this scheduler leads. It calls Leading at most every StandbyCheck.
+// Leads reports whether this scheduler leads. It calls Leading at most every LeadingCheckInterval.
 func (r *Reporter) Leads() bool {
 	r.ledMu.Lock()
 	defer r.ledMu.Unlock()
-	if now := time.Now(); now.Sub(r.askedAt) >= StandbyCheck {
+	if now := time.Now(); now.Sub(r.askedAt) >= LeadingCheckInterval {
 		r.led, r.askedAt = r.Leading(), now
 	}
 	return r.led
 }
 
-// markWritten records that the status of told was written.
-func (r *Reporter) markWritten(own *groupState, told groupState, since metav1.Time) {
+// markWritten records that the status in copied was written.
+func (r *Reporter) markWritten(stored *groupState, copied groupState, since metav1.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	own.written, own.writtenAt, own.since, own.onPod, own.again = told.GroupStatus, time.Now(), since, told.onPod, told.again
+	stored.written, stored.writtenAt, stored.since, stored.onPod, stored.messageOnlyWrites = copied.GroupStatus, time.Now(), since, copied.onPod, copied.messageOnlyWrites
 }
 
 // drop forgets the state of a group, unless another state has taken its place.

@@ -11,7 +11,7 @@ import (
 
 // A thousand groups of another namespace have news. The news of this group is written
 // after one of theirs.
-func TestNobodyWaitsForTheNewsOfAnotherNamespace(t *testing.T) {
+func TestNamespaceDoesNotWaitForAnother(t *testing.T) {
 	r := NewReporter(Config{Exclusive: func(types.NamespacedName) (bool, string, uint64) { return false, "", 0 }})
 	defer r.Stop()
 	of := func(namespace string, i int) types.NamespacedName {

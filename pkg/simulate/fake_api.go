@@ -28,7 +28,7 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 	}
 	lists := map[string]any{scheduling.PodGroups.Resource: podGroups}
 	owners := map[string]*metav1.PartialObjectMetadataList{}
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		owners[k.Resource] = &metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
 			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
@@ -37,7 +37,7 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 		lists[k.Resource] = owners[k.Resource]
 	}
 	for _, o := range c.Objects {
-		if k, followed := group.FollowedKindOf(o); followed {
+		if k, followed := group.WatchedKindOf(o); followed {
 			add(owners[k.Resource], o.(metav1.Object))
 		}
 	}

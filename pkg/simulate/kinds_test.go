@@ -8,7 +8,7 @@ import (
 )
 
 func TestThePodsOfEachKindThatIsWatchedAreKnown(t *testing.T) {
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		if !slices.Contains(Kinds(), k.Kind) {
 			t.Errorf("Make in additions.go knows no pods of a %s", k.Kind)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEachKindThatIsWatchedIsRead(t *testing.T) {
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		obj := k.New()
 		obj.SetUID("1")
 		s := newOwnerReader(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, 0)

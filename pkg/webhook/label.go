@@ -99,7 +99,7 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 	if !ok {
 		return
 	}
-	note := map[string]string{group.DefaultedAnnotation: group.Defaulted(size)}
+	note := map[string]string{group.DefaultedAnnotation: group.DefaultedValue(size)}
 	if apivalidation.ValidateAnnotationsSize(mergeLabels(l.annotations, note)) != nil {
 		// The API server would reject the object.
 		return

@@ -117,7 +117,7 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 
 // seen finds an object in the controller's cache.
 func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
-	if !o.Followed() {
+	if !o.Watched() {
 		return OwnerInfo{}, false
 	}
 	obj := group.KindOf(o).New()

@@ -152,7 +152,7 @@ func TestEveryPartRunsTestsThatThereAre(t *testing.T) {
 }
 
 func TestWhatGroupsMayCostIsFuzzedForAnHour(t *testing.T) {
-	for _, target := range []string{"./pkg/engine -fuzz='^FuzzWork$'", "./pkg/fluence -fuzz='^FuzzEnquiry$'"} {
+	for _, target := range []string{"./pkg/engine -fuzz='^FuzzWork$'", "./pkg/fluence -fuzz='^FuzzAttempt$'"} {
 		if !slices.ContainsFunc(parts(), func(p part) bool {
 			return strings.Contains(p.filledIn(7, ""), "-fuzztime=60m ") && strings.Contains(p.command, target)
 		}) {

@@ -21,8 +21,8 @@ type part struct {
 // and parts of the same kind are next to each other.
 func parts() []part {
 	return []part{
-		trials("seats", 30_000, "pkg/gang", "TestAssignmentsAreWhatIsNotGivenBack"),
-		trials("bands", 100_000, "pkg/placement/interpod", "TestBandsAreWhatCanBeReachedPodByPod"),
+		trials("seats", 30_000, "pkg/gang", "TestAssignmentsEqualUnreleasedSlots"),
+		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),
 		trials("bookings-of-many", 100_000, "pkg/planner", "TestRandomBookingsOfAMulti"),
 		trials("rebuilt", 20_000, "pkg/traverser", "TestJobsRoundTrip"),
@@ -32,9 +32,9 @@ func parts() []part {
 		trials("jobs", 1_000_000, "pkg/engine", "TestManyJobsLeaveNothing"),
 		trials("series", 30_000, "pkg/engine", "TestRandomSeries"),
 		trials("series-over-time", 15_000, "pkg/engine", "TestRandomSeriesOverTime"),
-		trials("verdicts", 500_000, "pkg/engine", "TestExhaustiveVerdicts"),
+		trials("verdicts", 500_000, "pkg/engine", "TestAgainstBruteForce"),
 		trials("layouts", 100_000, "pkg/engine", "TestTopologyAgainstEveryLayout"),
-		trials("truth", 500_000, "pkg/engine", "TestExhaustive"),
+		trials("truth", 500_000, "pkg/engine", "TestAgainstReferenceSearch"),
 		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
 		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),
 		trials("searched-twice", 20_000, "pkg/engine", "TestSearchesAreTheSameForTheSameRequest"),
@@ -48,7 +48,7 @@ func parts() []part {
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),
-		fuzz("fuzz-enquiry", "pkg/fluence", "FuzzEnquiry"),
+		fuzz("fuzz-attempt", "pkg/fluence", "FuzzAttempt"),
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),

@@ -187,7 +187,7 @@ func TestEachKindMayBeRead(t *testing.T) {
 	}
 	for _, k := range group.Kinds() {
 		verbs := []string{"get"}
-		if k.Followed {
+		if k.Watched {
 			verbs = []string{"get", "list", "watch"}
 		}
 		for _, verb := range verbs {

@@ -33,7 +33,7 @@ func CacheByObject(c Config) map[client.Object]cache.ByObject {
 		},
 		&scheduling.PodGroup{}: {Transform: slimPodGroup},
 	}
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		held[k.New()] = cache.ByObject{Transform: slimPodOwner}
 	}
 	return held
@@ -78,7 +78,7 @@ func slimPodOwner(obj any) (any, error) {
 // read: of the owner references only that of the controller is.
 func slimMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields, m.Finalizers = nil, nil
-	m.Annotations = group.OwnAnnotations(m.Annotations)
+	m.Annotations = group.ProjectAnnotations(m.Annotations)
 	m.OwnerReferences = group.ControllerReference(m)
 }
 
@@ -91,7 +91,7 @@ func slimPodGroup(obj any) (any, error) {
 	}
 	pg.ManagedFields = slimManagedFields(pg.ManagedFields)
 	pg.Finalizers = nil
-	pg.Annotations = group.OwnAnnotations(pg.Annotations)
+	pg.Annotations = group.ProjectAnnotations(pg.Annotations)
 	made, ok := pg.Labels[ManagedByLabel]
 	if pg.Labels = nil; ok {
 		pg.Labels = map[string]string{ManagedByLabel: made}
@@ -114,6 +114,6 @@ func slimOwnerMeta(m *metav1.ObjectMeta) {
 }
 
 func slimTemplate(t *corev1.PodTemplateSpec) {
-	t.Annotations = group.OwnAnnotations(t.Annotations)
+	t.Annotations = group.ProjectAnnotations(t.Annotations)
 	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName}
 }

@@ -23,7 +23,7 @@ func podChanged(e event.UpdateEvent) bool {
 		before.Status.Phase != after.Status.Phase ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
 		!maps.Equal(before.Labels, after.Labels) ||
-		!maps.Equal(group.OwnAnnotations(before.Annotations), group.OwnAnnotations(after.Annotations)) ||
+		!maps.Equal(group.ProjectAnnotations(before.Annotations), group.ProjectAnnotations(after.Annotations)) ||
 		!equality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 

@@ -154,7 +154,7 @@ const (
 // has ended. Zero means that no such read is needed.
 func (o observation) untilItEnds() time.Duration {
 	for _, w := range o.topOwners {
-		if !w.ends || w.hasEnded() || w.owner.Followed() || w.lookup != readable {
+		if !w.ends || w.hasEnded() || w.owner.Watched() || w.lookup != readable {
 			continue
 		}
 		c := countOf(o.pods)

@@ -7,7 +7,7 @@ import (
 )
 
 func TestEachKindThatIsWatchedIsRead(t *testing.T) {
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		p, ok := asPodOwner(k.New())
 		if !ok {
 			t.Errorf("partOf in pod_owner.go does not read a %s.%s", k.Kind, k.Group)

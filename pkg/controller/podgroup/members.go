@@ -32,7 +32,7 @@ func (c cacheReader) ControllerOf(namespace string, o group.Owner) (group.Owner,
 // object returns an object of a kind that is watched. It returns nil if there
 // is none of this UID. The object is the cache's own and must not be changed.
 func (c cacheReader) object(namespace string, o group.Owner) client.Object {
-	if !o.Followed() {
+	if !o.Watched() {
 		return nil
 	}
 	obj := group.KindOf(o).New()
@@ -46,7 +46,7 @@ func (c cacheReader) object(namespace string, o group.Owner) client.Object {
 // podOwnersOf lists the podOwners that the index has under a group's name.
 func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 	var parts []podOwner
-	for _, kind := range group.FollowedKinds() {
+	for _, kind := range group.WatchedKinds() {
 		list := kind.NewList()
 		err := c.reader.List(c.ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
 		if err != nil {

@@ -109,7 +109,7 @@ func TestASlimPodGroupDecidesTheSame(t *testing.T) {
 			if c.isManaged(slim) != c.isManaged(pg) || minMemberManager(slim) != minMemberManager(pg) {
 				t.Errorf("made by the controller: %t, minMember by %q; want %t, %q", c.isManaged(slim), minMemberManager(slim), c.isManaged(pg), minMemberManager(pg))
 			}
-			if !maps.Equal(slim.Annotations, group.OwnAnnotations(pg.Annotations)) || len(slim.Annotations) != 2 || !equality.Semantic.DeepEqual(slim.Spec, pg.Spec) || !equality.Semantic.DeepEqual(slim.Status, pg.Status) {
+			if !maps.Equal(slim.Annotations, group.ProjectAnnotations(pg.Annotations)) || len(slim.Annotations) != 2 || !equality.Semantic.DeepEqual(slim.Spec, pg.Spec) || !equality.Semantic.DeepEqual(slim.Status, pg.Status) {
 				t.Errorf("slimPodGroup() = %+v", slim)
 			}
 			if slim.OwnerReferences[0].UID != "job-uid" || len(slim.OwnerReferences) != maxReferences {

@@ -49,7 +49,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
 	reads := 0
 	for _, t := range f.topRefs {
-		if !t.owner.Followed() && group.KindOf(t.owner).Sized() {
+		if !t.owner.Watched() && group.KindOf(t.owner).Sized() {
 			if reads++; reads > maxReferences {
 				o.topOwners = append(o.topOwners, topOwner{topRef: t, lookup: unreadable, why: whyTooManyOwners})
 				continue
@@ -76,7 +76,7 @@ func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (top
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
 	switch {
-	case t.owner.Followed():
+	case t.owner.Watched():
 		if p, ok := asPodOwner(c.object(namespace, t.owner)); ok {
 			return topOwnerOf(p), 0, nil
 		}

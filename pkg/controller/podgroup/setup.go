@@ -40,7 +40,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
 	indexed := []client.Object{&corev1.Pod{}}
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		indexed = append(indexed, k.New())
 	}
 	for _, obj := range indexed {
@@ -80,7 +80,7 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		For(&scheduling.PodGroup{}).
 		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		WithOptions(r.options())
-	for _, k := range group.FollowedKinds() {
+	for _, k := range group.WatchedKinds() {
 		b = b.Watches(k.New(), parts, onParts)
 	}
 	if err := b.Complete(r); err != nil {

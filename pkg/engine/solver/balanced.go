@@ -7,14 +7,14 @@ import (
 
 // placeBalanced searches for a plan of equal shares on as few domains as possible.
 // With n slots on k domains, each domain gets n/k slots, and n%k of them get one more.
-func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int) (*topologyPlacement, Outcome, Shortfall) {
+func (t *topologySearch) placeBalanced(order []int32, domains []*domain, level int) (*topologyPlacement, Outcome, Shortfall) {
 	total := int64(0)
 	for _, s := range t.shapes {
 		total += s.Count.Min
 	}
 	result := Impossible
 	for k := 1; k <= len(domains) && int64(k) <= total && !t.IsExhausted(); k++ {
-		p, o := t.placeShares(domains, at, total, k)
+		p, o := t.placeShares(domains, level, total, k)
 		switch o {
 		case Placed:
 			return p.withCost(k), Placed, Shortfall{}
@@ -27,26 +27,26 @@ func (t *topologySearch) placeBalanced(order []int32, domains []*domain, at int)
 	if _, o, failed := t.placeAnywhere(order); o != Placed {
 		return nil, min(o, result), failed
 	}
-	return nil, result, t.balancedShortfall(domains, at, total)
+	return nil, result, t.balancedShortfall(domains, level, total)
 }
 
 // placeShares searches for a plan of equal shares on k domains.
-func (t *topologySearch) placeShares(domains []*domain, at int, total int64, k int) (*topologyPlacement, Outcome) {
-	s := &equalShares{topologySearch: t, level: &t.topology[at], share: total / int64(k), result: Impossible}
+func (t *topologySearch) placeShares(domains []*domain, level int, total int64, k int) (*topologyPlacement, Outcome) {
+	s := &equalShares{topologySearch: t, level: &t.topology[level], quota: total / int64(k), result: Impossible}
 	larger := int(total % int64(k))
 	t.Spend(2 * len(domains))
 	with := func(share int64) (able []*domain) {
 		for _, d := range domains {
-			if d.useful >= share {
+			if d.maxWantedSlots >= share {
 				able = append(able, d)
 			}
 		}
 		return able
 	}
-	if len(with(s.share+1)) < larger {
+	if len(with(s.quota+1)) < larger {
 		return nil, Impossible
 	}
-	if domains = with(s.share); len(domains) < k {
+	if domains = with(s.quota); len(domains) < k {
 		return nil, Impossible
 	}
 	if s.domains = domains; len(t.shapes) > 1 {
@@ -73,10 +73,10 @@ type equalShares struct {
 	*topologySearch
 	domains []*domain
 	level   *Level
-	// share is the number of slots of a plain share. A larger share has one more.
-	share  int64
+	// quota is the number of slots of a plain share. A larger share has one more.
+	quota  int64
 	chosen []*domain
-	// quotas has the share of each domain in chosen.
+	// quotas has the quota of each domain in chosen.
 	quotas []int64
 	result Outcome
 	found  *topologyPlacement
@@ -89,7 +89,7 @@ func (s *equalShares) guess(k, larger int) bool {
 	for _, part := range []struct {
 		share int64
 		n     int
-	}{{s.share + 1, larger}, {s.share, k - larger}} {
+	}{{s.quota + 1, larger}, {s.quota, k - larger}} {
 		for _, d := range s.domains {
 			if part.n == 0 {
 				break
@@ -97,7 +97,7 @@ func (s *equalShares) guess(k, larger int) bool {
 			if !s.Charge(1 + len(s.chosen)/8) {
 				return false
 			}
-			if d.useful >= part.share && !slices.Contains(s.chosen, d) {
+			if d.maxWantedSlots >= part.share && !slices.Contains(s.chosen, d) {
 				s.chosen, s.quotas = append(s.chosen, d), append(s.quotas, part.share)
 				part.n--
 			}
@@ -122,8 +122,8 @@ func (s *equalShares) enumerate(i, plain, larger int) bool {
 	}
 	d := s.domains[i]
 	for _, more := range []int{1, 0} {
-		quota := s.share + int64(more)
-		if more == 1 && larger == 0 || more == 0 && plain == 0 || d.useful < quota {
+		quota := s.quota + int64(more)
+		if more == 1 && larger == 0 || more == 0 && plain == 0 || d.maxWantedSlots < quota {
 			continue
 		}
 		s.chosen, s.quotas = append(s.chosen, d), append(s.quotas, quota)
@@ -179,25 +179,25 @@ func (s *equalShares) tryShares() bool {
 
 // balancedShortfall returns how many slots fit in equal shares, judged by the room
 // of each domain alone. It reports the last shape as the shape that does not fit.
-func (t *topologySearch) balancedShortfall(domains []*domain, at int, total int64) Shortfall {
+func (t *topologySearch) balancedShortfall(domains []*domain, level int, total int64) Shortfall {
 	last := len(t.shapes) - 1
 	least := t.shapes[last].Count.Min
 	byRoom := slices.Clone(domains)
 	slices.SortStableFunc(byRoom, func(x, y *domain) int {
-		return cmp.Or(cmp.Compare(y.useful, x.useful), cmp.Compare(x.vertex, y.vertex))
+		return cmp.Or(cmp.Compare(y.maxWantedSlots, x.maxWantedSlots), cmp.Compare(x.vertex, y.vertex))
 	})
 	most, in := int64(0), (*domain)(nil)
 	larger := 0
 	for i, d := range byRoom {
-		if i > 0 && d.useful < byRoom[i-1].useful {
+		if i > 0 && d.maxWantedSlots < byRoom[i-1].maxWantedSlots {
 			larger = i
 		}
-		if sum := d.useful*int64(i+1) + int64(larger); sum > most {
+		if sum := d.maxWantedSlots*int64(i+1) + int64(larger); sum > most {
 			if most, in = sum, nil; i == 0 {
 				in = d
 			}
 		}
 	}
 	found := max(0, min(least-1, most-(total-least)))
-	return Shortfall{Shape: last, Found: found, Level: t.topology[at].Type, domain: in}
+	return Shortfall{Shape: last, Found: found, Level: t.topology[level].Type, domain: in}
 }

@@ -60,7 +60,7 @@ type option struct {
 
 // newBranchAndBound orders the nodes and prepares the search.
 func (p *packing) newBranchAndBound() *branchAndBound {
-	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.price), missing: slices.Clone(p.want), deadStates: make(map[uint64]int64)}
+	t := &branchAndBound{packing: p, boundPrices: slices.Clone(p.bestPrices), missing: slices.Clone(p.want), deadStates: make(map[uint64]int64)}
 	if t.numbered = t.numberStates(); !t.numbered {
 		return t
 	}
@@ -168,7 +168,7 @@ func (t *branchAndBound) maxCounts() [][]int32 {
 
 // updateBounds computes the bounds of all branches again, with the prices as they are now.
 func (t *branchAndBound) updateBounds() {
-	copy(t.boundPrices, t.price)
+	copy(t.boundPrices, t.bestPrices)
 	values := t.maxValues()
 	worth := int64(0)
 	for i := range slices.Backward(t.stages) {

@@ -24,21 +24,21 @@ type domain struct {
 	// there are several shapes, two kinds follow: the total amount of each need, and
 	// one number, how many slots fit if each were as small as the smallest.
 	room []int64
-	// total is the sum of the slots that fit, over all shapes. useful
+	// total is the sum of the slots that fit, over all shapes. maxWantedSlots
 	// is an upper bound on how many of the wanted slots fit together.
-	total, useful int64
+	total, maxWantedSlots int64
 	// distance is the Problem.Distance of the closest node.
 	distance int
 }
 
-// domains divides the nodes by the level with index at, and computes what fits in each domain. It
+// domains divides the nodes by the level with this index, and computes what fits in each domain. It
 // sorts the domains by preference: the smallest distance first, then the least room, then the path.
-func (t *topologySearch) domains(order []int32, at int) []*domain {
+func (t *topologySearch) domains(order []int32, level int) []*domain {
 	wholeGraph := len(order) == len(t.order)
-	if known := t.allDomains[at]; wholeGraph && known != nil {
-		return t.countUseful(known)
+	if known := t.allDomains[level]; wholeGraph && known != nil {
+		return t.countMaxWantedSlots(known)
 	}
-	found := t.divide(order, &t.topology[at])
+	found := t.divide(order, &t.topology[level])
 	for _, d := range found {
 		if t.countRoom(d); t.IsExhausted() {
 			return nil
@@ -53,22 +53,22 @@ func (t *topologySearch) domains(order []int32, at int) []*domain {
 		if t.allDomains == nil {
 			t.allDomains = make(map[int][]*domain)
 		}
-		t.allDomains[at] = found
+		t.allDomains[level] = found
 	}
-	return t.countUseful(found)
+	return t.countMaxWantedSlots(found)
 }
 
-// countUseful computes the field useful of each domain. It returns the domains.
-func (t *topologySearch) countUseful(domains []*domain) []*domain {
+// countMaxWantedSlots computes maxWantedSlots of each domain. It returns the domains.
+func (t *topologySearch) countMaxWantedSlots(domains []*domain) []*domain {
 	if !t.Charge(len(domains) * len(t.shapes) / needsPerStep) {
 		return domains
 	}
 	for _, d := range domains {
-		d.useful = 0
+		d.maxWantedSlots = 0
 		for s := range t.shapes {
-			d.useful += min(d.room[s], t.shapes[s].Count.Min)
+			d.maxWantedSlots += min(d.room[s], t.shapes[s].Count.Min)
 		}
-		d.useful = min(d.useful, d.room[len(d.room)-1])
+		d.maxWantedSlots = min(d.maxWantedSlots, d.room[len(d.room)-1])
 	}
 	return domains
 }

@@ -16,19 +16,19 @@ const (
 // If the nodes are worth less than the slots that are wanted, no placement exists.
 type dualBound struct {
 	*packing
-	prices        []float64
+	currentPrices []float64
 	round         int
 	minRatio      float64
 	roundedPrices []int64
-	have          []int64
+	supplied      []int64
 }
 
 // newDualBound starts with the given prices. Only their ratios matter.
 func (p *packing) newDualBound(first []float64) *dualBound {
-	p.price = make([]int64, p.width)
+	p.bestPrices = make([]int64, p.width)
 	return &dualBound{
-		packing: p, prices: first, minRatio: math.Inf(1),
-		roundedPrices: make([]int64, p.width), have: make([]int64, p.width),
+		packing: p, currentPrices: first, minRatio: math.Inf(1),
+		roundedPrices: make([]int64, p.width), supplied: make([]int64, p.width),
 	}
 }
 
@@ -51,7 +51,7 @@ func (m *dualBound) run(rounds int) (impossible bool) {
 		}
 		if ratio := float64(worth) / float64(wanted); ratio < m.minRatio {
 			m.minRatio = ratio
-			copy(m.price, m.roundedPrices)
+			copy(m.bestPrices, m.roundedPrices)
 		}
 		if m.countBudget < 0 {
 			return false
@@ -59,8 +59,8 @@ func (m *dualBound) run(rounds int) (impossible bool) {
 		m.round++
 		step := 1 / (1 + float64(m.round)/4)
 		for s, n := range m.want {
-			over := float64(m.have[s]-n) / float64(n)
-			m.prices[s] *= math.Exp(-step * min(1, max(-1, over)))
+			over := float64(m.supplied[s]-n) / float64(n)
+			m.currentPrices[s] *= math.Exp(-step * min(1, max(-1, over)))
 		}
 	}
 	return false
@@ -70,19 +70,19 @@ func (m *dualBound) run(rounds int) (impossible bool) {
 // numbers, because sums of whole numbers are exact.
 func (m *dualBound) roundPrices() {
 	top := 0.0
-	for _, price := range m.prices {
+	for _, price := range m.currentPrices {
 		top = max(top, price)
 	}
-	for s := range m.prices {
-		m.prices[s] = max(m.prices[s]/top, 1.0/topPrice)
-		m.roundedPrices[s] = int64(m.prices[s] * topPrice)
+	for s := range m.currentPrices {
+		m.currentPrices[s] = max(m.currentPrices[s]/top, 1.0/topPrice)
+		m.roundedPrices[s] = int64(m.currentPrices[s] * topPrice)
 	}
 }
 
-// evaluate returns the value of all nodes, each with its most valuable pattern. It sets have to the
+// evaluate returns the value of all nodes, each with its most valuable pattern. It sets supplied to the
 // number of slots of each shape in these patterns. ok is false if there are too few steps left.
 func (m *dualBound) evaluate() (worth int64, ok bool) {
-	clear(m.have)
+	clear(m.supplied)
 	total := int64(0)
 	for k := range m.classes {
 		if !m.chargeBudget(len(m.classes[k].patterns)) {
@@ -101,7 +101,7 @@ func (m *dualBound) evaluate() (worth int64, ok bool) {
 		n := int64(len(m.classes[k].nodes))
 		total += n * most
 		for s, count := range m.pattern(k, best) {
-			m.have[s] += n * int64(count)
+			m.supplied[s] += n * int64(count)
 		}
 	}
 	return total, true

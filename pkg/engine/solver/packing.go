@@ -22,8 +22,8 @@ type packing struct {
 	// countsPerShape is how many different counts of one shape are enumerated if a node
 	// has too many patterns to list all. It halves until few enough patterns are left.
 	countsPerShape int64
-	// price[s] is the dual price of a slot of shape s, at most topPrice.
-	price []int64
+	// bestPrices[s] is the dual price of a slot of shape s, at most topPrice.
+	bestPrices []int64
 	// used[k][q] is the number of nodes of class k that have pattern q.
 	used [][]int32
 	// short[s] is the number of slots of shape s that are missing. It
@@ -160,7 +160,7 @@ func (p *packing) mostValuable(k int) int {
 	for q := range p.used[k] {
 		worth := int64(0)
 		for s, count := range p.pattern(k, q) {
-			worth += min(max(0, p.short[s]), int64(count)) * p.price[s]
+			worth += min(max(0, p.short[s]), int64(count)) * p.bestPrices[s]
 		}
 		if worth > most {
 			best, most = q, worth

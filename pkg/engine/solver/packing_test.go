@@ -41,30 +41,30 @@ func randomPacking(r *rand.Rand) *packing {
 	return p
 }
 
-// possible reports whether some choice of one pattern
+// hasSolutionByBruteForce reports whether some choice of one pattern
 // per node has all wanted slots. It tries every choice.
-func (p *packing) possible(k, nth int, left []int64) bool {
+func (p *packing) hasSolutionByBruteForce(k, nth int, left []int64) bool {
 	switch {
 	case k == len(p.classes):
 		return slices.Max(left) <= 0
 	case nth == len(p.classes[k].nodes):
-		return p.possible(k+1, 0, left)
+		return p.hasSolutionByBruteForce(k+1, 0, left)
 	}
 	for q := range p.used[k] {
 		rest := slices.Clone(left)
 		for s, n := range p.pattern(k, q) {
 			rest[s] -= int64(n)
 		}
-		if p.possible(k, nth+1, rest) {
+		if p.hasSolutionByBruteForce(k, nth+1, rest) {
 			return true
 		}
 	}
 	return false
 }
 
-// sound reports whether every node has one pattern,
+// isValidSolution reports whether every node has one pattern,
 // and all patterns together have the wanted slots.
-func (p *packing) sound() bool {
+func (p *packing) isValidSolution() bool {
 	left := slices.Clone(p.want)
 	for k := range p.classes {
 		nodes := 0
@@ -89,7 +89,7 @@ func TestBranchAndBoundAndDualBoundsAreRight(t *testing.T) {
 	ways, none, priced, exchanged := 0, 0, 0, 0
 	for seed := range trials.Seeds(20_000) {
 		p := randomPacking(rand.New(rand.NewPCG(seed, 5)))
-		way := p.possible(0, 0, p.want)
+		way := p.hasSolutionByBruteForce(0, 0, p.want)
 		first := make([]float64, p.width)
 		for s := range first {
 			first[s] = 1
@@ -108,7 +108,7 @@ func TestBranchAndBoundAndDualBoundsAreRight(t *testing.T) {
 			}
 			found, proven = tour.run(turn)
 		}
-		if found != way || found && !p.sound() {
+		if found != way || found && !p.isValidSolution() {
 			t.Fatalf("seed %d: a tour found %v, of %+v, want %v", seed, found, p.used, way)
 		}
 		for k := range p.used {
@@ -116,7 +116,7 @@ func TestBranchAndBoundAndDualBoundsAreRight(t *testing.T) {
 		}
 		p.startGreedily()
 		if p.newTabuSearch().run(20_000) {
-			if exchanged++; !way || !p.sound() {
+			if exchanged++; !way || !p.isValidSolution() {
 				t.Fatalf("seed %d: exchanges found %+v, want a way %v", seed, p.used, way)
 			}
 		}

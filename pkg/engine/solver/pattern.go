@@ -77,7 +77,7 @@ func (p *packing) classify() bool {
 	limit := max(minClassPatterns, maxPatterns/n)
 	limit = max(1, min(limit, p.countBudget/(patternBudgetShare*p.width*n)))
 	for k := range p.classes {
-		if p.list(&p.classes[k], limit); p.countBudget < 0 {
+		if p.listPatterns(&p.classes[k], limit); p.countBudget < 0 {
 			return false
 		}
 	}
@@ -110,9 +110,9 @@ func (p *packing) classKey(classKey []byte, i int) ([]byte, bool) {
 	return classKey, some
 }
 
-// list lists the patterns of a class: all of them or, if
+// listPatterns lists the patterns of a class: all of them or, if
 // there are too many, a sample that is evenly spread.
-func (p *packing) list(k *nodeClass, limit int) {
+func (p *packing) listPatterns(k *nodeClass, limit int) {
 	l := enumerator{packing: p, node: k.nodes[0], counts: make([]int32, p.width), stride: make([]int64, p.width), limit: limit}
 	product := 1.0
 	for j, s := range p.shapeOrder {

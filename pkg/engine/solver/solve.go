@@ -70,20 +70,20 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	if len(b.levels) > 0 {
 		return solveTopology(b, v)
 	}
-	given := make([]int, len(b.shapes))
-	for i := range given {
-		given[i] = i
+	jobspecOrder := make([]int, len(b.shapes))
+	for i := range jobspecOrder {
+		jobspecOrder[i] = i
 	}
-	failed, ok := b.greedy(v, given)
+	failed, ok := b.greedy(v, jobspecOrder)
 	switch {
 	case ok:
 		return Placed, Shortfall{}
-	case len(given) == 1 && b.limitsNest(0):
+	case len(jobspecOrder) == 1 && b.limitsNest(0):
 		// No other shape takes room, and the limits nest:
 		// filling node by node places as many slots as possible.
 		return Impossible, failed
 	}
-	for s := range given {
+	for s := range jobspecOrder {
 		b.start(v)
 		if n := b.fill(s, b.shapes[s].Count.Min); n < b.shapes[s].Count.Min && b.limitsNest(s) {
 			return Impossible, Shortfall{Shape: s, Found: n}
@@ -103,7 +103,7 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 			return Impossible, failed
 		}
 	}
-	largest := slices.Clone(given)
+	largest := slices.Clone(jobspecOrder)
 	slices.SortStableFunc(largest, func(x, y int) int {
 		return cmp.Compare(b.shapes[y].maxShare(all), b.shapes[x].maxShare(all))
 	})
@@ -125,13 +125,13 @@ func (b *Layout) search(v View, order []int) Outcome {
 // searchBy runs one search algorithm with half of the budget that is left for searches. The
 // meter may have fewer steps left than this budget. If the algorithm then returns Unknown,
 // searchBy exhausts the meter, so that the caller learns that only steps were lacking.
-func searchBy(b *Layout, way func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
+func searchBy(b *Layout, algorithm func(*Layout, View, []int, int) (Outcome, int), v View, order []int) Outcome {
 	if b.IsExhausted() {
 		return Unknown
 	}
 	whole := max(minBudget, b.searchBudgetLeft/2)
 	budget := min(whole, b.remain)
-	o, left := way(b, v, order, budget)
+	o, left := algorithm(b, v, order, budget)
 	b.searchBudgetLeft -= budget - left
 	if o == Unknown && budget < whole {
 		b.Exhaust()

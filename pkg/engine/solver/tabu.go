@@ -25,7 +25,7 @@ type tabuSearch struct {
 }
 
 func (p *packing) newTabuSearch() *tabuSearch {
-	x := &tabuSearch{packing: p, weight: slices.Clone(p.price), classTabu: make([]int, len(p.classes)), patternTabu: make([][]int, len(p.classes))}
+	x := &tabuSearch{packing: p, weight: slices.Clone(p.bestPrices), classTabu: make([]int, len(p.classes)), patternTabu: make([][]int, len(p.classes))}
 	for k := range x.patternTabu {
 		x.patternTabu[k] = make([]int, len(p.used[k]))
 	}

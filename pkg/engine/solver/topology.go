@@ -61,13 +61,13 @@ func solveTopology(b *Layout, v View) (Outcome, Shortfall) {
 	if o == Placed {
 		t.found = p
 		b.topologySearch = t
-		t.layPlan(b, p)
+		t.layPlacement(b, p)
 	}
 	return o, failed
 }
 
-// layPlan places the slots of a plan on the layout b.
-func (t *topologySearch) layPlan(b *Layout, p *topologyPlacement) {
+// layPlacement places the slots of a plan on the layout b.
+func (t *topologySearch) layPlacement(b *Layout, p *topologyPlacement) {
 	b.start(b.view)
 	for _, r := range p.runs {
 		r.Node = int(t.index[r.Node])
@@ -94,7 +94,7 @@ func (t *topologySearch) extendTopology(b *Layout) {
 		total += least - count.Min
 		t.shapes[i].Count = jobspec.Exactly(least)
 	}
-	t.layPlan(b, t.found)
+	t.layPlacement(b, t.found)
 }
 
 // bisect finds by binary search the largest count of a shape, up
@@ -137,20 +137,20 @@ func (t *topologySearch) place() (*topologyPlacement, Outcome, Shortfall) {
 	return t.placeLevels(t.order, 0)
 }
 
-// placeLevels searches for a plan on the given nodes that satisfies the levels from at on.
-func (t *topologySearch) placeLevels(order []int32, at int) (*topologyPlacement, Outcome, Shortfall) {
-	if at == len(t.topology) {
+// placeLevels searches for a plan on the given nodes that satisfies the levels from this one on.
+func (t *topologySearch) placeLevels(order []int32, level int) (*topologyPlacement, Outcome, Shortfall) {
+	if level == len(t.topology) {
 		return t.placeAnywhere(order)
 	}
-	domains := t.domains(order, at)
-	switch t.topology[at].Rule {
+	domains := t.domains(order, level)
+	switch t.topology[level].Rule {
 	case OneDomain:
-		return t.placeInOne(order, domains, at)
+		return t.placeInOne(order, domains, level)
 	case Balanced:
-		return t.placeBalanced(order, domains, at)
+		return t.placeBalanced(order, domains, level)
 	case FewestDomains:
 	}
-	return t.placeInFewest(order, domains, at)
+	return t.placeInFewest(order, domains, level)
 }
 
 // placeAnywhere searches for a plan anywhere on the given nodes, with no level left to satisfy.
@@ -199,14 +199,14 @@ func (p *topologyPlacement) isBetter(than *topologyPlacement) bool {
 	return than == nil || slices.Compare(p.cost, than.cost) < 0
 }
 
-// minCost returns, for each level from at on, a lower bound
+// minCost returns, for each level from this one on, a lower bound
 // on the number of domains that a plan on these nodes uses.
-func (t *topologySearch) minCost(order []int32, at int) []int {
+func (t *topologySearch) minCost(order []int32, level int) []int {
 	var least []int
-	for i := range t.topology[at:] {
+	for i := range t.topology[level:] {
 		n := 1
-		if t.topology[at+i].Rule == FewestDomains {
-			n = t.minDomains(t.domains(order, at+i))
+		if t.topology[level+i].Rule == FewestDomains {
+			n = t.minDomains(t.domains(order, level+i))
 		}
 		least = append(least, n)
 	}

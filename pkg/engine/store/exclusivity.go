@@ -3,7 +3,7 @@ package store
 // addHolder counts a slot in the exclusivity of its host.
 func (h *host) addHolder(s *Slot, c *columns) {
 	switch {
-	case s.shared:
+	case s.onEveryNode:
 		return
 	case s.holder == "":
 		h.exclusivity.WithoutHolder++
@@ -18,7 +18,7 @@ func (h *host) addHolder(s *Slot, c *columns) {
 
 // removeHolder reverts addHolder.
 func (h *host) removeHolder(s *Slot, c *columns) {
-	if !s.shared {
+	if !s.onEveryNode {
 		h.uncountHolder(s)
 		h.updateExclusivity(c)
 	}
@@ -27,7 +27,7 @@ func (h *host) removeHolder(s *Slot, c *columns) {
 // uncountHolder takes a slot out of the counts. The caller has to call updateExclusivity.
 func (h *host) uncountHolder(s *Slot) {
 	switch {
-	case s.shared:
+	case s.onEveryNode:
 		return
 	case s.holder == "":
 		h.exclusivity.WithoutHolder--
@@ -52,12 +52,12 @@ func (h *host) updateExclusivity(c *columns) {
 
 // changeHolder gives a booked slot another holder, or none.
 func (st *Store) changeHolder(s *Slot, holder string, shared bool) {
-	if s.holder == holder && s.shared == shared {
+	if s.holder == holder && s.onEveryNode == shared {
 		return
 	}
 	h := st.hosts.byName[s.node]
 	h.removeHolder(s, &st.graph.columns)
-	s.holder, s.shared = holder, shared
+	s.holder, s.onEveryNode = holder, shared
 	h.updatePermanent(s)
 	h.addHolder(s, &st.graph.columns)
 }

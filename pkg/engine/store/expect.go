@@ -11,13 +11,13 @@ import (
 // skips slots on nodes that the graph lacks. Other slots may be booked in between.
 func (st *Store) Expect(slots []match.Slot) (restore func()) {
 	var there []*Slot
-	bare := make(map[[2]string]*resource.Vertex)
+	sharedVertices := make(map[[2]string]*resource.Vertex)
 	for i := range slots {
 		h := st.hosts.byName[slots[i].Node]
 		if h == nil || h.node == nil {
 			continue
 		}
-		s := readSlot(&slots[i], bare)
+		s := readSlot(&slots[i], sharedVertices)
 		// In a pool with several leaves, the slot is charged after all other slots.
 		s.seq = math.MaxUint64
 		h.add(s, &st.graph.columns)

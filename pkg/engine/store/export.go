@@ -35,7 +35,7 @@ func (x exporter) slot(s *Slot) match.Slot {
 	for i, h := range s.shares {
 		r.Vertices[i] = x.share(h)
 	}
-	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r, Holder: s.holder, Shared: s.shared}
+	return match.Slot{Key: s.key, Label: s.label, Node: s.node, R: r, Holder: s.holder, Shared: s.onEveryNode}
 }
 
 // total returns the sum of a job's slots: the shares of each node, then the vertices above the
@@ -74,15 +74,15 @@ func appendMerged(to []share, slots []*Slot) []share {
 			}
 		}
 	}
-	way := len(to)
+	containersFrom := len(to)
 	for _, s := range slots {
 		for _, h := range s.shares {
 			if h.container {
-				to = merge(to, way, h)
+				to = merge(to, containersFrom, h)
 			}
 		}
 	}
-	slices.SortStableFunc(to[way:], func(x, y share) int {
+	slices.SortStableFunc(to[containersFrom:], func(x, y share) int {
 		// The path of a vertex begins with the path of its container, so a container's path is shorter.
 		return cmp.Compare(len(y.res.Path), len(x.res.Path))
 	})

@@ -51,7 +51,7 @@ func (g *Graph) checkRoot(s *nodeGraph, root *resource.Vertex) error {
 // put updates the node n, or adds a node if n is nil, and returns it. Its pools are new and have no
 // charges.
 func (g *Graph) put(n *node, s *nodeGraph) *node {
-	parent, turned := g.ensureAncestors(s.ancestors)
+	parent, statusChanged := g.ensureAncestors(s.ancestors)
 	if n == nil {
 		n = &node{vertex: &vertex{}, position: len(g.nodes)}
 		n.vertex.node = n
@@ -75,7 +75,7 @@ func (g *Graph) put(n *node, s *nodeGraph) *node {
 	g.replaceDescendants(n, s)
 	n.buildPools(&g.columns)
 	g.columns.up[n.position] = n.vertex.isUp()
-	if turned {
+	if statusChanged {
 		for i, other := range g.nodes {
 			g.columns.up[i] = other.vertex.isUp()
 		}
@@ -84,8 +84,8 @@ func (g *Graph) put(n *node, s *nodeGraph) *node {
 }
 
 // ensureAncestors returns the vertex that contains a node. It creates vertices that are missing.
-// turned reports whether the status of a vertex above the node has changed.
-func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bool) {
+// statusChanged reports whether the status of a vertex above the node has changed.
+func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, statusChanged bool) {
 	for i, a := range above {
 		v := g.root
 		if i > 0 {
@@ -93,7 +93,7 @@ func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bo
 		}
 		switch {
 		case v != nil:
-			turned = turned || v.res.Status != a.Status
+			statusChanged = statusChanged || v.res.Status != a.Status
 		case i == 0:
 			v = &vertex{}
 			g.root = v
@@ -105,7 +105,7 @@ func (g *Graph) ensureAncestors(above []*resource.Vertex) (at *vertex, turned bo
 		g.setResource(v, a)
 		at = v
 	}
-	return at, turned
+	return at, statusChanged
 }
 
 // replaceDescendants replaces the vertices below a node. A vertex that was there before keeps its

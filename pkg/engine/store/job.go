@@ -42,9 +42,9 @@ type Slot struct {
 	ignoredBy uint64
 	// holder has the slot's node as a whole. It is empty if the node is not given out whole.
 	holder string
-	// shared reports whether the slot's pod runs on every node. Such a slot does not keep its node
+	// onEveryNode reports whether the slot's pod runs on every node. Such a slot does not keep its node
 	// from being given out whole.
-	shared bool
+	onEveryNode bool
 	// seq is the number of the booking. Slots are charged in this order.
 	seq        uint64
 	start, end time.Time
@@ -99,4 +99,4 @@ func (s *Slot) JobID() match.JobID { return s.job }
 
 // IsPermanent reports whether the slot never ends to make room for others: its pod runs on every
 // node, and it has no known end.
-func (s *Slot) IsPermanent() bool { return s.shared && s.end.IsZero() }
+func (s *Slot) IsPermanent() bool { return s.onEveryNode && s.end.IsZero() }

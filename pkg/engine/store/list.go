@@ -18,19 +18,19 @@ func (st *Store) Page(from string, limit int) []HostCopy {
 	}
 	first, _ := slices.BinarySearch(st.hosts.names, from)
 	page := st.hosts.names[first:min(first+limit, len(st.hosts.names))]
-	notes := make([]HostCopy, len(page))
+	copies := make([]HostCopy, len(page))
 	for i, name := range page {
-		notes[i].copyHost(name, st.hosts.byName[name])
+		copies[i].copyHost(name, st.hosts.byName[name])
 	}
-	return notes
+	return copies
 }
 
 // ExportNodes converts copies of hosts. The store may have changed since.
-func ExportNodes(notes []HostCopy) []match.Node {
+func ExportNodes(copies []HostCopy) []match.Node {
 	x := make(exporter)
-	nodes := make([]match.Node, len(notes))
-	for i := range notes {
-		nodes[i] = match.Node{Name: notes[i].name, Graph: notes[i].graph(), Jobs: x.jobs(notes[i].slots)}
+	nodes := make([]match.Node, len(copies))
+	for i := range copies {
+		nodes[i] = match.Node{Name: copies[i].name, Graph: copies[i].graph(), Jobs: x.jobs(copies[i].slots)}
 	}
 	return nodes
 }

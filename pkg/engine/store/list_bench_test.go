@@ -8,9 +8,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 )
 
-// BenchmarkAuditHold measures how long matches wait for a page of a cluster with ten slots on each
+// BenchmarkPageLockTime measures how long matches wait for a page of a cluster with ten slots on each
 // node: once while all names are sorted, and once after that.
-func BenchmarkAuditHold(b *testing.B) {
+func BenchmarkPageLockTime(b *testing.B) {
 	for _, first := range []bool{true, false} {
 		b.Run(fmt.Sprintf("nodes=10000/first=%v", first), func(b *testing.B) {
 			st := New()

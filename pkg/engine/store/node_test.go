@@ -2,7 +2,7 @@ package store
 
 import "testing"
 
-func TestBelow(t *testing.T) {
+func TestPathBelow(t *testing.T) {
 	cases := map[string]struct{ path, node, want string }{
 		"a pool":                          {"/cluster0/n1/core0", "n1", "core0"},
 		"a pool with a slash in its name": {"/cluster0/n1/nvidia.com/gpu0", "n1", "nvidia.com/gpu0"},
@@ -16,7 +16,7 @@ func TestBelow(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := pathBelow(tc.path, tc.node); got != tc.want {
-				t.Errorf("below(%q, %q) = %q, want %q", tc.path, tc.node, got, tc.want)
+				t.Errorf("pathBelow(%q, %q) = %q, want %q", tc.path, tc.node, got, tc.want)
 			}
 		})
 	}

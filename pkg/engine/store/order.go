@@ -28,12 +28,12 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 			order[i] = int32(i)
 		}
 	}
-	st.walks++
+	st.orderCalls++
 	marked := false
 	for _, name := range near {
 		if h := st.hosts.byName[name]; h != nil && h.node != nil {
-			for v := h.node.vertex; v != nil && v.nearWalk != st.walks; v = v.parent {
-				v.nearWalk = st.walks
+			for v := h.node.vertex; v != nil && v.nearMark != st.orderCalls; v = v.parent {
+				v.nearMark = st.orderCalls
 			}
 			marked = true
 		}
@@ -44,7 +44,7 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 	st.distance = resized(st.distance, len(st.graph.nodes))
 	distance = st.distance
 	for i, n := range st.graph.nodes {
-		distance[i] = -n.closeness(st.walks)
+		distance[i] = -n.closeness(st.orderCalls)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(distance[a], distance[b]) })
 	return order, distance
@@ -59,12 +59,12 @@ func resized[T any](s []T, n int) []T {
 
 // closeness returns the depth of the deepest vertex that contains both the node and a near node.
 // For a near node it returns the largest value.
-func (n *node) closeness(walk uint64) int {
-	if n.vertex.nearWalk == walk {
+func (n *node) closeness(call uint64) int {
+	if n.vertex.nearMark == call {
 		return math.MaxInt32
 	}
 	v := n.vertex
-	for v.nearWalk != walk {
+	for v.nearMark != call {
 		v = v.parent
 	}
 	return v.depth

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-func TestReadSiteRefuses(t *testing.T) {
+func TestReadNodeGraphRefuses(t *testing.T) {
 	cases := map[string]struct {
 		change  func(g *resource.Graph)
 		wantErr string
@@ -98,21 +98,21 @@ func TestReadSiteRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := matchtest.Node("n1", [][2]string{{"rack", "r1"}}, matchtest.Cores(1))
 			if _, err := readNodeGraph(g); err != nil {
-				t.Fatalf("before the change readSite() = %v", err)
+				t.Fatalf("before the change readNodeGraph() = %v", err)
 			}
 			tc.change(g)
 			_, err := readNodeGraph(g)
 			if !errors.Is(err, match.ErrInvalid) || !strings.HasSuffix(err.Error(), tc.wantErr) {
-				t.Errorf("readSite() = %v, want %s: %s", err, match.ErrInvalid, tc.wantErr)
+				t.Errorf("readNodeGraph() = %v, want %s: %s", err, match.ErrInvalid, tc.wantErr)
 			}
 		})
 	}
 	if _, err := readNodeGraph(nil); !errors.Is(err, match.ErrInvalid) {
-		t.Errorf("readSite(nil) = %v, want the error %q", err, match.ErrInvalid)
+		t.Errorf("readNodeGraph(nil) = %v, want the error %q", err, match.ErrInvalid)
 	}
 }
 
-func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
+func TestReadNodeGraphFillsInNamesAndPaths(t *testing.T) {
 	g := &resource.Graph{
 		Vertices: []resource.Vertex{
 			{Type: "core", ID: 3, Size: 1}, {Type: "node", Name: "n1"}, {Type: "cluster", Basename: "hpc"},
@@ -124,7 +124,7 @@ func TestReadSiteFillsInNamesAndPaths(t *testing.T) {
 	}
 	s, err := readNodeGraph(g)
 	if err != nil {
-		t.Fatalf("readSite() = %v", err)
+		t.Fatalf("readNodeGraph() = %v", err)
 	}
 	for _, v := range []struct {
 		got        *resource.Vertex

@@ -26,7 +26,7 @@
 //	expect.go        what if others held something more?
 //	window_view.go   what is free during a whole window?
 //	allocate.go      which leaves does a slot get?
-//	snapshot.go      what does a unlocked search read while the store changes?
+//	snapshot.go      what does an unlocked search read while the store changes?
 package store
 
 import (
@@ -51,8 +51,8 @@ type Store struct {
 	// order and distance are memory for Order.
 	order    []int32
 	distance []int
-	// walks is the number of calls of Order.
-	walks uint64
+	// orderCalls is the number of calls of Order.
+	orderCalls uint64
 }
 
 // New returns an empty store.
@@ -83,7 +83,7 @@ func (st *Store) PutNodes(nodes ...*resource.Graph) error {
 	if st.graph.root != nil {
 		root = st.graph.root.res
 	}
-	sites := make([]*nodeGraph, len(nodes))
+	nodeGraphs := make([]*nodeGraph, len(nodes))
 	for i, g := range nodes {
 		s, err := readNodeGraph(g)
 		if err == nil {
@@ -92,9 +92,9 @@ func (st *Store) PutNodes(nodes ...*resource.Graph) error {
 		if err != nil {
 			return fmt.Errorf("put node %d of %d: %w", i+1, len(nodes), err)
 		}
-		sites[i], root = s, s.ancestors[0]
+		nodeGraphs[i], root = s, s.ancestors[0]
 	}
-	for _, s := range sites {
+	for _, s := range nodeGraphs {
 		h := st.hosts.ensure(s.node.Name)
 		h.node = st.graph.put(h.node, s)
 		h.updateExclusivity(&st.graph.columns)

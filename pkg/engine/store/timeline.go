@@ -174,7 +174,7 @@ func (h *host) exclusivityIn(w Window, reserved map[*Slot]struct{}) solver.Exclu
 // presence is recorded, as two.
 func mergeHolder(x *solver.Exclusivity, s *Slot) {
 	switch {
-	case s.shared:
+	case s.onEveryNode:
 	case s.holder == "":
 		x.WithoutHolder++
 	case x.Holders == 0:

@@ -18,12 +18,12 @@ func (st *Store) Update(jobs ...match.Job) error {
 			return err
 		}
 	}
-	bare := make(map[[2]string]*resource.Vertex)
+	sharedVertices := make(map[[2]string]*resource.Vertex)
 	for i := range jobs {
 		if jobs[i].Reserved {
-			st.replaceReserved(&jobs[i], bare)
+			st.replaceReserved(&jobs[i], sharedVertices)
 		} else {
-			st.replaceSlots(&jobs[i], bare)
+			st.replaceSlots(&jobs[i], sharedVertices)
 		}
 	}
 	return nil
@@ -43,7 +43,7 @@ func checkHeld(j *match.Job) error {
 }
 
 // replaceSlots books the slots of a job. They replace those with the same keys. Vertices that have
-// only a type and a unit are kept once, in bare, because a loaded cluster has very many of them.
+// only a type and a unit are kept once, in sharedVertices, because a loaded cluster has very many of them.
 func (st *Store) replaceSlots(from *match.Job, sharedVertices map[[2]string]*resource.Vertex) {
 	j := st.jobs[from.ID]
 	if len(from.Slots) == 0 {
@@ -104,7 +104,7 @@ func (st *Store) setEnd(j *Job, at time.Time) {
 func readSlot(f *match.Slot, sharedVertices map[[2]string]*resource.Vertex) *Slot {
 	return &Slot{
 		key: f.Key, node: f.Node, start: f.R.Start, end: f.R.Expiration,
-		holder: f.Holder, shared: f.Shared, shares: readShares(f.R, sharedVertices),
+		holder: f.Holder, onEveryNode: f.Shared, shares: readShares(f.R, sharedVertices),
 	}
 }
 

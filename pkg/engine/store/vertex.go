@@ -26,8 +26,8 @@ type vertex struct {
 	// relPath is the path of a vertex from its node down. It stays the same when the node moves to
 	// another rack.
 	relPath string
-	// nearWalk is the number of the last call of Order with a near node at or below the vertex.
-	nearWalk uint64
+	// nearMark is the number of the last call of Order with a near node at or below the vertex.
+	nearMark uint64
 }
 
 // path returns the vertex's containment path.

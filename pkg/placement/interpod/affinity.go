@@ -8,8 +8,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
-// colocated is a set of shapes that required affinity puts into one domain of a key.
-type colocated struct {
+// colocatedSet is a set of shapes that required affinity puts into one domain of a key.
+type colocatedSet struct {
 	key    string
 	shapes []int
 	// partners are sets of other shapes. At least one pod of each set must be in the same
@@ -63,8 +63,8 @@ func (s *Constraints) findColocated() {
 // own affinity selects shape i must be in the same domain. Of the other shapes in
 // met only one pod has to be there: if they have one pod in all, they join the
 // domain. Otherwise they are in near, and one of their pods must be there.
-func (s *Constraints) colocatedWith(key string, i int, selected []int) colocated {
-	t := colocated{key: key, shapes: []int{i}}
+func (s *Constraints) colocatedWith(key string, i int, selected []int) colocatedSet {
+	t := colocatedSet{key: key, shapes: []int{i}}
 	var others []int
 	pods := 0
 	for _, j := range selected {
@@ -119,8 +119,8 @@ func (s *Constraints) dropAffinity(i int, terms []fwk.AffinityTerm) {
 
 // unite adds a set of shapes that share a domain of a key. It merges the set with all
 // sets of this key that have a shape in common with it.
-func (s *Constraints) unite(added colocated) {
-	s.colocated = slices.DeleteFunc(s.colocated, func(t colocated) bool {
+func (s *Constraints) unite(added colocatedSet) {
+	s.colocated = slices.DeleteFunc(s.colocated, func(t colocatedSet) bool {
 		if t.key != added.key || !slices.ContainsFunc(t.shapes, func(i int) bool { return slices.Contains(added.shapes, i) }) {
 			return false
 		}

@@ -27,9 +27,9 @@ func (a *Alternative) Limits(shape int) []jobspec.Limit {
 }
 
 // Alternatives lists at most most alternatives, the best first: all pods before only
-// the required ones, and an even spread before a less even one. own is the topology
-// that the group asks for. ruled has, for each shape, the nodes that are ruled out.
-func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]bool, most int) []Alternative {
+// the required ones, and an even spread before a less even one. requested is the topology
+// that the group asks for. ruledOut has, for each shape, the nodes that are ruled out.
+func (s *Constraints) Alternatives(requested *jobspec.Topology, ruledOut []map[string]bool, most int) []Alternative {
 	all, least := make([]int64, len(s.shapes)), make([]int64, len(s.shapes))
 	for i, shape := range s.shapes {
 		all[i], least[i] = int64(len(shape.Pods)), shape.Required
@@ -38,12 +38,12 @@ func (s *Constraints) Alternatives(own *jobspec.Topology, ruled []map[string]boo
 	if s.HasSpreads() && !slices.Equal(all, least) {
 		sizes = append(sizes, least)
 	}
-	apart, colocations := s.apartLimits(), s.colocations(own, ruled)
+	apart, colocations := s.apartLimits(), s.colocations(requested, ruledOut)
 	var as []Alternative
 	for _, counts := range sizes {
 		for k, more := 0, true; more && len(as) < most; k++ {
 			var limits [][]jobspec.Limit
-			limits, more = s.limitsOfSpreads(counts, k, ruled)
+			limits, more = s.limitsOfSpreads(counts, k, ruledOut)
 			for i := range limits {
 				limits[i] = slices.Concat(apart[i], limits[i])
 			}

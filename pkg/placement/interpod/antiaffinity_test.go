@@ -21,7 +21,7 @@ func TestCliquesAreThoseThatGrowPairByPair(t *testing.T) {
 		if random.IntN(20) == 0 {
 			n = 60 + random.IntN(80) // more than one word
 		}
-		s := &Constraints{isOverBudget: atLength}
+		s := &Constraints{isOverBudget: neverOverBudget}
 		for range n {
 			s.shapes = append(s.shapes, &Shape{Pods: make([]*corev1.Pod, 1+random.IntN(2))})
 		}
@@ -86,7 +86,7 @@ func TestPortsClash(t *testing.T) {
 				}
 			}))
 		}
-		s := siblingsAmong(t, nil, nil, shapes...)
+		s := constraintsOn(t, nil, nil, shapes...)
 		clashes := s.portClashes()
 		for i := range shapes {
 			used := fwk.HostPortInfo{}
@@ -106,7 +106,7 @@ func TestPortsClash(t *testing.T) {
 }
 
 // The comparison of pods ends when the budget is used up, whatever their constraints.
-func TestComparingEndsWithTheAllowance(t *testing.T) {
+func TestConstraintsStopWithTheBudget(t *testing.T) {
 	manyTerms := func(i int) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			var terms []corev1.PodAffinityTerm
@@ -128,7 +128,7 @@ func TestComparingEndsWithTheAllowance(t *testing.T) {
 		for i := range 50 {
 			shapes = append(shapes, asShape(1, objects.OfApp(fmt.Sprint(i)), edit(i)))
 		}
-		s := siblingsAmong(t, nil, nil, shapes...)
+		s := constraintsOn(t, nil, nil, shapes...)
 		looks := 0
 		s.isOverBudget = func() bool { looks++; return looks > 100 }
 		s.apartLimits()
@@ -139,7 +139,7 @@ func TestComparingEndsWithTheAllowance(t *testing.T) {
 }
 
 // Each pod in one half of a group keeps apart from each pod in the other half, by one term each.
-func TestPodsThatKeepApartInTooManyWaysAreTooHard(t *testing.T) {
+func TestTooManyCliquesAreTooHard(t *testing.T) {
 	for half, hard := range map[int]bool{32: false, 33: true} {
 		var shapes []*Shape
 		for i := range 2 * half {
@@ -151,7 +151,7 @@ func TestPodsThatKeepApartInTooManyWaysAreTooHard(t *testing.T) {
 				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}}
 			}))
 		}
-		s := siblingsAmong(t, nil, nil, shapes...)
+		s := constraintsOn(t, nil, nil, shapes...)
 		limits := s.apartLimits()
 		if got := s.IsStopped(); got != hard {
 			t.Errorf("halves of %d: too hard %v, want %v", half, got, hard)

@@ -54,12 +54,12 @@ func podsThatFit(n fwk.NodeInfo, want corev1.ResourceList) int64 {
 
 // sum returns for how many pods the hosts have room in all, and at most most. On each
 // host it counts the shape with the most room. A shape has no room where it is ruled out.
-func (r podCapacity) sum(shapes []int, hosts []string, ruled []map[string]bool, most int) int {
+func (r podCapacity) sum(shapes []int, hosts []string, ruledOut []map[string]bool, most int) int {
 	sum := int64(0)
 	for _, h := range hosts {
 		best := int64(0)
 		for _, i := range shapes {
-			if !ruled[i][h] {
+			if !ruledOut[i][h] {
 				best = max(best, r[i][h])
 			}
 		}

@@ -85,7 +85,7 @@ func TestPodsWithClaimsOfTheirOwnAreAlike(t *testing.T) {
 					p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}}
 				}))
 			}
-			if got := kindsOf(all, NewSigner(all, nil, &AntiAffinities{}, ClaimsOf(known, all), atLength)); got != tc.want {
+			if got := kindsOf(all, NewSigner(all, nil, &AntiAffinities{}, ClaimsOf(known, all), neverOverBudget)); got != tc.want {
 				t.Errorf("%d shapes, want %d", got, tc.want)
 			}
 		})

@@ -28,10 +28,10 @@ type colocation struct {
 // domains, together with the topology that the group asks for. If the domains
 // are a level of the graph, the matcher is asked for one vertex of this level.
 // Otherwise the domains are tried one by one, in the order of roomiest.
-func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool) []colocation {
+func (s *Constraints) colocations(requested *jobspec.Topology, ruledOut []map[string]bool) []colocation {
 	base := colocation{topology: make([]*jobspec.Topology, len(s.shapes)), hosts: make([][]string, len(s.shapes)), limits: make([][]jobspec.Limit, len(s.shapes))}
 	for i := range base.topology {
-		base.topology[i] = own
+		base.topology[i] = requested
 	}
 	all := []colocation{base}
 	for n, t := range s.colocated {
@@ -42,7 +42,7 @@ func (s *Constraints) colocations(own *jobspec.Topology, ruled []map[string]bool
 		if d.level != "" && len(t.partners) == 0 && base.require(d.level, t.shapes) {
 			continue
 		}
-		all = s.eachDomain(all, "near-"+strconv.Itoa(n)+"-", t, d, ruled)
+		all = s.eachDomain(all, "near-"+strconv.Itoa(n)+"-", t, d, ruledOut)
 	}
 	return all
 }
@@ -72,9 +72,9 @@ func (c *colocation) require(level string, shapes []int) bool {
 // to maxDomains colocations. If t has shapes to be near, or if no domain has hosts
 // for its shapes, the colocations without a domain for t follow, because the matcher
 // may bring the pods together by chance, and the verification then accepts them.
-func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d domains, ruled []map[string]bool) []colocation {
+func (s *Constraints) eachDomain(all []colocation, name string, t colocatedSet, d domains, ruledOut []map[string]bool) []colocation {
 	var result []colocation
-	for _, v := range s.roomiest(t, d, ruled) {
+	for _, v := range s.roomiest(t, d, ruledOut) {
 		for _, c := range all {
 			if s.IsStopped() {
 				return all
@@ -103,7 +103,7 @@ func (s *Constraints) eachDomain(all []colocation, name string, t colocated, d d
 // roomiest lists the domains to try, at most maxDomains. The domain
 // with room for the required pods of the most shapes comes first. Of
 // two equal domains, the domain with more usable nodes comes first.
-func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) []string {
+func (s *Constraints) roomiest(t colocatedSet, d domains, ruledOut []map[string]bool) []string {
 	room := s.capacity()
 	usable, fits := map[string]int{}, map[string]int{}
 	for v, hosts := range d.hosts {
@@ -111,13 +111,13 @@ func (s *Constraints) roomiest(t colocated, d domains, ruled []map[string]bool) 
 			return nil
 		}
 		for _, h := range hosts {
-			if !ruled[t.shapes[0]][h] {
+			if !ruledOut[t.shapes[0]][h] {
 				usable[v]++
 			}
 		}
 		for _, i := range t.shapes {
 			least := int(s.shapes[i].Required)
-			if room.sum([]int{i}, hosts, ruled, least) == least {
+			if room.sum([]int{i}, hosts, ruledOut, least) == least {
 				fits[v]++
 			}
 		}

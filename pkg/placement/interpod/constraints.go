@@ -29,7 +29,7 @@ type Constraints struct {
 	// spreads are the spread constraints that count members.
 	spreads []*spreadConstraint
 	// colocated are the sets of shapes that must share a domain.
-	colocated []colocated
+	colocated []colocatedSet
 	// Relaxed has, for each shape, the pod to run the filters on before any member is
 	// placed. It lacks the constraints that depend on other members.
 	Relaxed []*corev1.Pod

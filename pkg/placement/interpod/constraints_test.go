@@ -41,9 +41,9 @@ func asShape(n int, edit ...func(*corev1.Pod)) *Shape {
 	return s
 }
 
-// siblingsAmong returns the constraints among shapes on these nodes. Each namespace
+// constraintsOn returns the constraints among shapes on these nodes. Each namespace
 // has its name as a label.
-func siblingsAmong(t *testing.T, there []*nodeWith, levels []string, shapes ...*Shape) *Constraints {
+func constraintsOn(t *testing.T, there []*nodeWith, levels []string, shapes ...*Shape) *Constraints {
 	t.Helper()
 	parsed, err := translate.ParseLevels(levels)
 	if err != nil {
@@ -55,7 +55,7 @@ func siblingsAmong(t *testing.T, there []*nodeWith, levels []string, shapes ...*
 		info.SetNode(n.node)
 		nodes = append(nodes, info)
 	}
-	s, err := findConstraints(shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, atLength)
+	s, err := findConstraints(shapes, nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, neverOverBudget)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,9 +66,9 @@ func without(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { delete(n.Labels, key) }
 }
 
-// shy keeps a pod away from the domains of a key with pods of an app: pods of its
+// withAntiAffinity keeps a pod away from the domains of a key with pods of an app: pods of its
 // namespace, or of namespaces by their label.
-func shy(key, app string, namespace ...string) func(*corev1.Pod) {
+func withAntiAffinity(key, app string, namespace ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		term := objects.TermOn(key, app)
 		for _, ns := range namespace {
@@ -78,7 +78,7 @@ func shy(key, app string, namespace ...string) func(*corev1.Pod) {
 	}
 }
 
-func TestPodsThatKeepApartAreLimited(t *testing.T) {
+func TestAntiAffinityBecomesLimits(t *testing.T) {
 	zones := []*nodeWith{aNode("n0", objects.InZone("a")), aNode("n1", objects.InZone("a")), aNode("n2", objects.InZone("b"))}
 	perNode := func(name string) jobspec.Limit { return jobspec.Limit{Name: name, Level: "node", Most: 1} }
 	udp := func(p *corev1.Pod) { p.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }
@@ -89,62 +89,62 @@ func TestPodsThatKeepApartAreLimited(t *testing.T) {
 		want   [][]jobspec.Limit
 	}{
 		"anti-affinity by hostname is one to a node": {
-			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), shy(corev1.LabelHostname, "x"))},
+			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x"))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}},
 		},
 		"anti-affinity to others is none": {
-			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), shy(corev1.LabelHostname, "y"))},
+			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "y"))},
 			want: [][]jobspec.Limit{nil},
 		},
 		"of pods in another namespace is none": {
-			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), shy(corev1.LabelHostname, "x", "elsewhere"))},
+			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x", "elsewhere"))},
 			want: [][]jobspec.Limit{nil},
 		},
 		"of pods in all namespaces with a label is some": {
-			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), shy(corev1.LabelHostname, "x", objects.Namespace))},
+			nodes: zones, shapes: []*Shape{asShape(3, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x", objects.Namespace))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}},
 		},
 		"a configured level is named": {
-			nodes: zones, levels: []string{objects.ZoneKey}, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy(objects.ZoneKey, "x"))},
+			nodes: zones, levels: []string{objects.ZoneKey}, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity(objects.ZoneKey, "x"))},
 			want: [][]jobspec.Limit{{{Name: "apart-0-0", Level: "zone", Most: 1}}},
 		},
 		"any other key is value by value": {
-			nodes: zones, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy(objects.ZoneKey, "x"))},
+			nodes: zones, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity(objects.ZoneKey, "x"))},
 			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]", "n2"}, Most: 1}}},
 		},
 		"a level that a node lacks is value by value too: that node is no domain": {
-			nodes: append(slices.Clone(zones), aNode("n3")), levels: []string{objects.ZoneKey}, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy(objects.ZoneKey, "x"))},
+			nodes: append(slices.Clone(zones), aNode("n3")), levels: []string{objects.ZoneKey}, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity(objects.ZoneKey, "x"))},
 			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]", "n2"}, Most: 1}}},
 		},
 		"a value below two vertices is one domain": {
 			nodes:  []*nodeWith{aNode("n0", objects.InZone("a"), ofKind("k")), aNode("n1", objects.InZone("b"), ofKind("k"))},
-			levels: []string{objects.ZoneKey, "kind"}, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy("kind", "x"))},
+			levels: []string{objects.ZoneKey, "kind"}, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity("kind", "x"))},
 			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n[0-1]"}, Most: 1}}},
 		},
 		"nodes with no hostname are no domain": {
-			nodes: []*nodeWith{aNode("n0"), aNode("n1", without(corev1.LabelHostname))}, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy(corev1.LabelHostname, "x"))},
+			nodes: []*nodeWith{aNode("n0"), aNode("n1", without(corev1.LabelHostname))}, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x"))},
 			want: [][]jobspec.Limit{{{Name: "apart-0-0", Hosts: []string{"n0"}, Most: 1}}},
 		},
 		"two shapes that shun each other and their like share a limit": {
-			nodes: zones, shapes: []*Shape{asShape(2, objects.OfApp("x"), shy(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"), objects.CPU("2"), shy(corev1.LabelHostname, "x"))},
+			nodes: zones, shapes: []*Shape{asShape(2, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"), objects.CPU("2"), withAntiAffinity(corev1.LabelHostname, "x"))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}},
 		},
 		"one that is shunned by a single one, and a single one itself, share one": {
-			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("l"), shy(corev1.LabelHostname, "x")), asShape(1, objects.OfApp("x"))},
+			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("l"), withAntiAffinity(corev1.LabelHostname, "x")), asShape(1, objects.OfApp("x"))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}},
 		},
 		"who is shunned comes before who shuns": {
-			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("x")), asShape(1, objects.OfApp("l"), shy(corev1.LabelHostname, "x"))},
+			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("x")), asShape(1, objects.OfApp("l"), withAntiAffinity(corev1.LabelHostname, "x"))},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}},
 		},
 		"beside two that share a limit, several that may share a node": {
 			nodes: zones, shapes: []*Shape{
-				asShape(1, objects.OfApp("x"), shy(corev1.LabelHostname, "x")), asShape(1, objects.OfApp("x"), objects.CPU("2"), shy(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"), objects.CPU("3")),
+				asShape(1, objects.OfApp("x"), withAntiAffinity(corev1.LabelHostname, "x")), asShape(1, objects.OfApp("x"), objects.CPU("2"), withAntiAffinity(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"), objects.CPU("3")),
 			},
 			want: [][]jobspec.Limit{{perNode("apart-0-0")}, {perNode("apart-0-0")}, nil},
 		},
 		"several that may share a node with their like are not limited by who shuns them": {
-			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("l"), shy(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"))},
+			nodes: zones, shapes: []*Shape{asShape(1, objects.OfApp("l"), withAntiAffinity(corev1.LabelHostname, "x")), asShape(2, objects.OfApp("x"))},
 			want: [][]jobspec.Limit{nil, nil},
 		},
 		"a host port is one to a node, for all that have it": {
@@ -158,14 +158,14 @@ func TestPodsThatKeepApartAreLimited(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := siblingsAmong(t, tc.nodes, tc.levels, tc.shapes...).apartLimits(); !reflect.DeepEqual(got, tc.want) {
+			if got := constraintsOn(t, tc.nodes, tc.levels, tc.shapes...).apartLimits(); !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("limits = %+v\nwant     %+v", got, tc.want)
 			}
 		})
 	}
 }
 
-func TestPodsThatBelongTogetherAreBound(t *testing.T) {
+func TestAffinityBecomesColocation(t *testing.T) {
 	zones := func() []*nodeWith {
 		return []*nodeWith{aNode("n0", objects.InZone("a")), aNode("n1", objects.InZone("b")), aNode("n2", objects.InZone("b")), aNode("n3")}
 	}
@@ -218,7 +218,7 @@ func TestPodsThatBelongTogetherAreBound(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := siblingsAmong(t, tc.nodes, tc.levels, tc.shapes...)
+			s := constraintsOn(t, tc.nodes, tc.levels, tc.shapes...)
 			var got [][]any
 			for _, b := range s.colocations(tc.own, make([]map[string]bool, len(tc.shapes))) {
 				var each []any
@@ -246,7 +246,7 @@ func TestPodsThatBelongTogetherAreBound(t *testing.T) {
 	}
 }
 
-func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
+func TestNewReturnsNilWithoutPodConstraints(t *testing.T) {
 	claim := corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "c"}}}
 	cases := map[string]struct {
 		edit func(*corev1.Pod)
@@ -260,7 +260,7 @@ func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
 			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{WhenUnsatisfiable: corev1.ScheduleAnyway}}
 		}},
 		"a spread":            {edit: objects.SpreadOver(objects.ZoneKey, "x", 1), want: true},
-		"anti-affinity":       {edit: shy(objects.ZoneKey, "x"), want: true},
+		"anti-affinity":       {edit: withAntiAffinity(objects.ZoneKey, "x"), want: true},
 		"affinity":            {edit: objects.NextTo(objects.ZoneKey, "x"), want: true},
 		"a host port":         {edit: objects.HostPort(80), want: true},
 		"a claim of a volume": {edit: func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claim} }, want: true},
@@ -276,12 +276,12 @@ func TestPodsThatNoFilterTellsApartAreNotVerified(t *testing.T) {
 }
 
 // A term may have thousands of requirements, and there may be as many existing pods.
-func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
+func TestComparisonWithExistingPodsStopsWithTheBudget(t *testing.T) {
 	node := aNode("n1")
 	for i := range 1000 {
 		node.with(objects.Pod(fmt.Sprint("there-", i)))
 	}
-	s := siblingsAmong(t, []*nodeWith{node}, nil, asShape(1, objects.NextTo(corev1.LabelHostname, "none")))
+	s := constraintsOn(t, []*nodeWith{node}, nil, asShape(1, objects.NextTo(corev1.LabelHostname, "none")))
 	looks := 0
 	s.isOverBudget = func() bool { looks++; return looks > 100 }
 	s.findColocated()
@@ -291,12 +291,12 @@ func TestPodsThatAreThereAreComparedNoLongerThanMayBe(t *testing.T) {
 }
 
 // The same holds for the nodes of each constraint, with the pods on them.
-func TestNodesAreCountedForASpreadNoLongerThanMayBe(t *testing.T) {
+func TestSpreadDomainsStopWithTheBudget(t *testing.T) {
 	var nodes []*nodeWith
 	for i := range 1000 {
 		nodes = append(nodes, aNode(fmt.Sprint("n-", i)))
 	}
-	s := siblingsAmong(t, nodes, nil, asShape(2, objects.OfApp("x"), objects.SpreadOver(corev1.LabelHostname, "x", 1)))
+	s := constraintsOn(t, nodes, nil, asShape(2, objects.OfApp("x"), objects.SpreadOver(corev1.LabelHostname, "x", 1)))
 	looks := 0
 	s.isOverBudget = func() bool { looks++; return looks > 100 }
 	if err := s.findSpreads(); err != nil || looks < 100 || looks > 110 {

@@ -130,11 +130,11 @@ func fixedCounts(n int, bs []countRange, room []int) []countRange {
 	return fixed
 }
 
-// rooms returns for how many of n counted members each domain has room.
-func (sp *spreadConstraint) rooms(n int, room podCapacity, ruled []map[string]bool) []int {
-	rooms := make([]int, len(sp.domains))
+// capacities returns for how many of n counted members each domain has room.
+func (sp *spreadConstraint) capacities(n int, room podCapacity, ruledOut []map[string]bool) []int {
+	capacities := make([]int, len(sp.domains))
 	for i, d := range sp.domains {
-		rooms[i] = room.sum(sp.counted, d.hosts, ruled, n)
+		capacities[i] = room.sum(sp.counted, d.hosts, ruledOut, n)
 	}
-	return rooms
+	return capacities
 }

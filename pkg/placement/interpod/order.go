@@ -33,14 +33,14 @@ func (s *Constraints) Order(slots []Target) []int {
 		}
 		order = append(order, next.slots[0])
 		if next.slots = next.slots[1:]; len(next.slots) == 0 {
-			classes = slices.DeleteFunc(classes, func(c *class) bool { return c == next })
+			classes = slices.DeleteFunc(classes, func(c *slotClass) bool { return c == next })
 		}
 	}
 	return order
 }
 
-// A class is the slots that are in the same domains.
-type class struct {
+// A slotClass is the slots that are in the same domains.
+type slotClass struct {
 	// domains has the index of the domain for each constraint. It is -1 if the
 	// constraint does not count the slots, or if they are in no domain.
 	domains []int
@@ -48,7 +48,7 @@ type class struct {
 }
 
 // isEmptier reports whether c is in lower domains than another class, constraint by constraint.
-func (c *class) isEmptier(than *class, counts [][]int) bool {
+func (c *slotClass) isEmptier(than *slotClass, counts [][]int) bool {
 	for x, d := range c.domains {
 		is, other := 0, 0
 		if d >= 0 {
@@ -65,13 +65,13 @@ func (c *class) isEmptier(than *class, counts [][]int) bool {
 }
 
 // classesOf groups slots into classes.
-func classesOf(spreads []*spreadConstraint, slots []Target) []*class {
+func classesOf(spreads []*spreadConstraint, slots []Target) []*slotClass {
 	at := make([]map[string]int, len(spreads))
 	for x, sp := range spreads {
 		at[x] = sp.domainOf()
 	}
-	known := map[string]*class{}
-	var all []*class
+	known := map[string]*slotClass{}
+	var all []*slotClass
 	for i, t := range slots {
 		domains := make([]int, len(spreads))
 		for x, sp := range spreads {
@@ -83,7 +83,7 @@ func classesOf(spreads []*spreadConstraint, slots []Target) []*class {
 		}
 		name := fmt.Sprint(domains)
 		if known[name] == nil {
-			known[name] = &class{domains: domains}
+			known[name] = &slotClass{domains: domains}
 			all = append(all, known[name])
 		}
 		known[name].slots = append(known[name].slots, i)

@@ -27,7 +27,7 @@ func TestSlotsAreVerifiedLowestDomainFirst(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := siblingsAmong(t, nodes, nil, asShape(len(tc.slots), append([]func(*corev1.Pod){objects.OfApp("x")}, tc.edit...)...))
+			s := constraintsOn(t, nodes, nil, asShape(len(tc.slots), append([]func(*corev1.Pod){objects.OfApp("x")}, tc.edit...)...))
 			var slots []Target
 			for _, n := range tc.slots {
 				slots = append(slots, Target{Node: n})

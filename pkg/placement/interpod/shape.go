@@ -35,7 +35,7 @@ func ShapesOf(required, optional []*corev1.Pod, by *Signer) (shapes []*Shape, ex
 	roughly := *by
 	roughly.existingSelectors = nil
 	fewer := roughly.groupByShape(required, optional)
-	by.cut = roughly.cut
+	by.stopped = roughly.stopped
 	if len(shapes) > len(fewer)+maxExtraShapes {
 		return fewer, false
 	}
@@ -51,7 +51,7 @@ func (b *Signer) groupByShape(required, optional []*corev1.Pod) []*Shape {
 		return string(amounts.Shape()) + "\n" + b.signature(pod)
 	}
 	for _, pod := range required {
-		if b.cut = b.cut || len(shapes) > 1 && b.isOverBudget(); b.cut {
+		if b.stopped = b.stopped || len(shapes) > 1 && b.isOverBudget(); b.stopped {
 			break
 		}
 		amounts := translate.Requests(pod)
@@ -66,7 +66,7 @@ func (b *Signer) groupByShape(required, optional []*corev1.Pod) []*Shape {
 		s.Required++
 	}
 	for _, pod := range optional {
-		if b.cut = b.cut || len(shapes) > 1 && b.isOverBudget(); b.cut {
+		if b.stopped = b.stopped || len(shapes) > 1 && b.isOverBudget(); b.stopped {
 			break
 		}
 		if s := byKey[keyOf(pod, translate.Requests(pod))]; s != nil {

@@ -74,8 +74,8 @@ type Signer struct {
 	claims *Claims
 	// isOverBudget reports whether the budget is used up.
 	isOverBudget func() bool
-	// cut says that the work was stopped because of that.
-	cut bool
+	// stopped says that the work was stopped because of that.
+	stopped bool
 }
 
 const (
@@ -109,7 +109,7 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, antiAffinities *AntiAff
 		}
 	}
 	for _, pod := range pods {
-		if b.cut = isOverBudget(); b.cut {
+		if b.stopped = isOverBudget(); b.stopped {
 			return b
 		}
 		for _, c := range pod.Spec.TopologySpreadConstraints {
@@ -133,14 +133,14 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, antiAffinities *AntiAff
 				continue
 			}
 			for _, s := range of.terms {
-				if others.Has(s.sum) || !s.hasNamespaceSelector && !s.namespaces.Has(namespace) {
+				if others.Has(s.selectorHash) || !s.hasNamespaceSelector && !s.namespaces.Has(namespace) {
 					continue
 				}
 				if read += selectorCost(s.selector); len(b.existingSelectors) == maxExistingSelectors || read > maxRequirements {
 					b.inexact = true
 					return b
 				}
-				others.Insert(s.sum)
+				others.Insert(s.selectorHash)
 				b.existingSelectors = append(b.existingSelectors, s.selector)
 			}
 		}
@@ -152,9 +152,9 @@ func NewSigner(pods []*corev1.Pod, nodes []fwk.NodeInfo, antiAffinities *AntiAff
 // extender, which may read any label.
 func (b *Signer) ReadAllLabels() { b.allLabels = true }
 
-// Cut reports whether the work was stopped because the budget was used up. The shapes
+// IsStopped reports whether the work was stopped because the budget was used up. The shapes
 // are incomplete then.
-func (b *Signer) Cut() bool { return b.cut }
+func (b *Signer) IsStopped() bool { return b.stopped }
 
 // selects returns which of the selectors match a pod.
 func (b *Signer) selects(pod *corev1.Pod) []bool {

@@ -14,8 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// atLength is a budget that is never used up.
-func atLength() bool { return false }
+// neverOverBudget is a budget that is never used up.
+func neverOverBudget() bool { return false }
 
 func kindsOf(pods []*corev1.Pod, by *Signer) int {
 	shapes, _ := ShapesOf(pods, nil, by)
@@ -24,7 +24,7 @@ func kindsOf(pods []*corev1.Pod, by *Signer) int {
 
 // Labels in which the pods of a group differ by design make different shapes only if
 // selectors of the group read them.
-func TestPodsAreAlikeThatTheirSiblingsDoNotTellApart(t *testing.T) {
+func TestPerPodLabelsThatNobodyReadsMakeOneShape(t *testing.T) {
 	notBesideTheFirst := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
@@ -55,7 +55,7 @@ func TestPodsAreAlikeThatTheirSiblingsDoNotTellApart(t *testing.T) {
 					p.Labels = map[string]string{batchv1.JobCompletionIndexAnnotation: fmt.Sprint(i)}
 				}, tc.edit))
 			}
-			if got := kindsOf(all, NewSigner(all, nil, &AntiAffinities{}, nil, atLength)); got != tc.want {
+			if got := kindsOf(all, NewSigner(all, nil, &AntiAffinities{}, nil, neverOverBudget)); got != tc.want {
 				t.Errorf("%d shapes, want %d", got, tc.want)
 			}
 		})
@@ -92,7 +92,7 @@ func TestALabelThatNothingReadsMakesNoShape(t *testing.T) {
 			for i := range 8 {
 				all = append(all, objects.Pod(fmt.Sprint(i), func(p *corev1.Pod) { p.Labels = map[string]string{key: fmt.Sprint(i)} }))
 			}
-			by := NewSigner(all, []fwk.NodeInfo{schedulerframework.NewNodeInfo(tc.there...)}, &AntiAffinities{}, nil, atLength)
+			by := NewSigner(all, []fwk.NodeInfo{schedulerframework.NewNodeInfo(tc.there...)}, &AntiAffinities{}, nil, neverOverBudget)
 			if tc.all {
 				by.ReadAllLabels()
 			}
@@ -105,7 +105,7 @@ func TestALabelThatNothingReadsMakesNoShape(t *testing.T) {
 
 // Existing pods add only a few shapes. Their other selectors are left to the
 // verification, pod by pod.
-func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
+func TestExistingSelectorsAddFewShapes(t *testing.T) {
 	bits := func(n int) (lists [][]string) {
 		for bit := range n {
 			var values []string
@@ -148,7 +148,7 @@ func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 			for i, l := range tc.lists {
 				there = append(there, schedulerframework.NewNodeInfo(objects.KeepingOff(fmt.Sprint("there-", i), l)))
 			}
-			shapes, exact := ShapesOf(all, nil, NewSigner(all, there, &AntiAffinities{}, nil, atLength))
+			shapes, exact := ShapesOf(all, nil, NewSigner(all, there, &AntiAffinities{}, nil, neverOverBudget))
 			if len(shapes) != tc.want || exact != tc.exact {
 				t.Errorf("%d kinds, exactly %t; want %d and %t", len(shapes), exact, tc.want, tc.exact)
 			}
@@ -157,7 +157,7 @@ func TestPodsOfOthersDoNotMakeAGroupHard(t *testing.T) {
 }
 
 // A scheduling cycle may see a pod that is gone already.
-func TestWhatAPodShunsIsKeptWhileItIsThere(t *testing.T) {
+func TestAntiAffinityIsCachedWhilePodExists(t *testing.T) {
 	pod := objects.Pod("there", func(p *corev1.Pod) {
 		p.UID, p.Spec.NodeName = "there", "n1"
 		term := corev1.PodAffinityTerm{TopologyKey: "kubernetes.io/hostname", LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}

@@ -63,8 +63,8 @@ func (sp *spreadConstraint) limitOutside(name string, domain, most int) []jobspe
 
 // limitsOfSpreads returns the limits of each shape for the given counts of members. It takes
 // the k-th choice of each constraint, or the last one if there are fewer. more says that a
-// constraint has a further choice. ruled has, for each shape, the nodes that are ruled out.
-func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruled []map[string]bool) (limits [][]jobspec.Limit, more bool) {
+// constraint has a further choice. ruledOut has, for each shape, the nodes that are ruled out.
+func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruledOut []map[string]bool) (limits [][]jobspec.Limit, more bool) {
 	limits = make([][]jobspec.Limit, len(s.shapes))
 	for x, sp := range s.spreads {
 		if s.IsStopped() {
@@ -74,7 +74,7 @@ func (s *Constraints) limitsOfSpreads(counts []int64, k int, ruled []map[string]
 		for _, i := range sp.counted {
 			n += int(counts[i])
 		}
-		choices := sp.rangeChoices(n, sp.rooms(n, s.capacity(), ruled))
+		choices := sp.rangeChoices(n, sp.capacities(n, s.capacity(), ruledOut))
 		if len(choices) == 0 {
 			continue
 		}

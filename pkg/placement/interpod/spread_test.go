@@ -25,7 +25,7 @@ func spreadOf(maxSkew, minDomains int, there ...int) *spreadConstraint {
 	return sp
 }
 
-func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
+func TestCountRangesFillLowestDomainsFirst(t *testing.T) {
 	cases := map[string]struct {
 		sp     *spreadConstraint
 		n      int
@@ -47,7 +47,7 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			room := tc.room
 			if room == nil {
-				room = openBut(tc.sp, tc.closed)
+				room = roomExcept(tc.sp, tc.closed)
 			}
 			if got := tc.sp.countRanges(tc.n, room); !slices.Equal(got[0], tc.want) {
 				t.Errorf("bands = %v, want %v", got[0], tc.want)
@@ -56,8 +56,8 @@ func TestBandsFillTheLowestDomainsFirst(t *testing.T) {
 	}
 }
 
-// openBut returns room for very many members in all domains except the closed ones.
-func openBut(sp *spreadConstraint, closed []int) []int {
+// roomExcept returns room for very many members in all domains except the closed ones.
+func roomExcept(sp *spreadConstraint, closed []int) []int {
 	room := make([]int, len(sp.domains))
 	for i := range room {
 		if !slices.Contains(closed, i) {
@@ -67,8 +67,8 @@ func openBut(sp *spreadConstraint, closed []int) []int {
 	return room
 }
 
-// may is what PodTopologySpread checks before a pod goes to domain i.
-func may(counts []int, maxSkew, i int) bool { return counts[i]+1-slices.Min(counts) <= maxSkew }
+// allowsSkew is what PodTopologySpread checks before a pod goes to domain i.
+func allowsSkew(counts []int, maxSkew, i int) bool { return counts[i]+1-slices.Min(counts) <= maxSkew }
 
 // reachable lists the counts that pods can reach one by one.
 func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, ends map[string][]int) {
@@ -82,7 +82,7 @@ func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, 
 		return
 	}
 	for i := range counts {
-		if open[i] && may(counts, maxSkew, i) {
+		if open[i] && allowsSkew(counts, maxSkew, i) {
 			counts[i]++
 			reachable(counts, open, maxSkew, n-1, seen, ends)
 			counts[i]--
@@ -90,8 +90,8 @@ func reachable(counts []int, open []bool, maxSkew, n int, seen map[string]bool, 
 	}
 }
 
-// ends lists the counts that the ranges allow.
-func ends(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
+// countsWithin lists the counts that the ranges allow.
+func countsWithin(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
 	if i == len(bs) {
 		if n == 0 {
 			*all = append(*all, slices.Clone(at))
@@ -99,13 +99,13 @@ func ends(there []int, bs []countRange, i, n int, at []int, all *[][]int) {
 		return
 	}
 	for x := bs[i].min; x <= min(bs[i].max, n); x++ {
-		ends(there, bs, i+1, n-x, append(at, there[i]+x), all)
+		countsWithin(there, bs, i+1, n-x, append(at, there[i]+x), all)
 	}
 }
 
 // The ranges allow only counts that can be reached pod by pod. If all floors are
 // tried, they allow all such counts.
-func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
+func TestCountRangesEqualReachableCounts(t *testing.T) {
 	for seed := range trials.Seeds(400) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		there := make([]int, 1+r.IntN(4))
@@ -128,7 +128,7 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 					bs[i] = countRange{}
 				}
 			}
-			ends(there, bs, 0, n, nil, &all)
+			countsWithin(there, bs, 0, n, nil, &all)
 			for _, e := range all {
 				allowed[fmt.Sprint(e)] = true
 				if could[fmt.Sprint(e)] == nil {
@@ -148,7 +148,7 @@ func TestBandsAreWhatCanBeReachedPodByPod(t *testing.T) {
 	}
 }
 
-func TestBandsAsLimits(t *testing.T) {
+func TestCountRangesAsLimits(t *testing.T) {
 	level := spreadOf(1, 1, 0, 0)
 	level.level = "zone"
 	cases := map[string]struct {
@@ -174,9 +174,9 @@ func TestBandsAsLimits(t *testing.T) {
 	}
 }
 
-func TestManyDomainsWithALeastGetSharesOfTheirOwn(t *testing.T) {
+func TestTooManyMinimumsBecomeFixedCounts(t *testing.T) {
 	sp := spreadOf(1, 1, make([]int, maxMinimums+1)...)
-	bs := sp.rangeChoices(len(sp.domains)+2, openBut(sp, nil))[0]
+	bs := sp.rangeChoices(len(sp.domains)+2, roomExcept(sp, nil))[0]
 	sum := int64(0)
 	for _, l := range sp.limits("s", len(sp.domains)+2, bs) {
 		if l.Most < 1 || l.Most > 2 {
@@ -220,7 +220,7 @@ func TestSpreadCountsAsThePluginDoes(t *testing.T) {
 				aNode("n2", objects.InZone("c"), tainted),
 				aNode("n3").with(objects.Pod("p6", objects.OfApp("x"))),
 			}
-			s := siblingsAmong(t, there, nil, asShape(2, append([]func(*corev1.Pod){objects.OfApp("x")}, tc.edit...)...))
+			s := constraintsOn(t, there, nil, asShape(2, append([]func(*corev1.Pod){objects.OfApp("x")}, tc.edit...)...))
 			var text string
 			for _, d := range s.spreads[0].domains {
 				text += fmt.Sprintf(" %s:%d", d.value, d.existing)
@@ -243,8 +243,8 @@ func ofKind(kind string) func(*corev1.Node) {
 }
 
 // Before any member is placed, the filters would leave only the lowest domain.
-func TestWhatCountsMembersIsLeftToTheVerification(t *testing.T) {
-	s := siblingsAmong(t, []*nodeWith{aNode("n0", objects.InZone("a"))}, nil,
+func TestSpreadsThatCountMembersAreRelaxed(t *testing.T) {
+	s := constraintsOn(t, []*nodeWith{aNode("n0", objects.InZone("a"))}, nil,
 		asShape(2, objects.OfApp("x"), objects.SpreadOver(objects.ZoneKey, "x", 1), objects.SpreadOver(corev1.LabelHostname, "others", 2)))
 	skews := []int32{}
 	for _, c := range s.Relaxed[0].Spec.TopologySpreadConstraints {

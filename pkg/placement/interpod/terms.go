@@ -61,10 +61,10 @@ type podAntiAffinity struct {
 
 // An antiAffinityTerm is one distinct term of one pod.
 type antiAffinityTerm struct {
-	// sum is a hash that tells selectors apart, whatever their size.
-	sum        uint64
-	selector   labels.Selector
-	namespaces sets.Set[string]
+	// selectorHash is a hash that tells selectors apart, whatever their size.
+	selectorHash uint64
+	selector     labels.Selector
+	namespaces   sets.Set[string]
 	// hasNamespaceSelector says that the term selects namespaces by their labels.
 	hasNamespaceSelector bool
 	// count is how many terms of the pod are equal to this one. weight is the cost to
@@ -91,7 +91,7 @@ func (s *AntiAffinities) EvaluationCost(pod fwk.PodInfo, namespace string) int {
 func (s *AntiAffinities) get(pod fwk.PodInfo) podAntiAffinity {
 	s.mu.Lock()
 	known, ok := s.byUID[pod.GetPod().UID]
-	seed := s.seeded()
+	seed := s.hashSeed()
 	s.mu.Unlock()
 	if ok {
 		return known
@@ -99,8 +99,8 @@ func (s *AntiAffinities) get(pod fwk.PodInfo) podAntiAffinity {
 	return newPodAntiAffinity(pod, seed)
 }
 
-// seeded returns the seed of all hashes, which it makes at its first call. The caller holds mu.
-func (s *AntiAffinities) seeded() maphash.Seed {
+// hashSeed returns the seed of all hashes, which it makes at its first call. The caller holds mu.
+func (s *AntiAffinities) hashSeed() maphash.Seed {
 	if s.byUID == nil {
 		s.byUID, s.seed = map[types.UID]podAntiAffinity{}, maphash.MakeSeed()
 	}
@@ -119,7 +119,7 @@ func newPodAntiAffinity(pod fwk.PodInfo, seed maphash.Seed) podAntiAffinity {
 		}
 		known[text] = len(all.terms)
 		all.terms = append(all.terms, antiAffinityTerm{
-			sum: maphash.String(seed, t.Selector.String()), selector: t.Selector,
+			selectorHash: maphash.String(seed, t.Selector.String()), selector: t.Selector,
 			namespaces: t.Namespaces, hasNamespaceSelector: some,
 			count: 1, weight: selectorCost(t.Selector) + selectorCost(t.NamespaceSelector),
 		})
@@ -140,7 +140,7 @@ func (s *AntiAffinities) Put(pod *corev1.Pod) {
 	}
 	s.mu.Lock()
 	_, ok := s.byUID[pod.UID]
-	seed := s.seeded()
+	seed := s.hashSeed()
 	s.mu.Unlock()
 	if ok {
 		return

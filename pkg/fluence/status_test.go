@@ -21,8 +21,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// figures returns the status that the scheduler wrote.
-func (r *rig) figures() statusmap.Status {
+// writtenStatus returns the status that the scheduler wrote.
+func (r *rig) writtenStatus() statusmap.Status {
 	r.Helper()
 	cm, err := r.client.CoreV1().ConfigMaps("fluence-system").Get(r.ctx, statusmap.Name, metav1.GetOptions{})
 	r.must(err)
@@ -31,8 +31,8 @@ func (r *rig) figures() statusmap.Status {
 	return f
 }
 
-// healthWrites returns the number of writes of the status, whether or not the API accepted them.
-func (r *rig) healthWrites() int {
+// statusWrites returns the number of writes of the status, whether or not the API accepted them.
+func (r *rig) statusWrites() int {
 	n := 0
 	for _, a := range r.client.Actions() {
 		if a.Matches("patch", "configmaps") {
@@ -42,7 +42,7 @@ func (r *rig) healthWrites() int {
 	return n
 }
 
-func TestTheLeaderSaysHowItDoes(t *testing.T) {
+func TestLeaderWritesStatus(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.node("n2", 4)
@@ -54,7 +54,7 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 		r.pod("other", objects.OnNode("n1"), func(p *corev1.Pod) { p.Spec.SchedulerName = "other" })
 		// The first status was written when the scheduler started.
 		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
-		got := r.figures()
+		got := r.writtenStatus()
 		want := statusmap.Status{
 			Epoch: uint64(r.pl.inventory.Epoch()), Nodes: 2,
 			GroupsByPhase:   map[string]int{"held": 1, "complete": 1},
@@ -70,65 +70,65 @@ func TestTheLeaderSaysHowItDoes(t *testing.T) {
 			t.Errorf("updated %s ago", age)
 		}
 		r.matcher.silence(true)
-		r.fake.FailNext(matchtest.Update, match.ErrUnavailable)
+		r.matcherFake.FailNext(matchtest.Update, match.ErrUnavailable)
 		r.pl.inventory.Resync()
 		r.pass(statusmap.MinWriteInterval + 2*report.ConfigMapInterval)
-		if got := r.figures(); got.MatcherAnswers || got.Epoch == want.Epoch {
+		if got := r.writtenStatus(); got.MatcherAnswers || got.Epoch == want.Epoch {
 			t.Errorf("the matcher is away, and the figures are %+v", got)
 		}
 	})
 }
 
-func TestFiguresAreWrittenRarely(t *testing.T) {
+func TestStatusIsWrittenRarely(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pass(2 * report.ConfigMapInterval)
-		if n := r.healthWrites(); n != 1 {
+		if n := r.statusWrites(); n != 1 {
 			t.Fatalf("%d writes at the start, want 1", n)
 		}
 		// Only the time differs.
 		r.pass(statusmap.MaxWriteInterval - statusmap.MinWriteInterval)
-		if n := r.healthWrites(); n != 1 {
+		if n := r.statusWrites(); n != 1 {
 			t.Errorf("%d writes though nothing happened, want 1", n)
 		}
 		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
-		if n := r.healthWrites(); n != 2 {
+		if n := r.statusWrites(); n != 2 {
 			t.Errorf("%d writes, want another as a sign of life", n)
 		}
 		// However much happens, the writes are limited.
 		const minutes = 5
-		before := r.healthWrites()
+		before := r.statusWrites()
 		for i := range minutes * 30 {
 			r.node("n"+string(rune('a'+i/26))+string(rune('a'+i%26)), 1)
 			r.pass(2 * time.Second)
 		}
-		if n := r.healthWrites() - before; n < minutes || n > minutes*2 {
+		if n := r.statusWrites() - before; n < minutes || n > minutes*2 {
 			t.Errorf("%d writes in %d minutes in which much happened, want one each half minute at the most", n, minutes)
 		}
 	})
 }
 
-func TestAStandbyWritesNoFigures(t *testing.T) {
+func TestStandbyWritesNoStatus(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pass(2 * report.ConfigMapInterval)
 		r.standby.Store(true)
-		before := r.healthWrites()
+		before := r.statusWrites()
 		r.node("n1", 4)
 		r.pass(2 * statusmap.MaxWriteInterval)
-		if n := r.healthWrites() - before; n != 0 {
+		if n := r.statusWrites() - before; n != 0 {
 			t.Errorf("a standby wrote %d times", n)
 		}
 		r.standby.Store(false)
 		r.pass(2 * report.ConfigMapInterval)
-		if n := r.healthWrites() - before; n != 1 || r.figures().Nodes != 1 {
-			t.Errorf("one that leads again wrote %d times, the last time %+v", n, r.figures())
+		if n := r.statusWrites() - before; n != 1 || r.writtenStatus().Nodes != 1 {
+			t.Errorf("one that leads again wrote %d times, the last time %+v", n, r.writtenStatus())
 		}
 	})
 }
 
-func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
+func TestStatusWriteIsRetried(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pass(2 * report.ConfigMapInterval)
-		written := r.healthWrites()
+		written := r.statusWrites()
 		var forbidden atomic.Bool
 		forbidden.Store(true)
 		r.client.PrependReactor("patch", "configmaps", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -140,7 +140,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 		before := counted("fluence_failed_writes_total")
 		r.node("n1", 4)
 		r.pass(5*statusmap.MinWriteInterval + report.ConfigMapInterval)
-		tries := r.healthWrites() - written
+		tries := r.statusWrites() - written
 		if tries < 4 || tries > 5 {
 			t.Errorf("%d tries in five pauses, want one each", tries)
 		}
@@ -152,7 +152,7 @@ func TestFiguresThatCannotBeWrittenAreTriedAgain(t *testing.T) {
 		}
 		forbidden.Store(false)
 		r.pass(statusmap.MinWriteInterval + report.ConfigMapInterval)
-		if got := r.figures().Nodes; got != 1 {
+		if got := r.writtenStatus().Nodes; got != 1 {
 			t.Errorf("the figures tell of %d nodes, want 1", got)
 		}
 	})

@@ -23,7 +23,7 @@ func shunning(key, app string) func(*corev1.Pod) {
 
 // A pod that does not end may keep a group from a node by other things than amounts.
 // Such a node is reserved for no group. If the pod ends, the node is reserved.
-func TestWhatBarsAGroupForGoodReservesNothing(t *testing.T) {
+func TestPermanentlyRejectedNodesAreNotReserved(t *testing.T) {
 	cases := map[string]struct {
 		bars, asks func(*corev1.Pod)
 		ends       func(*corev1.Pod)

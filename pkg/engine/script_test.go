@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// TestStories runs the scripts in testdata. Their commands:
+// TestScripts runs the scripts in testdata. Their commands:
 //
 //	load                        resets the engine, puts nodes, one on each line, and calls Ready
 //	put                         puts nodes: name level:name... pool=amount...
@@ -27,23 +27,23 @@ import (
 //	held
 //
 // An amount has its unit, as in core=500m. A count is a number or a range, as in 1..4 or 1..9+2.
-func TestStories(t *testing.T) {
+func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
-		s := &story{driver{e: newEngine(t)}}
+		s := &script{driver{e: newEngine(t)}}
 		datadriven.RunTest(t, path, s.run)
 	})
 }
 
-type story struct{ driver }
+type script struct{ driver }
 
-func (s *story) run(t *testing.T, d *datadriven.TestData) string {
+func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 	ctx := t.Context()
 	switch d.Cmd {
 	case "load":
 		s.load(t, putNodes(t, d)...)
 		return "ok"
 	case "put":
-		return said(s.e.PutNode(ctx, s.epoch, putNodes(t, d)...))
+		return errorText(s.e.PutNode(ctx, s.epoch, putNodes(t, d)...))
 	case "match":
 		a, err := s.e.Match(ctx, s.ask(t, d))
 		if err != nil {
@@ -51,14 +51,14 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 		}
 		return written(a.Slots)
 	case "update":
-		return said(s.e.Update(ctx, s.epoch, match.Job{ID: jobOf(t, d), Slots: heldSlots(t, d)}))
+		return errorText(s.e.Update(ctx, s.epoch, match.Job{ID: jobOf(t, d), Slots: heldSlots(t, d)}))
 	case "release":
-		return said(s.e.Release(ctx, s.epoch, jobOf(t, d), words(d, "keys")...))
+		return errorText(s.e.Release(ctx, s.epoch, jobOf(t, d), words(d, "keys")...))
 	case "remove":
-		return said(s.e.RemoveNode(ctx, s.epoch, words(d, "node")[0]))
+		return errorText(s.e.RemoveNode(ctx, s.epoch, words(d, "node")[0]))
 	case "status":
 		status := map[string]resource.Status{"up": resource.Up, "down": resource.Down}[words(d, "is")[0]]
-		return said(s.e.SetStatus(ctx, s.epoch, words(d, "node")[0], status))
+		return errorText(s.e.SetStatus(ctx, s.epoch, words(d, "node")[0], status))
 	case "held":
 		jobs, err := s.e.Jobs(ctx, s.epoch)
 		if err != nil {
@@ -78,7 +78,7 @@ func (s *story) run(t *testing.T, d *datadriven.TestData) string {
 }
 
 // ask parses a match.
-func (s *story) ask(t *testing.T, d *datadriven.TestData) match.Request {
+func (s *script) ask(t *testing.T, d *datadriven.TestData) match.Request {
 	js := matchtest.Jobspec()
 	for line := range strings.Lines(d.Input) {
 		f := strings.Fields(line)
@@ -194,7 +194,7 @@ func written(slots []match.Slot) string {
 	return strings.Join(out, " ")
 }
 
-func said(err error) string {
+func errorText(err error) string {
 	if err != nil {
 		return err.Error()
 	}

@@ -73,16 +73,16 @@ func TestFiltersBecomeConstraints(t *testing.T) {
 	}
 }
 
-// narrow is a plugin whose PreFilter leaves one node, and which has no Filter.
-type narrow struct{}
+// onlyN2PreFilter is a plugin whose PreFilter leaves one node, and which has no Filter.
+type onlyN2PreFilter struct{}
 
-func (narrow) Name() string { return "Narrow" }
+func (onlyN2PreFilter) Name() string { return "Narrow" }
 
-func (narrow) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (onlyN2PreFilter) PreFilter(context.Context, fwk.CycleState, *corev1.Pod, []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
 	return &fwk.PreFilterResult{NodeNames: sets.New("n2")}, nil
 }
 
-func (narrow) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+func (onlyN2PreFilter) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
 func TestNodesThatAPreFilterLeavesOutAreRuledOut(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
@@ -96,7 +96,7 @@ func TestNodesThatAPreFilterLeavesOutAreRuledOut(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("constraints (-want +got):\n%s", diff)
 		}
-	}, narrow{})
+	}, onlyN2PreFilter{})
 }
 
 func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
@@ -134,16 +134,16 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 						p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
 					})
 					r.pass(settleTime)
-					r.fake.Refuse(match.ErrBusy, match.Reason{Code: match.NoNode, Wanted: 1})
+					r.matcherFake.Refuse(match.ErrBusy, match.Reason{Code: match.NoNode, Wanted: 1})
 					pod := r.pod("lone", tc.edit)
 					_, _, status := r.preFilter(pod)
 					r.wantStatus(status, fwk.Unschedulable, "needs 1 pod: the cluster has no nodes"+tc.words)
 					r.pass(time.Minute)
-					if r.enqueue(pod) == "" {
+					if r.preEnqueueMessage(pod) == "" {
 						t.Error("the pod asks again though nothing happened")
 					}
 					r.pl.observeEvent(ev)
-					if asks := r.enqueue(pod) == ""; asks != tc.until[ev] {
+					if asks := r.preEnqueueMessage(pod) == ""; asks != tc.until[ev] {
 						t.Errorf("after event %d the pod asks again: %v, want %v", ev, asks, tc.until[ev])
 					}
 				})
@@ -152,10 +152,10 @@ func TestRefusalNamesTheFiltersAndWaitsForWhatTheyLookAt(t *testing.T) {
 	}
 }
 
-func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
+func TestPodRejectedByPreFilterIsNotMatched(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		r.node("n1", 8)
-		r.api.put(aPodGroup(g.Name, 2, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
 		first := r.pod("g-0", objects.InGroup(g.Name))
 		r.pod("g-1", objects.InGroup(g.Name), func(p *corev1.Pod) {
 			p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
@@ -168,7 +168,7 @@ func TestAPodThatNoFilterCouldPassIsNotAskedFor(t *testing.T) {
 			t.Errorf("matches = %+v, want none", got)
 		}
 		r.pass(0)
-		if got := r.api.get(g).Status.Conditions; len(got) != 1 || got[0].Reason != reason.NodesRuledOut {
+		if got := r.podGroupAPI.get(g).Status.Conditions; len(got) != 1 || got[0].Reason != reason.NodesRuledOut {
 			t.Errorf("conditions = %+v, want one with reason %s", got, reason.NodesRuledOut)
 		}
 	})

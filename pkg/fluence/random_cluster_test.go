@@ -33,26 +33,26 @@ const (
 	knobSpreadSkews // 1: each constraint has a maxSkew of its own
 	knobSpreadOdd   // 1: with policies and minDomains
 
-	knobApart     // terms of anti-affinity of each pod
-	knobApartKeys // a way to choose keys
-	knobApartFrom // a way to select
+	knobAntiAffinity      // terms of anti-affinity of each pod
+	knobAntiAffinityKeys  // a way to choose keys
+	knobAntiAffinityAmong // a way to select
 
-	knobForeign     // terms of affinity of each pod
-	knobForeignKeys // a way to choose keys
-	knobForeignWhom // a way to select
+	knobAffinity      // terms of affinity of each pod
+	knobAffinityKeys  // a way to choose keys
+	knobAffinityAmong // a way to select
 
-	knobPorts       // host ports of each pod
-	knobPortsOwn    // 1: no two pods have the same
-	knobTainted     // every so manieth node has a taint
-	knobTolerant    // every so manieth pod tolerates it
-	knobBarred      // nodes that each pod names since it may not go there, eight for each
-	knobThere       // every so manieth node has a pod that shuns a kind of the group's pods
-	knobUnlabelled  // every so manieth node lacks labels
-	knobTopology    // what the group asks for
-	knobPolicy      // by which nodes are chosen
-	knobNonsense    // every so manieth pod says something that cannot be; not below leastNonsense
-	knobByNamespace // 1: terms go for the pods of namespaces by their labels
-	knobAllowed     // 1: twice as much as usual is allowed
+	knobPorts         // host ports of each pod
+	knobPortsOwn      // 1: no two pods have the same
+	knobTainted       // every so manieth node has a taint
+	knobTolerant      // every so manieth pod tolerates it
+	knobExcludedNodes // nodes that each pod names since it may not go there, eight for each
+	knobExistingPods  // every so manieth node has a pod that shuns a kind of the group's pods
+	knobUnlabelled    // every so manieth node lacks labels
+	knobTopology      // what the group asks for
+	knobPolicy        // by which nodes are chosen
+	knobInvalid       // every so manieth pod says something that cannot be; not below leastInvalid
+	knobByNamespace   // 1: terms go for the pods of namespaces by their labels
+	knobDoubleBudget  // 1: twice as much as usual is allowed
 
 	knobs
 )
@@ -85,8 +85,8 @@ const (
 	// mostTerms is the maximum number of terms of a group. A fuzzer uses fewTerms instead, because
 	// it gives up on an input after 10 s, and creating the pods must not take long.
 	mostTerms, fewTerms = 80_000, 8_000
-	// leastNonsense keeps most of a group valid: otherwise no attempt is made.
-	leastNonsense = 16
+	// leastInvalid keeps most of a group valid: otherwise no attempt is made.
+	leastInvalid = 16
 )
 
 // settings sets knobs.
@@ -101,46 +101,46 @@ func (s settings) bytes() []byte {
 	return data
 }
 
-// drawn is a group and a cluster that are drawn from bytes.
-type drawn struct {
+// randomCluster is a group and a cluster that are drawn from bytes.
+type randomCluster struct {
 	knobs [knobs]int
 	pods  int
 }
 
-func draw(data []byte, terms int) drawn {
-	var d drawn
+func randomClusterFrom(data []byte, terms int) randomCluster {
+	var d randomCluster
 	for i := range min(int(knobs), len(data)) {
 		d.knobs[i] = int(data[i])
 	}
 	d.pods = 1 + 2*min(d.knobs[knobPods], 249)
-	for _, k := range []knob{knobApart, knobForeign} {
+	for _, k := range []knob{knobAntiAffinity, knobAffinity} {
 		d.knobs[k] = min(d.knobs[k], terms/d.pods)
 	}
 	d.knobs[knobSpreads] %= 24
 	d.knobs[knobPorts] %= 64
-	if d.knobs[knobNonsense] < leastNonsense {
-		d.knobs[knobNonsense] = 0
+	if d.knobs[knobInvalid] < leastInvalid {
+		d.knobs[knobInvalid] = 0
 	}
 	return d
 }
 
-// every reports whether the i-th object is one of every n, where n is the value of the knob.
-func (d drawn) every(k knob, i int) bool { return d.knobs[k] > 0 && i%d.knobs[k] == 0 }
+// isEveryNth reports whether the i-th object is one of every n, where n is the value of the knob.
+func (d randomCluster) isEveryNth(k knob, i int) bool { return d.knobs[k] > 0 && i%d.knobs[k] == 0 }
 
 // value returns the i-th of the values, whose number is the value of the knob.
-func (d drawn) value(k knob, i int) string { return strconv.Itoa(i % max(1, d.knobs[k])) }
+func (d randomCluster) value(k knob, i int) string { return strconv.Itoa(i % max(1, d.knobs[k])) }
 
-func (d drawn) nodes() []*corev1.Node {
+func (d randomCluster) nodes() []*corev1.Node {
 	nodes := make([]*corev1.Node, 1+4*min(d.knobs[knobNodes], 249))
 	for i := range nodes {
 		n := objects.ReadyNode(fmt.Sprintf("n%04d", i), 4+int64(i%5))
-		if !d.every(knobUnlabelled, i) {
+		if !d.isEveryNth(knobUnlabelled, i) {
 			n.Labels[objects.ZoneKey], n.Labels["slice"] = d.value(knobZones, i), d.value(knobSlices, i)
 			for k := range keysOfNodes {
 				n.Labels[fmt.Sprint("key", k)] = strconv.Itoa((i/(k+1) + k) % (7 + k))
 			}
 		}
-		if d.every(knobTainted, i) {
+		if d.isEveryNth(knobTainted, i) {
 			n.Spec.Taints = []corev1.Taint{{Key: "own", Effect: corev1.TaintEffectNoSchedule}}
 		}
 		nodes[i] = n
@@ -148,7 +148,7 @@ func (d drawn) nodes() []*corev1.Node {
 	return nodes
 }
 
-func (d drawn) podGroup() *scheduling.PodGroup {
+func (d randomCluster) podGroup() *scheduling.PodGroup {
 	pg := aPodGroup(g.Name, int32(max(1, d.pods-d.knobs[knobOptional])), "pg")
 	pg.Annotations = map[string]string{}
 	pg.Annotations[[]string{"", group.TopologyRequiredAnnotation, group.TopologyPreferredAnnotation, group.TopologyBalancedAnnotation, group.ExclusiveAnnotation}[d.knobs[knobTopology]%5]] =
@@ -160,13 +160,13 @@ func (d drawn) podGroup() *scheduling.PodGroup {
 	return pg
 }
 
-// alive returns the pods of the group, and other pods that run already.
-func (d drawn) alive() (waiting, running []*corev1.Pod) {
+// waitingAndRunningPods returns the pods of the group, and other pods that run already.
+func (d randomCluster) waitingAndRunningPods() (waiting, running []*corev1.Pod) {
 	for i := range d.pods {
 		waiting = append(waiting, d.pod(i))
 	}
 	for i := range 1 + 4*min(d.knobs[knobNodes], 249) {
-		if d.every(knobThere, i) {
+		if d.isEveryNth(knobExistingPods, i) {
 			running = append(running, objects.Pod(fmt.Sprintf("there-%d", i), objects.OnNode(fmt.Sprintf("n%04d", i)), objects.OfApp("x"), func(p *corev1.Pod) {
 				p.Labels["kind"] = d.value(knobKinds, i)
 				p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{
@@ -178,14 +178,14 @@ func (d drawn) alive() (waiting, running []*corev1.Pod) {
 	return waiting, running
 }
 
-func (d drawn) pod(i int) *corev1.Pod {
+func (d randomCluster) pod(i int) *corev1.Pod {
 	p := objects.Pod(fmt.Sprintf("g-%03d", i), objects.InGroup(g.Name), objects.CPU(fmt.Sprintf("%dm", 1+i%(1+2*d.knobs[knobRequests]))))
 	p.Labels["app"], p.Labels["id"], p.Labels["kind"] = "g", strconv.Itoa(i), d.value(knobKinds, i)
 	p.Spec.Affinity = &corev1.Affinity{}
-	if terms := d.terms(knobApart, i); terms != nil {
+	if terms := d.terms(knobAntiAffinity, i); terms != nil {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
-	if terms := d.terms(knobForeign, i); terms != nil {
+	if terms := d.terms(knobAffinity, i); terms != nil {
 		p.Spec.Affinity.PodAffinity = &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
 	}
 	for k := range d.knobs[knobSpreads] {
@@ -202,7 +202,7 @@ func (d drawn) pod(i int) *corev1.Pod {
 	if d.knobs[knobSlices] > 0 {
 		p.Spec.NodeSelector = map[string]string{"slice": d.value(knobSlices, i)}
 	}
-	if n := 8 * d.knobs[knobBarred]; n > 0 {
+	if n := 8 * d.knobs[knobExcludedNodes]; n > 0 {
 		var names []string
 		for k := range n {
 			names = append(names, fmt.Sprintf("n%04d", (i*n+k)%1000))
@@ -211,17 +211,17 @@ func (d drawn) pod(i int) *corev1.Pod {
 			{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: names}}},
 		}}}
 	}
-	if d.every(knobTolerant, i) {
+	if d.isEveryNth(knobTolerant, i) {
 		p.Spec.Tolerations = []corev1.Toleration{{Key: "own", Operator: corev1.TolerationOpExists}}
 	}
-	if d.every(knobNonsense, i) {
-		spoiled[i/d.knobs[knobNonsense]%len(spoiled)](p)
+	if d.isEveryNth(knobInvalid, i) {
+		invalidEdits[i/d.knobs[knobInvalid]%len(invalidEdits)](p)
 	}
 	return p
 }
 
-// spoiled are edits that no API server would accept, or no user would want.
-var spoiled = []func(*corev1.Pod){
+// invalidEdits are edits that no API server would accept, or no user would want.
+var invalidEdits = []func(*corev1.Pod){
 	func(p *corev1.Pod) { p.Labels[group.Label] = "no name at all!" },
 	func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "-1" },
 	func(p *corev1.Pod) { p.Labels[group.MinLabel] = "99999999999999999999" },
@@ -256,7 +256,7 @@ var spoiled = []func(*corev1.Pod){
 }
 
 // terms returns the affinity terms of the i-th pod, for the knobs of anti-affinity or of affinity.
-func (d drawn) terms(of knob, i int) []corev1.PodAffinityTerm {
+func (d randomCluster) terms(of knob, i int) []corev1.PodAffinityTerm {
 	way := byte(d.knobs[of+2])
 	if way%selectWays == ofFirst && d.value(knobKinds, i) == "0" {
 		return nil
@@ -272,7 +272,7 @@ func (d drawn) terms(of knob, i int) []corev1.PodAffinityTerm {
 	return terms
 }
 
-func (d drawn) spread(i, k int) corev1.TopologySpreadConstraint {
+func (d randomCluster) spread(i, k int) corev1.TopologySpreadConstraint {
 	c := corev1.TopologySpreadConstraint{
 		MaxSkew: 1, TopologyKey: d.key(knobSpreadKeys, k), WhenUnsatisfiable: corev1.DoNotSchedule,
 		LabelSelector: d.selector(byte(d.knobs[knobSpreadAmong]), i, k),
@@ -290,7 +290,7 @@ func (d drawn) spread(i, k int) corev1.TopologySpreadConstraint {
 	return c
 }
 
-func (d drawn) key(way knob, k int) string {
+func (d randomCluster) key(way knob, k int) string {
 	switch byte(d.knobs[way]) % keyWays {
 	case hostnames:
 		return corev1.LabelHostname
@@ -303,7 +303,7 @@ func (d drawn) key(way knob, k int) string {
 	}
 }
 
-func (d drawn) selector(way byte, i, k int) *metav1.LabelSelector {
+func (d randomCluster) selector(way byte, i, k int) *metav1.LabelSelector {
 	of := func(key, value string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}

@@ -12,7 +12,7 @@ import (
 
 // One pod of a high priority does not let the rest of
 // its gang overtake pods of a priority in between.
-func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
+func TestOneHighPriorityPodDoesNotRaiseItsGroup(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
 		for i := range 3 {
@@ -23,7 +23,7 @@ func TestOnePodOfAHighPriorityLeadsNobody(t *testing.T) {
 		r.schedule()
 		r.pod("victim", objects.CPU("4"), objects.Elsewhere, priority(500))
 		r.pass(time.Second)
-		r.api.put(aPodGroup(g.Name, 3, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 		r.pod("g-0", objects.InGroup(g.Name), objects.CPU("4"), objects.Never, priority(1000))
 		r.pass(time.Second)
 		for i := 1; i < 3; i++ {

@@ -14,17 +14,17 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// A story is a bind queue with a clock. Groups are named by letters and rank by
+// A queueTest is a bind queue with a clock. Groups are named by letters and rank by
 // these. Pod 3 of group b is "b3".
-type story struct {
+type queueTest struct {
 	*testing.T
 	*Queue
 	now time.Time
 }
 
-func newStory(t *testing.T, max int) *story {
+func newQueueTest(t *testing.T, max int) *queueTest {
 	t.Helper()
-	return &story{T: t, Queue: New(max), now: noon}
+	return &queueTest{T: t, Queue: New(max), now: noon}
 }
 
 func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
@@ -44,7 +44,7 @@ func podsOf(name string, n int) []types.UID {
 }
 
 // matched lets n pods of a group arrive together.
-func (s *story) matched(name string, n int) {
+func (s *queueTest) matched(name string, n int) {
 	s.Helper()
 	uids := podsOf(name, n)
 	s.Expect(uids, s.now)
@@ -53,12 +53,12 @@ func (s *story) matched(name string, n int) {
 	}
 }
 
-func (s *story) arrive(pod string) {
+func (s *queueTest) arrive(pod string) {
 	s.Arrive(Pod{UID: types.UID(pod), Group: key(pod[:1]), Rank: rankOf(pod)}, s.now)
 }
 
 // leave lets as many pods leave as may, at most n, and names them.
-func (s *story) leave(n int) string {
+func (s *queueTest) leave(n int) string {
 	var all []string
 	for range n {
 		p, ok := s.Next(s.now)
@@ -70,7 +70,7 @@ func (s *story) leave(n int) string {
 	return strings.Join(all, " ")
 }
 
-func (s *story) wantLeave(n int, want string) {
+func (s *queueTest) wantLeave(n int, want string) {
 	s.Helper()
 	if got := s.leave(n); got != want {
 		s.Errorf("pods leave: %q, want %q", got, want)
@@ -78,24 +78,24 @@ func (s *story) wantLeave(n int, want string) {
 }
 
 // bound records that pods were bound.
-func (s *story) bound(pods ...string) {
+func (s *queueTest) bound(pods ...string) {
 	for _, p := range pods {
 		s.Bound(types.UID(p), s.now)
 	}
 }
 
 // throttled records that the binds of pods were answered with 429.
-func (s *story) throttled(after time.Duration, pods ...string) {
+func (s *queueTest) throttled(after time.Duration, pods ...string) {
 	for _, p := range pods {
 		s.Throttled(Pod{UID: types.UID(p), Group: key(p[:1]), Rank: rankOf(p), GroupIncomplete: true}, after, s.now)
 	}
 }
 
-func (s *story) pass(d time.Duration) { s.now = s.now.Add(d) }
+func (s *queueTest) pass(d time.Duration) { s.now = s.now.Add(d) }
 
-// asks calls Admit for groups, such as "a8" for eight pods
+// admit calls Admit for groups, such as "a8" for eight pods
 // of group a, and names the groups that were admitted.
-func (s *story) asks(groups ...string) string {
+func (s *queueTest) admit(groups ...string) string {
 	var may []string
 	for _, a := range groups {
 		var pods int
@@ -109,8 +109,8 @@ func (s *story) asks(groups ...string) string {
 	return strings.Join(may, " ")
 }
 
-// due names the waiting groups that are admitted now.
-func (s *story) due() string {
+// admitWaiting names the waiting groups that are admitted now.
+func (s *queueTest) admitWaiting() string {
 	var names []string
 	for _, k := range s.AdmitWaiting(s.now) {
 		names = append(names, k.Name)
@@ -118,7 +118,7 @@ func (s *story) due() string {
 	return strings.Join(names, " ")
 }
 
-func (s *story) want(what, got, want string) {
+func (s *queueTest) want(what, got, want string) {
 	s.Helper()
 	if got != want {
 		s.Errorf("%s: %q, want %q", what, got, want)
@@ -126,7 +126,7 @@ func (s *story) want(what, got, want string) {
 }
 
 // wantNothing fails if the bind queue has not forgotten everything.
-func (s *story) wantNothing() {
+func (s *queueTest) wantNothing() {
 	s.Helper()
 	if !s.IsIdle() || len(s.pods) > 0 {
 		s.Errorf("the gate keeps %d pods of %d groups, %d in flight", len(s.pods), len(s.groups), len(s.inFlight))

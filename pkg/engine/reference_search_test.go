@@ -15,52 +15,52 @@ const testTime = 10 * time.Second
 
 // The maximum size of a puzzle.
 const (
-	truthNodes = 6
-	truthPods  = 12
+	referenceNodes = 6
+	referencePods  = 12
 )
 
-// A stage is a state of the search: the next node, the slots that are still to be placed, and the
+// A searchState is a state of the search: the next node, the slots that are still to be placed, and the
 // slots in each rack of the shapes that are limited there.
-type stage struct {
+type searchState struct {
 	node  int
-	left  [truthPods]int8
-	racks [2][truthPods]int8
+	left  [referencePods]int8
+	racks [2][referencePods]int8
 }
 
-// A truth tries, node by node, every number of slots of every shape. It remembers the stages that
+// A referenceSearch tries, node by node, every number of slots of every shape. It remembers the states that
 // failed.
-type truth struct {
+type referenceSearch struct {
 	puzzle
-	how    trial
-	failed map[stage]bool
+	view   modelView
+	failed map[searchState]bool
 }
 
 // possible reports whether all slots can be placed.
-func (p puzzle) possible(how trial) bool {
-	t := truth{puzzle: p, how: how, failed: make(map[stage]bool)}
-	var s stage
+func (p puzzle) possible(view modelView) bool {
+	t := referenceSearch{puzzle: p, view: view, failed: make(map[searchState]bool)}
+	var s searchState
 	for i, shape := range p.shapes {
 		s.left[i] = int8(shape.count)
 	}
 	return t.from(s)
 }
 
-func (t *truth) from(s stage) bool {
+func (t *referenceSearch) from(s searchState) bool {
 	switch {
-	case s.left == [truthPods]int8{}:
+	case s.left == [referencePods]int8{}:
 		return true
 	case s.node == len(t.nodes) || t.failed[s]:
 		return false
 	}
 	n := t.nodes[s.node]
 	room := n.size
-	if !t.how.empty {
+	if !t.view.empty {
 		for k := range room {
 			room[k] = max(0, room[k]-n.held[k])
 		}
 	}
-	whole, inUse := t.others(n)
-	if t.how.up && n.down || !t.how.empty && (whole || inUse) {
+	whole, inUse := t.conflict(n)
+	if t.view.up && n.down || !t.view.empty && (whole || inUse) {
 		room = [2]int64{}
 	}
 	next := s
@@ -73,7 +73,7 @@ func (t *truth) from(s stage) bool {
 }
 
 // fill tries every number of slots of the shapes from one on, on the node before the next.
-func (t *truth) fill(shape int, room [2]int64, s stage) bool {
+func (t *referenceSearch) fill(shape int, room [2]int64, s searchState) bool {
 	if shape == len(t.shapes) {
 		return t.from(s)
 	}
@@ -81,7 +81,7 @@ func (t *truth) fill(shape int, room [2]int64, s stage) bool {
 		return true
 	}
 	at, want, rack := s.node-1, t.shapes[shape], t.nodes[s.node-1].rack
-	if at == want.ruledOut || t.how.now && at == want.ruledOutNow {
+	if at == want.ruledOut || t.view.now && at == want.ruledOutNow {
 		return false
 	}
 	for s.left[shape] > 0 && (want.perRack == 0 || int64(s.racks[rack][shape]) < want.perRack) {
@@ -107,7 +107,7 @@ func largePuzzle(r *rand.Rand) puzzle {
 	limited, hindered := r.IntN(3) == 0, r.IntN(2) == 0
 	alike := r.IntN(3) == 0
 	var all [2]int64
-	for i := range 2 + r.IntN(truthNodes-1) {
+	for i := range 2 + r.IntN(referenceNodes-1) {
 		n := puzzleNode{size: [2]int64{4 + r.Int64N(13), 4 + r.Int64N(13)}, rack: r.IntN(2)}
 		if alike && i > 0 {
 			n.size = p.nodes[0].size
@@ -144,7 +144,7 @@ func largePuzzle(r *rand.Rand) puzzle {
 func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 	target := 0.6 + 0.4*r.Float64()
 	pods := len(p.shapes)
-	for ; pods < truthPods; pods++ {
+	for ; pods < referencePods; pods++ {
 		var want [2]int64
 		for _, s := range p.shapes {
 			for k := range want {
@@ -158,9 +158,9 @@ func (p *puzzle) crowd(r *rand.Rand, all [2]int64) {
 	}
 }
 
-// TestHardPuzzles has puzzles with limits that a search solves only if it remembers which states
+// TestDeadStatesAreRemembered has puzzles with limits that a search solves only if it remembers which states
 // failed.
-func TestHardPuzzles(t *testing.T) {
+func TestDeadStatesAreRemembered(t *testing.T) {
 	for _, seed := range []uint64{432524150} {
 		p := largePuzzle(rand.New(rand.NewPCG(seed, 3)))
 		a, _, err := p.timed(t, newEngine(t))
@@ -172,9 +172,9 @@ func TestHardPuzzles(t *testing.T) {
 	}
 }
 
-// TestExhaustive compares the engine with the truth: what fits is placed, and what is refused for
-// good does not fit.
-func TestExhaustive(t *testing.T) {
+// TestAgainstReferenceSearch compares the engine with the reference search: what fits is placed, and
+// what is refused for good does not fit.
+func TestAgainstReferenceSearch(t *testing.T) {
 	seed := trials.Seed(t)
 	var found, missed, refused, wrong, never, open int
 	begin, slowest := time.Now(), time.Duration(0)
@@ -188,7 +188,7 @@ func TestExhaustive(t *testing.T) {
 		a, took, err := p.timed(t, newEngine(t))
 		slowest = max(slowest, took)
 		var refusal *match.Refusal
-		switch way := p.possible(trial{up: true, now: true}); {
+		switch way := p.possible(modelView{up: true, now: true}); {
 		case err == nil && way:
 			found++
 			if bad := p.check(a); bad != nil {
@@ -205,7 +205,7 @@ func TestExhaustive(t *testing.T) {
 		default:
 			refused++
 		}
-		switch unsatisfiable, ever := errors.Is(err, match.ErrUnsatisfiable), p.possible(trial{empty: true}); {
+		switch unsatisfiable, ever := errors.Is(err, match.ErrUnsatisfiable), p.possible(modelView{empty: true}); {
 		case unsatisfiable && ever:
 			wrong++
 			t.Errorf("-seed=%d -trials=1: Match() = %v, though there is a way in the empty graph", seed+i, err)

@@ -47,8 +47,8 @@ func (a amount) plus(n int64, each amount) amount {
 	return a
 }
 
-// A soil describes what kind of instance is planted.
-type soil struct {
+// An instanceSpec describes what kind of instance is planted.
+type instanceSpec struct {
 	nodes, shapes int
 	// foreign reports whether jobs hold something on the nodes before.
 	foreign bool
@@ -60,9 +60,9 @@ type soil struct {
 	zones int
 }
 
-// A plant is an instance with a known solution.
-type plant struct {
-	soil
+// A plantedInstance is an instance with a known solution.
+type plantedInstance struct {
+	instanceSpec
 	nodes  []plantedNode
 	shapes []plantedShape
 	// fill is how full the nodes are, by the resource of which the group takes the largest share.
@@ -85,11 +85,11 @@ type plantedShape struct {
 }
 
 // zoneOf returns the zone of a node.
-func (p *plant) zoneOf(node int) int { return node % p.zones }
+func (p *plantedInstance) zoneOf(node int) int { return node % p.zones }
 
-// randomSoil returns a random soil.
-func randomSoil(r *rand.Rand, racks bool) soil {
-	s := soil{nodes: 2 + r.IntN(63), shapes: 2 + r.IntN(4), foreign: r.IntN(2) == 0}
+// randomInstanceSpec returns a random spec.
+func randomInstanceSpec(r *rand.Rand, racks bool) instanceSpec {
+	s := instanceSpec{nodes: 2 + r.IntN(63), shapes: 2 + r.IntN(4), foreign: r.IntN(2) == 0}
 	if racks {
 		s.racks = 2 + r.IntN(3)
 		s.nodes = max(s.nodes, 2*s.racks)
@@ -97,25 +97,25 @@ func randomSoil(r *rand.Rand, racks bool) soil {
 	return s
 }
 
-// grow plants an instance. It fills nodes with slots of random shapes, and removes slots until a
+// generate plants an instance. It fills nodes with slots of random shapes, and removes slots until a
 // random fill is reached.
-func (s soil) grow(r *rand.Rand) plant {
-	return s.growTo(r, plantLeast+r.Float64()*(plantMost-plantLeast))
+func (s instanceSpec) generate(r *rand.Rand) plantedInstance {
+	return s.generateTo(r, plantLeast+r.Float64()*(plantMost-plantLeast))
 }
 
-func (s soil) growTo(r *rand.Rand, target float64) plant {
+func (s instanceSpec) generateTo(r *rand.Rand, target float64) plantedInstance {
 	for {
-		p := plant{soil: s}
-		p.sow(r)
-		if p.thin(r, target) {
-			p.bound(r)
+		p := plantedInstance{instanceSpec: s}
+		p.fillNodes(r)
+		if p.removeToTarget(r, target) {
+			p.addZoneLimits(r)
 			return p
 		}
 	}
 }
 
-// sow chooses random nodes and shapes, and fills the nodes of the group.
-func (p *plant) sow(r *rand.Rand) {
+// fillNodes chooses random nodes and shapes, and fills the nodes of the group.
+func (p *plantedInstance) fillNodes(r *rand.Rand) {
 	kinds := make([]amount, 1+r.IntN(4))
 	for i := range kinds {
 		kinds[i] = amount{1000 * 8 << r.IntN(4), int64(1+r.IntN(8)) * 32 * matchtest.GiB}
@@ -126,8 +126,8 @@ func (p *plant) sow(r *rand.Rand) {
 	if p.racks > 0 {
 		p.rack = r.IntN(p.racks)
 	}
-	for i := range p.soil.nodes {
-		n := plantedNode{size: kinds[r.IntN(len(kinds))], slots: make([]int, p.soil.shapes)}
+	for i := range p.instanceSpec.nodes {
+		n := plantedNode{size: kinds[r.IntN(len(kinds))], slots: make([]int, p.instanceSpec.shapes)}
 		if p.racks > 0 {
 			n.rack = i % p.racks
 		}
@@ -140,7 +140,7 @@ func (p *plant) sow(r *rand.Rand) {
 	}
 	// Shapes have sizes from a whole node down to a small part of one.
 	grain := 1 + r.Float64()*float64(int(1)<<r.IntN(5))
-	for range p.soil.shapes {
+	for range p.instanceSpec.shapes {
 		p.shapes = append(p.shapes, plantedShape{each: randomShape(r, kinds[r.IntN(len(kinds))], grain)})
 	}
 	for i := range p.nodes {
@@ -168,7 +168,7 @@ func randomShape(r *rand.Rand, node amount, grain float64) amount {
 }
 
 // fillUp adds slots of random shapes to a node until none fits.
-func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
+func (p *plantedInstance) fillUp(r *rand.Rand, n *plantedNode) {
 	left := n.size.plus(-1, n.held)
 	for {
 		var fit []int
@@ -187,10 +187,10 @@ func (p *plant) fillUp(r *rand.Rand, n *plantedNode) {
 	}
 }
 
-// thin removes slots until the group fills its nodes to the target. It returns false if the
+// removeToTarget removes slots until the group fills its nodes to the target. It returns false if the
 // instance is of no use: it is not full enough, has too many slots on a node, or has no slots of
 // some shape.
-func (p *plant) thin(r *rand.Rand, target float64) bool {
+func (p *plantedInstance) removeToTarget(r *rand.Rand, target float64) bool {
 	for _, n := range p.nodes {
 		slots := 0
 		for _, count := range n.slots {
@@ -218,8 +218,8 @@ func (p *plant) thin(r *rand.Rand, target float64) bool {
 	return p.fill >= plantLeast
 }
 
-// bound limits about half of the shapes to what was planted of them in a zone.
-func (p *plant) bound(r *rand.Rand) {
+// addZoneLimits limits about half of the shapes to what was planted of them in a zone.
+func (p *plantedInstance) addZoneLimits(r *rand.Rand) {
 	if p.zones == 0 {
 		return
 	}
@@ -235,7 +235,7 @@ func (p *plant) bound(r *rand.Rand) {
 }
 
 // filled returns how full the group makes its nodes.
-func (p *plant) filled() float64 {
+func (p *plantedInstance) filled() float64 {
 	var all, used amount
 	for _, n := range p.nodes {
 		if n.rack == p.rack {
@@ -255,7 +255,7 @@ func (p *plant) filled() float64 {
 }
 
 // graphs returns the nodes as graphs, and the slots that are held there.
-func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
+func (p *plantedInstance) graphs() (graphs []*resource.Graph, held []match.Slot) {
 	for i, n := range p.nodes {
 		name := puzzleName(i)
 		var levels [][2]string
@@ -274,7 +274,7 @@ func (p *plant) graphs() (graphs []*resource.Graph, held []match.Slot) {
 }
 
 // pose loads the instance into an engine and makes the request. It returns the time of the match.
-func (p *plant) pose(t *testing.T) (*match.Allocation, time.Duration, error) {
+func (p *plantedInstance) pose(t *testing.T) (*match.Allocation, time.Duration, error) {
 	t.Helper()
 	d := &driver{e: newEngine(t)}
 	graphs, held := p.graphs()
@@ -289,7 +289,7 @@ func (p *plant) pose(t *testing.T) (*match.Allocation, time.Duration, error) {
 }
 
 // jobspec returns the request for the planted group.
-func (p *plant) jobspec() *jobspec.Jobspec {
+func (p *plantedInstance) jobspec() *jobspec.Jobspec {
 	js := matchtest.Jobspec()
 	for s, shape := range p.shapes {
 		var need []matchtest.Pool
@@ -311,7 +311,7 @@ func (p *plant) jobspec() *jobspec.Jobspec {
 }
 
 // check checks a placement against the instance.
-func (p *plant) check(a *match.Allocation) error {
+func (p *plantedInstance) check(a *match.Allocation) error {
 	used := make([]amount, len(p.nodes))
 	counts := make([]int64, len(p.shapes))
 	racks, zones := make(map[int]bool), make(map[[2]int]int64)

@@ -19,9 +19,9 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// said returns the reason and the message of the group's condition.
-func (r *rig) said() string {
-	c := r.api.get(g).Status.Conditions
+// condition returns the reason and the message of the group's condition.
+func (r *rig) condition() string {
+	c := r.podGroupAPI.get(g).Status.Conditions
 	if len(c) == 0 {
 		return "nothing"
 	}
@@ -50,7 +50,7 @@ func (r *rig) racks(racks, nodes int, cores int64) {
 }
 
 // The groups have one possible placement, or many, and must find one.
-func TestSiblingsFindTheirPlace(t *testing.T) {
+func TestPlacementWithConstraintsAmongPodsIsFound(t *testing.T) {
 	spread := func(racks, nodes, pods int) func(r *rig) int {
 		return func(r *rig) int {
 			r.racks(racks, nodes, 32)
@@ -61,7 +61,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 	cases := map[string]func(r *rig) (pods int){
 		"some of the shapes keep together, on a level of the graph": func(r *rig) int {
 			r.racks(1, 2, 4)
-			r.api.put(aPodGroup(g.Name, 3, "pg"))
+			r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 			r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("launcher"), objects.CPU("2"))
 			r.pod("g-1", objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "w"))
 			r.pod("g-2", objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "w"))
@@ -77,7 +77,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 		},
 		"one is to be beside any of many, who may stand apart": func(r *rig) int {
 			r.racks(1, 3, 2)
-			r.api.put(aPodGroup(g.Name, 5, "pg"))
+			r.podGroupAPI.put(aPodGroup(g.Name, 5, "pg"))
 			r.pod("g-0", objects.InGroup(g.Name), objects.OfApp("monitor"), objects.NextTo(corev1.LabelHostname, "w"))
 			for i := 1; i < 5; i++ {
 				r.pod(fmt.Sprint("g-", i), objects.InGroup(g.Name), objects.OfApp("w"))
@@ -86,7 +86,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 		},
 		"each is to be beside one of others, who stand apart": func(r *rig) int {
 			r.racks(1, 3, 2)
-			r.api.put(aPodGroup(g.Name, 6, "pg"))
+			r.podGroupAPI.put(aPodGroup(g.Name, 6, "pg"))
 			for i := range 3 {
 				r.pod(fmt.Sprint("g-", i), objects.InGroup(g.Name), objects.OfApp("cache"), objects.AwayFrom("cache"))
 				r.pod(fmt.Sprint("h-", i), objects.InGroup(g.Name), objects.OfApp("w"), objects.NextTo(corev1.LabelHostname, "cache"))
@@ -125,7 +125,7 @@ func TestSiblingsFindTheirPlace(t *testing.T) {
 					}
 				}
 				if placed != pods {
-					t.Errorf("%d of %d have nodes: %s", placed, pods, r.said())
+					t.Errorf("%d of %d have nodes: %s", placed, pods, r.condition())
 				}
 			}, oneDevice{})
 		})
@@ -150,14 +150,14 @@ func (oneDevice) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	return nil
 }
 
-func TestAffinityByALabelThatNoNodeHasIsTold(t *testing.T) {
+func TestAffinityByMissingLabelIsReported(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
 		r.pass(settleTime)
 		r.schedule()
 		r.gang(2, 2, objects.OfApp("x"), objects.NextTo("rack", "x"))
 		r.pass(10 * time.Second)
-		if got := r.said(); !strings.HasPrefix(got, reason.NoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
+		if got := r.condition(); !strings.HasPrefix(got, reason.NoRoom+": ") || !strings.Contains(got, "didn't match pod affinity rules") {
 			t.Errorf("told %q, want %s with the filter's words", got, reason.NoRoom)
 		}
 	})
@@ -171,7 +171,7 @@ type withExtenders struct {
 func (h *withExtenders) Extenders() []fwk.Extender { return h.all }
 
 // No event reports that an extender has changed its mind.
-func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
+func TestGroupRejectedByExtenderRetries(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
 		r.pass(settleTime)
@@ -182,13 +182,13 @@ func TestAnExtenderThatChangesItsMindIsAskedAgain(t *testing.T) {
 		r.schedule()
 		r.gang(2, 2)
 		r.pass(time.Minute)
-		if got := r.said(); !strings.Contains(got, "no licence") {
+		if got := r.condition(); !strings.Contains(got, "no licence") {
 			t.Errorf("told %q, want the extender's words", got)
 		}
 		x.Agrees.Store(true)
 		r.pass(10 * time.Minute)
 		if got := len(r.assigned()); got != 2 {
-			t.Errorf("%d of 2 have nodes after the extender's yes: %s", got, r.said())
+			t.Errorf("%d of 2 have nodes after the extender's yes: %s", got, r.condition())
 		}
 	})
 }
@@ -206,14 +206,14 @@ func TestOnePodsAnnotationHoldsForItsGroup(t *testing.T) {
 				r.pod("old", objects.OnNode("n0"))
 				r.pass(settleTime)
 				r.schedule()
-				r.api.put(aPodGroup(g.Name, 3, "pg"))
+				r.podGroupAPI.put(aPodGroup(g.Name, 3, "pg"))
 				r.pod("g-0", objects.InGroup(g.Name))
 				r.pod("g-1", objects.InGroup(g.Name), annotated(tc.annotation, tc.value))
 				r.pod("g-2", objects.InGroup(g.Name))
 				r.pass(time.Minute)
 				nodes := r.assigned()
 				if nodes["g-0"] != "n1" || nodes["g-1"] != "n1" || nodes["g-2"] != "n1" {
-					t.Errorf("pods on %v, want all three on n1: %s", nodes, r.said())
+					t.Errorf("pods on %v, want all three on n1: %s", nodes, r.condition())
 				}
 			})
 		})
@@ -222,7 +222,7 @@ func TestOnePodsAnnotationHoldsForItsGroup(t *testing.T) {
 
 // Two pods with anti-affinity to two others are
 // rejected again and again while there is little room.
-func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
+func TestFilterRejectionsKeepWaitingTime(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n0", 4)
 		r.node("n1", 4)
@@ -231,7 +231,7 @@ func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
 		r.pod("old-1", objects.CPU("3"))
 		r.pod("old-2", objects.CPU("3"))
 		r.pass(time.Second)
-		r.api.put(aPodGroup(g.Name, 4, "pg"))
+		r.podGroupAPI.put(aPodGroup(g.Name, 4, "pg"))
 		for i, edit := range []func(*corev1.Pod){objects.AwayFrom("w"), objects.AwayFrom("w"), nil, nil} {
 			edits := []func(*corev1.Pod){objects.InGroup(g.Name), objects.OfApp("w")}
 			if edit != nil {
@@ -248,7 +248,7 @@ func TestTheTimeOfAGroupThatFiltersObjectToGoesOn(t *testing.T) {
 			r.pass(time.Minute)
 		}
 		if !r.runs("g-0") {
-			t.Errorf("not its turn in 40 minutes: %s", r.said())
+			t.Errorf("not its turn in 40 minutes: %s", r.condition())
 		}
 	})
 }
@@ -260,27 +260,27 @@ func TestNothingIsKeptOfSiblingsThatHaveStartedOrAreGone(t *testing.T) {
 		r.schedule()
 		r.gang(4, 4, objects.OfApp("x"), objects.AwayFrom("x"))
 		r.placedSoon(4)
-		if n := r.excluding(); n != 0 {
+		if n := r.exclusionCount(); n != 0 {
 			t.Errorf("exclusions of %d groups that have started", n)
 		}
 		r.pod("h-0", objects.InGroup("h"), objects.OfApp("x"), objects.AwayFrom("x"))
 		r.pod("h-1", objects.InGroup("h"), objects.OfApp("x"), objects.AwayFrom("x"))
-		r.api.put(aPodGroup("h", 2, "pg-h"))
+		r.podGroupAPI.put(aPodGroup("h", 2, "pg-h"))
 		r.pass(time.Minute)
-		if n := r.excluding(); n != 1 {
+		if n := r.exclusionCount(); n != 1 {
 			t.Fatalf("exclusions of %d groups, want those of the one that waits", n)
 		}
 		r.remove("h-0")
 		r.remove("h-1")
 		r.pass(time.Minute)
-		if n := r.excluding(); n != 0 {
+		if n := r.exclusionCount(); n != 0 {
 			t.Errorf("exclusions of %d groups that have no pods", n)
 		}
 	})
 }
 
 // The blocker that a message names is another one each time, and so is the resource that is short.
-func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
+func TestMessageIsReportedOnceWhileOnlyNumbersChange(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.pass(settleTime)
@@ -299,7 +299,7 @@ func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
 			r.pass(20 * time.Second)
 			running = [2]string{running[1], next}
 		}
-		if got := r.said(); !strings.Contains(got, "2 more if pod ns/small-") {
+		if got := r.condition(); !strings.Contains(got, "2 more if pod ns/small-") {
 			t.Errorf("told %q, want whose end helps", got)
 		}
 		var told []string
@@ -314,7 +314,7 @@ func TestAPodIsToldOnceThoughOthersComeAndGo(t *testing.T) {
 	})
 }
 
-func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
+func TestChangedAnnotationsLetGroupRetry(t *testing.T) {
 	for name, from := range map[string]string{"it never fitted": "node", "the level was none": "row"} {
 		t.Run(name, func(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
@@ -332,7 +332,7 @@ func TestAnnotationsThatChangeLetAGroupAskAgain(t *testing.T) {
 				}
 				r.pass(5 * time.Second)
 				if got := len(r.assigned()); got != 2 {
-					t.Errorf("%d of 2 have nodes: %s", got, r.said())
+					t.Errorf("%d of 2 have nodes: %s", got, r.condition())
 				}
 			})
 		})
@@ -352,7 +352,7 @@ func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 				r.node("n0", 4)
 				r.pass(settleTime)
 				r.schedule()
-				r.fake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+				r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
 					if req.Holder != g.String() || req.Op == match.WithoutAllocating {
 						return e.Match(r.ctx, req)
 					}
@@ -365,14 +365,14 @@ func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 				r.pod("small")
 				r.pass(time.Minute)
 				if got := r.runs("small"); got != tc.runs {
-					t.Errorf("a small pod runs: %v, want %v; the group was told %s", got, tc.runs, r.said())
+					t.Errorf("a small pod runs: %v, want %v; the group was told %s", got, tc.runs, r.condition())
 				}
 			})
 		})
 	}
 }
 
-// excluding returns the number of groups for which the placer remembers excluded nodes.
-func (r *rig) excluding() int {
+// exclusionCount returns the number of groups for which the placer remembers excluded nodes.
+func (r *rig) exclusionCount() int {
 	return reflect.ValueOf(r.pl.placer).Elem().FieldByName("exclusions").FieldByName("groups").Len()
 }

@@ -15,7 +15,7 @@ import (
 
 // A pod that is created on a node, which need not exist, does not let the rest of
 // its group overtake groups of a higher priority or use nodes reserved for others.
-func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
+func TestPreplacedPodGivesItsGroupNoPrecedence(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		priority := func(n int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &n } }
 		for i := range 3 {
@@ -28,7 +28,7 @@ func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 		r.pass(15 * time.Minute)
 		pg := aPodGroup("m", 4, "pgm")
 		pg.Namespace = "elsewhere"
-		r.api.put(pg)
+		r.podGroupAPI.put(pg)
 		r.pod("m-0", objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0), objects.CreatedOn("nope"))
 		for i := 1; i < 4; i++ {
 			r.pod(fmt.Sprintf("m-%d", i), objects.CPU("4"), objects.Never, objects.InGroup("m"), objects.Elsewhere, priority(0))
@@ -50,7 +50,7 @@ func TestAPodThatIsCreatedOnANodeOpensNoWay(t *testing.T) {
 
 // A minimum that is raised after a start is not missing after a restart. The
 // next scheduler knows from the group's status how many pods were placed.
-func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
+func TestMinimumRaisedBeforeRestartMakesNoMissingMembers(t *testing.T) {
 	for message, want := range map[string]int{
 		"3 pods on 2 nodes (n0: 2, n1: 1)": 2, "1 pod on 1 node (n0: 1)": 0, "pods are on nodes": 49, "": 49,
 	} {
@@ -59,7 +59,7 @@ func TestARaisedMinimumIsNotOwedAfterARestart(t *testing.T) {
 			r.pass(settleTime)
 			pg := aPodGroup(g.Name, 50, "pg")
 			pg.Status.Conditions = []metav1.Condition{{Type: report.ConditionScheduled, Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}}
-			r.api.put(pg)
+			r.podGroupAPI.put(pg)
 			r.pod("g-0", objects.InGroup(g.Name), objects.CPU("3"), objects.OnNode("n0"))
 			r.pass(time.Second)
 			late := r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"))

@@ -102,8 +102,8 @@ func many(n int, level string, most int64) []jobspec.Limit {
 	return limits
 }
 
-// dear are requests that are known to be expensive, and the numbers of nodes.
-var dear = map[string]struct {
+// expensiveRequests are requests that are known to be expensive, and the numbers of nodes.
+var expensiveRequests = map[string]struct {
 	nodes []int
 	asked func(nodes int) *jobspec.Jobspec
 }{
@@ -126,7 +126,7 @@ var dear = map[string]struct {
 }
 
 func TestAMatchTakesNoMoreWorkThanItMay(t *testing.T) {
-	for name, of := range dear {
+	for name, of := range expensiveRequests {
 		sizes := of.nodes
 		if testing.Short() {
 			sizes = sizes[:1]

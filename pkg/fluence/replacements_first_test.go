@@ -21,8 +21,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// bound lets another scheduler bind a pod.
-func (r *rig) bound(name, node string) {
+// bindByOther lets another scheduler bind a pod.
+func (r *rig) bindByOther(name, node string) {
 	r.Helper()
 	pods := r.client.CoreV1().Pods(ns)
 	pod, err := pods.Get(r.ctx, name, metav1.GetOptions{})
@@ -35,7 +35,7 @@ func (r *rig) bound(name, node string) {
 }
 
 // While a scheduler stands by, the pods in its queue keep the place that they had when they came.
-func TestWhatAGroupLacksGoesFirstThoughItCameIntoTheQueueBefore(t *testing.T) {
+func TestReplacementQueuedByAStandbyGoesFirst(t *testing.T) {
 	priority := int32(1000)
 	preferred := func(p *corev1.Pod) { p.Spec.Priority = &priority }
 	cases := map[string]struct {
@@ -53,7 +53,7 @@ func TestWhatAGroupLacksGoesFirstThoughItCameIntoTheQueueBefore(t *testing.T) {
 				r.gang(3, 3)
 				r.pod("rival", preferred)
 				for _, member := range tc.bound {
-					r.bound(member, "n")
+					r.bindByOther(member, "n")
 				}
 				r.pass(time.Second)
 				r.schedule()
@@ -91,10 +91,10 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 				r.node("n", 3)
 				r.gang(3, 3)
 				rival := r.pod("rival", func(p *corev1.Pod) { p.Spec.Priority = &priority })
-				r.bound("g-1", "n")
+				r.bindByOther("g-1", "n")
 				r.pass(time.Second)
 				if pinged {
-					r.tellOnlyOncePinged()
+					r.delayRefusalUntilPinged()
 				}
 				start := time.Now()
 				_, _, status := r.preFilter(rival)
@@ -107,8 +107,8 @@ func TestACycleWaitsOnceForTheMatcher(t *testing.T) {
 	}
 }
 
-// tellOnlyOncePinged delays the report of the next refusal until the breaker has closed.
-func (r *rig) tellOnlyOncePinged() {
+// delayRefusalUntilPinged delays the report of the next refusal until the breaker has closed.
+func (r *rig) delayRefusalUntilPinged() {
 	closed := r.pl.breaker.onClose
 	pinged := make(chan struct{})
 	r.pl.breaker.onClose = sync.OnceFunc(func() {
@@ -120,23 +120,23 @@ func (r *rig) tellOnlyOncePinged() {
 
 // A replacement of a lost member is refused just before there is room, and another pod is placed
 // just after. The pause between two refusals is no reason to let that other pod go first.
-func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
+func TestReplacementGoesFirstDuringItsPause(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 1)
 		lacking := r.gang(2, 2)[0]
 		rival := r.pod("rival")
-		r.bound("g-1", "n")
+		r.bindByOther("g-1", "n")
 		r.pass(time.Second)
 		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (at most 0 free on a node)"
 		// Each refusal makes the pause longer.
 		for range 4 {
-			r.enqueue(lacking)
+			r.preEnqueueMessage(lacking)
 			_, _, status := r.preFilter(lacking)
 			r.wantStatus(status, fwk.Unschedulable, full)
 			r.updateNode("n", func(n *corev1.Node) { n.Labels = map[string]string{"at": time.Now().Format(time.RFC3339)} })
 			r.pass(time.Second)
 		}
-		r.enqueue(lacking)
+		r.preEnqueueMessage(lacking)
 		_, _, status := r.preFilter(lacking)
 		r.wantStatus(status, fwk.Unschedulable, full)
 		r.node("late", 1)
@@ -153,7 +153,7 @@ func TestWhatAGroupLacksGoesFirstThoughItWasJustRefused(t *testing.T) {
 
 // A pod that is first in the queue places all that comes before
 // it: the oldest incomplete group first, and not only one.
-func TestAllThatGroupsLackGoesFirst(t *testing.T) {
+func TestAllReplacementsGoFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cores int64
 		want  []string
@@ -165,10 +165,10 @@ func TestAllThatGroupsLackGoesFirst(t *testing.T) {
 			inRig(t, realEngine(t), func(r *rig) {
 				r.node("started", 2)
 				for _, g := range []string{"old", "young"} {
-					r.api.put(aPodGroup(g, 2, types.UID("pg-"+g)))
+					r.podGroupAPI.put(aPodGroup(g, 2, types.UID("pg-"+g)))
 					r.pod(g+"-0", objects.InGroup(g))
 					r.pod(g+"-1", objects.InGroup(g))
-					r.bound(g+"-0", "started")
+					r.bindByOther(g+"-0", "started")
 					r.pass(time.Second)
 				}
 				rival := r.pod("rival")
@@ -192,13 +192,13 @@ func TestAllThatGroupsLackGoesFirst(t *testing.T) {
 
 // A refusal without an event that ends it can only be retried by guessing.
 // Such a group is not placed again and again on behalf of others.
-func TestARefusalThatMayRepeatIsNotEndedByOthers(t *testing.T) {
+func TestBackoffOfReplacementIsNotEndedByOtherCycles(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n", 2)
 		lacking := r.gang(2, 2)[0]
-		r.bound("g-1", "n")
+		r.bindByOther("g-1", "n")
 		r.pass(time.Second)
-		r.fake.FailNext(matchtest.Match, errors.New("a fault of its own"))
+		r.matcherFake.FailNext(matchtest.Match, errors.New("a fault of its own"))
 		_, _, status := r.preFilter(lacking)
 		if status.IsSuccess() {
 			t.Fatal("a matcher with a fault placed a pod")
