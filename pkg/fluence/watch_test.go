@@ -159,7 +159,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 			r.must(err)
 		}},
 		"something is given back":  {gang.Released, func(r *rig) { r.pl.releases.add(gang.Release{Job: 1}) }},
-		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.lose() }},
+		"the graph is loaded again": {gang.MatcherBack, func(r *rig) { r.lose() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

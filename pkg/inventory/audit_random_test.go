@@ -120,7 +120,7 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 		return
 	}
 	s.assign(hold{job: job, slot: a.Slots[0]})
-	if s.Epoch() != epoch { // maybe filled anew without this assignment
+	if s.Epoch() != epoch { // maybe loaded again without this assignment
 		s.revoke(name)
 		s.give(random, job)
 		return

@@ -92,7 +92,7 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
 // State 8 of the lessons of earlier systems: drift between
-// graph and cluster is measured continuously and heals.
+// graph and cluster is measured continuously and repaired.
 func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T) {
 	pair := func(job match.JobID, holds string) string { return fmt.Sprintf("%s for job %d", holds, job) }
 	a := pair(jobOf("u1"), "core=2000m pods=1 on n1")
@@ -214,7 +214,7 @@ func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T)
 					t.Errorf("drift (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(before, w.portrait()); diff != "" {
-					t.Errorf("it does not heal (-before +after):\n%s", diff)
+					t.Errorf("it does not repair itself (-before +after):\n%s", diff)
 				}
 				w.saysOnce("The engine differs from the cluster", tc.want.Cluster, tc.want.Engine)
 				time.Sleep(time.Minute)
@@ -294,7 +294,7 @@ func TestAnEventThatWasLostShows(t *testing.T) {
 				}
 				diff, err := compared(w)
 				if err != nil || diff != "" {
-					t.Errorf("it does not heal: %v\n%s", err, diff)
+					t.Errorf("it does not repair itself: %v\n%s", err, diff)
 				}
 			})
 		})
@@ -472,8 +472,8 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 		if got := w.portrait(); len(got) != 3 {
 			t.Fatalf("the engine has\n%s\nwant a node, and a slot where no node is", strings.Join(got, "\n"))
 		}
-		w.saysOnce("The engine refuses a node")
-		w.saysOnce("The engine refuses the allocation of a pod")
+		w.saysOnce("The engine rejected a node as invalid")
+		w.saysOnce("The engine rejected the slot of a pod as invalid")
 
 		// Once the engine has taken it, it is compared like all else.
 		w.nodes.update(node("n1", "9"))
@@ -510,14 +510,14 @@ func TestWhatDoesNotHealHasTheGraphFilledAnewOnce(t *testing.T) {
 		w.begin()
 		time.Sleep(maxHeals * w.cfg.Settle)
 		if w.Epoch() != 1 {
-			t.Errorf("filled anew before it was healed %d times", maxHeals)
+			t.Errorf("loaded again before it was repaired %d times", maxHeals)
 		}
 		time.Sleep(10 * time.Minute)
 		if w.Epoch() != 2 {
 			t.Errorf("the epoch is %d, want 2", w.Epoch())
 		}
 		if len(w.found()) != maxHeals+1 {
-			t.Errorf("told %d times, want once for each time that it was healed and once when that had not helped", len(w.found()))
+			t.Errorf("told %d times, want once for each time that it was repaired and once when that had not helped", len(w.found()))
 		}
 	})
 }
@@ -594,7 +594,7 @@ func TestDriftIsFoundOnEveryPage(t *testing.T) {
 			t.Errorf("found %+v, want each once", w.found())
 		}
 		if diff, err := compared(w); err != nil || diff != "" {
-			t.Errorf("it does not heal: %v\n%s", err, diff)
+			t.Errorf("it does not repair itself: %v\n%s", err, diff)
 		}
 	})
 }

@@ -24,10 +24,11 @@ func slotSubject(key string) subject  { return subject{name: key} }
 // sides are the two sides of a subject in words.
 type sides struct{ cluster, engine string }
 
-// A comparison is what cluster and engine have of some nodes and of
-// the slots on them. The engine is read first, then the cluster.
+// A comparison holds some nodes and the slots on them, as the cluster has them and as the engine
+// has them. The engine is read first, then the cluster.
 type comparison struct {
-	// from is the first name of the page.
+	// from and to bound the names of the page. last is true if the page reaches the
+	// end of the engine's list. Then to is not set.
 	from, to   string
 	last       bool
 	extraNodes map[string]bool // further nodes
@@ -40,13 +41,13 @@ type nodeSides struct{ cluster, engine *resource.Graph }
 
 // A slotSides is both sides of a key.
 type slotSides struct {
-	pod         *corev1.Pod // the pod that holds in the cluster, if there is one
-	fromSources []hold      // what sources list in addition
-	cluster     []hold      // all that the cluster calls for
-	engine      []hold      // what the engine has
+	pod         *corev1.Pod // the pod that holds the slots in the cluster, or nil
+	fromSources []hold      // the slots that only the sources list
+	cluster     []hold      // all slots that should exist: the pod's and the sources'
+	engine      []hold      // the slots that the engine has
 }
 
-// covers reports whether the comparison has all that the engine has on a node.
+// covers reports whether the comparison has a node with all slots that the engine has on it.
 func (v *comparison) covers(node string) bool {
 	return node >= v.from && (v.last || node <= v.to) || v.extraNodes[node]
 }
@@ -55,7 +56,7 @@ func (v *comparison) coversAll(nodes []string) bool {
 	return !slices.ContainsFunc(nodes, func(node string) bool { return !v.covers(node) })
 }
 
-// showEngine adds nodes that the engine has listed.
+// addEngineNodes adds nodes that the engine has listed, and the slots on them.
 func (v *comparison) showEngine(nodes []match.Node, levels []translate.Level) {
 	for _, n := range nodes {
 		if v.nodes[n.Name] != nil {
@@ -78,7 +79,7 @@ func (v *comparison) slot(key string) *slotSides {
 	return s
 }
 
-// showNodes adds the cluster's nodes.
+// addClusterNodes adds the cluster's nodes.
 func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
 	for _, obj := range nodes {
 		node, ok := obj.(*corev1.Node)
@@ -94,9 +95,9 @@ func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
 	}
 }
 
-// showPods adds what pods hold on the nodes of the comparison, and also
-// elsewhere if the engine has it on these nodes. It looks at pods elsewhere
-// only if the engine has a key here that no pod on these nodes has.
+// addPods adds the slots of the pods on the nodes of the comparison. If the engine has a slot on
+// these nodes that belongs to none of these pods, addPods also searches the pods on all other nodes
+// for the key of the slot.
 func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	show := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
@@ -124,8 +125,8 @@ func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	}
 }
 
-// showSources adds the slots of the sources that lie on the
-// nodes of the comparison, or that the engine has there.
+// addSources adds the slots of the sources that are on the nodes of the comparison, or that the
+// engine has there.
 func (v *comparison) showSources(sources []Source, levels []translate.Level) {
 	for _, source := range sources {
 		for _, h := range holdsOf(source.Jobs()) {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// heal corrects what was recorded of the cluster and what was recorded as sent,
-// and queues the key. Slots of sources are in no ledger, so heal books them here.
+// repair corrects the record of the cluster and the record of the values that were sent, and queues
+// the key. Slots of sources are in no ledger, so repair books them here.
 func (a *audit) heal(ctx context.Context, d *finding) error {
 	if d.subject.node {
 		a.inventory.healNode(d.name, d.node)
@@ -52,7 +52,7 @@ func (i *Inventory) healSlot(key types.UID, s *slotSides) {
 	signal(i.wake)
 }
 
-// queuedSubjects returns what is queued to be sent or to be rechecked.
+// queuedSubjects returns the subjects that are queued to be sent or to be rechecked.
 func (i *Inventory) queuedSubjects() map[subject]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -72,8 +72,8 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	return line
 }
 
-// isReleasing reports whether the owner of a slot that only
-// the engine has is releasing it, which may take a while.
+// isReleasing reports whether the suspect is a slot that only the engine has, and that the caller
+// is about to release. The release may take a while.
 func (i *Inventory) isReleasing(s *suspect) bool {
 	return s.slot != nil && slices.ContainsFunc(s.slot.engine, func(h hold) bool {
 		return !slices.ContainsFunc(s.slot.cluster, h.sameSlot) && i.cfg.IsReleasing(h.job, h.slot.Key)

@@ -8,16 +8,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// An unfixable difference was there again after the graph had been filled
-// anew because of it. It is left alone as long as it stays the same.
+// An unfixable difference was there again after the graph had been loaded again because of it. It
+// is not repaired as long as it stays the same.
 type unfixable struct {
 	sides
 	// seen is true if it was seen in this round.
 	seen bool
 }
 
-// judge updates the suspects from a comparison whose reading began at start. It reports and
-// heals the suspects that have lasted. An error means that the graph must be filled anew.
+// updateSuspects updates the suspects from a comparison that was begun at start. It reports and
+// repairs the suspects that have lasted. An error means that the graph must be loaded again.
 func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
 	// The time in which this process was stopped does not count:
 	// calls and events that were under way then still are.
@@ -73,7 +73,8 @@ func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error
 	return nil
 }
 
-// confirm reports a difference that has lasted and heals it. It fails if healing has not helped.
+// confirm reports a difference that has lasted, and repairs it. It fails if earlier repairs have
+// not helped.
 func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	d := s.drift()
 	klog.FromContext(ctx).Info("The engine differs from the cluster",
@@ -100,9 +101,9 @@ func (d *finding) drift() Drift {
 	return t
 }
 
-// checkKnown reports whether a difference is known and cannot be healed:
-// the engine found what it was sent invalid, or the difference came again
-// after the graph was filled anew. It marks such a difference as seen.
+// checkKnown reports whether a difference is known and cannot be repaired: either the engine
+// rejected the value as invalid, or the difference was there again after the graph had been loaded
+// again. It marks a difference of the second kind as seen.
 func (i *Inventory) checkKnown(d finding) bool {
 	if _, ok := i.invalid[d.subject]; ok {
 		return true

@@ -1,12 +1,12 @@
 package inventory
 
-// A ledger keeps by key what the cluster calls for and what the engine was last sent. It
-// has a queue of the keys for which the two may differ, oldest first. A key is in the queue
-// once, however often it changes, and its newest value is sent. The zero ledger is empty.
+// A ledger has, for each key, the desired value (from the cluster) and the value that was last sent
+// to the engine. It has a queue of the keys for which the two may differ, oldest first. A key is in
+// the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, returns what the engine may have after a value was replaced
-	// before it was sent: the sum of what was sent and of what was skipped.
-	skipped func(sent, want V) V
+	// skipped, if set, returns what the engine may have after a desired value was replaced before
+	// it was sent: the sum of the value that was sent and of the value that was skipped.
+	skipped func(sent, desired V) V
 
 	entries map[K]*entry[V]
 	queue   []K
@@ -14,15 +14,15 @@ type ledger[K comparable, V any] struct {
 
 type entry[V any] struct {
 	want V
-	// gone is true if nothing is called for any more. want is the zero value then.
+	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
 	// sent is what the engine may have. The zero value is nothing.
 	sent   V
 	queued bool
 }
 
-// A step is the change of one key from what the engine may
-// have to what it is to have. The zero value is nothing.
+// A delta is the change of one key, from the value that the engine may have to the desired value.
+// The zero value of V means nothing.
 type step[K comparable, V any] struct {
 	key    K
 	before V
@@ -30,7 +30,7 @@ type step[K comparable, V any] struct {
 	gone   bool
 }
 
-// want sets what is called for, and reports whether that has changed.
+// set sets the desired value of a key, and reports whether it has changed.
 func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 	e := l.entries[key]
 	if e == nil {
@@ -47,7 +47,7 @@ func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 	return true
 }
 
-// wanted returns what is called for. The zero value is nothing.
+// desired returns the desired value of a key. The zero value means nothing.
 func (l *ledger[K, V]) wanted(key K) (v V) {
 	if e := l.entries[key]; e != nil {
 		v = e.want
@@ -55,7 +55,7 @@ func (l *ledger[K, V]) wanted(key K) (v V) {
 	return v
 }
 
-// size returns the number of keys for which something is called for.
+// size returns the number of keys with a desired value.
 func (l *ledger[K, V]) size() int {
 	n := 0
 	for _, e := range l.entries {
@@ -66,7 +66,7 @@ func (l *ledger[K, V]) size() int {
 	return n
 }
 
-// drop calls for nothing, and reports whether that has changed.
+// drop removes the desired value of a key, and reports whether there was one.
 func (l *ledger[K, V]) drop(key K) bool {
 	e := l.entries[key]
 	if e == nil || e.gone {
@@ -89,8 +89,8 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 	}
 }
 
-// correct records what the engine was found to have under a key, whatever
-// it was sent. It queues the key, so that the wanted value is sent.
+// correct records the value that the engine really has under a key, whatever was sent to it. It
+// queues the key, so that the desired value is sent.
 func (l *ledger[K, V]) correct(key K, has V) {
 	e := l.entries[key]
 	if e == nil {
@@ -131,8 +131,8 @@ func (l *ledger[K, V]) take(n int) []step[K, V] {
 	return steps
 }
 
-// restart records that the engine was emptied. It queues all keys
-// for which something is called for, and returns their number.
+// restart records that the engine was emptied. It queues all keys with a desired value, and returns
+// their number.
 func (l *ledger[K, V]) restart() int {
 	var zero V
 	l.queue = make([]K, 0, len(l.entries))

@@ -62,8 +62,8 @@ func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	return translate.WhyNoRoom(asked, i.heldAmounts(node, names, asked), translate.Pools(g))
 }
 
-// heldAmounts returns what pods hold on a node, except
-// the pods named in but, for the types in asked.
+// heldAmounts returns the amounts of the types in asked that pods hold on a node, without the pods
+// named in except.
 func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
 	held := make(translate.Amounts, len(asked))
 	add := func(poolType string, n int64) {

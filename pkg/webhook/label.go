@@ -10,7 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// OwnerInfo is what is known of an object that controls pods, directly or through other objects.
+// OwnerInfo is all that is known about an object that controls pods, directly or through other
+// objects.
 type OwnerInfo struct {
 	// Controller is the object's own controller. It is zero if there is none.
 	Controller group.Owner
@@ -42,9 +43,10 @@ type labeller struct {
 // edits returns what to add to an object. It returns nothing
 // if the object's pods do not ask for the scheduler.
 //
-// To a pod template it only adds labels that the user wrote on the object instead. It adds no
-// defaults there: they would go stale when the object is scaled. Replacing the object by its
-// manifest, which does not have the defaults, would change the template and so start a rollout.
+// To a pod template it adds only the group labels that the user wrote on the metadata of the object
+// itself. It adds no defaults there, because they would be wrong once the object is scaled.
+// Replacing the object by its manifest, which does not have the defaults, would change the template
+// and so start a rollout.
 func (l labeller) edits(scheduler string) []edit {
 	if l.scheduler != scheduler {
 		return nil
@@ -65,9 +67,9 @@ func (l labeller) edits(scheduler string) []edit {
 	return []edit{copied, own, note}
 }
 
-// copyDown returns the labels of a group that the user put on the object
-// instead of its template, as an addition to the template. An object
-// with a controller keeps the template that its controller gave it.
+// copyDown returns the group labels that the user wrote on the metadata of the object and not on
+// its pod template, as an addition to the template. An object with a controller keeps the template
+// that its controller gave it.
 func (l labeller) copyDown() edit {
 	e := edit{path: below(l.template, "metadata", "labels"), values: map[string]string{}}
 	if l.template == nil || l.controller != (group.Owner{}) {
@@ -128,9 +130,9 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 	return size, size != (group.Size{})
 }
 
-// maxAbove is how many objects may control one another above a pod. The longest
-// known chain has four, above a worker of a LeaderWorkerSet: the worker's
-// StatefulSet, the leader pod, the leaders' StatefulSet and the LeaderWorkerSet.
+// maxOwnerDepth is the number of owners that are followed upwards from a pod. The longest known
+// chain has four, above a worker of a LeaderWorkerSet: the worker's StatefulSet, the leader pod,
+// the leaders' StatefulSet and the LeaderWorkerSet.
 const maxAbove = 5
 
 // sizeOf returns the size that an owner gives its group, or zero if it is not known.
@@ -168,7 +170,7 @@ func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	return l.find(namespace, o)
 }
 
-// ownGroup reports whether a group is named for the pod's owner.
+// isNamedForOwner reports whether a group is named for the pod's owner, not by a label.
 func ownGroup(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
 
 func hasAny(labels map[string]string, keys []string) bool {

@@ -13,7 +13,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// logEvery is the time between two log lines about a missing CRD.
+// missingCRDLogInterval is the time between two log lines about a missing CRD.
 const logEvery = time.Minute
 
 // waitForCRD waits until the API server serves PodGroup. It returns ctx's error if ctx ends first.

@@ -68,8 +68,8 @@ func reportInvalid(m memory, live []*corev1.Pod, reason, text string) (decision,
 	return decision{events: []pendingEvent{{about: live[0], eventType: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{reportedInvalid: text}
 }
 
-// needsPodGroup reports whether a group needs a PodGroup: if it is named
-// for an object as soon as this object wants pods, else once it has pods.
+// needsPodGroup reports whether a group needs a PodGroup. A group that is named for an object needs
+// one as soon as the object wants pods. Any other group needs one once it has live pods.
 func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 	if o.idle() {
 		return false
@@ -141,7 +141,7 @@ func (o observation) hasBarePod() bool {
 	return false
 }
 
-// whyUnreadable returns in words which owner cannot be read. It returns "" if all can.
+// whyUnreadable says in words which owner cannot be read. It returns "" if all can be read.
 func (o observation) whyUnreadable() string {
 	for _, w := range o.topOwners {
 		if w.lookup == unreadable {
@@ -151,8 +151,9 @@ func (o observation) whyUnreadable() string {
 	return ""
 }
 
-// decideOnRemoval decides whether to remove a PodGroup. It removes a PodGroup that this controller
-// made for bare pods, EmptyDelay after the last pod. All others are deleted with their owners.
+// decideOnRemoval decides whether to remove a PodGroup. A PodGroup that this controller made for
+// bare pods is removed EmptyDelay after the last pod. All other PodGroups of this controller are
+// deleted with their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasOwner() {
 		m.emptySince = time.Time{}
@@ -174,7 +175,7 @@ func (c Config) decideOnOrphan(o observation, m memory) (decision, memory) {
 	return c.removeInTime(o, m)
 }
 
-// removeInTime removes a PodGroup once it has been without pods for EmptyDelay.
+// removeAfterEmptyDelay removes a PodGroup once it has had no pods for EmptyDelay.
 func (c Config) removeInTime(o observation, m memory) (decision, memory) {
 	if m.emptySince.IsZero() {
 		m.emptySince = o.now

@@ -23,10 +23,11 @@ type observation struct {
 	// topOwners are the owners at the top of these pods and podOwners. If
 	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
-	// unseen is true if a pod's owner is not in the cache yet.
+	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	unseen bool
 	now    time.Time
-	// after is how long what was read counts. Zero means until the next event.
+	// requeueAfter is the time after which the owners have to be read again. Zero means not before
+	// the next event.
 	after time.Duration
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
@@ -40,13 +41,13 @@ type memory struct {
 	uid types.UID
 	// hadPods is true if the group has had pods.
 	hadPods bool
-	// staleSince is when the status became out of date, if
-	// its write can wait. It is zero if no write waits.
+	// staleSince is the time since which the status has been out of date. It is zero unless a write
+	// of the status is being held back.
 	staleSince time.Time
-	// emptySince is since when the PodGroup waits to be removed because
-	// it has no pods. It is zero if the PodGroup does not wait.
+	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
+	// is zero if the PodGroup does not wait.
 	emptySince time.Time
-	// complete is true if the group has its minimum of pods.
+	// complete is true if the group has as many pods as its minimum.
 	complete bool
 	// reportedComplete is the text of the last Complete event since the group last started.
 	reportedComplete string
@@ -55,11 +56,11 @@ type memory struct {
 	shortfall       shortfall
 }
 
-// A decision is what to do for a group. A field that is unset asks for nothing.
+// A decision says what to do for a group. An unset field asks for nothing.
 type decision struct {
-	// create is the PodGroup to create. With it only events about the PodGroup are set.
+	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
 	create *scheduling.PodGroup
-	// apply is the metadata and spec to write. If it is set, nothing else is written.
+	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
 	apply *spec
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
@@ -67,12 +68,12 @@ type decision struct {
 	evict []*corev1.Pod
 	// remove asks to remove the PodGroup.
 	remove bool
-	// after is when to decide again without an event. Zero means never.
+	// requeueAfter is the time after which to decide again without an event. Zero means never.
 	after  time.Duration
 	events []pendingEvent
 }
 
-// A spec is what this controller writes of a PodGroup except its status.
+// ownedFields are the fields of a PodGroup that this controller writes, except the status.
 type spec struct {
 	owners []metav1.OwnerReference
 	// minMember is 0 if a user has set it.
@@ -92,12 +93,14 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 	case o.podGroup.DeletionTimestamp != nil:
 		return decision{}, m
 	case len(o.pods) == 0 && !made && !m.hadPods:
-		// No pod of it asks for this scheduler: the PodGroup may belong to another one.
+		// No pod of the group asks for this scheduler, so the PodGroup may belong to another
+		// scheduler.
 		return decision{}, memory{}
 	}
 	m.hadPods = m.hadPods || len(o.pods) > 0
 	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasOwner() {
-		// The garbage collector deletes it with its owners. Until then its status stays as it is.
+		// The garbage collector deletes the PodGroup with its owners. Until then its status stays
+		// as it is.
 		return c.decideOnOrphan(o, m)
 	}
 	d, m := c.decideOnRemoval(o, m)
@@ -143,15 +146,16 @@ func (o observation) hasOwner() bool {
 	return false
 }
 
-// How often an owner that is not watched is read while it is about to end:
-// someEnded while pods of the group are on nodes, allEnded once none is.
+// The intervals at which the controller polls an owner of a kind that is not watched, once a pod of
+// the group has ended: endPollWhileRunning while other pods are still on nodes, and
+// endPollAfterPods when none is left.
 const (
 	someEnded = 30 * time.Second
 	allEnded  = 5 * time.Second
 )
 
-// untilItEnds returns when to read again whether an owner
-// has ended. Zero means that no such read is needed.
+// endPollInterval returns the time after which to read again whether an owner has ended. Zero means
+// that no such read is needed.
 func (o observation) untilItEnds() time.Duration {
 	for _, w := range o.topOwners {
 		if !w.ends || w.hasEnded() || w.owner.Followed() || w.lookup != readable {

@@ -259,7 +259,7 @@ func TestFinding(t *testing.T) {
 		"a namesake has come":        {set(func(o map[string]any) { o["metadata"].(map[string]any)["uid"] = "2" }), nil, "gone 0"},
 		"it has gone":                {nil, apierrors.NewNotFound(resource, "train"), "gone 0"},
 		"its kind is not installed":  {nil, &meta.NoKindMatchError{GroupKind: jobSet}, "unread 0: the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"},
-		"it may not be read":         {nil, apierrors.NewForbidden(resource, "train", nil), "unread 0: the controller may not get JobSet"},
+		"it may not be read":         {nil, apierrors.NewForbidden(resource, "train", nil), "unread 0: the controller has no permission to get JobSet in jobset.x-k8s.io/v1alpha2"},
 		"the API server is overrun":  {nil, apierrors.NewTooManyRequests("later", 1), "error"},
 		"it is leaving and comes on": {set(func(o map[string]any) { o["metadata"].(map[string]any)["deletionTimestamp"] = "2026-03-01T10:00:00Z" }), nil, "known 3 leaving"},
 	}

@@ -19,40 +19,43 @@ import (
 // than its timeout. A group that was never incomplete does not have it.
 const ConditionIncomplete = "Incomplete"
 
-// Shortest and longest delay between two attempts to evict pods that may not be evicted yet.
+// The shortest and the longest time between two attempts to evict pods. It doubles after each
+// attempt (exponential backoff).
 const (
 	firstEvictDelay = 10 * time.Second
 	lastEvictDelay  = 5 * time.Minute
 )
 
-// A shortfall is what is remembered of members that are missing.
+// A shortfall is the state that the controller keeps about missing members, from one reconcile to
+// the next.
 type shortfall struct {
-	// since is when members went missing, or when one was last gained.
-	// While pods are still being bound the timeout begins anew.
+	// since is the time at which the timeout began: when members went missing, or when the number
+	// of members on nodes last rose. So the timeout begins again with each pod that is bound.
 	since time.Time
 	// maxOnNodes is the largest number of members on nodes since then.
 	maxOnNodes int32
-	// completeWith is the number of pods with which the group was complete. It falls
-	// when the group needs fewer. Zero means that the group has not been complete since
-	// it last had no pod on a node. Pods that the group never had are not missing.
+	// completeWith is the number of pods that the group needed when it was complete, lowered
+	// whenever the group needs fewer. It is reset to 0 when no pod of the group is on a node. If
+	// the group needs more pods now, the additional pods have not all been on nodes yet, so they do
+	// not count as missing.
 	completeWith int32
 	// isReported is true if the condition Incomplete is True.
 	isReported bool
-	// restarting is true if the event Restarting was sent.
+	// restartEventSent is true if the event Restarting was sent.
 	restarting bool
 	// evictAt is the time of the next attempt to evict.
 	evictAt time.Time
 	// delay is the time between the last attempt and the next one.
 	delay time.Duration
-	// evictError is the error of the last eviction that was not
-	// made. reportedError is the error that the condition shows.
+	// evictError is the error of the last eviction that failed. reportedError is the error that the
+	// condition shows.
 	evictError, reportedError string
 }
 
-// An incompleteDecision is what to do about members that are missing.
+// An incompleteDecision says what to do about missing members.
 type incompleteDecision struct {
 	shortfall
-	// condition is the condition to set, nil to set none.
+	// condition is the condition to set. It is nil to set none.
 	condition *metav1.Condition
 	// mustWrite is true if the condition must be written at once.
 	mustWrite bool
@@ -70,9 +73,9 @@ func (v incompleteDecision) setCondition(o observation, s *scheduling.PodGroupSt
 	}
 }
 
-// incompletePolicy returns the policy for a group that lacks members,
-// and after which time it applies. For an invalid annotation it
-// returns the default, and an error that can be shown to users.
+// incompletePolicy returns the policy for a group that lacks members, and the time after which the
+// policy applies. For an invalid annotation it returns the default, and an error that can be shown
+// to users.
 func (o observation) incompletePolicy(timeout time.Duration) (policy string, after time.Duration, err error) {
 	said, err := o.annotation(group.IncompletePolicyAnnotation)
 	if err == nil {
@@ -108,9 +111,9 @@ func (o observation) needs(w wantedSize) (need, have int32) {
 	return need, have + c.succeeded
 }
 
-// threshold returns below how many pods a group is incomplete: the number that it
-// needs or, once it was complete, the number with which it was complete if that is
-// lower. Pods that are added to a running group and still wait are not missing.
+// threshold returns the number of pods below which a group is incomplete: the number that it needs
+// now, but at most completeWith once the group has been complete. Pods that are added to a running
+// group and still wait are not missing.
 func (l *shortfall) threshold(need, have int32) int32 {
 	if have >= need {
 		l.completeWith = need
@@ -122,7 +125,7 @@ func (l *shortfall) threshold(need, have int32) int32 {
 	return need
 }
 
-// decideOnIncomplete decides what to do about members that are missing.
+// decideOnIncomplete decides what to do about missing members.
 func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) incompleteDecision {
 	before := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
@@ -150,7 +153,7 @@ func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) inc
 	switch {
 	case policy != group.IncompleteRestart:
 	case l.completeWith == 0 && !isRestarting(before):
-		text += "; not evicted: the controller has not seen the group complete since it started"
+		text += "; not evicted: the controller has not seen the group complete since the controller was started"
 	default:
 		v.restart(o, serving)
 		because = reason.Restarting
@@ -169,7 +172,8 @@ func isRestarting(before *metav1.Condition) bool {
 	return before != nil && before.Status == metav1.ConditionTrue && before.Reason == reason.Restarting
 }
 
-// completeDecision is the decision for a group that lacks no members, or that has no pod on a node.
+// clearIncomplete returns the decision for a group that is not incomplete: it has enough pods on
+// nodes, or none at all. If the condition was True, the decision sets it to False.
 func completeDecision(wasReported bool, l shortfall, serving, need, have int32) incompleteDecision {
 	if !wasReported {
 		return incompleteDecision{shortfall: l}
@@ -181,8 +185,8 @@ func completeDecision(wasReported bool, l shortfall, serving, need, have int32) 
 	return incompleteDecision{shortfall: l, condition: condition, mustWrite: true}
 }
 
-// restart evicts the pods that hold nodes. It tries again until all are gone.
-// It leaves alone pods that have ended and pods that are being deleted.
+// restart puts the pods to evict into the decision: all pods on nodes that have not ended and are
+// not being deleted. As long as any is left, it does so again, with exponential backoff.
 func (v *incompleteDecision) restart(o observation, serving int32) {
 	if wait := v.evictAt.Sub(o.now); wait > 0 {
 		v.after = wait

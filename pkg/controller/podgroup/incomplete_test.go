@@ -206,7 +206,7 @@ func TestAfterARestartOfTheController(t *testing.T) {
 			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: reason, Message: "3 of 5 pods are on nodes; policy restart"})
 		}
 	}
-	const unseen = "3 of 5 pods are on nodes; policy restart; not evicted: the controller has not seen the group complete since it started"
+	const unseen = "3 of 5 pods are on nodes; policy restart; not evicted: the controller has not seen the group complete since the controller was started"
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
 		wantEvicts int

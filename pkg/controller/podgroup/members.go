@@ -80,18 +80,18 @@ func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// A membership is what the cache has of a group.
+// A membership has the pods and owners of a group that are in the cache.
 type membership struct {
 	pods      []*corev1.Pod
 	podOwners []podOwner
-	// topRefs are the top owners of its pods, each once.
+	// topOwnerRefs are the top owners of these pods and podOwners, each once.
 	topRefs []topRef
-	// unseen is true if a pod may belong to the group
-	// through an owner that is not in the cache yet.
+	// ownerNotCached is true if a pod may belong to the group through an owner that is not in the
+	// cache yet.
 	unseen bool
 }
 
-// A topRef is an object that a group is named for or could be named for. For a unit of a
+// A topOwnerRef is an object that a group is named for or could be named for. For a unit of a
 // LeaderWorkerSet, ref is the leader pod, and owner is the unit, for which there is no object.
 type topRef struct {
 	ref   metav1.OwnerReference

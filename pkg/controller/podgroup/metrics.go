@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters count what the controller does. A nil counters counts nothing.
+// controllerMetrics are the metrics of the controller. A nil controllerMetrics counts nothing.
 type counters struct {
 	podGroups  *prometheus.CounterVec
 	evictions  *prometheus.CounterVec
@@ -15,7 +15,7 @@ type counters struct {
 	dropped    prometheus.Counter
 }
 
-// What the controller does with PodGroups, and how evictions end.
+// The values of the label action for PodGroups, and of the label outcome for evictions.
 const (
 	actionCreated  = "created"
 	actionDeleted  = "deleted"

@@ -14,11 +14,11 @@ import (
 // groupIndex is the index of pods and podOwners by namesOf.
 const groupIndex = "fluence.group"
 
-// namesOf returns the names of all PodGroups that an object may belong to, judged by
-// the object alone, because an index entry cannot depend on objects that come later.
-// The members of a group are found in three steps. The first finds the podOwners under
-// its name. The second finds the pods under its name and under the names of these
-// podOwners. The third keeps the pods and podOwners whose identity is the group.
+// possibleGroupNames returns the names of all PodGroups that an object may belong to. It looks at
+// this object alone, because an index entry cannot depend on objects that come later. The members
+// of a group are found in three steps. The first finds the podOwners under its name. The second
+// finds the pods under its name and under the names of these podOwners. The third keeps the pods
+// and podOwners whose identity is the group.
 func namesOf(obj client.Object) []string {
 	var names []string
 	add := func(name string) {
@@ -50,8 +50,8 @@ func namesOf(obj client.Object) []string {
 	return names
 }
 
-// unit is the Owner for which the group of a LeaderWorkerSet's
-// leader and its workers is named. It has the leader's name and UID.
+// unit returns the Owner for which the group of a leader of a LeaderWorkerSet and its workers is
+// named. It has the leader's name and UID.
 func unit(name string, uid types.UID) group.Owner {
 	return group.Owner{Group: leaderWorkerSet.Group, Kind: leaderWorkerSet.Kind, Name: name, UID: uid}
 }

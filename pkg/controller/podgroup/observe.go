@@ -18,10 +18,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// whyTooManyOwners is why the owners of a group beyond maxReferences are not read.
+// whyTooManyOwners is the reason for which the owners of a group beyond maxReferences are not read.
 var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
 
-// observe reads what is known of a group.
+// observe reads all that is known about a group.
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	o := observation{key: key, now: r.clock.Now()}
 	r.mu.Lock()
@@ -69,9 +69,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	return o, nil
 }
 
-// topOwner looks up a top owner, in the cache if its kind is watched. An owner of
-// an unknown kind exists as long as it controls a pod that is not being deleted:
-// to keep a reference to it for longer would undo what the garbage collector does.
+// topOwner looks up a top owner, in the cache if its kind is watched. An owner of an unknown kind
+// counts as existing while it controls a pod that is not being deleted. A reference that is kept
+// for longer would undo the work of the garbage collector.
 func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
@@ -133,7 +133,7 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) 
 	return w, after, nil
 }
 
-// pod returns a pod. It returns nil if there is none of this UID.
+// pod returns a pod. It returns nil if there is no pod of this name and UID.
 func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &pod, client.UnsafeDisableDeepCopy)
@@ -146,7 +146,7 @@ func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.Owner
 	return &pod, nil
 }
 
-// sooner returns the shorter of two delays. Zero means to wait for an event.
+// sooner returns the shorter of two times. Zero means to wait for an event.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -23,18 +23,20 @@ import (
 const (
 	// findTimeout bounds one read of an owner.
 	findTimeout = 5 * time.Second
-	// freshFor is how long the answer of a read counts, unless a podOwner below this owner changes.
+	// freshFor is the time for which the result of a read is used again, unless a podOwner below
+	// this owner changes.
 	freshFor = 5 * time.Second
-	// unreadableFor is how long an owner counts as unreadable.
+	// unreadableFor is the time for which an owner counts as unreadable after a failed read.
 	unreadableFor = 30 * time.Second
 	// logUnreadableEvery is the shortest time between two log lines about one unreadable kind.
 	logUnreadableEvery = 10 * time.Minute
-	// maxVersion is the largest size of an apiVersion in bytes: a group, a slash and a version.
+	// maxAPIVersionLength is the largest length of an apiVersion in bytes: a group, a slash and a
+	// version.
 	maxVersion = 253 + 1 + 63
 )
 
-// An ownerReader reads owners of kinds that need not be installed from the API
-// server. It remembers them for a moment, because these kinds are not watched.
+// An ownerReader reads owners from the API server. It serves kinds whose CRD may not be installed.
+// These kinds are not watched, so it remembers each result for a short time.
 type ownerReader struct {
 	live  client.Reader
 	clock clock.PassiveClock
@@ -46,14 +48,14 @@ type ownerReader struct {
 
 type cachedOwner struct {
 	topOwner
-	// until is measured from before the read. The cache's
-	// own expiry is measured from after it, and so is later.
+	// until counts from the start of the read. The cache keeps the entry a little longer, because
+	// the cache counts from the end of the read.
 	until time.Time
 }
 
-// ownerKey is the cache key of a read: the whole reference, not the
-// UID alone. Anyone can write a reference with any UID, and the answer
-// to it must not count for the object that really has this UID.
+// ownerKey is the cache key of a read: the whole reference, not the UID alone. Anyone can write a
+// reference with any UID. The result for such a reference must not count for the object that really
+// has this UID.
 type ownerKey struct {
 	namespace, apiVersion, kind, name string
 	uid                               types.UID
@@ -72,7 +74,8 @@ func (f *ownerReader) forget(namespace string, ref metav1.OwnerReference) {
 	f.cache.Delete(ownerKeyOf(namespace, ref))
 }
 
-// doubt makes the next find read the owner again, unless it could not be read.
+// forgetIfReadable makes the next find read the owner again, unless the owner could not be read
+// last time.
 func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
 	have, _ := f.cache.Get(ownerKeyOf(namespace, ref))
 	if found, _ := have.(cachedOwner); found.lookup != unreadable {
@@ -80,8 +83,8 @@ func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
 	}
 }
 
-// find returns an owner and when to find it again. The delay
-// is zero if the owner was read just now and could be read.
+// find returns an owner, and the time after which it has to be read again. The time is zero if this
+// call has read the owner without failure, or if no such owner can exist.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxVersion {
 		return topOwner{topRef: topRefFrom(ref), lookup: missing}, 0, nil
@@ -114,7 +117,7 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 		w.lookup, w.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)
 		return w, nil
 	case apierrors.IsForbidden(err):
-		w.lookup, w.why = unreadable, "the controller may not get "+ref.Kind
+		w.lookup, w.why = unreadable, fmt.Sprintf("the controller has no permission to get %s in %s", ref.Kind, ref.APIVersion)
 		return w, nil
 	case apierrors.IsNotFound(err):
 		return w, nil
@@ -127,7 +130,8 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 	return topOwnerOfUnstructured(ref, &obj)
 }
 
-// pod reads a pod that does not ask for the scheduler. It returns nil if there is none of this UID.
+// pod reads a pod that is not in the cache, because it does not ask for the scheduler. It returns
+// nil if there is no pod of this name and UID.
 func (f *ownerReader) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	switch err := f.get(ctx, namespace, ref.Name, &pod); {

@@ -48,21 +48,21 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// An outcome is what the owners of a group report of its end.
+// An ownerVerdict says whether the group has ended, as its owners report it.
 type outcome int
 
 const (
-	// byPods means that no owner reports an end: the phases of the pods decide.
+	// decidedByPods means that the owners do not tell, so the phases of the pods decide.
 	byPods outcome = iota
-	// goesOn means that pods that end are replaced, or that more pods will come.
+	// notEnded means that pods that end are replaced, or that more pods will come.
 	goesOn
 	finished
 	failed
 )
 
-// outcome returns what the owners of a group report. A Job knows best whether
-// it has finished or failed: it retries its pods, and it may have more
-// completions than pods at a time. For owners of unknown kinds the pods decide.
+// ownerVerdict returns what the owners of a group report about its end. A Job knows best whether it
+// has finished or failed: it retries its pods, and it may have more completions than pods at a
+// time. For owners of unknown kinds the pods decide.
 func (o observation) outcome() outcome {
 	over, anyFailed := 0, false
 	alive := 0

@@ -20,7 +20,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// legacyRetry is how long a CRD without the fields of this project counts as unchanged.
+// legacyRetry is the time for which the controller leaves out the status fields that an old CRD has
+// rejected. Then it tries them again.
 const legacyRetry = 10 * time.Minute
 
 // reconciler carries out what decide returns.
@@ -36,12 +37,13 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
-	// lastCreated is when this process last created each
-	// PodGroup. Entries older than recreateWindow may be dropped.
+	// lastCreated has the time at which this process last created each PodGroup. Entries older than
+	// recreateWindow may be dropped.
 	lastCreated map[types.NamespacedName]time.Time
 	// sweepSize is the size of lastCreated at which old entries are dropped.
 	sweepSize int
-	// legacyUntil is until when the CRD counts as one without the fields of this project.
+	// legacyUntil is the time until which the controller assumes that the CRD lacks the fields of
+	// this project.
 	legacyUntil time.Time
 }
 
@@ -127,7 +129,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// remove deletes a PodGroup unless the API server has a pod of it that is not in the cache yet.
+// remove deletes a PodGroup, unless the API server has a pod of the group that is not in the cache
+// yet.
 func (r *reconciler) remove(ctx context.Context, o observation) error {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(o.key.Namespace), client.Limit(1),

@@ -7,7 +7,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// wantedSize is how many pods a group wants.
+// groupSize is the minimum and the number of pods that a group wants.
 type wantedSize struct {
 	minMember, size int32
 	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
@@ -17,16 +17,17 @@ type wantedSize struct {
 	valid   bool
 }
 
-// wantedSize returns how many pods a group wants. The first of these counts:
+// wantedSize returns the minimum and the number of pods that a group wants. The first of these
+// counts:
 //
 //	labels that a user wrote, on pod templates or else on pods
 //	the sizes of the owners: the sum, if a label puts several into one group. An owner that
 //	  comes later raises it; a user who wants to wait for all of them sets a size
 //	labels that were filled in by default
 //
-// The PodGroup's minMember is kept if a label is invalid, if no owner is left or if
-// no pods are wanted now. Otherwise the next pods could start in part. minMember is
-// always kept on a PodGroup that a user created, and if a user has set it.
+// The PodGroup's minMember is kept if a label is invalid, if no owner is left or if no pods are
+// wanted now. Otherwise only some of the next pods could start. minMember is always kept on a
+// PodGroup that a user created, and if a user has set it.
 func (c Config) wantedSize(o observation) wantedSize {
 	size, err := o.userSize()
 	owned, all, ownedErr := o.ownerSize()
@@ -115,8 +116,8 @@ func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	return group.Size{}, nil
 }
 
-// ownerSize returns how many pods the owners want. all is true
-// if owners that give a size create all pods of the group.
+// ownerSize returns the number of pods that the owners want. all is true if owners that give a size
+// create all pods of the group.
 func (o observation) ownerSize() (total group.Size, all bool, err error) {
 	if o.unseen || o.hasBarePod() {
 		return group.Size{}, false, nil
@@ -167,9 +168,9 @@ func (o observation) hasEnded() bool {
 	return over
 }
 
-// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs
-// have few completions left. It is lowered only while a pod waits for a node, and is not
-// raised again: otherwise a group that runs out would be written for each pod that ends.
+// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs have few
+// completions left. It is lowered only while a pod waits for a node, and is not raised again.
+// Otherwise the PodGroup of a Job with few completions left would be written each time a pod ends.
 func (o observation) remainingMin(size group.Size) int32 {
 	left := o.capMin(size)
 	if left == size.Min {

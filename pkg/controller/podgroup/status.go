@@ -60,8 +60,8 @@ func (o observation) whyInvalid(w wantedSize) (because, text string) {
 	return "", ""
 }
 
-// maxText is how many bytes of foreign text (labels, annotations, errors of the API)
-// a message may contain. An event may have 1024 bytes, and an annotation far more.
+// maxText bounds the bytes of text from labels, annotations and errors of the API server in a
+// message. An event may have 1024 bytes, and an annotation far more.
 const maxText = 900
 
 // clip cuts a text to maxText.
@@ -88,9 +88,9 @@ func occupant(o observation) string {
 	return ""
 }
 
-// creationTime returns the present time, clamped to the second in which, by the API
-// server, the group began to wait. So a controller that is late, or whose clock is
-// wrong, does not change the order of groups that are a second or more apart.
+// creationTime returns the current time, clamped to the second in which the group began to wait.
+// The timestamps of the API server say which second that is. So a controller that is late, or whose
+// clock is wrong, does not change the order of groups that are a second or more apart.
 func creationTime(o observation) metav1.MicroTime {
 	since := o.podGroup.CreationTimestamp.Time
 	if len(o.topOwners) == 1 && !o.topOwners[0].since.IsZero() {
@@ -106,9 +106,9 @@ func creationTime(o observation) metav1.MicroTime {
 	return metav1.NewMicroTime(t)
 }
 
-// due reports whether a status must be written now. If not, after is
-// when to look at it again, and zero means at the next event. stale
-// is when the status became out of date, and since is its new value.
+// due reports whether a status must be written now. If not, requeueAfter is the time after which to
+// check again. Zero means at the next event. staleSince is the time since which the status has been
+// out of date, and newStaleSince is the value to remember.
 func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Time) (write bool, after time.Duration, since time.Time) {
 	if urgent(before, next) {
 		return true, 0, time.Time{}
@@ -125,8 +125,8 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Tim
 	return true, 0, time.Time{}
 }
 
-// urgent reports whether a status differs in more than details. It is not urgent when pods
-// are bound or begin to run: this is written once the group runs, or after CountDelay.
+// urgent reports whether a status differs in more than details. It is not urgent when pods are
+// bound or begin to run. Such a change is written once the group runs, or after StatusDelay.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
 	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
 	return before.Phase != next.Phase && !starts ||

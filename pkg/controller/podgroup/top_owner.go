@@ -14,48 +14,50 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// leaderWorkerSet is the kind each of whose units is a group.
+// leaderWorkerSet is the kind LeaderWorkerSet. Each of its units (a leader with its workers) is a
+// group.
 var leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
 
 // A topOwner is an object at the top of the owners of a group's members.
 type topOwner struct {
 	topRef
 	lookup lookup
-	// why is, in words for users, why it cannot be read.
+	// why says in words for users why the owner cannot be read.
 	why string
-	// leaving is true if it is being deleted or is presumed gone. suspended is true
-	// if it creates no pods for now. done and failed are true if it has ended.
+	// deleting is true if the owner is being deleted or is presumed gone. suspended is true if it
+	// creates no pods for now. done is true if it has succeeded, and failed if it has failed.
 	leaving, suspended, done, failed bool
-	// ends is true if its kind reports an end in its status.
+	// reportsEnd is true if the status of this kind reports an end.
 	ends bool
-	// since is when it began to want its pods. It is zero if that does not matter.
+	// waitingSince is the time at which the owner was created or last resumed. It is zero while the
+	// owner is suspended, and for kinds without such a time.
 	since time.Time
-	// size is how many pods it wants.
+	// size is the number of pods that the owner wants.
 	size    group.Size
 	invalid string
 }
 
-// A lookup is how much is known of an owner.
+// An ownerState says how much is known about an owner.
 type lookup int
 
 const (
-	// readable means that it was read.
+	// readable means that the owner was read.
 	readable lookup = iota
-	// unsized means that its kind gives no size, so that it was not read.
+	// unsized means that the kind gives no size, so the owner was not read.
 	unsized
-	// missing means that it does not exist any more.
+	// missing means that the owner does not exist any more.
 	missing
-	// unreadable means that it cannot be read or may not be read.
+	// unreadable means that the owner cannot be read, for instance for lack of permission.
 	unreadable
 )
 
-// hasEnded reports whether it creates no more pods.
+// hasEnded reports whether the owner has ended, so that it creates no more pods.
 func (w topOwner) hasEnded() bool { return w.done || w.failed }
 
-// canOwn reports whether a PodGroup may refer to it.
+// canOwn reports whether a PodGroup may refer to the owner.
 func (w topOwner) canOwn() bool { return w.lookup != missing && !w.leaving }
 
-// topOwnerOf reads a podOwner that nothing else controls.
+// topOwnerOf returns the topOwner for a podOwner that has no controller.
 func topOwnerOf(p podOwner) topOwner {
 	w := topOwner{topRef: topRef{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
 	size, err := p.size()
@@ -67,7 +69,7 @@ func topOwnerOf(p podOwner) topOwner {
 		w.ends = true
 		w.done, w.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
 		w.suspended = w.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
-		// The conditions show a little later that a Job was resumed.
+		// The conditions of a Job show a little later than its spec that it was resumed.
 		if !jobIs(p.job, batchv1.JobSuspended) {
 			w.since = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))
 		}
@@ -98,8 +100,8 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// topOwnerOfUnstructured reads an object of a kind that is
-// not watched. It leaves out fields that cannot be parsed.
+// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. It
+// leaves out fields that cannot be parsed.
 func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured) (topOwner, error) {
 	w := topOwner{topRef: topRef{ref, group.OwnerOf(ref)}, leaving: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
