@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// inUnit returns an amount in its pool's own unit.
+// decimal returns a number as decimal text.
 func inUnit(n int64) string { return strconv.FormatInt(n, 10) }
 
 // cores returns thousandths of a core as cores.

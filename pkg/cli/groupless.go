@@ -23,8 +23,8 @@ const (
 	waitingNoPods    = "NoPods"
 )
 
-// groupless returns the candidates that a target names and that have no PodGroup:
-// objects that create pods of a group, and groups that only the labels of pods name.
+// withoutPodGroup returns the candidates that a target names and that have no PodGroup: objects
+// that create pods of a group, and groups that only the labels of pods name.
 func (ns *namespace) groupless(n target) []candidate {
 	answers := map[target]*whyAnswer{}
 	answerFor := func(kind string, in, name string) *whyAnswer {
@@ -76,7 +76,7 @@ func wantedGroup(id group.Identity) string {
 	return ""
 }
 
-// madeBy returns the pod's controller or its top owner, if the target names it.
+// ownerNamed returns the pod's controller or its top owner, if the target names it.
 func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
 	var makers []group.Owner
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
@@ -103,10 +103,10 @@ func suspended(o runtime.Object) bool {
 	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
 }
 
-// untilResumed is why a suspended Job has no pods.
+// untilResumed says why a suspended Job has no pods.
 const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
 
-// withoutPods returns why an object has no pods. It returns "" if the object is to have none.
+// withoutPods says why an object has no pods. It returns "" if the object should have none.
 func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	none := false
 	switch o := o.(type) {
@@ -125,5 +125,5 @@ func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	case suspended(o):
 		return waitingSuspended, untilResumed
 	}
-	return waitingNoPods, fmt.Sprintf("it has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
+	return waitingNoPods, fmt.Sprintf("the object has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
 }

@@ -22,15 +22,15 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A row is what is shown of a group.
+// A groupSummary has the properties of a group that are shown.
 type row struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Owner is the object for which the group is named, as KIND/NAME.
 	Owner string `json:"of,omitempty"`
-	// Size is how many pods there are that have not ended, and at least Minimum.
+	// Size is the number of pods that have not ended, and at least Minimum.
 	Size int32 `json:"size"`
-	// Minimum is how many pods the group can start with.
+	// Minimum is the number of pods that the group needs to start.
 	Minimum int32  `json:"minimum"`
 	Bound   int32  `json:"bound"`
 	Phase   string `json:"phase,omitempty"`
@@ -38,7 +38,7 @@ type row struct {
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Message    string      `json:"message,omitempty"`
 	Since      metav1.Time `json:"since,omitzero"`
-	// Fault is what is wrong with a group that runs all the same.
+	// Fault says what is wrong with a group that runs.
 	Fault   string      `json:"fault,omitempty"`
 	Created metav1.Time `json:"created"`
 	// Nodes counts the pods on each node.

@@ -13,7 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// addHints adds what the objects themselves show of why pods wait, if no status says it.
+// addHints adds reasons why pods wait that can be read from the pods themselves, in case no status
+// has the reason.
 func (s *whyAnswer) addHints(scheduler string) {
 	otherSchedulers := map[string]int{}
 	ours := 0
@@ -38,7 +39,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:
 		s.WaitingFor = reason.NoPodGroup
-		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s, and for Jobs and other known kinds without it; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
+		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s and, even without this label, for pods of Jobs and other known kinds; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
 	}
 }
 
@@ -55,7 +56,7 @@ func have(n int) string {
 	return fmt.Sprintf("%d pods have", n)
 }
 
-// whyGated returns in words which scheduling gates hold pods back. It returns "" if there are none.
+// whyGated says in words which scheduling gates hold pods back. It returns "" if there are none.
 func whyGated(pods []*corev1.Pod) string {
 	names := map[string]bool{}
 	n := 0

@@ -39,7 +39,7 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 	return objects, nil
 }
 
-// membersOf returns the pods of each group that is in a PodGroup.
+// membersOf returns the pods of each group, except pods that are scheduled alone.
 func membersOf(pods []*corev1.Pod, above group.Owners) map[types.NamespacedName][]*corev1.Pod {
 	members := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range pods {

@@ -16,21 +16,22 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A domain is a vertex of the graph, at most as deep
-// as a node: the cluster, a zone or a rack, or a node.
+// A treeNode is a vertex of the graph, down to the nodes: the cluster, a domain such as a zone or a
+// rack, or a node.
 type domain struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
-	// Status is what keeps pods off a node. It is empty if nothing does.
+	// Status says why a node accepts no pods, or not all. It is empty if the node accepts all.
 	Status string `json:"status,omitempty"`
-	// Nodes is the number of nodes at or below it.
+	// Nodes is the number of nodes at or below the vertex.
 	Nodes int `json:"nodes"`
-	// Size is what these nodes have, by resource: in thousandths of a core, in bytes, or counted.
+	// Size is the total amount of each resource on these nodes: in thousandths of a core, in bytes,
+	// or counted.
 	Size translate.Amounts `json:"size"`
-	// Used is what is held of it, by resource.
+	// Used is the held amount of each resource.
 	Used translate.Amounts `json:"used"`
-	// Closed is what is free on nodes that accept no pods:
-	// nodes that are cordoned, not ready, or being deleted.
+	// Unschedulable is the free amount of each resource on nodes that accept no pods: nodes that
+	// are cordoned, not ready, or being deleted.
 	Closed translate.Amounts `json:"closed,omitempty"`
 	// Groups counts the pods of Fluence's groups, by group.
 	Groups map[string]int `json:"groups,omitempty"`
@@ -39,16 +40,17 @@ type domain struct {
 	Children []*domain `json:"below,omitempty"`
 }
 
-// free returns what is free of a resource, without what is free on closed nodes. It is at least 0.
+// free returns the free amount of a resource, without the free amount on unschedulable nodes. It is
+// at least 0.
 func (p *domain) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Closed[of]) }
 
-// closed reports whether a node accepts no pods. A
-// node with a taint accepts the pods that tolerate it.
+// unschedulable reports whether a node accepts no pods. A node with a taint accepts the pods that
+// tolerate it.
 func (p *domain) closed() bool {
 	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
 }
 
-// nodes returns the nodes at or below a domain.
+// nodes returns the nodes at or below p.
 func (p *domain) nodes() []*domain {
 	if p.Type == graph.TypeNode {
 		return []*domain{p}
@@ -144,7 +146,7 @@ func newDomain(kind, name string) *domain {
 	return &domain{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Closed: translate.Amounts{}, Groups: map[string]int{}}
 }
 
-// insert puts a node below the domains that its part of the graph names.
+// insert puts a node below the domains to which its part of the graph belongs.
 func (v *tree) insert(part *graph.Graph, n *domain) {
 	at := v.root
 	for i := range v.levels {
@@ -155,8 +157,8 @@ func (v *tree) insert(part *graph.Graph, n *domain) {
 	at.Children = append(at.Children, n)
 }
 
-// child returns the domain below p for a vertex. It
-// adds the domain if needed, in the order of names.
+// child returns the treeNode below p for a vertex. It adds the treeNode if needed, in the order of
+// names.
 func (p *domain) child(v graph.Vertex) *domain {
 	k, found := slices.BinarySearchFunc(p.Children, v.Name, func(b *domain, name string) int { return cmp.Compare(b.Name, name) })
 	if !found {
@@ -165,7 +167,7 @@ func (p *domain) child(v graph.Vertex) *domain {
 	return p.Children[k]
 }
 
-// addNode adds a node to a domain above it.
+// addNode adds a node to the counts and amounts of p, which is above the node.
 func (p *domain) addNode(n *domain) {
 	p.Nodes++
 	p.Size.Add(n.Size)
@@ -216,7 +218,7 @@ func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
 // tainted is the status of a node that accepts only the pods that tolerate its taints.
 const tainted = "Tainted"
 
-// statusOf returns what keeps pods off a node.
+// statusOf says why a node accepts no pods, or not all.
 func statusOf(n *corev1.Node) string {
 	var why []string
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -239,8 +241,8 @@ func statusOf(n *corev1.Node) string {
 	return strings.Join(why, ",")
 }
 
-// resources returns the resources to show: cores, memory and what
-// else is counted, such as GPUs. If wide is set it returns all.
+// resources returns the resources to show: cores, memory and all counted resources, such as GPUs.
+// If wide is set, it returns all resources.
 func (p *domain) resources(wide bool) []string {
 	show := []string{translate.TypeCore, translate.TypeMemory}
 	for _, t := range p.Size.Types() {
@@ -252,7 +254,7 @@ func (p *domain) resources(wide bool) []string {
 	return show
 }
 
-// resourceName returns what users call a type of pool.
+// resourceName returns the name that users know for a type of pool.
 func resourceName(of string) string {
 	if of == translate.TypeCore {
 		return "cpu"
@@ -260,7 +262,7 @@ func resourceName(of string) string {
 	return of
 }
 
-// amount returns an amount as users write it.
+// amount returns an amount in the form that users write.
 func amount(of string, n int64) string {
 	switch {
 	case of == translate.TypeCore:

@@ -34,7 +34,9 @@ func TestOnARealAPIServer(t *testing.T) {
 
 	t.Run("without rights it waits for them", func(t *testing.T) {
 		e := e.in(t)
-		e.until("it says what it lacks", func() bool { return strings.Contains(log.String(), "get Secret fluence-system/fluence-webhook-cert: secrets") })
+		e.until("it says what it lacks", func() bool {
+			return strings.Contains(log.String(), "get Secret fluence-system/fluence-webhook-cert: secrets")
+		})
 		e.install("rbac")
 		e.until("it says what else it lacks", func() bool {
 			return strings.Contains(log.String(), "get MutatingWebhookConfiguration fluence-webhook: mutatingwebhookconfigurations")

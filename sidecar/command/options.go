@@ -5,11 +5,11 @@ import (
 	"errors"
 )
 
-// OptionPolicy is Fluxion's name of the policy for requests that name none.
+// OptionPolicy is the option of Fluxion that sets the policy for requests without a policy.
 const OptionPolicy = "matcher_policy"
 
-// ReadOptions reads Fluxion's initialisation options. Options that the text leaves out
-// come from base, and load_format is jgf by default. Options in over override the text.
+// ReadOptions reads Fluxion's initialisation options. Options that the text leaves out come from
+// defaults, and load_format is jgf by default. The options in overrides override the text.
 func ReadOptions(text string, base, over map[string]string) (map[string]json.RawMessage, error) {
 	o := map[string]json.RawMessage{}
 	set := func(of map[string]string) error {

@@ -24,7 +24,7 @@ type attempt struct {
 	jobs []int64
 }
 
-// A run is a number of slots of one shape on one host.
+// A slotRun is a number of slots of one shape on one host.
 type run struct {
 	shape int
 	host  *host
@@ -36,7 +36,7 @@ type run struct {
 }
 
 // matchRequest has the library place the request. If Fluxion's jobspec cannot express the request,
-// or if matching shape after shape fails, the library is asked for exactly the plan of the shadow.
+// or if matching shape after shape fails, the library is asked for the exact plan of the shadow.
 func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) error {
 	if len(p.request.Near) == 0 && !p.needsPlan() {
 		err := p.matchShapes(ctx)
@@ -135,7 +135,7 @@ func (p *attempt) sort(runs []run) {
 	}
 }
 
-// follow sets the runs to the runs of a plan.
+// adoptPlan sets the runs to the runs of a plan.
 func (p *attempt) follow(plan *match.Allocation) {
 	at := make(map[string]int, len(p.rounded.Resources))
 	for i, r := range p.rounded.Resources {

@@ -10,11 +10,11 @@ import (
 	"slices"
 )
 
-// hasGraph reports whether the library holds the present graph. If not, the graph is built
-// anew before the next match, and changes need not be sent to the library until then.
+// hasGraph reports whether the library has the current graph loaded. If not, the graph is built
+// again before the next match, and changes need not be sent to the library until then.
 func (e *Engine) hasGraph() bool { return e.session != nil }
 
-// dropGraph drops the library's graph, so that it is built anew before the next match.
+// dropGraph drops the library's graph, so that it is built again before the next match.
 func (e *Engine) dropGraph() {
 	if e.session != nil {
 		e.session.close()
@@ -28,9 +28,8 @@ func (e *Engine) dropGraph() {
 	}
 }
 
-// build loads the graph into the library, if it is not there, and books
-// all that is held. It ignores the caller's deadline, because the next
-// caller would have to repeat an aborted build from the start.
+// build loads the graph into the library, if it is not there, and books all slots. It ignores the
+// caller's deadline, because the next caller would have to repeat an aborted build from the start.
 func (e *Engine) build() error {
 	if e.hasGraph() || len(e.hosts) == 0 {
 		return nil
@@ -54,11 +53,11 @@ func (e *Engine) build() error {
 	}
 	text, err := e.buildJGF(nodes)
 	if err != nil {
-		return fmt.Errorf("draw the graph: %w", err)
+		return fmt.Errorf("encode the graph as JGF: %w", err)
 	}
 	options, err := e.loadOptions(nodes)
 	if err != nil {
-		return fmt.Errorf("write the options of the graph: %w", err)
+		return fmt.Errorf("encode the options of the graph: %w", err)
 	}
 	s, err := openSession(e.options.Open(), text, options)
 	if err != nil {
@@ -69,14 +68,14 @@ func (e *Engine) build() error {
 	for _, h := range hosts {
 		if err := e.replay(h); err != nil {
 			e.dropGraph()
-			return fmt.Errorf("book what is held on node %q: %w", h.name, err)
+			return fmt.Errorf("book the slots on node %q: %w", h.name, err)
 		}
 	}
 	return nil
 }
 
-// replay books all slots of a host into a graph that has none of
-// them. A slot that has no room any more is charged with the rest.
+// replay books all slots of a host into a graph that has none of them. A slot that no longer fits
+// by itself is booked in the host's rest job, together with all other slots without a job.
 func (e *Engine) replay(h *host) error {
 	h.rest, h.charged = 0, nil
 	var own []*slot
@@ -114,7 +113,7 @@ func covers(have, want map[string]int64) bool {
 	return true
 }
 
-// pin books units on a node, which must have room for them.
+// book books units on a node, which must have room for them.
 func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
 	_, job, err := e.session.match(ctx, request{
 		count: exactly(1), need: e.granules.needs(units), hosts: hostlist([]int64{n.number}),
@@ -125,9 +124,9 @@ func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64
 	return job, err
 }
 
-// chargeRest updates the rest job of a host. The job holds the sum, by type,
-// of all slots without a separate job in the library, rounded up to units, but
-// at most what is free. What does not fit is charged when other slots leave.
+// chargeRest updates the rest job of a host. The job holds the sum, by type, of all slots without a
+// separate job in the library, rounded up to units, but at most the free units. The rest of the sum
+// is booked when other slots leave.
 func (e *Engine) chargeRest(h *host) error {
 	if !e.hasGraph() || h.node == nil {
 		return nil
@@ -170,15 +169,15 @@ func (e *Engine) chargeRest(h *host) error {
 	return nil
 }
 
-// chargeRestOrDrop is chargeRest for callers that must not fail: what the cluster
-// reports is a fact, so after an error the library's graph is built anew.
+// chargeRestOrDrop is chargeRest for callers that must not fail, because they report facts of the
+// cluster. After an error the library's graph is built again.
 func (e *Engine) chargeRestOrDrop(h *host) {
 	if err := e.chargeRest(h); err != nil {
 		e.dropGraph()
 	}
 }
 
-// addSlot adds a slot to its host, charged with the rest there.
+// addSlot adds a slot to its host, and books it in the host's rest job.
 func (e *Engine) addSlot(name string, s *slot) {
 	e.slotCounter++
 	s.order = e.slotCounter
@@ -187,7 +186,7 @@ func (e *Engine) addSlot(name string, s *slot) {
 	e.chargeRestOrDrop(h)
 }
 
-// removeSlot removes a slot from its host and releases what it held.
+// removeSlot removes a slot from its host and releases its resources.
 func (e *Engine) removeSlot(h *host, s *slot) {
 	h.drop(s)
 	if s.own != 0 && e.hasGraph() {
@@ -217,7 +216,7 @@ func (e *Engine) dropIfEmpty(h *host) {
 	}
 }
 
-// capacity returns for how many slots of these units the host has room.
+// capacity returns the number of slots of these units for which the host has room.
 func (h *host) capacity(units map[string]int64) int64 {
 	most := int64(math.MaxInt64)
 	for kind, n := range units {

@@ -14,18 +14,18 @@ import (
 // It is less than nodeStride, which separates the numbers of nodes.
 const maxUnits = 8192
 
-// DefaultGranules returns the sizes of the units into which pools are
-// cut, by the unit in which they are counted: 1 CPU for thousandths, 1
-// GiB for bytes. What is counted in any other unit is cut into ones.
+// DefaultGranules returns the sizes of the granules into which pools are cut, by the unit of
+// measure: 1 CPU for thousandths of a core, 1 GiB for bytes. For any other unit of measure a
+// granule is 1.
 func DefaultGranules() map[string]int64 {
 	return map[string]int64{"m": 1000, "B": 1 << 30}
 }
 
-// granules are how pools are cut, and how their types are named in the library.
+// granules has the granule sizes of pools, and the names of their types in the library.
 type granules struct {
 	byType map[string]int64
 	byUnit map[string]int64
-	// unit is the unit in which the nodes count a type.
+	// measure is the unit of measure in which the nodes count a type.
 	unit map[string]string
 	// names are the names of types in the library's graph. types is the inverse.
 	names, types map[string]string
@@ -38,8 +38,8 @@ func newGranules(byType map[string]int64) granules {
 	}
 }
 
-// sizeOf returns the size of one unit of a type. unit is the
-// unit in which the type is counted if no node has given one.
+// sizeOf returns the granule size of a type. unit is the unit of measure of the type if no node has
+// given one.
 func (g *granules) sizeOf(kind, unit string) int64 {
 	if n, ok := g.byType[kind]; ok {
 		return n
@@ -50,10 +50,10 @@ func (g *granules) sizeOf(kind, unit string) int64 {
 	return max(1, g.byUnit[unit])
 }
 
-// down returns an amount in units, rounded down, at most maxUnits.
+// roundDown returns an amount in granules, rounded down, at most maxUnits.
 func (g *granules) down(kind string, n int64) int64 { return min(n/g.sizeOf(kind, ""), maxUnits) }
 
-// up returns an amount in units, rounded up.
+// roundUp returns an amount in granules, rounded up.
 func (g *granules) up(kind string, n int64) int64 {
 	size := g.sizeOf(kind, "")
 	return n/size + min(1, n%size)
@@ -92,7 +92,7 @@ func reserved(name string) bool {
 		name == nodeBasename || strings.HasPrefix(name, levelType)
 }
 
-// needs returns units under the library's names of their types, in a fixed order.
+// needs returns the units with the library's names of their types, in a fixed order.
 func (g *granules) needs(units map[string]int64) []amount {
 	need := make([]amount, 0, len(units))
 	for kind, n := range units {
@@ -104,8 +104,8 @@ func (g *granules) needs(units map[string]int64) []amount {
 	return need
 }
 
-// roundUp returns a copy of a jobspec with the amounts of its slots rounded up to
-// whole units. Malformed parts stay as they are, so that the shadow rejects them.
+// roundJobspec returns a copy of a jobspec with the amounts of its slots rounded up to whole
+// granules. Malformed parts stay as they are, so that the shadow rejects them.
 func (g *granules) roundUp(js *jobspec.Jobspec) *jobspec.Jobspec {
 	if js == nil {
 		return nil

@@ -17,17 +17,17 @@ const (
 	clusterName  = "cluster0"
 )
 
-// nodeStride separates the numbers of nodes and of their units. Fluxion's policies
-// order by ids. Some order by the ids of units, so the ids of units follow the number
-// of their node. Others order first by the id of the node, together with the node's
-// number in the graph modulo nodeStride, so this remainder is the same for all nodes.
+// nodeStride separates the numbers of nodes and of their units. Fluxion's policies order by ids.
+// Some order by the ids of units, so the ids of units follow the number of their node. Other
+// policies compare the ids of the nodes first, combined with the uniq_id of the node modulo
+// nodeStride. So the uniq_ids of all nodes have the same remainder.
 const nodeStride = 10000
 
-// A graphBuilder is the library's graph while it is built.
+// A graphBuilder builds the library's graph.
 type graphBuilder struct {
 	graph resource.Graph
 	at    map[string]int // the levels, by pathKey
-	// uniq is the last number in the graph that was given out.
+	// uniq is the last uniq_id that was given to a vertex.
 	uniq int64
 	// descending is true under the policy first, which begins with the highest number.
 	// Then the numbers and the ids of units fall from node to node. Otherwise they rise.
@@ -85,7 +85,7 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	return at
 }
 
-// next returns a number for a vertex. If numbers rise, it skips the numbers of nodes.
+// next returns a uniq_id for a vertex. If the uniq_ids rise, it skips those of nodes.
 func (d *graphBuilder) next() int64 {
 	if d.descending {
 		d.uniq--
@@ -98,7 +98,7 @@ func (d *graphBuilder) next() int64 {
 	return d.uniq
 }
 
-// hang adds a vertex and returns its index.
+// addVertex adds a vertex below its parent, and returns its index.
 func (d *graphBuilder) hang(parent int, kind, basename string, id, uniq int64) int {
 	at := d.graph.Hang(parent, resource.Vertex{Type: kind, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
 	d.graph.Vertices[at].UniqID, d.graph.Vertices[at].Basename = uniq, basename

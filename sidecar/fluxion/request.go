@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An amount is a number of units of one type, by the type's name in the library's graph.
+// A unitCount is a number of units of one type, with the type's name in the library's graph.
 type amount struct {
 	typeName string
 	n        int64

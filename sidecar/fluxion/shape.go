@@ -13,8 +13,8 @@ type shape struct {
 	count jobspec.Count
 	units map[string]int64
 	need  []amount
-	// always are the conditions that count for every verdict.
-	// now are the conditions that count only for the present.
+	// always are the conditions that count for every verdict. now are the conditions that count
+	// only for a match now.
 	always, now []jobspec.Condition
 }
 

@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// cancelJobs releases all that the library gave out. The runs keep their places.
+// cancelJobs cancels all jobs that the library made for the request. The runs still say which slots
+// go to which host.
 func (p *attempt) cancelJobs() error {
 	for _, job := range p.jobs {
 		if err := p.engine.session.cancel(job); err != nil {
@@ -15,7 +16,8 @@ func (p *attempt) cancelJobs() error {
 	return nil
 }
 
-// fail releases what the library gave out before err. It returns err, or the error of the release.
+// fail cancels all jobs that the library made for the request before err. It returns err, or the
+// error of the cancel.
 func (p *attempt) fail(err error) error {
 	if undone := p.cancelJobs(); undone != nil {
 		return undone
@@ -32,7 +34,7 @@ func (p *attempt) splitJobs(ctx context.Context) error {
 		if x.count == 1 && len(x.answer.nodes) == 1 {
 			continue
 		}
-		// Runs of one match have one job. To cancel it again does nothing.
+		// Runs of one match have one job. A second cancel does nothing.
 		if err := p.engine.session.cancel(x.jobs[0]); err != nil {
 			return err
 		}

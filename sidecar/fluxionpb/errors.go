@@ -11,8 +11,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// wire has the code of each error of the contract. A status with one of these codes is an error of
-// the contract only if it carries a Failure, because gRPC uses the same codes for its own errors.
+// errorCodes has the code of each error of the contract. A status with one of these codes is an
+// error of the contract only if it carries a Failure, because gRPC uses the same codes for its own
+// errors.
 var wire = []struct {
 	code codes.Code
 	err  error

@@ -13,7 +13,8 @@ import (
 // is only logged, because its text may contain data of other users.
 var errPanicked = status.Error(codes.Internal, "internal error in the matcher: see the log of the sidecar for the panic")
 
-// rescue, deferred, turns a panic into an error, if Panicked is set.
+// recoverPanic must be deferred. If Panicked is set, it recovers a panic and sets err. Otherwise
+// the panic goes on.
 func (o *Options) rescue(ctx context.Context, method string, err *error) {
 	if o.Panicked == nil {
 		return

@@ -164,7 +164,8 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
 	}
 	if failed != nil {
-		// It is booked all the same, under a number that comes again.
+		// The resources are booked although the call fails, under a job number that the library
+		// will use again.
 		if a, err := l.graph.ask(js, match.Allocate, hidden+int64(l.next)); err == nil {
 			l.lost = a.R
 		}
