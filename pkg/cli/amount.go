@@ -9,7 +9,7 @@ import (
 )
 
 // decimal returns a number as decimal text.
-func inUnit(n int64) string { return strconv.FormatInt(n, 10) }
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // cores returns thousandths of a core as cores.
 func cores(n int64) string {

@@ -67,10 +67,10 @@ func (o *options) foundConfiguration(ctx context.Context, r *reader) (simulate.C
 		}
 		return simulate.Configuration{}, fmt.Errorf("ConfigMap %s/%s has no valid configuration of the scheduler: %w", o.schedulerNamespace, configMap, err)
 	case apierrors.IsNotFound(err):
-		r.missing = append(r.missing, fmt.Sprintf("ConfigMap %s/%s does not exist: %s", o.schedulerNamespace, configMap, assumesDefault))
+		r.notes = append(r.notes, fmt.Sprintf("ConfigMap %s/%s does not exist: %s", o.schedulerNamespace, configMap, assumesDefault))
 		return simulate.Shipped()
 	case apierrors.IsForbidden(err):
-		r.missing = append(r.missing, fmt.Sprintf("you may not read ConfigMap %s/%s: %s", o.schedulerNamespace, configMap, assumesDefault))
+		r.notes = append(r.notes, fmt.Sprintf("you may not read ConfigMap %s/%s: %s", o.schedulerNamespace, configMap, assumesDefault))
 		return simulate.Shipped()
 	}
 	return simulate.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)

@@ -78,7 +78,7 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 			return nil, err
 		}
 		ns.groupsUnreadable = true
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	}
 	if ns.owners, err = r.readOwners(ctx, ns.pods); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (ns *namespace) candidates(n target) []candidate {
 	var found []candidate
 	for i := range ns.groups {
 		pg := &ns.groups[i]
-		if n.names("PodGroup", pg.Name) || ns.isOf(pg, n) {
+		if n.names("PodGroup", pg.Name) || ns.isOwnedBy(pg, n) {
 			found = append(found, candidate{"podgroup/" + pg.Name, ns.answerForGroup(pg)})
 		}
 	}
@@ -134,14 +134,14 @@ func (ns *namespace) candidates(n target) []candidate {
 	if ns.groupsUnreadable {
 		return found
 	}
-	return append(found, ns.groupless(n)...)
+	return append(found, ns.withoutPodGroup(n)...)
 }
 
 // isOwnedBy reports whether n names an owner of the PodGroup or an owner of one of its pods.
-func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
+func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
 		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
-			_, made := ns.madeBy(pod, n)
+			_, made := ns.ownerNamed(pod, n)
 			return made
 		})
 }
@@ -149,7 +149,7 @@ func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
 // answerForGroup returns the answer about a PodGroup.
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
-	s := &whyAnswer{Kind: "PodGroup", row: rowOf(pg, own), podGroup: pg, members: own}
+	s := &whyAnswer{Kind: "PodGroup", groupSummary: summaryOf(pg, own), podGroup: pg, members: own}
 	if s.WaitingFor == "" && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
@@ -182,7 +182,7 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	}
 	return &whyAnswer{
 		Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants,
-		row: row{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
+		groupSummary: groupSummary{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
 	}
 }
 

@@ -53,7 +53,7 @@ func (o *options) treeCommand(cmd *cobra.Command, value func(*tree) any, text fu
 			if err != nil {
 				return err
 			}
-			o.notes(r.missing)
+			o.notes(r.notes)
 			if f.value == formatJGF {
 				return writeJGF(o.Out, v.graph)
 			}
@@ -84,8 +84,8 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 		head = append(head, strings.ToUpper(resourceName(r))+" FREE")
 	}
 	rows := [][]string{append(head, "GROUPS", "OTHERS")}
-	var walk func(p *domain, above []string)
-	walk = func(p *domain, above []string) {
+	var walk func(p *treeNode, above []string)
+	walk = func(p *treeNode, above []string) {
 		if p.Type != graph.TypeNode {
 			if p != v.root {
 				above = append(slices.Clone(above), p.Name)
@@ -122,7 +122,7 @@ func maxGroups(wide bool) int {
 }
 
 // freeText returns the free and the total amount of a resource.
-func freeText(p *domain, r string) string {
+func freeText(p *treeNode, r string) string {
 	if _, ok := p.Size[r]; !ok {
 		return "-"
 	}
@@ -137,7 +137,7 @@ func (o *options) writeGraph(w io.Writer, v *tree, wide bool) error {
 	return nil
 }
 
-func (o *options) draw(w io.Writer, p *domain, indent string, resources []string, wide bool) {
+func (o *options) draw(w io.Writer, p *treeNode, indent string, resources []string, wide bool) {
 	for i, b := range p.Children {
 		branch, below := "├─ ", "│  "
 		if i == len(p.Children)-1 {
@@ -149,7 +149,7 @@ func (o *options) draw(w io.Writer, p *domain, indent string, resources []string
 }
 
 // line returns the line for a treeNode.
-func (o *options) line(p *domain, resources []string, wide bool) string {
+func (o *options) line(p *treeNode, resources []string, wide bool) string {
 	if p.Type != graph.TypeNode {
 		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Plural(p.Nodes, "node"), o.freeTexts(p, resources))
 	}
@@ -168,7 +168,7 @@ func (o *options) line(p *domain, resources []string, wide bool) string {
 
 // freeTexts returns the free and the total amount of each resource. A resource that is used up is
 // highlighted.
-func (o *options) freeTexts(p *domain, resources []string) string {
+func (o *options) freeTexts(p *treeNode, resources []string) string {
 	var parts []string
 	for _, r := range resources {
 		if p.Size[r] == 0 {

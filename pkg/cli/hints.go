@@ -28,7 +28,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(otherSchedulers)) {
-		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", have(otherSchedulers[name]), name, scheduler))
+		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", podsHave(otherSchedulers[name]), name, scheduler))
 	}
 	if held := whyGated(s.members); held != "" && s.Message != held {
 		s.Hints = append(s.Hints, held)
@@ -49,7 +49,7 @@ func (s *whyAnswer) unclear() bool {
 	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
 }
 
-func have(n int) string {
+func podsHave(n int) string {
 	if n == 1 {
 		return "1 pod has"
 	}
@@ -72,10 +72,10 @@ func whyGated(pods []*corev1.Pod) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s held back by scheduling gates until these are removed: %s", are(n), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	return fmt.Sprintf("%s held back by scheduling gates until these are removed: %s", podsAre(n), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
-func are(n int) string {
+func podsAre(n int) string {
 	if n == 1 {
 		return "1 pod is"
 	}

@@ -34,7 +34,7 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 		return metav1.GetControllerOfNoCopy(pod) != nil && pod.Labels[group.Label] == ""
 	}
 	if len(hidden) > 0 && slices.ContainsFunc(pods, unlabelled) {
-		r.missing = append(r.missing, fmt.Sprintf("you may not list %s: pods that they control are found only if they have the label %s", strings.Join(hidden, ", "), group.Label))
+		r.notes = append(r.notes, fmt.Sprintf("you may not list %s: pods that they control are found only if they have the label %s", strings.Join(hidden, ", "), group.Label))
 	}
 	return objects, nil
 }

@@ -32,7 +32,7 @@ type reader struct {
 	namespace string
 	// notes are the limits of the answer, such as objects that could not be read and the
 	// consequence.
-	missing []string
+	notes []string
 }
 
 func (o *options) reader() (*reader, error) {
@@ -147,28 +147,28 @@ func (r *reader) checkVersion(ctx context.Context) error {
 func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	var c simulate.Cluster
 	if err := r.checkVersion(ctx); err != nil {
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	}
 	for _, k := range r.kinds() {
 		objects, err := listAll(ctx, k.name, k.list)
 		switch {
 		case err == nil:
 			c.Objects = append(c.Objects, objects...)
-		case k.without == "" || ctx.Err() != nil:
+		case k.consequence == "" || ctx.Err() != nil:
 			return c, err
 		case apierrors.IsNotFound(err):
 			// This API server does not have the kind, so there are no objects of it.
 		case !apierrors.IsForbidden(err):
 			return c, err
 		default:
-			r.missing = append(r.missing, fmt.Sprintf("you may not list %s: %s", k.name, k.without))
+			r.notes = append(r.notes, fmt.Sprintf("you may not list %s: %s", k.name, k.consequence))
 		}
 	}
 	var err error
 	c.PodGroups, err = r.readPodGroups(ctx, "")
 	switch {
 	case apierrors.IsNotFound(err):
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	case err != nil:
 		return c, err
 	}
@@ -181,7 +181,7 @@ const maxSilent = 3
 // notePending adds a note about groups that wait without a reason in their status, because the
 // scheduler may have assigned nodes to them that the API does not show yet. It does not count the
 // groups in except.
-func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.NamespacedName) {
+func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
 	waiting := map[types.NamespacedName]bool{}
 	for _, pod := range ofType[*corev1.Pod](c.Objects) {
@@ -193,7 +193,7 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 	for i := range c.PodGroups {
 		pg := &c.PodGroups[i]
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(but, key) {
+		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(except, key) {
 			silent = append(silent, key.String())
 		}
 	}
@@ -205,7 +205,7 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 	if more := len(silent) - maxSilent; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	r.missing = append(r.missing, silentText(len(silent), names))
+	r.notes = append(r.notes, silentText(len(silent), names))
 }
 
 // silentText is the note about n groups that wait without a reason in their status.
@@ -222,7 +222,7 @@ type kind struct {
 	list list
 	// consequence says what the answer lacks if the kind cannot be read. If it is empty, the
 	// command fails.
-	without string
+	consequence string
 }
 
 func (r *reader) kinds() []kind {

@@ -96,7 +96,7 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	if n := configuration.Extenders; n > 0 {
 		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
 	}
-	o.notes(append(r.missing, workload.Notes...))
+	o.notes(append(r.notes, workload.Notes...))
 	err = f.print(o.Out, answers, func(w io.Writer) error {
 		for _, a := range answers {
 			o.writeSimulated(w, a, f.value == formatWide)

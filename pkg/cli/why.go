@@ -21,7 +21,7 @@ type whyAnswer struct {
 	// Kind is PodGroup, or Pod for a pod without a group. For a group
 	// without a PodGroup it is the kind of the object that creates its pods.
 	Kind string `json:"kind"`
-	row
+	groupSummary
 	// Waits is true if pods of the group wait for nodes.
 	Waits bool `json:"waits"`
 	// Pod is set if the question was about a pod.
@@ -106,7 +106,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 			}
 		}
 	}
-	o.notes(r.missing)
+	o.notes(r.notes)
 	if err := f.print(o.Out, s, func(w io.Writer) error { return o.writeWhy(w, s) }); err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 			return err
 		}
 	}
-	r.missing = append(r.missing, fmt.Sprintf("--now: no pod of %s/%s waits for the scheduler %q: nothing to simulate", s.Namespace, s.Name, configuration.Scheduler()))
+	r.notes = append(r.notes, fmt.Sprintf("--now: no pod of %s/%s waits for the scheduler %q: nothing to simulate", s.Namespace, s.Name, configuration.Scheduler()))
 	return nil
 }
 

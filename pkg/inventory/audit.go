@@ -20,7 +20,7 @@ const (
 	maxSuspects = 256
 	// maxRepairs is the number of times that one difference is repaired before the graph is loaded
 	// again.
-	maxHeals = 3
+	maxRepairs = 3
 	// restFactor is the pause of the audit after a page, in multiples of the time that the page
 	// took. So audits do not keep a slow engine busy.
 	restFactor = 4
@@ -47,8 +47,8 @@ type suspect struct {
 	finding
 	// lasted is the time for which the difference has been the same. The time between two pages
 	// counts as at most AuditEvery.
-	lasted time.Duration
-	heals  int
+	lasted  time.Duration
+	repairs int
 	// wasReleasing is true if the slot was being released when the last page began.
 	wasReleasing bool
 }
@@ -79,7 +79,7 @@ func (a *audit) comparePage(ctx context.Context) error {
 		return a.rest(ctx, err)
 	}
 	a.failed = false
-	if err := a.judge(ctx, v, start); err != nil {
+	if err := a.updateSuspects(ctx, v, start); err != nil {
 		return err
 	}
 	a.inventory.cfg.OnAudit(nodes, v.last)
@@ -92,10 +92,10 @@ func (a *audit) rest(ctx context.Context, why error) error {
 		return err
 	}
 	if !a.failed {
-		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster", "retryAfter", a.inventory.cfg.Settle)
+		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster", "retryAfter", a.inventory.cfg.DriftAfter)
 	}
 	a.failed = true
-	a.restsUntil = time.Now().Add(a.inventory.cfg.Settle)
+	a.restsUntil = time.Now().Add(a.inventory.cfg.DriftAfter)
 	return nil
 }
 
@@ -120,13 +120,13 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 		a.next = v.to + "\x00" // the first name after it
 	}
 	a.inventory.auditNext = a.next
-	v.showEngine(page, cfg.Levels)
+	v.addEngineNodes(page, cfg.Levels)
 	if err := a.readSuspects(ctx, v); err != nil {
 		return nil, 0, err
 	}
-	v.showNodes(nodes, cfg.Levels)
-	v.showPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
-	v.showSources(cfg.Sources, cfg.Levels)
+	v.addClusterNodes(nodes, cfg.Levels)
+	v.addPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
+	v.addSources(cfg.Sources, cfg.Levels)
 	return v, len(page), nil
 }
 
@@ -149,7 +149,7 @@ func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 			}
 			v.extraNodes[name] = true
 			if len(nodes) == 1 && nodes[0].Name == name {
-				v.showEngine(nodes, a.inventory.cfg.Levels)
+				v.addEngineNodes(nodes, a.inventory.cfg.Levels)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 				if rounds := len(w.pages()); rounds < 500 {
 					t.Errorf("%d rounds, want one every 200 ms", rounds)
 				}
-				time.Sleep(w.cfg.Settle)
+				time.Sleep(w.cfg.DriftAfter)
 				synctest.Wait()
 				for _, line := range w.portrait() {
 					if line[0] != 'n' {

@@ -41,18 +41,18 @@ type Change struct {
 	// Gain is the amount by which the free room on the node may have grown, by type: the amounts
 	// that were released or added, or the whole node if it came up or moved in the graph. The
 	// unused rest of a node that was held whole is not counted.
-	More translate.Amounts
+	Gain translate.Amounts
 	// IncludesShared is true if pods that run on every node held some of the freed amounts, so that
 	// the room for other pods may be larger than it ever was.
-	Shared bool
+	IncludesShared bool
 }
 
 // changesOf returns the changes of a batch of deltas: first the nodes, in the order of the deltas,
 // then the freed amounts, by node.
-func changesOf(nodes []nodeStep, holds []holdStep) []Change {
+func changesOf(nodes []nodeDelta, holds []holdDelta) []Change {
 	var changes []Change
 	for _, s := range nodes {
-		c := Change{Kind: NodeChanged, Node: s.key, More: grown(s.before, s.after)}
+		c := Change{Kind: NodeChanged, Node: s.key, Gain: grown(s.before, s.after)}
 		switch {
 		case s.before == nil && s.after == nil:
 			continue // came and went between two batches
@@ -71,7 +71,7 @@ func changesOf(nodes []nodeStep, holds []holdStep) []Change {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(freed)) {
-		changes = append(changes, Change{Kind: Freed, Node: node, More: freed[node], Shared: shared[node]})
+		changes = append(changes, Change{Kind: Freed, Node: node, Gain: freed[node], IncludesShared: shared[node]})
 	}
 	return changes
 }
@@ -94,7 +94,7 @@ func grown(before, after *resource.Graph) translate.Amounts {
 // addFreed adds to freed, by node, the amounts by which the slots of one pod shrank. The amounts
 // that other pods take are not subtracted, because such a pod may have been booked long before the
 // cluster showed it.
-func addFreed(freed map[string]translate.Amounts, s holdStep) {
+func addFreed(freed map[string]translate.Amounts, s holdDelta) {
 	less := map[string]translate.Amounts{}
 	for _, h := range s.before {
 		if less[h.slot.Node] == nil {
@@ -117,7 +117,7 @@ func addFreed(freed map[string]translate.Amounts, s holdStep) {
 }
 
 // holderChanged reports whether a slot has another holder than before, or another Shared.
-func holderChanged(s holdStep) bool {
+func holderChanged(s holdDelta) bool {
 	return slices.ContainsFunc(s.before, func(was hold) bool {
 		return slices.ContainsFunc(s.after, func(is hold) bool {
 			return was.sameSlot(is) && (was.slot.Holder != is.slot.Holder || was.slot.Shared != is.slot.Shared)

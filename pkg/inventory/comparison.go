@@ -57,7 +57,7 @@ func (v *comparison) coversAll(nodes []string) bool {
 }
 
 // addEngineNodes adds nodes that the engine has listed, and the slots on them.
-func (v *comparison) showEngine(nodes []match.Node, levels []translate.Level) {
+func (v *comparison) addEngineNodes(nodes []match.Node, levels []translate.Level) {
 	for _, n := range nodes {
 		if v.nodes[n.Name] != nil {
 			continue // on the page and among the extra nodes
@@ -80,7 +80,7 @@ func (v *comparison) slot(key string) *slotSides {
 }
 
 // addClusterNodes adds the cluster's nodes.
-func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
+func (v *comparison) addClusterNodes(nodes []any, levels []translate.Level) {
 	for _, obj := range nodes {
 		node, ok := obj.(*corev1.Node)
 		if !ok || !v.covers(node.Name) {
@@ -98,15 +98,15 @@ func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
 // addPods adds the slots of the pods on the nodes of the comparison. If the engine has a slot on
 // these nodes that belongs to none of these pods, addPods also searches the pods on all other nodes
 // for the key of the slot.
-func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
-	show := func(pod *corev1.Pod) {
+func (v *comparison) addPods(pods []any, read func(*corev1.Pod) hold) {
+	add := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
 		s.pod = pod
 		s.cluster = append(s.cluster, read(pod))
 	}
 	for _, obj := range pods {
 		if pod, ok := obj.(*corev1.Pod); ok && v.covers(pod.Spec.NodeName) && translate.Holds(pod) {
-			show(pod)
+			add(pod)
 		}
 	}
 	lost := map[string]bool{}
@@ -120,14 +120,14 @@ func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	}
 	for _, obj := range pods {
 		if pod, ok := obj.(*corev1.Pod); ok && lost[string(pod.UID)] && translate.Holds(pod) {
-			show(pod)
+			add(pod)
 		}
 	}
 }
 
 // addSources adds the slots of the sources that are on the nodes of the comparison, or that the
 // engine has there.
-func (v *comparison) showSources(sources []Source, levels []translate.Level) {
+func (v *comparison) addSources(sources []Source, levels []translate.Level) {
 	for _, source := range sources {
 		for _, h := range holdsOf(source.Jobs()) {
 			if !v.covers(h.slot.Node) && v.slots[h.slot.Key] == nil {
@@ -177,7 +177,7 @@ func (n *nodeSides) finding(name string) *finding {
 	if n.cluster == nil && n.engine == nil {
 		return nil // only slots are held there
 	}
-	both := sides{nodeWords(n.cluster), nodeWords(n.engine)}
+	both := sides{describeNode(n.cluster), describeNode(n.engine)}
 	if both.cluster == both.engine {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (s *slotSides) finding(key string) *finding {
 		return nil
 	}
 	d := &finding{
-		subject: slotSubject(key), sides: sides{holdWords(s.cluster), holdWords(s.engine)}, kind: SlotDiffers, slot: s,
+		subject: slotSubject(key), sides: sides{describeHolds(s.cluster), describeHolds(s.engine)}, kind: SlotDiffers, slot: s,
 	}
 	switch {
 	case len(s.engine) == 0:

@@ -48,7 +48,7 @@ type Drift struct {
 const nothing = "nothing"
 
 // describeNode describes a node in words: status, place, pools and properties.
-func nodeWords(g *resource.Graph) string {
+func describeNode(g *resource.Graph) string {
 	if g == nil {
 		return nothing
 	}
@@ -79,13 +79,13 @@ func nodeWords(g *resource.Graph) string {
 }
 
 // describeHolds describes in words the slots that are held under one key.
-func holdWords(holds []hold) string {
+func describeHolds(holds []hold) string {
 	if len(holds) == 0 {
 		return nothing
 	}
 	words := make([]string, len(holds))
 	for i, h := range holds {
-		words[i] = fmt.Sprintf("%s on %s for job %d", amountsOf(h).Shape(), h.slot.Node, h.job)
+		words[i] = fmt.Sprintf("%s on %s for job %d", amountsOf(h).Key(), h.slot.Node, h.job)
 		if h.slot.Holder != "" {
 			words[i] += " of " + h.slot.Holder
 		}

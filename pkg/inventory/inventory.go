@@ -75,7 +75,7 @@ type Config struct {
 	// DriftAfter is the time after which a difference is a Drift. It has to be longer than any call
 	// or event under way: a Match and a Release of the caller, and an event of the cluster. It is
 	// also the pause after a failed audit. Defaults to two Timeouts and a second.
-	Settle time.Duration
+	DriftAfter time.Duration
 	// Timeout bounds one call of the engine. A call that loads the graph may take five times as
 	// long. Defaults to DefaultTimeout.
 	Timeout time.Duration
@@ -177,7 +177,7 @@ func (c *Config) setTimes() error {
 		name string
 		time time.Duration
 	}{
-		{"Timeout", c.Timeout}, {"AuditEvery", c.AuditEvery}, {"AuditRound", c.AuditRound}, {"DriftAfter", c.Settle},
+		{"Timeout", c.Timeout}, {"AuditEvery", c.AuditEvery}, {"AuditRound", c.AuditRound}, {"DriftAfter", c.DriftAfter},
 	} {
 		if t.time < 0 {
 			return fmt.Errorf("inventory: %s: %v: must not be negative", t.name, t.time)
@@ -186,7 +186,7 @@ func (c *Config) setTimes() error {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
 	c.AuditRound = cmp.Or(c.AuditRound, DefaultAuditRound)
-	c.Settle = cmp.Or(c.Settle, 2*c.Timeout+time.Second)
+	c.DriftAfter = cmp.Or(c.DriftAfter, 2*c.Timeout+time.Second)
 	return nil
 }
 

@@ -13,7 +13,7 @@ type ledger[K comparable, V any] struct {
 }
 
 type entry[V any] struct {
-	want V
+	desired V
 	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
 	// sent is what the engine may have. The zero value is nothing.
@@ -23,7 +23,7 @@ type entry[V any] struct {
 
 // A delta is the change of one key, from the value that the engine may have to the desired value.
 // The zero value of V means nothing.
-type step[K comparable, V any] struct {
+type delta[K comparable, V any] struct {
 	key    K
 	before V
 	after  V
@@ -31,7 +31,7 @@ type step[K comparable, V any] struct {
 }
 
 // set sets the desired value of a key, and reports whether it has changed.
-func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
+func (l *ledger[K, V]) set(key K, v V, same func(a, b V) bool) bool {
 	e := l.entries[key]
 	if e == nil {
 		if l.entries == nil {
@@ -39,18 +39,18 @@ func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 		}
 		e = &entry[V]{}
 		l.entries[key] = e
-	} else if !e.gone && same(e.want, v) {
+	} else if !e.gone && same(e.desired, v) {
 		return false
 	}
 	l.enqueue(key, e)
-	e.want, e.gone = v, false
+	e.desired, e.gone = v, false
 	return true
 }
 
 // desired returns the desired value of a key. The zero value means nothing.
-func (l *ledger[K, V]) wanted(key K) (v V) {
+func (l *ledger[K, V]) desired(key K) (v V) {
 	if e := l.entries[key]; e != nil {
-		v = e.want
+		v = e.desired
 	}
 	return v
 }
@@ -74,7 +74,7 @@ func (l *ledger[K, V]) drop(key K) bool {
 	}
 	l.enqueue(key, e)
 	var zero V
-	e.want, e.gone = zero, true
+	e.desired, e.gone = zero, true
 	return true
 }
 
@@ -85,7 +85,7 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 		e.queued = true
 		l.queue = append(l.queue, key)
 	case l.skipped != nil:
-		e.sent = l.skipped(e.sent, e.want)
+		e.sent = l.skipped(e.sent, e.desired)
 	}
 }
 
@@ -111,16 +111,16 @@ func (l *ledger[K, V]) correct(key K, has V) {
 }
 
 // take removes up to n keys from the queue. From then on they count as sent.
-func (l *ledger[K, V]) take(n int) []step[K, V] {
+func (l *ledger[K, V]) take(n int) []delta[K, V] {
 	n = min(n, len(l.queue))
 	if n == 0 {
 		return nil
 	}
-	steps := make([]step[K, V], n)
+	deltas := make([]delta[K, V], n)
 	for i, key := range l.queue[:n] {
 		e := l.entries[key]
-		steps[i] = step[K, V]{key: key, before: e.sent, after: e.want, gone: e.gone}
-		e.sent, e.queued = e.want, false
+		deltas[i] = delta[K, V]{key: key, before: e.sent, after: e.desired, gone: e.gone}
+		e.sent, e.queued = e.desired, false
 		if e.gone {
 			delete(l.entries, key)
 		}
@@ -128,7 +128,7 @@ func (l *ledger[K, V]) take(n int) []step[K, V] {
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil // frees the array
 	}
-	return steps
+	return deltas
 }
 
 // restart records that the engine was emptied. It queues all keys with a desired value, and returns

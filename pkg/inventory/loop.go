@@ -15,8 +15,8 @@ import (
 const (
 	// minRetryBackoff is the pause before an engine that was lost is tried again. The pause doubles
 	// each time, up to maxRetryBackoff.
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
+	minRetryBackoff = 50 * time.Millisecond
+	maxRetryBackoff = 500 * time.Millisecond
 	// probeEvery is the time between two probes of whether the engine still has the graph. In a
 	// cluster without changes no other call would notice that the graph is gone.
 	probeEvery = 250 * time.Millisecond
@@ -30,11 +30,11 @@ const (
 // loop loads the graph and keeps it up to date until ctx ends. After every error it begins again.
 func (i *Inventory) loop(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	verbosity, pause := 0, firstRetry
+	verbosity, pause := 0, minRetryBackoff
 	for {
 		e, err := i.load(ctx)
 		if err == nil {
-			verbosity, pause = 0, firstRetry
+			verbosity, pause = 0, minRetryBackoff
 			err = i.sendChanges(ctx, e)
 			i.setEpoch(0, Change{Kind: Lost})
 		}
@@ -52,7 +52,7 @@ func (i *Inventory) loop(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, lastRetry)
+		pause = min(2*pause, maxRetryBackoff)
 	}
 }
 
@@ -82,7 +82,7 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 		}
 	}
 	for _, source := range i.cfg.Sources {
-		if err := s.charge(ctx, holdsOf(source.Jobs())); err != nil {
+		if err := s.book(ctx, holdsOf(source.Jobs())); err != nil {
 			return 0, err
 		}
 	}
@@ -161,13 +161,13 @@ func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err 
 	return false, nil
 }
 
-func (i *Inventory) takeNodes(n int) []nodeStep {
+func (i *Inventory) takeNodes(n int) []nodeDelta {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.nodes.take(n)
 }
 
-func (i *Inventory) takeHolds(n int) []holdStep {
+func (i *Inventory) takeHolds(n int) []holdDelta {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.holds.take(n)

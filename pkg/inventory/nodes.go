@@ -12,7 +12,7 @@ import (
 )
 
 // nodeDelta is the change of a node, by name, from one graph to another.
-type nodeStep = step[string, *resource.Graph]
+type nodeDelta = delta[string, *resource.Graph]
 
 func (i *Inventory) setNode(_, node *corev1.Node) {
 	g := translate.Node(node, i.cfg.Levels)
@@ -20,7 +20,7 @@ func (i *Inventory) setNode(_, node *corev1.Node) {
 	defer i.mu.Unlock()
 	// Kubelets update the status of their nodes every few minutes, mostly in fields that the graph
 	// does not have.
-	if i.nodes.want(node.Name, g, sameNode) {
+	if i.nodes.set(node.Name, g, sameNode) {
 		signal(i.wake)
 	}
 }

@@ -23,7 +23,7 @@ type hold struct {
 // holdDelta is the change of a pod from the slots that it may hold in the engine to the slot that
 // it holds in the cluster. Pods are identified by name, not by UID, because after an interrupted
 // watch one update may replace a pod by another of the same name.
-type holdStep = step[types.NamespacedName, []hold]
+type holdDelta = delta[types.NamespacedName, []hold]
 
 // setPod records a pod that was added or changed. was is the former object of this name, or nil.
 func (i *Inventory) setPod(was, pod *corev1.Pod) {
@@ -51,7 +51,7 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 		i.podsOn[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
 	}
 	i.podsOn[pod.Spec.NodeName].Insert(name)
-	if i.holds.want(name, now, sameHolds) {
+	if i.holds.set(name, now, sameHolds) {
 		signal(i.wake)
 	}
 }
@@ -87,7 +87,7 @@ func (i *Inventory) recheck() {
 		name, now := nameOf(pod), i.holdOf(pod)
 		i.mu.Lock()
 		if i.pods[pod.UID] == pod { // it is not gone in the meantime
-			i.holds.want(name, []hold{now}, sameHolds)
+			i.holds.set(name, []hold{now}, sameHolds)
 		}
 		i.mu.Unlock()
 	}
@@ -95,7 +95,7 @@ func (i *Inventory) recheck() {
 
 // unindex removes the pod of this name from pods and podsOn.
 func (i *Inventory) unindex(name types.NamespacedName) {
-	for _, h := range i.holds.wanted(name) {
+	for _, h := range i.holds.desired(name) {
 		delete(i.pods, types.UID(h.slot.Key))
 		if i.podsOn[h.slot.Node].Delete(name); len(i.podsOn[h.slot.Node]) == 0 {
 			delete(i.podsOn, h.slot.Node)

@@ -55,7 +55,7 @@ func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g := i.nodes.wanted(node)
+	g := i.nodes.desired(node)
 	if g == nil {
 		return ""
 	}
@@ -64,7 +64,7 @@ func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 
 // heldAmounts returns the amounts of the types in asked that pods hold on a node, without the pods
 // named in except.
-func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
+func (i *Inventory) heldAmounts(node string, except sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
 	held := make(translate.Amounts, len(asked))
 	add := func(poolType string, n int64) {
 		if _, ok := asked[poolType]; ok {
@@ -72,17 +72,17 @@ func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName],
 		}
 	}
 	for name := range i.podsOn[node] {
-		if but.Has(name) {
+		if except.Has(name) {
 			continue
 		}
-		for _, h := range i.holds.wanted(name) {
+		for _, h := range i.holds.desired(name) {
 			for _, s := range h.slot.R.Vertices {
 				add(s.Type, s.Amount)
 			}
 		}
 	}
 	for _, bind := range i.sentBinds {
-		if bind.node != node || but.Has(bind.pod) {
+		if bind.node != node || except.Has(bind.pod) {
 			continue
 		}
 		for t, n := range bind.amounts {

@@ -24,8 +24,8 @@ type sender struct {
 
 // send books before it releases, and books the pods of a node before it puts the node. So a match
 // in between sees too little room, never too much.
-func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) error {
-	if err := s.charge(ctx, holdsAfter(holds)); err != nil {
+func (s sender) send(ctx context.Context, nodes []nodeDelta, holds []holdDelta) error {
+	if err := s.book(ctx, holdsAfter(holds)); err != nil {
 		return err
 	}
 	if err := s.sendNodes(ctx, nodes); err != nil {
@@ -34,22 +34,22 @@ func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) er
 	return s.release(ctx, holds)
 }
 
-func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
+func (s sender) sendNodes(ctx context.Context, deltas []nodeDelta) error {
 	var put []*resource.Graph
-	for _, step := range steps {
-		if !step.gone {
-			put = append(put, step.after)
-			delete(s.inventory.invalid, nodeSubject(step.key))
+	for _, d := range deltas {
+		if !d.gone {
+			put = append(put, d.after)
+			delete(s.inventory.invalid, nodeSubject(d.key))
 			continue
 		}
-		if step.before == nil {
+		if d.before == nil {
 			continue // never sent
 		}
 		err := s.call(ctx, func(ctx context.Context) error {
-			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, step.key)
+			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, d.key)
 		})
 		if err != nil {
-			return fmt.Errorf("remove node %s: %w", step.key, err)
+			return fmt.Errorf("remove node %s: %w", d.key, err)
 		}
 	}
 	err := inBatches(put, func(nodes []*resource.Graph) error {
@@ -67,7 +67,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 }
 
 // book books holds in the engine.
-func (s sender) charge(ctx context.Context, holds []hold) error {
+func (s sender) book(ctx context.Context, holds []hold) error {
 	for _, h := range holds {
 		delete(s.inventory.invalid, slotSubject(h.slot.Key))
 	}
@@ -86,10 +86,10 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 }
 
 // release releases the slots that are no longer held.
-func (s sender) release(ctx context.Context, steps []holdStep) error {
+func (s sender) release(ctx context.Context, deltas []holdDelta) error {
 	var over []hold
-	for _, step := range steps {
-		over = append(over, endedHolds(step.before, step.after)...)
+	for _, d := range deltas {
+		over = append(over, endedHolds(d.before, d.after)...)
 	}
 	for _, job := range jobsOf(over) {
 		keys := make([]string, 0, len(job.Slots))
@@ -155,10 +155,10 @@ func inBatches[T any](items []T, send func([]T) error, rejected func(T, error)) 
 }
 
 // holdsAfter returns the holds after the deltas.
-func holdsAfter(steps []holdStep) []hold {
+func holdsAfter(deltas []holdDelta) []hold {
 	var holds []hold
-	for _, step := range steps {
-		holds = append(holds, step.after...)
+	for _, d := range deltas {
+		holds = append(holds, d.after...)
 	}
 	return holds
 }

@@ -44,7 +44,7 @@ type Amounts map[string]int64
 
 // An AmountsKey is the canonical text of some amounts. Equal amounts have equal keys, and different
 // amounts have different keys.
-type Shape string
+type AmountsKey string
 
 // Requests returns the amounts that the kubelet charges a pod: its containers or, if they are set,
 // its pod-level resources, with init and sidecar containers, the overhead of its runtime class, and
@@ -70,7 +70,7 @@ func Requests(pod *corev1.Pod) Amounts {
 func (a Amounts) Types() []string { return slices.Sorted(maps.Keys(a)) }
 
 // Key returns the key of the amounts, for instance "core=1500m memory=1073741824B pods=1".
-func (a Amounts) Shape() Shape {
+func (a Amounts) Key() AmountsKey {
 	var b strings.Builder
 	for i, t := range a.Types() {
 		if i > 0 {
@@ -81,7 +81,7 @@ func (a Amounts) Shape() Shape {
 		b.WriteString(strconv.FormatInt(a[t], 10))
 		b.WriteString(unit(t))
 	}
-	return Shape(b.String())
+	return AmountsKey(b.String())
 }
 
 // Add adds b to a. A sum that exceeds an int64 is math.MaxInt64.

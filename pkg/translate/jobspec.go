@@ -6,7 +6,7 @@ import (
 
 // jobspecVersion marks a jobspec of the general form. Version 1 is the form of RFC 25, which has no
 // memory and no pods.
-const version = 9999
+const jobspecVersion = 9999
 
 // A ShapeRequest is a request for slots of one shape.
 type ShapeRequest struct {
@@ -23,7 +23,7 @@ type ShapeRequest struct {
 // Jobspec returns one request for all shapes together, with one slot request for each, in their
 // order (RFC 14). Its duration is unlimited. A caller may set Attributes.System.Duration.
 func Jobspec(shapes []ShapeRequest) *jobspec.Jobspec {
-	js := &jobspec.Jobspec{Version: version}
+	js := &jobspec.Jobspec{Version: jobspecVersion}
 	for _, s := range shapes {
 		slot := jobspec.Resource{Type: jobspec.SlotType, Count: jobspec.Between(s.Min, s.Max), Label: s.Label}
 		for _, t := range s.Amounts.Types() {

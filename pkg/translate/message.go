@@ -20,13 +20,13 @@ const maxMessage = 1023
 //
 // blockerName is the name of the group whose end would help most (r.Blocker), such as "job
 // ns/name". If it is empty, this part is left out.
-func Message(r match.Reason, endOf string) string {
+func Message(r match.Reason, blockerName string) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, endOf, n); len(m) <= maxMessage {
+		if m := message(r, blockerName, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	return Shorten(message(r, endOf, 0))
+	return Shorten(message(r, blockerName, 0))
 }
 
 // MoreIfPrefix and EndsSuffix surround the name of the blocker. The name can change from one
@@ -55,7 +55,7 @@ func WhyNoRoom(asked, held, room Amounts) string {
 }
 
 // message returns the text of a reason with its first n shortages.
-func message(r match.Reason, endOf string, n int) string {
+func message(r match.Reason, blockerName string, n int) string {
 	var b strings.Builder
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
@@ -77,8 +77,8 @@ func message(r match.Reason, endOf string, n int) string {
 		writeRequests(&b, shown)
 		b.WriteString(inOneLevel(r))
 		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
-		if r.Blocker != nil && endOf != "" {
-			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, endOf, EndsSuffix)
+		if r.Blocker != nil && blockerName != "" {
+			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
 		}
 		for i, s := range shown {
 			b.WriteString(separator(i))

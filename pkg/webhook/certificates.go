@@ -58,9 +58,9 @@ type certificates struct {
 	current atomic.Pointer[tls.Certificate]
 	// servedSecret is the content of the Secret from which current was loaded. Only syncOnce uses
 	// it.
-	served map[string][]byte
-	loaded chan struct{} // closed when there is a current certificate
-	once   sync.Once
+	servedSecret map[string][]byte
+	loaded       chan struct{} // closed when there is a current certificate
+	once         sync.Once
 	// expiry is the metric of the time at which the current certificate ends. It may be nil.
 	expiry prometheus.Gauge
 	// errorCount counts the calls of syncOnce that failed. It may be nil.
@@ -98,7 +98,7 @@ func (c *certificates) Start(ctx context.Context) error {
 }
 
 // getCertificate returns the certificate for a TLS handshake.
-func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.current.Load(); cert != nil {
 		return cert, nil
 	}
@@ -115,8 +115,8 @@ func (c *certificates) syncOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	written, err := c.writeCABundle(ctx, c.authorities(data))
-	if c.serves() && (written || err != nil) {
+	written, err := c.writeCABundle(ctx, c.caBundle(data))
+	if c.hasValidCertificate() && (written || err != nil) {
 		return err
 	}
 	if failed := c.load(data); failed != nil {
@@ -127,14 +127,14 @@ func (c *certificates) syncOnce(ctx context.Context) error {
 }
 
 // hasValidCertificate reports whether there is a certificate that has not ended.
-func (c *certificates) serves() bool {
+func (c *certificates) hasValidCertificate() bool {
 	cert := c.current.Load()
 	return cert != nil && cert.Leaf != nil && c.clock.Now().Before(cert.Leaf.NotAfter)
 }
 
 // caBundle returns the CA certificates that the API server has to trust, from the content of the
 // Secret: the current one and, while its certificate may still be served, the previous one.
-func (c *certificates) authorities(data map[string][]byte) []byte {
+func (c *certificates) caBundle(data map[string][]byte) []byte {
 	ca := slices.Clone(data[caCertKey])
 	until, err := time.Parse(time.RFC3339, string(data[previousUntilKey]))
 	if before := data[previousCAKey]; err == nil && len(before) > 0 && c.clock.Now().Before(until) {
@@ -150,7 +150,7 @@ func (c *certificates) load(data map[string][]byte) error {
 		return fmt.Errorf("read the certificate in Secret %s/%s: %w", c.config.Namespace, SecretName, err)
 	}
 	c.current.Store(&cert)
-	c.served = data
+	c.servedSecret = data
 	if c.expiry != nil {
 		c.expiry.Set(float64(cert.Leaf.NotAfter.Unix()))
 	}
@@ -236,10 +236,10 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 		return err
 	}
 	was := secret.Data
-	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.served != nil {
+	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.servedSecret != nil {
 		// The Secret was lost or damaged. The other
 		// replicas serve the same certificate as this one.
-		was = c.served
+		was = c.servedSecret
 	}
 	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 	if pair, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err == nil && pair.Leaf.NotAfter.After(now) {

@@ -56,7 +56,7 @@ func (l labeller) edits(scheduler string) []edit {
 	copied := l.copyDown()
 	l.pod.Labels = mergeLabels(l.pod.Labels, copied.values)
 	id := group.IdentityOf(l.pod, l)
-	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !ownGroup(id)) {
+	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !isNamedForOwner(id)) {
 		// The name of the group contains the owner's UID. An owner
 		// that is being created, such as a Job, has no UID yet.
 		own.take(map[string]string{group.Label: id.Key.Name}, []string{group.Label})
@@ -120,7 +120,7 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 	if err != nil || said.Size > 0 {
 		return said, err == nil
 	}
-	if !id.InPodGroup || !ownGroup(id) {
+	if !id.InPodGroup || !isNamedForOwner(id) {
 		return group.Size{}, false
 	}
 	size := l.sizeOf(id.Owner)
@@ -133,14 +133,14 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 // maxOwnerDepth is the number of owners that are followed upwards from a pod. The longest known
 // chain has four, above a worker of a LeaderWorkerSet: the worker's StatefulSet, the leader pod,
 // the leaders' StatefulSet and the LeaderWorkerSet.
-const maxAbove = 5
+const maxOwnerDepth = 5
 
 // sizeOf returns the size that an owner gives its group, or zero if it is not known.
 // It walks up the pod's owners until one has the owner's kind. It does not compare
 // names, because the unit of a LeaderWorkerSet has that kind and the leader's name.
 func (l labeller) sizeOf(owner group.Owner) group.Size {
 	o := group.ControllerOf(l.pod)
-	for range maxAbove {
+	for range maxOwnerDepth {
 		known, ok := l.get(l.pod.Namespace, o)
 		switch {
 		case !ok:
@@ -171,7 +171,7 @@ func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 }
 
 // isNamedForOwner reports whether a group is named for the pod's owner, not by a label.
-func ownGroup(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
+func isNamedForOwner(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
 
 func hasAny(labels map[string]string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { _, ok := labels[key]; return ok })

@@ -32,8 +32,8 @@ const (
 	// bucket. At most maxLookupsInFlight requests are in flight. After a burst of that many there
 	// is one request every lookupInterval. Anyone who can create pods or reach the port can cause
 	// such requests, and they run with the controller's permissions.
-	askAtOnce = 8
-	askEach   = 20 * time.Millisecond
+	maxLookupsInFlight = 8
+	lookupInterval     = 20 * time.Millisecond
 )
 
 // ownerReader finds the owners of pods. It looks into the controller's cache first. It asks
@@ -60,7 +60,7 @@ type ownerReader struct {
 func newOwnerReader(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *ownerReader {
 	s := &ownerReader{
 		watched: watched, live: live, kinds: kinds, timeout: timeout,
-		limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), inFlight: make(chan struct{}, askAtOnce),
+		limit: rate.NewLimiter(rate.Every(lookupInterval), maxLookupsInFlight), inFlight: make(chan struct{}, maxLookupsInFlight),
 	}
 	s.cache.Store(cache.NewExpiring())
 	return s
@@ -82,7 +82,7 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 	if !o.CanExist() {
 		return OwnerInfo{}, false
 	}
-	if known, ok := s.seen(ctx, namespace, o); ok {
+	if known, ok := s.fromCache(ctx, namespace, o); ok {
 		return known, true
 	}
 	key := ownerKey{namespace, o}
@@ -116,7 +116,7 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 }
 
 // fromCache finds an object in the controller's cache.
-func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
+func (s *ownerReader) fromCache(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
 	if !o.Followed() {
 		return OwnerInfo{}, false
 	}

@@ -132,23 +132,23 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	found := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
-	read := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
-	counted, err := newObjectCounter(metrics.Registry)
+	owners := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
+	labels := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
+	objects, err := newObjectCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	end, err := newExpiryGauge(metrics.Registry)
+	expiry, err := newExpiryGauge(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	failed, err := newErrorCounter(metrics.Registry)
+	errorCount, err := newErrorCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
-		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, outcomes: counted,
-		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
+		scheduler: config.SchedulerName, find: owners.find, timeout: config.LookupTimeout, outcomes: objects,
+		whole: wholeRule{mode: config.WholeNodes, label: labels.wholeNodes},
 	}}
 	if config.CertDir == "" {
 		// The manager's client would watch all Secrets.
@@ -156,7 +156,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
 		}
-		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, loaded: make(chan struct{}), expiry: end, errorCount: failed}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, loaded: make(chan struct{}), expiry: expiry, errorCount: errorCount}
 		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
 			return fmt.Errorf("add the certificates: %w", err)
 		}
@@ -204,7 +204,7 @@ func (s *server) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = s.certificates.serving })
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = s.certificates.getCertificate })
 	}
 	logger := klog.FromContext(ctx)
 	logger.Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)

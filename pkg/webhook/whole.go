@@ -83,12 +83,12 @@ func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool)
 
 // At most one namespace is read every namespaceReadInterval, after a burst of namespaceReadBurst.
 const (
-	warnEach   = 100 * time.Millisecond
-	warnAtOnce = 8
+	namespaceReadInterval = 100 * time.Millisecond
+	namespaceReadBurst    = 8
 )
 
 func newNamespaces(live client.Reader, timeout time.Duration) *namespaces {
-	return &namespaces{live: live, limit: rate.NewLimiter(rate.Every(warnEach), warnAtOnce), timeout: timeout}
+	return &namespaces{live: live, limit: rate.NewLimiter(rate.Every(namespaceReadInterval), namespaceReadBurst), timeout: timeout}
 }
 
 func (n *namespaces) ask(ctx context.Context, name string) (string, error) {

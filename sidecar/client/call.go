@@ -16,7 +16,7 @@ import (
 
 // withDefaultTimeout returns a context that ends with ctx and has a deadline: the one of ctx or, if
 // ctx has none, timeout from now.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+func withDefaultTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
@@ -24,7 +24,7 @@ func bounded(ctx context.Context, timeout time.Duration) (context.Context, conte
 }
 
 // callError decodes the error of a call. ctx is the context of the caller. For nil it returns nil.
-func fail(ctx context.Context, err error) error {
+func callError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -47,7 +47,7 @@ func drain[M any](ctx context.Context, recv func() (M, error), add func(M) error
 			return nil
 		}
 		if err != nil {
-			return fail(ctx, err)
+			return callError(ctx, err)
 		}
 		if err := add(m); err != nil {
 			return fmt.Errorf("read the matcher's answer: %w", err)

@@ -18,9 +18,9 @@ const (
 	probeTimeout = 500 * time.Millisecond
 	// minRewatchBackoff is the shortest time from the end of one watch to the next, if the server
 	// can be reached but ends the watches.
-	rewatchFirst = 20 * time.Millisecond
+	minRewatchBackoff = 20 * time.Millisecond
 	// maxRewatchBackoff is the longest such time.
-	rewatchMax = 320 * time.Millisecond
+	maxRewatchBackoff = 320 * time.Millisecond
 )
 
 // ErrOccupied means that the sidecar answers, but its
@@ -32,11 +32,11 @@ var ErrOccupied = errors.New("the matcher is busy with another call")
 // ctx, or within half a second without one. Ping also notices a process that is stopped. Watch does
 // not notice it, because the connection of such a process stays open.
 func (c *Client) Ping(ctx context.Context) error {
-	call, cancel := bounded(ctx, probeTimeout)
+	call, cancel := withDefaultTimeout(ctx, probeTimeout)
 	defer cancel()
 	m, err := c.health.Check(call, &healthpb.HealthCheckRequest{Service: fluxionpb.Fluxion_ServiceDesc.ServiceName})
 	if err != nil {
-		return fail(ctx, err)
+		return callError(ctx, err)
 	}
 	if m.GetStatus() == healthpb.HealthCheckResponse_UNKNOWN {
 		return ErrOccupied
@@ -59,9 +59,9 @@ func (c *Client) Watch(ctx context.Context, changed func(serving bool)) {
 			changed(serving)
 		}
 	}
-	for wait := rewatchFirst; ctx.Err() == nil; wait = min(2*wait, rewatchMax) {
+	for wait := minRewatchBackoff; ctx.Err() == nil; wait = min(2*wait, maxRewatchBackoff) {
 		if c.watch(ctx, tell) {
-			wait = rewatchFirst
+			wait = minRewatchBackoff
 		}
 		tell(false)
 		select {

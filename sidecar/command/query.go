@@ -98,17 +98,17 @@ func (a *query) check(wantJobspec bool) error {
 // initOptions returns the options as one JSON object. The flags override
 // --options. Graphs are JGF unless --options has another format.
 func (a *query) initOptions() (map[string]json.RawMessage, error) {
-	over := map[string]string{}
+	overrides := map[string]string{}
 	for _, f := range []struct{ flag, option, value string }{
 		{flagPolicy, OptionPolicy, a.policy},
 		{flagFilters, "prune_filters", a.pruneFilters},
 		{flagMatcher, "matcher_name", a.matcherName},
 	} {
 		if a.flags.Changed(f.flag) { // An empty flag counts, too.
-			over[f.option] = f.value
+			overrides[f.option] = f.value
 		}
 	}
-	o, err := ReadOptions(a.options, nil, over)
+	o, err := ReadOptions(a.options, nil, overrides)
 	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
 	}

@@ -91,7 +91,7 @@ func nodeAbove(path string) (int64, bool) {
 
 // slotR returns the part of R that belongs to one slot, the nth on a node: the units of the slot,
 // and the vertices from there to the root.
-func (a *answer) share(number int64, nth int64, need []amount) string {
+func (a *answer) slotR(number int64, nth int64, need []unitCount) string {
 	var nodes []answerVertex
 	for _, x := range need {
 		nodes = append(nodes, a.units[number][x.typeName][nth*x.n:(nth+1)*x.n]...)
@@ -118,7 +118,7 @@ func (a *answer) share(number int64, nth int64, need []amount) string {
 
 // count returns the number of slots on a node. It fails if the node's units are not a whole number
 // of slots.
-func (a *answer) count(number int64, need []amount) (int64, error) {
+func (a *answer) count(number int64, need []unitCount) (int64, error) {
 	has := a.units[number]
 	if len(has) != len(need) {
 		return 0, fmt.Errorf("%w: %d types on node %d, want %d", errDamaged, len(has), number, len(need))

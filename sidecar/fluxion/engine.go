@@ -92,9 +92,9 @@ func New(o Options) (*Engine, error) {
 	if o.Open == nil {
 		return nil, errors.New("fluxion options: no library")
 	}
-	for _, kind := range slices.Sorted(maps.Keys(o.Granules)) {
-		if n := o.Granules[kind]; n < 1 {
-			return nil, fmt.Errorf("fluxion options: granules: %q: %d: must be at least 1", kind, n)
+	for _, poolType := range slices.Sorted(maps.Keys(o.Granules)) {
+		if n := o.Granules[poolType]; n < 1 {
+			return nil, fmt.Errorf("fluxion options: granules: %q: %d: must be at least 1", poolType, n)
 		}
 	}
 	if match.IsExclusive(o.Policy) {
@@ -103,11 +103,11 @@ func New(o Options) (*Engine, error) {
 	if p, known := match.PolicyOf(o.Policy); known && !p.InFluxion {
 		return nil, fmt.Errorf("fluxion options: policy %q is not one of the library's", o.Policy)
 	}
-	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
+	shadow, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, shadow: book}, nil
+	return &Engine{options: o, shadow: shadow}, nil
 }
 
 // Policies returns the policies that requests may name if the library's
@@ -149,13 +149,13 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return err
 	}
 	if e.ready {
 		return nil
 	}
-	e.number()
+	e.assignNumbers()
 	if err := e.build(); err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
@@ -174,7 +174,7 @@ func (e *Engine) Close() {
 }
 
 // assignNumbers numbers the nodes in the order of their names.
-func (e *Engine) number() {
+func (e *Engine) assignNumbers() {
 	e.nextNumber = 0
 	for _, name := range slices.Sorted(maps.Keys(e.hosts)) {
 		if n := e.hosts[name].node; n != nil {
@@ -190,7 +190,7 @@ func (e *Engine) newNumber() int64 {
 
 // checkEpoch fails for calls that are too late: calls whose context has ended, and calls of another
 // epoch.
-func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
+func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 			}
 		}
 	}
-	root := d.hang(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
+	root := d.addVertex(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
 	for i, n := range nodes {
 		at := root
 		for depth := 1; depth < len(n.levels); depth++ {
@@ -59,11 +59,11 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 		if d.descending {
 			uniq, units = d.next(), int64(len(nodes)-i)*nodeStride
 		}
-		at = d.hang(at, resource.TypeNode, nodeBasename, n.number, uniq)
+		at = d.addVertex(at, resource.TypeNode, nodeBasename, n.number, uniq)
 		d.graph.Vertices[at].Rank = n.number
 		for _, a := range e.granules.needs(n.units) {
 			for i := range a.n {
-				k := d.hang(at, a.typeName, a.typeName, units+i, d.next())
+				k := d.addVertex(at, a.typeName, a.typeName, units+i, d.next())
 				d.graph.Vertices[k].Rank = n.number
 			}
 		}
@@ -77,8 +77,8 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	key := pathKey(way)
 	at, ok := d.at[key]
 	if !ok {
-		kind := levelType + strconv.Itoa(len(way))
-		at = d.hang(parent, kind, kind, d.levels, d.next())
+		vertexType := levelType + strconv.Itoa(len(way))
+		at = d.addVertex(parent, vertexType, vertexType, d.levels, d.next())
 		d.levels++
 		d.at[key] = at
 	}
@@ -99,8 +99,8 @@ func (d *graphBuilder) next() int64 {
 }
 
 // addVertex adds a vertex below its parent, and returns its index.
-func (d *graphBuilder) hang(parent int, kind, basename string, id, uniq int64) int {
-	at := d.graph.Hang(parent, resource.Vertex{Type: kind, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
+func (d *graphBuilder) addVertex(parent int, vertexType, basename string, id, uniq int64) int {
+	at := d.graph.Hang(parent, resource.Vertex{Type: vertexType, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
 	d.graph.Vertices[at].UniqID, d.graph.Vertices[at].Basename = uniq, basename
 	return at
 }
@@ -111,10 +111,10 @@ func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
 	seen := make(map[string]bool)
 	var filters []string
 	for _, n := range nodes {
-		for kind := range n.units {
-			if !seen[kind] {
-				seen[kind] = true
-				filters = append(filters, "ALL:"+e.granules.name(kind))
+		for poolType := range n.units {
+			if !seen[poolType] {
+				seen[poolType] = true
+				filters = append(filters, "ALL:"+e.granules.name(poolType))
 			}
 		}
 	}

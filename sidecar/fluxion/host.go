@@ -41,9 +41,9 @@ type host struct {
 	holders map[string]int
 	// restJob is the library's job for all slots here without a separate job. It is 0 if there is
 	// none.
-	rest int64
-	// charged are the units that restJob holds, by type.
-	charged map[string]int64
+	restJob int64
+	// restUnits are the units that restJob holds, by type.
+	restUnits map[string]int64
 }
 
 // A slotKey identifies a slot among all jobs.
@@ -61,7 +61,7 @@ type slot struct {
 	amounts map[string]int64
 	// ownJob is the library's job for this slot alone. It is 0 if the slot is booked in the rest
 	// job of its host, or not booked because there is no room.
-	own int64
+	ownJob int64
 	// units are the units that ownJob holds, by type.
 	units map[string]int64
 	// order is the slot's place in the order in which slots came.
@@ -99,12 +99,12 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
-			e.granules.unit[v.Type] = v.Unit
+			e.granules.measure[v.Type] = v.Unit
 		}
 	}
-	for kind, size := range sizes {
-		if units := e.granules.down(kind, size); units > 0 {
-			n.units[kind] = units
+	for poolType, size := range sizes {
+		if units := e.granules.roundDown(poolType, size); units > 0 {
+			n.units[poolType] = units
 		}
 	}
 	return name, n
@@ -146,10 +146,10 @@ func sameLayout(a, b *libraryNode) bool {
 }
 
 // free returns the number of units of a type that no job of the library holds.
-func (h *host) free(kind string) int64 {
-	n := h.node.units[kind] - h.charged[kind]
+func (h *host) free(poolType string) int64 {
+	n := h.node.units[poolType] - h.restUnits[poolType]
 	for _, s := range h.slots {
-		n -= s.units[kind]
+		n -= s.units[poolType]
 	}
 	return n
 }
@@ -191,7 +191,7 @@ func (h *host) shares() bool {
 
 // allowsHolder reports whether a slot of this holder may go on the host. With whole it reports
 // whether the holder may have the whole host.
-func (h *host) open(holder string, whole bool) bool {
+func (h *host) allowsHolder(holder string, whole bool) bool {
 	for other := range h.holders {
 		if other != holder {
 			return false

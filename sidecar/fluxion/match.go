@@ -27,7 +27,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 }
 
 func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation, error) {
-	if err := e.admit(ctx, r.Epoch); err != nil {
+	if err := e.checkEpoch(ctx, r.Epoch); err != nil {
 		return nil, err
 	}
 	if !e.ready {
@@ -42,14 +42,14 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 	if a, ok, err := e.repeat(ctx, &r); ok || err != nil {
 		return a, err
 	}
-	rounded := e.granules.roundUp(r.Jobspec)
+	rounded := e.granules.roundJobspec(r.Jobspec)
 	plan, err := e.plan(ctx, r, rounded)
 	if err != nil {
 		return nil, e.confirm(ctx, &r, rounded, err)
 	}
 	if r.Op == match.Satisfiability {
 		p := e.newAttempt(&r, rounded)
-		p.follow(plan)
+		p.adoptPlan(plan)
 		return p.matchShadow(ctx)
 	}
 	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
@@ -139,7 +139,7 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	if err := e.build(); err != nil {
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, err)
 	}
-	defer e.lift(p.request.Ignore)()
+	defer e.withoutJobs(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
 	if !e.hasGraph() {
 		// withoutJobs or expect failed, and the graph was dropped.
@@ -166,7 +166,7 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 }
 
 // withoutJobs removes the slots of these jobs until restore is called.
-func (e *Engine) lift(ids []match.JobID) (restore func()) {
+func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 	type lifted struct {
 		h *host
 		s *slot
@@ -180,27 +180,27 @@ func (e *Engine) lift(ids []match.JobID) (restore func()) {
 			s := h.slots[slotKey{id, key}]
 			away = append(away, lifted{h, s})
 			h.drop(s)
-			if s.own != 0 && e.hasGraph() {
-				if err := e.session.cancel(s.own); err != nil {
+			if s.ownJob != 0 && e.hasGraph() {
+				if err := e.session.cancel(s.ownJob); err != nil {
 					e.dropGraph()
 				}
-				s.own = 0
+				s.ownJob = 0
 			}
-			e.chargeRestOrDrop(h)
+			e.bookRestOrDrop(h)
 		}
 	}
 	return func() {
 		for _, l := range away {
 			l.h.add(l.s)
 			if l.s.units == nil || l.h.node == nil {
-				e.chargeRestOrDrop(l.h)
+				e.bookRestOrDrop(l.h)
 				continue
 			}
 			if !e.hasGraph() {
 				continue
 			}
 			var err error
-			if l.s.own, err = e.pin(context.Background(), l.h.node, l.s.units); err != nil {
+			if l.s.ownJob, err = e.book(context.Background(), l.h.node, l.s.units); err != nil {
 				e.dropGraph()
 			}
 		}
@@ -223,12 +223,12 @@ func (e *Engine) expect(slots []match.Slot) (restore func()) {
 		}
 		h.add(s)
 		there[s] = h
-		e.chargeRestOrDrop(h)
+		e.bookRestOrDrop(h)
 	}
 	return func() {
 		for s, h := range there {
 			h.drop(s)
-			e.chargeRestOrDrop(h)
+			e.bookRestOrDrop(h)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func books(open func() Library, wrap func(string) string) bool {
 	}
 	defer s.close()
 	ctx := context.Background()
-	core := request{count: exactly(1), need: []amount{{"core", 1}}}.encode()
+	core := request{count: exactly(1), need: []unitCount{{"core", 1}}}.encode()
 	r, job, err := s.match(ctx, core)
 	if err != nil || s.cancel(job) != nil {
 		return false

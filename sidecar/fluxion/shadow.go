@@ -128,7 +128,7 @@ func (p *attempt) addSlots(a *match.Allocation) {
 			from := &a.Slots[nth]
 			nth++
 			s := &slot{
-				slotKey: slotKey{a.ID, from.Key}, holder: from.Holder, amounts: amountsOf(from.R), own: job, units: units,
+				slotKey: slotKey{a.ID, from.Key}, holder: from.Holder, amounts: amountsOf(from.R), ownJob: job, units: units,
 			}
 			p.engine.addJobSlot(x.host.name, s)
 		}

@@ -55,9 +55,9 @@ func (p *attempt) splitJobs(ctx context.Context) error {
 }
 
 // rebook books the nth slot of a run.
-func (e *Engine) rebook(ctx context.Context, x *run, nth int64, s *shape) (int64, error) {
-	if job, ok, err := e.session.update(ctx, x.answer.share(x.host.node.number, nth, s.need)); ok || err != nil {
+func (e *Engine) rebook(ctx context.Context, x *slotRun, nth int64, s *shape) (int64, error) {
+	if job, ok, err := e.session.update(ctx, x.answer.slotR(x.host.node.number, nth, s.need)); ok || err != nil {
 		return job, err
 	}
-	return e.pin(ctx, x.host.node, s.units)
+	return e.book(ctx, x.host.node, s.units)
 }

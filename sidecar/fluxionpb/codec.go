@@ -27,12 +27,12 @@ func (c reuseCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	return m.readAgain(buf.ReadOnlyData())
+	return m.unmarshalReusing(buf.ReadOnlyData())
 }
 
 // unmarshalReusing decodes a message as proto.Unmarshal does, but puts its piece of text into the
 // memory that m already has.
-func (m *AddSubgraphRequest) readAgain(b []byte) error {
+func (m *AddSubgraphRequest) unmarshalReusing(b []byte) error {
 	var rest, text []byte
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

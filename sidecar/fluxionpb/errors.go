@@ -14,7 +14,7 @@ import (
 // errorCodes has the code of each error of the contract. A status with one of these codes is an
 // error of the contract only if it carries a Failure, because gRPC uses the same codes for its own
 // errors.
-var wire = []struct {
+var errorCodes = []struct {
 	code codes.Code
 	err  error
 }{
@@ -34,7 +34,7 @@ func ToStatus(err error) *status.Status {
 		return nil
 	}
 	says := validUTF8(err.Error())
-	for _, w := range wire {
+	for _, w := range errorCodes {
 		if errors.Is(err, w.err) {
 			return withFailure(w.code, says, err)
 		}
@@ -86,7 +86,7 @@ func FromStatus(s *status.Status) error {
 // uses, too. With a Failure it is an error of the contract.
 func fromContractCode(s *status.Status) error {
 	if f := failureOf(s); f != nil {
-		for _, w := range wire {
+		for _, w := range errorCodes {
 			if w.code == s.Code() {
 				return &remoteError{text: s.Message(), err: verdict(w.err, f)}
 			}

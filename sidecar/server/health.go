@@ -18,9 +18,9 @@ const occupiedAfter = 250 * time.Millisecond
 // health is gRPC's standard health service, extended by a probe of the engine.
 type health struct {
 	*grpchealth.Server
-	engine match.Engine
-	calls  *calls
-	rescue func(ctx context.Context, method string, err *error)
+	engine       match.Engine
+	calls        *calls
+	recoverPanic func(ctx context.Context, method string, err *error)
 
 	mu sync.Mutex
 	// current is the probe in progress. It is nil if there is none.
@@ -79,7 +79,7 @@ func (h *health) probe() *probe {
 			h.current = nil
 			close(t.done)
 		}()
-		defer h.rescue(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)
+		defer h.recoverPanic(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)
 		// No graph has the epoch 0. So this changes
 		// nothing, and is answered when the engine is free.
 		if err := h.engine.Release(context.Background(), 0, 0); err != nil && !errors.Is(err, match.ErrStale) {

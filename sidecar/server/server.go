@@ -81,11 +81,11 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, rescueUnary(&o), encodeErrorsUnary),
-		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, rescueStream(&o), encodeErrorsStream),
+		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, recoverUnary(&o), encodeErrorsUnary),
+		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, recoverStream(&o), encodeErrorsStream),
 	)
 	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1)})
-	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, rescue: o.rescue})
+	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, recoverPanic: o.recoverPanic})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
 }

@@ -31,7 +31,7 @@ func (o observation) annotation(key string) (string, error) {
 	if o.podGroup != nil && o.podGroup.Annotations[key] != "" {
 		return o.podGroup.Annotations[key], nil
 	}
-	named := slices.IndexFunc(o.topOwners, func(w topOwner) bool { return w.owner.PodGroupName() == o.key.Name })
+	named := slices.IndexFunc(o.topOwners, func(top topOwner) bool { return top.owner.PodGroupName() == o.key.Name })
 	if named < 0 {
 		return commonValue(key, o.podSources(func(*corev1.Pod) bool { return true }))
 	}
@@ -49,7 +49,7 @@ func (o observation) sourcesOf(uid types.UID) []annotationSource {
 		}
 	}
 	var all []annotationSource
-	for _, p := range current(own) {
+	for _, p := range activePodOwners(own) {
 		all = append(all, annotationSource{"the template of " + p.ref.Kind + " " + p.ref.Name, p.template.Annotations})
 	}
 	if slices.ContainsFunc(own, func(p podOwner) bool { return p.GetUID() == uid }) {

@@ -98,7 +98,7 @@ func slimPodGroup(obj any) (any, error) {
 	}
 	var refs []metav1.OwnerReference
 	for _, ref := range pg.OwnerReferences {
-		if len(refs) < maxReferences && group.OwnerOf(ref).CanExist() && len(ref.APIVersion) <= maxVersion {
+		if len(refs) < maxReferences && group.OwnerOf(ref).CanExist() && len(ref.APIVersion) <= maxAPIVersionLength {
 			refs = append(refs, ref)
 		}
 	}

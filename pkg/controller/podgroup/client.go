@@ -40,12 +40,12 @@ const (
 // LimitClient sets QPS and burst of a client configuration. It also limits the events that the
 // clients of this configuration send at a time.
 func LimitClient(config *rest.Config) error {
-	counts, err := newCounters(metrics.Registry)
+	m, err := newControllerMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitEvents(next, counts.dropped) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitEvents(next, m.dropped) })
 	return nil
 }
 
@@ -97,7 +97,7 @@ func (l eventLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
-	resp.Body = answer{resp.Body, done}
+	resp.Body = eventBody{resp.Body, done}
 	return resp, nil
 }
 
@@ -108,13 +108,13 @@ func closeBody(req *http.Request) {
 }
 
 // eventBody is the body of the response to an event. It calls done when it is closed.
-type answer struct {
+type eventBody struct {
 	io.ReadCloser
 	done func()
 }
 
 // Close implements io.Closer.
-func (a answer) Close() error {
+func (a eventBody) Close() error {
 	defer a.done()
 	return a.ReadCloser.Close()
 }

@@ -24,11 +24,11 @@ type observation struct {
 	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
-	unseen bool
-	now    time.Time
+	ownerNotCached bool
+	now            time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
 	// the next event.
-	after time.Duration
+	requeueAfter time.Duration
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
 }
@@ -61,7 +61,7 @@ type decision struct {
 	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
 	create *scheduling.PodGroup
 	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
-	apply *spec
+	apply *ownedFields
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
 	// evict are the pods to evict after the status is written.
@@ -69,12 +69,12 @@ type decision struct {
 	// remove asks to remove the PodGroup.
 	remove bool
 	// requeueAfter is the time after which to decide again without an event. Zero means never.
-	after  time.Duration
-	events []pendingEvent
+	requeueAfter time.Duration
+	events       []pendingEvent
 }
 
 // ownedFields are the fields of a PodGroup that this controller writes, except the status.
-type spec struct {
+type ownedFields struct {
 	owners []metav1.OwnerReference
 	// minMember is 0 if a user has set it.
 	minMember int32
@@ -108,15 +108,15 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return d, m
 	}
 	w := c.wantedSize(o)
-	if s := c.wantedSpec(o, w); s != nil {
+	if s := c.wantedFields(o, w); s != nil {
 		// The status depends on the spec. It is written when the API server shows the new spec.
-		return decision{apply: s, after: o.after}, m
+		return decision{apply: s, requeueAfter: o.requeueAfter}, m
 	}
 	return c.decideOnStatus(o, m, w, d)
 }
 
 // decideOnStatus adds to a decision the status and the events that are due.
-func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision) (decision, memory) {
+func (c Config) decideOnStatus(o observation, m memory, w groupSize, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
 	v := c.decideOnIncomplete(o, w, m.shortfall)
 	if !o.legacyCRD {
@@ -124,22 +124,22 @@ func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision
 	}
 	m.shortfall = v.shortfall
 	d.evict = v.evict
-	write, after, stale := c.due(before, &next, m.staleSince, o.now)
-	m.staleSince = stale
+	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
+	m.staleSince = staleSince
 	if write || v.mustWrite {
 		d.status = &next
 		d.events = append(d.events, endEvents(before.Phase, &next)...)
 	}
 	d.events = append(d.events, v.events...)
-	d.after = sooner(sooner(d.after, after), sooner(v.after, sooner(o.after, o.untilItEnds())))
+	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
 	return d, m
 }
 
 // hasOwner reports whether an owner exists and is not being deleted.
 func (o observation) hasOwner() bool {
-	for _, w := range o.topOwners {
-		if w.canOwn() {
+	for _, top := range o.topOwners {
+		if top.canOwn() {
 			return true
 		}
 	}
@@ -150,15 +150,15 @@ func (o observation) hasOwner() bool {
 // the group has ended: endPollWhileRunning while other pods are still on nodes, and
 // endPollAfterPods when none is left.
 const (
-	someEnded = 30 * time.Second
-	allEnded  = 5 * time.Second
+	endPollWhileRunning = 30 * time.Second
+	endPollAfterPods    = 5 * time.Second
 )
 
 // endPollInterval returns the time after which to read again whether an owner has ended. Zero means
 // that no such read is needed.
-func (o observation) untilItEnds() time.Duration {
-	for _, w := range o.topOwners {
-		if !w.ends || w.hasEnded() || w.owner.Followed() || w.lookup != readable {
+func (o observation) endPollInterval() time.Duration {
+	for _, top := range o.topOwners {
+		if !top.reportsEnd || top.hasEnded() || top.owner.Followed() || top.state != readable {
 			continue
 		}
 		c := countOf(o.pods)
@@ -168,9 +168,9 @@ func (o observation) untilItEnds() time.Duration {
 		}
 		switch {
 		case ended && c.onNodes > 0:
-			return someEnded
+			return endPollWhileRunning
 		case ended:
-			return allEnded
+			return endPollAfterPods
 		}
 	}
 	return 0

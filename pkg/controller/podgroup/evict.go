@@ -30,10 +30,10 @@ func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Po
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			// The pod is gone already.
 		case err != nil:
-			r.counts.eviction(outcomeRefused)
+			r.metrics.eviction(outcomeRefused)
 			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))
 		default:
-			r.counts.eviction(outcomeEvicted)
+			r.metrics.eviction(outcomeEvicted)
 			klog.FromContext(ctx).V(2).Info("Evicted pod of incomplete group", "pod", klog.KObj(pod))
 		}
 	}

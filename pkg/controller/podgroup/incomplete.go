@@ -22,8 +22,8 @@ const ConditionIncomplete = "Incomplete"
 // The shortest and the longest time between two attempts to evict pods. It doubles after each
 // attempt (exponential backoff).
 const (
-	firstEvictDelay = 10 * time.Second
-	lastEvictDelay  = 5 * time.Minute
+	minEvictBackoff = 10 * time.Second
+	maxEvictBackoff = 5 * time.Minute
 )
 
 // A shortfall is the state that the controller keeps about missing members, from one reconcile to
@@ -42,7 +42,7 @@ type shortfall struct {
 	// isReported is true if the condition Incomplete is True.
 	isReported bool
 	// restartEventSent is true if the event Restarting was sent.
-	restarting bool
+	restartEventSent bool
 	// evictAt is the time of the next attempt to evict.
 	evictAt time.Time
 	// delay is the time between the last attempt and the next one.
@@ -58,10 +58,10 @@ type incompleteDecision struct {
 	// condition is the condition to set. It is nil to set none.
 	condition *metav1.Condition
 	// mustWrite is true if the condition must be written at once.
-	mustWrite bool
-	evict     []*corev1.Pod
-	events    []pendingEvent
-	after     time.Duration
+	mustWrite    bool
+	evict        []*corev1.Pod
+	events       []pendingEvent
+	requeueAfter time.Duration
 }
 
 // setCondition sets the condition in a status.
@@ -97,7 +97,7 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 // needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
 // pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
 // counts as a pod on a node. A group whose owners have ended, or want no pods now, needs none.
-func (o observation) needs(w wantedSize) (need, have int32) {
+func (o observation) needs(w groupSize) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0
 	}
@@ -126,23 +126,23 @@ func (l *shortfall) threshold(need, have int32) int32 {
 }
 
 // decideOnIncomplete decides what to do about missing members.
-func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) incompleteDecision {
+func (c Config) decideOnIncomplete(o observation, w groupSize, l shortfall) incompleteDecision {
 	before := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
-	serving := countOf(o.pods).active
+	active := countOf(o.pods).active
 	need, have := o.needs(w)
-	if serving == 0 {
-		return completeDecision(wasReported, shortfall{}, serving, need, have)
+	if active == 0 {
+		return clearIncomplete(wasReported, shortfall{}, active, need, have)
 	}
 	if need = l.threshold(need, have); have >= need {
-		return completeDecision(wasReported, shortfall{completeWith: l.completeWith}, serving, need, have)
+		return clearIncomplete(wasReported, shortfall{completeWith: l.completeWith}, active, need, have)
 	}
 	policy, timeout, _ := o.incompletePolicy(c.IncompleteTimeout)
 	if l.since.IsZero() || have > l.maxOnNodes {
 		l.since, l.maxOnNodes = o.now, have
 	}
 	if wait := l.since.Add(timeout).Sub(o.now); wait > 0 && !wasReported {
-		return incompleteDecision{shortfall: l, after: wait}
+		return incompleteDecision{shortfall: l, requeueAfter: wait}
 	}
 	v := incompleteDecision{shortfall: l, mustWrite: !wasReported}
 	v.isReported = true
@@ -155,7 +155,7 @@ func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) inc
 	case l.completeWith == 0 && !isRestarting(before):
 		text += "; not evicted: the controller has not seen the group complete since the controller was started"
 	default:
-		v.restart(o, serving)
+		v.restart(o, active)
 		because = reason.Restarting
 		if v.evictError != "" {
 			text += "; not evicted yet: " + v.evictError
@@ -174,12 +174,12 @@ func isRestarting(before *metav1.Condition) bool {
 
 // clearIncomplete returns the decision for a group that is not incomplete: it has enough pods on
 // nodes, or none at all. If the condition was True, the decision sets it to False.
-func completeDecision(wasReported bool, l shortfall, serving, need, have int32) incompleteDecision {
+func clearIncomplete(wasReported bool, l shortfall, active, need, have int32) incompleteDecision {
 	if !wasReported {
 		return incompleteDecision{shortfall: l}
 	}
 	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Complete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
-	if serving == 0 && have < need {
+	if active == 0 && have < need {
 		condition.Reason, condition.Message = reason.NotStarted, "no pod of the group is on a node"
 	}
 	return incompleteDecision{shortfall: l, condition: condition, mustWrite: true}
@@ -187,9 +187,9 @@ func completeDecision(wasReported bool, l shortfall, serving, need, have int32) 
 
 // restart puts the pods to evict into the decision: all pods on nodes that have not ended and are
 // not being deleted. As long as any is left, it does so again, with exponential backoff.
-func (v *incompleteDecision) restart(o observation, serving int32) {
+func (v *incompleteDecision) restart(o observation, active int32) {
 	if wait := v.evictAt.Sub(o.now); wait > 0 {
-		v.after = wait
+		v.requeueAfter = wait
 		return
 	}
 	for _, pod := range o.pods {
@@ -197,11 +197,11 @@ func (v *incompleteDecision) restart(o observation, serving int32) {
 			v.evict = append(v.evict, pod)
 		}
 	}
-	v.delay = min(lastEvictDelay, max(firstEvictDelay, 2*v.delay))
+	v.delay = min(maxEvictBackoff, max(minEvictBackoff, 2*v.delay))
 	v.evictAt = o.now.Add(v.delay)
-	v.after = v.delay
-	if !v.restarting {
-		v.restarting = true
-		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that all pods of the group start again together", serving)})
+	v.requeueAfter = v.delay
+	if !v.restartEventSent {
+		v.restartEventSent = true
+		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that all pods of the group start again together", active)})
 	}
 }

@@ -39,32 +39,32 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err != nil {
 		return o, err
 	}
-	o.pods, o.podOwners, o.unseen = f.pods, f.podOwners, f.unseen
+	o.pods, o.podOwners, o.ownerNotCached = f.pods, f.podOwners, f.ownerNotCached
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
-			f.addTopRef(topRefFrom(ref))
+			f.addTopOwnerRef(topOwnerRefFrom(ref))
 		}
 	}
-	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	slices.SortFunc(f.topOwnerRefs, func(a, b topOwnerRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
 	reads := 0
-	for _, t := range f.topRefs {
+	for _, t := range f.topOwnerRefs {
 		if !t.owner.Followed() && group.KindOf(t.owner).Sized() {
 			if reads++; reads > maxReferences {
-				o.topOwners = append(o.topOwners, topOwner{topRef: t, lookup: unreadable, why: whyTooManyOwners})
+				o.topOwners = append(o.topOwners, topOwner{topOwnerRef: t, state: unreadable, why: whyTooManyOwners})
 				continue
 			}
 		}
 		if o.podGroup == nil {
 			// Read the owner anew: a PodGroup for an owner that
 			// has just been deleted would be collected at once.
-			r.ownerReader.doubt(key.Namespace, t.ref)
+			r.ownerReader.forgetIfReadable(key.Namespace, t.ref)
 		}
-		w, after, err := r.topOwner(ctx, o, t)
+		top, requeueAfter, err := r.topOwner(ctx, o, t)
 		if err != nil {
 			return o, err
 		}
-		o.topOwners, o.after = append(o.topOwners, w), sooner(o.after, after)
+		o.topOwners, o.requeueAfter = append(o.topOwners, top), sooner(o.requeueAfter, requeueAfter)
 	}
 	return o, nil
 }
@@ -72,7 +72,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 // topOwner looks up a top owner, in the cache if its kind is watched. An owner of an unknown kind
 // counts as existing while it controls a pod that is not being deleted. A reference that is kept
 // for longer would undo the work of the garbage collector.
-func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (topOwner, time.Duration, error) {
+func (r *reconciler) topOwner(ctx context.Context, o observation, t topOwnerRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
 	switch {
@@ -80,13 +80,13 @@ func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (top
 		if p, ok := asPodOwner(c.object(namespace, t.owner)); ok {
 			return topOwnerOf(p), 0, nil
 		}
-		return topOwner{topRef: t, lookup: missing}, 0, nil
+		return topOwner{topOwnerRef: t, state: missing}, 0, nil
 	case kind == leaderWorkerSet && t.ref.Kind == "Pod":
 		return r.unitOwner(ctx, namespace, t)
 	case group.KindOf(t.owner).Sized():
 		return r.ownerReader.find(ctx, namespace, t.ref)
 	default:
-		return topOwner{topRef: t, lookup: unsized, leaving: !o.hasPodOf(t.owner.UID)}, 0, nil
+		return topOwner{topOwnerRef: t, state: unsized, deleting: !o.hasPodOf(t.owner.UID)}, 0, nil
 	}
 }
 
@@ -100,37 +100,37 @@ func (o observation) hasPodOf(uid types.UID) bool {
 
 // unitOwner looks up a unit of a LeaderWorkerSet: a StatefulSet controls the leader pod, and the
 // LeaderWorkerSet controls this StatefulSet. A leader pod with any other owner gives no size.
-func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) (topOwner, time.Duration, error) {
+func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwnerRef) (topOwner, time.Duration, error) {
 	leader, err := r.pod(ctx, namespace, t.ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	w := topOwner{topRef: t, lookup: unsized}
+	top := topOwner{topOwnerRef: t, state: unsized}
 	if leader == nil {
-		w.lookup = missing
-		return w, 0, nil
+		top.state = missing
+		return top, 0, nil
 	}
-	w.leaving = leader.DeletionTimestamp != nil
+	top.deleting = leader.DeletionTimestamp != nil
 	ref := metav1.GetControllerOfNoCopy(leader)
 	if ref == nil {
-		return w, 0, nil
+		return top, 0, nil
 	}
 	set := cacheReader{ctx, r.client}.object(namespace, group.OwnerOf(*ref))
 	if set == nil {
-		return w, 0, nil
+		return top, 0, nil
 	}
 	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
-		return w, 0, nil
+		return top, 0, nil
 	}
-	of, after, err := r.ownerReader.find(ctx, namespace, *ref)
+	of, requeueAfter, err := r.ownerReader.find(ctx, namespace, *ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	w.lookup, w.why, w.size, w.invalid = of.lookup, of.why, of.size, of.invalid
-	if of.lookup == missing {
-		w.lookup, w.leaving = unsized, true
+	top.state, top.why, top.size, top.invalid = of.state, of.why, of.size, of.invalid
+	if of.state == missing {
+		top.state, top.deleting = unsized, true
 	}
-	return w, after, nil
+	return top, requeueAfter, nil
 }
 
 // pod returns a pod. It returns nil if there is no pod of this name and UID.

@@ -75,29 +75,29 @@ func ownsMinMember(f metav1.ManagedFieldsEntry) bool {
 // reference is a controller reference, and none blocks the deletion of its owner.
 func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
-	for _, w := range o.topOwners {
-		gv, err := schema.ParseGroupVersion(w.ref.APIVersion)
-		if !w.canOwn() || err != nil || gv.Version == "" || w.ref.Kind == "" || w.ref.Name == "" || w.ref.UID == "" {
+	for _, top := range o.topOwners {
+		gv, err := schema.ParseGroupVersion(top.ref.APIVersion)
+		if !top.canOwn() || err != nil || gv.Version == "" || top.ref.Kind == "" || top.ref.Name == "" || top.ref.UID == "" {
 			continue
 		}
 		if len(refs) == maxReferences {
 			break
 		}
 		refs = append(refs, metav1.OwnerReference{
-			APIVersion: w.ref.APIVersion, Kind: w.ref.Kind, Name: w.ref.Name, UID: w.ref.UID,
+			APIVersion: top.ref.APIVersion, Kind: top.ref.Kind, Name: top.ref.Name, UID: top.ref.UID,
 			Controller: new(false), BlockOwnerDeletion: new(false),
 		})
 	}
 	return refs
 }
 
-// wantedSpec returns the owner references and the minMember to write. It returns
+// wantedFields returns the owner references and the minMember to write. It returns
 // nil if they are up to date, or if this controller did not make the PodGroup.
-func (c Config) wantedSpec(o observation, w wantedSize) *spec {
+func (c Config) wantedFields(o observation, w groupSize) *ownedFields {
 	if !c.isManaged(o.podGroup) {
 		return nil
 	}
-	s := &spec{owners: o.references(), minMember: w.minMember}
+	s := &ownedFields{owners: o.references(), minMember: w.minMember}
 	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}

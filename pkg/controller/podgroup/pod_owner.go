@@ -87,19 +87,19 @@ func (p podOwner) hasEnded() bool {
 }
 
 // activePodOwners returns the podOwners that want pods now. If none does, it returns the newest.
-func current(parts []podOwner) []podOwner {
+func activePodOwners(podOwners []podOwner) []podOwner {
 	var busy []podOwner
 	newest := -1
-	for i, p := range parts {
+	for i, p := range podOwners {
 		if !p.idle() {
 			busy = append(busy, p)
 		}
-		if newest < 0 || p.GetCreationTimestamp().After(parts[newest].GetCreationTimestamp().Time) {
+		if newest < 0 || p.GetCreationTimestamp().After(podOwners[newest].GetCreationTimestamp().Time) {
 			newest = i
 		}
 	}
 	if len(busy) == 0 && newest >= 0 {
-		return parts[newest : newest+1]
+		return podOwners[newest : newest+1]
 	}
 	return busy
 }

@@ -45,7 +45,7 @@ type Config struct {
 	EmptyDelay time.Duration
 	// StatusDelay is the time for which minor changes of the status are held back: changes of only
 	// the numbers of pods, and of the phase to Scheduling. Defaults to 10s.
-	CountDelay time.Duration
+	StatusDelay time.Duration
 	// IncompleteTimeout is the time for which a group may have some pods on nodes, but fewer than
 	// its minimum. Then the condition Incomplete is set and the policy of the group applies. An
 	// annotation of the PodGroup or of its pods overrides it. It is at least a second. Defaults to
@@ -66,7 +66,7 @@ func DefaultConfig() Config {
 	return Config{
 		SchedulerName:     "fluence",
 		EmptyDelay:        time.Minute,
-		CountDelay:        10 * time.Second,
+		StatusDelay:       10 * time.Second,
 		IncompleteTimeout: 5 * time.Minute,
 		CRDPoll:           2 * time.Second,
 		Timeout:           30 * time.Second,
@@ -82,8 +82,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("schedulerName: %q: must be another name, because otherwise every Job would become a group", c.SchedulerName)
 	case c.EmptyDelay <= 0:
 		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
-	case c.CountDelay <= 0:
-		return fmt.Errorf("statusDelay: %v: must be positive", c.CountDelay)
+	case c.StatusDelay <= 0:
+		return fmt.Errorf("statusDelay: %v: must be positive", c.StatusDelay)
 	case c.IncompleteTimeout < time.Second:
 		return fmt.Errorf("incompleteTimeout: %v: must be at least 1s", c.IncompleteTimeout)
 	case c.CRDPoll <= 0:

@@ -33,7 +33,7 @@ type reconciler struct {
 	ownerReader *ownerReader
 	events      events.EventRecorder
 	clock       clock.PassiveClock
-	counts      *counters
+	metrics     *controllerMetrics
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
@@ -70,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
 		r.rememberCreation(o.key, o.now)
-		r.counts.podGroup(actionCreated)
+		r.metrics.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
 		r.sendEvents(o.podGroup, d.events)
@@ -85,9 +85,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.remember(o.key, m)
 	r.sendEvents(o.podGroup, d.events)
 	if len(d.evict) > 0 {
-		d.after = r.evict(ctx, o, d.evict, m)
+		d.requeueAfter = r.evict(ctx, o, d.evict, m)
 	}
-	return ctrl.Result{RequeueAfter: d.after}, nil
+	return ctrl.Result{RequeueAfter: d.requeueAfter}, nil
 }
 
 // write writes what a decision asks for a PodGroup that exists.
@@ -96,7 +96,7 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 		return r.remove(ctx, o)
 	}
 	if d.apply != nil {
-		if err := r.applySpec(ctx, o.podGroup, d.apply); err != nil {
+		if err := r.applyFields(ctx, o.podGroup, d.apply); err != nil {
 			return ignoreGone(fmt.Errorf("apply spec of pod group: %w", err))
 		}
 		klog.FromContext(ctx).V(2).Info("Applied spec of pod group", "minMember", d.apply.minMember, "owners", len(d.apply.owners))
@@ -146,7 +146,7 @@ func (r *reconciler) remove(ctx context.Context, o observation) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod group: %w", err)
 	}
-	r.counts.podGroup(actionDeleted)
+	r.metrics.podGroup(actionDeleted)
 	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")
 	return nil
 }
@@ -173,7 +173,7 @@ func (r *reconciler) recall(key types.NamespacedName) memory {
 func (r *reconciler) remember(key types.NamespacedName, m memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counts.setIncomplete(r.memories[key].shortfall.isReported, m.shortfall.isReported)
+	r.metrics.setIncomplete(r.memories[key].shortfall.isReported, m.shortfall.isReported)
 	if m == (memory{}) {
 		delete(r.memories, key)
 		return

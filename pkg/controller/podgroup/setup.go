@@ -44,16 +44,16 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		indexed = append(indexed, k.New())
 	}
 	for _, obj := range indexed {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, namesOf); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, possibleGroupNames); err != nil {
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
 	}
-	counts, err := newCounters(metrics.Registry)
+	m, err := newControllerMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	r := &reconciler{
-		counts:      counts,
+		metrics:     m,
 		config:      config,
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
@@ -73,15 +73,15 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 
 // watch sets up the watches that make the manager call Reconcile.
 func (r *reconciler) watch(mgr manager.Manager) error {
-	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
-	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
+	onPodOwnerChange := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
+	podOwnerEvents := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
 		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		WithOptions(r.options())
 	for _, k := range group.FollowedKinds() {
-		b = b.Watches(k.New(), parts, onParts)
+		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
@@ -112,7 +112,7 @@ func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) 
 		r.ownerReader.forget(obj.GetNamespace(), *ref)
 	}
 	c := cacheReader{ctx, r.client}
-	names := namesOf(obj)
+	names := possibleGroupNames(obj)
 	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot list the pods of an owner; their groups are reconciled at the next event", "owner", klog.KObj(obj))

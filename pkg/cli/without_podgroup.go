@@ -25,12 +25,12 @@ const (
 
 // withoutPodGroup returns the candidates that a target names and that have no PodGroup: objects
 // that create pods of a group, and groups that only the labels of pods name.
-func (ns *namespace) groupless(n target) []candidate {
+func (ns *namespace) withoutPodGroup(n target) []candidate {
 	answers := map[target]*whyAnswer{}
 	answerFor := func(kind string, in, name string) *whyAnswer {
 		as := target{strings.ToLower(kind), name}
 		if answers[as] == nil {
-			answers[as] = &whyAnswer{Kind: kind, row: row{Namespace: in, Name: name}}
+			answers[as] = &whyAnswer{Kind: kind, groupSummary: groupSummary{Namespace: in, Name: name}}
 		}
 		return answers[as]
 	}
@@ -50,8 +50,8 @@ func (ns *namespace) groupless(n target) []candidate {
 			continue
 		}
 		kind, name := "PodGroup", id.Key.Name
-		if maker, ok := ns.madeBy(pod, n); ok {
-			kind, name = maker.Kind, maker.Name
+		if owner, ok := ns.ownerNamed(pod, n); ok {
+			kind, name = owner.Kind, owner.Name
 		}
 		if n.names(kind, name) {
 			s := answerFor(kind, pod.Namespace, name)
@@ -77,12 +77,12 @@ func wantedGroup(id group.Identity) string {
 }
 
 // ownerNamed returns the pod's controller or its top owner, if the target names it.
-func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
-	var makers []group.Owner
+func (ns *namespace) ownerNamed(pod *corev1.Pod, n target) (group.Owner, bool) {
+	var owners []group.Owner
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		makers = append(makers, group.OwnerOf(*ref))
+		owners = append(owners, group.OwnerOf(*ref))
 	}
-	for _, m := range append(makers, group.IdentityOf(pod, ns.ownersOf).Owner) {
+	for _, m := range append(owners, group.IdentityOf(pod, ns.ownersOf).Owner) {
 		if m != (group.Owner{}) && n.names(m.Kind, m.Name) {
 			return m, true
 		}

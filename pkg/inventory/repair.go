@@ -9,28 +9,28 @@ import (
 
 // repair corrects the record of the cluster and the record of the values that were sent, and queues
 // the key. Slots of sources are in no ledger, so repair books them here.
-func (a *audit) heal(ctx context.Context, d *finding) error {
+func (a *audit) repair(ctx context.Context, d *finding) error {
 	if d.subject.node {
-		a.inventory.healNode(d.name, d.node)
+		a.inventory.repairNode(d.name, d.node)
 		return nil
 	}
-	a.inventory.healSlot(types.UID(d.name), d.slot)
-	return a.charge(ctx, d.slot.fromSources)
+	a.inventory.repairSlot(types.UID(d.name), d.slot)
+	return a.book(ctx, d.slot.fromSources)
 }
 
-func (i *Inventory) healNode(name string, n *nodeSides) {
+func (i *Inventory) repairNode(name string, n *nodeSides) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if n.cluster == nil {
 		i.nodes.drop(name)
 	} else {
-		i.nodes.want(name, n.cluster, sameNode)
+		i.nodes.set(name, n.cluster, sameNode)
 	}
 	i.nodes.correct(name, n.engine)
 	signal(i.wake)
 }
 
-func (i *Inventory) healSlot(key types.UID, s *slotSides) {
+func (i *Inventory) repairSlot(key types.UID, s *slotSides) {
 	if s.pod != nil {
 		i.setPod(nil, s.pod)
 	}
@@ -62,7 +62,7 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	}
 	for _, name := range i.holds.queue {
 		e := i.holds.entries[name]
-		for _, h := range slices.Concat(e.sent, e.want) {
+		for _, h := range slices.Concat(e.sent, e.desired) {
 			line[slotSubject(h.slot.Key)] = true
 		}
 	}

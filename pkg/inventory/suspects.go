@@ -18,7 +18,7 @@ type unfixable struct {
 
 // updateSuspects updates the suspects from a comparison that was begun at start. It reports and
 // repairs the suspects that have lasted. An error means that the graph must be loaded again.
-func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
+func (a *audit) updateSuspects(ctx context.Context, v *comparison, start time.Time) error {
 	// The time in which this process was stopped does not count:
 	// calls and events that were under way then still are.
 	passed := min(start.Sub(a.lastPage), a.inventory.cfg.AuditEvery)
@@ -45,7 +45,7 @@ func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error
 			s.lasted += passed
 		}
 		still[d.subject] = s
-		if s.lasted >= a.inventory.cfg.Settle {
+		if s.lasted >= a.inventory.cfg.DriftAfter {
 			lasting = append(lasting, s)
 		}
 	}
@@ -80,13 +80,13 @@ func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	klog.FromContext(ctx).Info("The engine differs from the cluster",
 		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", klog.KRef(d.Pod.Namespace, d.Pod.Name), "cluster", d.Cluster, "engine", d.Engine)
 	a.inventory.cfg.OnDrift(d)
-	if s.heals == maxHeals {
+	if s.repairs == maxRepairs {
 		a.inventory.unfixable[s.subject] = &unfixable{sides: s.sides, seen: true}
-		return fmt.Errorf("drift %s on node %s is back after %d repairs", d.Kind, d.Node, maxHeals)
+		return fmt.Errorf("drift %s on node %s is back after %d repairs", d.Kind, d.Node, maxRepairs)
 	}
-	s.heals++
+	s.repairs++
 	s.lasted = 0
-	return a.heal(ctx, &s.finding)
+	return a.repair(ctx, &s.finding)
 }
 
 // drift returns the finding as a Drift.
