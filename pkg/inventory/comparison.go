@@ -12,7 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A subject is what a difference is about: a node by its name, or the slots under one key.
+// A subject is the thing that a difference is about: a node by its name, or the slots under one
+// key.
 type subject struct {
 	node bool
 	name string

@@ -4,8 +4,9 @@ package inventory
 // to the engine. It has a queue of the keys for which the two may differ, oldest first. A key is in
 // the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, returns what the engine may have after a desired value was replaced before
-	// it was sent: the sum of the value that was sent and of the value that was skipped.
+	// skipped, if set, returns the value that the engine may have after a desired value was
+	// replaced before it was sent: the sum of the value that was sent and of the value that was
+	// skipped.
 	skipped func(sent, desired V) V
 
 	entries map[K]*entry[V]
@@ -16,7 +17,7 @@ type entry[V any] struct {
 	desired V
 	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
-	// sent is what the engine may have. The zero value is nothing.
+	// sent is the value that the engine may have. The zero value means nothing.
 	sent   V
 	queued bool
 }

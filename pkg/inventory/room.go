@@ -29,8 +29,8 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	}
 }
 
-// ForgetBind forgets the bind that was sent for a pod, because it failed or the
-// pod has ended. If the bind was made all the same, the cluster will show the pod.
+// ForgetBind forgets the bind that was sent for a pod, because it failed or the pod has ended. If
+// the bind was made nevertheless, the cluster will show the pod.
 func (i *Inventory) ForgetBind(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

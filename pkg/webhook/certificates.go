@@ -158,7 +158,8 @@ func (c *certificates) load(data map[string][]byte) error {
 }
 
 // secret returns the content of the Secret. It creates or renews the Secret if needed. If another
-// replica writes the Secret at the same time, it returns what the other replica has written.
+// replica writes the Secret at the same time, it returns the content that the other replica has
+// written.
 func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
 	data, overtaken, err := c.readOrMake(ctx)
 	if overtaken {

@@ -71,7 +71,7 @@ type ownerKey struct {
 	group.Owner
 }
 
-// An answer is what the API server returned about an object.
+// An answer is the result of a request to the API server about an object.
 type answer struct {
 	known OwnerInfo
 	ok    bool

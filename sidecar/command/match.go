@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// operations are Fluxion's names of what a match may do.
+// operations are the match operations, by the names that Fluxion uses.
 var operations = []struct {
 	name string
 	op   match.Op

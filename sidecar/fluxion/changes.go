@@ -50,8 +50,8 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 	return nil
 }
 
-// RemoveNode implements match.Engine. The node stays in the library's
-// graph until the graph is built anew, but is not used any more.
+// RemoveNode implements match.Engine. The node stays in the library's graph until the graph is
+// built again, but is not used any more.
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +160,7 @@ func (e *Engine) updateSlot(id match.JobID, from *match.Slot) {
 	e.addJobSlot(from.Node, s)
 }
 
-// amountsOf returns the sums of what a set holds of pools, by type.
+// amountsOf returns the amounts that a set holds, summed by type.
 func amountsOf(r *resource.Set) map[string]int64 {
 	sums := make(map[string]int64)
 	for i := range r.Vertices {

@@ -54,8 +54,8 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 	}
 	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
 	if errors.Is(err, errDamaged) {
-		// Release 0.39 can book what it has denied. The graph is built again and the request tried
-		// again, because another request may have left the damage.
+		// Release 0.39 can book a request that it has denied. The graph is built again and the
+		// request tried again, because another request may have left the damage.
 		a, err = e.place(ctx, e.newAttempt(&r, rounded), plan)
 	}
 	return a, err

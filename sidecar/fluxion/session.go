@@ -22,7 +22,7 @@ var (
 //     return neither, and later ones return an error without a text.
 //   - Error texts accumulate until they are cleared, so they are cleared before and after each
 //     call.
-//   - After a match that failed with a text, release 0.39 may have booked something all the same,
+//   - After a match that failed with a text, release 0.39 may have booked something nevertheless,
 //     under a number that it gives out again. So after any such error, and if a number comes
 //     twice, the session is damaged.
 //   - Releases before 0.46 return an error for the cancel of a job that does not exist, so Info

@@ -119,7 +119,7 @@ func (p *attempt) keys() func(shape int, nth int64) string {
 	}
 }
 
-// addSlots records what the slots of an allocation hold in the library.
+// addSlots records the slots of an allocation with their jobs in the library.
 func (p *attempt) addSlots(a *match.Allocation) {
 	nth := 0
 	for _, x := range p.runs {

@@ -64,7 +64,7 @@ func withFailure(code codes.Code, says string, err error) *status.Status {
 //
 //   - No answer is match.ErrUnavailable, with the cause in its text.
 //   - No answer in time is match.ErrUnavailable and context.DeadlineExceeded.
-//   - A call that was given up is context.Canceled.
+//   - A cancelled call is context.Canceled.
 //   - An error of the contract is that error.
 //   - Any other error of the server is none of these.
 func FromStatus(s *status.Status) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// occupiedAfter is how long a check waits for the engine before it answers UNKNOWN.
+// occupiedAfter is the time for which a check waits for the engine before it answers UNKNOWN.
 const occupiedAfter = 250 * time.Millisecond
 
 // health is gRPC's standard health service, extended by a probe of the engine.
@@ -62,8 +62,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return answer, nil
 }
 
-// probe returns the probe in progress, or starts one. So a hanging
-// engine holds up one goroutine, however many checks come.
+// probe returns the probe in progress, or starts one. So a hanging engine blocks one goroutine, not
+// one for each check.
 func (h *health) probe() *probe {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// observation is all that is known of a group at one moment.
+// observation is all that is known about a group at one moment.
 type observation struct {
 	key types.NamespacedName
 	// podGroup is nil if there is none.
@@ -33,9 +33,9 @@ type observation struct {
 	legacyCRD bool
 }
 
-// memory is what the controller remembers of a group from one reconcile to the next.
-// It is lost with the process. After a restart the delays begin anew, an event may be
-// sent twice, and no pod of a group is evicted before the group was seen complete.
+// memory is the state that the controller keeps about a group from one reconcile to the next. It is
+// lost with the process. After a restart the delays begin again, an event may be sent twice, and no
+// pod of a group is evicted before the controller has seen the group complete.
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID

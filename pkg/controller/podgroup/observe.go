@@ -56,8 +56,8 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 			}
 		}
 		if o.podGroup == nil {
-			// Read the owner anew: a PodGroup for an owner that
-			// has just been deleted would be collected at once.
+			// Read the owner again: a PodGroup for an owner that has just been deleted would be
+			// collected at once.
 			r.ownerReader.forgetIfReadable(key.Namespace, t.ref)
 		}
 		top, requeueAfter, err := r.topOwner(ctx, o, t)

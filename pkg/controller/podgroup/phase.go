@@ -60,8 +60,8 @@ const (
 	failed
 )
 
-// ownerVerdict returns what the owners of a group report about its end. A Job knows best whether it
-// has finished or failed: it retries its pods, and it may have more completions than pods at a
+// ownerVerdict returns the verdict of the owners of a group about its end. A Job knows best whether
+// it has finished or failed: it retries its pods, and it may have more completions than pods at a
 // time. For owners of unknown kinds the pods decide.
 func (o observation) ownerVerdict() ownerVerdict {
 	over, anyFailed := 0, false

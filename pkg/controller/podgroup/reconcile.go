@@ -90,7 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: d.requeueAfter}, nil
 }
 
-// write writes what a decision asks for a PodGroup that exists.
+// write carries out the writes of a decision on a PodGroup that exists.
 func (r *reconciler) write(ctx context.Context, o observation, d decision) error {
 	if d.remove {
 		return r.remove(ctx, o)

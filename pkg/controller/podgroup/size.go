@@ -12,7 +12,7 @@ type groupSize struct {
 	minMember, size int32
 	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
 	unknown bool
-	// message is the size in words, or what is wrong with it.
+	// message is the size in words, or the error of an invalid size.
 	message string
 	valid   bool
 }
