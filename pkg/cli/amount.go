@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// inUnit returns an amount in its pool's own unit.
-func inUnit(n int64) string { return strconv.FormatInt(n, 10) }
+// decimal returns a number as decimal text.
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // cores returns thousandths of a core as cores.
 func cores(n int64) string {

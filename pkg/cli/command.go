@@ -1,7 +1,7 @@
 // Package cli implements kubectl fluence. It shows where pods
 // and groups are, why a group waits, and where one would go.
 //
-// It reads once what its user may read, and writes nothing.
+// It reads the objects that its user may read, once, and writes nothing.
 package cli
 
 import (
@@ -37,7 +37,7 @@ var errNo = errors.New("no")
 type options struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
-	// now returns the present time.
+	// now returns the current time.
 	now func() time.Time
 	// terminal is true if the output is a terminal.
 	terminal bool
@@ -52,7 +52,7 @@ type options struct {
 // Config is the configuration of Run.
 type Config struct {
 	genericiooptions.IOStreams
-	// Now returns the present time.
+	// Now returns the current time.
 	Now func() time.Time
 	// Terminal is true if Out is a terminal, which shows colours.
 	Terminal bool
@@ -102,13 +102,13 @@ func command(c Config) *cobra.Command {
 		Short: "See what Fluence does: which groups wait and why, and where a group would be placed",
 		Long: `See what Fluence does: which groups wait and why, and where a group would be placed.
 
-It reads what you may read, once, and writes nothing. Nodes that the scheduler has chosen
-for a group, but not bound yet, are not shown: they count as free.
+It reads the objects that you may read, once, and writes nothing. Nodes that the scheduler
+has chosen for pods that are not bound yet count as free.
 
-It takes kubectl's flags for the cluster and the user: see kubectl options.
+It accepts kubectl's flags for the cluster and the user: see kubectl options.
 
 Exit codes: 0 yes, 1 error, 2 no: the group waits or would not fit, or the scheduler
-is not healthy, or has not reported lately.`,
+is not healthy, or its last report is old.`,
 		Version:       c.Version,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl fluence"},
 		SilenceUsage:  true,
@@ -132,8 +132,8 @@ is not healthy, or has not reported lately.`,
 	return cmd
 }
 
-// hide removes most of kubectl's own flags from the
-// help, so that the flags of this program are seen.
+// hide removes most of kubectl's own flags from the help, so that the flags of this program are
+// easy to find.
 func hide(f *pflag.FlagSet) {
 	for _, name := range []string{
 		"as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",

@@ -179,6 +179,7 @@ func TestCommands(t *testing.T) {
 		"a job where volumes may not be read":                  {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"persistentvolumes"}},
 		"a job on an API server of another version":            {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), minor: "36"},
 		"a job where pods may not be read":                     {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"pods"}, want: ExitError},
+		"a job where jobs may not be read":                     {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"jobs"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -10,20 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // configMap is the ConfigMap in which the chart installs the scheduler's configuration.
 const configMap = "fluence-scheduler-config"
 
-// assumesDefault is what follows if that ConfigMap cannot be read.
+// assumesDefault says what the command does if that ConfigMap cannot be read.
 const assumesDefault = "assuming Fluence's default configuration; if it was changed, use --config or --topology-levels"
 
-// configuration returns the scheduler's configuration: from the file that
-// the user names, or as the chart installed it, or as Fluence is shipped.
+// configuration returns the scheduler's configuration: from the file that the user names, or else
+// from the ConfigMap of the chart, or else Fluence's default.
 func (o *options) configuration(ctx context.Context, r *reader) (simulate.Configuration, error) {
 	c, err := o.foundConfiguration(ctx, r)
 	if err != nil || len(o.levels) == 0 {
 		return c, err
+	}
+	// This names the flag and the wrong key once. The check of the whole configuration would repeat both.
+	if _, err := translate.ParseLevels(o.levels); err != nil {
+		return c, fmt.Errorf("--topology-levels: %w", err)
 	}
 	c, err = c.WithLevels(o.levels)
 	if err != nil {
@@ -58,14 +63,14 @@ func (o *options) foundConfiguration(ctx context.Context, r *reader) (simulate.C
 			err = errors.Join(err, parsed)
 		}
 		if len(installed.Data) == 0 {
-			err = errors.New("it is empty")
+			err = errors.New("the ConfigMap is empty")
 		}
 		return simulate.Configuration{}, fmt.Errorf("ConfigMap %s/%s has no valid configuration of the scheduler: %w", o.schedulerNamespace, configMap, err)
 	case apierrors.IsNotFound(err):
-		r.missing = append(r.missing, fmt.Sprintf("ConfigMap %s/%s does not exist: %s", o.schedulerNamespace, configMap, assumesDefault))
+		r.notes = append(r.notes, fmt.Sprintf("ConfigMap %s/%s does not exist: %s", o.schedulerNamespace, configMap, assumesDefault))
 		return simulate.Shipped()
 	case apierrors.IsForbidden(err):
-		r.missing = append(r.missing, fmt.Sprintf("you may not read ConfigMap %s/%s: %s", o.schedulerNamespace, configMap, assumesDefault))
+		r.notes = append(r.notes, fmt.Sprintf("you may not read ConfigMap %s/%s: %s", o.schedulerNamespace, configMap, assumesDefault))
 		return simulate.Shipped()
 	}
 	return simulate.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)

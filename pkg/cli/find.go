@@ -47,7 +47,7 @@ func (n target) names(kind, name string) bool {
 	return n.name == name && (n.kind == "" || n.kind == strings.ToLower(kind))
 }
 
-// A namespace is what was read of one namespace.
+// A namespace has the objects that were read from one namespace.
 type namespace struct {
 	pods     []*corev1.Pod
 	groups   []scheduling.PodGroup
@@ -60,7 +60,7 @@ type namespace struct {
 
 // A candidate is an object that the argument may name.
 type candidate struct {
-	// fullName is its unambiguous KIND/NAME.
+	// fullName is the unambiguous KIND/NAME of the object.
 	fullName string
 	*whyAnswer
 }
@@ -78,7 +78,7 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 			return nil, err
 		}
 		ns.groupsUnreadable = true
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	}
 	if ns.owners, err = r.readOwners(ctx, ns.pods); err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	switch len(found) {
 	case 0:
 		if n.kind != "" && n.kind != "podgroup" && n.kind != "pod" {
-			return nil, fmt.Errorf("%q: no %s of this name creates pods of a group in namespace %s; if you meant namespace %s, use -n %s %s", n, n.kind, r.namespace, n.kind, n.kind, n.name)
+			return nil, fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, r.namespace, n.kind, n.kind, n.kind, n.name)
 		}
 		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
 	case 1:
@@ -115,7 +115,7 @@ func (ns *namespace) candidates(n target) []candidate {
 	var found []candidate
 	for i := range ns.groups {
 		pg := &ns.groups[i]
-		if n.names("PodGroup", pg.Name) || ns.isOf(pg, n) {
+		if n.names("PodGroup", pg.Name) || ns.isOwnedBy(pg, n) {
 			found = append(found, candidate{"podgroup/" + pg.Name, ns.answerForGroup(pg)})
 		}
 	}
@@ -134,14 +134,14 @@ func (ns *namespace) candidates(n target) []candidate {
 	if ns.groupsUnreadable {
 		return found
 	}
-	return append(found, ns.groupless(n)...)
+	return append(found, ns.withoutPodGroup(n)...)
 }
 
-// isOf reports whether n names an owner of the PodGroup or an object that made one of its pods.
-func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
+// isOwnedBy reports whether n names an owner of the PodGroup or an owner of one of its pods.
+func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
 		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
-			_, made := ns.madeBy(pod, n)
+			_, made := ns.ownerNamed(pod, n)
 			return made
 		})
 }
@@ -149,7 +149,7 @@ func (ns *namespace) isOf(pg *scheduling.PodGroup, n target) bool {
 // answerForGroup returns the answer about a PodGroup.
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
-	s := &whyAnswer{Kind: "PodGroup", row: rowOf(pg, own), podGroup: pg, members: own}
+	s := &whyAnswer{Kind: "PodGroup", groupSummary: summaryOf(pg, own), podGroup: pg, members: own}
 	if s.WaitingFor == "" && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
@@ -182,12 +182,11 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	}
 	return &whyAnswer{
 		Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants,
-		row: row{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
+		groupSummary: groupSummary{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
 	}
 }
 
-// whyEnded returns in words why a pod is not to run
-// any more. It returns "" if the pod is still to run.
+// whyEnded says in words why a pod will not run any more. It returns "" if the pod can still run.
 func whyEnded(pod *corev1.Pod) string {
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
@@ -215,5 +214,5 @@ func waits(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// errNameOne is the error of why unless it is given exactly one name.
+// errNameOne is the error of the command why if it does not get exactly one name.
 var errNameOne = errors.New("name one group or one pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups")

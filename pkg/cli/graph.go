@@ -26,12 +26,12 @@ func (o *options) graphCommand() *cobra.Command {
 	return o.treeCommand(&cobra.Command{
 		Use:   "graph",
 		Short: "Draw the cluster level by level: what is free, and where the groups are",
-		Long: `Draw the cluster level by level, as the scheduler's graph has it: what is free of
-it, and which groups stand where. What groups were promised and the API does not show
-yet is not in it.
+		Long: `Draw the cluster level by level, as in the scheduler's graph: how much of each resource is
+free, and which groups have pods where. Nodes that the scheduler has chosen for pods that are
+not bound yet count as free.
 
-With -o jgf it is the graph itself in the JSON Graph Format of the Flux project, each
-pool with the property "used".`,
+-o jgf prints the graph itself in the JSON Graph Format of the Flux project. The property
+"used" of each pool says how much of it is held.`,
 		Example: "  kubectl fluence graph\n  kubectl fluence graph --topology-levels topology.kubernetes.io/zone -o jgf",
 	}, func(v *tree) any { return v.root }, o.writeGraph)
 }
@@ -53,7 +53,7 @@ func (o *options) treeCommand(cmd *cobra.Command, value func(*tree) any, text fu
 			if err != nil {
 				return err
 			}
-			o.notes(r.missing)
+			o.notes(r.notes)
 			if f.value == formatJGF {
 				return writeJGF(o.Out, v.graph)
 			}
@@ -84,8 +84,8 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 		head = append(head, strings.ToUpper(resourceName(r))+" FREE")
 	}
 	rows := [][]string{append(head, "GROUPS", "OTHERS")}
-	var walk func(p *domain, above []string)
-	walk = func(p *domain, above []string) {
+	var walk func(p *treeNode, above []string)
+	walk = func(p *treeNode, above []string) {
 		if p.Type != graph.TypeNode {
 			if p != v.root {
 				above = append(slices.Clone(above), p.Name)
@@ -113,7 +113,7 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 	return table(w, rows)
 }
 
-// maxGroups returns how many groups are named in one line. Zero means all.
+// maxGroups returns the number of groups that one line names. Zero means all.
 func maxGroups(wide bool) int {
 	if wide {
 		return 0
@@ -121,8 +121,8 @@ func maxGroups(wide bool) int {
 	return 3
 }
 
-// freeText returns how much of a resource is free, and how much there is.
-func freeText(p *domain, r string) string {
+// freeText returns the free and the total amount of a resource.
+func freeText(p *treeNode, r string) string {
 	if _, ok := p.Size[r]; !ok {
 		return "-"
 	}
@@ -132,12 +132,12 @@ func freeText(p *domain, r string) string {
 // writeGraph draws the tree.
 func (o *options) writeGraph(w io.Writer, v *tree, wide bool) error {
 	resources := v.root.resources(wide)
-	fmt.Fprintf(w, "%s %s, free: %s\n", o.paint(bold, v.root.Name), reason.Plural(v.root.Nodes, "node"), o.freeTexts(v.root, resources))
+	fmt.Fprintf(w, "%s, %s, free/total: %s\n", o.paint(bold, v.root.Name), reason.Plural(v.root.Nodes, "node"), o.freeTexts(v.root, resources))
 	o.draw(w, v.root, "", resources, wide)
 	return nil
 }
 
-func (o *options) draw(w io.Writer, p *domain, indent string, resources []string, wide bool) {
+func (o *options) draw(w io.Writer, p *treeNode, indent string, resources []string, wide bool) {
 	for i, b := range p.Children {
 		branch, below := "├─ ", "│  "
 		if i == len(p.Children)-1 {
@@ -148,8 +148,8 @@ func (o *options) draw(w io.Writer, p *domain, indent string, resources []string
 	}
 }
 
-// line returns the line for a domain of the tree.
-func (o *options) line(p *domain, resources []string, wide bool) string {
+// line returns the line for a treeNode.
+func (o *options) line(p *treeNode, resources []string, wide bool) string {
 	if p.Type != graph.TypeNode {
 		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Plural(p.Nodes, "node"), o.freeTexts(p, resources))
 	}
@@ -166,8 +166,9 @@ func (o *options) line(p *domain, resources []string, wide bool) string {
 	return text
 }
 
-// freeTexts returns how much is free of each resource. A resource that is used up is highlighted.
-func (o *options) freeTexts(p *domain, resources []string) string {
+// freeTexts returns the free and the total amount of each resource. A resource that is used up is
+// highlighted.
+func (o *options) freeTexts(p *treeNode, resources []string) string {
 	var parts []string
 	for _, r := range resources {
 		if p.Size[r] == 0 {

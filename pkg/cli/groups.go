@@ -22,15 +22,15 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A row is what is shown of a group.
-type row struct {
+// A groupSummary has the properties of a group that are shown.
+type groupSummary struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Owner is the object for which the group is named, as KIND/NAME.
 	Owner string `json:"of,omitempty"`
-	// Size is how many pods there are that have not ended, and at least Minimum.
+	// Size is the number of pods that have not ended, and at least Minimum.
 	Size int32 `json:"size"`
-	// Minimum is how many pods the group can start with.
+	// Minimum is the number of pods that the group needs to start.
 	Minimum int32  `json:"minimum"`
 	Bound   int32  `json:"bound"`
 	Phase   string `json:"phase,omitempty"`
@@ -38,7 +38,7 @@ type row struct {
 	WaitingFor string      `json:"waitingFor,omitempty"`
 	Message    string      `json:"message,omitempty"`
 	Since      metav1.Time `json:"since,omitzero"`
-	// Fault is what is wrong with a group that runs all the same.
+	// Fault says what is wrong with a group that runs.
 	Fault   string      `json:"fault,omitempty"`
 	Created metav1.Time `json:"created"`
 	// Nodes counts the pods on each node.
@@ -77,7 +77,7 @@ func (o *options) groups(ctx context.Context, f *outputFormat, all bool) error {
 	if err != nil {
 		return err
 	}
-	o.notes(r.missing)
+	o.notes(r.notes)
 	return f.print(o.Out, rows, func(w io.Writer) error {
 		if len(rows) == 0 {
 			where := "namespace " + r.namespace
@@ -91,7 +91,7 @@ func (o *options) groups(ctx context.Context, f *outputFormat, all bool) error {
 	})
 }
 
-func (o *options) cells(rows []row, namespaces, wide bool) [][]string {
+func (o *options) cells(rows []groupSummary, namespaces, wide bool) [][]string {
 	head := []string{"NAME", "SIZE", "BOUND", "PHASE", "WAITING FOR", "AGE"}
 	if wide {
 		head = append(head, "OF", "NODES")
@@ -131,7 +131,7 @@ func counts(of map[string]int, maxNames int) string {
 }
 
 // rows reads the groups of the reader's namespace.
-func (r *reader) rows(ctx context.Context) ([]row, error) {
+func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
 	groups, err := r.readPodGroups(ctx, r.namespace)
 	if err != nil {
 		return nil, err
@@ -145,18 +145,18 @@ func (r *reader) rows(ctx context.Context) ([]row, error) {
 		return nil, err
 	}
 	members := membersOf(pods, simulate.OwnersOf(owners))
-	rows := make([]row, 0, len(groups))
+	rows := make([]groupSummary, 0, len(groups))
 	for i := range groups {
-		rows = append(rows, rowOf(&groups[i], members[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}]))
+		rows = append(rows, summaryOf(&groups[i], members[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}]))
 	}
-	slices.SortFunc(rows, func(a, b row) int {
+	slices.SortFunc(rows, func(a, b groupSummary) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return rows, nil
 }
 
-func rowOf(pg *scheduling.PodGroup, pods []*corev1.Pod) row {
-	g := row{
+func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
+	g := groupSummary{
 		Namespace: pg.Namespace, Name: pg.Name, Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
 		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
 	}

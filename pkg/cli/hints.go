@@ -13,7 +13,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// addHints adds what the objects themselves show of why pods wait, if no status says it.
+// addHints adds reasons why pods wait that can be read from the pods themselves, in case no status
+// has the reason.
 func (s *whyAnswer) addHints(scheduler string) {
 	otherSchedulers := map[string]int{}
 	ours := 0
@@ -27,7 +28,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(otherSchedulers)) {
-		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", have(otherSchedulers[name]), name, scheduler))
+		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", podsHave(otherSchedulers[name]), name, scheduler))
 	}
 	if held := whyGated(s.members); held != "" && s.Message != held {
 		s.Hints = append(s.Hints, held)
@@ -38,7 +39,7 @@ func (s *whyAnswer) addHints(scheduler string) {
 		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:
 		s.WaitingFor = reason.NoPodGroup
-		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s, and for Jobs and other known kinds without it; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
+		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s and, even without this label, for pods of Jobs and other known kinds; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
 	}
 }
 
@@ -48,14 +49,14 @@ func (s *whyAnswer) unclear() bool {
 	return s.Waits && (s.podGroup == nil || s.WaitingFor == "" || s.WaitingFor == reason.Gathering)
 }
 
-func have(n int) string {
+func podsHave(n int) string {
 	if n == 1 {
 		return "1 pod has"
 	}
 	return fmt.Sprintf("%d pods have", n)
 }
 
-// whyGated returns in words which scheduling gates hold pods back. It returns "" if there are none.
+// whyGated says in words which scheduling gates hold pods back. It returns "" if there are none.
 func whyGated(pods []*corev1.Pod) string {
 	names := map[string]bool{}
 	n := 0
@@ -71,10 +72,10 @@ func whyGated(pods []*corev1.Pod) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s held back by scheduling gates until these are removed: %s", are(n), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
+	return fmt.Sprintf("%s held back by scheduling gates until these are removed: %s", podsAre(n), strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
-func are(n int) string {
+func podsAre(n int) string {
 	if n == 1 {
 		return "1 pod is"
 	}

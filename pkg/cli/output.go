@@ -92,7 +92,7 @@ func (o *options) notes(notes []string) {
 	}
 }
 
-// age returns how long ago a time was.
+// age returns the time that has passed since t, as kubectl writes it.
 func (o *options) age(t metav1.Time) string {
 	if t.IsZero() {
 		return "<unknown>"

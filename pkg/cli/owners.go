@@ -34,12 +34,12 @@ func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.
 		return metav1.GetControllerOfNoCopy(pod) != nil && pod.Labels[group.Label] == ""
 	}
 	if len(hidden) > 0 && slices.ContainsFunc(pods, unlabelled) {
-		r.missing = append(r.missing, fmt.Sprintf("you may not list %s: pods that they control are found only if they have the label %s", strings.Join(hidden, ", "), group.Label))
+		r.notes = append(r.notes, fmt.Sprintf("you may not list %s: pods that they control are found only if they have the label %s", strings.Join(hidden, ", "), group.Label))
 	}
 	return objects, nil
 }
 
-// membersOf returns the pods of each group that is in a PodGroup.
+// membersOf returns the pods of each group, except pods that are scheduled alone.
 func membersOf(pods []*corev1.Pod, above group.Owners) map[types.NamespacedName][]*corev1.Pod {
 	members := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range pods {

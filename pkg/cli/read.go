@@ -19,20 +19,20 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/versionskew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A reader reads what its user may read.
+// A reader reads the objects that its user may read.
 type reader struct {
 	client    kubernetes.Interface
 	podGroups rest.Interface
 	// namespace is the user's namespace. If it is empty, all namespaces are read.
 	namespace string
-	// missing names what could not be read, and what follows from that.
-	missing []string
+	// notes are the limits of the answer, such as objects that could not be read and the
+	// consequence.
+	notes []string
 }
 
 func (o *options) reader() (*reader, error) {
@@ -69,7 +69,7 @@ func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error)
 	var all []runtime.Object
 	err := pager.New(pager.ListPageFunc(l)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if m, ok := o.(metav1.Object); ok {
-			m.SetManagedFields(nil) // most of what is read, and not needed
+			m.SetManagedFields(nil) // the largest part of many objects, and not needed
 		}
 		all = append(all, o)
 		return nil
@@ -131,8 +131,9 @@ func ofType[T runtime.Object](objects []runtime.Object) []T {
 	return all
 }
 
-// checkVersion returns what is wrong with the version of the API server, if anything is. It returns
-// nil if the version cannot be read, because the server may still answer all other requests.
+// checkVersion returns an error if this program does not support the version of the API server. It
+// returns nil if the version cannot be read, because the server may still answer all other
+// requests.
 func (r *reader) checkVersion(ctx context.Context) error {
 	v, err := discovery.ToServerVersionInterfaceWithContext(r.client.Discovery()).ServerVersionWithContext(ctx)
 	if err == nil {
@@ -141,45 +142,46 @@ func (r *reader) checkVersion(ctx context.Context) error {
 	return nil
 }
 
-// readCluster reads all that the scheduler reads. It fails if nodes or pods
-// cannot be read. What else cannot be read is left out, and added to missing.
+// readCluster reads all that the scheduler reads. It fails if nodes or pods cannot be read. Other
+// objects that cannot be read are left out, and named in notes.
 func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	var c simulate.Cluster
 	if err := r.checkVersion(ctx); err != nil {
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	}
 	for _, k := range r.kinds() {
 		objects, err := listAll(ctx, k.name, k.list)
 		switch {
 		case err == nil:
 			c.Objects = append(c.Objects, objects...)
-		case k.without == "" || ctx.Err() != nil:
+		case k.consequence == "" || ctx.Err() != nil:
 			return c, err
 		case apierrors.IsNotFound(err):
 			// This API server does not have the kind, so there are no objects of it.
 		case !apierrors.IsForbidden(err):
 			return c, err
 		default:
-			r.missing = append(r.missing, fmt.Sprintf("you may not list %s: %s", k.name, k.without))
+			r.notes = append(r.notes, fmt.Sprintf("you may not list %s: %s", k.name, k.consequence))
 		}
 	}
 	var err error
 	c.PodGroups, err = r.readPodGroups(ctx, "")
 	switch {
 	case apierrors.IsNotFound(err):
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	case err != nil:
 		return c, err
 	}
 	return c, nil
 }
 
-// maxSilent is how many groups notePending names.
+// maxSilent is the number of groups that notePending names.
 const maxSilent = 3
 
-// notePending notes which groups wait without a reason in their status: a scheduler may have
-// assigned nodes to them that the API does not show yet. It does not count the groups in but.
-func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.NamespacedName) {
+// notePending adds a note about groups that wait without a reason in their status, because the
+// scheduler may have assigned nodes to them that the API does not show yet. It does not count the
+// groups in except.
+func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
 	waiting := map[types.NamespacedName]bool{}
 	for _, pod := range ofType[*corev1.Pod](c.Objects) {
@@ -191,7 +193,7 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 	for i := range c.PodGroups {
 		pg := &c.PodGroups[i]
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(but, key) {
+		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(except, key) {
 			silent = append(silent, key.String())
 		}
 	}
@@ -203,15 +205,24 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, but ...types.
 	if more := len(silent) - maxSilent; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	r.missing = append(r.missing, fmt.Sprintf("pods of %s wait without a reason: the scheduler may have chosen nodes for them, which count as free here: %s", reason.Plural(len(silent), "group"), names))
+	r.notes = append(r.notes, silentText(len(silent), names))
+}
+
+// silentText is the note about n groups that wait without a reason in their status.
+func silentText(n int, names string) string {
+	if n == 1 {
+		return fmt.Sprintf("1 group waits, and its status has no reason: %s. The scheduler may have chosen nodes for it already. These nodes count as free here.", names)
+	}
+	return fmt.Sprintf("%d groups wait, and their statuses have no reason: %s. The scheduler may have chosen nodes for them already. These nodes count as free here.", n, names)
 }
 
 // A kind is a kind that the scheduler reads.
 type kind struct {
 	name string
 	list list
-	// without is what follows if the kind cannot be read. If it is empty there is no answer then.
-	without string
+	// consequence says what the answer lacks if the kind cannot be read. If it is empty, the
+	// command fails.
+	consequence string
 }
 
 func (r *reader) kinds() []kind {
@@ -246,10 +257,10 @@ func (r *reader) kinds() []kind {
 
 // watched returns the kinds of group.WatchedKinds, of one namespace or, with "", of all.
 func (r *reader) watched(namespace string) []kind {
-	const without = "the groups of pods that they control are unknown without the label \" + group.Label + \", and such pods count as waiting"
+	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group, and count as waiting"
 	return []kind{
-		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), without},
-		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), without},
-		{"statefulsets", lister(r.client.AppsV1().StatefulSets(namespace).List), without},
+		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), consequence},
+		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), consequence},
+		{"statefulsets", lister(r.client.AppsV1().StatefulSets(namespace).List), consequence},
 	}
 }

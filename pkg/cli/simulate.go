@@ -18,7 +18,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
 
-// A simulatedGroup is what would become of a group.
+// A simulatedGroup is a group with the decision that the scheduler would make now.
 type simulatedGroup struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
@@ -36,14 +36,15 @@ func (o *options) simulateCommand() *cobra.Command {
 		Long: `Say where the pods of a file would go now, or why not; nothing is created.
 
 The scheduler's own code decides on the cluster as it is now: its filters, its matcher,
-and the nodes that are reserved for groups that have waited too long. Groups that already
-wait and are before the file's groups in the queue are placed first; the groups of the
-file follow in queue order. Nodes that a scheduler has chosen for others but not bound
-yet count as free. What admission in this cluster would change or refuse is not known.
+and the nodes that are reserved for groups that have waited too long. Waiting groups that
+are ahead of the groups of the file in the queue are placed first. The groups of the file
+follow in the order of the queue. Nodes that the scheduler has chosen for pods that are not
+bound yet count as free. Changes and rejections by admission webhooks and quotas of this
+cluster are not simulated.
 
 The pods of these kinds are known: ` + strings.Join(simulate.Kinds(), ", ") + `.
 
-Exit codes: 0 all groups would start, 1 error, 2 one would not.`,
+Exit codes: 0 all groups would start, 1 error, 2 at least one group would not start.`,
 		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json",
 		Args:    cobra.NoArgs,
 	}
@@ -93,9 +94,9 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	}
 	r.notePending(cluster, configuration.Scheduler())
 	if n := configuration.Extenders; n > 0 {
-		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: refusals by extenders are unknown", reason.Plural(n, "extender")))
+		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
 	}
-	o.notes(append(r.missing, workload.Notes...))
+	o.notes(append(r.notes, workload.Notes...))
 	err = f.print(o.Out, answers, func(w io.Writer) error {
 		for _, a := range answers {
 			o.writeSimulated(w, a, f.value == formatWide)
@@ -155,7 +156,7 @@ func (o *options) readFiles(ctx context.Context, files *resource.FilenameOptions
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
 	if len(infos) == 0 {
-		return nil, errors.New("read the input: it has no objects")
+		return nil, errors.New("read the input: no objects found")
 	}
 	var objects []*unstructured.Unstructured
 	for _, i := range infos {

@@ -15,14 +15,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// staleAfter is the age at which figures seem to be written no more.
+// staleAfter is the age above which a report is stale: the scheduler seems to have stopped writing
+// it.
 const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
 // A statusAnswer is the answer of the command status.
 type statusAnswer struct {
-	// Healthy is true if the figures are recent, and the matcher answers and has its graph.
+	// Healthy is true if the report is recent, and the matcher answers and has its graph.
 	Healthy bool `json:"healthy"`
-	// Wrong names what is not as it should be.
+	// Wrong has the reasons for which the scheduler is not healthy.
 	Wrong  []string          `json:"wrong,omitempty"`
 	Status *statusmap.Status `json:"figures,omitempty"`
 }
@@ -31,10 +32,10 @@ func (o *options) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the state of the scheduler, as it last reported it",
-		Long: `Show the state of the scheduler, as it last reported it: the scheduler that leads
-keeps a few figures in ConfigMap ` + statusmap.Name + ` of its namespace.
+		Long: `Show the state of the scheduler, as it last reported it. The scheduler that is the
+leader writes the report into ConfigMap ` + statusmap.Name + ` of its namespace.
 
-Exit codes: 0 it is healthy, 1 error, 2 it is not, or has not reported lately.`,
+Exit codes: 0 the scheduler is healthy, 1 error, 2 it is not healthy, or its last report is old.`,
 		Args: cobra.NoArgs,
 	}
 	f := addOutputFlag(cmd)
@@ -65,7 +66,7 @@ func (o *options) status(ctx context.Context, f *outputFormat) error {
 	return nil
 }
 
-// readStatus reads the figures and judges them.
+// readStatus reads the report of the scheduler and checks it.
 func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, error) {
 	name := o.schedulerNamespace + "/" + statusmap.Name
 	var answer statusAnswer
@@ -85,7 +86,7 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	figures, err := statusmap.Read(c.Data)
 	switch {
 	case errors.Is(err, statusmap.ErrNoStatus):
-		// Standbys write to it too.
+		// Standbys write to the ConfigMap too.
 		answer.Wrong = append(answer.Wrong, fmt.Sprintf("ConfigMap %s has no report: no scheduler has become leader in that namespace; see kubectl get pods -n %s", name, o.schedulerNamespace))
 		return answer, nil
 	case err != nil:
@@ -93,13 +94,13 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	}
 	answer.Status = &figures
 	if age := o.now().Sub(figures.Updated); age > staleAfter {
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler leads, or it cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), name, o.schedulerNamespace))
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), name, o.schedulerNamespace))
 	}
 	if !figures.MatcherAnswers {
 		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
 	}
 	if figures.Epoch == 0 {
-		answer.Wrong = append(answer.Wrong, "the matcher's graph is not loaded: groups wait until it is")
+		answer.Wrong = append(answer.Wrong, "the matcher's graph is not loaded: groups wait until it is loaded")
 	}
 	answer.Healthy = len(answer.Wrong) == 0
 	return answer, nil
@@ -125,7 +126,7 @@ func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
 		{"Matcher", answers},
 		{"Graph", fmt.Sprintf("%s; %s; epoch %d", reason.Plural(f.Nodes, "node"), holdRoom(f.PodsWithRoom), f.Epoch)},
-		{"Drift", reason.Plural(int(f.Drift), "difference") + " since the start"},
+		{"Drift", reason.Plural(int(f.Drift), "difference") + " since the leader was started"},
 		{"Groups", dash(counts(f.GroupsByPhase, 0))},
 		{"Waiting for", dash(counts(f.WaitingByReason, 0))},
 		{"Last match", o.ago(f.LastMatch)},
@@ -134,9 +135,9 @@ func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 
 func holdRoom(pods int) string {
 	if pods == 1 {
-		return "1 pod holds room"
+		return "1 pod has resources"
 	}
-	return fmt.Sprintf("%d pods hold room", pods)
+	return fmt.Sprintf("%d pods have resources", pods)
 }
 
 func (o *options) ago(t *time.Time) string {

@@ -16,44 +16,46 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A domain is a vertex of the graph, at most as deep
-// as a node: the cluster, a zone or a rack, or a node.
-type domain struct {
+// A treeNode is a vertex of the graph, down to the nodes: the cluster, a domain such as a zone or a
+// rack, or a node.
+type treeNode struct {
 	Type string `json:"type"`
 	Name string `json:"name"`
-	// Status is what keeps pods off a node. It is empty if nothing does.
+	// Status says why a node accepts no pods, or not all. It is empty if the node accepts all.
 	Status string `json:"status,omitempty"`
-	// Nodes is the number of nodes at or below it.
+	// Nodes is the number of nodes at or below the vertex.
 	Nodes int `json:"nodes"`
-	// Size is what these nodes have, by resource: in thousandths of a core, in bytes, or counted.
+	// Size is the total amount of each resource on these nodes: in thousandths of a core, in bytes,
+	// or counted.
 	Size translate.Amounts `json:"size"`
-	// Used is what is held of it, by resource.
+	// Used is the held amount of each resource.
 	Used translate.Amounts `json:"used"`
-	// Closed is what is free on nodes that accept no pods:
-	// nodes that are cordoned, not ready, or being deleted.
-	Closed translate.Amounts `json:"closed,omitempty"`
+	// Unschedulable is the free amount of each resource on nodes that accept no pods: nodes that
+	// are cordoned, not ready, or being deleted.
+	Unschedulable translate.Amounts `json:"closed,omitempty"`
 	// Groups counts the pods of Fluence's groups, by group.
 	Groups map[string]int `json:"groups,omitempty"`
 	// Others counts the pods of other schedulers.
-	Others   int       `json:"others,omitempty"`
-	Children []*domain `json:"below,omitempty"`
+	Others   int         `json:"others,omitempty"`
+	Children []*treeNode `json:"below,omitempty"`
 }
 
-// free returns what is free of a resource, without what is free on closed nodes. It is at least 0.
-func (p *domain) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Closed[of]) }
+// free returns the free amount of a resource, without the free amount on unschedulable nodes. It is
+// at least 0.
+func (p *treeNode) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Unschedulable[of]) }
 
-// closed reports whether a node accepts no pods. A
-// node with a taint accepts the pods that tolerate it.
-func (p *domain) closed() bool {
+// unschedulable reports whether a node accepts no pods. A node with a taint accepts the pods that
+// tolerate it.
+func (p *treeNode) unschedulable() bool {
 	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
 }
 
-// nodes returns the nodes at or below a domain.
-func (p *domain) nodes() []*domain {
+// nodes returns the nodes at or below p.
+func (p *treeNode) nodes() []*treeNode {
 	if p.Type == graph.TypeNode {
-		return []*domain{p}
+		return []*treeNode{p}
 	}
-	all := []*domain{}
+	all := []*treeNode{}
 	for _, b := range p.Children {
 		all = append(all, b.nodes()...)
 	}
@@ -62,7 +64,7 @@ func (p *domain) nodes() []*domain {
 
 // A tree is the graph of a cluster, with the pods in it.
 type tree struct {
-	root  *domain
+	root  *treeNode
 	graph *graph.Graph
 	// levels are the levels between the cluster and its nodes.
 	levels []translate.Level
@@ -88,7 +90,7 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 	}
 	groups, err := r.readPodGroups(ctx, "")
 	if err != nil {
-		r.missing = append(r.missing, err.Error())
+		r.notes = append(r.notes, err.Error())
 	}
 	r.namespace = ""
 	owners, err := r.readOwners(ctx, pods)
@@ -101,7 +103,7 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 }
 
 func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
-	v := &tree{root: newDomain(graph.TypeCluster, graph.TypeCluster), graph: &graph.Graph{}, levels: levels}
+	v := &tree{root: newTreeNode(graph.TypeCluster, graph.TypeCluster), graph: &graph.Graph{}, levels: levels}
 	on := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
 		if translate.Holds(pod) {
@@ -112,7 +114,7 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels
 	vertices := map[string]int{}
 	for _, n := range nodes {
 		part := translate.Node(n, levels)
-		held := newDomain(graph.TypeNode, n.Name)
+		held := newTreeNode(graph.TypeNode, n.Name)
 		held.Nodes, held.Size, held.Status = 1, translate.Pools(part), statusOf(n)
 		for _, pod := range on[n.Name] {
 			held.Used.Add(translate.Requests(pod))
@@ -140,12 +142,12 @@ func objectsOf(pods []*corev1.Pod) []runtime.Object {
 	return all
 }
 
-func newDomain(kind, name string) *domain {
-	return &domain{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Closed: translate.Amounts{}, Groups: map[string]int{}}
+func newTreeNode(kind, name string) *treeNode {
+	return &treeNode{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Unschedulable: translate.Amounts{}, Groups: map[string]int{}}
 }
 
-// insert puts a node below the domains that its part of the graph names.
-func (v *tree) insert(part *graph.Graph, n *domain) {
+// insert puts a node below the domains to which its part of the graph belongs.
+func (v *tree) insert(part *graph.Graph, n *treeNode) {
 	at := v.root
 	for i := range v.levels {
 		at.addNode(n)
@@ -155,24 +157,24 @@ func (v *tree) insert(part *graph.Graph, n *domain) {
 	at.Children = append(at.Children, n)
 }
 
-// child returns the domain below p for a vertex. It
-// adds the domain if needed, in the order of names.
-func (p *domain) child(v graph.Vertex) *domain {
-	k, found := slices.BinarySearchFunc(p.Children, v.Name, func(b *domain, name string) int { return cmp.Compare(b.Name, name) })
+// child returns the treeNode below p for a vertex. It adds the treeNode if needed, in the order of
+// names.
+func (p *treeNode) child(v graph.Vertex) *treeNode {
+	k, found := slices.BinarySearchFunc(p.Children, v.Name, func(b *treeNode, name string) int { return cmp.Compare(b.Name, name) })
 	if !found {
-		p.Children = slices.Insert(p.Children, k, newDomain(v.Type, v.Name))
+		p.Children = slices.Insert(p.Children, k, newTreeNode(v.Type, v.Name))
 	}
 	return p.Children[k]
 }
 
-// addNode adds a node to a domain above it.
-func (p *domain) addNode(n *domain) {
+// addNode adds a node to the counts and amounts of p, which is above the node.
+func (p *treeNode) addNode(n *treeNode) {
 	p.Nodes++
 	p.Size.Add(n.Size)
 	p.Used.Add(n.Used)
-	if n.closed() {
+	if n.unschedulable() {
 		for of := range n.Size {
-			p.Closed[of] += n.free(of)
+			p.Unschedulable[of] += n.free(of)
 		}
 	}
 	p.Others += n.Others
@@ -185,7 +187,7 @@ func (p *domain) addNode(n *domain) {
 const usedProperty = "used"
 
 // merge adds a node's part to the whole graph.
-func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
+func (v *tree) merge(part *graph.Graph, n *treeNode, vertices map[string]int) {
 	parent := map[int]int{}
 	for _, e := range part.Edges {
 		parent[e.Target] = e.Source
@@ -201,7 +203,7 @@ func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
 			if properties == nil {
 				properties = map[string]string{}
 			}
-			properties[usedProperty] = inUnit(used)
+			properties[usedProperty] = decimal(used)
 			vertex.Properties = properties
 		}
 		above := -1
@@ -216,7 +218,7 @@ func (v *tree) merge(part *graph.Graph, n *domain, vertices map[string]int) {
 // tainted is the status of a node that accepts only the pods that tolerate its taints.
 const tainted = "Tainted"
 
-// statusOf returns what keeps pods off a node.
+// statusOf says why a node accepts no pods, or not all.
 func statusOf(n *corev1.Node) string {
 	var why []string
 	ready := slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
@@ -239,9 +241,9 @@ func statusOf(n *corev1.Node) string {
 	return strings.Join(why, ",")
 }
 
-// resources returns the resources to show: cores, memory and what
-// else is counted, such as GPUs. If wide is set it returns all.
-func (p *domain) resources(wide bool) []string {
+// resources returns the resources to show: cores, memory and all counted resources, such as GPUs.
+// If wide is set, it returns all resources.
+func (p *treeNode) resources(wide bool) []string {
 	show := []string{translate.TypeCore, translate.TypeMemory}
 	for _, t := range p.Size.Types() {
 		own := t == translate.TypePods || t == string(corev1.ResourceEphemeralStorage) || strings.HasPrefix(t, corev1.ResourceHugePagesPrefix)
@@ -252,7 +254,7 @@ func (p *domain) resources(wide bool) []string {
 	return show
 }
 
-// resourceName returns what users call a type of pool.
+// resourceName returns the name that users know for a type of pool.
 func resourceName(of string) string {
 	if of == translate.TypeCore {
 		return "cpu"
@@ -260,7 +262,7 @@ func resourceName(of string) string {
 	return of
 }
 
-// amount returns an amount as users write it.
+// amount returns an amount in the form that users write.
 func amount(of string, n int64) string {
 	switch {
 	case of == translate.TypeCore:
@@ -268,5 +270,5 @@ func amount(of string, n int64) string {
 	case of == translate.TypeMemory, of == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(of, corev1.ResourceHugePagesPrefix):
 		return inBytes(n)
 	}
-	return inUnit(n)
+	return decimal(n)
 }

@@ -21,14 +21,14 @@ type whyAnswer struct {
 	// Kind is PodGroup, or Pod for a pod without a group. For a group
 	// without a PodGroup it is the kind of the object that creates its pods.
 	Kind string `json:"kind"`
-	row
-	// Waits is true if pods of it wait for nodes.
+	groupSummary
+	// Waits is true if pods of the group wait for nodes.
 	Waits bool `json:"waits"`
 	// Pod is set if the question was about a pod.
 	Pod *podAnswer `json:"pod,omitempty"`
-	// Hints name what else keeps pods of it waiting.
+	// Hints are other reasons why pods of the group wait.
 	Hints []string `json:"hints,omitempty"`
-	// Now is what the scheduler would decide now.
+	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
 	podGroup *scheduling.PodGroup
@@ -41,7 +41,7 @@ type podAnswer struct {
 	Name  string `json:"name"`
 	Node  string `json:"node,omitempty"`
 	Phase string `json:"phase,omitempty"`
-	// Ended is how the pod ended. It is empty if the pod is still to run.
+	// Ended says how the pod ended. It is empty if the pod can still run.
 	Ended   string `json:"ended,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -52,15 +52,15 @@ func (o *options) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why GROUP|POD",
 		Short: "Say why a group or a pod waits",
-		Long: `Say why a group or a pod waits, as the API has it.
+		Long: `Say why a group or a pod waits, as its status says.
 
-The argument is the name of a PodGroup, of a pod, or of what a PodGroup is named for,
-such as a Job; use KIND/NAME if a name is ambiguous. With --now the scheduler's own code
-decides on the cluster as it is now, after it has placed the groups that are before this
-one in the queue. Nodes that a scheduler has chosen for others but not bound yet count
-as free.
+The argument is the name of a PodGroup, of a pod, or of the object for which a PodGroup is
+named, such as a Job; use KIND/NAME if a name is ambiguous. With --now the scheduler's own
+code decides on the cluster as it is now, after it has placed the groups that are ahead of
+this one in the queue. Nodes that the scheduler has chosen for pods that are not bound yet
+count as free.
 
-Exit codes: 0 it has its nodes, 1 error, 2 it waits.`,
+Exit codes: 0 the group or pod has its nodes, 1 error, 2 it waits.`,
 		Example: "  kubectl fluence why training\n  kubectl fluence why pod/training-0 --now",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -106,7 +106,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 			}
 		}
 	}
-	o.notes(r.missing)
+	o.notes(r.notes)
 	if err := f.print(o.Out, s, func(w io.Writer) error { return o.writeWhy(w, s) }); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	return nil
 }
 
-// decideNow sets Now to what the scheduler's code decides on the group.
+// decideNow sets Now to the decision of the scheduler's code on the group.
 func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simulate.Configuration) error {
 	cluster, err := r.readCluster(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 			return err
 		}
 	}
-	r.missing = append(r.missing, fmt.Sprintf("--now: no pod of %s/%s waits for the scheduler %q: nothing to simulate", s.Namespace, s.Name, configuration.Scheduler()))
+	r.notes = append(r.notes, fmt.Sprintf("--now: no pod of %s/%s waits for the scheduler %q: nothing to simulate", s.Namespace, s.Name, configuration.Scheduler()))
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (o *options) writePod(w io.Writer, p *podAnswer) {
 	}
 }
 
-// moreWait returns in words how many of the pods wait.
+// moreWait says in words how many of the pods wait.
 func moreWait(pods []*corev1.Pod) string {
 	n := 0
 	for _, pod := range pods {
@@ -210,7 +210,7 @@ func moreWait(pods []*corev1.Pod) string {
 	return fmt.Sprintf("%d more pods wait for nodes", n)
 }
 
-// since returns in words how long something has lasted.
+// since says in words how long something has lasted.
 func (o *options) since(t metav1.Time) string {
 	if t.IsZero() {
 		return ""

@@ -284,7 +284,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
 		pl.observeEvent(gang.Released)
-		if c.Shared {
+		if c.IncludesShared {
 			// Even a group that never fitted may fit now, because
 			// pods that run on every node have released room.
 			pl.observeEvent(gang.DaemonPodGone)

@@ -191,7 +191,7 @@ func TestStaleMatchResyncsInventory(t *testing.T) {
 		r.preFilter(pod)
 		r.pass(100 * time.Millisecond) // less than until the next probe
 		if got := r.matcherFake.Calls(matchtest.Reset); len(got) != 1 {
-			t.Errorf("the graph was filled anew %d times, want once", len(got))
+			t.Errorf("the graph was loaded again %d times, want once", len(got))
 		}
 		r.wantPasses(pod)
 	})

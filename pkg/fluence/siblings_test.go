@@ -47,7 +47,7 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 		r.pass(time.Second)
 		r.schedule()
 		r.gang(3, 3)
-		const room1 = "needs 3 pods with cpu 1; room for 1: cpu runs out (at most 1 free on a node)"
+		const room1 = "needs 3 pods with cpu 1; room for 1: cpu is not enough for all pods (at most 1 free on a node)"
 		r.pass(4 * time.Second)
 		if a, b := r.unscheduled("g-0"), r.unscheduled("g-1"); !strings.Contains(a, room1) || b != "" {
 			t.Errorf("at once the pods say %q and %q, want the one that asks alone to say that there is no room", a, b)

@@ -158,8 +158,8 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 			_, err := r.client.CoreV1().PersistentVolumeClaims(ns).Create(r.ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{})
 			r.must(err)
 		}},
-		"something is given back":  {gang.Released, func(r *rig) { r.pl.releases.add(gang.Release{Job: 1}) }},
-		"the graph is filled anew": {gang.MatcherBack, func(r *rig) { r.loseGraph() }},
+		"something is given back":   {gang.Released, func(r *rig) { r.pl.releases.add(gang.Release{Job: 1}) }},
+		"the graph is loaded again": {gang.MatcherBack, func(r *rig) { r.loseGraph() }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -12,25 +12,26 @@ import (
 )
 
 const (
-	// minPage is the smallest number of nodes on a page. A small page
-	// costs little CPU time at rest, even if each node has a hundred pods.
+	// minPage is the smallest number of nodes on a page. A page of this size takes little CPU time
+	// in an idle cluster, even if each node has a hundred pods.
 	minPage = 16
 	// maxSuspects bounds the differences that are watched at a time, and so
 	// the cost of a page. Further ones are found again in the next round.
 	maxSuspects = 256
-	// maxHeals is how often one difference is healed before the graph is filled anew.
-	maxHeals = 3
-	// restFactor is how long the audit rests after a page, in multiples of
-	// the time that the page took. So audits do not keep a slow engine busy.
+	// maxRepairs is the number of times that one difference is repaired before the graph is loaded
+	// again.
+	maxRepairs = 3
+	// restFactor is the pause of the audit after a page, in multiples of the time that the page
+	// took. So audits do not keep a slow engine busy.
 	restFactor = 4
 )
 
-// An audit compares an engine in one epoch with the cluster, page by page and
-// round by round. It takes the cluster from the informers' stores, not from
-// what the inventory has recorded, so that an event that was lost shows too.
+// An audit compares an engine in one epoch with the cluster, page by page and round by round. It
+// reads the cluster from the informers' stores, not from the records of the inventory, so that it
+// also finds events that were lost.
 //
-// A difference is a suspect first. Each page checks all suspects again. A suspect that stays
-// the same for as long as a call or an event can take is a Drift: it is reported and healed.
+// A difference is a suspect first. Each page checks all suspects again. A suspect that stays the
+// same for as long as a call or an event can take is a Drift: it is reported and repaired.
 type audit struct {
 	sender
 	next     string // where the next page begins
@@ -41,13 +42,13 @@ type audit struct {
 	restsUntil time.Time
 }
 
-// A suspect is a difference that may pass.
+// A suspect is a difference that may still disappear by itself.
 type suspect struct {
 	finding
-	// lasted is how long it has been the same. A gap
-	// between two pages counts as at most AuditEvery.
-	lasted time.Duration
-	heals  int
+	// lasted is the time for which the difference has been the same. The time between two pages
+	// counts as at most AuditEvery.
+	lasted  time.Duration
+	repairs int
 	// wasReleasing is true if the slot was being released when the last page began.
 	wasReleasing bool
 }
@@ -58,7 +59,7 @@ func newAudit(s sender) *audit {
 	return &audit{sender: s, next: s.inventory.auditNext, suspects: map[subject]*suspect{}}
 }
 
-// comparePage compares the next page. An error means that the engine must be filled anew.
+// comparePage compares the next page. An error means that the graph must be loaded again.
 func (a *audit) comparePage(ctx context.Context) error {
 	start := time.Now()
 	if start.Before(a.restsUntil) {
@@ -78,7 +79,7 @@ func (a *audit) comparePage(ctx context.Context) error {
 		return a.rest(ctx, err)
 	}
 	a.failed = false
-	if err := a.judge(ctx, v, start); err != nil {
+	if err := a.updateSuspects(ctx, v, start); err != nil {
 		return err
 	}
 	a.inventory.cfg.OnAudit(nodes, v.last)
@@ -91,10 +92,10 @@ func (a *audit) rest(ctx context.Context, why error) error {
 		return err
 	}
 	if !a.failed {
-		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster", "retryAfter", a.inventory.cfg.Settle)
+		klog.FromContext(ctx).Error(why, "The engine cannot be compared with the cluster", "retryAfter", a.inventory.cfg.DriftAfter)
 	}
 	a.failed = true
-	a.restsUntil = time.Now().Add(a.inventory.cfg.Settle)
+	a.restsUntil = time.Now().Add(a.inventory.cfg.DriftAfter)
 	return nil
 }
 
@@ -119,18 +120,18 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 		a.next = v.to + "\x00" // the first name after it
 	}
 	a.inventory.auditNext = a.next
-	v.showEngine(page, cfg.Levels)
+	v.addEngineNodes(page, cfg.Levels)
 	if err := a.readSuspects(ctx, v); err != nil {
 		return nil, 0, err
 	}
-	v.showNodes(nodes, cfg.Levels)
-	v.showPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
-	v.showSources(cfg.Sources, cfg.Levels)
+	v.addClusterNodes(nodes, cfg.Levels)
+	v.addPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
+	v.addSources(cfg.Sources, cfg.Levels)
 	return v, len(page), nil
 }
 
-// readSuspects reads from the engine the nodes of suspects that are not on the page,
-// in half the time of a call. Nodes that it does not get to are left for later pages.
+// readSuspects lists the nodes of the suspects that are not on the page. It stops after half the
+// timeout of a call. The nodes that are left are read with later pages.
 func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	all, cancel := context.WithTimeout(ctx, a.timeout/2)
 	defer cancel()
@@ -148,15 +149,15 @@ func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 			}
 			v.extraNodes[name] = true
 			if len(nodes) == 1 && nodes[0].Name == name {
-				v.showEngine(nodes, a.inventory.cfg.Levels)
+				v.addEngineNodes(nodes, a.inventory.cfg.Levels)
 			}
 		}
 	}
 	return nil
 }
 
-// list lists nodes. It has half the time of a call, so
-// that an engine that does not answer is noticed soon.
+// list lists nodes. Its timeout is half that of other calls, so that an engine that does not answer
+// is noticed soon.
 func (a *audit) list(ctx context.Context, from string, limit int) (nodes []match.Node, err error) {
 	err = a.inventory.call(ctx, a.timeout/2, func(ctx context.Context) error {
 		nodes, err = a.inventory.cfg.Engine.Nodes(ctx, a.epoch, from, limit)

@@ -49,7 +49,7 @@ func TestNothingIsFoundInHealthHoweverSlow(t *testing.T) {
 				if rounds := len(w.pages()); rounds < 500 {
 					t.Errorf("%d rounds, want one every 200 ms", rounds)
 				}
-				time.Sleep(w.cfg.Settle)
+				time.Sleep(w.cfg.DriftAfter)
 				synctest.Wait()
 				for _, line := range w.portrait() {
 					if line[0] != 'n' {
@@ -120,7 +120,7 @@ func (s *scheduler) group(random *rand.Rand, name string) {
 		return
 	}
 	s.assign(hold{job: job, slot: a.Slots[0]})
-	if s.Epoch() != epoch { // maybe filled anew without this assignment
+	if s.Epoch() != epoch { // maybe loaded again without this assignment
 		s.revoke(name)
 		s.give(random, job)
 		return

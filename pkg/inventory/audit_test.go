@@ -65,9 +65,9 @@ func (w *world) portrait() []string {
 	}
 	var lines []string
 	for _, n := range nodes {
-		lines = append(lines, n.Name+" "+nodeWords(n.Graph))
+		lines = append(lines, n.Name+" "+describeNode(n.Graph))
 		for _, h := range holdsOf(n.Jobs) {
-			lines = append(lines, h.slot.Key+" "+holdWords([]hold{normalize(h, []translate.Level{{Type: "rack"}})}))
+			lines = append(lines, h.slot.Key+" "+describeHolds([]hold{normalize(h, []translate.Level{{Type: "rack"}})}))
 		}
 	}
 	return lines
@@ -92,7 +92,7 @@ func audited(t *testing.T, test func(w *world, seats *source)) {
 func seat(key string) match.Slot { return translate.HeldSlot(pod("", types.UID(key), "n1", "1")) }
 
 // State 8 of the lessons of earlier systems: drift between
-// graph and cluster is measured continuously and heals.
+// graph and cluster is measured continuously and repaired.
 func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T) {
 	pair := func(job match.JobID, holds string) string { return fmt.Sprintf("%s for job %d", holds, job) }
 	a := pair(jobOf("u1"), "core=2000m pods=1 on n1")
@@ -204,7 +204,7 @@ func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T)
 				if cmp.Equal(w.portrait(), before) {
 					t.Fatal("nothing is planted")
 				}
-				time.Sleep(w.cfg.Settle)
+				time.Sleep(w.cfg.DriftAfter)
 				if len(w.found()) > 0 {
 					t.Errorf("found before it has lasted: %+v", w.found())
 				}
@@ -214,7 +214,7 @@ func TestDriftBetweenGraphAndClusterIsMeasuredContinuouslyAndHeals(t *testing.T)
 					t.Errorf("drift (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(before, w.portrait()); diff != "" {
-					t.Errorf("it does not heal (-before +after):\n%s", diff)
+					t.Errorf("it does not repair itself (-before +after):\n%s", diff)
 				}
 				w.saysOnce("The engine differs from the cluster", tc.want.Cluster, tc.want.Engine)
 				time.Sleep(time.Minute)
@@ -287,14 +287,14 @@ func TestAnEventThatWasLostShows(t *testing.T) {
 				seats.set()
 				w.releasing(group)
 				tc.change(w.nodes, w.pods)
-				w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) > 0 })
+				w.within(w.cfg.DriftAfter+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) > 0 })
 				synctest.Wait()
 				if len(w.found()) != 1 || w.found()[0].Kind != tc.want {
 					t.Errorf("found %+v, want one of kind %s", w.found(), tc.want)
 				}
 				diff, err := compared(w)
 				if err != nil || diff != "" {
-					t.Errorf("it does not heal: %v\n%s", err, diff)
+					t.Errorf("it does not repair itself: %v\n%s", err, diff)
 				}
 			})
 		})
@@ -333,7 +333,7 @@ func TestAMatchWhoseAnswerComesLateIsNoDrift(t *testing.T) {
 			t.Errorf("found %+v", w.found())
 		}
 		seats.set(hold{job: group, slot: seat("u3")})
-		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "given up by everybody", func() bool { return len(w.found()) == 1 })
+		w.within(w.cfg.DriftAfter+2*w.cfg.AuditEvery, "given up by everybody", func() bool { return len(w.found()) == 1 })
 	})
 }
 
@@ -358,7 +358,7 @@ func TestAProcessThatStoodStillHasNotWaited(t *testing.T) {
 		if found := w.found(); len(found) > 0 {
 			t.Errorf("found %+v", found)
 		}
-		w.within(w.cfg.Settle, "found", func() bool { return len(w.found()) == 1 })
+		w.within(w.cfg.DriftAfter, "found", func() bool { return len(w.found()) == 1 })
 	})
 }
 
@@ -366,7 +366,7 @@ func TestADifferenceThatTurnsIntoAnotherHasNotLasted(t *testing.T) {
 	audited(t, func(w *world, _ *source) {
 		for _, cores := range []string{"5", "6", "7"} {
 			w.holding(jobOf("u1"), "u1", "n1", cores)
-			time.Sleep(w.cfg.Settle - w.cfg.AuditEvery)
+			time.Sleep(w.cfg.DriftAfter - w.cfg.AuditEvery)
 		}
 		if found := w.found(); len(found) > 0 {
 			t.Errorf("found %+v", found)
@@ -437,7 +437,7 @@ func TestWhatIsGivenBackDuringALookIsNoDrift(t *testing.T) {
 		w.within(time.Minute, "the graph is filled", w.loaded)
 		returned.Store(true)
 		w.holding(99, "x", "n1", "1")
-		time.Sleep(2 * w.cfg.Settle)
+		time.Sleep(2 * w.cfg.DriftAfter)
 		if found := w.found(); len(found) > 0 {
 			t.Fatalf("found %+v while it waits to be given back", found)
 		}
@@ -449,12 +449,12 @@ func TestWhatIsGivenBackDuringALookIsNoDrift(t *testing.T) {
 		}
 		then.Store(&give)
 		<-given
-		time.Sleep(2 * w.cfg.Settle)
+		time.Sleep(2 * w.cfg.DriftAfter)
 		if found := w.found(); len(found) > 0 {
 			t.Errorf("found %+v, which was given back", found)
 		}
 		w.holding(99, "x", "n1", "1")
-		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
+		w.within(w.cfg.DriftAfter+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
 	})
 }
 
@@ -472,8 +472,8 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 		if got := w.portrait(); len(got) != 3 {
 			t.Fatalf("the engine has\n%s\nwant a node, and a slot where no node is", strings.Join(got, "\n"))
 		}
-		w.saysOnce("The engine refuses a node")
-		w.saysOnce("The engine refuses the allocation of a pod")
+		w.saysOnce("The engine rejected a node as invalid")
+		w.saysOnce("The engine rejected the slot of a pod as invalid")
 
 		// Once the engine has taken it, it is compared like all else.
 		w.nodes.update(node("n1", "9"))
@@ -486,7 +486,7 @@ func TestWhatTheEngineRefusesIsNoDrift(t *testing.T) {
 		for _, name := range []string{"n1", "n2"} {
 			w.behind(w.fake.RemoveNode(t.Context(), w.Epoch(), name))
 		}
-		w.within(w.cfg.Settle+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 4 })
+		w.within(w.cfg.DriftAfter+2*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 4 })
 	})
 }
 
@@ -508,16 +508,16 @@ func TestWhatDoesNotHealHasTheGraphFilledAnewOnce(t *testing.T) {
 		w.nodes.add(node("n1", "8"))
 		w.pods.add(pod("a", "u1", "n1", "2"))
 		w.begin()
-		time.Sleep(maxHeals * w.cfg.Settle)
+		time.Sleep(maxRepairs * w.cfg.DriftAfter)
 		if w.Epoch() != 1 {
-			t.Errorf("filled anew before it was healed %d times", maxHeals)
+			t.Errorf("loaded again before it was repaired %d times", maxRepairs)
 		}
 		time.Sleep(10 * time.Minute)
 		if w.Epoch() != 2 {
 			t.Errorf("the epoch is %d, want 2", w.Epoch())
 		}
-		if len(w.found()) != maxHeals+1 {
-			t.Errorf("told %d times, want once for each time that it was healed and once when that had not helped", len(w.found()))
+		if len(w.found()) != maxRepairs+1 {
+			t.Errorf("told %d times, want once for each time that it was repaired and once when that had not helped", len(w.found()))
 		}
 	})
 }
@@ -531,14 +531,14 @@ func TestAnEngineThatCannotBeListedIsNotFilledAnew(t *testing.T) {
 			t.Errorf("the epoch is %d and %+v was found", w.Epoch(), w.found())
 		}
 		w.fake.Fail(matchtest.Nodes, nil)
-		w.within(2*w.cfg.Settle+3*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
+		w.within(2*w.cfg.DriftAfter+3*w.cfg.AuditEvery, "found", func() bool { return len(w.found()) == 1 })
 	})
 }
 
 func TestASuspectOfALostEpochIsDropped(t *testing.T) {
 	audited(t, func(w *world, _ *source) {
 		w.releasing(jobOf("u1"))
-		time.Sleep(w.cfg.Settle - time.Second)
+		time.Sleep(w.cfg.DriftAfter - time.Second)
 		w.fake.FailNext(matchtest.Update, match.ErrUnavailable)
 		time.Sleep(time.Minute)
 		if w.Epoch() != 2 || len(w.found()) > 0 {
@@ -587,14 +587,14 @@ func TestDriftIsFoundOnEveryPage(t *testing.T) {
 		w.holding(jobOf("u1"), "u1", "n150", "1") // moved to another page
 		w.releasing(jobOf("u2"))
 		w.putting(node("n199", "1"))
-		before := w.cfg.Settle + 15*w.cfg.AuditEvery
+		before := w.cfg.DriftAfter + 15*w.cfg.AuditEvery
 		w.within(before, "all found", func() bool { return len(w.found()) == 3 })
 		time.Sleep(time.Minute)
 		if len(w.found()) != 3 {
 			t.Errorf("found %+v, want each once", w.found())
 		}
 		if diff, err := compared(w); err != nil || diff != "" {
-			t.Errorf("it does not heal: %v\n%s", err, diff)
+			t.Errorf("it does not repair itself: %v\n%s", err, diff)
 		}
 	})
 }
@@ -656,7 +656,7 @@ func TestTheAuditKeepsNothingUp(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		start := time.Now()
 		w.pods.add(pod("late", "u1", "n1999", "1"))
-		w.within(10*time.Minute, "the pod is charged", func() bool {
+		w.within(10*time.Minute, "the pod is booked", func() bool {
 			return slices.ContainsFunc(w.fake.Calls(), func(c matchtest.Call) bool {
 				return slices.ContainsFunc(c.Jobs, func(j match.Job) bool {
 					return slices.ContainsFunc(j.Slots, func(s match.Slot) bool { return s.Key == "u1" })
@@ -664,7 +664,7 @@ func TestTheAuditKeepsNothingUp(t *testing.T) {
 			})
 		})
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("a pod that came was charged after %v", took)
+			t.Errorf("a pod that came was booked after %v", took)
 		}
 		w.within(2*time.Hour, "every difference is found", func() bool { return len(w.found()) >= suspects })
 	})

@@ -14,8 +14,8 @@ type ChangeKind string
 // The changes that may alter the answer to a request that
 // was refused. A pod that takes resources is no such change.
 const (
-	// Loaded means that the graph is filled and can be matched, in a new epoch. Slots
-	// that only the caller's own Match had booked in the epoch before are gone.
+	// Loaded means that the graph is loaded and can be matched, in a new epoch. Slots that only the
+	// caller's own Match had booked in the epoch before are gone.
 	Loaded ChangeKind = "Loaded"
 	// Lost means that the engine does not answer or
 	// lost its graph. Epoch is 0 until the next Loaded.
@@ -38,21 +38,21 @@ type Change struct {
 	Generation uint64
 	// Node is the node that the change is about. It is empty for Loaded and Lost.
 	Node string
-	// More is by how much the free room on the node may have grown, by type:
-	// what was released or added, or the whole node if it came up or moved in
-	// the graph. The unused rest of a node that was held whole is not counted.
-	More translate.Amounts
-	// Shared is true if pods that run on every node held some of what was
-	// freed, so that the room for other pods may be larger than it ever was.
-	Shared bool
+	// Gain is the amount by which the free room on the node may have grown, by type: the amounts
+	// that were released or added, or the whole node if it came up or moved in the graph. The
+	// unused rest of a node that was held whole is not counted.
+	Gain translate.Amounts
+	// IncludesShared is true if pods that run on every node held some of the freed amounts, so that
+	// the room for other pods may be larger than it ever was.
+	IncludesShared bool
 }
 
-// changesOf returns what a batch of steps has changed: nodes
-// in the order of the steps, then what was freed, by node.
-func changesOf(nodes []nodeStep, holds []holdStep) []Change {
+// changesOf returns the changes of a batch of deltas: first the nodes, in the order of the deltas,
+// then the freed amounts, by node.
+func changesOf(nodes []nodeDelta, holds []holdDelta) []Change {
 	var changes []Change
 	for _, s := range nodes {
-		c := Change{Kind: NodeChanged, Node: s.key, More: grown(s.before, s.after)}
+		c := Change{Kind: NodeChanged, Node: s.key, Gain: grown(s.before, s.after)}
 		switch {
 		case s.before == nil && s.after == nil:
 			continue // came and went between two batches
@@ -71,12 +71,12 @@ func changesOf(nodes []nodeStep, holds []holdStep) []Change {
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(freed)) {
-		changes = append(changes, Change{Kind: Freed, Node: node, More: freed[node], Shared: shared[node]})
+		changes = append(changes, Change{Kind: Freed, Node: node, Gain: freed[node], IncludesShared: shared[node]})
 	}
 	return changes
 }
 
-// grown returns by how much the pools of a node are larger than before.
+// grown returns the amounts by which the pools of a node are larger than before.
 func grown(before, after *resource.Graph) translate.Amounts {
 	if after == nil || nodeOf(after).Status != resource.Up {
 		return nil
@@ -91,10 +91,10 @@ func grown(before, after *resource.Graph) translate.Amounts {
 	return positive(now)
 }
 
-// addFreed adds to freed, by node, what one pod holds less than before.
-// It does not offset what one pod frees by what another takes, because
-// the other pod may have been booked long before the cluster showed it.
-func addFreed(freed map[string]translate.Amounts, s holdStep) {
+// addFreed adds to freed, by node, the amounts by which the slots of one pod shrank. The amounts
+// that other pods take are not subtracted, because such a pod may have been booked long before the
+// cluster showed it.
+func addFreed(freed map[string]translate.Amounts, s holdDelta) {
 	less := map[string]translate.Amounts{}
 	for _, h := range s.before {
 		if less[h.slot.Node] == nil {
@@ -117,7 +117,7 @@ func addFreed(freed map[string]translate.Amounts, s holdStep) {
 }
 
 // holderChanged reports whether a slot has another holder than before, or another Shared.
-func holderChanged(s holdStep) bool {
+func holderChanged(s holdDelta) bool {
 	return slices.ContainsFunc(s.before, func(was hold) bool {
 		return slices.ContainsFunc(s.after, func(is hold) bool {
 			return was.sameSlot(is) && (was.slot.Holder != is.slot.Holder || was.slot.Shared != is.slot.Shared)

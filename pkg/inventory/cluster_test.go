@@ -70,7 +70,7 @@ func TestTheEngineEqualsARealCluster(t *testing.T) {
 		Nodes:  factory.Core().V1().Nodes().Informer(),
 		// This is stricter than in service: two seconds suffice.
 		AuditEvery: 100 * time.Millisecond,
-		Settle:     2 * time.Second,
+		DriftAfter: 2 * time.Second,
 		OnDrift:    func(d Drift) { t.Errorf("the audit found %+v", d) },
 		Pods:       factory.Core().V1().Pods().Informer(),
 		Levels:     []translate.Level{{Type: "rack", Key: "rack"}},

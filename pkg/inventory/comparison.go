@@ -12,7 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// A subject is what a difference is about: a node by its name, or the slots under one key.
+// A subject is the thing that a difference is about: a node by its name, or the slots under one
+// key.
 type subject struct {
 	node bool
 	name string
@@ -24,10 +25,11 @@ func slotSubject(key string) subject  { return subject{name: key} }
 // sides are the two sides of a subject in words.
 type sides struct{ cluster, engine string }
 
-// A comparison is what cluster and engine have of some nodes and of
-// the slots on them. The engine is read first, then the cluster.
+// A comparison holds some nodes and the slots on them, as the cluster has them and as the engine
+// has them. The engine is read first, then the cluster.
 type comparison struct {
-	// from is the first name of the page.
+	// from and to bound the names of the page. last is true if the page reaches the
+	// end of the engine's list. Then to is not set.
 	from, to   string
 	last       bool
 	extraNodes map[string]bool // further nodes
@@ -40,13 +42,13 @@ type nodeSides struct{ cluster, engine *resource.Graph }
 
 // A slotSides is both sides of a key.
 type slotSides struct {
-	pod         *corev1.Pod // the pod that holds in the cluster, if there is one
-	fromSources []hold      // what sources list in addition
-	cluster     []hold      // all that the cluster calls for
-	engine      []hold      // what the engine has
+	pod         *corev1.Pod // the pod that holds the slots in the cluster, or nil
+	fromSources []hold      // the slots that only the sources list
+	cluster     []hold      // all slots that should exist: the pod's and the sources'
+	engine      []hold      // the slots that the engine has
 }
 
-// covers reports whether the comparison has all that the engine has on a node.
+// covers reports whether the comparison has a node with all slots that the engine has on it.
 func (v *comparison) covers(node string) bool {
 	return node >= v.from && (v.last || node <= v.to) || v.extraNodes[node]
 }
@@ -55,8 +57,8 @@ func (v *comparison) coversAll(nodes []string) bool {
 	return !slices.ContainsFunc(nodes, func(node string) bool { return !v.covers(node) })
 }
 
-// showEngine adds nodes that the engine has listed.
-func (v *comparison) showEngine(nodes []match.Node, levels []translate.Level) {
+// addEngineNodes adds nodes that the engine has listed, and the slots on them.
+func (v *comparison) addEngineNodes(nodes []match.Node, levels []translate.Level) {
 	for _, n := range nodes {
 		if v.nodes[n.Name] != nil {
 			continue // on the page and among the extra nodes
@@ -78,8 +80,8 @@ func (v *comparison) slot(key string) *slotSides {
 	return s
 }
 
-// showNodes adds the cluster's nodes.
-func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
+// addClusterNodes adds the cluster's nodes.
+func (v *comparison) addClusterNodes(nodes []any, levels []translate.Level) {
 	for _, obj := range nodes {
 		node, ok := obj.(*corev1.Node)
 		if !ok || !v.covers(node.Name) {
@@ -94,18 +96,18 @@ func (v *comparison) showNodes(nodes []any, levels []translate.Level) {
 	}
 }
 
-// showPods adds what pods hold on the nodes of the comparison, and also
-// elsewhere if the engine has it on these nodes. It looks at pods elsewhere
-// only if the engine has a key here that no pod on these nodes has.
-func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
-	show := func(pod *corev1.Pod) {
+// addPods adds the slots of the pods on the nodes of the comparison. If the engine has a slot on
+// these nodes that belongs to none of these pods, addPods also searches the pods on all other nodes
+// for the key of the slot.
+func (v *comparison) addPods(pods []any, read func(*corev1.Pod) hold) {
+	add := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
 		s.pod = pod
 		s.cluster = append(s.cluster, read(pod))
 	}
 	for _, obj := range pods {
 		if pod, ok := obj.(*corev1.Pod); ok && v.covers(pod.Spec.NodeName) && translate.Holds(pod) {
-			show(pod)
+			add(pod)
 		}
 	}
 	lost := map[string]bool{}
@@ -119,14 +121,14 @@ func (v *comparison) showPods(pods []any, read func(*corev1.Pod) hold) {
 	}
 	for _, obj := range pods {
 		if pod, ok := obj.(*corev1.Pod); ok && lost[string(pod.UID)] && translate.Holds(pod) {
-			show(pod)
+			add(pod)
 		}
 	}
 }
 
-// showSources adds the slots of the sources that lie on the
-// nodes of the comparison, or that the engine has there.
-func (v *comparison) showSources(sources []Source, levels []translate.Level) {
+// addSources adds the slots of the sources that are on the nodes of the comparison, or that the
+// engine has there.
+func (v *comparison) addSources(sources []Source, levels []translate.Level) {
 	for _, source := range sources {
 		for _, h := range holdsOf(source.Jobs()) {
 			if !v.covers(h.slot.Node) && v.slots[h.slot.Key] == nil {
@@ -176,7 +178,7 @@ func (n *nodeSides) finding(name string) *finding {
 	if n.cluster == nil && n.engine == nil {
 		return nil // only slots are held there
 	}
-	both := sides{nodeWords(n.cluster), nodeWords(n.engine)}
+	both := sides{describeNode(n.cluster), describeNode(n.engine)}
 	if both.cluster == both.engine {
 		return nil
 	}
@@ -200,7 +202,7 @@ func (s *slotSides) finding(key string) *finding {
 		return nil
 	}
 	d := &finding{
-		subject: slotSubject(key), sides: sides{holdWords(s.cluster), holdWords(s.engine)}, kind: SlotDiffers, slot: s,
+		subject: slotSubject(key), sides: sides{describeHolds(s.cluster), describeHolds(s.engine)}, kind: SlotDiffers, slot: s,
 	}
 	switch {
 	case len(s.engine) == 0:

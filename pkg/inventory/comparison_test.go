@@ -35,9 +35,9 @@ func TestAViewShowsThePodsOnItsNodesAndThoseThatTheEngineHasThere(t *testing.T) 
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			v := &comparison{from: "n1", to: "n3", extraNodes: map[string]bool{"n7": true}, nodes: map[string]*nodeSides{}, slots: map[string]*slotSides{}}
-			v.showEngine(tc.listed, nil)
+			v.addEngineNodes(tc.listed, nil)
 			var read []string
-			v.showPods(tc.pods, func(p *corev1.Pod) hold {
+			v.addPods(tc.pods, func(p *corev1.Pod) hold {
 				read = append(read, p.Name)
 				return hold{job: 7, slot: translate.HeldSlot(p)}
 			})

@@ -30,8 +30,8 @@ func DriftKinds() []DriftKind {
 	return []DriftKind{NodeMissing, NodeSurplus, NodeDiffers, SlotMissing, SlotSurplus, SlotDiffers}
 }
 
-// A Drift is a difference between the engine and the cluster that has lasted longer
-// than any call or event can take. OnDrift is called just before the drift is healed.
+// A Drift is a difference between the engine and the cluster that has lasted longer than any call
+// or event can take. OnDrift is called just before the drift is repaired.
 type Drift struct {
 	Kind DriftKind
 	// Node is the node that the drift is about, or the node where the slot is or should be.
@@ -40,15 +40,15 @@ type Drift struct {
 	Key string
 	// Pod is the pod with this UID, if the cluster has it.
 	Pod types.NamespacedName
-	// Cluster is in words what the cluster has, "nothing" if it has nothing.
+	// Cluster and Engine describe in words what each side has, or "nothing".
 	Cluster, Engine string
 }
 
 // nothing is the text for a side that has nothing.
 const nothing = "nothing"
 
-// nodeWords describes a node: status, place, pools and properties.
-func nodeWords(g *resource.Graph) string {
+// describeNode describes a node in words: status, place, pools and properties.
+func describeNode(g *resource.Graph) string {
 	if g == nil {
 		return nothing
 	}
@@ -78,14 +78,14 @@ func nodeWords(g *resource.Graph) string {
 	return strings.Join(words, " ")
 }
 
-// holdWords describes what is held under one key.
-func holdWords(holds []hold) string {
+// describeHolds describes in words the slots that are held under one key.
+func describeHolds(holds []hold) string {
 	if len(holds) == 0 {
 		return nothing
 	}
 	words := make([]string, len(holds))
 	for i, h := range holds {
-		words[i] = fmt.Sprintf("%s on %s for job %d", amountsOf(h).Shape(), h.slot.Node, h.job)
+		words[i] = fmt.Sprintf("%s on %s for job %d", amountsOf(h).Key(), h.slot.Node, h.job)
 		if h.slot.Holder != "" {
 			words[i] += " of " + h.slot.Holder
 		}
@@ -96,8 +96,8 @@ func holdWords(holds []hold) string {
 	return strings.Join(words, "; ")
 }
 
-// normalize returns a hold without what only an engine knows of it (vertices and
-// label), so that a slot of a Match can be compared with what its pod requests.
+// normalize removes from a hold the parts that only the engine knows: vertices and label. Then a
+// slot that Match gave out can be compared with the requests of its pod.
 func normalize(h hold, levels []translate.Level) hold {
 	held := make(translate.Amounts, len(h.slot.R.Vertices))
 	for i := range h.slot.R.Vertices {

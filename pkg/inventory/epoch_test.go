@@ -162,7 +162,7 @@ func TestALongOutageDoesNotSlowTheNextRecovery(t *testing.T) {
 		if w.loaded() {
 			t.Fatal("the loss was not seen")
 		}
-		w.within(firstRetry, "the next recovery", w.loaded)
+		w.within(minRetryBackoff, "the next recovery", w.loaded)
 	})
 }
 
@@ -281,7 +281,7 @@ func TestWhatTheEngineRefusesKeepsNothingElseOut(t *testing.T) {
 			t.Errorf("nodes were put in %d calls", len(puts))
 		}
 		if updates := w.fake.Calls(matchtest.Update); len(updates) != 3 || len(updates[1].Jobs) != 1 || len(updates[2].Jobs) != 1 {
-			t.Errorf("pods were charged in %d calls", len(updates))
+			t.Errorf("pods were booked in %d calls", len(updates))
 		}
 	})
 }
@@ -333,13 +333,13 @@ func TestNewRefusesAConfigurationThatLacksSomething(t *testing.T) {
 		t.Errorf("what is required is there, and yet: %v", err)
 	}
 	cases := map[string]func(*Config){
-		"no engine":          func(c *Config) { c.Engine = nil },
-		"no nodes":           func(c *Config) { c.Nodes = nil },
-		"no pods":            func(c *Config) { c.Pods = nil },
-		"a negative timeout": func(c *Config) { c.Timeout = -1 },
-		"audits before time": func(c *Config) { c.AuditEvery = -1 },
-		"a negative round":   func(c *Config) { c.AuditRound = -1 },
-		"a negative settle":  func(c *Config) { c.Settle = -1 },
+		"no engine":             func(c *Config) { c.Engine = nil },
+		"no nodes":              func(c *Config) { c.Nodes = nil },
+		"no pods":               func(c *Config) { c.Pods = nil },
+		"a negative timeout":    func(c *Config) { c.Timeout = -1 },
+		"audits before time":    func(c *Config) { c.AuditEvery = -1 },
+		"a negative round":      func(c *Config) { c.AuditRound = -1 },
+		"a negative DriftAfter": func(c *Config) { c.DriftAfter = -1 },
 	}
 	for name, change := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func TestAPodIsChargedToTheJobItWasMatchedFor(t *testing.T) {
 
 		w.jobs["u1"] = match.NewJobID("other")
 		w.pods.update(pod("a", "u1", "n1", "2"))
-		w.expect("another job: charged before it is released", "Update other: u1@n1 core=2000m", "Release group: u1")
+		w.expect("another job: booked before it is released", "Update other: u1@n1 core=2000m", "Release group: u1")
 		w.expectChanges("another job: nothing is free by that")
 
 		delete(w.jobs, "u1")

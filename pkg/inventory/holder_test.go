@@ -180,7 +180,7 @@ func TestARecheckGoesBehindAnEventThatIsBeingRead(t *testing.T) {
 		}
 		close(goOn)
 		w.step()
-		for _, h := range w.holds.wanted(types.NamespacedName{Namespace: "default", Name: "a"}) {
+		for _, h := range w.holds.desired(types.NamespacedName{Namespace: "default", Name: "a"}) {
 			if h.slot.Holder != "ns/g" {
 				t.Errorf("the slot is of %q, want ns/g", h.slot.Holder)
 			}
@@ -194,13 +194,13 @@ func TestWhatWasRecheckedWhileTheEngineWasAwayIsInTheNextFilling(t *testing.T) {
 		w.step()
 		w.fake.Fail(matchtest.Update, match.ErrUnavailable)
 		w.fake.Fail(matchtest.Reset, match.ErrUnavailable)
-		w.within(lastRetry, "lost", func() bool { return !w.loaded() })
+		w.within(maxRetryBackoff, "lost", func() bool { return !w.loaded() })
 		w.holders["u1"] = "ns/g"
 		w.Recheck("u1")
 		w.step()
 		w.fake.Fail(matchtest.Update, nil)
 		w.fake.Fail(matchtest.Reset, nil)
-		w.within(2*lastRetry, "loaded", w.loaded)
+		w.within(2*maxRetryBackoff, "loaded", w.loaded)
 		w.expect("filled", "Reset", "PutNode n1", "Update pod: u1@n1 core=1000m of ns/g", "Ready")
 	})
 }

@@ -1,10 +1,10 @@
 // Package inventory keeps an engine's graph equal to a Kubernetes
 // cluster: its nodes, and the slots that are held on them.
 //
-// The cluster is the only store. An inventory records what each node and pod
-// implies for the graph, and sends the engine the differences, one object at a
-// time. An engine that was restarted, reset or out of reach is emptied and filled
-// anew in another epoch, so that nothing that happened meanwhile is missed.
+// The cluster is the only store. An inventory records what each node and pod means for the graph,
+// and sends the engine the differences, one object at a time. After the engine was restarted, reset
+// or out of reach, the graph is emptied and loaded again in another epoch, so that no change is
+// missed.
 package inventory
 
 import (
@@ -30,14 +30,14 @@ const (
 	DefaultTimeout = 2 * time.Second
 	// DefaultAuditEvery is the time between two pages of an audit.
 	DefaultAuditEvery = time.Second
-	// DefaultAuditRound is the time in which an audit compares the whole graph.
+	// DefaultAuditRound is the time in which an audit compares the whole graph once.
 	DefaultAuditRound = time.Minute
 )
 
 // Config is the configuration of an inventory.
 type Config struct {
-	// Engine is the engine to keep. Nobody else may reset it, put
-	// nodes into it or release what pods with a node hold. Required.
+	// Engine is the engine whose graph is kept up to date. No other code may reset it, put nodes
+	// into it or release slots of bound pods. Required.
 	Engine match.Engine
 	// Nodes and Pods are the informers of all *corev1.Node and *corev1.Pod. Required.
 	Nodes, Pods Informer
@@ -46,63 +46,64 @@ type Config struct {
 	// It must not block. If its answer for a pod changes, call Recheck. A pod without a job
 	// counts as a separate one, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
 	JobOf func(*corev1.Pod) match.JobID
-	// HolderOf returns the holder that has a pod's node whole, "" if there is none. It is called as
-	// JobOf is, but not for a pod that runs on every node. If HolderOf is nil no node has a holder.
+	// HolderOf returns the holder of the pod's node if the node is held whole, or "". It is called
+	// at the same times as JobOf, except for pods that run on every node. If HolderOf is nil no
+	// node has a holder.
 	HolderOf func(*corev1.Pod) string
-	// Sources list what is held in addition to what pods with a node hold.
+	// Sources list slots that are held in addition to the slots of bound pods, such as assignments.
 	Sources []Source
 	// Levels are the layers of the graph between the cluster and its nodes.
 	Levels []translate.Level
-	// OnChange, if set, is called with each Change once the engine has taken it: in order, by
-	// one goroutine, without locks held. While it runs the engine is not brought up to date.
+	// OnChange, if set, is called with each Change once the engine has taken it: in order, by one
+	// goroutine, without locks held. While it runs, the engine gets no changes.
 	OnChange func(Change)
-	// OnDrift, if set, is called with each Drift, as OnChange is.
+	// OnDrift, if set, is called with each Drift, in the same way as OnChange.
 	OnDrift func(Drift)
-	// OnAudit, if set, is called each time a page of the graph was
-	// compared with the cluster, as OnChange is. It gets the number of
-	// nodes on the page, and whether the page was the last of its round.
-	OnAudit func(nodes int, round bool)
+	// OnAudit, if set, is called each time a page of the graph was compared with the cluster, in
+	// the same way as OnChange. nodes is the number of nodes on the page.
+	OnAudit func(nodes int, lastOfRound bool)
 	// IsReleasing reports whether the owner of a slot is about to release it. Until then
 	// the slot is no Drift. It must not block. If it is nil no slot is being released.
 	IsReleasing func(job match.JobID, key string) bool
 	// AuditEvery is the time from one page to the next. It is
 	// longer if the engine is slow. Defaults to DefaultAuditEvery.
 	AuditEvery time.Duration
-	// AuditRound is about how long it takes to compare the whole graph.
-	// A small graph takes less time. A graph that would need more than
-	// 1,024 nodes on a page takes more. Defaults to DefaultAuditRound.
+	// AuditRound is about the time that it takes to compare the whole graph once. A small graph
+	// takes less time. A graph that would need more than 1,024 nodes on a page takes more. Defaults
+	// to DefaultAuditRound.
 	AuditRound time.Duration
-	// Settle is how long a difference must last to be a Drift. It has to be
-	// longer than any call or event under way: a Match and a Release of the
-	// caller, and an event of the cluster. Defaults to two Timeouts and a second.
-	Settle time.Duration
-	// Timeout bounds one call of the engine. A call that fills an empty
-	// graph may take five times as long. Defaults to DefaultTimeout.
+	// DriftAfter is the time after which a difference is a Drift. It has to be longer than any call
+	// or event under way: a Match and a Release of the caller, and an event of the cluster. It is
+	// also the pause after a failed audit. Defaults to two Timeouts and a second.
+	DriftAfter time.Duration
+	// Timeout bounds one call of the engine. A call that loads the graph may take five times as
+	// long. Defaults to DefaultTimeout.
 	Timeout time.Duration
 }
 
-// A Source lists what is held in addition to what pods with a node
-// hold, for instance what was matched for pods that are not bound yet.
+// A Source lists slots that are held in addition to the slots of bound pods, for instance the
+// assignments of pods that are not bound yet.
 type Source interface {
-	// Jobs is called each time the graph is filled and each time a page of it is compared,
-	// without locks held. While the graph is loaded, the owner of the source calls Match
-	// and Release itself. While there is no epoch, it cannot call Release. It must release
-	// a job that it gives up then in the next epoch, because Jobs may have listed the job
-	// before. If a pod holds a slot of the same job and key, the pod's slot counts.
+	// Jobs is called each time the graph is loaded and each time a page of it is compared, without
+	// locks held. While the graph is loaded, the owner of the source calls Match and Release
+	// itself. While there is no epoch, it cannot call Release. If the owner gives up a job while
+	// there is no epoch, it must release the job in the next epoch, because Jobs may have listed
+	// the job already. If a pod holds a slot of the same job and key, the pod's slot counts.
 	Jobs() []match.Job
 }
 
-// An Inventory keeps one engine. Its methods are safe for concurrent use.
+// An Inventory keeps the graph of one engine equal to the cluster. Its methods are safe for
+// concurrent use.
 type Inventory struct {
 	cfg   Config
 	wake  chan struct{} // holds a token if there is something to send
 	check chan struct{} // holds a token if the engine's epoch is in doubt
 
-	// readMu is held while what a pod holds is read and recorded. Without it
-	// an older answer could overwrite a newer one. It is locked before mu.
+	// readMu is held while the slot of a pod is read and recorded. Without it an older answer could
+	// overwrite a newer one. It is locked before mu.
 	readMu sync.Mutex
 
-	// auditNext is where the next page of the audit begins. Only the worker uses it.
+	// auditNext is the name at which the next page of the audit begins. Only the worker uses it.
 	auditNext string
 
 	mu        sync.Mutex
@@ -122,8 +123,8 @@ type Inventory struct {
 
 	// invalid holds the subjects that the engine found invalid when they were last sent.
 	invalid map[subject]struct{}
-	// unfixable holds the differences that were there again
-	// after the graph had been filled anew because of them.
+	// unfixable holds the differences that were there again after the graph had been loaded again
+	// because of them.
 	unfixable map[subject]*unfixable
 }
 
@@ -176,7 +177,7 @@ func (c *Config) setTimes() error {
 		name string
 		time time.Duration
 	}{
-		{"Timeout", c.Timeout}, {"AuditEvery", c.AuditEvery}, {"AuditRound", c.AuditRound}, {"Settle", c.Settle},
+		{"Timeout", c.Timeout}, {"AuditEvery", c.AuditEvery}, {"AuditRound", c.AuditRound}, {"DriftAfter", c.DriftAfter},
 	} {
 		if t.time < 0 {
 			return fmt.Errorf("inventory: %s: %v: must not be negative", t.name, t.time)
@@ -185,7 +186,7 @@ func (c *Config) setTimes() error {
 	c.Timeout = cmp.Or(c.Timeout, DefaultTimeout)
 	c.AuditEvery = cmp.Or(c.AuditEvery, DefaultAuditEvery)
 	c.AuditRound = cmp.Or(c.AuditRound, DefaultAuditRound)
-	c.Settle = cmp.Or(c.Settle, 2*c.Timeout+time.Second)
+	c.DriftAfter = cmp.Or(c.DriftAfter, 2*c.Timeout+time.Second)
 	return nil
 }
 
@@ -205,16 +206,16 @@ func (i *Inventory) Nodes() int {
 	return i.nodes.size()
 }
 
-// Generation rises with every Change, after the engine took it and before OnChange is
-// called. A refusal stays valid while the generation is what it was before the match.
+// Generation rises with every Change, after the engine took it and before OnChange is called. A
+// refusal stays valid while the generation is the same as before the match.
 func (i *Inventory) Generation() uint64 {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.generation
 }
 
-// Resync makes the inventory check at once whether the engine still has the graph, and fill
-// it anew if not. It is for callers that got ErrStale. Without it the next probe finds out.
+// Resync makes the inventory check at once whether the engine still has the graph, and load it
+// again if not. It is for callers that got ErrStale. Without it the next probe finds out.
 func (i *Inventory) Resync() { signal(i.check) }
 
 // Recheck makes the inventory call JobOf and HolderOf for these pods soon, and update the
@@ -232,9 +233,9 @@ func (i *Inventory) Recheck(uids ...types.UID) {
 	signal(i.wake)
 }
 
-// Run keeps the engine until ctx ends, and then returns nil. It waits until
-// the informers have all objects of the cluster before it first fills the
-// graph. It fails only if it cannot watch the cluster. It may be called once.
+// Run keeps the graph up to date until ctx ends. Then it returns nil. It waits until the informers
+// have all objects of the cluster before it first loads the graph. It fails only if it cannot watch
+// the cluster. It may be called once.
 func (i *Inventory) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the watches

@@ -1,37 +1,38 @@
 package inventory
 
-// A ledger keeps by key what the cluster calls for and what the engine was last sent. It
-// has a queue of the keys for which the two may differ, oldest first. A key is in the queue
-// once, however often it changes, and its newest value is sent. The zero ledger is empty.
+// A ledger has, for each key, the desired value (from the cluster) and the value that was last sent
+// to the engine. It has a queue of the keys for which the two may differ, oldest first. A key is in
+// the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, returns what the engine may have after a value was replaced
-	// before it was sent: the sum of what was sent and of what was skipped.
-	skipped func(sent, want V) V
+	// skipped, if set, returns the value that the engine may have after a desired value was
+	// replaced before it was sent: the sum of the value that was sent and of the value that was
+	// skipped.
+	skipped func(sent, desired V) V
 
 	entries map[K]*entry[V]
 	queue   []K
 }
 
 type entry[V any] struct {
-	want V
-	// gone is true if nothing is called for any more. want is the zero value then.
+	desired V
+	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
-	// sent is what the engine may have. The zero value is nothing.
+	// sent is the value that the engine may have. The zero value means nothing.
 	sent   V
 	queued bool
 }
 
-// A step is the change of one key from what the engine may
-// have to what it is to have. The zero value is nothing.
-type step[K comparable, V any] struct {
+// A delta is the change of one key, from the value that the engine may have to the desired value.
+// The zero value of V means nothing.
+type delta[K comparable, V any] struct {
 	key    K
 	before V
 	after  V
 	gone   bool
 }
 
-// want sets what is called for, and reports whether that has changed.
-func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
+// set sets the desired value of a key, and reports whether it has changed.
+func (l *ledger[K, V]) set(key K, v V, same func(a, b V) bool) bool {
 	e := l.entries[key]
 	if e == nil {
 		if l.entries == nil {
@@ -39,23 +40,23 @@ func (l *ledger[K, V]) want(key K, v V, same func(a, b V) bool) bool {
 		}
 		e = &entry[V]{}
 		l.entries[key] = e
-	} else if !e.gone && same(e.want, v) {
+	} else if !e.gone && same(e.desired, v) {
 		return false
 	}
 	l.enqueue(key, e)
-	e.want, e.gone = v, false
+	e.desired, e.gone = v, false
 	return true
 }
 
-// wanted returns what is called for. The zero value is nothing.
-func (l *ledger[K, V]) wanted(key K) (v V) {
+// desired returns the desired value of a key. The zero value means nothing.
+func (l *ledger[K, V]) desired(key K) (v V) {
 	if e := l.entries[key]; e != nil {
-		v = e.want
+		v = e.desired
 	}
 	return v
 }
 
-// size returns the number of keys for which something is called for.
+// size returns the number of keys with a desired value.
 func (l *ledger[K, V]) size() int {
 	n := 0
 	for _, e := range l.entries {
@@ -66,7 +67,7 @@ func (l *ledger[K, V]) size() int {
 	return n
 }
 
-// drop calls for nothing, and reports whether that has changed.
+// drop removes the desired value of a key, and reports whether there was one.
 func (l *ledger[K, V]) drop(key K) bool {
 	e := l.entries[key]
 	if e == nil || e.gone {
@@ -74,7 +75,7 @@ func (l *ledger[K, V]) drop(key K) bool {
 	}
 	l.enqueue(key, e)
 	var zero V
-	e.want, e.gone = zero, true
+	e.desired, e.gone = zero, true
 	return true
 }
 
@@ -85,12 +86,12 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 		e.queued = true
 		l.queue = append(l.queue, key)
 	case l.skipped != nil:
-		e.sent = l.skipped(e.sent, e.want)
+		e.sent = l.skipped(e.sent, e.desired)
 	}
 }
 
-// correct records what the engine was found to have under a key, whatever
-// it was sent. It queues the key, so that the wanted value is sent.
+// correct records the value that the engine really has under a key, whatever was sent to it. It
+// queues the key, so that the desired value is sent.
 func (l *ledger[K, V]) correct(key K, has V) {
 	e := l.entries[key]
 	if e == nil {
@@ -111,16 +112,16 @@ func (l *ledger[K, V]) correct(key K, has V) {
 }
 
 // take removes up to n keys from the queue. From then on they count as sent.
-func (l *ledger[K, V]) take(n int) []step[K, V] {
+func (l *ledger[K, V]) take(n int) []delta[K, V] {
 	n = min(n, len(l.queue))
 	if n == 0 {
 		return nil
 	}
-	steps := make([]step[K, V], n)
+	deltas := make([]delta[K, V], n)
 	for i, key := range l.queue[:n] {
 		e := l.entries[key]
-		steps[i] = step[K, V]{key: key, before: e.sent, after: e.want, gone: e.gone}
-		e.sent, e.queued = e.want, false
+		deltas[i] = delta[K, V]{key: key, before: e.sent, after: e.desired, gone: e.gone}
+		e.sent, e.queued = e.desired, false
 		if e.gone {
 			delete(l.entries, key)
 		}
@@ -128,11 +129,11 @@ func (l *ledger[K, V]) take(n int) []step[K, V] {
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
 		l.queue = nil // frees the array
 	}
-	return steps
+	return deltas
 }
 
-// restart records that the engine was emptied. It queues all keys
-// for which something is called for, and returns their number.
+// restart records that the engine was emptied. It queues all keys with a desired value, and returns
+// their number.
 func (l *ledger[K, V]) restart() int {
 	var zero V
 	l.queue = make([]K, 0, len(l.entries))

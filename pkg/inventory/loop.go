@@ -13,28 +13,28 @@ import (
 )
 
 const (
-	// firstRetry is the pause before an engine that was lost is tried
-	// again. The pause doubles each time (exponential backoff).
-	firstRetry = 50 * time.Millisecond
-	lastRetry  = 500 * time.Millisecond
-	// probeEvery is how often the engine is asked whether it still has the
-	// graph. In a quiet cluster no other call would notice that it does not.
+	// minRetryBackoff is the pause before an engine that was lost is tried again. The pause doubles
+	// each time, up to maxRetryBackoff.
+	minRetryBackoff = 50 * time.Millisecond
+	maxRetryBackoff = 500 * time.Millisecond
+	// probeEvery is the time between two probes of whether the engine still has the graph. In a
+	// cluster without changes no other call would notice that the graph is gone.
 	probeEvery = 250 * time.Millisecond
 	// batch bounds the nodes, and the slots, of one call,
 	// and so its duration and the size of its message.
 	batch = 256
-	// loadFactor is how many timeouts a call of load may take.
+	// loadFactor is the timeout of a call of load, in multiples of the usual timeout.
 	loadFactor = 5
 )
 
-// loop fills the engine and keeps it up to date until ctx ends. After every error it begins anew.
+// loop loads the graph and keeps it up to date until ctx ends. After every error it begins again.
 func (i *Inventory) loop(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	verbosity, pause := 0, firstRetry
+	verbosity, pause := 0, minRetryBackoff
 	for {
 		e, err := i.load(ctx)
 		if err == nil {
-			verbosity, pause = 0, firstRetry
+			verbosity, pause = 0, minRetryBackoff
 			err = i.sendChanges(ctx, e)
 			i.setEpoch(0, Change{Kind: Lost})
 		}
@@ -45,19 +45,19 @@ func (i *Inventory) loop(ctx context.Context) {
 			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "lostEpoch", e)
 		}
 		// An outage is one line in the log, however long it is.
-		logger.V(verbosity).Info("The engine cannot be kept up to date and will be filled anew", "retryAfter", pause, "reason", err)
+		logger.V(verbosity).Info("The engine cannot be kept up to date: its graph will be loaded again", "retryAfter", pause, "reason", err)
 		verbosity = 4
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, lastRetry)
+		pause = min(2*pause, maxRetryBackoff)
 	}
 }
 
-// load begins an epoch, fills the graph with all that is known, and
-// makes it ready for matches. sendChanges sends what changes meanwhile.
+// load begins an epoch, loads all known nodes and slots into the graph, and makes it ready for
+// matches. Changes that come in the meantime are sent by sendChanges.
 func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 	start := time.Now()
 	var e match.Epoch
@@ -82,7 +82,7 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 		}
 	}
 	for _, source := range i.cfg.Sources {
-		if err := s.charge(ctx, holdsOf(source.Jobs())); err != nil {
+		if err := s.book(ctx, holdsOf(source.Jobs())); err != nil {
 			return 0, err
 		}
 	}
@@ -93,14 +93,14 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 	}
 	err = i.call(ctx, s.timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
 	if err != nil {
-		return 0, fmt.Errorf("open the engine for requests: %w", err)
+		return 0, fmt.Errorf("make the engine ready for requests: %w", err)
 	}
-	klog.FromContext(ctx).Info("Filled the engine", "nodes", nodes, "pods", holds, "epoch", e, "took", time.Since(start))
+	klog.FromContext(ctx).Info("Loaded the graph", "nodes", nodes, "pods", holds, "epoch", e, "took", time.Since(start))
 	i.setEpoch(e, Change{Kind: Loaded})
 	return e, nil
 }
 
-// sendChanges sends what changes, until the engine fails or ctx ends.
+// sendChanges sends all changes, until the engine fails or ctx ends.
 func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
 	audit := newAudit(s)
@@ -140,8 +140,9 @@ func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 // idle waits until there is something to send, or until a time. asked
 // is true if Resync was called. It returns an error if ctx has ended.
 //
-// It makes a timer for each wait, not one ticker. The goroutine that reads a due ticker runs
-// it, and in a bubble of synctest the race detector crashes if two goroutines do so at once.
+// It makes a timer for each wait, not one ticker. In tests with synctest a due ticker is executed
+// by the goroutine that reads it, and the race detector crashes if two goroutines do this at the
+// same time.
 func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err error) {
 	left := time.Until(until)
 	if left <= 0 {
@@ -160,13 +161,13 @@ func (i *Inventory) idle(ctx context.Context, until time.Time) (asked bool, err 
 	return false, nil
 }
 
-func (i *Inventory) takeNodes(n int) []nodeStep {
+func (i *Inventory) takeNodes(n int) []nodeDelta {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.nodes.take(n)
 }
 
-func (i *Inventory) takeHolds(n int) []holdStep {
+func (i *Inventory) takeHolds(n int) []holdDelta {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.holds.take(n)

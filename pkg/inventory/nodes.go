@@ -11,15 +11,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// nodeStep is the change of a node, by name, from one graph to another.
-type nodeStep = step[string, *resource.Graph]
+// nodeDelta is the change of a node, by name, from one graph to another.
+type nodeDelta = delta[string, *resource.Graph]
 
 func (i *Inventory) setNode(_, node *corev1.Node) {
 	g := translate.Node(node, i.cfg.Levels)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	// Kubelets report every few minutes, and mostly nothing of it is in the graph.
-	if i.nodes.want(node.Name, g, sameNode) {
+	// Kubelets update the status of their nodes every few minutes, mostly in fields that the graph
+	// does not have.
+	if i.nodes.set(node.Name, g, sameNode) {
 		signal(i.wake)
 	}
 }

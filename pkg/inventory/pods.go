@@ -20,12 +20,12 @@ type hold struct {
 	slot match.Slot
 }
 
-// holdStep is the change of a pod from the slots that it may hold in the engine to the
-// slot that it holds in the cluster. Pods are identified by name, not by UID, because
-// after an interrupted watch one update may replace a pod by another of the same name.
-type holdStep = step[types.NamespacedName, []hold]
+// holdDelta is the change of a pod from the slots that it may hold in the engine to the slot that
+// it holds in the cluster. Pods are identified by name, not by UID, because after an interrupted
+// watch one update may replace a pod by another of the same name.
+type holdDelta = delta[types.NamespacedName, []hold]
 
-// setPod records a pod, and what was known under its name before, which may be nil.
+// setPod records a pod that was added or changed. was is the former object of this name, or nil.
 func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	name := nameOf(pod)
 	if was != nil && was.UID != pod.UID {
@@ -51,12 +51,12 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 		i.podsOn[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
 	}
 	i.podsOn[pod.Spec.NodeName].Insert(name)
-	if i.holds.want(name, now, sameHolds) {
+	if i.holds.set(name, now, sameHolds) {
 		signal(i.wake)
 	}
 }
 
-// holdOf returns what a pod holds.
+// holdOf returns the slot that a pod holds.
 func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 	h := hold{job: i.cfg.JobOf(pod), slot: translate.HeldSlot(pod)}
 	if h.job == 0 {
@@ -68,7 +68,7 @@ func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 	return h
 }
 
-// recheck reads the pods again that Recheck was given.
+// recheck reads the pods of Recheck again.
 func (i *Inventory) recheck() {
 	i.readMu.Lock()
 	defer i.readMu.Unlock()
@@ -86,16 +86,16 @@ func (i *Inventory) recheck() {
 	for _, pod := range pods {
 		name, now := nameOf(pod), i.holdOf(pod)
 		i.mu.Lock()
-		if i.pods[pod.UID] == pod { // it is not gone meanwhile
-			i.holds.want(name, []hold{now}, sameHolds)
+		if i.pods[pod.UID] == pod { // it is not gone in the meantime
+			i.holds.set(name, []hold{now}, sameHolds)
 		}
 		i.mu.Unlock()
 	}
 }
 
-// unindex forgets the pod that has a name.
+// unindex removes the pod of this name from pods and podsOn.
 func (i *Inventory) unindex(name types.NamespacedName) {
-	for _, h := range i.holds.wanted(name) {
+	for _, h := range i.holds.desired(name) {
 		delete(i.pods, types.UID(h.slot.Key))
 		if i.podsOn[h.slot.Node].Delete(name); len(i.podsOn[h.slot.Node]) == 0 {
 			delete(i.podsOn, h.slot.Node)

@@ -82,7 +82,7 @@ func TestTheEngineEqualsTheClusterWhateverHappens(t *testing.T) {
 // auditOften compares everything ten times a second. A
 // difference that lasts for half a second is a drift.
 func auditOften(c *Config) {
-	c.AuditEvery, c.AuditRound, c.Settle = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
+	c.AuditEvery, c.AuditRound, c.DriftAfter = 100*time.Millisecond, 100*time.Millisecond, 500*time.Millisecond
 }
 
 // happen is one event.

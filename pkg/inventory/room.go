@@ -29,8 +29,8 @@ func (i *Inventory) BindSent(pod *corev1.Pod, node string) {
 	}
 }
 
-// ForgetBind forgets the bind that was sent for a pod, because it failed or the
-// pod has ended. If the bind was made all the same, the cluster will show the pod.
+// ForgetBind forgets the bind that was sent for a pod, because it failed or the pod has ended. If
+// the bind was made nevertheless, the cluster will show the pod.
 func (i *Inventory) ForgetBind(pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -55,16 +55,16 @@ func (i *Inventory) WhyNoRoom(node string, pods ...*corev1.Pod) string {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	g := i.nodes.wanted(node)
+	g := i.nodes.desired(node)
 	if g == nil {
 		return ""
 	}
 	return translate.WhyNoRoom(asked, i.heldAmounts(node, names, asked), translate.Pools(g))
 }
 
-// heldAmounts returns what pods hold on a node, except
-// the pods named in but, for the types in asked.
-func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
+// heldAmounts returns the amounts of the types in asked that pods hold on a node, without the pods
+// named in except.
+func (i *Inventory) heldAmounts(node string, except sets.Set[types.NamespacedName], asked translate.Amounts) translate.Amounts {
 	held := make(translate.Amounts, len(asked))
 	add := func(poolType string, n int64) {
 		if _, ok := asked[poolType]; ok {
@@ -72,17 +72,17 @@ func (i *Inventory) heldAmounts(node string, but sets.Set[types.NamespacedName],
 		}
 	}
 	for name := range i.podsOn[node] {
-		if but.Has(name) {
+		if except.Has(name) {
 			continue
 		}
-		for _, h := range i.holds.wanted(name) {
+		for _, h := range i.holds.desired(name) {
 			for _, s := range h.slot.R.Vertices {
 				add(s.Type, s.Amount)
 			}
 		}
 	}
 	for _, bind := range i.sentBinds {
-		if bind.node != node || but.Has(bind.pod) {
+		if bind.node != node || except.Has(bind.pod) {
 			continue
 		}
 		for t, n := range bind.amounts {

@@ -7,24 +7,25 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// A sender brings steps to the engine in one epoch. Any error that it returns means that
-// the engine must be filled anew, because it is not known whether the engine took the call.
+// A sender sends changes to the engine in one epoch. Any error that it returns means that the graph
+// must be loaded again, because it is not known whether the engine took the call.
 type sender struct {
 	inventory *Inventory
 	epoch     match.Epoch
 	timeout   time.Duration
 }
 
-// send charges before it releases, and charges the pods of a node before it
-// puts the node. So a match in between sees too little room, never too much.
-func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) error {
-	if err := s.charge(ctx, holdsAfter(holds)); err != nil {
+// send books before it releases, and books the pods of a node before it puts the node. So a match
+// in between sees too little room, never too much.
+func (s sender) send(ctx context.Context, nodes []nodeDelta, holds []holdDelta) error {
+	if err := s.book(ctx, holdsAfter(holds)); err != nil {
 		return err
 	}
 	if err := s.sendNodes(ctx, nodes); err != nil {
@@ -33,22 +34,22 @@ func (s sender) send(ctx context.Context, nodes []nodeStep, holds []holdStep) er
 	return s.release(ctx, holds)
 }
 
-func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
+func (s sender) sendNodes(ctx context.Context, deltas []nodeDelta) error {
 	var put []*resource.Graph
-	for _, step := range steps {
-		if !step.gone {
-			put = append(put, step.after)
-			delete(s.inventory.invalid, nodeSubject(step.key))
+	for _, d := range deltas {
+		if !d.gone {
+			put = append(put, d.after)
+			delete(s.inventory.invalid, nodeSubject(d.key))
 			continue
 		}
-		if step.before == nil {
+		if d.before == nil {
 			continue // never sent
 		}
 		err := s.call(ctx, func(ctx context.Context) error {
-			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, step.key)
+			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, d.key)
 		})
 		if err != nil {
-			return fmt.Errorf("remove node %s: %w", step.key, err)
+			return fmt.Errorf("remove node %s: %w", d.key, err)
 		}
 	}
 	err := inBatches(put, func(nodes []*resource.Graph) error {
@@ -56,7 +57,7 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 			return s.inventory.cfg.Engine.PutNode(ctx, s.epoch, nodes...)
 		})
 	}, func(node *resource.Graph, err error) {
-		klog.FromContext(ctx).Error(err, "The engine refuses a node", "node", nodeOf(node).Name)
+		klog.FromContext(ctx).Error(err, "The engine rejected a node as invalid", "node", nodeOf(node).Name)
 		s.inventory.invalid[nodeSubject(nodeOf(node).Name)] = struct{}{}
 	})
 	if err != nil {
@@ -65,8 +66,8 @@ func (s sender) sendNodes(ctx context.Context, steps []nodeStep) error {
 	return nil
 }
 
-// charge books what is held.
-func (s sender) charge(ctx context.Context, holds []hold) error {
+// book books holds in the engine.
+func (s sender) book(ctx context.Context, holds []hold) error {
 	for _, h := range holds {
 		delete(s.inventory.invalid, slotSubject(h.slot.Key))
 	}
@@ -75,20 +76,20 @@ func (s sender) charge(ctx context.Context, holds []hold) error {
 			return s.inventory.cfg.Engine.Update(ctx, s.epoch, jobsOf(holds)...)
 		})
 	}, func(h hold, err error) {
-		klog.FromContext(ctx).Error(err, "The engine refuses the allocation of a pod", "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
+		klog.FromContext(ctx).Error(err, "The engine rejected the slot of a pod as invalid", "pod", s.inventory.podRef(h.slot.Key), "job", h.job, "key", h.slot.Key, "node", h.slot.Node)
 		s.inventory.invalid[slotSubject(h.slot.Key)] = struct{}{}
 	})
 	if err != nil {
-		return fmt.Errorf("charge %d slots: %w", len(holds), err)
+		return fmt.Errorf("book %d slots: %w", len(holds), err)
 	}
 	return nil
 }
 
-// release releases what is held no more.
-func (s sender) release(ctx context.Context, steps []holdStep) error {
+// release releases the slots that are no longer held.
+func (s sender) release(ctx context.Context, deltas []holdDelta) error {
 	var over []hold
-	for _, step := range steps {
-		over = append(over, endedHolds(step.before, step.after)...)
+	for _, d := range deltas {
+		over = append(over, endedHolds(d.before, d.after)...)
 	}
 	for _, job := range jobsOf(over) {
 		keys := make([]string, 0, len(job.Slots))
@@ -114,14 +115,24 @@ func (s sender) probe(ctx context.Context) error {
 	return nil
 }
 
+// podRef returns the name of the pod with a UID for a log. It is empty if the pod is not bound.
+func (i *Inventory) podRef(uid string) klog.ObjectRef {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if pod := i.pods[types.UID(uid)]; pod != nil {
+		return klog.KObj(pod)
+	}
+	return klog.ObjectRef{}
+}
+
 func (s sender) call(ctx context.Context, f func(context.Context) error) error {
 	return s.inventory.call(ctx, s.timeout, f)
 }
 
-// inBatches sends items in few calls. If the engine finds a batch invalid, its items
-// are sent one by one, so that one invalid item does not block the others. refused
-// is called for the invalid item, which is sent again only after it has changed.
-func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) error {
+// inBatches sends items in few calls. If the engine finds a batch invalid, its items are sent one
+// by one, so that one invalid item does not block the others. rejected is called for the invalid
+// item, which is sent again only after it has changed.
+func inBatches[T any](items []T, send func([]T) error, rejected func(T, error)) error {
 	for part := range slices.Chunk(items, batch) {
 		err := send(part)
 		if err == nil {
@@ -134,7 +145,7 @@ func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) e
 			switch err := send([]T{item}); {
 			case err == nil:
 			case errors.Is(err, match.ErrInvalid):
-				refused(item, err)
+				rejected(item, err)
 			default:
 				return err
 			}
@@ -143,11 +154,11 @@ func inBatches[T any](items []T, send func([]T) error, refused func(T, error)) e
 	return nil
 }
 
-// holdsAfter returns what is held after the steps.
-func holdsAfter(steps []holdStep) []hold {
+// holdsAfter returns the holds after the deltas.
+func holdsAfter(deltas []holdDelta) []hold {
 	var holds []hold
-	for _, step := range steps {
-		holds = append(holds, step.after...)
+	for _, d := range deltas {
+		holds = append(holds, d.after...)
 	}
 	return holds
 }

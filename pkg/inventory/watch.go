@@ -17,10 +17,9 @@ type Informer interface {
 	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
 }
 
-// watch calls set for each object that exists or changes, with its former
-// state. It calls gone for each object that is deleted, with its last known
-// state. A state that is not known is nil. It does so until ctx ends. The
-// channel is closed when all objects that existed at first have been passed on.
+// watch calls set for each object that exists or changes, with its former state. It calls gone for
+// each object that is deleted, with its last known state. A state that is not known is nil. watch
+// ends with ctx. The channel is closed when all objects that existed at first have been passed on.
 func watch[T any](ctx context.Context, informer Informer, set func(was, is *T), gone func(cache.ObjectName, *T)) (<-chan struct{}, error) {
 	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(obj any) { set(nil, obj.(*T)) },
@@ -47,7 +46,7 @@ func watch[T any](ctx context.Context, informer Informer, set func(was, is *T), 
 	}
 	context.AfterFunc(ctx, func() {
 		if err := informer.RemoveEventHandler(registration); err != nil {
-			utilruntime.HandleErrorWithContext(ctx, err, "A watch could not be ended")
+			utilruntime.HandleErrorWithContext(ctx, err, "Cannot remove the event handler of an informer", "type", fmt.Sprintf("%T", *new(T)))
 		}
 	})
 	return registration.HasSyncedChecker().Done(), nil

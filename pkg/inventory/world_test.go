@@ -216,7 +216,7 @@ func (w *world) expectChanges(what string, lines ...string) {
 	synctest.Wait()
 	var got []string
 	for _, c := range w.changes {
-		got = append(got, strings.TrimSpace(strings.Join([]string{string(c.Kind), c.Node, string(c.More.Shape())}, " ")))
+		got = append(got, strings.TrimSpace(strings.Join([]string{string(c.Kind), c.Node, string(c.Gain.Key())}, " ")))
 	}
 	w.changes = nil
 	if !slices.Equal(got, lines) {
@@ -254,7 +254,7 @@ func render(c matchtest.Call) string {
 		for _, s := range j.Slots {
 			amounts := amountsOf(hold{slot: s})
 			delete(amounts, translate.TypePods)
-			words = append(words, strings.TrimSpace(s.Key+"@"+s.Node+" "+string(amounts.Shape())))
+			words = append(words, strings.TrimSpace(s.Key+"@"+s.Node+" "+string(amounts.Key())))
 			if s.Holder != "" {
 				words = append(words, "of "+s.Holder)
 			}

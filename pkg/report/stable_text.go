@@ -8,7 +8,7 @@ import (
 )
 
 // shortOn matches the phrases of package translate for a resource that is short.
-var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| runs out`)
+var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| is not enough for all pods`)
 
 // StableText removes from a message what changes whenever other pods come or
 // go: the digits, and the clause that names the job whose end would help most.

@@ -19,9 +19,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// Types of the pools whose names differ from the resource's name in Kubernetes,
-// or that are not in a pod's requests. Every other pool has the full name of
-// its resource, for instance "ephemeral-storage" or "nvidia.com/gpu".
+// Types of pools. The resource cpu is called core in the graph, and pods is in no pod's requests.
+// Every other pool has the full name of its resource, for instance "memory", "ephemeral-storage" or
+// "nvidia.com/gpu".
 const (
 	// TypeCore is the resource cpu, in thousandths of a core (unit "m").
 	TypeCore = "core"
@@ -42,14 +42,15 @@ const (
 // No amount is negative. An amount that exceeds an int64 is math.MaxInt64.
 type Amounts map[string]int64
 
-// A Shape is the text of some amounts. Equal amounts have
-// equal shapes, and different amounts have different shapes.
-type Shape string
+// An AmountsKey is the canonical text of some amounts. Equal amounts have equal keys, and different
+// amounts have different keys.
+type AmountsKey string
 
-// Requests returns what the kubelet charges a pod: its containers or, if they are set, its
-// pod-level resources, with init and sidecar containers, the overhead of its runtime class, and
-// what a resize in place has been granted or asks for. It adds one of TypePods. Each amount is
-// rounded up. Amounts that are zero are left out. Devices of resource claims are not counted.
+// Requests returns the amounts that the kubelet charges a pod: its containers or, if they are set,
+// its pod-level resources, with init and sidecar containers, the overhead of its runtime class, and
+// the amounts that a resize in place has been granted or asks for. It adds one of TypePods. Each
+// amount is rounded up. Amounts that are zero are left out. Devices of resource claims are not
+// counted.
 func Requests(pod *corev1.Pod) Amounts {
 	list := podresource.PodRequests(pod, podresource.PodResourcesOptions{
 		UseStatusResources: true,
@@ -68,9 +69,8 @@ func Requests(pod *corev1.Pod) Amounts {
 // Types returns the types, sorted.
 func (a Amounts) Types() []string { return slices.Sorted(maps.Keys(a)) }
 
-// Shape returns the shape of the amounts, for instance
-// "core=1500m memory=1073741824B pods=1".
-func (a Amounts) Shape() Shape {
+// Key returns the key of the amounts, for instance "core=1500m memory=1073741824B pods=1".
+func (a Amounts) Key() AmountsKey {
 	var b strings.Builder
 	for i, t := range a.Types() {
 		if i > 0 {
@@ -81,7 +81,7 @@ func (a Amounts) Shape() Shape {
 		b.WriteString(strconv.FormatInt(a[t], 10))
 		b.WriteString(unit(t))
 	}
-	return Shape(b.String())
+	return AmountsKey(b.String())
 }
 
 // Add adds b to a. A sum that exceeds an int64 is math.MaxInt64.

@@ -186,13 +186,13 @@ func TestShape(t *testing.T) {
 	b := podWith(app("memory", "1024Mi"), initial("cpu", "1500m"))
 	c := podWith(app("cpu", "1500m", "memory", "1Gi", "nvidia.com/gpu", "1"))
 
-	if got, want := Requests(a).Shape(), Shape("core=1500m memory=1073741824B pods=1"); got != want {
+	if got, want := Requests(a).Key(), AmountsKey("core=1500m memory=1073741824B pods=1"); got != want {
 		t.Errorf("shape %q, want %q", got, want)
 	}
-	if a, b := Requests(a).Shape(), Requests(b).Shape(); a != b {
+	if a, b := Requests(a).Key(), Requests(b).Key(); a != b {
 		t.Errorf("pods with equal requests have the shapes %q and %q", a, b)
 	}
-	if a, c := Requests(a).Shape(), Requests(c).Shape(); a == c {
+	if a, c := Requests(a).Key(), Requests(c).Key(); a == c {
 		t.Errorf("pods with different requests share the shape %q", a)
 	}
 }

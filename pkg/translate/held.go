@@ -14,9 +14,10 @@ func Holds(pod *corev1.Pod) bool {
 		pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// HeldSlot returns what a pod holds on its node as one slot, for an Update of a match.Engine. Its
-// key is the pod's UID, and its shares name types, not vertices. It is shared if the pod runs on
-// every node. It has no holder. Call Holds to find out whether the pod holds anything at all.
+// HeldSlot returns the resources that a pod holds on its node as one slot, for an Update of a
+// match.Engine. Its key is the pod's UID, and its shares name types, not vertices. It is shared if
+// the pod runs on every node. It has no holder. Call Holds to find out whether the pod holds
+// anything at all.
 func HeldSlot(pod *corev1.Pod) match.Slot {
 	return slotOn(pod, pod.Spec.NodeName)
 }

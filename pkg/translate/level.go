@@ -36,17 +36,17 @@ func ParseLevels(keys []string) ([]Level, error) {
 		}
 		l := Level{Type: key[strings.LastIndexByte(key, '/')+1:], Key: key}
 		if reserved(l.Type) {
-			return nil, fmt.Errorf("level %d: %q: type %q has another meaning in the graph", i, key, l.Type)
+			return nil, fmt.Errorf("level %d: %q: type %q is reserved", i, key, l.Type)
 		}
 		if j := slices.IndexFunc(levels, func(o Level) bool { return o.Type == l.Type }); j >= 0 {
-			return nil, fmt.Errorf("level %d: %q: type %q is that of level %d, %q", i, key, l.Type, j, levels[j].Key)
+			return nil, fmt.Errorf("level %d: %q: type %q is already used by level %d, %q", i, key, l.Type, j, levels[j].Key)
 		}
 		levels = append(levels, l)
 	}
 	return levels, nil
 }
 
-// reserved reports whether the graph of a cluster has vertices of this type that are not of a
+// reserved reports whether a vertex type is already used in the graph for something other than a
 // level. Extended resources have a slash in their names, which the type of a level never has.
 func reserved(vertexType string) bool {
 	switch vertexType {

@@ -14,23 +14,23 @@ import (
 // maxMessage bounds a message in bytes, because the message of an event may not be longer.
 const maxMessage = 1023
 
-// Message returns why pods found no room, in one line of less than 1024 bytes, with the
-// quantities of Kubernetes. The same reason has the same text. Slot labels are internal to the
-// caller and left out. If there are more shortages than fit, the last ones are only counted.
+// Message says why pods found no room, in one line of less than 1024 bytes, with the quantities of
+// Kubernetes. The same reason has the same text. Slot labels are internal to the caller and left
+// out. If there are more shortages than fit, the last ones are only counted.
 //
-// endOf names the owner of the job of the reason's Blocker in words,
-// such as "job ns/name". If it is empty, this part is left out.
-func Message(r match.Reason, endOf string) string {
+// blockerName is the name of the group whose end would help most (r.Blocker), such as "job
+// ns/name". If it is empty, this part is left out.
+func Message(r match.Reason, blockerName string) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, endOf, n); len(m) <= maxMessage {
+		if m := message(r, blockerName, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	return Shorten(message(r, endOf, 0))
+	return Shorten(message(r, blockerName, 0))
 }
 
-// MoreIfPrefix and EndsSuffix surround the name of the job whose end
-// would help most. The name can change from one message to the next.
+// MoreIfPrefix and EndsSuffix surround the name of the blocker. The name can change from one
+// message to the next.
 const (
 	MoreIfPrefix = " more if "
 	EndsSuffix   = " ends"
@@ -41,8 +41,8 @@ func Shorten(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), maxMessage)], "")
 }
 
-// WhyNoRoom returns the types of which less is free than asked for, in one line with the
-// quantities of Kubernetes. It returns "" if there is enough of all. Free is room minus held.
+// WhyNoRoom names the types of which less is free than asked for, in one line with the quantities
+// of Kubernetes. It returns "" if there is enough of all types. The free amount is room minus held.
 func WhyNoRoom(asked, held, room Amounts) string {
 	var lacks []string
 	for _, t := range asked.Types() {
@@ -55,7 +55,7 @@ func WhyNoRoom(asked, held, room Amounts) string {
 }
 
 // message returns the text of a reason with its first n shortages.
-func message(r match.Reason, endOf string, n int) string {
+func message(r match.Reason, blockerName string, n int) string {
 	var b strings.Builder
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
@@ -77,8 +77,8 @@ func message(r match.Reason, endOf string, n int) string {
 		writeRequests(&b, shown)
 		b.WriteString(inOneLevel(r))
 		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
-		if r.Blocker != nil && endOf != "" {
-			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, endOf, EndsSuffix)
+		if r.Blocker != nil && blockerName != "" {
+			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
 		}
 		for i, s := range shown {
 			b.WriteString(separator(i))
@@ -96,7 +96,7 @@ func message(r match.Reason, endOf string, n int) string {
 		}
 		fmt.Fprintf(&b, ", although the %s%s would be enough", amounts, inVertex(r))
 	case match.TooHard:
-		b.WriteString("finding nodes for " + pods(r.Wanted) + " takes more steps than the matcher may take for one request")
+		b.WriteString("finding nodes for " + pods(r.Wanted) + " takes more steps than the matcher may take for one request: use fewer kinds of pods, affinity terms or spread constraints")
 		return b.String()
 	case match.Overtaken:
 		b.WriteString("nodes were found, but they were taken or changed during the search")
@@ -112,8 +112,8 @@ func message(r match.Reason, endOf string, n int) string {
 	return b.String()
 }
 
-// writeRequests writes what a pod requests of the pools that
-// are short. It leaves out that every pod counts as one pod.
+// writeRequests writes the requests of a pod for the pools that are short. It leaves out that every
+// pod counts as one pod.
 func writeRequests(b *strings.Builder, shortages []match.Shortage) {
 	word := " with "
 	for _, s := range shortages {
@@ -132,7 +132,7 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	switch {
 	case s.Nodes == 0:
 		// There is enough on any one node, but not for all pods that would have to go there.
-		fmt.Fprintf(b, "%s runs out", name)
+		fmt.Fprintf(b, "%s is not enough for all pods", name)
 	case inVertex(r) != "":
 		// The reason does not give the number of nodes in that vertex.
 		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
@@ -146,7 +146,8 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	}
 	free := " free"
 	if !r.WaitingHelps {
-		// What is free does not matter if waiting does not help. MaxFree may then be a whole size.
+		// The free amounts do not matter if waiting does not help. Then MaxFree may be the size of
+		// a pool.
 		free = ""
 	}
 	fmt.Fprintf(b, " (at most %s%s on a node)", quantity(s.Unit, s.MaxFree), free)
@@ -172,7 +173,7 @@ func writeUnusable(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeOccupied writes how many nodes could not be used because of what others hold there.
+// writeOccupied writes how many nodes could not be used because of the pods of others there.
 func writeOccupied(b *strings.Builder, r match.Reason) {
 	switch r.InUse {
 	case 0:
@@ -184,9 +185,9 @@ func writeOccupied(b *strings.Builder, r match.Reason) {
 	switch r.OtherHolder {
 	case 0:
 	case 1:
-		b.WriteString("; 1 node is held whole by another group")
+		b.WriteString("; 1 node is used exclusively by another group")
 	default:
-		fmt.Fprintf(b, "; %s are held whole by other groups", nodes(r.OtherHolder))
+		fmt.Fprintf(b, "; %s are used exclusively by other groups", nodes(r.OtherHolder))
 	}
 }
 

@@ -58,7 +58,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few, though each node by itself has enough": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 3, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 3000, 0)}},
-			"needs 4 pods with cpu 1; room for 3: cpu runs out (at most 3 free on a node)",
+			"needs 4 pods with cpu 1; room for 3: cpu is not enough for all pods (at most 3 free on a node)",
 		},
 		"too few for good counts nodes that are not ready": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 0, Nodes: 3, Down: 1, Shortages: []match.Shortage{cpu(8000, 6000, 3)}},
@@ -93,11 +93,11 @@ func TestMessage(t *testing.T) {
 		},
 		"too few nodes that are nobody's": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, OtherHolder: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
-			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 500m free on a node); 2 nodes are held whole by other groups",
+			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 500m free on a node); 2 nodes are used exclusively by other groups",
 		},
 		"one node in use and one that is others'": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, OtherHolder: 1, InUse: 1, WaitingHelps: true},
-			"needs 1 pod; room for 0; 1 node is in use, but whole nodes are requested; 1 node is held whole by another group",
+			"needs 1 pod; room for 0; 1 node is in use, but whole nodes are requested; 1 node is used exclusively by another group",
 		},
 		"no placement was found": {
 			match.Reason{Code: match.NotFound, Level: "cluster", Wanted: 4, Nodes: 8, WaitingHelps: true},

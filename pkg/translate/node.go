@@ -17,10 +17,10 @@ const rootName = resource.TypeCluster + "0"
 // Each vertex is below the one before, except that all pools are below the node.
 // Vertices are distinguished by path. UniqID numbers them only within the part.
 //
-// The pools are what the node's status calls allocatable, also pools of size zero. Cores, memory
-// and pods are always present, so that a shortage of them can be reported. The node's properties
-// are its labels that are keys of levels. The node is up if it is ready and not being deleted.
-// Cordons and taints are left out, because whether they matter depends on the pod.
+// The pools are the allocatable resources in the node's status, also pools of size zero. Cores,
+// memory and pods are always present, so that a shortage of them can be reported. The node's
+// properties are its labels that are keys of levels. The node is up if it is ready and not being
+// deleted. Cordons and taints are left out, because whether they matter depends on the pod.
 func Node(node *corev1.Node, levels []Level) *resource.Graph {
 	pools := sizes(node.Status.Allocatable)
 	types := pools.Types()

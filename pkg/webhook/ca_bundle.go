@@ -17,7 +17,7 @@ import (
 func (c *certificates) writeCABundle(ctx context.Context, ca []byte) (written bool, err error) {
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	if err := c.client.Get(ctx, client.ObjectKey{Name: ConfigurationName}, &config); err != nil {
-		return false, fmt.Errorf("get the configuration: %w", err)
+		return false, fmt.Errorf("get MutatingWebhookConfiguration %s: %w", ConfigurationName, err)
 	}
 	var entries []map[string]any
 	for _, hook := range config.Webhooks {
@@ -28,18 +28,18 @@ func (c *certificates) writeCABundle(ctx context.Context, ca []byte) (written bo
 	if len(entries) == 0 {
 		return false, nil
 	}
-	// The API server merges entries by name, and leaves fields alone that are not named here.
-	// The resource version keeps the patch from restoring an entry that was removed just now.
+	// The API server merges entries by name, and leaves fields alone that are not named here. With
+	// the resource version, the patch cannot restore an entry that was removed in the meantime.
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"resourceVersion": config.ResourceVersion},
 		"webhooks": entries,
 	})
 	if err != nil {
-		return false, fmt.Errorf("write the patch of the configuration: %w", err)
+		return false, fmt.Errorf("encode the patch of MutatingWebhookConfiguration %s: %w", ConfigurationName, err)
 	}
 	err = c.client.Patch(ctx, &config, client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(fieldManager))
 	if err != nil {
-		return false, fmt.Errorf("write the authority into the configuration: %w", err)
+		return false, fmt.Errorf("write the CA bundle into MutatingWebhookConfiguration %s: %w", ConfigurationName, err)
 	}
 	klog.FromContext(ctx).Info("The API server trusts the webhook's certificate", "configuration", ConfigurationName, "entries", len(entries))
 	return true, nil

@@ -25,24 +25,27 @@ import (
 const (
 	// caCertKey is the key of the CA certificate.
 	caCertKey = "ca.crt"
-	// previousCAKey is the key of the CA certificate before it.
-	previousCAKey    = "before.crt"
+	// previousCAKey is the key of the previous CA certificate.
+	previousCAKey = "before.crt"
+	// previousUntilKey is the key of the time until which the API server has to trust the previous CA.
 	previousUntilKey = "before-until"
 )
 
 const (
+	// caLife is the time for which a CA certificate is valid.
 	caLife = 10 * 365 * 24 * time.Hour
-	// serverLife is how long a certificate is valid.
+	// serverLife is the time for which a certificate of the server is valid.
 	serverLife = 365 * 24 * time.Hour
-	// renewBefore is how long before its end a certificate is replaced.
+	// renewBefore is the time before its end at which a certificate is replaced.
 	renewBefore = 90 * 24 * time.Hour
-	// backdate is how long before its creation a certificate is valid, because clocks may differ.
+	// backdate is the time before its creation from which a certificate is valid, because clocks
+	// may differ.
 	backdate = time.Hour
 )
 
-// certificates keeps the certificate of the webhook in a Secret that all replicas
-// share, and the CA that signed it in the webhook's configuration. It needs rights
-// on these two objects only. It checks both every CertificatePoll, and repairs them.
+// certificates keeps the certificate of the webhook in a Secret that all replicas share, and the CA
+// that signed it in the webhook's configuration. It needs permissions for these two objects only.
+// It checks both every CertificatePoll, and repairs them.
 //
 // It uses the functions of cert-controller's rotator that create and
 // check certificates. It does not use the rotator's reconciler, because
@@ -53,11 +56,12 @@ type certificates struct {
 	clock  clock.WithTicker
 
 	current atomic.Pointer[tls.Certificate]
-	// served is the content of the Secret from which current was loaded. Only syncOnce uses it.
-	served map[string][]byte
-	loaded chan struct{} // closed when there is a current certificate
-	once   sync.Once
-	// expiry is when the current certificate ends. It may be nil.
+	// servedSecret is the content of the Secret from which current was loaded. Only syncOnce uses
+	// it.
+	servedSecret map[string][]byte
+	loaded       chan struct{} // closed when there is a current certificate
+	once         sync.Once
+	// expiry is the metric of the time at which the current certificate ends. It may be nil.
 	expiry prometheus.Gauge
 	// errorCount counts the calls of syncOnce that failed. It may be nil.
 	errorCount prometheus.Counter
@@ -93,8 +97,8 @@ func (c *certificates) Start(ctx context.Context) error {
 	}
 }
 
-// serving returns the certificate for a TLS handshake.
-func (c *certificates) serving(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+// getCertificate returns the certificate for a TLS handshake.
+func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.current.Load(); cert != nil {
 		return cert, nil
 	}
@@ -111,8 +115,8 @@ func (c *certificates) syncOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	written, err := c.writeCABundle(ctx, c.authorities(data))
-	if c.serves() && (written || err != nil) {
+	written, err := c.writeCABundle(ctx, c.caBundle(data))
+	if c.hasValidCertificate() && (written || err != nil) {
 		return err
 	}
 	if failed := c.load(data); failed != nil {
@@ -122,15 +126,15 @@ func (c *certificates) syncOnce(ctx context.Context) error {
 	return err
 }
 
-// serves reports whether there is a certificate that has not ended.
-func (c *certificates) serves() bool {
+// hasValidCertificate reports whether there is a certificate that has not ended.
+func (c *certificates) hasValidCertificate() bool {
 	cert := c.current.Load()
 	return cert != nil && cert.Leaf != nil && c.clock.Now().Before(cert.Leaf.NotAfter)
 }
 
-// authorities returns the CA certificates of a Secret that the API server is to trust:
-// the current one and, while its certificate may still be served, the previous one.
-func (c *certificates) authorities(data map[string][]byte) []byte {
+// caBundle returns the CA certificates that the API server has to trust, from the content of the
+// Secret: the current one and, while its certificate may still be served, the previous one.
+func (c *certificates) caBundle(data map[string][]byte) []byte {
 	ca := slices.Clone(data[caCertKey])
 	until, err := time.Parse(time.RFC3339, string(data[previousUntilKey]))
 	if before := data[previousCAKey]; err == nil && len(before) > 0 && c.clock.Now().Before(until) {
@@ -143,10 +147,10 @@ func (c *certificates) authorities(data map[string][]byte) []byte {
 func (c *certificates) load(data map[string][]byte) error {
 	cert, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return fmt.Errorf("read the certificate: %w", err)
+		return fmt.Errorf("read the certificate in Secret %s/%s: %w", c.config.Namespace, SecretName, err)
 	}
 	c.current.Store(&cert)
-	c.served = data
+	c.servedSecret = data
 	if c.expiry != nil {
 		c.expiry.Set(float64(cert.Leaf.NotAfter.Unix()))
 	}
@@ -154,7 +158,8 @@ func (c *certificates) load(data map[string][]byte) error {
 }
 
 // secret returns the content of the Secret. It creates or renews the Secret if needed. If another
-// replica writes the Secret at the same time, it returns what the other replica has written.
+// replica writes the Secret at the same time, it returns the content that the other replica has
+// written.
 func (c *certificates) secret(ctx context.Context) (map[string][]byte, error) {
 	data, overtaken, err := c.readOrMake(ctx)
 	if overtaken {
@@ -170,7 +175,7 @@ func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, 
 	err = c.client.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: SecretName}, secret)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return nil, false, fmt.Errorf("get the secret: %w", err)
+		return nil, false, fmt.Errorf("get Secret %s/%s: %w", c.config.Namespace, SecretName, err)
 	}
 	if c.isStillValid(secret.Data) {
 		return secret.Data, false, nil
@@ -187,7 +192,7 @@ func (c *certificates) readOrMake(ctx context.Context) (data map[string][]byte, 
 		overtaken = apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 	}
 	if err != nil {
-		return nil, overtaken, fmt.Errorf("write the secret: %w", err)
+		return nil, overtaken, fmt.Errorf("write Secret %s/%s: %w", c.config.Namespace, SecretName, err)
 	}
 	klog.FromContext(ctx).Info("Made a certificate for the webhook", "secret", klog.KObj(secret), "names", c.names())
 	return secret.Data, false, nil
@@ -232,10 +237,10 @@ func (c *certificates) renew(secret *corev1.Secret) error {
 		return err
 	}
 	was := secret.Data
-	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.served != nil {
+	if _, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err != nil && c.servedSecret != nil {
 		// The Secret was lost or damaged. The other
 		// replicas serve the same certificate as this one.
-		was = c.served
+		was = c.servedSecret
 	}
 	secret.Data = map[string][]byte{caCertKey: ca.CertPEM, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}
 	if pair, err := tls.X509KeyPair(was[corev1.TLSCertKey], was[corev1.TLSPrivateKeyKey]); err == nil && pair.Leaf.NotAfter.After(now) {

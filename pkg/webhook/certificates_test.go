@@ -156,13 +156,13 @@ func TestCertificateOfAnotherReplicaCounts(t *testing.T) {
 // A certificate is served on while the API server does not answer.
 func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	c, _ := newCertificates(nil)
-	if _, err := c.serving(nil); err == nil {
+	if _, err := c.getCertificate(nil); err == nil {
 		t.Error("there is a certificate before any was made")
 	}
 	if err := c.syncOnce(t.Context()); err == nil {
 		t.Error("no error without a configuration")
 	}
-	if _, err := c.serving(nil); err != nil {
+	if _, err := c.getCertificate(nil); err != nil {
 		t.Errorf("without a configuration: %v", err)
 	}
 	c.client = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
@@ -173,7 +173,7 @@ func TestCertificateOutlivesTheAPIServer(t *testing.T) {
 	if err := c.syncOnce(t.Context()); err == nil {
 		t.Error("no error without the API server")
 	}
-	if _, err := c.serving(nil); err != nil {
+	if _, err := c.getCertificate(nil); err != nil {
 		t.Errorf("without the API server: %v", err)
 	}
 }

@@ -34,10 +34,12 @@ func TestOnARealAPIServer(t *testing.T) {
 
 	t.Run("without rights it waits for them", func(t *testing.T) {
 		e := e.in(t)
-		e.until("it says what it lacks", func() bool { return strings.Contains(log.String(), "get the secret: secrets") })
+		e.until("it says what it lacks", func() bool {
+			return strings.Contains(log.String(), "get Secret fluence-system/fluence-webhook-cert: secrets")
+		})
 		e.install("rbac")
 		e.until("it says what else it lacks", func() bool {
-			return strings.Contains(log.String(), "get the configuration: mutatingwebhookconfigurations")
+			return strings.Contains(log.String(), "get MutatingWebhookConfiguration fluence-webhook: mutatingwebhookconfigurations")
 		})
 		// An operator does it this way. Here no Service leads to the webhook.
 		if _, _, err := e.Kubectl(e.ctx, "apply", "--dry-run=server", "-f", "../../manifests/webhook"); err != nil {

@@ -15,7 +15,7 @@ func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 		obj := k.New()
 		obj.SetUID("1")
 		s := newOwnerReader(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, 0)
-		if known, ok := s.seen(t.Context(), "", group.Owner{Group: k.Group, Kind: k.Kind, UID: "1"}); !ok || known.Size.Size == 0 {
+		if known, ok := s.fromCache(t.Context(), "", group.Owner{Group: k.Group, Kind: k.Kind, UID: "1"}); !ok || known.Size.Size == 0 {
 			t.Errorf("a %s.%s that is watched is seen: %t, with the size %v", k.Kind, k.Group, ok, known.Size)
 		}
 		if _, labelled := kindLayouts[schema.GroupKind{Group: k.Group, Kind: k.Kind}]; !labelled {

@@ -10,7 +10,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// OwnerInfo is what is known of an object that controls pods, directly or through other objects.
+// OwnerInfo is all that is known about an object that controls pods, directly or through other
+// objects.
 type OwnerInfo struct {
 	// Controller is the object's own controller. It is zero if there is none.
 	Controller group.Owner
@@ -42,9 +43,10 @@ type labeller struct {
 // edits returns what to add to an object. It returns nothing
 // if the object's pods do not ask for the scheduler.
 //
-// To a pod template it only adds labels that the user wrote on the object instead. It adds no
-// defaults there: they would go stale when the object is scaled. Replacing the object by its
-// manifest, which does not have the defaults, would change the template and so start a rollout.
+// To a pod template it adds only the group labels that the user wrote on the metadata of the object
+// itself. It adds no defaults there, because they would be wrong once the object is scaled.
+// Replacing the object by its manifest, which does not have the defaults, would change the template
+// and so start a rollout.
 func (l labeller) edits(scheduler string) []edit {
 	if l.scheduler != scheduler {
 		return nil
@@ -54,7 +56,7 @@ func (l labeller) edits(scheduler string) []edit {
 	copied := l.copyDown()
 	l.pod.Labels = mergeLabels(l.pod.Labels, copied.values)
 	id := group.IdentityOf(l.pod, l)
-	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !ownGroup(id)) {
+	if _, has := l.labels[group.Label]; !has && id.InPodGroup && (id.Owner.UID != "" || !isNamedForOwner(id)) {
 		// The name of the group contains the owner's UID. An owner
 		// that is being created, such as a Job, has no UID yet.
 		own.take(map[string]string{group.Label: id.Key.Name}, []string{group.Label})
@@ -65,9 +67,9 @@ func (l labeller) edits(scheduler string) []edit {
 	return []edit{copied, own, note}
 }
 
-// copyDown returns the labels of a group that the user put on the object
-// instead of its template, as an addition to the template. An object
-// with a controller keeps the template that its controller gave it.
+// copyDown returns the group labels that the user wrote on the metadata of the object and not on
+// its pod template, as an addition to the template. An object with a controller keeps the template
+// that its controller gave it.
 func (l labeller) copyDown() edit {
 	e := edit{path: below(l.template, "metadata", "labels"), values: map[string]string{}}
 	if l.template == nil || l.controller != (group.Owner{}) {
@@ -118,7 +120,7 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 	if err != nil || said.Size > 0 {
 		return said, err == nil
 	}
-	if !id.InPodGroup || !ownGroup(id) {
+	if !id.InPodGroup || !isNamedForOwner(id) {
 		return group.Size{}, false
 	}
 	size := l.sizeOf(id.Owner)
@@ -128,17 +130,17 @@ func (l labeller) size(id group.Identity) (group.Size, bool) {
 	return size, size != (group.Size{})
 }
 
-// maxAbove is how many objects may control one another above a pod. The longest
-// known chain has four, above a worker of a LeaderWorkerSet: the worker's
-// StatefulSet, the leader pod, the leaders' StatefulSet and the LeaderWorkerSet.
-const maxAbove = 5
+// maxOwnerDepth is the number of owners that are followed upwards from a pod. The longest known
+// chain has four, above a worker of a LeaderWorkerSet: the worker's StatefulSet, the leader pod,
+// the leaders' StatefulSet and the LeaderWorkerSet.
+const maxOwnerDepth = 5
 
 // sizeOf returns the size that an owner gives its group, or zero if it is not known.
 // It walks up the pod's owners until one has the owner's kind. It does not compare
 // names, because the unit of a LeaderWorkerSet has that kind and the leader's name.
 func (l labeller) sizeOf(owner group.Owner) group.Size {
 	o := group.ControllerOf(l.pod)
-	for range maxAbove {
+	for range maxOwnerDepth {
 		known, ok := l.get(l.pod.Namespace, o)
 		switch {
 		case !ok:
@@ -168,8 +170,8 @@ func (l labeller) get(namespace string, o group.Owner) (OwnerInfo, bool) {
 	return l.find(namespace, o)
 }
 
-// ownGroup reports whether a group is named for the pod's owner.
-func ownGroup(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
+// isNamedForOwner reports whether a group is named for the pod's owner, not by a label.
+func isNamedForOwner(id group.Identity) bool { return id.Key.Name == id.Owner.PodGroupName() }
 
 func hasAny(labels map[string]string, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { _, ok := labels[key]; return ok })

@@ -15,8 +15,8 @@ const (
 	outcomeBug        = "bug"
 )
 
-// newExpiryGauge registers the gauge of when the webhook's
-// certificate ends, or finds it if it is registered already.
+// newExpiryGauge registers the gauge of the time at which the webhook's certificate ends, or finds
+// it if it is registered already.
 func newExpiryGauge(r prometheus.Registerer) (prometheus.Gauge, error) {
 	return registered[prometheus.Gauge](r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_webhook_certificate_expiration_timestamp_seconds", Help: "When the webhook's certificate expires, in seconds since 1970; 0 if the controller does not make the certificate.",

@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// A kindLayout is where objects of a kind hold the fields that are read.
+// A kindLayout has the paths of the fields that are read from objects of a kind.
 type kindLayout struct {
 	// template is the path to the pod template. A Pod has none.
 	template []string
@@ -55,7 +55,7 @@ type newObject struct {
 	// podOwner is the object that will create the pods. It has no UID
 	// yet, because the API server sets it later. It is zero for a Pod.
 	podOwner group.Owner
-	// podOwnerInfo is what the spec of podOwner gives. It is zero for a Pod.
+	// podOwnerInfo is the OwnerInfo of podOwner, by its spec. It is zero for a Pod.
 	podOwnerInfo OwnerInfo
 }
 

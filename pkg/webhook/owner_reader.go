@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// rememberFor is how long an answer is cached. All pods of a large JobSet are created
+	// rememberFor is the time for which an answer is cached. All pods of a large JobSet are created
 	// within this time. An object's controller never changes, and its spec rarely does.
 	rememberFor = 10 * time.Second
 	// maxRemembered bounds the number of cached answers.
 	// group.Owner.CanExist bounds the size of each.
 	maxRemembered = 4096
-	// askAtOnce and askEach bound the requests to the API server, by a token
-	// bucket: at most askAtOnce are in flight, and after a burst of askAtOnce
-	// there is one each askEach. Anyone who may create pods, or reach the
-	// port, causes such requests, and they run with the controller's rights.
-	askAtOnce = 8
-	askEach   = 20 * time.Millisecond
+	// maxLookupsInFlight and lookupInterval bound the requests to the API server, by a token
+	// bucket. At most maxLookupsInFlight requests are in flight. After a burst of that many there
+	// is one request every lookupInterval. Anyone who can create pods or reach the port can cause
+	// such requests, and they run with the controller's permissions.
+	maxLookupsInFlight = 8
+	lookupInterval     = 20 * time.Millisecond
 )
 
 // ownerReader finds the owners of pods. It looks into the controller's cache first. It asks
@@ -60,7 +60,7 @@ type ownerReader struct {
 func newOwnerReader(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *ownerReader {
 	s := &ownerReader{
 		watched: watched, live: live, kinds: kinds, timeout: timeout,
-		limit: rate.NewLimiter(rate.Every(askEach), askAtOnce), inFlight: make(chan struct{}, askAtOnce),
+		limit: rate.NewLimiter(rate.Every(lookupInterval), maxLookupsInFlight), inFlight: make(chan struct{}, maxLookupsInFlight),
 	}
 	s.cache.Store(cache.NewExpiring())
 	return s
@@ -71,18 +71,18 @@ type ownerKey struct {
 	group.Owner
 }
 
-// An answer is what the API server returned about an object.
+// An answer is the result of a request to the API server about an object.
 type answer struct {
 	known OwnerInfo
 	ok    bool
 }
 
-// find implements lookup. It returns false also if ctx ends before there is an answer.
+// find implements lookup. It also returns false if ctx ends before there is an answer.
 func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
 	if !o.CanExist() {
 		return OwnerInfo{}, false
 	}
-	if known, ok := s.seen(ctx, namespace, o); ok {
+	if known, ok := s.fromCache(ctx, namespace, o); ok {
 		return known, true
 	}
 	key := ownerKey{namespace, o}
@@ -115,8 +115,8 @@ func (s *ownerReader) find(ctx context.Context, namespace string, o group.Owner)
 	}
 }
 
-// seen finds an object in the controller's cache.
-func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
+// fromCache finds an object in the controller's cache.
+func (s *ownerReader) fromCache(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool) {
 	if !o.Watched() {
 		return OwnerInfo{}, false
 	}
@@ -135,9 +135,9 @@ func (s *ownerReader) seen(ctx context.Context, namespace string, o group.Owner)
 // errBusy is the error if too many requests are waiting.
 var errBusy = errors.New("too many lookups wait")
 
-// askLimited asks the API server as soon as the limits allow it. It fails if that is after
-// the deadline of ctx. Mapping the kind to an API may take longer. It happens before a slot
-// is taken, because otherwise owners of unknown kinds would block requests for known kinds.
+// askLimited asks the API server as soon as the limits allow it, and fails if ctx ends first. The
+// kind is mapped to an API before that, because this may take longer: otherwise owners of unknown
+// kinds would block requests for known kinds.
 func (s *ownerReader) askLimited(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, error) {
 	mapping, err := s.kinds.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 	if err != nil {

@@ -188,8 +188,8 @@ func TestFindAsksNoMoreThanItMay(t *testing.T) {
 			known.Go(func() { s.find(t.Context(), "ns", owner("apps", "ReplicaSet", fmt.Sprint("other-", i))) })
 		}
 		known.Wait()
-		if got, want := asked.Load(), int32(askAtOnce+s.timeout/askEach); got > want || got < want/2 || most.Load() > askAtOnce {
-			t.Errorf("asked %d times, %d at once, want at most %d and %d", got, most.Load(), want, askAtOnce)
+		if got, want := asked.Load(), int32(maxLookupsInFlight+s.timeout/lookupInterval); got > want || got < want/2 || most.Load() > maxLookupsInFlight {
+			t.Errorf("asked %d times, %d at once, want at most %d and %d", got, most.Load(), want, maxLookupsInFlight)
 		}
 		time.Sleep(time.Second)
 		before := asked.Load()
@@ -221,12 +221,12 @@ func TestWhoWaitsForAKindHoldsNoPlace(t *testing.T) {
 		s := seeing(func(context.Context) error { return nil }, nil, []client.Object{replicaSet("web-1", group.Owner{})})
 		s.kinds = slowKinds{s.kinds, 5 * time.Second}
 		var known sync.WaitGroup
-		for i := range 10 * askAtOnce {
+		for i := range 10 * maxLookupsInFlight {
 			known.Go(func() { s.find(t.Context(), "ns", owner("example.com", "Kind", fmt.Sprint("o-", i))) })
 		}
 		synctest.Wait()
 		begin := time.Now()
-		if _, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "web-1")); !ok || time.Since(begin) > askEach {
+		if _, ok := s.find(t.Context(), "ns", owner("apps", "ReplicaSet", "web-1")); !ok || time.Since(begin) > lookupInterval {
 			t.Errorf("an owner of a kind that is served is found: %t, after %s; want it at once", ok, time.Since(begin))
 		}
 		known.Wait()

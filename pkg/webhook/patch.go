@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// An edit is what to add to a map of strings at a path of an object.
+// An edit has the values to add to a map of strings at a path of an object.
 type edit struct {
 	path   []string
 	values map[string]string

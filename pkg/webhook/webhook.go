@@ -1,10 +1,10 @@
 // Package webhook labels pods and workloads that ask for the Fluence scheduler with their group and
 // its size, when they are created. It warns the user if a request for whole nodes will be denied.
 //
-// The labels are a hint, for users who read objects and for programs that select objects by
-// label. They are never a condition, because scheduler and controller compute the same from
-// the objects themselves. So the webhook fails open. It writes labels and one annotation
-// only, and never over what a user wrote. It has no side effects: a dry run is safe.
+// The labels are a hint, for users who read objects and for programs that select objects by label.
+// Nothing depends on the labels: scheduler and controller compute the group and its size from the
+// objects themselves. So the webhook fails open. It writes labels and one annotation only, and
+// never overwrites a value of a user. It has no side effects: a dry run is safe.
 package webhook
 
 import (
@@ -46,7 +46,7 @@ const (
 
 const fieldManager = "fluence-controller"
 
-// Config holds the settings of an operator. Start from DefaultConfig.
+// Config has the settings that an administrator can change. Start from DefaultConfig.
 type Config struct {
 	// SchedulerName is the spec.schedulerName of the pods. The match conditions
 	// of the MutatingWebhookConfiguration name it, too. Defaults to "fluence".
@@ -55,9 +55,10 @@ type Config struct {
 	Address string
 	// Port is the TCP port to listen on. Defaults to 9443.
 	Port int
-	// CertDir is a folder with tls.crt and tls.key. The files are read again when
-	// they change, and somebody else must write the CA bundle into the configuration.
-	// If CertDir is empty, the program manages both itself. Defaults to empty.
+	// CertDir is a folder with tls.crt and tls.key. The files are read again when they change. With
+	// CertDir another program, such as cert-manager, must write the CA bundle into the
+	// MutatingWebhookConfiguration. Without it, this program manages the certificate and the CA
+	// bundle itself. Defaults to empty.
 	CertDir string
 	// Namespace is the namespace of the Service and of the Secret. It is needed without CertDir.
 	Namespace string
@@ -120,34 +121,34 @@ func (c Config) validate() error {
 	return nil
 }
 
-// AddToManager adds the webhook to a manager. The manager serves it whether or
-// not it leads. The manager's cache must hold Jobs, ReplicaSets and StatefulSets,
-// with at least the fields of their specs that give the number of their pods.
+// AddToManager adds the webhook to a manager. The manager serves it whether or not the manager is
+// the leader. The manager's cache must hold Jobs, ReplicaSets and StatefulSets, with at least the
+// fields of their specs that give the number of their pods.
 //
-// The webhook logs and tries again if it lacks the rights to its Secret, a configuration,
-// a readable CertDir or a port to listen on. The rest of the manager runs on. Only the
+// If the webhook lacks the permissions for its Secret, a configuration, a readable CertDir or a
+// port to listen on, it logs this and tries again. The rest of the manager keeps running. Only the
 // readiness check fails, so that the API server sends no admission requests here.
 func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	found := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
-	read := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
-	counted, err := newObjectCounter(metrics.Registry)
+	owners := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
+	labels := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
+	objects, err := newObjectCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	end, err := newExpiryGauge(metrics.Registry)
+	expiry, err := newExpiryGauge(metrics.Registry)
 	if err != nil {
 		return err
 	}
-	failed, err := newErrorCounter(metrics.Registry)
+	errorCount, err := newErrorCounter(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
-		scheduler: config.SchedulerName, find: found.find, timeout: config.LookupTimeout, outcomes: counted,
-		whole: wholeRule{mode: config.WholeNodes, label: read.wholeNodes},
+		scheduler: config.SchedulerName, find: owners.find, timeout: config.LookupTimeout, outcomes: objects,
+		whole: wholeRule{mode: config.WholeNodes, label: labels.wholeNodes},
 	}}
 	if config.CertDir == "" {
 		// The manager's client would watch all Secrets.
@@ -155,7 +156,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 		if err != nil {
 			return fmt.Errorf("make a client for certificates: %w", err)
 		}
-		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, loaded: make(chan struct{}), expiry: end, errorCount: failed}
+		s.certificates = &certificates{config: config, client: direct, clock: clock.RealClock{}, loaded: make(chan struct{}), expiry: expiry, errorCount: errorCount}
 		if err := mgr.Add(withLogger{s.certificates, mgr}); err != nil {
 			return fmt.Errorf("add the certificates: %w", err)
 		}
@@ -191,8 +192,8 @@ func (s *server) ready(req *http.Request) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (s *server) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable. It never fails: while it
-// cannot serve, the API server goes on without the webhook.
+// Start implements manager.Runnable. It never fails. While it cannot serve, the API server goes on
+// without the webhook.
 func (s *server) Start(ctx context.Context) error {
 	options := webhook.Options{Host: s.config.Address, Port: s.config.Port, CertDir: s.config.CertDir}
 	// HTTP/2 would let a single connection send very many requests at once.
@@ -203,7 +204,7 @@ func (s *server) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = s.certificates.serving })
+		options.TLSOpts = append(options.TLSOpts, func(c *tls.Config) { c.GetCertificate = s.certificates.getCertificate })
 	}
 	logger := klog.FromContext(ctx)
 	logger.Info("Serving the webhook", "address", s.config.Address, "port", s.config.Port, "path", Path)

@@ -51,9 +51,9 @@ func (r wholeRule) warnings(ctx context.Context, c *newObject) []string {
 // a user who is warned may label the namespace and retry at once.
 type namespaces struct {
 	live client.Reader
-	// limit bounds how often a namespace is read, by a token bucket.
-	// It is separate from the limit of owner lookups, and nobody waits
-	// for it: a warning may be skipped, but labels should not be.
+	// limit bounds how often a namespace is read, by a token bucket. It is separate from the limit
+	// of owner lookups. No request waits for it, because a warning may be skipped, but labels
+	// should not be.
 	limit *rate.Limiter
 	// timeout bounds a request to the API server.
 	timeout time.Duration
@@ -81,14 +81,14 @@ func (n *namespaces) wholeNodes(ctx context.Context, name string) (string, bool)
 	}
 }
 
-// warnEach and warnAtOnce are the interval and the burst of the reads of namespaces.
+// At most one namespace is read every namespaceReadInterval, after a burst of namespaceReadBurst.
 const (
-	warnEach   = 100 * time.Millisecond
-	warnAtOnce = 8
+	namespaceReadInterval = 100 * time.Millisecond
+	namespaceReadBurst    = 8
 )
 
 func newNamespaces(live client.Reader, timeout time.Duration) *namespaces {
-	return &namespaces{live: live, limit: rate.NewLimiter(rate.Every(warnEach), warnAtOnce), timeout: timeout}
+	return &namespaces{live: live, limit: rate.NewLimiter(rate.Every(namespaceReadInterval), namespaceReadBurst), timeout: timeout}
 }
 
 func (n *namespaces) ask(ctx context.Context, name string) (string, error) {

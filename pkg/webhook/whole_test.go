@@ -150,7 +150,7 @@ func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 			t.Errorf("known: %t after %v, want it given up after %v", ok, time.Since(begin), s.timeout)
 		}
 		silent = false
-		for range 3 * warnAtOnce {
+		for range 3 * namespaceReadBurst {
 			n.wholeNodes(t.Context(), "ns")
 		}
 		before, begin := asked.Load(), time.Now()
@@ -162,7 +162,7 @@ func TestNamespacesAreAskedForWithinBounds(t *testing.T) {
 		} else {
 			end()
 		}
-		time.Sleep(warnEach)
+		time.Sleep(namespaceReadInterval)
 		if _, ok := n.wholeNodes(t.Context(), "ns"); !ok {
 			t.Error("it is not asked a while later")
 		}

@@ -14,22 +14,23 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// bounded returns ctx with a deadline: its own, or else timeout from now.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
+// withDefaultTimeout returns a context that ends with ctx and has a deadline: the one of ctx or, if
+// ctx has none, timeout from now.
+func withDefaultTimeout(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, timeout)
 }
 
-// fail returns the error of a call that was made with ctx, the context of the caller.
-func fail(ctx context.Context, err error) error {
+// callError decodes the error of a call. ctx is the context of the caller. For nil it returns nil.
+func callError(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
 	s := status.Convert(err)
 	if s.Code() == codes.Canceled && !errors.Is(ctx.Err(), context.Canceled) {
-		// The connection was closed, or the server gave up the call: there is no answer.
+		// The connection was closed, or the server cancelled the call: there is no answer.
 		return fmt.Errorf("%w: %s", match.ErrUnavailable, s.Message())
 	}
 	return fluxionpb.FromStatus(s)
@@ -46,7 +47,7 @@ func drain[M any](ctx context.Context, recv func() (M, error), add func(M) error
 			return nil
 		}
 		if err != nil {
-			return fail(ctx, err)
+			return callError(ctx, err)
 		}
 		if err := add(m); err != nil {
 			return fmt.Errorf("read the matcher's answer: %w", err)

@@ -28,10 +28,10 @@ const (
 	// connectTimeout bounds one attempt. The kernel of a stopped
 	// process still accepts connections, but nothing answers on them.
 	connectTimeout = time.Second
-	// pingAfter is how long a connection is idle before it is pinged. Pings
-	// find a connection whose other end has vanished while no call is made.
+	// pingAfter is the time after which an idle connection is pinged. Pings find a connection whose
+	// other end has vanished while no call is made.
 	pingAfter = 10 * time.Second
-	// pingTimeout is how long a ping may go unanswered.
+	// pingTimeout is the time after which a ping without an answer fails.
 	pingTimeout = 2 * time.Second
 )
 
@@ -47,7 +47,7 @@ type Options struct {
 }
 
 // A Client is a match.GraphEngine over a connection. If no answer comes, or none in time, the error
-// is match.ErrUnavailable. The call may have been carried out all the same, and may be repeated.
+// is match.ErrUnavailable. The call may have been carried out nevertheless, and may be repeated.
 type Client struct {
 	conn    *grpc.ClientConn
 	rpc     fluxionpb.FluxionClient

@@ -20,11 +20,11 @@ func (c *Client) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if err != nil {
 		return nil, invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	stream, err := c.rpc.Match(call, m)
 	if err != nil {
-		return nil, fail(ctx, err)
+		return nil, callError(ctx, err)
 	}
 	var answer fluxionpb.AllocationReader
 	if err := drain(ctx, stream.Recv, answer.Add); err != nil {
@@ -42,20 +42,20 @@ func (c *Client) Release(ctx context.Context, e match.Epoch, id match.JobID, key
 	if err := fluxionpb.CheckText("keys", keys...); err != nil {
 		return invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	_, err := c.rpc.Release(call, &fluxionpb.ReleaseRequest{Epoch: uint64(e), Id: uint64(id), Keys: keys})
-	return fail(ctx, err)
+	return callError(ctx, err)
 }
 
 // Update implements match.Engine. Either all jobs take
 // effect or none, however many messages they need.
 func (c *Client) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) error {
-	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.LoadTimeout)
 	defer cancel()
 	stream, err := c.rpc.Update(call)
 	if err != nil {
-		return fail(ctx, err)
+		return callError(ctx, err)
 	}
 	return send(ctx, stream, fluxionpb.JobMessages(jobs), func(jobs []*fluxionpb.Job) *fluxionpb.UpdateRequest {
 		return &fluxionpb.UpdateRequest{Epoch: uint64(e), Jobs: jobs}
@@ -65,11 +65,11 @@ func (c *Client) Update(ctx context.Context, e match.Epoch, jobs ...match.Job) e
 // PutNode implements match.Engine. Either all nodes
 // take effect or none, however many messages they need.
 func (c *Client) PutNode(ctx context.Context, e match.Epoch, nodes ...*resource.Graph) error {
-	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.LoadTimeout)
 	defer cancel()
 	stream, err := c.rpc.PutNode(call)
 	if err != nil {
-		return fail(ctx, err)
+		return callError(ctx, err)
 	}
 	return send(ctx, stream, fluxionpb.NodeMessages(nodes), func(graphs [][]byte) *fluxionpb.PutNodeRequest {
 		return &fluxionpb.PutNodeRequest{Epoch: uint64(e), Graphs: graphs}
@@ -91,11 +91,11 @@ func send[Part, M, Answer any](
 			break // The server has answered already. The next line reads the answer.
 		}
 		if err != nil {
-			return fail(ctx, err)
+			return callError(ctx, err)
 		}
 	}
 	_, err := stream.CloseAndRecv()
-	return fail(ctx, err)
+	return callError(ctx, err)
 }
 
 // RemoveNode implements match.Engine.
@@ -103,10 +103,10 @@ func (c *Client) RemoveNode(ctx context.Context, e match.Epoch, name string) err
 	if err := fluxionpb.CheckText("name", name); err != nil {
 		return invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	_, err := c.rpc.RemoveNode(call, &fluxionpb.RemoveNodeRequest{Epoch: uint64(e), Name: name})
-	return fail(ctx, err)
+	return callError(ctx, err)
 }
 
 // SetStatus implements match.Engine.
@@ -118,19 +118,19 @@ func (c *Client) SetStatus(ctx context.Context, e match.Epoch, name string, s re
 	if err != nil {
 		return invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	_, err = c.rpc.SetStatus(call, &fluxionpb.SetStatusRequest{Epoch: uint64(e), Name: name, Status: to})
-	return fail(ctx, err)
+	return callError(ctx, err)
 }
 
 // Jobs implements match.Engine.
 func (c *Client) Jobs(ctx context.Context, e match.Epoch) ([]match.Job, error) {
-	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.LoadTimeout)
 	defer cancel()
 	stream, err := c.rpc.Jobs(call, &fluxionpb.JobsRequest{Epoch: uint64(e)})
 	if err != nil {
-		return nil, fail(ctx, err)
+		return nil, callError(ctx, err)
 	}
 	var jobs fluxionpb.JobsReader
 	err = drain(ctx, stream.Recv, func(m *fluxionpb.JobsResponse) error { return jobs.Add(m.GetJobs()) })
@@ -149,11 +149,11 @@ func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit in
 	if limit < 1 || limit > match.MaxNodesPerPage {
 		return nil, invalid(fmt.Errorf("limit %d: must be from 1 to %d", limit, match.MaxNodesPerPage))
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	stream, err := c.rpc.Nodes(call, &fluxionpb.NodesRequest{Epoch: uint64(e), From: from, Limit: int32(limit)})
 	if err != nil {
-		return nil, fail(ctx, err)
+		return nil, callError(ctx, err)
 	}
 	var nodes fluxionpb.ListingReader
 	err = drain(ctx, stream.Recv, func(m *fluxionpb.NodesResponse) error { return nodes.Add(m.GetNodes()) })
@@ -165,16 +165,16 @@ func (c *Client) Nodes(ctx context.Context, e match.Epoch, from string, limit in
 
 // Reset implements match.Engine.
 func (c *Client) Reset(ctx context.Context) (match.Epoch, error) {
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	m, err := c.rpc.Reset(call, &fluxionpb.ResetRequest{})
-	return match.Epoch(m.GetEpoch()), fail(ctx, err)
+	return match.Epoch(m.GetEpoch()), callError(ctx, err)
 }
 
 // Ready implements match.Engine.
 func (c *Client) Ready(ctx context.Context, e match.Epoch) error {
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	_, err := c.rpc.Ready(call, &fluxionpb.ReadyRequest{Epoch: uint64(e)})
-	return fail(ctx, err)
+	return callError(ctx, err)
 }

@@ -16,11 +16,11 @@ var _ match.GraphEngine = (*Client)(nil)
 // graphs answers match.ErrInvalid to AddSubgraph, RemoveSubgraph and Find. A text
 // of more than fluxionpb.MaxGraph bytes is match.ErrInvalid, too, and is not sent.
 func (c *Client) AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error {
-	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.LoadTimeout)
 	defer cancel()
 	stream, err := c.rpc.AddSubgraph(call)
 	if err != nil {
-		return fail(ctx, err)
+		return callError(ctx, err)
 	}
 	return send(ctx, stream, fluxionpb.SubgraphMessages(jgf), func(m *fluxionpb.AddSubgraphRequest) *fluxionpb.AddSubgraphRequest {
 		m.Epoch = uint64(e)
@@ -33,10 +33,10 @@ func (c *Client) RemoveSubgraph(ctx context.Context, e match.Epoch, path string)
 	if err := fluxionpb.CheckText("path", path); err != nil {
 		return invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	_, err := c.rpc.RemoveSubgraph(call, &fluxionpb.RemoveSubgraphRequest{Epoch: uint64(e), Path: path})
-	return fail(ctx, err)
+	return callError(ctx, err)
 }
 
 // Find implements match.GraphEngine.
@@ -45,11 +45,11 @@ func (c *Client) Find(ctx context.Context, e match.Epoch, criteria string, now t
 	if err != nil {
 		return nil, invalid(err)
 	}
-	call, cancel := bounded(ctx, c.options.LoadTimeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.LoadTimeout)
 	defer cancel()
 	stream, err := c.rpc.Find(call, m)
 	if err != nil {
-		return nil, fail(ctx, err)
+		return nil, callError(ctx, err)
 	}
 	var found fluxionpb.FoundReader
 	if err := drain(ctx, stream.Recv, found.Add); err != nil {

@@ -89,7 +89,7 @@ func TestAnEngineThatTakesNoGraphsSaysSo(t *testing.T) {
 		"remove": c.RemoveSubgraph(ctx, 1, "/cluster0"),
 		"find":   found,
 	} {
-		if !errors.Is(err, match.ErrInvalid) || !strings.HasSuffix(err.Error(), "this engine takes no graphs") {
+		if !errors.Is(err, match.ErrInvalid) || !strings.HasSuffix(err.Error(), "this engine does not support AddSubgraph, RemoveSubgraph and Find") {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}

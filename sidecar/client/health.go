@@ -16,33 +16,33 @@ import (
 const (
 	// probeTimeout bounds a Ping whose context has no deadline.
 	probeTimeout = 500 * time.Millisecond
-	// rewatchFirst is the shortest time from the end of one watch
-	// to the next, if the server is reached but ends the watches.
-	rewatchFirst = 20 * time.Millisecond
-	// rewatchMax is the longest such time.
-	rewatchMax = 320 * time.Millisecond
+	// minRewatchBackoff is the shortest time from the end of one watch to the next, if the server
+	// can be reached but ends the watches.
+	minRewatchBackoff = 20 * time.Millisecond
+	// maxRewatchBackoff is the longest such time.
+	maxRewatchBackoff = 320 * time.Millisecond
 )
 
 // ErrOccupied means that the sidecar answers, but its
 // engine works on another call that is not overdue.
-var ErrOccupied = errors.New("the matcher is at work for another call")
+var ErrOccupied = errors.New("the matcher is busy with another call")
 
-// Ping returns nil if the sidecar answers that it serves. It returns ErrOccupied if the
-// engine works on another call. It returns match.ErrUnavailable if there is no answer
-// by the deadline of ctx, or within half a second without one. It finds a process that
-// is stopped, which Watch does not: the connection of such a process stays open.
+// Ping returns nil if the sidecar answers that it serves. It returns ErrOccupied if the engine
+// works on another call. It returns match.ErrUnavailable if there is no answer by the deadline of
+// ctx, or within half a second without one. Ping also notices a process that is stopped. Watch does
+// not notice it, because the connection of such a process stays open.
 func (c *Client) Ping(ctx context.Context) error {
-	call, cancel := bounded(ctx, probeTimeout)
+	call, cancel := withDefaultTimeout(ctx, probeTimeout)
 	defer cancel()
 	m, err := c.health.Check(call, &healthpb.HealthCheckRequest{Service: fluxionpb.Fluxion_ServiceDesc.ServiceName})
 	if err != nil {
-		return fail(ctx, err)
+		return callError(ctx, err)
 	}
 	if m.GetStatus() == healthpb.HealthCheckResponse_UNKNOWN {
 		return ErrOccupied
 	}
 	if m.GetStatus() != healthpb.HealthCheckResponse_SERVING {
-		return fmt.Errorf("%w: it says %s", match.ErrUnavailable, m.GetStatus())
+		return fmt.Errorf("%w: the sidecar reports status %s", match.ErrUnavailable, m.GetStatus())
 	}
 	return nil
 }
@@ -59,9 +59,9 @@ func (c *Client) Watch(ctx context.Context, changed func(serving bool)) {
 			changed(serving)
 		}
 	}
-	for wait := rewatchFirst; ctx.Err() == nil; wait = min(2*wait, rewatchMax) {
+	for wait := minRewatchBackoff; ctx.Err() == nil; wait = min(2*wait, maxRewatchBackoff) {
 		if c.watch(ctx, tell) {
-			wait = rewatchFirst
+			wait = minRewatchBackoff
 		}
 		tell(false)
 		select {

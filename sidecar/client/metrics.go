@@ -11,11 +11,11 @@ import (
 
 // Metrics returns the metrics of the sidecar's process in the text format of Prometheus.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
-	call, cancel := bounded(ctx, c.options.Timeout)
+	call, cancel := withDefaultTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	m, err := c.rpc.Metrics(call, &fluxionpb.MetricsRequest{}, grpc.MaxCallRecvMsgSize(2*fluxionpb.MaxMetrics))
 	if err != nil {
-		return nil, fmt.Errorf("ask for metrics: %w", fail(ctx, err))
+		return nil, fmt.Errorf("ask for metrics: %w", callError(ctx, err))
 	}
 	return m.GetText(), nil
 }

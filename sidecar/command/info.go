@@ -10,15 +10,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Info returns the command that shows what a graph holds.
+// Info returns the command that describes a graph.
 func Info(open Opener) *cobra.Command {
 	a := &query{open: open}
 	c := withUsage(&cobra.Command{
 		Use:   "info --graph FILE",
-		Short: "Say what a graph holds",
-		Long: `Load a graph and say what it holds: its vertices by type, how many of them are down
-and their sizes together, the levels from the root down, ranks, properties, and what
-time and memory the engine takes for it.
+		Short: "Describe a graph",
+		Long: `Load a graph and describe it: the number of vertices of each type, how many of them are
+down and the sum of their sizes, the levels from the root down, ranks, properties, and how
+much time and memory the engine needs to load it.
 
 Exit codes: 0 the graph was loaded, 1 it cannot be loaded, 2 the command line is wrong.`,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -37,7 +37,7 @@ func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// The memory of the graph is what is free once the graph is dropped.
+	// The memory of the graph is the memory that becomes free when the graph is dropped.
 	used := heap()
 	if _, err := e.Reset(ctx); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// heap returns how many bytes are in use after two garbage
-// collections, because pools survive the first one.
+// heap returns the number of bytes in use after two garbage collections, because pools survive the
+// first one.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

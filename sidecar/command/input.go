@@ -42,7 +42,7 @@ func readInput(name string, in io.Reader, limit int64) ([]byte, error) {
 // readAll reads to the end, which is expected after size bytes.
 func readAll(r io.Reader, size, limit int64) ([]byte, error) {
 	if size > limit {
-		return nil, fmt.Errorf("%d bytes, at most %d are read", size, limit)
+		return nil, fmt.Errorf("has %d bytes, the limit is %d", size, limit)
 	}
 	var b bytes.Buffer
 	b.Grow(int(size) + bytes.MinRead)
@@ -51,7 +51,7 @@ func readAll(r io.Reader, size, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if n > limit {
-		return nil, fmt.Errorf("more than the %d bytes that are read at most", limit)
+		return nil, fmt.Errorf("exceeds the limit of %d bytes", limit)
 	}
 	return b.Bytes(), nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// operations are Fluxion's names of what a match may do.
+// operations are the match operations, by the names that Fluxion uses.
 var operations = []struct {
 	name string
 	op   match.Op
@@ -41,23 +41,23 @@ func Match(open Opener) *cobra.Command {
 	c := withUsage(&cobra.Command{
 		Use:   "match --graph FILE --jobspec FILE",
 		Short: "Match jobspecs against a graph, once, and write R",
-		Long: `Match jobspecs against a graph, one after the other, and write what each is given.
+		Long: `Match jobspecs against a graph, one after the other, and write the resources of each.
 
-R goes to standard output, and to standard error one line for each jobspec: what
-became of it, from when till when, and how long the match took. Nothing is served
-and nothing is kept.
+R is written to standard output. For each jobspec one line is written to standard
+error: the result, start and end, and how long the match took. The resources are
+released when the command ends.
 
-Exit codes: 0 all jobspecs were matched. Otherwise the code of the first that was not:
-1 it or a file is wrong, 3 it finds no room now, 4 it could never be matched. 2 the
-command line is wrong.`,
+Exit codes: 0 all jobspecs were matched, 2 the command line is wrong. Otherwise the first
+failure decides: 1 a file or a jobspec is invalid, 3 there is no room now, 4 the jobspec
+can never be matched.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return m.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	})
 	m.addFlags(c.Flags())
 	m.addJobspecFlags(c.Flags())
-	c.Flags().StringVar(&m.op, "op", "allocate", "what a match does: "+strings.Join(operationNames(), ", "))
-	c.Flags().StringVar(&m.format, "format", "", "what R is written as: "+strings.Join(resource.Formats(), ", ")+
+	c.Flags().StringVar(&m.op, "op", "allocate", "the match operation: "+strings.Join(operationNames(), ", "))
+	c.Flags().StringVar(&m.format, "format", "", "the format of R: "+strings.Join(resource.Formats(), ", ")+
 		" (default the option match_format, and without it rv1)")
 	return c
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 )
 
-// OptionPolicy is Fluxion's name of the policy for requests that name none.
+// OptionPolicy is the option of Fluxion that sets the policy for requests without a policy.
 const OptionPolicy = "matcher_policy"
 
-// ReadOptions reads Fluxion's initialisation options. Options that the text leaves out
-// come from base, and load_format is jgf by default. Options in over override the text.
-func ReadOptions(text string, base, over map[string]string) (map[string]json.RawMessage, error) {
+// ReadOptions reads Fluxion's initialisation options. Options that the text leaves out come from
+// defaults, and load_format is jgf by default. The options in overrides override the text.
+func ReadOptions(text string, defaults, overrides map[string]string) (map[string]json.RawMessage, error) {
 	o := map[string]json.RawMessage{}
 	set := func(of map[string]string) error {
 		for key, value := range of {
@@ -22,7 +22,7 @@ func ReadOptions(text string, base, over map[string]string) (map[string]json.Raw
 		}
 		return nil
 	}
-	if err := errors.Join(set(map[string]string{"load_format": "jgf"}), set(base)); err != nil {
+	if err := errors.Join(set(map[string]string{"load_format": "jgf"}), set(defaults)); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -31,5 +31,5 @@ func ReadOptions(text string, base, over map[string]string) (map[string]json.Raw
 	if o == nil {
 		return nil, errors.New("not an object")
 	}
-	return o, set(over)
+	return o, set(overrides)
 }

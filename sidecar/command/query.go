@@ -3,14 +3,14 @@
 //
 // Its files, each of which uses those before it:
 //
-//	exit.go     with which code does the process end?
-//	options.go  which options of Fluxion hold, and which flags override them?
-//	input.go    what is in a file, or on standard input?
-//	query.go    which graph is loaded, and which jobspecs are asked for?
-//	match.go    what does each jobspec get?
-//	satisfy.go  could a jobspec ever be matched?
-//	stats.go    what does a graph hold, in numbers?
-//	info.go     what is shown of a graph, and what time and memory does it take?
+//	exit.go     the exit codes
+//	options.go  the options of Fluxion
+//	input.go    reads files and standard input
+//	query.go    the flags, the graph and the jobspecs of a command
+//	match.go    the command match
+//	satisfy.go  the command satisfy
+//	stats.go    counts the vertices of a graph
+//	info.go     the command info
 package command
 
 import (
@@ -33,7 +33,8 @@ import (
 // Fluxion's initialisation options as JSON. It fails for invalid options.
 type Opener func(options []byte) (match.GraphEngine, error)
 
-// A query is what match, satisfy and info have in common: a graph, and an engine that loads it.
+// A query has the flags that match, satisfy and info have in common: for a graph, and for an engine
+// that loads it.
 type query struct {
 	open Opener
 	// graph is the file of the graph. "-" is standard input.
@@ -77,10 +78,10 @@ func (a *query) addJobspecFlags(f *pflag.FlagSet) {
 // check fails for flags that do not belong together.
 func (a *query) check(wantJobspec bool) error {
 	if a.graph == "" {
-		return usage("--graph: missing")
+		return usage("--graph is required")
 	}
 	if wantJobspec && len(a.jobspecs) == 0 {
-		return usage("--jobspec: missing")
+		return usage("--jobspec is required")
 	}
 	piped := 0
 	for _, name := range append(slices.Clone(a.jobspecs), a.graph) {
@@ -89,7 +90,7 @@ func (a *query) check(wantJobspec bool) error {
 		}
 	}
 	if piped > 1 {
-		return usage("%q: standard input is given %d times, it can be read only once", stdin, piped)
+		return usage("%q: standard input is named %d times, but can be read only once", stdin, piped)
 	}
 	return nil
 }
@@ -97,17 +98,17 @@ func (a *query) check(wantJobspec bool) error {
 // initOptions returns the options as one JSON object. The flags override
 // --options. Graphs are JGF unless --options has another format.
 func (a *query) initOptions() (map[string]json.RawMessage, error) {
-	over := map[string]string{}
+	overrides := map[string]string{}
 	for _, f := range []struct{ flag, option, value string }{
 		{flagPolicy, OptionPolicy, a.policy},
 		{flagFilters, "prune_filters", a.pruneFilters},
 		{flagMatcher, "matcher_name", a.matcherName},
 	} {
 		if a.flags.Changed(f.flag) { // An empty flag counts, too.
-			over[f.option] = f.value
+			overrides[f.option] = f.value
 		}
 	}
-	o, err := ReadOptions(a.options, nil, over)
+	o, err := ReadOptions(a.options, nil, overrides)
 	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
 	}
@@ -132,7 +133,7 @@ type loadedEngine struct {
 	epoch match.Epoch
 	// text is the JGF of the graph.
 	text []byte
-	// took is how long the engine needed to load the graph.
+	// took is the time that the engine needed to load the graph.
 	took time.Duration
 }
 

@@ -295,7 +295,7 @@ func TestMistakesInAQuestion(t *testing.T) {
 		})
 	}
 	long := strings.Repeat(" ", jobspec.MaxSize+1)
-	if out, says, code := ask(t, open, long, "match", "--graph", g, "--jobspec", "-"); code != 1 || !strings.Contains(says, "standard input: more than") {
+	if out, says, code := ask(t, open, long, "match", "--graph", g, "--jobspec", "-"); code != 1 || !strings.Contains(says, "standard input: exceeds the limit of") {
 		t.Errorf("a long standard input ended with %d: %s%s", code, out, says)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// graphStats is what a graph holds, in numbers.
+// graphStats has the numbers of vertices and edges of a graph.
 type graphStats struct {
 	vertices, edges int
 	types           map[string]*typeStats
@@ -31,7 +31,7 @@ type typeStats struct {
 	units map[string]bool
 }
 
-// graphStatsOf counts what is in a text that an engine has loaded.
+// graphStatsOf counts the vertices and edges of a graph that an engine has loaded.
 func graphStatsOf(jgf []byte) (*graphStats, error) {
 	c := &graphStats{types: map[string]*typeStats{}, ranks: map[int64]bool{}, properties: map[string]int{}}
 	return c, resource.WalkJGF(jgf, func(v *resource.Vertex) error {

@@ -1,6 +1,6 @@
-// Package endpoint defines where the sidecar's service is reached, and who may reach it.
-// Whoever reaches the service controls the resource graph. So the endpoint is a socket
-// that one user can open, an address of this machine alone, or protected by mutual TLS.
+// Package endpoint defines where the sidecar's service is reached, and who may reach it. A client
+// that reaches the service controls the resource graph. So the endpoint is a socket that one user
+// can open, an address of this machine alone, or protected by mutual TLS.
 package endpoint
 
 import (

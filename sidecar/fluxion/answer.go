@@ -9,7 +9,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// An answer is what the library gave out: the parts of R, in JGF, that are used.
+// An answer has the vertices that the library gave out: the parts of R, in JGF, that are used.
 type answer struct {
 	// nodes are the numbers of the nodes with units on them, in the order of R.
 	nodes []int64
@@ -89,9 +89,9 @@ func nodeAbove(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// share returns the part of R that belongs to one slot, the nth
-// on a node: its units, and the vertices from there to the root.
-func (a *answer) share(number int64, nth int64, need []amount) string {
+// slotR returns the part of R that belongs to one slot, the nth on a node: the units of the slot,
+// and the vertices from there to the root.
+func (a *answer) slotR(number int64, nth int64, need []unitCount) string {
 	var nodes []answerVertex
 	for _, x := range need {
 		nodes = append(nodes, a.units[number][x.typeName][nth*x.n:(nth+1)*x.n]...)
@@ -116,9 +116,9 @@ func (a *answer) share(number int64, nth int64, need []amount) string {
 	return string(text)
 }
 
-// count returns how many slots are on a node. It fails
-// if the node's units are not a whole number of slots.
-func (a *answer) count(number int64, need []amount) (int64, error) {
+// count returns the number of slots on a node. It fails if the node's units are not a whole number
+// of slots.
+func (a *answer) count(number int64, need []unitCount) (int64, error) {
 	has := a.units[number]
 	if len(has) != len(need) {
 		return 0, fmt.Errorf("%w: %d types on node %d, want %d", errDamaged, len(has), number, len(need))

@@ -19,13 +19,13 @@ type attempt struct {
 	rounded *jobspec.Jobspec
 	// shapes are the shapes that were read.
 	shapes map[int]*shape
-	runs   []run
+	runs   []slotRun
 	// jobs are all jobs that the library made for the request.
 	jobs []int64
 }
 
-// A run is a number of slots of one shape on one host.
-type run struct {
+// A slotRun is a number of slots of one shape on one host.
+type slotRun struct {
 	shape int
 	host  *host
 	count int64
@@ -36,7 +36,7 @@ type run struct {
 }
 
 // matchRequest has the library place the request. If Fluxion's jobspec cannot express the request,
-// or if matching shape after shape fails, the library is asked for exactly the plan of the shadow.
+// or if matching shape after shape fails, the library is asked for the exact plan of the shadow.
 func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) error {
 	if len(p.request.Near) == 0 && !p.needsPlan() {
 		err := p.matchShapes(ctx)
@@ -47,7 +47,7 @@ func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) erro
 			return err
 		}
 	}
-	p.follow(plan)
+	p.adoptPlan(plan)
 	for i := range p.runs {
 		if err := p.matchRun(ctx, &p.runs[i]); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (p *attempt) match(ctx context.Context, at int, s *shape, r request) error 
 			return err
 		}
 		total += n
-		p.runs = append(p.runs, run{shape: at, host: h, count: n, jobs: []int64{job}, answer: whole})
+		p.runs = append(p.runs, slotRun{shape: at, host: h, count: n, jobs: []int64{job}, answer: whole})
 	}
 	if total == 0 || r.count.Floor(total) != total {
 		return fmt.Errorf("%w: it gave out %d slots", errDamaged, total)
@@ -124,19 +124,19 @@ func (p *attempt) match(ctx context.Context, at int, s *shape, r request) error 
 
 // sort puts the runs of one match in the order of the policy,
 // because the library lists them in the order of its graph.
-func (p *attempt) sort(runs []run) {
+func (p *attempt) sort(runs []slotRun) {
 	policy, _ := match.PolicyOf(p.engine.options.Policy)
 	switch policy.Order {
 	case match.LowestFirst:
-		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.host.node.number, b.host.node.number) })
+		slices.SortFunc(runs, func(a, b slotRun) int { return cmp.Compare(a.host.node.number, b.host.node.number) })
 	case match.HighestFirst:
-		slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(b.host.node.number, a.host.node.number) })
+		slices.SortFunc(runs, func(a, b slotRun) int { return cmp.Compare(b.host.node.number, a.host.node.number) })
 	case match.DepthFirst: // as in the library's graph
 	}
 }
 
-// follow sets the runs to the runs of a plan.
-func (p *attempt) follow(plan *match.Allocation) {
+// adoptPlan sets the runs to the runs of a plan.
+func (p *attempt) adoptPlan(plan *match.Allocation) {
 	at := make(map[string]int, len(p.rounded.Resources))
 	for i, r := range p.rounded.Resources {
 		at[r.Label] = i
@@ -148,12 +148,12 @@ func (p *attempt) follow(plan *match.Allocation) {
 			p.runs[last].count++
 			continue
 		}
-		p.runs = append(p.runs, run{shape: shape, host: h, count: 1})
+		p.runs = append(p.runs, slotRun{shape: shape, host: h, count: 1})
 	}
 }
 
 // matchRun has the library give out a planned run.
-func (p *attempt) matchRun(ctx context.Context, x *run) error {
+func (p *attempt) matchRun(ctx context.Context, x *slotRun) error {
 	s := p.shape(x.shape)
 	r := request{count: exactly(x.count), need: s.need, hosts: hostlist([]int64{x.host.node.number})}
 	text, job, err := p.engine.session.match(ctx, r.encode())

@@ -2,29 +2,29 @@
 //
 // # Granules
 //
-// Fluxion gives out whole vertices, so pools are cut into units. A node has one vertex
-// for each whole granule of a pool: 1 CPU, 1 GiB, or one of what is only counted. A
-// slot takes its amounts rounded up to granules. What the cluster holds on a node in
-// addition to the slots that were matched here is summed by type and rounded up once.
+// Fluxion gives out whole vertices, so pools are cut into granules, also called units. A node has
+// one vertex for each whole granule of a pool. A granule is 1 CPU, 1 GiB or, for resources without
+// a unit of measure, 1. A slot takes its amounts rounded up to granules. The slots on a node that
+// were not matched here are summed by type, and the sum is rounded up once.
 //
 // # Who decides
 //
-// A second engine, the shadow, has the same nodes and slots in exact amounts. It is the
-// embedded engine. It checks, repeats, refuses and lists. Fluxion decides only where
-// slots go. A slot request is one match. The slot requests of one jobspec are matched
-// one after the other, all or none. Fluxion's jobspec cannot express Near, limits and
-// topology, and matching shape after shape may fail although a placement exists. In
-// these cases the shadow plans in granules, and Fluxion is asked node by node.
+// A second engine, the shadow, has the same nodes and slots in exact amounts. It is the embedded
+// engine. It checks requests, answers repeated requests, refuses requests without room, and lists
+// nodes and jobs. Fluxion decides only where slots go. A slot request is one match. The slot
+// requests of one jobspec are matched one after the other, all or none. Fluxion's jobspec cannot
+// express Near, limits and topology, and matching shape after shape may fail although a placement
+// exists. In these cases the shadow plans in granules, and Fluxion is asked node by node.
 //
 // Down nodes, nodes of other holders and constraints reach
 // Fluxion as the list of the hosts that may be used.
 //
 // # The graph in the library
 //
-// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph.
-// After a node came or changed its units, the graph is built anew before the
-// next match, with all that is held booked again. So many changes cost one
-// build. Nodes that are removed, or change between up and down, cost none.
+// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph. After a node was added or
+// changed its units, the graph is built again before the next match, and all slots are booked
+// again. So many changes cost one build. Nodes that are removed, or change between up and down,
+// cost none.
 package fluxion
 
 import (
@@ -48,8 +48,9 @@ type Options struct {
 	Epoch func() match.Epoch
 	// Open returns a client of the library without a graph. Required.
 	Open func() Library
-	// Granules are the sizes of the units of types, in the type's own unit, each at
-	// least 1. Any other type has the default size of its unit: see DefaultGranules.
+	// Granules has the granule size by resource type, in the unit of measure in which the type is
+	// counted (such as m or B). Each is at least 1. Any other type has the default size for its
+	// unit of measure: see DefaultGranules.
 	Granules map[string]int64
 }
 
@@ -69,14 +70,14 @@ type Engine struct {
 	answers     map[match.JobID]pastAnswer
 	nextNumber  int64  // the next number of a node
 	slotCounter uint64 // counts all slots that were added so far
-	// session is the library with its graph loaded. It is nil while the graph must be built anew.
+	// session is the library with its graph loaded. It is nil while the graph must be built again.
 	session *session
 	// graphNodes is the number of nodes in that graph.
 	graphNodes int
 	// probed is true once the library was probed.
 	probed bool
-	// wrap turns JGF into the R that UpdateAllocate accepts,
-	// as the probe found out. It is nil if none works.
+	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if
+	// UpdateAllocate accepts no form of R.
 	wrap func(jgf string) string
 }
 
@@ -91,9 +92,9 @@ func New(o Options) (*Engine, error) {
 	if o.Open == nil {
 		return nil, errors.New("fluxion options: no library")
 	}
-	for _, kind := range slices.Sorted(maps.Keys(o.Granules)) {
-		if n := o.Granules[kind]; n < 1 {
-			return nil, fmt.Errorf("fluxion options: granules: %q: %d: must be at least 1", kind, n)
+	for _, poolType := range slices.Sorted(maps.Keys(o.Granules)) {
+		if n := o.Granules[poolType]; n < 1 {
+			return nil, fmt.Errorf("fluxion options: granules: %q: %d: must be at least 1", poolType, n)
 		}
 	}
 	if match.IsExclusive(o.Policy) {
@@ -102,11 +103,11 @@ func New(o Options) (*Engine, error) {
 	if p, known := match.PolicyOf(o.Policy); known && !p.InFluxion {
 		return nil, fmt.Errorf("fluxion options: policy %q is not one of the library's", o.Policy)
 	}
-	book, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
+	shadow, err := engine.New(engine.Options{Policy: o.Policy, Epoch: o.Epoch})
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, shadow: book}, nil
+	return &Engine{options: o, shadow: shadow}, nil
 }
 
 // Policies returns the policies that requests may name if the library's
@@ -143,18 +144,18 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	return next, nil
 }
 
-// Ready implements match.Engine. It loads the graph into the
-// library, and fails if that fails. Then it can be called again.
+// Ready implements match.Engine. It loads the graph into the library, and fails if that fails.
+// After a failure it can be called again.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.admit(ctx, at); err != nil {
+	if err := e.checkEpoch(ctx, at); err != nil {
 		return err
 	}
 	if e.ready {
 		return nil
 	}
-	e.number()
+	e.assignNumbers()
 	if err := e.build(); err != nil {
 		return fmt.Errorf("ready: %w", err)
 	}
@@ -172,8 +173,8 @@ func (e *Engine) Close() {
 	e.dropGraph()
 }
 
-// number numbers the nodes by name.
-func (e *Engine) number() {
+// assignNumbers numbers the nodes in the order of their names.
+func (e *Engine) assignNumbers() {
 	e.nextNumber = 0
 	for _, name := range slices.Sorted(maps.Keys(e.hosts)) {
 		if n := e.hosts[name].node; n != nil {
@@ -187,9 +188,9 @@ func (e *Engine) newNumber() int64 {
 	return e.nextNumber - 1
 }
 
-// admit fails for calls that are too late: calls whose
-// context has ended, and calls of another epoch.
-func (e *Engine) admit(ctx context.Context, at match.Epoch) error {
+// checkEpoch fails for calls that are too late: calls whose context has ended, and calls of another
+// epoch.
+func (e *Engine) checkEpoch(ctx context.Context, at match.Epoch) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

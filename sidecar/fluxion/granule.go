@@ -14,19 +14,19 @@ import (
 // It is less than nodeStride, which separates the numbers of nodes.
 const maxUnits = 8192
 
-// DefaultGranules returns the sizes of the units into which pools are
-// cut, by the unit in which they are counted: 1 CPU for thousandths, 1
-// GiB for bytes. What is counted in any other unit is cut into ones.
+// DefaultGranules returns the sizes of the granules into which pools are cut, by the unit of
+// measure: 1 CPU for thousandths of a core, 1 GiB for bytes. For any other unit of measure a
+// granule is 1.
 func DefaultGranules() map[string]int64 {
 	return map[string]int64{"m": 1000, "B": 1 << 30}
 }
 
-// granules are how pools are cut, and how their types are named in the library.
+// granules has the granule sizes of pools, and the names of their types in the library.
 type granules struct {
 	byType map[string]int64
 	byUnit map[string]int64
-	// unit is the unit in which the nodes count a type.
-	unit map[string]string
+	// measure is the unit of measure in which the nodes count a type.
+	measure map[string]string
 	// names are the names of types in the library's graph. types is the inverse.
 	names, types map[string]string
 }
@@ -34,28 +34,30 @@ type granules struct {
 func newGranules(byType map[string]int64) granules {
 	return granules{
 		byType: byType, byUnit: DefaultGranules(),
-		unit: make(map[string]string), names: make(map[string]string), types: make(map[string]string),
+		measure: make(map[string]string), names: make(map[string]string), types: make(map[string]string),
 	}
 }
 
-// sizeOf returns the size of one unit of a type. unit is the
-// unit in which the type is counted if no node has given one.
-func (g *granules) sizeOf(kind, unit string) int64 {
-	if n, ok := g.byType[kind]; ok {
+// sizeOf returns the granule size of a type. unit is the unit of measure of the type if no node has
+// given one.
+func (g *granules) sizeOf(poolType, unit string) int64 {
+	if n, ok := g.byType[poolType]; ok {
 		return n
 	}
-	if known, ok := g.unit[kind]; ok {
+	if known, ok := g.measure[poolType]; ok {
 		unit = known
 	}
 	return max(1, g.byUnit[unit])
 }
 
-// down returns an amount in units, rounded down, at most maxUnits.
-func (g *granules) down(kind string, n int64) int64 { return min(n/g.sizeOf(kind, ""), maxUnits) }
+// roundDown returns an amount in granules, rounded down, at most maxUnits.
+func (g *granules) roundDown(poolType string, n int64) int64 {
+	return min(n/g.sizeOf(poolType, ""), maxUnits)
+}
 
-// up returns an amount in units, rounded up.
-func (g *granules) up(kind string, n int64) int64 {
-	size := g.sizeOf(kind, "")
+// roundUp returns an amount in granules, rounded up.
+func (g *granules) roundUp(poolType string, n int64) int64 {
+	size := g.sizeOf(poolType, "")
 	return n/size + min(1, n%size)
 }
 
@@ -63,8 +65,8 @@ func (g *granules) up(kind string, n int64) int64 {
 // underscores, because a slash would be a step of a path, and colons and commas
 // separate filters. It does not end in a digit: a vertex is named after its type
 // and number, so "gpu1" with number 2 would have the name of "gpu" with number 12.
-func (g *granules) name(kind string) string {
-	if n, ok := g.names[kind]; ok {
+func (g *granules) name(poolType string) string {
+	if n, ok := g.names[poolType]; ok {
 		return n
 	}
 	name := strings.Map(func(r rune) rune {
@@ -72,7 +74,7 @@ func (g *granules) name(kind string) string {
 			return r
 		}
 		return '_'
-	}, kind)
+	}, poolType)
 	if reserved(name) {
 		name = "of_" + name
 	}
@@ -82,7 +84,7 @@ func (g *granules) name(kind string) string {
 	for g.types[name] != "" {
 		name += "_"
 	}
-	g.names[kind], g.types[name] = name, kind
+	g.names[poolType], g.types[name] = name, poolType
 	return name
 }
 
@@ -92,21 +94,21 @@ func reserved(name string) bool {
 		name == nodeBasename || strings.HasPrefix(name, levelType)
 }
 
-// needs returns units under the library's names of their types, in a fixed order.
-func (g *granules) needs(units map[string]int64) []amount {
-	need := make([]amount, 0, len(units))
-	for kind, n := range units {
+// needs returns the units with the library's names of their types, in a fixed order.
+func (g *granules) needs(units map[string]int64) []unitCount {
+	need := make([]unitCount, 0, len(units))
+	for poolType, n := range units {
 		if n > 0 {
-			need = append(need, amount{g.name(kind), n})
+			need = append(need, unitCount{g.name(poolType), n})
 		}
 	}
-	slices.SortFunc(need, func(a, b amount) int { return cmp.Compare(a.typeName, b.typeName) })
+	slices.SortFunc(need, func(a, b unitCount) int { return cmp.Compare(a.typeName, b.typeName) })
 	return need
 }
 
-// roundUp returns a copy of a jobspec with the amounts of its slots rounded up to
-// whole units. Malformed parts stay as they are, so that the shadow rejects them.
-func (g *granules) roundUp(js *jobspec.Jobspec) *jobspec.Jobspec {
+// roundJobspec returns a copy of a jobspec with the amounts of its slots rounded up to whole
+// granules. Malformed parts stay as they are, so that the shadow rejects them.
+func (g *granules) roundJobspec(js *jobspec.Jobspec) *jobspec.Jobspec {
 	if js == nil {
 		return nil
 	}

@@ -40,8 +40,8 @@ func TestWhatTheClusterHoldsIsRoundedUpOnce(t *testing.T) {
 	r.places(t, 21, cores(1), "a")
 }
 
-// What is too much for a node is charged up to its room, and the
-// remainder when other slots leave. The cluster is always right.
+// What is too much for a node is booked up to its room, and the remainder when other slots leave.
+// The cluster is always right.
 func TestWhatHasNoRoomIsChargedWhenRoomComes(t *testing.T) {
 	r := newRig(t, reapitest.V054, four()...)
 	r.places(t, 1, cores(3), "a a a")

@@ -17,17 +17,17 @@ const (
 	clusterName  = "cluster0"
 )
 
-// nodeStride separates the numbers of nodes and of their units. Fluxion's policies
-// order by ids. Some order by the ids of units, so the ids of units follow the number
-// of their node. Others order first by the id of the node, together with the node's
-// number in the graph modulo nodeStride, so this remainder is the same for all nodes.
+// nodeStride separates the numbers of nodes and of their units. Fluxion's policies order by ids.
+// Some order by the ids of units, so the ids of units follow the number of their node. Other
+// policies compare the ids of the nodes first, combined with the uniq_id of the node modulo
+// nodeStride. So the uniq_ids of all nodes have the same remainder.
 const nodeStride = 10000
 
-// A graphBuilder is the library's graph while it is built.
+// A graphBuilder builds the library's graph.
 type graphBuilder struct {
 	graph resource.Graph
 	at    map[string]int // the levels, by pathKey
-	// uniq is the last number in the graph that was given out.
+	// uniq is the last uniq_id that was given to a vertex.
 	uniq int64
 	// descending is true under the policy first, which begins with the highest number.
 	// Then the numbers and the ids of units fall from node to node. Otherwise they rise.
@@ -49,7 +49,7 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 			}
 		}
 	}
-	root := d.hang(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
+	root := d.addVertex(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
 	for i, n := range nodes {
 		at := root
 		for depth := 1; depth < len(n.levels); depth++ {
@@ -59,11 +59,11 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 		if d.descending {
 			uniq, units = d.next(), int64(len(nodes)-i)*nodeStride
 		}
-		at = d.hang(at, resource.TypeNode, nodeBasename, n.number, uniq)
+		at = d.addVertex(at, resource.TypeNode, nodeBasename, n.number, uniq)
 		d.graph.Vertices[at].Rank = n.number
 		for _, a := range e.granules.needs(n.units) {
 			for i := range a.n {
-				k := d.hang(at, a.typeName, a.typeName, units+i, d.next())
+				k := d.addVertex(at, a.typeName, a.typeName, units+i, d.next())
 				d.graph.Vertices[k].Rank = n.number
 			}
 		}
@@ -77,15 +77,15 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	key := pathKey(way)
 	at, ok := d.at[key]
 	if !ok {
-		kind := levelType + strconv.Itoa(len(way))
-		at = d.hang(parent, kind, kind, d.levels, d.next())
+		vertexType := levelType + strconv.Itoa(len(way))
+		at = d.addVertex(parent, vertexType, vertexType, d.levels, d.next())
 		d.levels++
 		d.at[key] = at
 	}
 	return at
 }
 
-// next returns a number for a vertex. If numbers rise, it skips the numbers of nodes.
+// next returns a uniq_id for a vertex. If the uniq_ids rise, it skips those of nodes.
 func (d *graphBuilder) next() int64 {
 	if d.descending {
 		d.uniq--
@@ -98,9 +98,9 @@ func (d *graphBuilder) next() int64 {
 	return d.uniq
 }
 
-// hang adds a vertex and returns its index.
-func (d *graphBuilder) hang(parent int, kind, basename string, id, uniq int64) int {
-	at := d.graph.Hang(parent, resource.Vertex{Type: kind, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
+// addVertex adds a vertex below its parent, and returns its index.
+func (d *graphBuilder) addVertex(parent int, vertexType, basename string, id, uniq int64) int {
+	at := d.graph.Hang(parent, resource.Vertex{Type: vertexType, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
 	d.graph.Vertices[at].UniqID, d.graph.Vertices[at].Basename = uniq, basename
 	return at
 }
@@ -111,10 +111,10 @@ func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
 	seen := make(map[string]bool)
 	var filters []string
 	for _, n := range nodes {
-		for kind := range n.units {
-			if !seen[kind] {
-				seen[kind] = true
-				filters = append(filters, "ALL:"+e.granules.name(kind))
+		for poolType := range n.units {
+			if !seen[poolType] {
+				seen[poolType] = true
+				filters = append(filters, "ALL:"+e.granules.name(poolType))
 			}
 		}
 	}

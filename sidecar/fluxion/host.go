@@ -35,15 +35,15 @@ type host struct {
 	name  string
 	node  *libraryNode
 	slots map[slotKey]*slot
-	// others counts the slots without a holder. Shared slots do not count.
+	// others is the number of slots without a holder. Shared slots do not count.
 	others int
-	// holders counts the slots of each holder of the whole node. Shared slots do not count.
+	// holders is the number of slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
-	// rest is the library's job for all slots here
-	// without a separate job. It is 0 if there is none.
-	rest int64
-	// charged is what rest books, in units.
-	charged map[string]int64
+	// restJob is the library's job for all slots here without a separate job. It is 0 if there is
+	// none.
+	restJob int64
+	// restUnits are the units that restJob holds, by type.
+	restUnits map[string]int64
 }
 
 // A slotKey identifies a slot among all jobs.
@@ -59,10 +59,10 @@ type slot struct {
 	shared bool
 	// amounts are exact, by type.
 	amounts map[string]int64
-	// own is the library's job for this slot alone. It is 0 if the slot is
-	// booked with the rest of its host, or not booked because there is no room.
-	own int64
-	// units is what own books.
+	// ownJob is the library's job for this slot alone. It is 0 if the slot is booked in the rest
+	// job of its host, or not booked because there is no room.
+	ownJob int64
+	// units are the units that ownJob holds, by type.
 	units map[string]int64
 	// order is the slot's place in the order in which slots came.
 	order uint64
@@ -99,12 +99,12 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
-			e.granules.unit[v.Type] = v.Unit
+			e.granules.measure[v.Type] = v.Unit
 		}
 	}
-	for kind, size := range sizes {
-		if units := e.granules.down(kind, size); units > 0 {
-			n.units[kind] = units
+	for poolType, size := range sizes {
+		if units := e.granules.roundDown(poolType, size); units > 0 {
+			n.units[poolType] = units
 		}
 	}
 	return name, n
@@ -145,11 +145,11 @@ func sameLayout(a, b *libraryNode) bool {
 	return slices.Equal(a.levels, b.levels) && maps.Equal(a.units, b.units)
 }
 
-// free returns how many units of a type no job of the library holds.
-func (h *host) free(kind string) int64 {
-	n := h.node.units[kind] - h.charged[kind]
+// free returns the number of units of a type that no job of the library holds.
+func (h *host) free(poolType string) int64 {
+	n := h.node.units[poolType] - h.restUnits[poolType]
 	for _, s := range h.slots {
-		n -= s.units[kind]
+		n -= s.units[poolType]
 	}
 	return n
 }
@@ -189,9 +189,9 @@ func (h *host) shares() bool {
 	return false
 }
 
-// open reports whether a slot of this holder may go on the host.
-// With whole it reports whether the holder may have the whole host.
-func (h *host) open(holder string, whole bool) bool {
+// allowsHolder reports whether a slot of this holder may go on the host. With whole it reports
+// whether the holder may have the whole host.
+func (h *host) allowsHolder(holder string, whole bool) bool {
 	for other := range h.holders {
 		if other != holder {
 			return false

@@ -1,9 +1,10 @@
 package fluxion
 
-// A Library is one client of Fluxion's library. It has one resource graph and what jobs hold of
-// it. The methods are the methods of fluxcli.ReapiClient in github.com/flux-framework/fluxion-go
-// v0.39.0, with built-in types only. No two calls may run at the same time, not even calls of
-// two clients, because the library keeps text and tables by process.
+// A Library is one client of Fluxion's library. It has one resource graph, and the jobs that hold
+// parts of it. The methods are the methods of fluxcli.ReapiClient in
+// github.com/flux-framework/fluxion-go v0.39.0, with built-in types only. Only one call may run at
+// a time, also with several clients, because the library keeps error texts and tables in global
+// variables.
 type Library interface {
 	// InitContext loads a graph in JGF. The options are JSON.
 	InitContext(jgf, options string) error
@@ -13,7 +14,7 @@ type Library interface {
 	MatchSatisfy(jobspec string) (sat bool, overhead float64, err error)
 	// UpdateAllocate books R under a number that the caller chooses.
 	UpdateAllocate(jobid int, r string) (at int64, overhead float64, out string, err error)
-	// Cancel releases what a job holds.
+	// Cancel releases the resources of a job.
 	Cancel(jobid int64, noentOK bool) error
 	// Info returns the state of a job: ALLOCATED, RESERVED or CANCELED.
 	Info(jobid int64) (reserved bool, at int64, overhead float64, mode string, err error)

@@ -27,7 +27,7 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 }
 
 func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation, error) {
-	if err := e.admit(ctx, r.Epoch); err != nil {
+	if err := e.checkEpoch(ctx, r.Epoch); err != nil {
 		return nil, err
 	}
 	if !e.ready {
@@ -42,19 +42,19 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 	if a, ok, err := e.repeat(ctx, &r); ok || err != nil {
 		return a, err
 	}
-	rounded := e.granules.roundUp(r.Jobspec)
+	rounded := e.granules.roundJobspec(r.Jobspec)
 	plan, err := e.plan(ctx, r, rounded)
 	if err != nil {
 		return nil, e.confirm(ctx, &r, rounded, err)
 	}
 	if r.Op == match.Satisfiability {
 		p := e.newAttempt(&r, rounded)
-		p.follow(plan)
+		p.adoptPlan(plan)
 		return p.matchShadow(ctx)
 	}
 	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
 	if errors.Is(err, errDamaged) {
-		// Release 0.39 can book what it has denied. The graph is built anew and the
+		// Release 0.39 can book a request that it has denied. The graph is built again and the
 		// request tried again, because another request may have left the damage.
 		a, err = e.place(ctx, e.newAttempt(&r, rounded), plan)
 	}
@@ -73,11 +73,13 @@ func (e *Engine) check(r *match.Request) error {
 			return invalid("the job id must not be 0")
 		}
 		if len(r.Ignore) > 0 {
-			return invalid("jobs to ignore: must be empty for an operation that books, is set for operation %d", r.Op)
+			return invalid("jobs to ignore: must be empty for an operation that books")
 		}
 	case match.Satisfiability, match.WithoutAllocating:
 	case match.AllocateOrElseReserve, match.WithoutAllocatingFuture:
-		return invalid("operation %d: this engine does not reserve", r.Op)
+		return invalid("operation %s: this engine does not support reservations", map[match.Op]string{
+			match.AllocateOrElseReserve: "allocate_orelse_reserve", match.WithoutAllocatingFuture: "without_allocating_future",
+		}[r.Op])
 	default:
 		return invalid("unknown operation %d", r.Op)
 	}
@@ -97,9 +99,10 @@ func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Job
 	return e.shadow.Match(ctx, r)
 }
 
-// confirm checks a verdict of never with Fluxion. The shadow has proven the verdict by
-// counting the units of empty nodes. If Fluxion is sure of the contrary, the verdict becomes
-// busy. A no of Fluxion is not needed, because some releases also deny what can be satisfied.
+// confirm asks Fluxion about a request that the shadow calls unsatisfiable. The shadow has proven
+// this by counting the units of empty nodes. If Fluxion says that the empty graph has room, the
+// error becomes match.ErrBusy. If Fluxion says no, that proves nothing, because some releases deny
+// satisfiable requests too.
 func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec.Jobspec, verdict error) error {
 	var refusal *match.Refusal
 	if !errors.As(verdict, &refusal) || !errors.Is(refusal.Err, match.ErrUnsatisfiable) || len(rounded.Resources) != 1 {
@@ -116,7 +119,7 @@ func (e *Engine) confirm(ctx context.Context, r *match.Request, rounded *jobspec
 		return allowed
 	})
 	if shared {
-		return verdict // Fluxion would also give out what is held on every node.
+		return verdict // Fluxion would also give out the room of pods that run on every node.
 	}
 	if !some || !e.hasGraph() || !e.session.satisfiable(ctx, request{count: exactly(s.count.Min), need: s.need, hosts: hosts}.encode()) {
 		return verdict
@@ -136,10 +139,10 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	if err := e.build(); err != nil {
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, err)
 	}
-	defer e.lift(p.request.Ignore)()
+	defer e.withoutJobs(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
 	if !e.hasGraph() {
-		// lift or expect failed, and the graph was dropped.
+		// withoutJobs or expect failed, and the graph was dropped.
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
 	if err := p.matchRequest(ctx, plan); err != nil {
@@ -162,8 +165,8 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	return a, nil
 }
 
-// lift removes the slots of these jobs until restore is called.
-func (e *Engine) lift(ids []match.JobID) (restore func()) {
+// withoutJobs removes the slots of these jobs until restore is called.
+func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 	type lifted struct {
 		h *host
 		s *slot
@@ -177,35 +180,35 @@ func (e *Engine) lift(ids []match.JobID) (restore func()) {
 			s := h.slots[slotKey{id, key}]
 			away = append(away, lifted{h, s})
 			h.drop(s)
-			if s.own != 0 && e.hasGraph() {
-				if err := e.session.cancel(s.own); err != nil {
+			if s.ownJob != 0 && e.hasGraph() {
+				if err := e.session.cancel(s.ownJob); err != nil {
 					e.dropGraph()
 				}
-				s.own = 0
+				s.ownJob = 0
 			}
-			e.chargeRestOrDrop(h)
+			e.bookRestOrDrop(h)
 		}
 	}
 	return func() {
 		for _, l := range away {
 			l.h.add(l.s)
 			if l.s.units == nil || l.h.node == nil {
-				e.chargeRestOrDrop(l.h)
+				e.bookRestOrDrop(l.h)
 				continue
 			}
 			if !e.hasGraph() {
 				continue
 			}
 			var err error
-			if l.s.own, err = e.pin(context.Background(), l.h.node, l.s.units); err != nil {
+			if l.s.ownJob, err = e.book(context.Background(), l.h.node, l.s.units); err != nil {
 				e.dropGraph()
 			}
 		}
 	}
 }
 
-// expect charges slots that no job holds until restore is
-// called. It skips slots on nodes that the graph does not have.
+// expect books slots that no job holds, until restore is called. It skips slots on nodes that the
+// graph does not have.
 func (e *Engine) expect(slots []match.Slot) (restore func()) {
 	there := make(map[*slot]*host)
 	for i := range slots {
@@ -220,12 +223,12 @@ func (e *Engine) expect(slots []match.Slot) (restore func()) {
 		}
 		h.add(s)
 		there[s] = h
-		e.chargeRestOrDrop(h)
+		e.bookRestOrDrop(h)
 	}
 	return func() {
 		for s, h := range there {
 			h.drop(s)
-			e.chargeRestOrDrop(h)
+			e.bookRestOrDrop(h)
 		}
 	}
 }

@@ -18,14 +18,15 @@ const (
 // plainR returns the R for UpdateAllocate as JGF alone.
 func plainR(jgf string) string { return jgf }
 
-// wrappedR returns it as R of RFC 20, with the JGF under the key "scheduling".
+// wrappedR returns the R for UpdateAllocate as RFC 20 defines it, with the JGF under the key
+// "scheduling".
 func wrappedR(jgf string) string {
 	return `{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"starttime":0,"expiration":3153600000},"scheduling":` + jgf + `}`
 }
 
-// probe finds out, on a separate graph, in which form UpdateAllocate accepts
-// R. It returns nil if no form works. An answer of yes is not enough: the
-// core must be held afterwards, and be free once its job is cancelled.
+// probe finds out, on a separate graph, in which form UpdateAllocate accepts R. It returns nil if
+// no form works. Success of UpdateAllocate is not enough: afterwards the core must be held, and be
+// free once its job is cancelled.
 func probe(open func() Library) func(jgf string) string {
 	for _, wrap := range []func(string) string{plainR, wrappedR} {
 		if books(open, wrap) {
@@ -43,7 +44,7 @@ func books(open func() Library, wrap func(string) string) bool {
 	}
 	defer s.close()
 	ctx := context.Background()
-	core := request{count: exactly(1), need: []amount{{"core", 1}}}.encode()
+	core := request{count: exactly(1), need: []unitCount{{"core", 1}}}.encode()
 	r, job, err := s.match(ctx, core)
 	if err != nil || s.cancel(job) != nil {
 		return false

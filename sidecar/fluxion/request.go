@@ -6,8 +6,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
 
-// An amount is a number of units of one type, by the type's name in the library's graph.
-type amount struct {
+// A unitCount is a number of units of one type, with the type's name in the library's graph.
+type unitCount struct {
 	typeName string
 	n        int64
 }
@@ -15,7 +15,7 @@ type amount struct {
 // A request is a request to the library: slots of one shape on some nodes.
 type request struct {
 	count jobspec.Count
-	need  []amount
+	need  []unitCount
 	// hosts is a hostlist (RFC 29) of the nodes that may be used. Empty means all.
 	hosts string
 }

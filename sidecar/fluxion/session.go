@@ -11,8 +11,8 @@ import (
 var (
 	// errNoRoom means that the request does not fit now.
 	errNoRoom = errors.New("no room")
-	// errDamaged means that it is no longer known what the
-	// library has booked, so that its graph must be built anew.
+	// errDamaged means that the bookings of the library are no longer known, so that its graph must
+	// be built again.
 	errDamaged = errors.New("the state of the library is not known")
 )
 
@@ -22,7 +22,7 @@ var (
 //     return neither, and later ones return an error without a text.
 //   - Error texts accumulate until they are cleared, so they are cleared before and after each
 //     call.
-//   - After a match that failed with a text, release 0.39 may have booked something all the same,
+//   - After a match that failed with a text, release 0.39 may have booked something nevertheless,
 //     under a number that it gives out again. So after any such error, and if a number comes
 //     twice, the session is damaged.
 //   - Releases before 0.46 return an error for the cancel of a job that does not exist, so Info
@@ -91,7 +91,7 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 	case r == "" && (err == nil || text == ""):
 		return "", 0, errNoRoom
 	}
-	return "", 0, fmt.Errorf("%w after %w of the request %s", errDamaged, err, jobspec)
+	return "", 0, fmt.Errorf("the request %s failed: %w: %w", jobspec, err, errDamaged)
 }
 
 // satisfiable reports whether the library is sure that the empty graph
@@ -121,14 +121,14 @@ func (s *session) update(ctx context.Context, jgf string) (job int64, ok bool, e
 		_, _, _, err := s.lib.UpdateAllocate(int(job), s.wrap(jgf))
 		return err
 	}); err != nil {
-		return 0, false, fmt.Errorf("%w after %w of an update", errDamaged, err)
+		return 0, false, fmt.Errorf("the update of job %d failed: %w: %w", job, err, errDamaged)
 	}
 	s.live[job] = true
 	return job, true, nil
 }
 
-// cancel releases what a job holds. A job that holds nothing is no error. It ignores
-// the caller's context, because it must be known whether the job was cancelled.
+// cancel releases the resources of a job. A job that holds nothing is no error. cancel ignores the
+// caller's context, because it must be known whether the job was cancelled.
 func (s *session) cancel(job int64) error {
 	if !s.live[job] {
 		return nil
@@ -136,7 +136,7 @@ func (s *session) cancel(job int64) error {
 	delete(s.live, job)
 	_, err := s.call(context.Background(), func() error { return s.lib.Cancel(job, true) })
 	if err != nil && s.holds(job) {
-		return fmt.Errorf("%w after %w of the cancel of job %d", errDamaged, err, job)
+		return fmt.Errorf("the cancel of job %d failed: %w: %w", job, err, errDamaged)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (p *attempt) keys() func(shape int, nth int64) string {
 	}
 }
 
-// addSlots records what the slots of an allocation hold in the library.
+// addSlots records the slots of an allocation with their jobs in the library.
 func (p *attempt) addSlots(a *match.Allocation) {
 	nth := 0
 	for _, x := range p.runs {
@@ -128,7 +128,7 @@ func (p *attempt) addSlots(a *match.Allocation) {
 			from := &a.Slots[nth]
 			nth++
 			s := &slot{
-				slotKey: slotKey{a.ID, from.Key}, holder: from.Holder, amounts: amountsOf(from.R), own: job, units: units,
+				slotKey: slotKey{a.ID, from.Key}, holder: from.Holder, amounts: amountsOf(from.R), ownJob: job, units: units,
 			}
 			p.engine.addJobSlot(x.host.name, s)
 		}

@@ -12,9 +12,9 @@ type shape struct {
 	label string
 	count jobspec.Count
 	units map[string]int64
-	need  []amount
-	// always are the conditions that count for every verdict.
-	// now are the conditions that count only for the present.
+	need  []unitCount
+	// always are the conditions that count for every verdict. now are the conditions that count
+	// only for a match now.
 	always, now []jobspec.Condition
 }
 
@@ -61,7 +61,7 @@ func (p *attempt) allowed(s *shape, h *host, present bool) bool {
 		return true
 	}
 	whole := match.IsExclusive(p.request.Policy)
-	return p.engine.usable(n) && h.open(p.request.Holder, whole) && holds(s.now, h)
+	return p.engine.usable(n) && h.allowsHolder(p.request.Holder, whole) && holds(s.now, h)
 }
 
 func holds(all []jobspec.Condition, h *host) bool {

@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// cancelJobs releases all that the library gave out. The runs keep their places.
+// cancelJobs cancels all jobs that the library made for the request. The runs still say which slots
+// go to which host.
 func (p *attempt) cancelJobs() error {
 	for _, job := range p.jobs {
 		if err := p.engine.session.cancel(job); err != nil {
@@ -15,7 +16,8 @@ func (p *attempt) cancelJobs() error {
 	return nil
 }
 
-// fail releases what the library gave out before err. It returns err, or the error of the release.
+// fail cancels all jobs that the library made for the request before err. It returns err, or the
+// error of the cancel.
 func (p *attempt) fail(err error) error {
 	if undone := p.cancelJobs(); undone != nil {
 		return undone
@@ -32,7 +34,7 @@ func (p *attempt) splitJobs(ctx context.Context) error {
 		if x.count == 1 && len(x.answer.nodes) == 1 {
 			continue
 		}
-		// Runs of one match have one job. To cancel it again does nothing.
+		// Runs of one match have one job. A second cancel does nothing.
 		if err := p.engine.session.cancel(x.jobs[0]); err != nil {
 			return err
 		}
@@ -53,9 +55,9 @@ func (p *attempt) splitJobs(ctx context.Context) error {
 }
 
 // rebook books the nth slot of a run.
-func (e *Engine) rebook(ctx context.Context, x *run, nth int64, s *shape) (int64, error) {
-	if job, ok, err := e.session.update(ctx, x.answer.share(x.host.node.number, nth, s.need)); ok || err != nil {
+func (e *Engine) rebook(ctx context.Context, x *slotRun, nth int64, s *shape) (int64, error) {
+	if job, ok, err := e.session.update(ctx, x.answer.slotR(x.host.node.number, nth, s.need)); ok || err != nil {
 		return job, err
 	}
-	return e.pin(ctx, x.host.node, s.units)
+	return e.book(ctx, x.host.node, s.units)
 }

@@ -81,7 +81,7 @@ func (r *AllocationReader) Add(m *MatchResponse) error {
 	return nil
 }
 
-// Allocation returns what was read. An error names the field and its value.
+// Allocation returns the allocation that was read. An error names the field and its value.
 func (r *AllocationReader) Allocation() (*match.Allocation, error) {
 	if r.about == nil {
 		return nil, errors.New("allocation: missing")

@@ -11,9 +11,8 @@ import (
 // jgfField is the number of AddSubgraphRequest.jgf.
 const jgfField = 3
 
-// Codec returns gRPC's own codec, except for AddSubgraphRequest: a
-// message of this type that is read into again keeps its memory. So
-// a large graph is read without as much garbage as it has bytes.
+// Codec returns gRPC's own codec, except for AddSubgraphRequest: a message of this type is decoded
+// into the memory of the message before. So reading a large graph leaves little garbage.
 func Codec() encoding.CodecV2 {
 	return reuseCodec{encoding.GetCodecV2(encodingproto.Name)}
 }
@@ -28,12 +27,12 @@ func (c reuseCodec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	return m.readAgain(buf.ReadOnlyData())
+	return m.unmarshalReusing(buf.ReadOnlyData())
 }
 
-// readAgain reads a message as proto.Unmarshal does, with
-// its piece of text in the memory that m has already.
-func (m *AddSubgraphRequest) readAgain(b []byte) error {
+// unmarshalReusing decodes a message as proto.Unmarshal does, but puts its piece of text into the
+// memory that m already has.
+func (m *AddSubgraphRequest) unmarshalReusing(b []byte) error {
 	var rest, text []byte
 	for len(b) > 0 {
 		num, typ, tag := protowire.ConsumeTag(b)

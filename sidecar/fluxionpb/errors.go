@@ -11,9 +11,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// wire has the code of each error of the contract. A status with one of these codes is an error of
-// the contract only if it carries a Failure, because gRPC uses the same codes for its own errors.
-var wire = []struct {
+// errorCodes has the code of each error of the contract. A status with one of these codes is an
+// error of the contract only if it carries a Failure, because gRPC uses the same codes for its own
+// errors.
+var errorCodes = []struct {
 	code codes.Code
 	err  error
 }{
@@ -33,7 +34,7 @@ func ToStatus(err error) *status.Status {
 		return nil
 	}
 	says := validUTF8(err.Error())
-	for _, w := range wire {
+	for _, w := range errorCodes {
 		if errors.Is(err, w.err) {
 			return withFailure(w.code, says, err)
 		}
@@ -63,7 +64,7 @@ func withFailure(code codes.Code, says string, err error) *status.Status {
 //
 //   - No answer is match.ErrUnavailable, with the cause in its text.
 //   - No answer in time is match.ErrUnavailable and context.DeadlineExceeded.
-//   - A call that was given up is context.Canceled.
+//   - A cancelled call is context.Canceled.
 //   - An error of the contract is that error.
 //   - Any other error of the server is none of these.
 func FromStatus(s *status.Status) error {
@@ -85,7 +86,7 @@ func FromStatus(s *status.Status) error {
 // uses, too. With a Failure it is an error of the contract.
 func fromContractCode(s *status.Status) error {
 	if f := failureOf(s); f != nil {
-		for _, w := range wire {
+		for _, w := range errorCodes {
 			if w.code == s.Code() {
 				return &remoteError{text: s.Message(), err: verdict(w.err, f)}
 			}

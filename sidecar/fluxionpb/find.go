@@ -34,8 +34,8 @@ func DecodeSearch(m *FindRequest) (Search, error) {
 	return Search{Epoch: match.Epoch(m.GetEpoch()), Criteria: m.GetCriteria(), Now: now}, err
 }
 
-// FoundMessages encodes what was found as a stream of messages.
-// If a set cannot be encoded, the stream ends with an error.
+// FoundMessages encodes the result of Find as a stream of messages. If a set cannot be encoded, the
+// stream ends with an error.
 func FoundMessages(s *resource.Set) iter.Seq2[*FindResponse, error] {
 	return func(yield func(*FindResponse, error) bool) {
 		if s == nil {
@@ -72,7 +72,7 @@ func (r *FoundReader) Add(m *FindResponse) error {
 	return nil
 }
 
-// Found returns what was read.
+// Found returns the result that was read.
 func (r *FoundReader) Found() (*resource.Set, error) {
 	if len(r.text) == 0 {
 		return nil, errNoR

@@ -106,5 +106,5 @@ func (r *JobsReader) begin(j *Job) error {
 	return nil
 }
 
-// Jobs returns what was read.
+// Jobs returns the jobs that were read.
 func (r *JobsReader) Jobs() []match.Job { return r.jobs }

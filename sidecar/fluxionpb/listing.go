@@ -121,5 +121,5 @@ func (r *ListingReader) begin(m *Node) error {
 	return nil
 }
 
-// Nodes returns what was read.
+// Nodes returns the nodes that were read.
 func (r *ListingReader) Nodes() []match.Node { return r.nodes }

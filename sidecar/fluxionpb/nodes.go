@@ -67,5 +67,5 @@ func (r *NodesReader) Add(graphs [][]byte) error {
 	return nil
 }
 
-// Nodes returns what was read.
+// Nodes returns the nodes that were read.
 func (r *NodesReader) Nodes() []*resource.Graph { return r.nodes }

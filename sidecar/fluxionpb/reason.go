@@ -60,6 +60,6 @@ func decodeReason(m *Reason) match.Reason {
 	return r
 }
 
-// validUTF8 replaces what is not UTF-8 in s, because a message may
-// contain only UTF-8. A lost error would be worse than a changed letter.
+// validUTF8 replaces the bytes in s that are not UTF-8, because a message may contain only UTF-8. A
+// lost error would be worse than a changed letter.
 func validUTF8(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

@@ -63,7 +63,7 @@ func (r *SubgraphReader) Add(m *AddSubgraphRequest) error {
 	return nil
 }
 
-// Text returns what was read. It fails for a text that is not complete.
+// Text returns the text that was read. It fails for a text that is not complete.
 func (r *SubgraphReader) Text() ([]byte, error) {
 	if !r.begun {
 		return nil, errors.New("jgf: missing")

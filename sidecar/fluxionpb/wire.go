@@ -11,8 +11,8 @@ import (
 const (
 	// MaxMessage is the largest message that either side accepts, in bytes.
 	MaxMessage = 16 << 20
-	// MaxCall is how many bytes the messages of one incoming stream may
-	// have together. It bounds the memory that a server spends on a call.
+	// MaxCall bounds the bytes of all messages of one incoming stream together. It bounds the
+	// memory that a server spends on a call.
 	MaxCall = 1 << 30
 	// MaxGraph is the largest text, in bytes, of a graph
 	// that is added: about seven million vertices.

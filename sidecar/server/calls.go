@@ -8,15 +8,15 @@ import (
 	"google.golang.org/grpc"
 )
 
-// deadlineGrace is how long after its deadline a call still counts as working. Fluxion's library
-// ignores deadlines, but returns in the end. A call that hangs for longer must be detected.
+// deadlineGrace is the time after its deadline for which a call still counts as working. Fluxion's
+// library ignores deadlines, but returns in the end. A call that hangs for longer must be detected.
 const deadlineGrace = time.Minute
 
 // calls are the engine's calls in progress, numbered in the order in which they began.
 type calls struct {
 	mu    sync.Mutex
 	begun uint64
-	// until is until when each call counts as working, by number.
+	// until is the time up to which each call counts as working, by the number of the call.
 	until map[uint64]time.Time
 }
 

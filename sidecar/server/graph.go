@@ -10,9 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-var errNoGraphs = errors.New("this engine takes no graphs")
+var errNoGraphs = errors.New("this engine does not support AddSubgraph, RemoveSubgraph and Find")
 
-// graphs returns the engine as a match.GraphEngine. It fails if the engine is none.
+// graphs returns the engine as a match.GraphEngine. It fails if the engine is not one.
 func (s *service) graphs() (match.GraphEngine, error) {
 	e, ok := s.engine.(match.GraphEngine)
 	if !ok {
@@ -24,7 +24,7 @@ func (s *service) graphs() (match.GraphEngine, error) {
 func (s *service) AddSubgraph(in grpc.ClientStreamingServer[fluxionpb.AddSubgraphRequest, fluxionpb.AddSubgraphResponse]) error {
 	e, err := s.graphs()
 	if err != nil {
-		return err // before a text is read that may be large
+		return err // before the text is read, which may be large
 	}
 	var (
 		graph fluxionpb.SubgraphReader

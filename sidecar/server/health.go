@@ -12,15 +12,15 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// occupiedAfter is how long a check waits for the engine before it answers UNKNOWN.
+// occupiedAfter is the time for which a check waits for the engine before it answers UNKNOWN.
 const occupiedAfter = 250 * time.Millisecond
 
 // health is gRPC's standard health service, extended by a probe of the engine.
 type health struct {
 	*grpchealth.Server
-	engine match.Engine
-	calls  *calls
-	rescue func(ctx context.Context, method string, err *error)
+	engine       match.Engine
+	calls        *calls
+	recoverPanic func(ctx context.Context, method string, err *error)
 
 	mu sync.Mutex
 	// current is the probe in progress. It is nil if there is none.
@@ -62,8 +62,8 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 	return answer, nil
 }
 
-// probe returns the probe in progress, or starts one. So a hanging
-// engine holds up one goroutine, however many checks come.
+// probe returns the probe in progress, or starts one. So a hanging engine blocks one goroutine, not
+// one for each check.
 func (h *health) probe() *probe {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *health) probe() *probe {
 			h.current = nil
 			close(t.done)
 		}()
-		defer h.rescue(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)
+		defer h.recoverPanic(context.Background(), healthpb.Health_Check_FullMethodName, &t.err)
 		// No graph has the epoch 0. So this changes
 		// nothing, and is answered when the engine is free.
 		if err := h.engine.Release(context.Background(), 0, 0); err != nil && !errors.Is(err, match.ErrStale) {

@@ -36,7 +36,7 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, under := &held{free: make(chan struct{}, 1)}, &calls{}
 		engine.free <- struct{}{}
-		h := &health{Server: grpchealth.NewServer(), engine: engine, calls: under, rescue: func(context.Context, string, *error) {}}
+		h := &health{Server: grpchealth.NewServer(), engine: engine, calls: under, recoverPanic: func(context.Context, string, *error) {}}
 		check := func() (healthpb.HealthCheckResponse_ServingStatus, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// pingAfter is how long a connection is idle before it is
-	// pinged. Pings find connections whose other end has vanished.
+	// pingAfter is the time after which an idle connection is pinged. Pings find connections whose
+	// other end has vanished.
 	pingAfter = 10 * time.Second
-	// pingTimeout is how long a ping may go unanswered.
+	// pingTimeout is the time after which a ping without an answer fails.
 	pingTimeout = 5 * time.Second
 	// minPingInterval is the shortest allowed interval between a
 	// client's pings. The client of package client pings every 10s.
@@ -43,8 +43,8 @@ type Options struct {
 	Credentials credentials.TransportCredentials
 	// Log gets a line for each call at debug level. Required.
 	Log *slog.Logger
-	// Metrics returns the metrics of the process in the text format of Prometheus.
-	// It may wait for the engine, and is called once at a time. Defaults to none.
+	// Metrics returns the metrics of the process in the text format of Prometheus. It may wait for
+	// the engine. Only one call runs at a time. Defaults to none.
 	Metrics func() ([]byte, error)
 	// Panicked is called after a call has panicked. The panic is logged, and the
 	// call answered with codes.Internal. Set it only if a panic cannot leave the
@@ -81,11 +81,11 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPingInterval, PermitWithoutStream: true}),
-		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, rescueUnary(&o), encodeErrorsUnary),
-		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, rescueStream(&o), encodeErrorsStream),
+		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, recoverUnary(&o), encodeErrorsUnary),
+		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, recoverStream(&o), encodeErrorsStream),
 	)
 	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1)})
-	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, rescue: o.rescue})
+	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, recoverPanic: o.recoverPanic})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
 }

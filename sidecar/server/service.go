@@ -156,7 +156,7 @@ func (s *service) Ready(ctx context.Context, m *fluxionpb.ReadyRequest) (*fluxio
 // until their deadline. So a hanging engine blocks one goroutine, not one for each request.
 func (s *service) Metrics(ctx context.Context, _ *fluxionpb.MetricsRequest) (*fluxionpb.MetricsResponse, error) {
 	if s.metrics == nil {
-		return nil, status.Error(codes.Unimplemented, "no metrics are kept")
+		return nil, status.Error(codes.Unimplemented, "this sidecar has no metrics")
 	}
 	select {
 	case s.gathering <- struct{}{}:

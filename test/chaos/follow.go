@@ -13,7 +13,7 @@ import (
 // These are messages that Fluence's scheduler logs at verbosity 2.
 const (
 	lineMatched = "Group matched"
-	lineFilled  = "Filled the engine"
+	lineFilled  = "Loaded the graph"
 	lineDrift   = "The engine differs from the cluster"
 )
 

@@ -121,7 +121,7 @@ func TestALogIsFollowedWhileItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(`I1 "Filled the engine" nodes=4` + "\n" + `I1 "Group mat`)
+	write(`I1 "Loaded the graph" nodes=4` + "\n" + `I1 "Group mat`)
 	filled, _ := f.next(lineFilled, "nodes=5")
 	write(`ched" group="ns/job-8-x"` + "\n" + `I1 "Group matched" group="ns/job-7-y" pods=1` + "\n")
 	select {
@@ -129,7 +129,7 @@ func TestALogIsFollowedWhileItIsWritten(t *testing.T) {
 	case <-t.Context().Done():
 		t.Fatal("the match was not seen")
 	}
-	write(`I1 "Filled the engine" nodes=5` + "\n")
+	write(`I1 "Loaded the graph" nodes=5` + "\n")
 	select {
 	case <-filled:
 	case <-t.Context().Done():

@@ -102,13 +102,13 @@ func (s *story) countWrites(w *burstWatch) {
 			waited[n]++
 			continue
 		}
-		delays := int(r.running.Sub(w.groupOf(name).firstBound) / podgroup.DefaultConfig().CountDelay)
+		delays := int(r.running.Sub(w.groupOf(name).firstBound) / podgroup.DefaultConfig().StatusDelay)
 		if atOnce[n]++; n > mostWrites+delays {
 			tooMany = append(tooMany, fmt.Sprintf("%s, %d times:\n%s\nwhich was seen as\n%s", name, n, strings.Join(writes, "\n"), strings.Join(r.states, "\n")))
 		}
 	}
 	if n := len(tooMany); n > 0 {
-		s.Errorf("%d PodGroups that were never refused were written more than %d times, and once for each %s that their pods were about to run, such as %s", n, mostWrites, podgroup.DefaultConfig().CountDelay, strings.Join(tooMany[:min(3, n)], "\n"))
+		s.Errorf("%d PodGroups that were never refused were written more than %d times, and once for each %s that their pods were about to run, such as %s", n, mostWrites, podgroup.DefaultConfig().StatusDelay, strings.Join(tooMany[:min(3, n)], "\n"))
 	}
 	s.Logf("writes of PodGroups whose groups did not have to wait: %v", atOnce)
 	s.Logf("writes of those whose groups had to, for %v: %v", reasons, waited)

@@ -57,7 +57,7 @@ func (s *story) loads(scheduler string) int {
 	if s.Process(scheduler) == nil {
 		return 0
 	}
-	return strings.Count(s.logOf(scheduler), `"Filled the engine"`)
+	return strings.Count(s.logOf(scheduler), `"Loaded the graph"`)
 }
 
 // leads waits until a scheduler leads.

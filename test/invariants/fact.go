@@ -147,7 +147,7 @@ func (g *groupFact) incomplete() bool {
 }
 
 // unseenWhole is in the controller's message about a group that it has not seen complete.
-const unseenWhole = "not evicted: the controller has not seen the group complete since it started"
+const unseenWhole = "not evicted: the controller has not seen the group complete since the controller was started"
 
 // unseen reports whether the group is incomplete and the controller has not seen it complete.
 func (g *groupFact) unseen() bool {

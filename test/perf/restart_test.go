@@ -228,7 +228,7 @@ func clearGang(b *testing.B, c *cluster.Cluster) {
 	}
 }
 
-var filled = regexp.MustCompile(`"Filled the engine".* took="([^"]+)"`)
+var filled = regexp.MustCompile(`"Loaded the graph".* took="([^"]+)"`)
 
 // replayed returns how long it took to fill the sidecar's graph, according to the scheduler.
 func replayed(b *testing.B, s *stack.Stack) time.Duration {

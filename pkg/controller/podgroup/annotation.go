@@ -17,32 +17,30 @@ type annotationSource struct {
 	annotations map[string]string
 }
 
-// annotation returns the value that a group has under a key. It returns
-// "" if the group has none. The first of these with a value counts:
+// annotation returns the value of a key for a group, or "" if there is none. The value on the
+// PodGroup wins. Without it all sources must have the same value, because anyone who owns one pod
+// or template can annotate it. A source without the annotation has another value. The error can be
+// shown to users.
 //
-//	the PodGroup
-//	the pod templates below the object that the group is named for, and the pods that this
-//	  object controls itself, unless its own template is known
-//	the pods of the group, if the group is named for no object
-//
-// All sources must agree, because whoever owns one pod or template can annotate it.
-// A source without the annotation disagrees. If a group is named for an object, a
-// pod that only a label has put into the group is no source: otherwise, whoever may
-// create a pod could have the group evicted. The error can be shown to users.
+// If the group is named for an object, the sources are the pod templates below the object and,
+// unless the object has a template that the controller knows, the pods that the object controls
+// directly. A pod that is in such a group only by its label is ignored. Otherwise any user who can
+// create pods could add one with the policy Restart, and the whole group could be evicted. If a
+// label names the group, the sources are all its live pods.
 func (o observation) annotation(key string) (string, error) {
 	if o.podGroup != nil && o.podGroup.Annotations[key] != "" {
 		return o.podGroup.Annotations[key], nil
 	}
-	named := slices.IndexFunc(o.topOwners, func(w topOwner) bool { return w.owner.PodGroupName() == o.key.Name })
+	named := slices.IndexFunc(o.topOwners, func(top topOwner) bool { return top.owner.PodGroupName() == o.key.Name })
 	if named < 0 {
 		return commonValue(key, o.podSources(func(*corev1.Pod) bool { return true }))
 	}
 	return commonValue(key, o.sourcesOf(o.topOwners[named].owner.UID))
 }
 
-// sourcesOf lists the templates below an object, and the pods that the object
-// controls itself, unless it has a template of these pods. An MPIJob has both:
-// a Job creates its launcher, and the MPIJob creates its workers itself.
+// sourcesOf lists the templates below an object. Unless the object has a template itself, it also
+// lists the pods that the object controls directly. An MPIJob has both: a Job creates its launcher,
+// and the MPIJob creates its workers itself.
 func (o observation) sourcesOf(uid types.UID) []annotationSource {
 	var own []podOwner
 	for _, p := range o.podOwners {
@@ -51,7 +49,7 @@ func (o observation) sourcesOf(uid types.UID) []annotationSource {
 		}
 	}
 	var all []annotationSource
-	for _, p := range current(own) {
+	for _, p := range activePodOwners(own) {
 		all = append(all, annotationSource{"the template of " + p.ref.Kind + " " + p.ref.Name, p.template.Annotations})
 	}
 	if slices.ContainsFunc(own, func(p podOwner) bool { return p.GetUID() == uid }) {

@@ -12,10 +12,11 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// applySpec applies (server-side) the fields of metadata and spec that this controller owns.
-// It no longer owns a field that it leaves out: old owner references disappear, and a
-// minMember that a user has set stays. It takes over no field that the creation did not write.
-func (r *reconciler) applySpec(ctx context.Context, pg *scheduling.PodGroup, s *spec) error {
+// applyFields applies (server-side) the fields of metadata and spec that this controller owns.
+// Server-side apply removes the controller from the managers of a field that it leaves out. So old
+// owner references disappear, and a minMember that a user has set stays. Only fields that the
+// creation also wrote are applied.
+func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s *ownedFields) error {
 	fields := map[string]any{}
 	if s.minMember > 0 {
 		fields["minMember"] = s.minMember

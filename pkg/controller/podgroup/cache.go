@@ -16,14 +16,14 @@ import (
 // schedulerNameField is the field by which the API server selects pods.
 const schedulerNameField = "spec.schedulerName"
 
-// maxReferences is the largest number of owners that a PodGroup of this controller names, and that
-// the controller reads from a PodGroup. Whoever may write PodGroups can write ten thousand
-// references into one, and each may cost a read of the API server.
+// maxReferences bounds the owner references that the controller writes into a PodGroup and reads
+// from one. A user who can write PodGroups could write ten thousand references into one, and each
+// may cost a request to the API server.
 const maxReferences = 128
 
-// CacheByObject returns how a manager's cache must hold what this controller reads: only the
-// pods that ask for the scheduler, and of all objects only the fields that are read. So a user
-// cannot fill its memory with metadata. Owners of other kinds are not cached: they are
+// CacheByObject returns the cache options that the manager needs. Of the pods only those of this
+// scheduler are cached, and of every object only the fields that the controller reads. So a user
+// cannot fill the memory of the controller with metadata. Owners of other kinds are not cached, but
 // read from the API server when they are needed.
 func CacheByObject(c Config) map[client.Object]cache.ByObject {
 	held := map[client.Object]cache.ByObject{
@@ -74,16 +74,16 @@ func slimPodOwner(obj any) (any, error) {
 	return obj, nil
 }
 
-// slimMeta drops the metadata of a pod or of an owner of pods that is not
-// read: of the owner references only that of the controller is.
+// slimMeta drops metadata that is not read, from a pod or from an owner of pods. Of the owner
+// references it keeps only the one of the controller.
 func slimMeta(m *metav1.ObjectMeta) {
 	m.ManagedFields, m.Finalizers = nil, nil
 	m.Annotations = group.ProjectAnnotations(m.Annotations)
 	m.OwnerReferences = group.ControllerReference(m)
 }
 
-// slimPodGroup drops the fields of a PodGroup that are not read. It keeps at most
-// maxReferences owner references, and of the managed fields only who made it and who set minMember.
+// slimPodGroup drops the fields of a PodGroup that are not read. It keeps at most maxReferences
+// owner references, and of the managed fields only what slimManagedFields keeps.
 func slimPodGroup(obj any) (any, error) {
 	pg, ok := obj.(*scheduling.PodGroup)
 	if !ok {
@@ -98,7 +98,7 @@ func slimPodGroup(obj any) (any, error) {
 	}
 	var refs []metav1.OwnerReference
 	for _, ref := range pg.OwnerReferences {
-		if len(refs) < maxReferences && group.OwnerOf(ref).CanExist() && len(ref.APIVersion) <= maxVersion {
+		if len(refs) < maxReferences && group.OwnerOf(ref).CanExist() && len(ref.APIVersion) <= maxAPIVersionLength {
 			refs = append(refs, ref)
 		}
 	}
@@ -106,8 +106,8 @@ func slimPodGroup(obj any) (any, error) {
 	return pg, nil
 }
 
-// slimOwnerMeta drops the metadata of an owner of pods that is not
-// read. Only the labels of its template are, and not its own.
+// slimOwnerMeta is slimMeta for an owner of pods. It also drops the labels of the owner, because
+// only the labels of its pod template are read.
 func slimOwnerMeta(m *metav1.ObjectMeta) {
 	slimMeta(m)
 	m.Labels = nil

@@ -20,33 +20,32 @@ import (
 )
 
 const (
-	// clientQPS is how many requests a second the client may send to the API server
-	// for each kind of object. The limit only tames a loop that has gone wrong. The
-	// controller itself is bounded by how many groups it reconciles at a time, each
-	// with one request in flight, and by maxEventsInFlight. A thousand Jobs need
-	// two writes each as soon as they come, and these must not wait for the client.
+	// clientQPS bounds the requests per second that the client sends to the API server for each
+	// kind of object. The limit is only a safeguard against an endless loop. Normally the requests
+	// are bounded by the number of groups that are reconciled at a time, each with one request in
+	// flight, and by maxEventsInFlight. A thousand Jobs need two writes each as soon as they come,
+	// and these must not wait for the client.
 	clientQPS = 1000
-	// clientBurst is how many requests the client may send at once.
+	// clientBurst is the number of requests that the client may send at once.
 	clientBurst = 2000
-	// maxEventsInFlight is how many events are on their way to the API server
-	// at a time. Events can wait, because no decision depends on them.
+	// maxEventsInFlight bounds the events that are being sent to the API server at a time. Events
+	// can wait, because no decision depends on them.
 	maxEventsInFlight = 4
-	// maxPendingEvents is how many events there may be,
-	// with those in flight. Any further event is dropped.
+	// maxPendingEvents bounds the events that are waiting or in flight. Further events are dropped.
 	maxPendingEvents = 5000
-	// eventTimeout is how long an event may be in flight.
+	// eventTimeout bounds the time for which an event is in flight.
 	eventTimeout = 30 * time.Second
 )
 
-// LimitClient sets QPS and burst of a client configuration. It also limits
-// how many events the clients of this configuration send at a time.
+// LimitClient sets QPS and burst of a client configuration. It also limits the events that the
+// clients of this configuration send at a time.
 func LimitClient(config *rest.Config) error {
-	counts, err := newCounters(metrics.Registry)
+	m, err := newControllerMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitEvents(next, counts.dropped) })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limitEvents(next, m.dropped) })
 	return nil
 }
 
@@ -62,7 +61,8 @@ func limitEvents(next http.RoundTripper, dropped prometheus.Counter) http.RoundT
 type eventLimiter struct {
 	next    http.RoundTripper
 	dropped prometheus.Counter
-	// pending has an element for each event, and inFlight has one for each event in flight.
+	// pending and inFlight are semaphores: pending counts all events that are waiting or in flight,
+	// and inFlight only those in flight.
 	pending, inFlight chan struct{}
 }
 
@@ -97,7 +97,7 @@ func (l eventLimiter) RoundTrip(req *http.Request) (*http.Response, error) {
 		done()
 		return nil, err
 	}
-	resp.Body = answer{resp.Body, done}
+	resp.Body = eventBody{resp.Body, done}
 	return resp, nil
 }
 
@@ -107,20 +107,20 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// answer is the body of the response to an event. It calls done when it is closed.
-type answer struct {
+// eventBody is the body of the response to an event. It calls done when it is closed.
+type eventBody struct {
 	io.ReadCloser
 	done func()
 }
 
 // Close implements io.Closer.
-func (a answer) Close() error {
+func (a eventBody) Close() error {
 	defer a.done()
 	return a.ReadCloser.Close()
 }
 
-// tooManyEvents is the response to an event that is dropped: a status error. client-go logs
-// it and gives the event up. After an error of the transport client-go would retry the event.
+// tooManyEvents is the response to an event that is dropped: a status error. client-go logs it and
+// does not send the event again. After an error of the transport client-go would retry the event.
 func tooManyEvents(req *http.Request) (*http.Response, error) {
 	status := apierrors.NewTooManyRequestsError(fmt.Sprintf("event dropped: more than %d events wait to be sent", maxPendingEvents)).Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

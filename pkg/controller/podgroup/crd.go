@@ -13,8 +13,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// logEvery is the time between two log lines about a missing CRD.
-const logEvery = time.Minute
+// missingCRDLogInterval is the time between two log lines about a missing CRD.
+const missingCRDLogInterval = time.Minute
 
 // waitForCRD waits until the API server serves PodGroup. It returns ctx's error if ctx ends first.
 func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) error {
@@ -28,7 +28,7 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 			}
 			return true, nil
 		}
-		if time.Since(complained) < logEvery {
+		if time.Since(complained) < missingCRDLogInterval {
 			return false, nil
 		}
 		complained = time.Now()

@@ -27,7 +27,7 @@ func CheckName(value string) error {
 // decideOnCreation decides for a group without a PodGroup whether to create one.
 func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	live := o.livePods()
-	if o.unseen || !c.needsPodGroup(o, live) {
+	if o.ownerNotCached || !c.needsPodGroup(o, live) {
 		return decision{}, memory{}
 	}
 	if err := CheckName(o.key.Name); err != nil {
@@ -37,7 +37,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	if w.unknown {
 		if text := o.whyUnreadable(); text != "" {
 			d, m := reportInvalid(m, live, reason.OwnerUnreadable, text)
-			d.after = o.after
+			d.requeueAfter = o.requeueAfter
 			return d, m
 		}
 		// No owner or label gives a size yet. The PodGroup waits for the
@@ -68,15 +68,15 @@ func reportInvalid(m memory, live []*corev1.Pod, reason, text string) (decision,
 	return decision{events: []pendingEvent{{about: live[0], eventType: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{reportedInvalid: text}
 }
 
-// needsPodGroup reports whether a group needs a PodGroup: if it is named
-// for an object as soon as this object wants pods, else once it has pods.
+// needsPodGroup reports whether a group needs a PodGroup. A group that is named for an object needs
+// one as soon as the object wants pods. Any other group needs one once it has live pods.
 func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 	if o.idle() {
 		return false
 	}
 	if o.isNamedForOwner() {
-		w := o.topOwners[0]
-		return w.canOwn() && !w.hasEnded() && !w.suspended && (len(live) > 0 || c.wantsScheduler(o))
+		top := o.topOwners[0]
+		return top.canOwn() && !top.hasEnded() && !top.suspended && (len(live) > 0 || c.wantsScheduler(o))
 	}
 	// With only owners that are being deleted, the PodGroup
 	// would be garbage-collected together with them.
@@ -85,7 +85,7 @@ func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 
 // wantsScheduler reports whether a current pod template of the group asks for the scheduler.
 func (c Config) wantsScheduler(o observation) bool {
-	for _, p := range current(o.podOwners) {
+	for _, p := range activePodOwners(o.podOwners) {
 		if p.template.Spec.SchedulerName == c.SchedulerName {
 			return true
 		}
@@ -97,22 +97,22 @@ func (c Config) wantsScheduler(o observation) bool {
 // 0 pods, such as a StatefulSet scaled to 0. Their pods that still exist
 // are about to be deleted. It is false if the group has other live pods.
 func (o observation) idle() bool {
-	makers := map[types.UID]bool{}
+	idleOwners := map[types.UID]bool{}
 	for _, p := range o.podOwners {
 		switch {
 		case p.hasEnded():
 		case p.idle():
-			makers[p.GetUID()] = true
+			idleOwners[p.GetUID()] = true
 		default:
 			return false
 		}
 	}
 	for _, pod := range o.livePods() {
-		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || !makers[ref.UID] {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || !idleOwners[ref.UID] {
 			return false
 		}
 	}
-	return len(makers) > 0
+	return len(idleOwners) > 0
 }
 
 // isNamedForOwner reports whether the group is named for an object, not by a label.
@@ -141,24 +141,25 @@ func (o observation) hasBarePod() bool {
 	return false
 }
 
-// whyUnreadable returns in words which owner cannot be read. It returns "" if all can.
+// whyUnreadable says in words which owner cannot be read. It returns "" if all can be read.
 func (o observation) whyUnreadable() string {
-	for _, w := range o.topOwners {
-		if w.lookup == unreadable {
-			return fmt.Sprintf("%s: the size of %s %s is unknown; set the label %s on its pods", w.why, w.owner.Kind, w.owner.Name, group.SizeLabel)
+	for _, top := range o.topOwners {
+		if top.state == unreadable {
+			return fmt.Sprintf("%s: the size of %s %s is unknown; set the label %s on its pods", top.why, top.owner.Kind, top.owner.Name, group.SizeLabel)
 		}
 	}
 	return ""
 }
 
-// decideOnRemoval decides whether to remove a PodGroup. It removes a PodGroup that this controller
-// made for bare pods, EmptyDelay after the last pod. All others are deleted with their owners.
+// decideOnRemoval decides whether to remove a PodGroup. A PodGroup that this controller made for
+// bare pods is removed EmptyDelay after the last pod. All other PodGroups of this controller are
+// deleted with their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasOwner() {
 		m.emptySince = time.Time{}
 		return decision{}, m
 	}
-	return c.removeInTime(o, m)
+	return c.removeAfterEmptyDelay(o, m)
 }
 
 // decideOnOrphan decides whether to remove a PodGroup whose owners are all
@@ -166,21 +167,21 @@ func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
 // later. But the garbage collector misses an owner that was replaced by
 // another of the same name while it was disconnected from the API server.
 func (c Config) decideOnOrphan(o observation, m memory) (decision, memory) {
-	exists := func(w topOwner) bool { return w.lookup != missing }
+	exists := func(top topOwner) bool { return top.state != missing }
 	if len(o.pods) > 0 || slices.ContainsFunc(o.topOwners, exists) {
 		m.emptySince = time.Time{}
 		return decision{}, m
 	}
-	return c.removeInTime(o, m)
+	return c.removeAfterEmptyDelay(o, m)
 }
 
-// removeInTime removes a PodGroup once it has been without pods for EmptyDelay.
-func (c Config) removeInTime(o observation, m memory) (decision, memory) {
+// removeAfterEmptyDelay removes a PodGroup once it has had no pods for EmptyDelay.
+func (c Config) removeAfterEmptyDelay(o observation, m memory) (decision, memory) {
 	if m.emptySince.IsZero() {
 		m.emptySince = o.now
 	}
 	if wait := m.emptySince.Add(c.EmptyDelay).Sub(o.now); wait > 0 {
-		return decision{after: wait}, m
+		return decision{requeueAfter: wait}, m
 	}
 	return decision{remove: true}, m
 }

@@ -10,7 +10,7 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// observation is all that is known of a group at one moment.
+// observation is all that is known about a group at one moment.
 type observation struct {
 	key types.NamespacedName
 	// podGroup is nil if there is none.
@@ -23,30 +23,31 @@ type observation struct {
 	// topOwners are the owners at the top of these pods and podOwners. If
 	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
-	// unseen is true if a pod's owner is not in the cache yet.
-	unseen bool
-	now    time.Time
-	// after is how long what was read counts. Zero means until the next event.
-	after time.Duration
+	// ownerNotCached is true if a pod's owner is not in the cache yet.
+	ownerNotCached bool
+	now            time.Time
+	// requeueAfter is the time after which the owners have to be read again. Zero means not before
+	// the next event.
+	requeueAfter time.Duration
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
 }
 
-// memory is what the controller remembers of a group from one reconcile to the next.
-// It is lost with the process. After a restart the delays begin anew, an event may be
-// sent twice, and no pod of a group is evicted before the group was seen complete.
+// memory is the state that the controller keeps about a group from one reconcile to the next. It is
+// lost with the process. After a restart the delays begin again, an event may be sent twice, and no
+// pod of a group is evicted before the controller has seen the group complete.
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
 	// hadPods is true if the group has had pods.
 	hadPods bool
-	// staleSince is when the status became out of date, if
-	// its write can wait. It is zero if no write waits.
+	// staleSince is the time since which the status has been out of date. It is zero unless a write
+	// of the status is being held back.
 	staleSince time.Time
-	// emptySince is since when the PodGroup waits to be removed because
-	// it has no pods. It is zero if the PodGroup does not wait.
+	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
+	// is zero if the PodGroup does not wait.
 	emptySince time.Time
-	// complete is true if the group has its minimum of pods.
+	// complete is true if the group has as many pods as its minimum.
 	complete bool
 	// reportedComplete is the text of the last Complete event since the group last started.
 	reportedComplete string
@@ -55,25 +56,25 @@ type memory struct {
 	shortfall       shortfall
 }
 
-// A decision is what to do for a group. A field that is unset asks for nothing.
+// A decision says what to do for a group. An unset field asks for nothing.
 type decision struct {
-	// create is the PodGroup to create. With it only events about the PodGroup are set.
+	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
 	create *scheduling.PodGroup
-	// apply is the metadata and spec to write. If it is set, nothing else is written.
-	apply *spec
+	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
+	apply *ownedFields
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
 	// evict are the pods to evict after the status is written.
 	evict []*corev1.Pod
 	// remove asks to remove the PodGroup.
 	remove bool
-	// after is when to decide again without an event. Zero means never.
-	after  time.Duration
-	events []pendingEvent
+	// requeueAfter is the time after which to decide again without an event. Zero means never.
+	requeueAfter time.Duration
+	events       []pendingEvent
 }
 
-// A spec is what this controller writes of a PodGroup except its status.
-type spec struct {
+// ownedFields are the fields of a PodGroup that this controller writes, except the status.
+type ownedFields struct {
 	owners []metav1.OwnerReference
 	// minMember is 0 if a user has set it.
 	minMember int32
@@ -92,12 +93,14 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 	case o.podGroup.DeletionTimestamp != nil:
 		return decision{}, m
 	case len(o.pods) == 0 && !made && !m.hadPods:
-		// No pod of it asks for this scheduler: the PodGroup may belong to another one.
+		// No pod of the group asks for this scheduler, so the PodGroup may belong to another
+		// scheduler.
 		return decision{}, memory{}
 	}
 	m.hadPods = m.hadPods || len(o.pods) > 0
 	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasOwner() {
-		// The garbage collector deletes it with its owners. Until then its status stays as it is.
+		// The garbage collector deletes the PodGroup with its owners. Until then its status stays
+		// as it is.
 		return c.decideOnOrphan(o, m)
 	}
 	d, m := c.decideOnRemoval(o, m)
@@ -105,15 +108,15 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return d, m
 	}
 	w := c.wantedSize(o)
-	if s := c.wantedSpec(o, w); s != nil {
+	if s := c.wantedFields(o, w); s != nil {
 		// The status depends on the spec. It is written when the API server shows the new spec.
-		return decision{apply: s, after: o.after}, m
+		return decision{apply: s, requeueAfter: o.requeueAfter}, m
 	}
 	return c.decideOnStatus(o, m, w, d)
 }
 
 // decideOnStatus adds to a decision the status and the events that are due.
-func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision) (decision, memory) {
+func (c Config) decideOnStatus(o observation, m memory, w groupSize, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
 	v := c.decideOnIncomplete(o, w, m.shortfall)
 	if !o.legacyCRD {
@@ -121,40 +124,41 @@ func (c Config) decideOnStatus(o observation, m memory, w wantedSize, d decision
 	}
 	m.shortfall = v.shortfall
 	d.evict = v.evict
-	write, after, stale := c.due(before, &next, m.staleSince, o.now)
-	m.staleSince = stale
+	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
+	m.staleSince = staleSince
 	if write || v.mustWrite {
 		d.status = &next
 		d.events = append(d.events, endEvents(before.Phase, &next)...)
 	}
 	d.events = append(d.events, v.events...)
-	d.after = sooner(sooner(d.after, after), sooner(v.after, sooner(o.after, o.untilItEnds())))
+	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
 	return d, m
 }
 
 // hasOwner reports whether an owner exists and is not being deleted.
 func (o observation) hasOwner() bool {
-	for _, w := range o.topOwners {
-		if w.canOwn() {
+	for _, top := range o.topOwners {
+		if top.canOwn() {
 			return true
 		}
 	}
 	return false
 }
 
-// How often an owner that is not watched is read while it is about to end:
-// someEnded while pods of the group are on nodes, allEnded once none is.
+// The intervals at which the controller polls an owner of a kind that is not watched, once a pod of
+// the group has ended: endPollWhileRunning while other pods are still on nodes, and
+// endPollAfterPods when none is left.
 const (
-	someEnded = 30 * time.Second
-	allEnded  = 5 * time.Second
+	endPollWhileRunning = 30 * time.Second
+	endPollAfterPods    = 5 * time.Second
 )
 
-// untilItEnds returns when to read again whether an owner
-// has ended. Zero means that no such read is needed.
-func (o observation) untilItEnds() time.Duration {
-	for _, w := range o.topOwners {
-		if !w.ends || w.hasEnded() || w.owner.Watched() || w.lookup != readable {
+// endPollInterval returns the time after which to read again whether an owner has ended. Zero means
+// that no such read is needed.
+func (o observation) endPollInterval() time.Duration {
+	for _, top := range o.topOwners {
+		if !top.reportsEnd || top.hasEnded() || top.owner.Watched() || top.state != readable {
 			continue
 		}
 		c := countOf(o.pods)
@@ -164,9 +168,9 @@ func (o observation) untilItEnds() time.Duration {
 		}
 		switch {
 		case ended && c.onNodes > 0:
-			return someEnded
+			return endPollWhileRunning
 		case ended:
-			return allEnded
+			return endPollAfterPods
 		}
 	}
 	return 0

@@ -23,10 +23,10 @@ func TestMaking(t *testing.T) {
 	leaving := func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(start)) }
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
 	ofSet := ownedBy("apps/v1", "StatefulSet", "train", "set-uid")
-	unseen := func(o observation) observation { o.unseen = true; return o }
-	top := func(kind string, s lookup, size int32) observation {
+	unseen := func(o observation) observation { o.ownerNotCached = true; return o }
+	top := func(kind string, s ownerState, size int32) observation {
 		ref := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: kind, Name: "train", UID: "1"}
-		w := topOwner{topRef: topRefFrom(ref), lookup: s, size: group.Size{Size: size, Min: size}}
+		w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: s, size: group.Size{Size: size, Min: size}}
 		return observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, topOwners: []topOwner{w}}
 	}
 	labelledJobs := func(jobs ...*batchv1.Job) observation {
@@ -109,10 +109,10 @@ func TestMaking(t *testing.T) {
 // be read, an event on a pod says once what helps.
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
-	w := topOwner{topRef: topRefFrom(ref), lookup: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
-	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, after: time.Second}
+	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, requeueAfter: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.after != time.Second {
+	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.requeueAfter != time.Second {
 		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
 	}
 	for _, want := range []string{w.why, "JobSet train", group.SizeLabel} {
@@ -120,7 +120,7 @@ func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 			t.Errorf("the event says %q, want %q in it", d.events[0].text, want)
 		}
 	}
-	if d, _ = DefaultConfig().decide(o, m); len(d.events) > 0 || d.after != time.Second {
+	if d, _ = DefaultConfig().decide(o, m); len(d.events) > 0 || d.requeueAfter != time.Second {
 		t.Errorf("a second time: %+v, want no event and another look", d)
 	}
 }
@@ -149,7 +149,7 @@ func TestOwnersAreKeptUp(t *testing.T) {
 	}
 	// An owner that is being deleted would take the PodGroup along.
 	o.podGroup = podGroup(4, ours, byTrain)
-	o.topOwners[1].leaving = true
+	o.topOwners[1].deleting = true
 	if d, _ = DefaultConfig().decide(o, memory{}); d.apply != nil {
 		t.Errorf("applies %+v for an owner that is leaving", d.apply)
 	}
@@ -180,7 +180,7 @@ func TestRemoval(t *testing.T) {
 	elsewhere := func(pg *scheduling.PodGroup) { ours(pg); pg.Annotations[SchedulerAnnotation] = "another" }
 	applied := func(pg *scheduling.PodGroup) { ours(pg); pg.ManagedFields[0].Manager = "kubectl" }
 	// train is a Job that is gone or being deleted.
-	train := func(s lookup) []topOwner { return []topOwner{{lookup: s, leaving: s != missing}} }
+	train := func(s ownerState) []topOwner { return []topOwner{{state: s, deleting: s != missing}} }
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
 		job        *batchv1.Job
@@ -218,8 +218,8 @@ func TestRemoval(t *testing.T) {
 				o = of(tc.job)
 			}
 			d, _ := DefaultConfig().decide(o.with(tc.podGroup, tc.pods), m)
-			if d.remove != tc.wantRemove || d.after != tc.wantAfter {
-				t.Errorf("decide(): remove %t, look again after %v, want %t, %v", d.remove, d.after, tc.wantRemove, tc.wantAfter)
+			if d.remove != tc.wantRemove || d.requeueAfter != tc.wantAfter {
+				t.Errorf("decide(): remove %t, look again after %v, want %t, %v", d.remove, d.requeueAfter, tc.wantRemove, tc.wantAfter)
 			}
 		})
 	}
@@ -229,7 +229,7 @@ func TestRemoval(t *testing.T) {
 // pods of this scheduler it does not even get a status.
 func TestPodGroupsOfOthers(t *testing.T) {
 	d, _ := DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), now: now}, memory{})
-	if d.status != nil || d.after != 0 || len(d.events) > 0 {
+	if d.status != nil || d.requeueAfter != 0 || len(d.events) > 0 {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
 	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
@@ -255,7 +255,7 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	pg := podGroup(4, ours, byTrain)
 	pg.Status.Phase = scheduling.PodGroupFinished
 	leaving := job(4, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(now)) })
-	goneTop := topOwner{topRef: topRefFrom(pg.OwnerReferences[0]), lookup: missing}
+	goneTop := topOwner{topOwnerRef: topOwnerRefFrom(pg.OwnerReferences[0]), state: missing}
 	for name, o := range map[string]observation{"gone": {key: key, now: now, topOwners: []topOwner{goneTop}}, "leaving": of(leaving)} {
 		if d, _ := DefaultConfig().decide(o.with(pg, pods(1, bound)), memory{}); d.status != nil || d.apply != nil || len(d.events) > 0 {
 			t.Errorf("Job %s: decide() = %+v, want nothing", name, d)
@@ -355,17 +355,17 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 		want time.Duration
 	}{
 		"all run":                     {pods: pods(2, in(corev1.PodRunning))},
-		"one has succeeded":           {pods: join(pods(1, in(corev1.PodSucceeded)), pods(1, in(corev1.PodRunning))), want: someEnded},
-		"all have ended":              {pods: pods(2, in(corev1.PodSucceeded)), want: allEnded},
+		"one has succeeded":           {pods: join(pods(1, in(corev1.PodSucceeded)), pods(1, in(corev1.PodRunning))), want: endPollWhileRunning},
+		"all have ended":              {pods: pods(2, in(corev1.PodSucceeded)), want: endPollAfterPods},
 		"all have ended, and it says": {pods: pods(2, in(corev1.PodSucceeded)), done: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := topOwner{topRef: topRefFrom(ref), ends: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
 			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: tc.pods, now: now}
-			if d, _ := DefaultConfig().decide(o, memory{}); d.after != tc.want {
-				t.Errorf("decide() looks again after %v, want %v", d.after, tc.want)
+			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {
+				t.Errorf("decide() looks again after %v, want %v", d.requeueAfter, tc.want)
 			}
 		})
 	}

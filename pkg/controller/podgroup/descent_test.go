@@ -117,13 +117,13 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 					pods = append(pods, p.Name)
 				}
 				slices.Sort(pods)
-				if !slices.Equal(pods, tc.wantPods) || f.unseen || len(f.topRefs) != 1 {
-					t.Fatalf("from %d: pods %q, unseen %t, tops %+v; want %q of one", first, pods, f.unseen, f.topRefs, tc.wantPods)
+				if !slices.Equal(pods, tc.wantPods) || f.ownerNotCached || len(f.topOwnerRefs) != 1 {
+					t.Fatalf("from %d: pods %q, unseen %t, tops %+v; want %q of one", first, pods, f.ownerNotCached, f.topOwnerRefs, tc.wantPods)
 				}
-				if got := f.topRefs[0].owner.Kind + " " + f.topRefs[0].owner.Name; got != tc.wantTop {
+				if got := f.topOwnerRefs[0].owner.Kind + " " + f.topOwnerRefs[0].owner.Name; got != tc.wantTop {
 					t.Errorf("top %q, want %q", got, tc.wantTop)
 				}
-				if got := f.topRefs[0].ref.Kind + " " + f.topRefs[0].ref.Name; got != tc.wantRef {
+				if got := f.topOwnerRefs[0].ref.Kind + " " + f.topOwnerRefs[0].ref.Name; got != tc.wantRef {
 					t.Errorf("reference to %q, want %q", got, tc.wantRef)
 				}
 			}
@@ -146,7 +146,7 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 				t.Fatal(err)
 			}
 			f, err := cacheReader{t.Context(), r.client}.membershipOf(key)
-			if err != nil || !f.unseen {
+			if err != nil || !f.ownerNotCached {
 				t.Errorf("familyOf() = %+v, %v, want it unseen", f, err)
 			}
 		})
@@ -205,7 +205,7 @@ func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).WithReturnManagedFields()
 	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
-		b = b.WithIndex(obj, groupIndex, namesOf)
+		b = b.WithIndex(obj, groupIndex, possibleGroupNames)
 	}
 	c := b.Build()
 	clock := clocktesting.NewFakeClock(now)
@@ -259,7 +259,7 @@ func TestFinding(t *testing.T) {
 		"a namesake has come":        {set(func(o map[string]any) { o["metadata"].(map[string]any)["uid"] = "2" }), nil, "gone 0"},
 		"it has gone":                {nil, apierrors.NewNotFound(resource, "train"), "gone 0"},
 		"its kind is not installed":  {nil, &meta.NoKindMatchError{GroupKind: jobSet}, "unread 0: the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"},
-		"it may not be read":         {nil, apierrors.NewForbidden(resource, "train", nil), "unread 0: the controller may not get JobSet"},
+		"it may not be read":         {nil, apierrors.NewForbidden(resource, "train", nil), "unread 0: the controller has no permission to get JobSet in jobset.x-k8s.io/v1alpha2"},
 		"the API server is overrun":  {nil, apierrors.NewTooManyRequests("later", 1), "error"},
 		"it is leaving and comes on": {set(func(o map[string]any) { o["metadata"].(map[string]any)["deletionTimestamp"] = "2026-03-01T10:00:00Z" }), nil, "known 3 leaving"},
 	}
@@ -269,8 +269,8 @@ func TestFinding(t *testing.T) {
 			w, _, err := f.find(klog.NewContext(t.Context(), klog.New(nil)), "ns", ref)
 			got := "error"
 			if err == nil {
-				got = fmt.Sprintf("%s %d", []string{"known", "foreign", "gone", "unread"}[w.lookup], w.size.Size)
-				for word, is := range map[string]bool{" suspended": w.suspended, " done": w.done, " failed": w.failed, " leaving": w.leaving, " invalid": w.invalid != ""} {
+				got = fmt.Sprintf("%s %d", []string{"known", "foreign", "gone", "unread"}[w.state], w.size.Size)
+				for word, is := range map[string]bool{" suspended": w.suspended, " done": w.done, " failed": w.failed, " leaving": w.deleting, " invalid": w.invalid != ""} {
 					if is {
 						got += word
 					}
@@ -371,12 +371,12 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 			api := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}
 			f := newOwnerReader(api, clocktesting.NewFakeClock(now))
 			ctx := klog.NewContext(t.Context(), klog.New(nil))
-			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.lookup != unreadable {
-				t.Fatalf("standing %v, %v, want that it cannot be read", w.lookup, err)
+			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.state != unreadable {
+				t.Fatalf("standing %v, %v, want that it cannot be read", w.state, err)
 			}
 			api.err = apierrors.NewNotFound(schema.GroupResource{}, "train")
-			if w, _, err := f.find(ctx, "ns", ref); err != nil || w.lookup != missing || api.reads != 2 {
-				t.Errorf("standing %v after %d reads, %v; want what a read of its own says", w.lookup, api.reads, err)
+			if w, _, err := f.find(ctx, "ns", ref); err != nil || w.state != missing || api.reads != 2 {
+				t.Errorf("standing %v after %d reads, %v; want what a read of its own says", w.state, api.reads, err)
 			}
 		})
 	}
@@ -394,8 +394,8 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		"a version": {APIVersion: "jobset.x-k8s.io/" + long, Kind: "JobSet", Name: "train", UID: "1"},
 	} {
 		w, _, err := f.find(ctx, "ns", ref)
-		if err != nil || w.lookup != missing || api.reads > 0 || f.cache.Len() > 0 {
-			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.lookup, err, api.reads, f.cache.Len())
+		if err != nil || w.state != missing || api.reads > 0 || f.cache.Len() > 0 {
+			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.state, err, api.reads, f.cache.Len())
 		}
 	}
 	find := func(i int) {

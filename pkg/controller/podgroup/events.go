@@ -17,7 +17,7 @@ type pendingEvent struct {
 }
 
 // newEvents returns the events about a group's pods that were not sent yet.
-func (m *memory) newEvents(o observation, w wantedSize) []pendingEvent {
+func (m *memory) newEvents(o observation, w groupSize) []pendingEvent {
 	var notes []pendingEvent
 	because, text := o.whyInvalid(w)
 	if text != "" && m.reportedInvalid != text {

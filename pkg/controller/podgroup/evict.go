@@ -12,9 +12,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// evict evicts pods by the eviction API, which respects PodDisruptionBudgets, and
-// remembers the last error. It returns when to reconcile the group again: at once
-// if the error differs from the one before, because the condition has to show it.
+// evict evicts pods with the eviction API, which respects PodDisruptionBudgets. It remembers the
+// last error. It returns the time after which to reconcile the group again. If the error differs
+// from the one before, this is at once, because the condition has to show it.
 //
 // A Job counts an evicted pod as failed unless its podFailurePolicy ignores
 // the pod condition DisruptionTarget. Nothing creates a bare pod again.
@@ -30,10 +30,10 @@ func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Po
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			// The pod is gone already.
 		case err != nil:
-			r.counts.eviction(outcomeRefused)
+			r.metrics.eviction(outcomeRefused)
 			refused = clip(fmt.Sprintf("pod %s: %v", pod.Name, err))
 		default:
-			r.counts.eviction(outcomeEvicted)
+			r.metrics.eviction(outcomeEvicted)
 			klog.FromContext(ctx).V(2).Info("Evicted pod of incomplete group", "pod", klog.KObj(pod))
 		}
 	}

@@ -19,46 +19,49 @@ import (
 // than its timeout. A group that was never incomplete does not have it.
 const ConditionIncomplete = "Incomplete"
 
-// Shortest and longest delay between two attempts to evict pods that may not be evicted yet.
+// The shortest and the longest time between two attempts to evict pods. It doubles after each
+// attempt (exponential backoff).
 const (
-	firstEvictDelay = 10 * time.Second
-	lastEvictDelay  = 5 * time.Minute
+	minEvictBackoff = 10 * time.Second
+	maxEvictBackoff = 5 * time.Minute
 )
 
-// A shortfall is what is remembered of members that are missing.
+// A shortfall is the state that the controller keeps about missing members, from one reconcile to
+// the next.
 type shortfall struct {
-	// since is when members went missing, or when one was last gained.
-	// While pods are still being bound the timeout begins anew.
+	// since is the time at which the timeout began: when members went missing, or when the number
+	// of members on nodes last rose. So the timeout begins again with each pod that is bound.
 	since time.Time
 	// maxOnNodes is the largest number of members on nodes since then.
 	maxOnNodes int32
-	// completeWith is the number of pods with which the group was complete. It falls
-	// when the group needs fewer. Zero means that the group has not been complete since
-	// it last had no pod on a node. Pods that the group never had are not missing.
+	// completeWith is the number of pods that the group needed when it was complete, lowered
+	// whenever the group needs fewer. It is reset to 0 when no pod of the group is on a node. If
+	// the group needs more pods now, the additional pods have not all been on nodes yet, so they do
+	// not count as missing.
 	completeWith int32
 	// isReported is true if the condition Incomplete is True.
 	isReported bool
-	// restarting is true if the event Restarting was sent.
-	restarting bool
+	// restartEventSent is true if the event Restarting was sent.
+	restartEventSent bool
 	// evictAt is the time of the next attempt to evict.
 	evictAt time.Time
 	// delay is the time between the last attempt and the next one.
 	delay time.Duration
-	// evictError is the error of the last eviction that was not
-	// made. reportedError is the error that the condition shows.
+	// evictError is the error of the last eviction that failed. reportedError is the error that the
+	// condition shows.
 	evictError, reportedError string
 }
 
-// An incompleteDecision is what to do about members that are missing.
+// An incompleteDecision says what to do about missing members.
 type incompleteDecision struct {
 	shortfall
-	// condition is the condition to set, nil to set none.
+	// condition is the condition to set. It is nil to set none.
 	condition *metav1.Condition
 	// mustWrite is true if the condition must be written at once.
-	mustWrite bool
-	evict     []*corev1.Pod
-	events    []pendingEvent
-	after     time.Duration
+	mustWrite    bool
+	evict        []*corev1.Pod
+	events       []pendingEvent
+	requeueAfter time.Duration
 }
 
 // setCondition sets the condition in a status.
@@ -70,9 +73,9 @@ func (v incompleteDecision) setCondition(o observation, s *scheduling.PodGroupSt
 	}
 }
 
-// incompletePolicy returns the policy for a group that lacks members,
-// and after which time it applies. For an invalid annotation it
-// returns the default, and an error that can be shown to users.
+// incompletePolicy returns the policy for a group that lacks members, and the time after which the
+// policy applies. For an invalid annotation it returns the default, and an error that can be shown
+// to users.
 func (o observation) incompletePolicy(timeout time.Duration) (policy string, after time.Duration, err error) {
 	said, err := o.annotation(group.IncompletePolicyAnnotation)
 	if err == nil {
@@ -94,7 +97,7 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 // needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
 // pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
 // counts as a pod on a node. A group whose owners have ended, or want no pods now, needs none.
-func (o observation) needs(w wantedSize) (need, have int32) {
+func (o observation) needs(w groupSize) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0
 	}
@@ -108,9 +111,9 @@ func (o observation) needs(w wantedSize) (need, have int32) {
 	return need, have + c.succeeded
 }
 
-// threshold returns below how many pods a group is incomplete: the number that it
-// needs or, once it was complete, the number with which it was complete if that is
-// lower. Pods that are added to a running group and still wait are not missing.
+// threshold returns the number of pods below which a group is incomplete: the number that it needs
+// now, but at most completeWith once the group has been complete. Pods that are added to a running
+// group and still wait are not missing.
 func (l *shortfall) threshold(need, have int32) int32 {
 	if have >= need {
 		l.completeWith = need
@@ -122,24 +125,24 @@ func (l *shortfall) threshold(need, have int32) int32 {
 	return need
 }
 
-// decideOnIncomplete decides what to do about members that are missing.
-func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) incompleteDecision {
+// decideOnIncomplete decides what to do about missing members.
+func (c Config) decideOnIncomplete(o observation, w groupSize, l shortfall) incompleteDecision {
 	before := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
-	serving := countOf(o.pods).active
+	active := countOf(o.pods).active
 	need, have := o.needs(w)
-	if serving == 0 {
-		return completeDecision(wasReported, shortfall{}, serving, need, have)
+	if active == 0 {
+		return clearIncomplete(wasReported, shortfall{}, active, need, have)
 	}
 	if need = l.threshold(need, have); have >= need {
-		return completeDecision(wasReported, shortfall{completeWith: l.completeWith}, serving, need, have)
+		return clearIncomplete(wasReported, shortfall{completeWith: l.completeWith}, active, need, have)
 	}
 	policy, timeout, _ := o.incompletePolicy(c.IncompleteTimeout)
 	if l.since.IsZero() || have > l.maxOnNodes {
 		l.since, l.maxOnNodes = o.now, have
 	}
 	if wait := l.since.Add(timeout).Sub(o.now); wait > 0 && !wasReported {
-		return incompleteDecision{shortfall: l, after: wait}
+		return incompleteDecision{shortfall: l, requeueAfter: wait}
 	}
 	v := incompleteDecision{shortfall: l, mustWrite: !wasReported}
 	v.isReported = true
@@ -150,9 +153,9 @@ func (c Config) decideOnIncomplete(o observation, w wantedSize, l shortfall) inc
 	switch {
 	case policy != group.IncompleteRestart:
 	case l.completeWith == 0 && !isRestarting(before):
-		text += "; not evicted: the controller has not seen the group complete since it started"
+		text += "; not evicted: the controller has not seen the group complete since the controller was started"
 	default:
-		v.restart(o, serving)
+		v.restart(o, active)
 		because = reason.Restarting
 		if v.evictError != "" {
 			text += "; not evicted yet: " + v.evictError
@@ -169,23 +172,24 @@ func isRestarting(before *metav1.Condition) bool {
 	return before != nil && before.Status == metav1.ConditionTrue && before.Reason == reason.Restarting
 }
 
-// completeDecision is the decision for a group that lacks no members, or that has no pod on a node.
-func completeDecision(wasReported bool, l shortfall, serving, need, have int32) incompleteDecision {
+// clearIncomplete returns the decision for a group that is not incomplete: it has enough pods on
+// nodes, or none at all. If the condition was True, the decision sets it to False.
+func clearIncomplete(wasReported bool, l shortfall, active, need, have int32) incompleteDecision {
 	if !wasReported {
 		return incompleteDecision{shortfall: l}
 	}
 	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Complete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
-	if serving == 0 && have < need {
+	if active == 0 && have < need {
 		condition.Reason, condition.Message = reason.NotStarted, "no pod of the group is on a node"
 	}
 	return incompleteDecision{shortfall: l, condition: condition, mustWrite: true}
 }
 
-// restart evicts the pods that hold nodes. It tries again until all are gone.
-// It leaves alone pods that have ended and pods that are being deleted.
-func (v *incompleteDecision) restart(o observation, serving int32) {
+// restart puts the pods to evict into the decision: all pods on nodes that have not ended and are
+// not being deleted. As long as any is left, it does so again, with exponential backoff.
+func (v *incompleteDecision) restart(o observation, active int32) {
 	if wait := v.evictAt.Sub(o.now); wait > 0 {
-		v.after = wait
+		v.requeueAfter = wait
 		return
 	}
 	for _, pod := range o.pods {
@@ -193,11 +197,11 @@ func (v *incompleteDecision) restart(o observation, serving int32) {
 			v.evict = append(v.evict, pod)
 		}
 	}
-	v.delay = min(lastEvictDelay, max(firstEvictDelay, 2*v.delay))
+	v.delay = min(maxEvictBackoff, max(minEvictBackoff, 2*v.delay))
 	v.evictAt = o.now.Add(v.delay)
-	v.after = v.delay
-	if !v.restarting {
-		v.restarting = true
-		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that all pods of the group start again together", serving)})
+	v.requeueAfter = v.delay
+	if !v.restartEventSent {
+		v.restartEventSent = true
+		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Restarting, text: fmt.Sprintf("Evicting %d pods, so that all pods of the group start again together", active)})
 	}
 }

@@ -65,13 +65,13 @@ func TestLacking(t *testing.T) {
 			if tc.past > 0 {
 				l = shortfall{since: now.Add(-tc.past), maxOnNodes: countOf(tc.o.pods).onNodes}
 			}
-			v := DefaultConfig().decideOnIncomplete(tc.o, wantedSize{minMember: 4, size: 4, valid: true}, l)
+			v := DefaultConfig().decideOnIncomplete(tc.o, groupSize{minMember: 4, size: 4, valid: true}, l)
 			got := ""
 			if v.condition != nil {
 				got = string(v.condition.Status) + " " + v.condition.Reason
 			}
-			if got != tc.want || v.mustWrite != tc.wantNew || v.after != tc.after || len(v.evict) > 0 {
-				t.Errorf("lacking() = %q, news %t, again after %v, evicts %d; want %q, %t, %v, 0", got, v.mustWrite, v.after, len(v.evict), tc.want, tc.wantNew, tc.after)
+			if got != tc.want || v.mustWrite != tc.wantNew || v.requeueAfter != tc.after || len(v.evict) > 0 {
+				t.Errorf("lacking() = %q, news %t, again after %v, evicts %d; want %q, %t, %v, 0", got, v.mustWrite, v.requeueAfter, len(v.evict), tc.want, tc.wantNew, tc.after)
 			}
 			if told := len(v.events) > 0; told != (tc.wantNew && strings.HasPrefix(tc.want, "True")) {
 				t.Errorf("tells %+v", v.events)
@@ -86,7 +86,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	at := now
 	for n := 1; n < 8; n++ {
 		o := observation{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
-		v := c.decideOnIncomplete(o, wantedSize{minMember: 8, size: 8}, l)
+		v := c.decideOnIncomplete(o, groupSize{minMember: 8, size: 8}, l)
 		if v.condition != nil {
 			t.Fatalf("with %d of 8 after %v: %+v", n, at.Sub(now), v.condition)
 		}
@@ -94,7 +94,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	}
 	// A pod that comes and goes does not restart the timeout each time.
 	for _, n := range []int{6, 7, 6} {
-		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, wantedSize{minMember: 8, size: 8}, l)
+		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, groupSize{minMember: 8, size: 8}, l)
 		if l, at = v.shortfall, at.Add(4*time.Minute); v.condition != nil {
 			return
 		}
@@ -163,8 +163,8 @@ func TestRestart(t *testing.T) {
 	}
 	said := func() string { return meta.FindStatusCondition(pg.Status.Conditions, ConditionIncomplete).Message }
 	d := look(now)
-	if len(d.evict) != 3 || d.after != firstEvictDelay || !strings.Contains(reasons(d), "MembersMissing Restarting") {
-		t.Fatalf("decide() evicts %d, tells %q, looks again after %v, want 3, both events, %v", len(d.evict), reasons(d), d.after, firstEvictDelay)
+	if len(d.evict) != 3 || d.requeueAfter != minEvictBackoff || !strings.Contains(reasons(d), "MembersMissing Restarting") {
+		t.Fatalf("decide() evicts %d, tells %q, looks again after %v, want 3, both events, %v", len(d.evict), reasons(d), d.requeueAfter, minEvictBackoff)
 	}
 	for _, pod := range d.evict {
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName == "" {
@@ -181,7 +181,7 @@ func TestRestart(t *testing.T) {
 	if d = look(now.Add(2 * time.Second)); d.status != nil {
 		t.Errorf("the refusal is written again: %+v", d.status)
 	}
-	if d = look(now.Add(firstEvictDelay)); len(d.evict) != 3 || d.after != 2*firstEvictDelay || len(d.events) > 0 {
+	if d = look(now.Add(minEvictBackoff)); len(d.evict) != 3 || d.requeueAfter != 2*minEvictBackoff || len(d.events) > 0 {
 		t.Errorf("the second time: %+v, want 3 evicted, no event and twice the time", d)
 	}
 	// The condition is set also if the policy becomes Restart later.
@@ -190,7 +190,7 @@ func TestRestart(t *testing.T) {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
-	if d = look(now.Add(firstEvictDelay)); len(d.evict) > 0 || m.shortfall != (shortfall{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
+	if d = look(now.Add(minEvictBackoff)); len(d.evict) > 0 || m.shortfall != (shortfall{}) || meta.IsStatusConditionTrue(pg.Status.Conditions, ConditionIncomplete) {
 		t.Errorf("when they leave: %+v, conditions %+v, remembered %+v", d, pg.Status.Conditions, m.shortfall)
 	}
 }
@@ -206,7 +206,7 @@ func TestAfterARestartOfTheController(t *testing.T) {
 			meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: ConditionIncomplete, Status: metav1.ConditionTrue, Reason: reason, Message: "3 of 5 pods are on nodes; policy restart"})
 		}
 	}
-	const unseen = "3 of 5 pods are on nodes; policy restart; not evicted: the controller has not seen the group complete since it started"
+	const unseen = "3 of 5 pods are on nodes; policy restart; not evicted: the controller has not seen the group complete since the controller was started"
 	cases := map[string]struct {
 		podGroup   *scheduling.PodGroup
 		wantEvicts int

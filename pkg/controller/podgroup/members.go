@@ -45,7 +45,7 @@ func (c cacheReader) object(namespace string, o group.Owner) client.Object {
 
 // podOwnersOf lists the podOwners that the index has under a group's name.
 func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
-	var parts []podOwner
+	var podOwners []podOwner
 	for _, kind := range group.WatchedKinds() {
 		list := kind.NewList()
 		err := c.reader.List(c.ctx, list, client.InNamespace(key.Namespace), client.MatchingFields{groupIndex: key.Name}, client.UnsafeDisableDeepCopy)
@@ -54,7 +54,7 @@ func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
 			if p, ok := asPodOwner(item.(client.Object)); ok {
-				parts = append(parts, p)
+				podOwners = append(podOwners, p)
 			}
 			return nil
 		})
@@ -62,7 +62,7 @@ func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 			return nil, fmt.Errorf("read %T: %w", list, err)
 		}
 	}
-	return parts, nil
+	return podOwners, nil
 }
 
 // podsOf lists the pods that the index has under a name.
@@ -80,20 +80,20 @@ func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
 	return pods, nil
 }
 
-// A membership is what the cache has of a group.
+// A membership has the pods and owners of a group that are in the cache.
 type membership struct {
 	pods      []*corev1.Pod
 	podOwners []podOwner
-	// topRefs are the top owners of its pods, each once.
-	topRefs []topRef
-	// unseen is true if a pod may belong to the group
-	// through an owner that is not in the cache yet.
-	unseen bool
+	// topOwnerRefs are the top owners of these pods and podOwners, each once.
+	topOwnerRefs []topOwnerRef
+	// ownerNotCached is true if a pod may belong to the group through an owner that is not in the
+	// cache yet.
+	ownerNotCached bool
 }
 
-// A topRef is an object that a group is named for or could be named for. For a unit of a
+// A topOwnerRef is an object that a group is named for or could be named for. For a unit of a
 // LeaderWorkerSet, ref is the leader pod, and owner is the unit, for which there is no object.
-type topRef struct {
+type topOwnerRef struct {
 	ref   metav1.OwnerReference
 	owner group.Owner
 }
@@ -102,20 +102,20 @@ type topRef struct {
 // that the index has under the group's name. It goes on with the pods that
 // the index has under this name or under the name of one of these podOwners.
 func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) {
-	parts, err := c.podOwnersOf(key)
+	podOwners, err := c.podOwnersOf(key)
 	if err != nil {
 		return membership{}, err
 	}
 	var f membership
 	names := []string{key.Name}
-	for _, p := range parts {
+	for _, p := range podOwners {
 		if name := p.owner().PodGroupName(); name != key.Name {
 			names = append(names, name)
 		}
 		if id := group.IdentityOf(p.pod(), c); id.InPodGroup && id.Key.Name == key.Name {
 			p.topUID = id.Owner.UID
 			f.podOwners = append(f.podOwners, p)
-			f.addTopRef(c.topRefOf(p.pod(), id.Owner))
+			f.addTopOwnerRef(c.topOwnerRefOf(p.pod(), id.Owner))
 		}
 	}
 	seen := map[types.UID]bool{}
@@ -136,50 +136,50 @@ func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) 
 
 func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheReader) {
 	id := group.IdentityOf(pod, c)
-	unseen := id.MissingOwner != group.Owner{}
+	ownerNotCached := id.MissingOwner != group.Owner{}
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, pod)
-		f.addTopRef(c.topRefOf(pod, id.Owner))
+		f.addTopOwnerRef(c.topOwnerRefOf(pod, id.Owner))
 		// The owner of a labelled pod may still be missing in the cache.
 		ref := metav1.GetControllerOfNoCopy(pod)
-		unseen = ref != nil && id.Owner == group.Owner{}
+		ownerNotCached = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
 		return
 	}
-	f.unseen = f.unseen || unseen && pod.DeletionTimestamp == nil && !hasEnded(pod)
+	f.ownerNotCached = f.ownerNotCached || ownerNotCached && pod.DeletionTimestamp == nil && !hasEnded(pod)
 }
 
-func (f *membership) addTopRef(t topRef) {
+func (f *membership) addTopOwnerRef(t topOwnerRef) {
 	if t.owner == (group.Owner{}) || t.owner.Group == "" && t.owner.Kind == "Node" {
 		return
 	}
-	for _, have := range f.topRefs {
+	for _, have := range f.topOwnerRefs {
 		if have.owner.UID == t.owner.UID {
 			return
 		}
 	}
-	f.topRefs = append(f.topRefs, t)
+	f.topOwnerRefs = append(f.topOwnerRefs, t)
 }
 
-// topRefOf returns the owner of a pod's identity, with a reference to this owner.
-func (c cacheReader) topRefOf(pod *corev1.Pod, owner group.Owner) topRef {
+// topOwnerRefOf returns the owner of a pod's identity, with a reference to this owner.
+func (c cacheReader) topOwnerRefOf(pod *corev1.Pod, owner group.Owner) topOwnerRef {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if ref.UID == owner.UID {
-			return topRef{*ref, owner}
+			return topOwnerRef{*ref, owner}
 		}
 		if obj := c.object(pod.Namespace, group.OwnerOf(*ref)); obj != nil {
 			if above := metav1.GetControllerOfNoCopy(obj); above != nil && above.UID == owner.UID {
-				return topRef{*above, owner}
+				return topOwnerRef{*above, owner}
 			}
 		}
 	}
-	return topRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
+	return topOwnerRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
 }
 
-// topRefFrom returns the topRef of a PodGroup's owner reference.
-func topRefFrom(ref metav1.OwnerReference) topRef {
+// topOwnerRefFrom returns the topOwnerRef of a PodGroup's owner reference.
+func topOwnerRefFrom(ref metav1.OwnerReference) topOwnerRef {
 	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
-		return topRef{ref, unit(ref.Name, ref.UID)}
+		return topOwnerRef{ref, unit(ref.Name, ref.UID)}
 	}
-	return topRef{ref, group.OwnerOf(ref)}
+	return topOwnerRef{ref, group.OwnerOf(ref)}
 }

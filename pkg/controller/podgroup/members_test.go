@@ -38,7 +38,7 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 		t.Errorf("slimPod() keeps %+v", pod)
 	}
 	full, little := observation{pods: []*corev1.Pod{fullPod}}, observation{pods: []*corev1.Pod{pod}}
-	if countOf(little.pods) != countOf(full.pods) || DefaultConfig().wantedSize(little) != DefaultConfig().wantedSize(full) || !slices.Equal(namesOf(pod), namesOf(fullPod)) {
+	if countOf(little.pods) != countOf(full.pods) || DefaultConfig().wantedSize(little) != DefaultConfig().wantedSize(full) || !slices.Equal(possibleGroupNames(pod), possibleGroupNames(fullPod)) {
 		t.Errorf("a slim pod is %+v", pod)
 	}
 	if policy, _, err := little.incompletePolicy(0); policy != group.IncompleteRestart || err != nil {
@@ -131,9 +131,9 @@ func TestAPodGroupNamesSoManyOwners(t *testing.T) {
 	var o observation
 	for i := range 2 * maxReferences {
 		ref := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: types.UID(fmt.Sprintf("%04d", i))}
-		o.topOwners = append(o.topOwners, topOwner{topRef: topRefFrom(ref), lookup: readable})
+		o.topOwners = append(o.topOwners, topOwner{topOwnerRef: topOwnerRefFrom(ref), state: readable})
 	}
-	o.topOwners[0].leaving = true
+	o.topOwners[0].deleting = true
 	refs := o.references()
 	if len(refs) != maxReferences || refs[0].UID != "0001" {
 		t.Fatalf("%d owners are named, the first is %v", len(refs), refs[0])
@@ -143,7 +143,7 @@ func TestAPodGroupNamesSoManyOwners(t *testing.T) {
 		pg.Labels, pg.Annotations = map[string]string{ManagedByLabel: ManagedByValue}, map[string]string{SchedulerAnnotation: "fluence"}
 		pg.OwnerReferences, pg.ManagedFields = refs, []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 	})
-	if s := c.wantedSpec(o.with(made, nil), wantedSize{minMember: 4}); s != nil {
+	if s := c.wantedFields(o.with(made, nil), groupSize{minMember: 4}); s != nil {
 		t.Errorf("the owners are written again: %d of them", len(s.owners))
 	}
 }
@@ -177,7 +177,7 @@ func TestNamesOf(t *testing.T) {
 	}
 	for what, tc := range cases {
 		t.Run(what, func(t *testing.T) {
-			if got := namesOf(tc.obj); !slices.Equal(got, tc.want) {
+			if got := possibleGroupNames(tc.obj); !slices.Equal(got, tc.want) {
 				t.Errorf("namesOf() = %q, want %q", got, tc.want)
 			}
 		})

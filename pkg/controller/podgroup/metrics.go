@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters count what the controller does. A nil counters counts nothing.
-type counters struct {
+// controllerMetrics are the metrics of the controller. A nil controllerMetrics counts nothing.
+type controllerMetrics struct {
 	podGroups  *prometheus.CounterVec
 	evictions  *prometheus.CounterVec
 	incomplete prometheus.Gauge
 	dropped    prometheus.Counter
 }
 
-// What the controller does with PodGroups, and how evictions end.
+// The values of the label action for PodGroups, and of the label outcome for evictions.
 const (
 	actionCreated  = "created"
 	actionDeleted  = "deleted"
@@ -23,9 +23,9 @@ const (
 	outcomeRefused = "refused"
 )
 
-// newCounters registers the metrics, or finds them if they are registered already.
-func newCounters(r prometheus.Registerer) (*counters, error) {
-	c := &counters{}
+// newControllerMetrics registers the metrics, or finds them if they are registered already.
+func newControllerMetrics(r prometheus.Registerer) (*controllerMetrics, error) {
+	c := &controllerMetrics{}
 	var errs [4]error
 	c.podGroups, errs[0] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller created, or deleted after their last pod was gone, by action.",
@@ -62,20 +62,20 @@ func registered[M prometheus.Collector](r prometheus.Registerer, m M) (M, error)
 	return m, nil
 }
 
-func (c *counters) podGroup(action string) {
+func (c *controllerMetrics) podGroup(action string) {
 	if c != nil {
 		c.podGroups.WithLabelValues(action).Inc()
 	}
 }
 
-func (c *counters) eviction(outcome string) {
+func (c *controllerMetrics) eviction(outcome string) {
 	if c != nil {
 		c.evictions.WithLabelValues(outcome).Inc()
 	}
 }
 
 // setIncomplete updates the gauge when a group becomes incomplete, or stops being so.
-func (c *counters) setIncomplete(was, is bool) {
+func (c *controllerMetrics) setIncomplete(was, is bool) {
 	switch {
 	case c == nil || was == is:
 	case is:

@@ -17,7 +17,7 @@ func TestEachMetricOfTheControllerIsDocumented(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	// It also works if the metrics are registered twice.
 	for range 2 {
-		if _, err := newCounters(registry); err != nil {
+		if _, err := newControllerMetrics(registry); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -32,11 +32,11 @@ func TestEachMetricOfTheControllerIsDocumented(t *testing.T) {
 
 func TestGroupsThatLackMembersAreCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	counts, err := newCounters(registry)
+	counts, err := newControllerMetrics(registry)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &reconciler{counts: counts, memories: map[types.NamespacedName]memory{}}
+	r := &reconciler{metrics: counts, memories: map[types.NamespacedName]memory{}}
 	lacking := func(shown bool) memory { return memory{hadPods: true, shortfall: shortfall{isReported: shown}} }
 	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
 	steps := []struct {

@@ -11,23 +11,23 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupIndex is the index of pods and podOwners by namesOf.
+// groupIndex is the index of pods and podOwners by possibleGroupNames.
 const groupIndex = "fluence.group"
 
-// namesOf returns the names of all PodGroups that an object may belong to, judged by
-// the object alone, because an index entry cannot depend on objects that come later.
-// The members of a group are found in three steps. The first finds the podOwners under
-// its name. The second finds the pods under its name and under the names of these
-// podOwners. The third keeps the pods and podOwners whose identity is the group.
-func namesOf(obj client.Object) []string {
+// possibleGroupNames returns the names of all PodGroups that an object may belong to. It looks at
+// this object alone, because an index entry cannot depend on objects that come later. The members
+// of a group are found in three steps. The first finds the podOwners under its name. The second
+// finds the pods under its name and under the names of these podOwners. The third keeps the pods
+// and podOwners whose identity is the group.
+func possibleGroupNames(obj client.Object) []string {
 	var names []string
 	add := func(name string) {
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
-	p, isPart := asPodOwner(obj)
-	if isPart {
+	p, isPodOwner := asPodOwner(obj)
+	if isPodOwner {
 		add(p.template.Labels[group.Label])
 		add(p.owner().PodGroupName())
 	} else {
@@ -38,9 +38,9 @@ func namesOf(obj client.Object) []string {
 		return names
 	}
 	switch {
-	case isPart && ref.Kind == "Pod":
+	case isPodOwner && ref.Kind == "Pod":
 		add(unit(ref.Name, ref.UID).PodGroupName())
-	case !isPart && ref.Kind == "StatefulSet":
+	case !isPodOwner && ref.Kind == "StatefulSet":
 		// The pod may lead a unit of a LeaderWorkerSet.
 		add(unit(obj.GetName(), obj.GetUID()).PodGroupName())
 		add(group.OwnerOf(*ref).PodGroupName())
@@ -50,8 +50,8 @@ func namesOf(obj client.Object) []string {
 	return names
 }
 
-// unit is the Owner for which the group of a LeaderWorkerSet's
-// leader and its workers is named. It has the leader's name and UID.
+// unit returns the Owner for which the group of a leader of a LeaderWorkerSet and its workers is
+// named. It has the leader's name and UID.
 func unit(name string, uid types.UID) group.Owner {
 	return group.Owner{Group: leaderWorkerSet.Group, Kind: leaderWorkerSet.Kind, Name: name, UID: uid}
 }
@@ -64,7 +64,7 @@ func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
 	case id.InPodGroup:
 		return []string{id.Key.Name}
 	case id.MissingOwner != group.Owner{}:
-		return namesOf(pod)
+		return possibleGroupNames(pod)
 	default:
 		return nil
 	}

@@ -18,10 +18,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// whyTooManyOwners is why the owners of a group beyond maxReferences are not read.
+// whyTooManyOwners is the reason for which the owners of a group beyond maxReferences are not read.
 var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
 
-// observe reads what is known of a group.
+// observe reads all that is known about a group.
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	o := observation{key: key, now: r.clock.Now()}
 	r.mu.Lock()
@@ -39,40 +39,40 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if err != nil {
 		return o, err
 	}
-	o.pods, o.podOwners, o.unseen = f.pods, f.podOwners, f.unseen
+	o.pods, o.podOwners, o.ownerNotCached = f.pods, f.podOwners, f.ownerNotCached
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
-			f.addTopRef(topRefFrom(ref))
+			f.addTopOwnerRef(topOwnerRefFrom(ref))
 		}
 	}
-	slices.SortFunc(f.topRefs, func(a, b topRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	slices.SortFunc(f.topOwnerRefs, func(a, b topOwnerRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
 	reads := 0
-	for _, t := range f.topRefs {
+	for _, t := range f.topOwnerRefs {
 		if !t.owner.Watched() && group.KindOf(t.owner).Sized() {
 			if reads++; reads > maxReferences {
-				o.topOwners = append(o.topOwners, topOwner{topRef: t, lookup: unreadable, why: whyTooManyOwners})
+				o.topOwners = append(o.topOwners, topOwner{topOwnerRef: t, state: unreadable, why: whyTooManyOwners})
 				continue
 			}
 		}
 		if o.podGroup == nil {
-			// Read the owner anew: a PodGroup for an owner that
-			// has just been deleted would be collected at once.
-			r.ownerReader.doubt(key.Namespace, t.ref)
+			// Read the owner again: a PodGroup for an owner that has just been deleted would be
+			// collected at once.
+			r.ownerReader.forgetIfReadable(key.Namespace, t.ref)
 		}
-		w, after, err := r.topOwner(ctx, o, t)
+		top, requeueAfter, err := r.topOwner(ctx, o, t)
 		if err != nil {
 			return o, err
 		}
-		o.topOwners, o.after = append(o.topOwners, w), sooner(o.after, after)
+		o.topOwners, o.requeueAfter = append(o.topOwners, top), sooner(o.requeueAfter, requeueAfter)
 	}
 	return o, nil
 }
 
-// topOwner looks up a top owner, in the cache if its kind is watched. An owner of
-// an unknown kind exists as long as it controls a pod that is not being deleted:
-// to keep a reference to it for longer would undo what the garbage collector does.
-func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (topOwner, time.Duration, error) {
+// topOwner looks up a top owner, in the cache if its kind is watched. An owner of an unknown kind
+// counts as existing while it controls a pod that is not being deleted. A reference that is kept
+// for longer would undo the work of the garbage collector.
+func (r *reconciler) topOwner(ctx context.Context, o observation, t topOwnerRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}
 	switch {
@@ -80,13 +80,13 @@ func (r *reconciler) topOwner(ctx context.Context, o observation, t topRef) (top
 		if p, ok := asPodOwner(c.object(namespace, t.owner)); ok {
 			return topOwnerOf(p), 0, nil
 		}
-		return topOwner{topRef: t, lookup: missing}, 0, nil
+		return topOwner{topOwnerRef: t, state: missing}, 0, nil
 	case kind == leaderWorkerSet && t.ref.Kind == "Pod":
 		return r.unitOwner(ctx, namespace, t)
 	case group.KindOf(t.owner).Sized():
 		return r.ownerReader.find(ctx, namespace, t.ref)
 	default:
-		return topOwner{topRef: t, lookup: unsized, leaving: !o.hasPodOf(t.owner.UID)}, 0, nil
+		return topOwner{topOwnerRef: t, state: unsized, deleting: !o.hasPodOf(t.owner.UID)}, 0, nil
 	}
 }
 
@@ -100,40 +100,40 @@ func (o observation) hasPodOf(uid types.UID) bool {
 
 // unitOwner looks up a unit of a LeaderWorkerSet: a StatefulSet controls the leader pod, and the
 // LeaderWorkerSet controls this StatefulSet. A leader pod with any other owner gives no size.
-func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topRef) (topOwner, time.Duration, error) {
+func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwnerRef) (topOwner, time.Duration, error) {
 	leader, err := r.pod(ctx, namespace, t.ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	w := topOwner{topRef: t, lookup: unsized}
+	top := topOwner{topOwnerRef: t, state: unsized}
 	if leader == nil {
-		w.lookup = missing
-		return w, 0, nil
+		top.state = missing
+		return top, 0, nil
 	}
-	w.leaving = leader.DeletionTimestamp != nil
+	top.deleting = leader.DeletionTimestamp != nil
 	ref := metav1.GetControllerOfNoCopy(leader)
 	if ref == nil {
-		return w, 0, nil
+		return top, 0, nil
 	}
 	set := cacheReader{ctx, r.client}.object(namespace, group.OwnerOf(*ref))
 	if set == nil {
-		return w, 0, nil
+		return top, 0, nil
 	}
 	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
-		return w, 0, nil
+		return top, 0, nil
 	}
-	of, after, err := r.ownerReader.find(ctx, namespace, *ref)
+	of, requeueAfter, err := r.ownerReader.find(ctx, namespace, *ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	w.lookup, w.why, w.size, w.invalid = of.lookup, of.why, of.size, of.invalid
-	if of.lookup == missing {
-		w.lookup, w.leaving = unsized, true
+	top.state, top.why, top.size, top.invalid = of.state, of.why, of.size, of.invalid
+	if of.state == missing {
+		top.state, top.deleting = unsized, true
 	}
-	return w, after, nil
+	return top, requeueAfter, nil
 }
 
-// pod returns a pod. It returns nil if there is none of this UID.
+// pod returns a pod. It returns nil if there is no pod of this name and UID.
 func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &pod, client.UnsafeDisableDeepCopy)
@@ -146,7 +146,7 @@ func (r *reconciler) pod(ctx context.Context, namespace string, ref metav1.Owner
 	return &pod, nil
 }
 
-// sooner returns the shorter of two delays. Zero means to wait for an event.
+// sooner returns the shorter of two times. Zero means to wait for an event.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -23,18 +23,20 @@ import (
 const (
 	// findTimeout bounds one read of an owner.
 	findTimeout = 5 * time.Second
-	// freshFor is how long the answer of a read counts, unless a podOwner below this owner changes.
+	// freshFor is the time for which the result of a read is used again, unless a podOwner below
+	// this owner changes.
 	freshFor = 5 * time.Second
-	// unreadableFor is how long an owner counts as unreadable.
+	// unreadableFor is the time for which an owner counts as unreadable after a failed read.
 	unreadableFor = 30 * time.Second
 	// logUnreadableEvery is the shortest time between two log lines about one unreadable kind.
 	logUnreadableEvery = 10 * time.Minute
-	// maxVersion is the largest size of an apiVersion in bytes: a group, a slash and a version.
-	maxVersion = 253 + 1 + 63
+	// maxAPIVersionLength is the largest length of an apiVersion in bytes: a group, a slash and a
+	// version.
+	maxAPIVersionLength = 253 + 1 + 63
 )
 
-// An ownerReader reads owners of kinds that need not be installed from the API
-// server. It remembers them for a moment, because these kinds are not watched.
+// An ownerReader reads owners from the API server. It serves kinds whose CRD may not be installed.
+// These kinds are not watched, so it remembers each result for a short time.
 type ownerReader struct {
 	live  client.Reader
 	clock clock.PassiveClock
@@ -46,14 +48,14 @@ type ownerReader struct {
 
 type cachedOwner struct {
 	topOwner
-	// until is measured from before the read. The cache's
-	// own expiry is measured from after it, and so is later.
+	// until counts from the start of the read. The cache keeps the entry a little longer, because
+	// the cache counts from the end of the read.
 	until time.Time
 }
 
-// ownerKey is the cache key of a read: the whole reference, not the
-// UID alone. Anyone can write a reference with any UID, and the answer
-// to it must not count for the object that really has this UID.
+// ownerKey is the cache key of a read: the whole reference, not the UID alone. Anyone can write a
+// reference with any UID. The result for such a reference must not count for the object that really
+// has this UID.
 type ownerKey struct {
 	namespace, apiVersion, kind, name string
 	uid                               types.UID
@@ -72,62 +74,64 @@ func (f *ownerReader) forget(namespace string, ref metav1.OwnerReference) {
 	f.cache.Delete(ownerKeyOf(namespace, ref))
 }
 
-// doubt makes the next find read the owner again, unless it could not be read.
-func (f *ownerReader) doubt(namespace string, ref metav1.OwnerReference) {
+// forgetIfReadable makes the next find read the owner again, unless the owner could not be read
+// last time.
+func (f *ownerReader) forgetIfReadable(namespace string, ref metav1.OwnerReference) {
 	have, _ := f.cache.Get(ownerKeyOf(namespace, ref))
-	if found, _ := have.(cachedOwner); found.lookup != unreadable {
+	if found, _ := have.(cachedOwner); found.state != unreadable {
 		f.forget(namespace, ref)
 	}
 }
 
-// find returns an owner and when to find it again. The delay
-// is zero if the owner was read just now and could be read.
+// find returns an owner, and the time after which it has to be read again. The time is zero if this
+// call has read the owner without failure, or if no such owner can exist.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
-	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxVersion {
-		return topOwner{topRef: topRefFrom(ref), lookup: missing}, 0, nil
+	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxAPIVersionLength {
+		return topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}, 0, nil
 	}
 	now, of := f.clock.Now(), ownerKeyOf(namespace, ref)
 	have, _ := f.cache.Get(of)
 	if found, ok := have.(cachedOwner); ok && now.Before(found.until) {
 		return found.topOwner, found.until.Sub(now), nil
 	}
-	w, err := f.read(ctx, namespace, ref)
+	top, err := f.read(ctx, namespace, ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	keep, after := freshFor, time.Duration(0)
-	if w.lookup == unreadable {
-		keep, after = unreadableFor, unreadableFor
-		f.logUnreadable(ctx, namespace, w)
+	keep, requeueAfter := freshFor, time.Duration(0)
+	if top.state == unreadable {
+		keep, requeueAfter = unreadableFor, unreadableFor
+		f.logUnreadable(ctx, namespace, top)
 	}
-	f.cache.Set(of, cachedOwner{w, now.Add(keep)}, keep)
-	return w, after, nil
+	f.cache.Set(of, cachedOwner{top, now.Add(keep)}, keep)
+	return top, requeueAfter, nil
 }
 
 func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, error) {
 	var obj unstructured.Unstructured
 	obj.SetAPIVersion(ref.APIVersion)
 	obj.SetKind(ref.Kind)
-	w := topOwner{topRef: topRefFrom(ref), lookup: missing}
+	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}
 	switch err := f.get(ctx, namespace, ref.Name, &obj); {
 	case meta.IsNoMatchError(err):
-		w.lookup, w.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)
-		return w, nil
+		top.state, top.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)
+		return top, nil
 	case apierrors.IsForbidden(err):
-		w.lookup, w.why = unreadable, "the controller may not get "+ref.Kind
-		return w, nil
+		top.state, top.why = unreadable, fmt.Sprintf("the controller has no permission to get %s in %s", ref.Kind, ref.APIVersion)
+		return top, nil
 	case apierrors.IsNotFound(err):
-		return w, nil
+		return top, nil
 	case err != nil:
-		return w, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
+		return top, fmt.Errorf("get %s %s: %w", ref.Kind, ref.Name, err)
 	case obj.GetUID() != ref.UID:
 		// Another object has the name now.
-		return w, nil
+		return top, nil
 	}
 	return topOwnerOfUnstructured(ref, &obj)
 }
 
-// pod reads a pod that does not ask for the scheduler. It returns nil if there is none of this UID.
+// pod reads a pod that is not in the cache, because it does not ask for the scheduler. It returns
+// nil if there is no pod of this name and UID.
 func (f *ownerReader) pod(ctx context.Context, namespace string, ref metav1.OwnerReference) (*corev1.Pod, error) {
 	var pod corev1.Pod
 	switch err := f.get(ctx, namespace, ref.Name, &pod); {
@@ -147,11 +151,11 @@ func (f *ownerReader) get(ctx context.Context, namespace, name string, obj clien
 }
 
 // logUnreadable logs that a kind cannot be read, at most once in logUnreadableEvery.
-func (f *ownerReader) logUnreadable(ctx context.Context, namespace string, w topOwner) {
-	kind := schema.GroupKind{Group: w.owner.Group, Kind: w.owner.Kind}
+func (f *ownerReader) logUnreadable(ctx context.Context, namespace string, top topOwner) {
+	kind := schema.GroupKind{Group: top.owner.Group, Kind: top.owner.Kind}
 	if _, did := f.loggedKinds.Get(kind); did {
 		return
 	}
 	f.loggedKinds.Set(kind, nil, logUnreadableEvery)
-	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install its CRD, or grant get on it", "kind", kind, "object", klog.KRef(namespace, w.ref.Name), "reason", w.why)
+	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install its CRD, or grant get on it", "kind", kind, "object", klog.KRef(namespace, top.ref.Name), "reason", top.why)
 }

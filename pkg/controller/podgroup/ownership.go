@@ -22,9 +22,9 @@ func (c Config) isManaged(pg *scheduling.PodGroup) bool {
 	return slices.ContainsFunc(pg.ManagedFields, isOwnEntry)
 }
 
-// minMemberManager returns another field manager that owns spec.minMember. It returns
-// "" if there is none. Whoever changes the value becomes its owner. If a later apply
-// of this owner leaves the field out, minMember belongs to this controller again.
+// minMemberManager returns another field manager that owns spec.minMember. It returns "" if there
+// is none. A user or program that changes the value becomes its owner. If a later apply of this
+// owner leaves the field out, minMember belongs to this controller again.
 func minMemberManager(pg *scheduling.PodGroup) string {
 	if i := slices.IndexFunc(pg.ManagedFields, ownsMinMember); i >= 0 {
 		return pg.ManagedFields[i].Manager
@@ -35,8 +35,9 @@ func minMemberManager(pg *scheduling.PodGroup) string {
 // minMemberFields are managed fields that own spec.minMember and nothing else.
 const minMemberFields = `{"f:spec":{"f:minMember":{}}}`
 
-// slimManagedFields returns managed fields from which isManaged and minMemberManager read the same.
-// Managed fields list each owner reference, so they may be as large as the object.
+// slimManagedFields reduces managed fields to the entries that isManaged and minMemberManager look
+// at. Both return the same for the result as for the full list. Managed fields list each owner
+// reference, so they may be as large as the object.
 func slimManagedFields(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	var slim []metav1.ManagedFieldsEntry
 	if slices.ContainsFunc(all, isOwnEntry) {
@@ -70,33 +71,33 @@ func ownsMinMember(f metav1.ManagedFieldsEntry) bool {
 
 // references returns one reference for each owner that exists and is not being deleted, at most
 // maxReferences of them, by UID. If more owners exist, the garbage collector deletes the PodGroup
-// with the last of those that it names, and this controller makes it again for the others.
-// No reference is a controller reference, and none blocks the deletion of its owner.
+// when the last referenced owner is gone, and this controller creates it again for the others. No
+// reference is a controller reference, and none blocks the deletion of its owner.
 func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
-	for _, w := range o.topOwners {
-		gv, err := schema.ParseGroupVersion(w.ref.APIVersion)
-		if !w.canOwn() || err != nil || gv.Version == "" || w.ref.Kind == "" || w.ref.Name == "" || w.ref.UID == "" {
+	for _, top := range o.topOwners {
+		gv, err := schema.ParseGroupVersion(top.ref.APIVersion)
+		if !top.canOwn() || err != nil || gv.Version == "" || top.ref.Kind == "" || top.ref.Name == "" || top.ref.UID == "" {
 			continue
 		}
 		if len(refs) == maxReferences {
 			break
 		}
 		refs = append(refs, metav1.OwnerReference{
-			APIVersion: w.ref.APIVersion, Kind: w.ref.Kind, Name: w.ref.Name, UID: w.ref.UID,
+			APIVersion: top.ref.APIVersion, Kind: top.ref.Kind, Name: top.ref.Name, UID: top.ref.UID,
 			Controller: new(false), BlockOwnerDeletion: new(false),
 		})
 	}
 	return refs
 }
 
-// wantedSpec returns the owner references and the minMember to write. It returns
+// wantedFields returns the owner references and the minMember to write. It returns
 // nil if they are up to date, or if this controller did not make the PodGroup.
-func (c Config) wantedSpec(o observation, w wantedSize) *spec {
+func (c Config) wantedFields(o observation, w groupSize) *ownedFields {
 	if !c.isManaged(o.podGroup) {
 		return nil
 	}
-	s := &spec{owners: o.references(), minMember: w.minMember}
+	s := &ownedFields{owners: o.references(), minMember: w.minMember}
 	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}

@@ -48,39 +48,39 @@ func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// An outcome is what the owners of a group report of its end.
-type outcome int
+// An ownerVerdict says whether the group has ended, as its owners report it.
+type ownerVerdict int
 
 const (
-	// byPods means that no owner reports an end: the phases of the pods decide.
-	byPods outcome = iota
-	// goesOn means that pods that end are replaced, or that more pods will come.
-	goesOn
+	// decidedByPods means that the owners do not tell, so the phases of the pods decide.
+	decidedByPods ownerVerdict = iota
+	// notEnded means that pods that end are replaced, or that more pods will come.
+	notEnded
 	finished
 	failed
 )
 
-// outcome returns what the owners of a group report. A Job knows best whether
-// it has finished or failed: it retries its pods, and it may have more
-// completions than pods at a time. For owners of unknown kinds the pods decide.
-func (o observation) outcome() outcome {
+// ownerVerdict returns the verdict of the owners of a group about its end. A Job knows best whether
+// it has finished or failed: it retries its pods, and it may have more completions than pods at a
+// time. For owners of unknown kinds the pods decide.
+func (o observation) ownerVerdict() ownerVerdict {
 	over, anyFailed := 0, false
 	alive := 0
-	for _, w := range o.topOwners {
-		if w.lookup == missing {
+	for _, top := range o.topOwners {
+		if top.state == missing {
 			continue
 		}
 		alive++
-		if w.hasEnded() {
+		if top.hasEnded() {
 			over++
-			anyFailed = anyFailed || w.failed
-		} else if w.lookup != unsized || w.owner.Kind == "DaemonSet" {
-			return goesOn
+			anyFailed = anyFailed || top.failed
+		} else if top.state != unsized || top.owner.Kind == "DaemonSet" {
+			return notEnded
 		}
 	}
 	switch {
 	case alive == 0 || over < alive || o.hasBarePod():
-		return byPods
+		return decidedByPods
 	case anyFailed:
 		return failed
 	default:
@@ -90,19 +90,19 @@ func (o observation) outcome() outcome {
 
 // phaseOf returns the phase of a group. A group whose phase comes
 // from its pods keeps Finished or Failed when the pods are gone.
-func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by outcome) scheduling.PodGroupPhase {
+func phaseOf(before scheduling.PodGroupPhase, c counts, minMember int32, by ownerVerdict) scheduling.PodGroupPhase {
 	switch {
 	case by == finished:
 		return scheduling.PodGroupFinished
 	case by == failed:
 		return scheduling.PodGroupFailed
-	case c.members == 0 && by == byPods && final(before):
+	case c.members == 0 && by == decidedByPods && final(before):
 		return before
-	case by == byPods && c.succeeded >= minMember && c.succeeded+c.failed == c.members:
+	case by == decidedByPods && c.succeeded >= minMember && c.succeeded+c.failed == c.members:
 		return scheduling.PodGroupFinished
 	case c.running+c.succeeded >= minMember:
 		return scheduling.PodGroupRunning
-	case by == byPods && c.failed > 0 && c.members-c.failed < minMember:
+	case by == decidedByPods && c.failed > 0 && c.members-c.failed < minMember:
 		return scheduling.PodGroupFailed
 	case c.onNodes == 0:
 		return scheduling.PodGroupPending

@@ -14,7 +14,7 @@ func TestPhaseOf(t *testing.T) {
 	cases := map[string]struct {
 		before scheduling.PodGroupPhase
 		pods   []*corev1.Pod
-		by     outcome
+		by     ownerVerdict
 		want   scheduling.PodGroupPhase
 	}{
 		"no pods yet":                               {want: scheduling.PodGroupPending},
@@ -35,8 +35,8 @@ func TestPhaseOf(t *testing.T) {
 		"a failed group starts again":               {before: scheduling.PodGroupFailed, pods: pods(4), want: scheduling.PodGroupPending},
 		"a Job that is complete":                    {by: finished, pods: pods(1, in(corev1.PodSucceeded)), want: scheduling.PodGroupFinished},
 		"a Job that has failed":                     {by: failed, pods: pods(4, in(corev1.PodRunning)), want: scheduling.PodGroupFailed},
-		"a Job with more completions to come":       {by: goesOn, pods: pods(4, in(corev1.PodSucceeded)), want: scheduling.PodGroupRunning},
-		"a Job that retries a failed pod":           {by: goesOn, pods: join(pods(1, in(corev1.PodFailed)), pods(3, in(corev1.PodRunning))), want: scheduling.PodGroupScheduling},
+		"a Job with more completions to come":       {by: notEnded, pods: pods(4, in(corev1.PodSucceeded)), want: scheduling.PodGroupRunning},
+		"a Job that retries a failed pod":           {by: notEnded, pods: join(pods(1, in(corev1.PodFailed)), pods(3, in(corev1.PodRunning))), want: scheduling.PodGroupScheduling},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -51,30 +51,30 @@ func TestOutcome(t *testing.T) {
 	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
 	failing := condition(batchv1.JobFailed, corev1.ConditionTrue, now)
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
-	other := func(kind string, s lookup) observation {
-		return observation{topOwners: []topOwner{{topRef: topRefFrom(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), lookup: s}}}
+	other := func(kind string, s ownerState) observation {
+		return observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), state: s}}}
 	}
 	cases := map[string]struct {
 		o    observation
-		want outcome
+		want ownerVerdict
 	}{
-		"nobody's pods":                      {observation{}, byPods},
-		"a Job":                              {of(job(4)), goesOn},
+		"nobody's pods":                      {observation{}, decidedByPods},
+		"a Job":                              {of(job(4)), notEnded},
 		"a Job that is complete":             {of(job(4, complete)), finished},
 		"a Job that has failed":              {of(job(4, failing)), failed},
-		"two Jobs, one complete":             {of(job(4, complete), job(4, second)), goesOn},
+		"two Jobs, one complete":             {of(job(4, complete), job(4, second)), notEnded},
 		"two Jobs, both complete":            {of(job(4, complete), job(4, second, complete)), finished},
 		"two Jobs, one complete, one failed": {of(job(4, complete), job(4, second, failing)), failed},
-		"a Job that is complete, a bare pod": {of(job(4, complete)).with(nil, pods(1)), byPods},
-		"a StatefulSet":                      {of(statefulSet(4, "")), goesOn},
-		"a DaemonSet":                        {other("DaemonSet", unsized), goesOn},
-		"a kind that is not known":           {other("Crew", unsized), byPods},
-		"a Deployment that cannot be read":   {other("Deployment", unreadable), goesOn},
-		"a Deployment that has gone":         {other("Deployment", missing), byPods},
+		"a Job that is complete, a bare pod": {of(job(4, complete)).with(nil, pods(1)), decidedByPods},
+		"a StatefulSet":                      {of(statefulSet(4, "")), notEnded},
+		"a DaemonSet":                        {other("DaemonSet", unsized), notEnded},
+		"a kind that is not known":           {other("Crew", unsized), decidedByPods},
+		"a Deployment that cannot be read":   {other("Deployment", unreadable), notEnded},
+		"a Deployment that has gone":         {other("Deployment", missing), decidedByPods},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.o.outcome(); got != tc.want {
+			if got := tc.o.ownerVerdict(); got != tc.want {
 				t.Errorf("outcome() = %v, want %v", got, tc.want)
 			}
 		})

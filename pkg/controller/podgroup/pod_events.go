@@ -14,13 +14,14 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// podEventDelay is how long the events of a group's pods are gathered before the group
-// is reconciled. The pods of a group are bound, start and end in bursts, and a reconcile
-// at each event would read all of them each time. It is far below CountDelay, EmptyDelay
-// and IncompleteTimeout, and short for a user who waits for the phase Running.
+// podEventDelay is the time for which the events of a group's pods are collected before the group
+// is reconciled. The pods of a group are bound, start and end in bursts, and a reconcile at each
+// event would read all of them each time. It is far below StatusDelay, EmptyDelay and
+// IncompleteTimeout, and short for a user who waits for the phase Running.
 const podEventDelay = 250 * time.Millisecond
 
-// A queue holds the groups to reconcile. A group that waits in it keeps the earliest of its times.
+// A queue holds the groups to reconcile. A group that is added several times is in the queue once,
+// and is due at the earliest of the times.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
 // podEvents queues the groups of a pod when the pod changes.
@@ -60,9 +61,9 @@ func (r *reconciler) requestsOfPod(ctx context.Context, versions ...client.Objec
 	return requests(versions[0].GetNamespace(), names)
 }
 
-// hasPodGroup reports whether the cache has the PodGroup of a group. It
-// does not wait until this controller's own writes are in the cache: a
-// PodGroup that it misses makes a reconcile early, never late.
+// hasPodGroup reports whether the cache has the PodGroup of a group. It does not wait until the
+// writes of this controller are in the cache. If it misses a new PodGroup, the group is only
+// reconciled earlier than needed.
 func (r *reconciler) hasPodGroup(ctx context.Context, req ctrl.Request) bool {
 	var pg scheduling.PodGroup
 	return r.client.Get(ctx, req.NamespacedName, &pg, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency) == nil

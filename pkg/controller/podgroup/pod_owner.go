@@ -27,7 +27,7 @@ type podOwner struct {
 	job *batchv1.Job
 	// replicas is nil if it was left to its default.
 	replicas *int32
-	// sizing is the part of its spec that gives the number of its pods.
+	// sizing is the part of the spec that gives the number of pods.
 	sizing any
 	// topUID is the UID of the object for which the group of its pods is named.
 	topUID types.UID
@@ -68,7 +68,7 @@ func (p podOwner) pod() *corev1.Pod {
 	}}
 }
 
-// size returns how many pods the podOwner wants. The error can be shown to users.
+// size returns the number of pods that the podOwner wants. The error can be shown to users.
 func (p podOwner) size() (group.Size, error) {
 	spec, err := json.Marshal(p.sizing)
 	if err != nil {
@@ -86,27 +86,27 @@ func (p podOwner) hasEnded() bool {
 	return p.job != nil && (jobIs(p.job, batchv1.JobComplete) || jobIs(p.job, batchv1.JobFailed))
 }
 
-// current returns the podOwners that want pods now. If none does, it returns the newest.
-func current(parts []podOwner) []podOwner {
+// activePodOwners returns the podOwners that want pods now. If none does, it returns the newest.
+func activePodOwners(podOwners []podOwner) []podOwner {
 	var busy []podOwner
 	newest := -1
-	for i, p := range parts {
+	for i, p := range podOwners {
 		if !p.idle() {
 			busy = append(busy, p)
 		}
-		if newest < 0 || p.GetCreationTimestamp().After(parts[newest].GetCreationTimestamp().Time) {
+		if newest < 0 || p.GetCreationTimestamp().After(podOwners[newest].GetCreationTimestamp().Time) {
 			newest = i
 		}
 	}
 	if len(busy) == 0 && newest >= 0 {
-		return parts[newest : newest+1]
+		return podOwners[newest : newest+1]
 	}
 	return busy
 }
 
-// donePods returns how many of its pods a Job will not create again. With spec.completions
-// a Job creates only as many pods as completions are left after the succeeded ones and the
-// failed indexes. Without spec.completions it replaces no pod that has succeeded.
+// donePods returns the number of pods of a Job that the Job will not create again. With
+// spec.completions a Job creates only as many pods as completions are left after the succeeded ones
+// and the failed indexes. Without spec.completions it replaces no pod that has succeeded.
 func (p podOwner) donePods() int32 {
 	if p.job == nil {
 		return 0
@@ -125,8 +125,8 @@ func (p podOwner) donePods() int32 {
 	}
 }
 
-// countIndexes returns how many indexes a text such as "1,3-5,7" names.
-// It does not count an item that is neither an index nor a range.
+// countIndexes returns the number of indexes in a text such as "1,3-5,7". It does not count an item
+// that is neither an index nor a range.
 func countIndexes(text string) int64 {
 	var n int64
 	for item := range strings.SplitSeq(text, ",") {

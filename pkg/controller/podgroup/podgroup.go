@@ -6,9 +6,10 @@
 // after the last pod. A group that has lost members gets the condition Incomplete. If its
 // policy is Restart, its pods are evicted, so that it starts again as a whole.
 //
-// Pure functions decide what to write from what was observed: the PodGroup, the owners of its pods,
-// the pods and the time. A group that starts normally costs three writes: the object, its first
-// status and the phase Running. A group that stops half way, or that gets owners later, costs more.
+// Pure functions decide what to write. Their input is an observation: the PodGroup, its pods, the
+// owners of the pods, and the time. A group that starts normally costs three writes: the object,
+// its first status and the phase Running. A group that stops half way, or that gets owners later,
+// costs more.
 //
 // A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
 // that this controller made, a minMember that a user has set is kept: see minMemberManager.
@@ -35,27 +36,28 @@ const (
 	SchedulerAnnotation = "fluence.flux-framework.org/scheduler-name"
 )
 
-// Config holds the settings of an operator. Start from DefaultConfig.
+// Config has the settings that an administrator can change. Start from DefaultConfig.
 type Config struct {
 	// SchedulerName is the spec.schedulerName of the pods. Defaults to "fluence".
 	SchedulerName string
-	// EmptyDelay is how long a PodGroup that this controller made for
-	// bare pods is kept after its last pod is gone. Defaults to 60s.
+	// EmptyDelay is the time for which a PodGroup that this controller made for bare pods is kept
+	// after its last pod is gone. Defaults to 60s.
 	EmptyDelay time.Duration
-	// CountDelay is how long a status may be out of date if only numbers of pods
-	// have changed, or if the phase is to become Scheduling. Defaults to 10s.
-	CountDelay time.Duration
-	// IncompleteTimeout is how long a group that has pods on nodes may have fewer than its
-	// minimum there, before the condition Incomplete is set and its policy applies. An annotation
-	// of the PodGroup or of its pods overrides it. It is at least a second. Defaults to 5m.
+	// StatusDelay is the time for which minor changes of the status are held back: changes of only
+	// the numbers of pods, and of the phase to Scheduling. Defaults to 10s.
+	StatusDelay time.Duration
+	// IncompleteTimeout is the time for which a group may have some pods on nodes, but fewer than
+	// its minimum. Then the condition Incomplete is set and the policy of the group applies. An
+	// annotation of the PodGroup or of its pods overrides it. It is at least a second. Defaults to
+	// 5m.
 	IncompleteTimeout time.Duration
-	// CRDPoll is how often a CRD that is not installed is looked for. Defaults to 2s.
+	// CRDPoll is the time between two checks whether a missing CRD is installed. Defaults to 2s.
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
 	Timeout time.Duration
-	// Workers is how many groups are reconciled at a time, each with one request in
-	// flight. A new group takes two writes. At 10 ms a write, eight workers create
-	// the PodGroups of 500 Jobs in little more than a second. Defaults to 8.
+	// Workers is the number of groups that are reconciled at a time, each with one request in
+	// flight. A new group takes two writes. At 10 ms a write, eight workers create the PodGroups of
+	// 500 Jobs in little more than a second. Defaults to 8.
 	Workers int
 }
 
@@ -64,7 +66,7 @@ func DefaultConfig() Config {
 	return Config{
 		SchedulerName:     "fluence",
 		EmptyDelay:        time.Minute,
-		CountDelay:        10 * time.Second,
+		StatusDelay:       10 * time.Second,
 		IncompleteTimeout: 5 * time.Minute,
 		CRDPoll:           2 * time.Second,
 		Timeout:           30 * time.Second,
@@ -77,11 +79,11 @@ func (c Config) validate() error {
 	case c.SchedulerName == "":
 		return errors.New("schedulerName: must not be empty")
 	case c.SchedulerName == corev1.DefaultSchedulerName:
-		return errors.New("schedulerName: must not be that of the default scheduler, or every Job would become a group")
+		return fmt.Errorf("schedulerName: %q: must be another name, because otherwise every Job would become a group", c.SchedulerName)
 	case c.EmptyDelay <= 0:
 		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
-	case c.CountDelay <= 0:
-		return fmt.Errorf("countDelay: %v: must be positive", c.CountDelay)
+	case c.StatusDelay <= 0:
+		return fmt.Errorf("statusDelay: %v: must be positive", c.StatusDelay)
 	case c.IncompleteTimeout < time.Second:
 		return fmt.Errorf("incompleteTimeout: %v: must be at least 1s", c.IncompleteTimeout)
 	case c.CRDPoll <= 0:

@@ -15,7 +15,7 @@ func TestValidate(t *testing.T) {
 		"no scheduler":               {func(c *Config) { c.SchedulerName = "" }, "schedulerName: "},
 		"the default scheduler":      {func(c *Config) { c.SchedulerName = "default-scheduler" }, "schedulerName: "},
 		"no time for empty groups":   {func(c *Config) { c.EmptyDelay = 0 }, "emptyDelay: 0s: "},
-		"negative time for counts":   {func(c *Config) { c.CountDelay = -time.Second }, "countDelay: -1s: "},
+		"negative time for counts":   {func(c *Config) { c.StatusDelay = -time.Second }, "statusDelay: -1s: "},
 		"too little time to recover": {func(c *Config) { c.IncompleteTimeout = time.Millisecond }, "incompleteTimeout: 1ms: "},
 		"no time between looks":      {func(c *Config) { c.CRDPoll = 0 }, "crdPoll: 0s: "},
 		"no time for calls":          {func(c *Config) { c.Timeout = 0 }, "timeout: 0s: "},

@@ -20,7 +20,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// legacyRetry is how long a CRD without the fields of this project counts as unchanged.
+// legacyRetry is the time for which the controller leaves out the status fields that an old CRD has
+// rejected. Then it tries them again.
 const legacyRetry = 10 * time.Minute
 
 // reconciler carries out what decide returns.
@@ -32,16 +33,17 @@ type reconciler struct {
 	ownerReader *ownerReader
 	events      events.EventRecorder
 	clock       clock.PassiveClock
-	counts      *counters
+	metrics     *controllerMetrics
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
-	// lastCreated is when this process last created each
-	// PodGroup. Entries older than recreateWindow may be dropped.
+	// lastCreated has the time at which this process last created each PodGroup. Entries older than
+	// recreateWindow may be dropped.
 	lastCreated map[types.NamespacedName]time.Time
 	// sweepSize is the size of lastCreated at which old entries are dropped.
 	sweepSize int
-	// legacyUntil is until when the CRD counts as one without the fields of this project.
+	// legacyUntil is the time until which the controller assumes that the CRD lacks the fields of
+	// this project.
 	legacyUntil time.Time
 }
 
@@ -68,7 +70,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
 		r.rememberCreation(o.key, o.now)
-		r.counts.podGroup(actionCreated)
+		r.metrics.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
 		r.sendEvents(o.podGroup, d.events)
@@ -83,18 +85,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	r.remember(o.key, m)
 	r.sendEvents(o.podGroup, d.events)
 	if len(d.evict) > 0 {
-		d.after = r.evict(ctx, o, d.evict, m)
+		d.requeueAfter = r.evict(ctx, o, d.evict, m)
 	}
-	return ctrl.Result{RequeueAfter: d.after}, nil
+	return ctrl.Result{RequeueAfter: d.requeueAfter}, nil
 }
 
-// write writes what a decision asks for a PodGroup that exists.
+// write carries out the writes of a decision on a PodGroup that exists.
 func (r *reconciler) write(ctx context.Context, o observation, d decision) error {
 	if d.remove {
 		return r.remove(ctx, o)
 	}
 	if d.apply != nil {
-		if err := r.applySpec(ctx, o.podGroup, d.apply); err != nil {
+		if err := r.applyFields(ctx, o.podGroup, d.apply); err != nil {
 			return ignoreGone(fmt.Errorf("apply spec of pod group: %w", err))
 		}
 		klog.FromContext(ctx).V(2).Info("Applied spec of pod group", "minMember", d.apply.minMember, "owners", len(d.apply.owners))
@@ -127,7 +129,8 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// remove deletes a PodGroup unless the API server has a pod of it that is not in the cache yet.
+// remove deletes a PodGroup, unless the API server has a pod of the group that is not in the cache
+// yet.
 func (r *reconciler) remove(ctx context.Context, o observation) error {
 	var pods corev1.PodList
 	err := r.live.List(ctx, &pods, client.InNamespace(o.key.Namespace), client.Limit(1),
@@ -143,7 +146,7 @@ func (r *reconciler) remove(ctx context.Context, o observation) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod group: %w", err)
 	}
-	r.counts.podGroup(actionDeleted)
+	r.metrics.podGroup(actionDeleted)
 	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")
 	return nil
 }
@@ -170,7 +173,7 @@ func (r *reconciler) recall(key types.NamespacedName) memory {
 func (r *reconciler) remember(key types.NamespacedName, m memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.counts.setIncomplete(r.memories[key].shortfall.isReported, m.shortfall.isReported)
+	r.metrics.setIncomplete(r.memories[key].shortfall.isReported, m.shortfall.isReported)
 	if m == (memory{}) {
 		delete(r.memories, key)
 		return

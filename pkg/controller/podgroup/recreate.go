@@ -15,13 +15,12 @@ import (
 )
 
 const (
-	// recreateWindow is how long after its creation a PodGroup is
-	// created again only if the API server itself has an owner of it.
+	// recreateWindow is the time after the creation of a PodGroup in which it is created again only
+	// after a check. The check asks the API server, not the cache, whether an owner still exists.
 	recreateWindow = 10 * time.Minute
-	// recreateDelay is the delay after which a PodGroup
-	// that was not created again is considered once more.
+	// recreateDelay is the time from a check that found no owner to the next check.
 	recreateDelay = 2 * time.Second
-	// minSweepSize is the smallest number of entries at which old ones are dropped.
+	// minSweepSize is the smallest number of entries at which old entries are dropped.
 	minSweepSize = 1000
 )
 
@@ -46,8 +45,8 @@ func (r *reconciler) mayCreate(ctx context.Context, pg *scheduling.PodGroup, now
 	return false, nil
 }
 
-// exists reports whether an owner exists and is not being deleted. An owner
-// that may not be read, or whose kind is not served, counts as existing.
+// exists reports whether an owner exists and is not being deleted. An owner that the controller has
+// no permission to read, or whose kind is not served, counts as existing.
 func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.OwnerReference) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()

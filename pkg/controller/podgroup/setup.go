@@ -27,10 +27,10 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// AddToManager adds the controller to a manager. The manager runs it while it
-// leads. Without the CRD of PodGroup the controller waits until there is one. The
-// manager's cache must hold objects as CacheByObject returns them. Its client
-// must read its own writes (client.CacheOptions.EnableReadYourWritesConsistency).
+// AddToManager adds the controller to a manager. The controller runs while the manager is the
+// leader. If the CRD of PodGroup is not installed, the controller waits for it. The manager's cache
+// must hold objects as CacheByObject returns them. Its client must read its own writes
+// (client.CacheOptions.EnableReadYourWritesConsistency).
 func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
@@ -44,16 +44,16 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		indexed = append(indexed, k.New())
 	}
 	for _, obj := range indexed {
-		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, namesOf); err != nil {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, possibleGroupNames); err != nil {
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
 	}
-	counts, err := newCounters(metrics.Registry)
+	m, err := newControllerMetrics(metrics.Registry)
 	if err != nil {
 		return err
 	}
 	r := &reconciler{
-		counts:      counts,
+		metrics:     m,
 		config:      config,
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
@@ -73,15 +73,15 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 
 // watch sets up the watches that make the manager call Reconcile.
 func (r *reconciler) watch(mgr manager.Manager) error {
-	onParts := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
-	parts := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
+	onPodOwnerChange := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
+	podOwnerEvents := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
 		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
 		WithOptions(r.options())
 	for _, k := range group.WatchedKinds() {
-		b = b.Watches(k.New(), parts, onParts)
+		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
 	}
 	if err := b.Complete(r); err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
@@ -89,8 +89,8 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// options returns how the controller runs. Its queue has namespaces take
-// turns, so that a group does not wait for all groups of another namespace.
+// options returns the options of the controller. In its queue namespaces take turns, so that a
+// group does not wait for all groups of another namespace.
 func (r *reconciler) options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: r.config.Workers,
@@ -101,8 +101,8 @@ func (r *reconciler) options() controller.Options {
 	}
 }
 
-// requestsOfPodOwner returns requests for the groups that an event of a podOwner
-// concerns, with the groups of pods that were seen before their podOwner.
+// requestsOfPodOwner returns requests for the groups that an event of a podOwner concerns, and for
+// the groups of its pods that were in the cache before the podOwner was.
 func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) []ctrl.Request {
 	p, ok := asPodOwner(obj)
 	if !ok {
@@ -112,7 +112,7 @@ func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) 
 		r.ownerReader.forget(obj.GetNamespace(), *ref)
 	}
 	c := cacheReader{ctx, r.client}
-	names := namesOf(obj)
+	names := possibleGroupNames(obj)
 	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Cannot list the pods of an owner; their groups are reconciled at the next event", "owner", klog.KObj(obj))

@@ -7,27 +7,28 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// wantedSize is how many pods a group wants.
-type wantedSize struct {
+// groupSize is the minimum and the number of pods that a group wants.
+type groupSize struct {
 	minMember, size int32
 	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
 	unknown bool
-	// message is the size in words, or what is wrong with it.
+	// message is the size in words, or the error of an invalid size.
 	message string
 	valid   bool
 }
 
-// wantedSize returns how many pods a group wants. The first of these counts:
+// wantedSize returns the minimum and the number of pods that a group wants. The first of these
+// counts:
 //
 //	labels that a user wrote, on pod templates or else on pods
 //	the sizes of the owners: the sum, if a label puts several into one group. An owner that
 //	  comes later raises it; a user who wants to wait for all of them sets a size
 //	labels that were filled in by default
 //
-// The PodGroup's minMember is kept if a label is invalid, if no owner is left or if
-// no pods are wanted now. Otherwise the next pods could start in part. minMember is
-// always kept on a PodGroup that a user created, and if a user has set it.
-func (c Config) wantedSize(o observation) wantedSize {
+// The PodGroup's minMember is kept if a label is invalid, if no owner is left or if no pods are
+// wanted now. Otherwise only some of the next pods could start. minMember is always kept on a
+// PodGroup that a user created, and if a user has set it.
+func (c Config) wantedSize(o observation) groupSize {
 	size, err := o.userSize()
 	owned, all, ownedErr := o.ownerSize()
 	switch {
@@ -41,7 +42,7 @@ func (c Config) wantedSize(o observation) wantedSize {
 	default:
 		size, err = sizeOf(o.labels(false))
 	}
-	w := wantedSize{unknown: err == nil && size == group.Size{}, valid: err == nil}
+	w := groupSize{unknown: err == nil && size == group.Size{}, valid: err == nil}
 	user := ""
 	if o.podGroup != nil {
 		kept := max(1, o.podGroup.Spec.MinMember)
@@ -82,7 +83,7 @@ func (o observation) labels(userOnly bool) [][]map[string]string {
 		return labels
 	}
 	var templates, pods []map[string]string
-	for _, p := range current(o.podOwners) {
+	for _, p := range activePodOwners(o.podOwners) {
 		templates = append(templates, read(p.template.Labels, p.template.Annotations))
 	}
 	for _, pod := range o.pods {
@@ -115,21 +116,21 @@ func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	return group.Size{}, nil
 }
 
-// ownerSize returns how many pods the owners want. all is true
-// if owners that give a size create all pods of the group.
+// ownerSize returns the number of pods that the owners want. all is true if owners that give a size
+// create all pods of the group.
 func (o observation) ownerSize() (total group.Size, all bool, err error) {
-	if o.unseen || o.hasBarePod() {
+	if o.ownerNotCached || o.hasBarePod() {
 		return group.Size{}, false, nil
 	}
-	for _, w := range o.activeOwners() {
+	for _, top := range o.activeOwners() {
 		switch {
-		case w.lookup != readable:
+		case top.state != readable:
 			return group.Size{}, false, nil
-		case w.invalid != "":
-			return group.Size{}, false, errors.New(w.invalid)
+		case top.invalid != "":
+			return group.Size{}, false, errors.New(top.invalid)
 		}
-		total.Size = min(group.MaxSize, total.Size+w.size.Size)
-		total.Min = min(group.MaxSize, total.Min+w.size.Min)
+		total.Size = min(group.MaxSize, total.Size+top.size.Size)
+		total.Min = min(group.MaxSize, total.Min+top.size.Min)
 	}
 	return total, total.Size > 0, nil
 }
@@ -138,13 +139,13 @@ func (o observation) ownerSize() (total group.Size, all bool, err error) {
 // owners that have not ended are suspended, it returns these.
 func (o observation) activeOwners() []topOwner {
 	var active, suspended []topOwner
-	for _, w := range o.topOwners {
+	for _, top := range o.topOwners {
 		switch {
-		case !w.canOwn(), w.hasEnded():
-		case w.suspended:
-			suspended = append(suspended, w)
+		case !top.canOwn(), top.hasEnded():
+		case top.suspended:
+			suspended = append(suspended, top)
 		default:
-			active = append(active, w)
+			active = append(active, top)
 		}
 	}
 	if len(active) == 0 {
@@ -156,9 +157,9 @@ func (o observation) activeOwners() []topOwner {
 // hasEnded reports whether all owners that are left have ended.
 func (o observation) hasEnded() bool {
 	over := false
-	for _, w := range o.topOwners {
-		if w.canOwn() {
-			if !w.hasEnded() {
+	for _, top := range o.topOwners {
+		if top.canOwn() {
+			if !top.hasEnded() {
 				return false
 			}
 			over = true
@@ -167,9 +168,9 @@ func (o observation) hasEnded() bool {
 	return over
 }
 
-// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs
-// have few completions left. It is lowered only while a pod waits for a node, and is not
-// raised again: otherwise a group that runs out would be written for each pod that ends.
+// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs have few
+// completions left. It is lowered only while a pod waits for a node, and is not raised again.
+// Otherwise the PodGroup of a Job with few completions left would be written each time a pod ends.
 func (o observation) remainingMin(size group.Size) int32 {
 	left := o.capMin(size)
 	if left == size.Min {
@@ -186,12 +187,12 @@ func (o observation) remainingMin(size group.Size) int32 {
 // capMin lowers a minimum to the number of pods that exist or are still to come.
 func (o observation) capMin(size group.Size) int32 {
 	var done int32
-	counts := map[string]bool{}
-	for _, w := range o.activeOwners() {
-		counts[string(w.owner.UID)] = true
+	active := map[string]bool{}
+	for _, top := range o.activeOwners() {
+		active[string(top.owner.UID)] = true
 	}
 	for _, p := range o.podOwners {
-		if counts[string(p.topUID)] {
+		if active[string(p.topUID)] {
 			done += p.donePods()
 		}
 	}

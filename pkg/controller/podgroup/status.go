@@ -18,10 +18,10 @@ import (
 const ConditionValid = "Valid"
 
 // nextStatus returns the wanted status. Fields of other writers stay as they are.
-func nextStatus(o observation, w wantedSize) scheduling.PodGroupStatus {
+func nextStatus(o observation, w groupSize) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
-	s.Phase = phaseOf(s.Phase, c, w.minMember, o.outcome())
+	s.Phase = phaseOf(s.Phase, c, w.minMember, o.ownerVerdict())
 	if c.members > 0 || !final(s.Phase) {
 		s.Running, s.Succeeded, s.Failed = c.running, c.succeeded, c.failed
 	}
@@ -50,7 +50,7 @@ func nextStatus(o observation, w wantedSize) scheduling.PodGroupStatus {
 
 // whyInvalid returns a reason and a text for the first
 // invalid label or annotation. Both are "" if all are valid.
-func (o observation) whyInvalid(w wantedSize) (because, text string) {
+func (o observation) whyInvalid(w groupSize) (because, text string) {
 	if !w.valid {
 		return reason.InvalidGroupSize, clip(w.message)
 	}
@@ -60,8 +60,8 @@ func (o observation) whyInvalid(w wantedSize) (because, text string) {
 	return "", ""
 }
 
-// maxText is how many bytes of foreign text (labels, annotations, errors of the API)
-// a message may contain. An event may have 1024 bytes, and an annotation far more.
+// maxText bounds the bytes of text from labels, annotations and errors of the API server in a
+// message. An event may have 1024 bytes, and an annotation far more.
 const maxText = 900
 
 // clip cuts a text to maxText.
@@ -75,9 +75,9 @@ func clip(text string) string {
 // occupant names the workload of a group as scheduler-plugins
 // does: the namespace and the name of an owner of its pods.
 func occupant(o observation) string {
-	for _, w := range o.topOwners {
-		if w.lookup != missing {
-			return o.key.Namespace + "/" + w.owner.Name
+	for _, top := range o.topOwners {
+		if top.state != missing {
+			return o.key.Namespace + "/" + top.owner.Name
 		}
 	}
 	for _, pod := range o.pods {
@@ -88,13 +88,13 @@ func occupant(o observation) string {
 	return ""
 }
 
-// creationTime returns the present time, clamped to the second in which, by the API
-// server, the group began to wait. So a controller that is late, or whose clock is
-// wrong, does not change the order of groups that are a second or more apart.
+// creationTime returns the current time, clamped to the second in which the group began to wait.
+// The timestamps of the API server say which second that is. So a controller that is late, or whose
+// clock is wrong, does not change the order of groups that are a second or more apart.
 func creationTime(o observation) metav1.MicroTime {
 	since := o.podGroup.CreationTimestamp.Time
-	if len(o.topOwners) == 1 && !o.topOwners[0].since.IsZero() {
-		since = o.topOwners[0].since
+	if len(o.topOwners) == 1 && !o.topOwners[0].waitingSince.IsZero() {
+		since = o.topOwners[0].waitingSince
 	}
 	t := o.now.Truncate(time.Microsecond)
 	if last := since.Add(time.Second - time.Microsecond); t.After(last) {
@@ -106,27 +106,27 @@ func creationTime(o observation) metav1.MicroTime {
 	return metav1.NewMicroTime(t)
 }
 
-// due reports whether a status must be written now. If not, after is
-// when to look at it again, and zero means at the next event. stale
-// is when the status became out of date, and since is its new value.
-func (c Config) due(before, next *scheduling.PodGroupStatus, stale, now time.Time) (write bool, after time.Duration, since time.Time) {
+// due reports whether a status must be written now. If not, requeueAfter is the time after which to
+// check again. Zero means at the next event. staleSince is the time since which the status has been
+// out of date, and newStaleSince is the value to remember.
+func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now time.Time) (write bool, requeueAfter time.Duration, newStaleSince time.Time) {
 	if urgent(before, next) {
 		return true, 0, time.Time{}
 	}
 	if before.Phase == next.Phase && sameDetails(before, next) {
 		return false, 0, time.Time{}
 	}
-	if stale.IsZero() {
-		stale = now
+	if staleSince.IsZero() {
+		staleSince = now
 	}
-	if wait := stale.Add(c.CountDelay).Sub(now); wait > 0 {
-		return false, wait, stale
+	if wait := staleSince.Add(c.StatusDelay).Sub(now); wait > 0 {
+		return false, wait, staleSince
 	}
 	return true, 0, time.Time{}
 }
 
-// urgent reports whether a status differs in more than details. It is not urgent when pods
-// are bound or begin to run: this is written once the group runs, or after CountDelay.
+// urgent reports whether a status differs in more than details. It is not urgent when pods are
+// bound or begin to run. Such a change is written once the group runs, or after StatusDelay.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
 	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
 	return before.Phase != next.Phase && !starts ||

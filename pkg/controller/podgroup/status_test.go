@@ -109,7 +109,7 @@ func TestDue(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			config := DefaultConfig()
-			config.CountDelay = delay
+			config.StatusDelay = delay
 			var stale time.Time
 			if tc.stale > 0 {
 				stale = now.Add(-tc.stale)

@@ -14,65 +14,67 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// leaderWorkerSet is the kind each of whose units is a group.
+// leaderWorkerSet is the kind LeaderWorkerSet. Each of its units (a leader with its workers) is a
+// group.
 var leaderWorkerSet = schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}
 
 // A topOwner is an object at the top of the owners of a group's members.
 type topOwner struct {
-	topRef
-	lookup lookup
-	// why is, in words for users, why it cannot be read.
+	topOwnerRef
+	state ownerState
+	// why says in words for users why the owner cannot be read.
 	why string
-	// leaving is true if it is being deleted or is presumed gone. suspended is true
-	// if it creates no pods for now. done and failed are true if it has ended.
-	leaving, suspended, done, failed bool
-	// ends is true if its kind reports an end in its status.
-	ends bool
-	// since is when it began to want its pods. It is zero if that does not matter.
-	since time.Time
-	// size is how many pods it wants.
+	// deleting is true if the owner is being deleted or is presumed gone. suspended is true if it
+	// creates no pods for now. done is true if it has succeeded, and failed if it has failed.
+	deleting, suspended, done, failed bool
+	// reportsEnd is true if the status of this kind reports an end.
+	reportsEnd bool
+	// waitingSince is the time at which the owner was created or last resumed. It is zero while the
+	// owner is suspended, and for kinds without such a time.
+	waitingSince time.Time
+	// size is the number of pods that the owner wants.
 	size    group.Size
 	invalid string
 }
 
-// A lookup is how much is known of an owner.
-type lookup int
+// An ownerState says how much is known about an owner.
+type ownerState int
 
 const (
-	// readable means that it was read.
-	readable lookup = iota
-	// unsized means that its kind gives no size, so that it was not read.
+	// readable means that the owner was read.
+	readable ownerState = iota
+	// unsized means that the kind gives no size, so the owner was not read.
 	unsized
-	// missing means that it does not exist any more.
+	// missing means that the owner does not exist any more.
 	missing
-	// unreadable means that it cannot be read or may not be read.
+	// unreadable means that the owner cannot be read, for instance for lack of permission.
 	unreadable
 )
 
-// hasEnded reports whether it creates no more pods.
-func (w topOwner) hasEnded() bool { return w.done || w.failed }
+// hasEnded reports whether the owner has ended, so that it creates no more pods.
+func (top topOwner) hasEnded() bool { return top.done || top.failed }
 
-// canOwn reports whether a PodGroup may refer to it.
-func (w topOwner) canOwn() bool { return w.lookup != missing && !w.leaving }
+// canOwn reports whether a PodGroup may refer to the owner.
+func (top topOwner) canOwn() bool { return top.state != missing && !top.deleting }
 
-// topOwnerOf reads a podOwner that nothing else controls.
+// topOwnerOf returns the topOwner for a podOwner that has no controller.
 func topOwnerOf(p podOwner) topOwner {
-	w := topOwner{topRef: topRef{p.ref, p.owner()}, leaving: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
+	top := topOwner{topOwnerRef: topOwnerRef{p.ref, p.owner()}, deleting: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
 	size, err := p.size()
-	w.size = size
+	top.size = size
 	if err != nil {
-		w.invalid = err.Error()
+		top.invalid = err.Error()
 	}
 	if p.job != nil {
-		w.ends = true
-		w.done, w.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
-		w.suspended = w.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
-		// The conditions show a little later that a Job was resumed.
+		top.reportsEnd = true
+		top.done, top.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
+		top.suspended = top.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
+		// The conditions of a Job show a little later than its spec that it was resumed.
 		if !jobIs(p.job, batchv1.JobSuspended) {
-			w.since = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))
+			top.waitingSince = waitsSince(p.job.CreationTimestamp.Time, conditionsOf(p.job))
 		}
 	}
-	return w
+	return top
 }
 
 // conditionsOf converts a Job's conditions to the type of other kinds.
@@ -98,24 +100,24 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// topOwnerOfUnstructured reads an object of a kind that is
-// not watched. It leaves out fields that cannot be parsed.
+// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. It
+// leaves out fields that cannot be parsed.
 func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured) (topOwner, error) {
-	w := topOwner{topRef: topRef{ref, group.OwnerOf(ref)}, leaving: obj.GetDeletionTimestamp() != nil}
+	top := topOwner{topOwnerRef: topOwnerRef{ref, group.OwnerOf(ref)}, deleting: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
 	if err != nil {
-		return w, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)
+		return top, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	if w.size, err = group.DefaultSize(w.owner, spec); err != nil {
-		w.invalid = err.Error()
+	if top.size, err = group.DefaultSize(top.owner, spec); err != nil {
+		top.invalid = err.Error()
 	}
-	end := group.KindOf(w.owner).Lifecycle
+	end := group.KindOf(top.owner).Lifecycle
 	if end == nil {
-		return w, nil
+		return top, nil
 	}
-	w.ends = true
+	top.reportsEnd = true
 	// A suspend field that is not a boolean counts as false.
-	w.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.SuspendPath...)...)
+	top.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.SuspendPath...)...)
 	conditions := conditionsOfUnstructured(obj)
 	paused := false
 	for _, c := range conditions {
@@ -124,17 +126,17 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 		}
 		switch c.Type {
 		case end.Completed:
-			w.done = true
+			top.done = true
 		case end.Failed:
-			w.failed = true
+			top.failed = true
 		case suspendedCondition:
 			paused = true
 		}
 	}
 	if !paused {
-		w.since = waitsSince(obj.GetCreationTimestamp().Time, conditions)
+		top.waitingSince = waitsSince(obj.GetCreationTimestamp().Time, conditions)
 	}
-	return w, nil
+	return top, nil
 }
 
 // conditionsOfUnstructured returns the conditions that can be parsed.

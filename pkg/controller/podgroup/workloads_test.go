@@ -102,7 +102,7 @@ func (e *env) onlyGroups(want ...string) {
 	}
 }
 
-func quick(c *podgroup.Config) { c.CountDelay = 200 * time.Millisecond }
+func quick(c *podgroup.Config) { c.StatusDelay = 200 * time.Millisecond }
 
 func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ func (f *Fake) graphs() (match.GraphEngine, error) {
 	}
 	g, ok := f.inner.(match.GraphEngine)
 	if !ok {
-		return nil, fmt.Errorf("%w: this engine takes no graphs", match.ErrInvalid)
+		return nil, fmt.Errorf("%w: this engine does not support AddSubgraph, RemoveSubgraph and Find", match.ErrInvalid)
 	}
 	return g, nil
 }

@@ -48,7 +48,7 @@ func (b *Signer) groupByShape(required, optional []*corev1.Pod) []*Shape {
 	byKey := map[string]*Shape{}
 	var shapes []*Shape
 	keyOf := func(pod *corev1.Pod, amounts translate.Amounts) string {
-		return string(amounts.Shape()) + "\n" + b.signature(pod)
+		return string(amounts.Key()) + "\n" + b.signature(pod)
 	}
 	for _, pod := range required {
 		if b.stopped = b.stopped || len(shapes) > 1 && b.isOverBudget(); b.stopped {

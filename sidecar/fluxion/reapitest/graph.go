@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/traverser"
 )
 
-// A graph is what a client has loaded, and what jobs hold of it.
+// A graph is the graph that a client has loaded, with the jobs that hold parts of it.
 type graph struct {
 	*traverser.Traverser
 	// format is the format of R.

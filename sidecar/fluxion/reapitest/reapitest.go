@@ -42,16 +42,17 @@ type Library struct {
 	text    strings.Builder
 	graph   *graph
 	next    uint64
-	// state is what Info returns, by job number.
+	// state has the results of Info, by job number.
 	state map[int64]*state
 	// stale is true if a verdict was unsatisfiable, which releases before 0.46 do not forget.
 	stale bool
-	// lost is what was booked although an error was returned. The next answer begins with it.
+	// lost has the resources that were booked although an error was returned. The next answer
+	// begins with them.
 	lost      *resource.Set
 	destroyed bool
 }
 
-// A state is what Info returns about a job.
+// A state is the result of Info about a job.
 type state struct {
 	mode     string
 	reserved bool
@@ -65,7 +66,7 @@ const (
 	canceled  = "CANCELED"
 )
 
-// A Process is what all clients of one process have in common.
+// A Process has the state that all clients of one process share.
 type Process struct {
 	busy atomic.Bool
 	// Updates is the form in which UpdateAllocate accepts R, in a release that has it.
@@ -164,7 +165,8 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
 	}
 	if failed != nil {
-		// It is booked all the same, under a number that comes again.
+		// The resources are booked although the call fails, under a job number that the library
+		// will use again.
 		if a, err := l.graph.ask(js, match.Allocate, hidden+int64(l.next)); err == nil {
 			l.lost = a.R
 		}
@@ -264,7 +266,7 @@ func (l *Library) UpdateAllocate(jobid int, r string) (at int64, overhead float6
 	return 0, 0, r, nil
 }
 
-// Cancel releases what a job holds.
+// Cancel releases the resources of a job.
 func (l *Library) Cancel(jobid int64, noentOK bool) error {
 	leave, failed := l.enter("Cancel")
 	defer leave()

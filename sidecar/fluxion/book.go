@@ -10,27 +10,26 @@ import (
 	"slices"
 )
 
-// hasGraph reports whether the library holds the present graph. If not, the graph is built
-// anew before the next match, and changes need not be sent to the library until then.
+// hasGraph reports whether the library has the current graph loaded. If not, the graph is built
+// again before the next match, and changes need not be sent to the library until then.
 func (e *Engine) hasGraph() bool { return e.session != nil }
 
-// dropGraph drops the library's graph, so that it is built anew before the next match.
+// dropGraph drops the library's graph, so that it is built again before the next match.
 func (e *Engine) dropGraph() {
 	if e.session != nil {
 		e.session.close()
 		e.session = nil
 	}
 	for _, h := range e.hosts {
-		h.rest, h.charged = 0, nil
+		h.restJob, h.restUnits = 0, nil
 		for _, s := range h.slots {
-			s.own = 0
+			s.ownJob = 0
 		}
 	}
 }
 
-// build loads the graph into the library, if it is not there, and books
-// all that is held. It ignores the caller's deadline, because the next
-// caller would have to repeat an aborted build from the start.
+// build loads the graph into the library, if it is not there, and books all slots. It ignores the
+// caller's deadline, because the next caller would have to repeat an aborted build from the start.
 func (e *Engine) build() error {
 	if e.hasGraph() || len(e.hosts) == 0 {
 		return nil
@@ -54,11 +53,11 @@ func (e *Engine) build() error {
 	}
 	text, err := e.buildJGF(nodes)
 	if err != nil {
-		return fmt.Errorf("draw the graph: %w", err)
+		return fmt.Errorf("encode the graph as JGF: %w", err)
 	}
 	options, err := e.loadOptions(nodes)
 	if err != nil {
-		return fmt.Errorf("write the options of the graph: %w", err)
+		return fmt.Errorf("encode the options of the graph: %w", err)
 	}
 	s, err := openSession(e.options.Open(), text, options)
 	if err != nil {
@@ -69,19 +68,19 @@ func (e *Engine) build() error {
 	for _, h := range hosts {
 		if err := e.replay(h); err != nil {
 			e.dropGraph()
-			return fmt.Errorf("book what is held on node %q: %w", h.name, err)
+			return fmt.Errorf("book the slots on node %q: %w", h.name, err)
 		}
 	}
 	return nil
 }
 
-// replay books all slots of a host into a graph that has none of
-// them. A slot that has no room any more is charged with the rest.
+// replay books all slots of a host into a graph that has none of them. A slot that no longer fits
+// by itself is booked in the host's rest job, together with all other slots without a job.
 func (e *Engine) replay(h *host) error {
-	h.rest, h.charged = 0, nil
+	h.restJob, h.restUnits = 0, nil
 	var own []*slot
 	for _, s := range h.slots {
-		if s.own = 0; s.units != nil {
+		if s.ownJob = 0; s.units != nil {
 			own = append(own, s)
 		}
 	}
@@ -92,30 +91,30 @@ func (e *Engine) replay(h *host) error {
 			s.units = nil
 			continue
 		}
-		for kind, n := range s.units {
-			left[kind] -= n
+		for poolType, n := range s.units {
+			left[poolType] -= n
 		}
-		job, err := e.pin(context.Background(), h.node, s.units)
+		job, err := e.book(context.Background(), h.node, s.units)
 		if err != nil {
 			return err
 		}
-		s.own = job
+		s.ownJob = job
 	}
-	return e.chargeRest(h)
+	return e.bookRest(h)
 }
 
 // covers reports whether have is at least want in every type of want.
 func covers(have, want map[string]int64) bool {
-	for kind, n := range want {
-		if have[kind] < n {
+	for poolType, n := range want {
+		if have[poolType] < n {
 			return false
 		}
 	}
 	return true
 }
 
-// pin books units on a node, which must have room for them.
-func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
+// book books units on a node, which must have room for them.
+func (e *Engine) book(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
 	_, job, err := e.session.match(ctx, request{
 		count: exactly(1), need: e.granules.needs(units), hosts: hostlist([]int64{n.number}),
 	}.encode())
@@ -125,78 +124,78 @@ func (e *Engine) pin(ctx context.Context, n *libraryNode, units map[string]int64
 	return job, err
 }
 
-// chargeRest updates the rest job of a host. The job holds the sum, by type,
-// of all slots without a separate job in the library, rounded up to units, but
-// at most what is free. What does not fit is charged when other slots leave.
-func (e *Engine) chargeRest(h *host) error {
+// bookRest updates the rest job of a host. The job holds the sum, by type, of all slots without a
+// separate job in the library, rounded up to units, but at most the free units. The rest of the sum
+// is booked when other slots leave.
+func (e *Engine) bookRest(h *host) error {
 	if !e.hasGraph() || h.node == nil {
 		return nil
 	}
 	sums, own := make(map[string]int64), make(map[string]int64)
 	for _, s := range h.slots {
-		if s.own != 0 {
-			for kind, n := range s.units {
-				own[kind] += n
+		if s.ownJob != 0 {
+			for poolType, n := range s.units {
+				own[poolType] += n
 			}
 			continue
 		}
-		for kind, n := range s.amounts {
-			sums[kind] = plus(sums[kind], n)
+		for poolType, n := range s.amounts {
+			sums[poolType] = plus(sums[poolType], n)
 		}
 	}
 	want := make(map[string]int64, len(sums))
-	for kind, n := range sums {
-		if units := min(e.granules.up(kind, n), h.node.units[kind]-own[kind]); units > 0 {
-			want[kind] = units
+	for poolType, n := range sums {
+		if units := min(e.granules.roundUp(poolType, n), h.node.units[poolType]-own[poolType]); units > 0 {
+			want[poolType] = units
 		}
 	}
-	if maps.Equal(want, h.charged) {
+	if maps.Equal(want, h.restUnits) {
 		return nil
 	}
-	if h.rest != 0 {
-		if err := e.session.cancel(h.rest); err != nil {
+	if h.restJob != 0 {
+		if err := e.session.cancel(h.restJob); err != nil {
 			return err
 		}
 	}
-	h.rest, h.charged = 0, nil
+	h.restJob, h.restUnits = 0, nil
 	if len(want) == 0 {
 		return nil
 	}
-	job, err := e.pin(context.Background(), h.node, want)
+	job, err := e.book(context.Background(), h.node, want)
 	if err != nil {
 		return err
 	}
-	h.rest, h.charged = job, want
+	h.restJob, h.restUnits = job, want
 	return nil
 }
 
-// chargeRestOrDrop is chargeRest for callers that must not fail: what the cluster
-// reports is a fact, so after an error the library's graph is built anew.
-func (e *Engine) chargeRestOrDrop(h *host) {
-	if err := e.chargeRest(h); err != nil {
+// bookRestOrDrop is bookRest for callers that must not fail, because they report facts of the
+// cluster. After an error the library's graph is built again.
+func (e *Engine) bookRestOrDrop(h *host) {
+	if err := e.bookRest(h); err != nil {
 		e.dropGraph()
 	}
 }
 
-// addSlot adds a slot to its host, charged with the rest there.
+// addSlot adds a slot to its host, and books it in the host's rest job.
 func (e *Engine) addSlot(name string, s *slot) {
 	e.slotCounter++
 	s.order = e.slotCounter
 	h := e.host(name)
 	h.add(s)
-	e.chargeRestOrDrop(h)
+	e.bookRestOrDrop(h)
 }
 
-// removeSlot removes a slot from its host and releases what it held.
+// removeSlot removes a slot from its host and releases its resources.
 func (e *Engine) removeSlot(h *host, s *slot) {
 	h.drop(s)
-	if s.own != 0 && e.hasGraph() {
-		if err := e.session.cancel(s.own); err != nil {
+	if s.ownJob != 0 && e.hasGraph() {
+		if err := e.session.cancel(s.ownJob); err != nil {
 			e.dropGraph()
 		}
 	}
-	s.own = 0
-	e.chargeRestOrDrop(h)
+	s.ownJob = 0
+	e.bookRestOrDrop(h)
 	e.dropIfEmpty(h)
 }
 
@@ -217,11 +216,11 @@ func (e *Engine) dropIfEmpty(h *host) {
 	}
 }
 
-// capacity returns for how many slots of these units the host has room.
+// capacity returns the number of slots of these units for which the host has room.
 func (h *host) capacity(units map[string]int64) int64 {
 	most := int64(math.MaxInt64)
-	for kind, n := range units {
-		most = min(most, h.free(kind)/n)
+	for poolType, n := range units {
+		most = min(most, h.free(poolType)/n)
 	}
 	return most
 }

@@ -21,7 +21,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 		}
 		for k := range g.Vertices {
 			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
-				if err := e.admit(ctx, at); err != nil {
+				if err := e.checkEpoch(ctx, at); err != nil {
 					return err
 				}
 				return invalid("put node %d of %d: %q names several hosts", i+1, len(nodes), nameOf(v))
@@ -50,8 +50,8 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 	return nil
 }
 
-// RemoveNode implements match.Engine. The node stays in the library's
-// graph until the graph is built anew, but is not used any more.
+// RemoveNode implements match.Engine. The node stays in the library's graph until the graph is
+// built again, but is not used any more.
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,11 +63,11 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 		return nil
 	}
 	h.node = nil
-	jobs := []int64{h.rest}
-	h.rest, h.charged = 0, nil
+	jobs := []int64{h.restJob}
+	h.restJob, h.restUnits = 0, nil
 	for _, s := range h.slots {
-		jobs = append(jobs, s.own)
-		s.own = 0
+		jobs = append(jobs, s.ownJob)
+		s.ownJob = 0
 	}
 	for _, job := range jobs {
 		if job != 0 && e.hasGraph() {
@@ -127,8 +127,8 @@ func (e *Engine) addJobSlot(name string, s *slot) {
 	e.addSlot(name, s)
 }
 
-// Update implements match.Engine. A slot that Match gave out keeps its own job in the library
-// as long as the update agrees with it. Any other slot is charged with the rest of its host.
+// Update implements match.Engine. A slot that Match gave out keeps its own job in the library as
+// long as the update agrees with it. Any other slot is booked in the rest job of its host.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -160,7 +160,7 @@ func (e *Engine) updateSlot(id match.JobID, from *match.Slot) {
 	e.addJobSlot(from.Node, s)
 }
 
-// amountsOf returns the sums of what a set holds of pools, by type.
+// amountsOf returns the amounts that a set holds, summed by type.
 func amountsOf(r *resource.Set) map[string]int64 {
 	sums := make(map[string]int64)
 	for i := range r.Vertices {

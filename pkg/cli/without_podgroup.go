@@ -23,14 +23,14 @@ const (
 	waitingNoPods    = "NoPods"
 )
 
-// groupless returns the candidates that a target names and that have no PodGroup:
-// objects that create pods of a group, and groups that only the labels of pods name.
-func (ns *namespace) groupless(n target) []candidate {
+// withoutPodGroup returns the candidates that a target names and that have no PodGroup: objects
+// that create pods of a group, and groups that only the labels of pods name.
+func (ns *namespace) withoutPodGroup(n target) []candidate {
 	answers := map[target]*whyAnswer{}
 	answerFor := func(kind string, in, name string) *whyAnswer {
 		as := target{strings.ToLower(kind), name}
 		if answers[as] == nil {
-			answers[as] = &whyAnswer{Kind: kind, row: row{Namespace: in, Name: name}}
+			answers[as] = &whyAnswer{Kind: kind, groupSummary: groupSummary{Namespace: in, Name: name}}
 		}
 		return answers[as]
 	}
@@ -50,8 +50,8 @@ func (ns *namespace) groupless(n target) []candidate {
 			continue
 		}
 		kind, name := "PodGroup", id.Key.Name
-		if maker, ok := ns.madeBy(pod, n); ok {
-			kind, name = maker.Kind, maker.Name
+		if owner, ok := ns.ownerNamed(pod, n); ok {
+			kind, name = owner.Kind, owner.Name
 		}
 		if n.names(kind, name) {
 			s := answerFor(kind, pod.Namespace, name)
@@ -76,13 +76,13 @@ func wantedGroup(id group.Identity) string {
 	return ""
 }
 
-// madeBy returns the pod's controller or its top owner, if the target names it.
-func (ns *namespace) madeBy(pod *corev1.Pod, n target) (group.Owner, bool) {
-	var makers []group.Owner
+// ownerNamed returns the pod's controller or its top owner, if the target names it.
+func (ns *namespace) ownerNamed(pod *corev1.Pod, n target) (group.Owner, bool) {
+	var owners []group.Owner
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
-		makers = append(makers, group.OwnerOf(*ref))
+		owners = append(owners, group.OwnerOf(*ref))
 	}
-	for _, m := range append(makers, group.IdentityOf(pod, ns.ownersOf).Owner) {
+	for _, m := range append(owners, group.IdentityOf(pod, ns.ownersOf).Owner) {
 		if m != (group.Owner{}) && n.names(m.Kind, m.Name) {
 			return m, true
 		}
@@ -103,10 +103,10 @@ func suspended(o runtime.Object) bool {
 	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
 }
 
-// untilResumed is why a suspended Job has no pods.
+// untilResumed says why a suspended Job has no pods.
 const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
 
-// withoutPods returns why an object has no pods. It returns "" if the object is to have none.
+// withoutPods says why an object has no pods. It returns "" if the object should have none.
 func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	none := false
 	switch o := o.(type) {
@@ -125,5 +125,5 @@ func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	case suspended(o):
 		return waitingSuspended, untilResumed
 	}
-	return waitingNoPods, fmt.Sprintf("it has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
+	return waitingNoPods, fmt.Sprintf("the object has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
 }

@@ -7,30 +7,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// heal corrects what was recorded of the cluster and what was recorded as sent,
-// and queues the key. Slots of sources are in no ledger, so heal books them here.
-func (a *audit) heal(ctx context.Context, d *finding) error {
+// repair corrects the record of the cluster and the record of the values that were sent, and queues
+// the key. Slots of sources are in no ledger, so repair books them here.
+func (a *audit) repair(ctx context.Context, d *finding) error {
 	if d.subject.node {
-		a.inventory.healNode(d.name, d.node)
+		a.inventory.repairNode(d.name, d.node)
 		return nil
 	}
-	a.inventory.healSlot(types.UID(d.name), d.slot)
-	return a.charge(ctx, d.slot.fromSources)
+	a.inventory.repairSlot(types.UID(d.name), d.slot)
+	return a.book(ctx, d.slot.fromSources)
 }
 
-func (i *Inventory) healNode(name string, n *nodeSides) {
+func (i *Inventory) repairNode(name string, n *nodeSides) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if n.cluster == nil {
 		i.nodes.drop(name)
 	} else {
-		i.nodes.want(name, n.cluster, sameNode)
+		i.nodes.set(name, n.cluster, sameNode)
 	}
 	i.nodes.correct(name, n.engine)
 	signal(i.wake)
 }
 
-func (i *Inventory) healSlot(key types.UID, s *slotSides) {
+func (i *Inventory) repairSlot(key types.UID, s *slotSides) {
 	if s.pod != nil {
 		i.setPod(nil, s.pod)
 	}
@@ -52,7 +52,7 @@ func (i *Inventory) healSlot(key types.UID, s *slotSides) {
 	signal(i.wake)
 }
 
-// queuedSubjects returns what is queued to be sent or to be rechecked.
+// queuedSubjects returns the subjects that are queued to be sent or to be rechecked.
 func (i *Inventory) queuedSubjects() map[subject]bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -62,7 +62,7 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	}
 	for _, name := range i.holds.queue {
 		e := i.holds.entries[name]
-		for _, h := range slices.Concat(e.sent, e.want) {
+		for _, h := range slices.Concat(e.sent, e.desired) {
 			line[slotSubject(h.slot.Key)] = true
 		}
 	}
@@ -72,8 +72,8 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	return line
 }
 
-// isReleasing reports whether the owner of a slot that only
-// the engine has is releasing it, which may take a while.
+// isReleasing reports whether the suspect is a slot that only the engine has, and that the caller
+// is about to release. The release may take a while.
 func (i *Inventory) isReleasing(s *suspect) bool {
 	return s.slot != nil && slices.ContainsFunc(s.slot.engine, func(h hold) bool {
 		return !slices.ContainsFunc(s.slot.cluster, h.sameSlot) && i.cfg.IsReleasing(h.job, h.slot.Key)

@@ -8,17 +8,17 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// An unfixable difference was there again after the graph had been filled
-// anew because of it. It is left alone as long as it stays the same.
+// An unfixable difference was there again after the graph had been loaded again because of it. It
+// is not repaired as long as it stays the same.
 type unfixable struct {
 	sides
 	// seen is true if it was seen in this round.
 	seen bool
 }
 
-// judge updates the suspects from a comparison whose reading began at start. It reports and
-// heals the suspects that have lasted. An error means that the graph must be filled anew.
-func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error {
+// updateSuspects updates the suspects from a comparison that was begun at start. It reports and
+// repairs the suspects that have lasted. An error means that the graph must be loaded again.
+func (a *audit) updateSuspects(ctx context.Context, v *comparison, start time.Time) error {
 	// The time in which this process was stopped does not count:
 	// calls and events that were under way then still are.
 	passed := min(start.Sub(a.lastPage), a.inventory.cfg.AuditEvery)
@@ -45,7 +45,7 @@ func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error
 			s.lasted += passed
 		}
 		still[d.subject] = s
-		if s.lasted >= a.inventory.cfg.Settle {
+		if s.lasted >= a.inventory.cfg.DriftAfter {
 			lasting = append(lasting, s)
 		}
 	}
@@ -73,19 +73,20 @@ func (a *audit) judge(ctx context.Context, v *comparison, start time.Time) error
 	return nil
 }
 
-// confirm reports a difference that has lasted and heals it. It fails if healing has not helped.
+// confirm reports a difference that has lasted, and repairs it. It fails if earlier repairs have
+// not helped.
 func (a *audit) confirm(ctx context.Context, s *suspect) error {
 	d := s.drift()
 	klog.FromContext(ctx).Info("The engine differs from the cluster",
 		"kind", d.Kind, "node", d.Node, "key", d.Key, "pod", klog.KRef(d.Pod.Namespace, d.Pod.Name), "cluster", d.Cluster, "engine", d.Engine)
 	a.inventory.cfg.OnDrift(d)
-	if s.heals == maxHeals {
+	if s.repairs == maxRepairs {
 		a.inventory.unfixable[s.subject] = &unfixable{sides: s.sides, seen: true}
-		return fmt.Errorf("drift %s on node %s is back after %d repairs", d.Kind, d.Node, maxHeals)
+		return fmt.Errorf("drift %s on node %s is back after %d repairs", d.Kind, d.Node, maxRepairs)
 	}
-	s.heals++
+	s.repairs++
 	s.lasted = 0
-	return a.heal(ctx, &s.finding)
+	return a.repair(ctx, &s.finding)
 }
 
 // drift returns the finding as a Drift.
@@ -100,9 +101,9 @@ func (d *finding) drift() Drift {
 	return t
 }
 
-// checkKnown reports whether a difference is known and cannot be healed:
-// the engine found what it was sent invalid, or the difference came again
-// after the graph was filled anew. It marks such a difference as seen.
+// checkKnown reports whether a difference is known and cannot be repaired: either the engine
+// rejected the value as invalid, or the difference was there again after the graph had been loaded
+// again. It marks a difference of the second kind as seen.
 func (i *Inventory) checkKnown(d finding) bool {
 	if _, ok := i.invalid[d.subject]; ok {
 		return true

@@ -13,8 +13,9 @@ import (
 // is only logged, because its text may contain data of other users.
 var errPanicked = status.Error(codes.Internal, "internal error in the matcher: see the log of the sidecar for the panic")
 
-// rescue, deferred, turns a panic into an error, if Panicked is set.
-func (o *Options) rescue(ctx context.Context, method string, err *error) {
+// recoverPanic must be deferred. If Panicked is set, it recovers a panic and sets err. Otherwise
+// the panic goes on.
+func (o *Options) recoverPanic(ctx context.Context, method string, err *error) {
 	if o.Panicked == nil {
 		return
 	}
@@ -27,16 +28,16 @@ func (o *Options) rescue(ctx context.Context, method string, err *error) {
 	*err = errPanicked
 }
 
-func rescueUnary(o *Options) grpc.UnaryServerInterceptor {
+func recoverUnary(o *Options) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, in any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (out any, err error) {
-		defer o.rescue(ctx, info.FullMethod, &err)
+		defer o.recoverPanic(ctx, info.FullMethod, &err)
 		return handle(ctx, in)
 	}
 }
 
-func rescueStream(o *Options) grpc.StreamServerInterceptor {
+func recoverStream(o *Options) grpc.StreamServerInterceptor {
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) (err error) {
-		defer o.rescue(stream.Context(), info.FullMethod, &err)
+		defer o.recoverPanic(stream.Context(), info.FullMethod, &err)
 		return handle(srv, stream)
 	}
 }
