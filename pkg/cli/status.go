@@ -83,7 +83,7 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	case err != nil:
 		return statusAnswer{}, fmt.Errorf("read ConfigMap %s: %w", name, err)
 	}
-	figures, err := statusmap.Read(c.Data)
+	status, err := statusmap.Read(c.Data)
 	switch {
 	case errors.Is(err, statusmap.ErrNoStatus):
 		// Standbys write to the ConfigMap too.
@@ -92,14 +92,14 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	case err != nil:
 		return statusAnswer{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
-	answer.Status = &figures
-	if age := o.now().Sub(figures.Updated); age > staleAfter {
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(figures.Updated)), name, o.schedulerNamespace))
+	answer.Status = &status
+	if age := o.now().Sub(status.Updated); age > staleAfter {
+		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(status.Updated)), name, o.schedulerNamespace))
 	}
-	if !figures.MatcherAnswers {
+	if !status.MatcherAnswers {
 		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
 	}
-	if figures.Epoch == 0 {
+	if status.Epoch == 0 {
 		answer.Wrong = append(answer.Wrong, "the matcher's graph is not loaded: groups wait until it is loaded")
 	}
 	answer.Healthy = len(answer.Wrong) == 0

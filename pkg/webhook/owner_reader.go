@@ -135,9 +135,9 @@ func (s *ownerReader) fromCache(ctx context.Context, namespace string, o group.O
 // errBusy is the error if too many requests are waiting.
 var errBusy = errors.New("too many lookups wait")
 
-// askLimited asks the API server as soon as the limits allow it, and fails if ctx ends first. The
-// kind is mapped to an API before that, because this may take longer: otherwise owners of unknown
-// kinds would block requests for known kinds.
+// askLimited asks the API server as soon as the limits allow it, and fails if that would be after
+// the deadline of ctx. The kind is mapped to an API before that, because this may take longer:
+// otherwise owners of unknown kinds would block requests for known kinds.
 func (s *ownerReader) askLimited(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, error) {
 	mapping, err := s.kinds.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // mostWrites is how often the PodGroup of a group that need not wait may be written until the
-// group runs. Each CountDelay in which pods with nodes do not run yet allows one more write.
+// group runs. Each StatusDelay in which pods with nodes do not run yet allows one more write.
 const mostWrites = 4
 
 // verdict logs the statistics of the burst. It fails if a group was not placed as a whole.

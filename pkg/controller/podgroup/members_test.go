@@ -178,7 +178,7 @@ func TestNamesOf(t *testing.T) {
 	for what, tc := range cases {
 		t.Run(what, func(t *testing.T) {
 			if got := possibleGroupNames(tc.obj); !slices.Equal(got, tc.want) {
-				t.Errorf("namesOf() = %q, want %q", got, tc.want)
+				t.Errorf("possibleGroupNames() = %q, want %q", got, tc.want)
 			}
 		})
 	}

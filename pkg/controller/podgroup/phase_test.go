@@ -75,7 +75,7 @@ func TestOutcome(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.o.ownerVerdict(); got != tc.want {
-				t.Errorf("outcome() = %v, want %v", got, tc.want)
+				t.Errorf("ownerVerdict() = %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -107,7 +107,7 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 	}
 	err := r.applyStatus(ctx, o.podGroup, d.status, o.legacyCRD)
 	if scheduling.LacksField(err) && !o.legacyCRD {
-		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions and creation time are not written; apply manifests/crds", "crd", scheduling.CRDName)
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions, creation time and the number of scheduled pods are not written; apply manifests/crds", "crd", scheduling.CRDName)
 		r.mu.Lock()
 		r.legacyUntil = o.now.Add(legacyRetry)
 		r.mu.Unlock()
