@@ -736,6 +736,37 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 	})
 }
 
+// A group that only pods of its own namespace keep from its reserved nodes keeps
+// them from other namespaces for a sixteenth of the time: its author can end these pods.
+func TestOwnPodsHoldUpOthersForAShortTime(t *testing.T) {
+	for theirs, want := range map[bool]time.Duration{false: 4 * time.Hour / ownStallFactor, true: 4 * time.Hour} {
+		inRig(t, realEngine(t), func(r *rig) {
+			r.pl.args.MaxReserve.Duration = 4 * time.Hour
+			for i := range 3 {
+				r.node(fmt.Sprintf("n%d", i), 4)
+			}
+			r.pass(settleTime)
+			r.schedule()
+			r.pod("sleeper", objects.CPU("1"), objects.Never, objects.OnNode("n0"))
+			if theirs {
+				r.pod("theirs", objects.CPU("1"), objects.Never, objects.Elsewhere, objects.OnNode("n0"))
+			}
+			r.pass(time.Second)
+			r.gang(3, 3, objects.CPU("4"))
+			r.pass(11 * time.Minute)
+			r.pod("other", objects.CPU("500m"), objects.In("third"))
+			r.pass(want - 2*time.Minute)
+			if r.runs("other") {
+				t.Fatalf("pods of others are there: %t: a pod of another namespace passes too early", theirs)
+			}
+			r.pass(4 * time.Minute)
+			if !r.runs("other") {
+				t.Errorf("pods of others are there: %t: the reservation does not pause after %v: %s", theirs, want, r.message())
+			}
+		})
+	}
+}
+
 // The next group of a turn has its own time once the group before has started on
 // its nodes. That does not hold for the time in which the group before waited
 // only for pods of its own namespace, and other namespaces wanted the nodes.
@@ -743,10 +774,11 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 	cases := map[string]struct {
 		theirs, ends bool
 		own          bool
+		wait         time.Duration
 	}{
-		"beside pods of others that end":  {theirs: true, ends: true, own: true},
-		"beside pods of others that stay": {theirs: true},
-		"beside own pods":                 {},
+		"beside pods of others that end":  {theirs: true, ends: true, own: true, wait: 50 * time.Minute},
+		"beside pods of others that stay": {theirs: true, wait: 50 * time.Minute},
+		"beside own pods":                 {wait: 50 * time.Minute / ownStallFactor},
 	}
 	for name, tc := range cases {
 		theirs, own := tc.theirs, tc.own
@@ -766,7 +798,7 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 			r.pass(2 * time.Minute)
 			r.pod("other", objects.CPU("500m"), objects.Elsewhere)
 			r.pod("next", objects.CPU("3500m"))
-			r.pass(50 * time.Minute)
+			r.pass(tc.wait)
 			if tc.ends {
 				r.removeFrom("elsewhere", "theirs-n0")
 			}

@@ -12,6 +12,9 @@ const (
 	// maxPauseFactor limits a pause to maxPauseFactor*maxReserve. Each
 	// further pause without progress is twice as long as the one before.
 	maxPauseFactor = 4
+	// ownStallFactor: the stalled time counts so many times while only pods of the group's own
+	// namespace are in the way on contested nodes. Their owner can end them, and nobody else can.
+	ownStallFactor = 16
 )
 
 // blockers is what has to end on nodes before a group can use them: foreign is the number of
@@ -38,7 +41,8 @@ func (l blockers) min(o blockers) blockers {
 // belongs to the turn, not to the group: if another group gets the turn, the stalled
 // time is kept. If the group before has started, endTenure subtracts a part of it.
 type stallTimer struct {
-	// stalled is how long nodes were reserved without progress, as of at.
+	// stalled is how long nodes were reserved without progress, as of at. Time in
+	// which only own pods were on contested nodes counts ownStallFactor times.
 	stalled time.Duration
 	// at is when the timer was last advanced.
 	at time.Time
@@ -149,12 +153,17 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 	if c.observe(l) {
 		return false, false
 	}
-	c.stalled += passed
 	switch {
 	case !c.contested:
+		c.stalled += passed
 		c.tenure.uncontestedStall, c.tenure.mayReset = c.tenure.uncontestedStall+passed, true
 	case l.foreign > 0:
+		c.stalled += passed
 		c.tenure.foreignStall, c.tenure.mayReset = c.tenure.foreignStall+passed, true
+	case l.ownNodes > 0:
+		c.stalled += ownStallFactor * passed
+	default:
+		c.stalled += passed
 	}
 	if maxReserve == 0 || c.stalled < maxReserve {
 		return false, false
