@@ -17,7 +17,7 @@ func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 	}
 	for _, k := range group.WatchedKinds() {
 		if !slices.Contains(read, k.Resource) {
-			t.Errorf("followed in read.go does not list %s", k.Resource)
+			t.Errorf("watched in read.go does not list %s", k.Resource)
 		}
 	}
 }

@@ -25,17 +25,17 @@ func TestEachKindIsDescribed(t *testing.T) {
 			t.Errorf("%s: of its end %+v something is missing", name, *e)
 		}
 		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Watched {
-			t.Errorf("%s: followed %t, and kind.go has its version, New and NewList: %t", name, k.Watched, is)
+			t.Errorf("%s: watched %t, and kind.go has its version, New and NewList: %t", name, k.Watched, is)
 		}
 		if k.Watched {
 			if is := reflect.TypeOf(k.New()).Elem().Name(); is != k.Kind {
 				t.Errorf("%s: New makes a %s", name, is)
 			}
 			if is, ok := WatchedKindOf(k.New()); !ok || is.Kind != k.Kind || is.Group != k.Group {
-				t.Errorf("%s: what New makes is followed: %t, as a %s.%s", name, ok, is.Kind, is.Group)
+				t.Errorf("%s: what New makes is watched: %t, as a %s.%s", name, ok, is.Kind, is.Group)
 			}
 			if is, ok := WatchedKindOf(k.NewList()); ok {
-				t.Errorf("%s: a list of them is followed as a %s", name, is.Kind)
+				t.Errorf("%s: a list of them is watched as a %s", name, is.Kind)
 			}
 			if is := reflect.TypeOf(k.NewList()).Elem().Name(); is != k.Kind+"List" {
 				t.Errorf("%s: NewList makes a %s", name, is)
@@ -43,7 +43,7 @@ func TestEachKindIsDescribed(t *testing.T) {
 		}
 		for _, p := range k.children {
 			if !KindOf(Owner{Group: p.group, Kind: p.kind}).Watched {
-				t.Errorf("%s controls objects of the kind %s.%s, and these are not followed", name, p.kind, p.group)
+				t.Errorf("%s controls objects of the kind %s.%s, and these are not watched", name, p.kind, p.group)
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 		lists[k.Resource] = owners[k.Resource]
 	}
 	for _, o := range c.Objects {
-		if k, followed := group.WatchedKindOf(o); followed {
+		if k, watched := group.WatchedKindOf(o); watched {
 			add(owners[k.Resource], o.(metav1.Object))
 		}
 	}

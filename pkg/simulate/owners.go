@@ -16,7 +16,7 @@ type Owners map[types.UID]group.Owner
 func OwnersOf(objects []runtime.Object) Owners {
 	owners := Owners{}
 	for _, o := range objects {
-		if _, followed := group.WatchedKindOf(o); followed {
+		if _, watched := group.WatchedKindOf(o); watched {
 			owners.put(o.(metav1.Object))
 		}
 	}
