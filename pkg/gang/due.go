@@ -150,7 +150,7 @@ func (p *pace) retry(ended []retry, now time.Time) (keys []types.NamespacedName)
 // Replacements go before all other pods, so their pause ends when other groups retry.
 func (g Retries) dueReplacements(except []types.NamespacedName) []types.NamespacedName {
 	var keys []types.NamespacedName
-	for _, s := range g.unassignedGroups {
+	for _, s := range g.replacementGroups {
 		if !s.hasReplacements() || !s.endPause() {
 			continue
 		}

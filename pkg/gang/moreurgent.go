@@ -25,7 +25,7 @@ func (g Queueing) MoreUrgent(uid types.UID, now time.Time) (types.UID, bool) {
 		return "", false
 	}
 	var first *member
-	for _, s := range g.unassignedGroups {
+	for _, s := range g.replacementGroups {
 		if s == m.group || !s.hasReplacements() {
 			continue
 		}

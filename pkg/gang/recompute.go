@@ -90,6 +90,7 @@ func (g *core) recompute(s *groupState) {
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	setIndexed(g.unassignedGroups, s, waiting || missing)
 	setIndexed(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
+	setIndexed(g.replacementGroups, s, waiting && len(s.replacements) > 0)
 	setIndexed(g.tentativeGroups, s, unconfirmed)
 	g.updateRetry(s)
 	g.updateYield(s)

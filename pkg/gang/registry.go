@@ -19,6 +19,9 @@ type registry struct {
 	// assignment, and the groups with no member yet whose PodGroup announces some.
 	// With these indexes, each activation and each tick looks through few groups.
 	unassignedGroups map[types.NamespacedName]*groupState
+	// replacementGroups holds the groups with members that wait for a position. A scheduling cycle
+	// looks through these groups, and not through all that wait.
+	replacementGroups map[types.NamespacedName]*groupState
 	// tentativeGroups holds the groups with an assignment that the API does not show yet.
 	tentativeGroups map[types.NamespacedName]*groupState
 	// refusedGroups holds the part of unassignedGroups with a refusal that may be active.
@@ -47,17 +50,18 @@ type jobAssignments struct {
 // newRegistry returns an empty registry.
 func newRegistry() registry {
 	return registry{
-		groups:           map[types.NamespacedName]*groupState{},
-		members:          map[types.UID]*member{},
-		byMissingOwner:   map[types.UID]map[types.UID]*member{},
-		unassignedGroups: map[types.NamespacedName]*groupState{},
-		tentativeGroups:  map[types.NamespacedName]*groupState{},
-		refusedGroups:    map[types.NamespacedName]*groupState{},
-		byRelevantEvents: map[eventSet]map[*groupState]bool{},
-		paces:            map[string]*pace{},
-		waitingForRoom:   map[types.NamespacedName]*groupState{},
-		yielders:         map[types.NamespacedName]*groupState{},
-		jobs:             map[match.JobID]jobAssignments{},
+		groups:            map[types.NamespacedName]*groupState{},
+		members:           map[types.UID]*member{},
+		byMissingOwner:    map[types.UID]map[types.UID]*member{},
+		unassignedGroups:  map[types.NamespacedName]*groupState{},
+		replacementGroups: map[types.NamespacedName]*groupState{},
+		tentativeGroups:   map[types.NamespacedName]*groupState{},
+		refusedGroups:     map[types.NamespacedName]*groupState{},
+		byRelevantEvents:  map[eventSet]map[*groupState]bool{},
+		paces:             map[string]*pace{},
+		waitingForRoom:    map[types.NamespacedName]*groupState{},
+		yielders:          map[types.NamespacedName]*groupState{},
+		jobs:              map[match.JobID]jobAssignments{},
 	}
 }
 

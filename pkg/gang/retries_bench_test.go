@@ -58,6 +58,19 @@ func BenchmarkDue(b *testing.B) {
 	}
 }
 
+// BenchmarkMoreUrgent measures the search for a replacement that goes before a pod, while
+// 4,000 groups wait and none of them has lost a member. Each scheduling cycle searches once.
+func BenchmarkMoreUrgent(b *testing.B) {
+	g := refusedGroups(b, 4_000, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
+	pod := benchPod("lone", 0)
+	g.PutPod(pod, noon)
+	for b.Loop() {
+		if uid, ok := g.MoreUrgent(pod.UID, noon); ok {
+			b.Fatalf("pod %s goes first", uid)
+		}
+	}
+}
+
 // BenchmarkDueThrottled measures a step of a throttled namespace: one of its 4,000 groups retries.
 func BenchmarkDueThrottled(b *testing.B) {
 	g := refusedGroups(b, 4_000, Refusal{RetryAfter: time.Second})
