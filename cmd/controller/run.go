@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -47,7 +46,7 @@ func run(ctx context.Context, o options) error {
 		Scheme:                        scheme,
 		MapperProvider:                served.NewMapper,
 		Logger:                        klog.Background(),
-		Cache:                         cache.Options{ByObject: podgroup.CacheByObject(o.podGroup)},
+		Cache:                         podgroup.CacheOptions(o.podGroup),
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:                       metricsOptions(o.metricsAddr),
 		HealthProbeBindAddress:        o.probeAddr,

@@ -21,22 +21,22 @@ const schedulerNameField = "spec.schedulerName"
 // may cost a request to the API server.
 const maxReferences = 128
 
-// CacheByObject returns the cache options that the manager needs. Of the pods only those of this
+// CacheOptions returns the cache options that the manager needs. Of the pods only those of this
 // scheduler are cached, and of every object only the fields that the controller reads. So a user
 // cannot fill the memory of the controller with metadata. Owners of other kinds are not cached, but
 // read from the API server when they are needed.
-func CacheByObject(c Config) map[client.Object]cache.ByObject {
+func CacheOptions(c Config) cache.Options {
 	held := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {
 			Field:     fields.OneTermEqualSelector(schedulerNameField, c.SchedulerName),
 			Transform: slimPod,
 		},
-		&scheduling.PodGroup{}: {Transform: slimPodGroup},
 	}
 	for _, k := range group.WatchedKinds() {
 		held[k.New()] = cache.ByObject{Transform: slimPodOwner}
 	}
-	return held
+	// ByObject may not name PodGroups: then the manager would not start without their CRD.
+	return cache.Options{ByObject: held, DefaultTransform: slimPodGroup}
 }
 
 // slimPod drops the fields of a pod that are not read,

@@ -18,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -134,7 +133,7 @@ func (e *env) run(scheme *runtime.Scheme, edit func(*podgroup.Config)) {
 	mgr, err := ctrl.NewManager(rc, ctrl.Options{
 		Scheme:     scheme,
 		Logger:     logger,
-		Cache:      cache.Options{ByObject: podgroup.CacheByObject(cfg)},
+		Cache:      podgroup.CacheOptions(cfg),
 		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true)},

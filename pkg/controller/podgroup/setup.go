@@ -29,7 +29,7 @@ import (
 
 // AddToManager adds the controller to a manager. The controller runs while the manager is the
 // leader. If the CRD of PodGroup is not installed, the controller waits for it. The manager's cache
-// must hold objects as CacheByObject returns them. Its client must read its own writes
+// must hold objects as CacheOptions says. Its client must read its own writes
 // (client.CacheOptions.EnableReadYourWritesConsistency).
 func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
