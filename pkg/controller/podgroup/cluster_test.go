@@ -69,6 +69,8 @@ type env struct {
 	*testing.T
 	ctx    context.Context
 	client client.WithWatch
+	// cache is the cache of the controller.
+	cache client.Reader
 	// ns is the name of the namespace and of the scheduler.
 	ns string
 }
@@ -144,6 +146,7 @@ func (e *env) run(scheme *runtime.Scheme, edit func(*podgroup.Config)) {
 	if err := podgroup.AddToManager(ctx, mgr, cfg); err != nil {
 		e.Fatal(err)
 	}
+	e.cache = mgr.GetCache()
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
 	e.Cleanup(func() {

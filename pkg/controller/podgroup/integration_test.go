@@ -1,7 +1,9 @@
 package podgroup_test
 
 import (
+	"context"
 	"maps"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
@@ -17,6 +20,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // job creates a Job with this parallelism. Its pods run for runFor if it is set.
@@ -46,6 +50,27 @@ func (e *env) newJob(name string, parallelism int32, runFor string) *batchv1.Job
 		job.Spec.Template.Annotations = map[string]string{kubelet.RunFor: runFor}
 	}
 	return job
+}
+
+// The controller's cache keeps little of a PodGroup, whatever a user writes into its metadata.
+func TestCacheKeepsLittleOfAPodGroup(t *testing.T) {
+	e := newEnv(t, nil)
+	// The finalizer keeps it from the garbage collector, which finds none of its owners.
+	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "large", Finalizers: []string{"example.com/held"}, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"}}}
+	for i := range 1000 {
+		pg.OwnerReferences = append(pg.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n", UID: types.UID(strconv.Itoa(i))})
+	}
+	e.create(pg)
+	eventually.True(e.ctx, t, "the PodGroup in the cache", func(ctx context.Context) (bool, string) {
+		var cached scheduling.PodGroup
+		if err := e.cache.Get(ctx, client.ObjectKeyFromObject(pg), &cached); err != nil {
+			return false, err.Error()
+		}
+		if refs := len(cached.OwnerReferences); refs != 128 || len(cached.Labels)+len(cached.Annotations)+len(cached.ManagedFields)+len(cached.Finalizers) > 0 {
+			t.Errorf("the cache has %d owner references, %v and %v", refs, cached.Labels, cached.Annotations)
+		}
+		return true, ""
+	})
 }
 
 // nameFor returns the name of the PodGroup that is created for an object.
