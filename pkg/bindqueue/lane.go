@@ -86,8 +86,8 @@ func (l *lane) rate(now time.Time) int {
 
 // mayAdmit reports whether a group of this many pods may place. It may if no pods are
 // ahead. Otherwise three limits hold. The pods that wait are at most as many as the lane
-// binds in a second (rate). The pods ahead are at most the larger of rate and first. The
-// group has at most as many pods; a larger group waits until no pods are ahead. first
+// binds in a second (rate). The pods ahead are at most the larger of rate and minAhead. The
+// group has at most as many pods; a larger group waits until no pods are ahead. minAhead
 // keeps the lane going if pods arrive slowly for other reasons than the API server.
 func (l *lane) mayAdmit(pods int, now time.Time) bool {
 	rate := l.rate(now)

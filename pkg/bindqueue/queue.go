@@ -80,11 +80,11 @@ type assignedPod struct {
 	// since is when the pod first arrived. Failed sets it back to zero.
 	since time.Time
 	// backoffUntil is when the pod's backoff ends. Invariant: a waiting pod is in
-	// Queue.aside if backoffUntil is set, and otherwise in the queue of its group.
+	// Queue.backoffQ if backoffUntil is set, and otherwise in the queue of its group.
 	backoffUntil time.Time
 	// backoff counts how often the pod's binds were throttled.
 	backoff podBackoff
-	// index is the pod's position in the heap that holds it: Queue.aside or groupQueue.pods.
+	// index is the pod's position in the heap that holds it: Queue.backoffQ or groupQueue.pods.
 	index int
 }
 

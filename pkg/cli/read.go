@@ -30,8 +30,7 @@ type reader struct {
 	podGroups rest.Interface
 	// namespace is the user's namespace. If it is empty, all namespaces are read.
 	namespace string
-	// notes are the limits of the answer, such as objects that could not be read and the
-	// consequence.
+	// notes say what the answer leaves out, and why.
 	notes []string
 }
 
@@ -178,9 +177,9 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 // maxSilent is the number of groups that notePending names.
 const maxSilent = 3
 
-// notePending adds a note about groups that wait without a reason in their status, because the
-// scheduler may have assigned nodes to them that the API does not show yet. It does not count the
-// groups in except.
+// notePending adds a note about the groups that wait without a reason in their status. The scheduler
+// may have assigned nodes to such groups that the API does not show yet. The groups in except are
+// left out.
 func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
 	waiting := map[types.NamespacedName]bool{}
@@ -211,12 +210,12 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...typ
 // silentText is the note about n groups that wait without a reason in their status.
 func silentText(n int, names string) string {
 	if n == 1 {
-		return fmt.Sprintf("1 group waits, and its status has no reason: %s. The scheduler may have chosen nodes for it already. These nodes count as free here.", names)
+		return fmt.Sprintf("1 group waits without a reason in its status (%s). The scheduler may have chosen nodes for it already. These nodes count as free here.", names)
 	}
-	return fmt.Sprintf("%d groups wait, and their statuses have no reason: %s. The scheduler may have chosen nodes for them already. These nodes count as free here.", n, names)
+	return fmt.Sprintf("%d groups wait without a reason in their statuses (%s). The scheduler may have chosen nodes for them already. These nodes count as free here.", n, names)
 }
 
-// A kind is a kind that the scheduler reads.
+// A kind says how the objects of one kind are listed, and what follows if they cannot be.
 type kind struct {
 	name string
 	list list
@@ -237,7 +236,7 @@ func (r *reader) kinds() []kind {
 	return slices.Concat([]kind{
 		{name: "nodes", list: lister(core.Nodes().List)},
 		{name: "pods", list: lister(core.Pods("").List)},
-		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled, for namespaceSelectors of affinity terms and for whole nodes"},
+		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled: the namespaceSelectors of affinity terms and the right to whole nodes may be judged wrongly"},
 	}, r.watched(""), []kind{
 		{"services", lister(core.Services("").List), spread},
 		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
@@ -255,7 +254,7 @@ func (r *reader) kinds() []kind {
 	})
 }
 
-// watched returns the kinds of group.WatchedKinds, of one namespace or, with "", of all.
+// watched returns group.WatchedKinds, listed in one namespace, or in all if it is empty.
 func (r *reader) watched(namespace string) []kind {
 	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group, and count as waiting"
 	return []kind{

@@ -36,7 +36,8 @@ type requests struct {
 	allGroups bool
 	// groups are requested if they may be placed.
 	groups map[types.NamespacedName]bool
-	// admitted are groups that the bind queue has admitted.
+	// admitted are groups that the bind queue has admitted: they may
+	// be placed now, because few enough pods wait for their binds.
 	admitted []types.NamespacedName
 	// pods have an assignment. The key is the UID.
 	pods map[string]*corev1.Pod
@@ -75,9 +76,9 @@ func (w *activator) activateAdmitted(keys ...types.NamespacedName) {
 }
 
 // activatePods activates pods that have an assignment.
-func (w *activator) activatePods(activatePods []*corev1.Pod) {
+func (w *activator) activatePods(pods []*corev1.Pod) {
 	w.add(func(want *requests) {
-		for _, p := range activatePods {
+		for _, p := range pods {
 			want.pods[string(p.UID)] = p
 		}
 	})

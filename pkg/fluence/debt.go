@@ -22,8 +22,8 @@ const (
 	maxDebt = time.Minute
 	// indebtedPause is the minimum time between two attempts of a namespace in debt.
 	indebtedPause = time.Second
-	// deferralStep is the time between the retries of two groups of a namespace whose
-	// debt will be paid by then, or that waits only because of failed attempts.
+	// deferralStep is the time between the retries of two groups of a namespace, if these retries
+	// come after its debt is paid, or if the namespace waits only because of failed attempts.
 	deferralStep = 10 * time.Millisecond
 	// failedDivisor bounds the failed attempts of a namespace: they may take 1/failedDivisor of the
 	// time. Beyond that, groups of other namespaces with at least the same priority are placed first.
@@ -148,9 +148,9 @@ func (d *debt) isUnthrottled() bool {
 	return d.hasNoOverrun() && (d == nil || d.failedTime <= failedBurst)
 }
 
-// nextRetry returns the retry time of the namespace's next group. Retry times are
-// one step apart, and not before least. After paid, when the debt is paid, they are
-// deferralStep apart. A time later than maxDeferral after paid is replaced by paid.
+// nextRetry returns the retry time of the namespace's next group. Retry times are the duration step
+// apart, and none is before the time least. From the time paid on, when the debt is paid, they are
+// deferralStep apart. Instead of a time later than paid plus maxDeferral it returns paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
 	if at.After(paid) {
@@ -251,16 +251,16 @@ func (c *throttler) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 		return nil
 	}
 	return &gang.Refusal{
-		Reason: reason.Throttled, RetryAfter: d.after, WaitsFor: gang.WaitsForAnswer,
+		Reason: reason.Throttled, RetryAfter: d.after, WaitsFor: gang.WaitsForThrottle,
 		Message: fmt.Sprintf("groups of namespace %s took %s, and this group is retried in %s", namespace, d.why(), duration.HumanDuration(max(d.after, time.Second))),
 	}
 }
 
-// why returns what a namespace took, and which groups go first. Times are always
-// in seconds: a changed number is no new message, but a changed unit would be one.
+// why returns what a namespace took, and which groups go first. Times are always in seconds:
+// report.StableText leaves out the digits but not the units, so another unit would be a new message.
 func (d delay) why() string {
 	if d.owed > 0 {
-		return fmt.Sprintf("%s of the scheduler's time beyond what is free: groups of other namespaces are placed first", d.owed.Round(time.Millisecond))
+		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.owed.Seconds())
 	}
 	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces whose priority is not lower are placed first", d.failed.Seconds(), d.window.Seconds())
 }

@@ -320,7 +320,7 @@ func TestNamespaceInDebtIsPlacedAfterOthers(t *testing.T) {
 		r.matcherFake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
 		r.preFilter(expensive)
 		_, _, status := r.preFilter(next)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 980ms of the scheduler's time beyond what is free: groups of other namespaces are placed first, and this group is retried in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 0.98s more of the scheduler's time than they may: groups of other namespaces are placed first, and this group is retried in 1s")
 		if got := len(r.matches()); got != 1 {
 			t.Errorf("%d matches, want that of the first alone", got)
 		}

@@ -70,7 +70,7 @@ func (r *occupants) forget(job match.JobID) {
 	delete(r.pods, job)
 }
 
-// blockers returns what has to end on nodes before a group of the namespace own can use them.
+// blockers returns what has to end on nodes before a group of a namespace can use them.
 func (r *occupants) blockers(nodes []string, namespace string) (l blockers) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -44,7 +44,8 @@ type reservation struct {
 	// search is the unfinished binary search for the smallest number of nodes.
 	search *placement.Bisection
 	// activated means that the group was activated because its nodes are free.
-	// usedFreePass means that the group has used its free pass for them.
+	// usedFreePass means that the group was placed although its namespace was throttled,
+	// because these nodes were free. That happens once each time they become free.
 	activated, usedFreePass bool
 }
 
@@ -108,9 +109,12 @@ func (a *reservations) pause(t gang.Turn) (until time.Time, paused bool) {
 	return r.timer.pausedUntil, true
 }
 
-// occupancy knows the pods on nodes. occupants describes the methods.
+// occupancy knows the pods on nodes.
 type occupancy interface {
-	blockers(nodes []string, own string) blockers
+	// blockers returns what has to end on nodes before a group of a namespace can use them.
+	blockers(nodes []string, namespace string) blockers
+	// podsOf returns the pods of a namespace on nodes, and also
+	// the pods in before (an earlier result) that still exist.
 	podsOf(nodes []string, namespace string, before sets.Set[types.UID]) sets.Set[types.UID]
 }
 
@@ -166,9 +170,9 @@ func (r *reservation) clear() {
 	r.lastSearchUnfinished, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
 }
 
-// reserve replaces the nodes that are reserved for a turn, and gives the turn to the group. changed
+// reserveNodes replaces the nodes that are reserved for a turn, and gives the turn to the group. changed
 // reports whether the nodes differ from before. freed reports whether a node is no longer reserved.
-func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []string, on occupancy, runningOn nodesOfGroup, now time.Time) (changed, freed bool) {
+func (a *reservations) reserveNodes(t gang.Turn, key types.NamespacedName, nodes []string, on occupancy, runningOn nodesOfGroup, now time.Time) (changed, freed bool) {
 	_, freed = a.giveTurn(t, key, on, runningOn, now)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -185,8 +189,8 @@ func (a *reservations) reserve(t gang.Turn, key types.NamespacedName, nodes []st
 	return changed, freed
 }
 
-// unreserve drops the nodes of a group that has the turn, and reports whether there were any.
-func (a *reservations) unreserve(t gang.Turn, key types.NamespacedName) bool {
+// dropNodes drops the nodes of a group that has the turn, and reports whether there were any.
+func (a *reservations) dropNodes(t gang.Turn, key types.NamespacedName) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.byTurn[t]

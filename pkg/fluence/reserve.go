@@ -17,7 +17,8 @@ import (
 
 // Reserve confirms the pod's assignment.
 func (pl *Fluence) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	// This comes first: once the group knows the reservation, it may be revoked at any moment.
+	// This comes first: from groups.Reserve on, the assignment may be revoked at any moment. The queue
+	// of releases must know by then that the scheduler's cache counts the pod on its node.
 	pl.releases.assume(pod.UID)
 	if err := pl.groups.Reserve(pod.UID, node); err != nil {
 		return fwk.NewStatus(fwk.Unschedulable, err.Error())

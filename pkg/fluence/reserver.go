@@ -48,7 +48,7 @@ func (ts *reserver) updateReservations() {
 		overlaps := taken.HasAny(nodes...)
 		if overlaps {
 			// A group before this one now needs some of the same nodes.
-			others = ts.reservations.unreserve(t, h.Key) || others
+			others = ts.reservations.dropNodes(t, h.Key) || others
 		}
 		taken.Insert(nodes...)
 		freed = freed || others || paused
@@ -225,12 +225,12 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		if yields = l.ReservedCount() == 0; yields {
 			ts.groups.Yield(key, why, l.BlockedNodes(), now)
 		}
-		if ts.reservations.unreserve(t, key) {
+		if ts.reservations.dropNodes(t, key) {
 			ts.observeEvent(gang.ReservationEnded)
 		}
 		return
 	}
-	changed, freed := ts.reservations.reserve(t, key, l.Nodes, &ts.occupants, ts.groups.NodesOf, now)
+	changed, freed := ts.reservations.reserveNodes(t, key, l.Nodes, &ts.occupants, ts.groups.NodesOf, now)
 	if freed {
 		ts.observeEvent(gang.ReservationEnded)
 	}

@@ -616,13 +616,13 @@ func TestAStartCountsForTheNodesThatTheGroupRunsOn(t *testing.T) {
 				}
 				return nil
 			}
-			a.reserve(at, first, []string{"n1", "n2"}, stays, runs, noon)
+			a.reserveNodes(at, first, []string{"n1", "n2"}, stays, runs, noon)
 			now := noon.Add(230 * time.Minute)
 			if paused, _ := a.advance(at, stays, most, now); paused {
 				t.Fatal("it pauses before its time")
 			}
 			a.giveTurn(at, second, stays, runs, now)
-			a.reserve(at, second, []string{"n3"}, stays, runs, now)
+			a.reserveNodes(at, second, []string{"n3"}, stays, runs, now)
 			a.advance(at, stays, most, now)
 			now = now.Add(15 * time.Minute)
 			if paused, _ := a.advance(at, stays, most, now); paused != tc.paused {
@@ -640,7 +640,7 @@ func TestStartOnOtherNodesDoesNotResetTimer(t *testing.T) {
 	stays := fixedOccupancy{blockers{foreign: 3}}
 	elsewhere := func(types.NamespacedName) []string { return []string{"n9"} }
 	for range 2 {
-		a.reserve(at, key, []string{"n1"}, stays, elsewhere, now)
+		a.reserveNodes(at, key, []string{"n1"}, stays, elsewhere, now)
 		a.advance(at, stays, time.Hour, now)
 		now = now.Add(40 * time.Minute)
 		a.advance(at, stays, time.Hour, now)
@@ -693,7 +693,7 @@ func TestReservedNodesAreContestedByOthers(t *testing.T) {
 	for of, want := range map[string]bool{ns: false, "elsewhere": true} {
 		inRig(t, nil, func(r *rig) {
 			at := gang.Turn{Namespace: ns}
-			r.pl.reservations.reserve(at, g, []string{"n1"}, fixedOccupancy{}, r.pl.groups.NodesOf, r.pl.now())
+			r.pl.reservations.reserveNodes(at, g, []string{"n1"}, fixedOccupancy{}, r.pl.groups.NodesOf, r.pl.now())
 			refused := &gang.Refusal{Reason: reason.NodesRuledOut}
 			r.pl.handleMatcherEffects(r.ctx, gang.Plan{Key: types.NamespacedName{Namespace: of, Name: "g"}}, placement.Result{MatcherCalled: true, Refusal: refused, BlockingTurns: []gang.Turn{at}})
 			if got := r.pl.reservations.byTurn[at].timer.contested; got != want {

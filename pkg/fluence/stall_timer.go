@@ -62,7 +62,8 @@ type stallTimer struct {
 	// a start. It also counts those before the last pause: pods that come
 	// in a pause and end after it bring the group no closer to its start.
 	minEver blockers
-	// maxNodes is the largest number of nodes reserved at once since a group started on that many.
+	// maxNodes is the largest number of nodes reserved at once since
+	// the timer began or was reset by a start: see endTenure.
 	maxNodes int
 	// tenure is the part of the timer that belongs to the present group.
 	tenure tenure
@@ -109,8 +110,8 @@ func newStallTimer(now time.Time) stallTimer {
 }
 
 // change records that other nodes are reserved from now on. old are the present blockers of the
-// nodes reserved until now: fewer than at the last observation are progress. l and nodes are
-// the blockers and the number of the new nodes. A difference between old and l is not progress.
+// nodes reserved until now: fewer than minSincePause are progress. l and nodes are the blockers
+// and the number of the new nodes. A difference between old and l is not progress.
 func (c *stallTimer) change(old, l blockers, nodes int) {
 	c.observe(old)
 	c.tenure.foreign = l.foreign
@@ -186,8 +187,8 @@ func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.
 // the start of one group does not count for the time of another.
 //
 // Pauses are short again only if the group runs on maxNodes nodes and the refund
-// is at least half of the stalled time. So later pauses do not become shorter by
-// a start on nodes that mostly the namespace's own pods kept from others.
+// is at least half of the stalled time. So pauses stay long after a start on nodes
+// that for most of the time only the namespace's own pods kept from others.
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {

@@ -98,7 +98,7 @@ func (f *stateCollector) takeSnapshot() snapshot {
 		r.longestWait = f.now().Sub(r.OldestCompleteSince)
 	}
 	// A group without a reason counts as Binding if it waits for
-	// admission, else as MatcherUnavailable or Queued.
+	// admission, else as MatcherUnavailable or stateQueued.
 	if turn := min(r.WaitingByReason[""], r.bindQueue.Groups[bindqueue.Small]+r.bindQueue.Groups[bindqueue.Large]); turn > 0 && !unready {
 		r.WaitingByReason[""] -= turn
 		r.WaitingByReason[reason.Binding] += turn

@@ -124,7 +124,7 @@ func (g Assignments) FilterRejected(uid types.UID, now time.Time, why string) Ou
 	return g.output()
 }
 
-// RevokeAbandoned revokes an assignment whose scheduling cycle has lost it; see Verdict.Lost. It does
+// RevokeAbandoned revokes an assignment whose scheduling cycle has lost it; see Verdict.Abandoned. It does
 // nothing if the pod has an assignment of another job by now, because a cycle may be using it.
 func (g Assignments) RevokeAbandoned(uid types.UID, job match.JobID, now time.Time) Output {
 	g.mu.Lock()
@@ -178,7 +178,7 @@ func (m *member) whyExpired() string {
 	return fmt.Sprintf("pod %s could not be reserved on node %s in time", m.pod.Name, m.assignment.slot.Node)
 }
 
-// whyAbandoned returns why the assignment of a member is revoked that a cycle claimed and lost.
+// whyAbandoned returns the reason for revoking an assignment that a scheduling cycle has claimed and lost.
 func (m *member) whyAbandoned() string {
 	return fmt.Sprintf("a scheduling cycle of pod %s ended before node %s was reserved for it", m.pod.Name, m.assignment.slot.Node)
 }

@@ -146,7 +146,7 @@ type ReservedPod struct {
 	Pod *corev1.Pod
 	// Node is the assigned node.
 	Node string
-	// Rank is the pod's position in the queue.
+	// Rank is the pod's place in the queue.
 	Rank Rank
 	// GroupIncomplete is true from the group's first bind until the group is
 	// reported as placed, and again while too few members are on nodes.

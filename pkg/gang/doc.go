@@ -11,7 +11,7 @@
 //	tentative   complete    a cycle fails, a pod is deleted, a node is unusable, or time is up
 //	tentative   held        minMember pods are reserved, and the first bind is sent
 //	held        incomplete  a member is lost
-//	incomplete  held        another member has taken its position
+//	incomplete  held        another member has replaced it
 //	held        done        the last member ends
 //	incomplete  done        the last member ends
 //	done        gathering   new pods come: a new incarnation
@@ -25,6 +25,9 @@
 // requests, near the members on nodes, which never move. As many late members are
 // placed as there is room for. When no member has an assignment or a node any
 // more, the next members are a new incarnation, and all-or-nothing begins anew.
+//
+// A started group has a position for each member that it requires. A member that is lost leaves its
+// position. The late member that takes the position is its replacement, and goes before all other pods.
 //
 // One member, the representative, goes through the scheduling queue for the group. Its cycle places
 // all members of a group that has not started, and later the late members.

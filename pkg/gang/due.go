@@ -17,11 +17,11 @@ const (
 	maxRetries = 64
 )
 
-// A pace limits how fast the groups of one throttled namespace retry. A namespace is
+// A retryPace limits how fast the groups of one throttled namespace retry. A namespace is
 // throttled while one of its groups waits for its RetryAfter. The pace begins with one group
 // at a time, grows by one with each attempt, whether it finds nodes or not, and falls back
 // to one when a group is refused with RetryAfter once more. This is slow start, as in TCP.
-type pace struct {
+type retryPace struct {
 	// until is when the last RetryAfter of the namespace's groups ends.
 	until time.Time
 	// last is when groups last retried.
@@ -36,23 +36,23 @@ type pace struct {
 // throttle records that a group of a namespace was refused with
 // RetryAfter until a time. The groups retry one at a time again.
 func (r *registry) throttle(namespace string, until time.Time) {
-	p := r.paces[namespace]
+	p := r.retryPaces[namespace]
 	if p == nil {
-		p = &pace{}
-		r.paces[namespace] = p
+		p = &retryPace{}
+		r.retryPaces[namespace] = p
 	}
 	p.until, p.max = later(p.until, until), 1
 }
 
-// growPace records an attempt of a group of a namespace: one more group may retry at the next step.
-func (r *registry) growPace(namespace string) {
-	if p := r.paces[namespace]; p != nil {
+// growRetryPace records an attempt of a group of a namespace: one more group may retry at the next step.
+func (r *registry) growRetryPace(namespace string) {
+	if p := r.retryPaces[namespace]; p != nil {
 		p.max = min(p.max+1, maxRetries)
 	}
 }
 
 // hasEnded reports whether the namespace is no longer throttled.
-func (p *pace) hasEnded(now time.Time) bool {
+func (p *retryPace) hasEnded(now time.Time) bool {
 	return !now.Before(p.until) && !now.Before(p.last.Add(retryStep))
 }
 
@@ -68,7 +68,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	paced := map[string][]retry{} // by namespace, the refusals that have ended
 	groups := g.retries.due(now)
 	for _, s := range groups {
-		p, due := g.paces[s.key.Namespace], false
+		p, due := g.retryPaces[s.key.Namespace], false
 		for b := range s.backoffs {
 			switch {
 			case b.refusal == nil, b.refusal.isActive(now):
@@ -83,13 +83,13 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 		}
 	}
 	for namespace, ended := range paced {
-		keys = append(keys, g.paces[namespace].retry(ended, now)...)
+		keys = append(keys, g.retryPaces[namespace].retry(ended, now)...)
 	}
 	for _, s := range groups {
 		g.updateRetry(s)
 	}
 	next = g.retries.next()
-	maps.DeleteFunc(g.paces, func(_ string, p *pace) bool { return p.hasEnded(now) })
+	maps.DeleteFunc(g.retryPaces, func(_ string, p *retryPace) bool { return p.hasEnded(now) })
 	if len(keys) > 0 {
 		keys = append(keys, g.dueReplacements(keys)...)
 	}
@@ -106,7 +106,7 @@ func (r retry) compareRank(other retry) int { return r.refusal.rank.Compare(othe
 
 // compareAttempt orders by the group's last attempt. A group that was never tried is the first.
 func (r retry) compareAttempt(other retry) int {
-	return cmp.Or(r.group.lastTried.Compare(other.group.lastTried), r.compareRank(other))
+	return cmp.Or(r.group.lastRefusedAttempt.Compare(other.group.lastRefusedAttempt), r.compareRank(other))
 }
 
 // retry lets groups of a namespace retry, as many as its pace allows: it removes their refusals,
@@ -116,7 +116,7 @@ func (r retry) compareAttempt(other retry) int {
 // Every second group is the first by rank. The others are those whose last attempt was the longest
 // ago. By rank alone, a new group that fits would wait for ever behind older groups
 // that do not fit and that events let retry again and again.
-func (p *pace) retry(ended []retry, now time.Time) (keys []types.NamespacedName) {
+func (p *retryPace) retry(ended []retry, now time.Time) (keys []types.NamespacedName) {
 	next := p.last.Add(retryStep)
 	if !now.Before(next) {
 		p.last, next = now, now.Add(retryStep)

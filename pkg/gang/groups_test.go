@@ -447,7 +447,7 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s.Refuse(p, Refusal{Reason: "NoRoom", RetryOn: []Event{Released}}, s.now)
 	s.wantEnqueueable()
 	_, next := s.Due(s.now)
-	if want := s.now.Add(minRetryDelay); !next.Equal(want) {
+	if want := s.now.Add(minRetryPause); !next.Equal(want) {
 		t.Errorf("the refusal runs out at %v, want %v", next, want)
 	}
 	s.now = next
@@ -465,14 +465,14 @@ func TestRefusalsInARowComeFurtherApart(t *testing.T) {
 		s.ObserveEvent(Released)
 		_, next := s.Due(s.now)
 		pause := next.Sub(s.now)
-		if pause < last || pause < minRetryDelay || pause > maxRetryDelay {
+		if pause < last || pause < minRetryPause || pause > maxRetryPause {
 			t.Errorf("pause of %v after one of %v", pause, last)
 		}
 		last, s.now = pause, next
 		s.Due(s.now)
 	}
-	if last != maxRetryDelay {
-		t.Errorf("the longest pause is %v, want %v", last, maxRetryDelay)
+	if last != maxRetryPause {
+		t.Errorf("the longest pause is %v, want %v", last, maxRetryPause)
 	}
 }
 

@@ -401,11 +401,11 @@ func TestRefusalsEndAtMultiplesOfMinRetryDelay(t *testing.T) {
 		s.now = next
 		s.Due(s.now)
 	}
-	s.now = s.now.Truncate(minRetryDelay).Add(time.Millisecond)
+	s.now = s.now.Truncate(minRetryPause).Add(time.Millisecond)
 	late, _ := s.Plan("1b", s.now)
 	young, _ := s.Plan("y", s.now)
 	s.Refuse(young, no, s.now)
-	s.Refuse(late, no, s.now.Add(minRetryDelay))
+	s.Refuse(late, no, s.now.Add(minRetryPause))
 	s.ObserveEvent(Released)
 	_, next := s.Due(s.now)
 	if keys, _ := s.Due(next); len(keys) != 2 {
@@ -489,8 +489,8 @@ func TestThrottledGroupsRetryOneAtATime(t *testing.T) {
 			t.Fatalf("the groups asked in the order %v, want the oldest first", order)
 		}
 	}
-	if s.Due(s.now); len(s.paces) != 0 {
-		t.Errorf("of namespaces without such groups is kept %v", s.paces)
+	if s.Due(s.now); len(s.retryPaces) != 0 {
+		t.Errorf("of namespaces without such groups is kept %v", s.retryPaces)
 	}
 }
 

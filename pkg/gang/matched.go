@@ -75,9 +75,9 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			s.completeSince = pg.Created
 		}
 	}
-	g.growPace(s.key.Namespace)
+	g.growRetryPace(s.key.Namespace)
 	g.recompute(s)
-	// Late members of another shape, and late members that found no room, may be placed next.
+	// Late members with other requests, and late members that found no room, may be placed next.
 	g.out.activate(s.key)
 	return node, siblings, nil
 }
@@ -129,7 +129,7 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	defer g.mu.Unlock()
 	g.out.refuse(p.Required[0], r.Reason, r.Message)
 	// The refusal may have ended already, by an event during the
-	// match. And late members of another shape may be placed.
+	// match. And late members with other requests may be placed.
 	g.out.activate(p.Key)
 	m := g.members[p.uid]
 	if m == nil {

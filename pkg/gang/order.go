@@ -19,7 +19,7 @@ func (s *groupState) orderTime(m *member) time.Time {
 			oldest = c
 		}
 	}
-	created := later(oldest, s.youngestPlacedSince)
+	created := later(oldest, s.youngestPlacedWaitingSince)
 	if s.podGroup != nil {
 		created = later(created, s.podGroup.Created)
 	}
@@ -35,10 +35,10 @@ func (s *groupState) orderTime(m *member) time.Time {
 // and the time since when the group lacks nothing except room. Without the last two, a user could
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 func (s *groupState) eligibleSince(m *member) time.Time {
-	if s.neededFor != m.pod.UID {
-		s.neededFor, s.youngestNeededSince = m.pod.UID, s.youngestNeeded(m)
+	if s.youngestNeededFor != m.pod.UID {
+		s.youngestNeededFor, s.youngestNeededWaitingSince = m.pod.UID, s.youngestNeeded(m)
 	}
-	return later(later(s.orderTime(m), s.completedAt), s.youngestNeededSince)
+	return later(later(s.orderTime(m), s.completeAgainAt), s.youngestNeededWaitingSince)
 }
 
 // youngestNeeded returns since when the youngest pod that the group needs
@@ -55,7 +55,7 @@ func (s *groupState) youngestNeeded(m *member) time.Time {
 	return from
 }
 
-// rank returns the member's position in the queue. It uses the values that queueEntry has frozen.
+// rank returns the member's place in the queue. It uses the values that queueEntry has frozen.
 func (m *member) rank() Rank {
 	r, s := rankOf(m.pod), m.group
 	r.Key, r.Urgent, r.Since = s.key, m.urgent, m.waitingSince()

@@ -48,14 +48,14 @@ type Plan struct {
 	snapshot
 }
 
-// A Precedence is the position of a Plan's pod in the queue, and what its pods replace.
+// A Precedence is the place of a Plan's pod in the queue, and what its pods replace.
 type Precedence struct {
-	// Rank is the position of the pod in the queue.
+	// Rank is the place of the pod in the queue.
 	Rank Rank
 	// Late is true if the group has started.
 	Late bool
-	// EligibleSince replaces Rank.Created in the order of reservations if it is later. For
-	// a group that has not started, it is since when the group could be placed (see Head).
+	// EligibleSince replaces Rank.Since in the order of reservations if it is later. For a group that
+	// has not started, it is since when the group could be placed (see StarvingGroup.Rank).
 	// For a replacement, it is since when the pod has waited. Otherwise it is zero.
 	EligibleSince time.Time
 	// Missing is how many members the started group is missing, if the pod is a

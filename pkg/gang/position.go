@@ -6,10 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A position is the place of one required member in a started group. It outlives the member: the
-// next member in it is a replacement, and goes before all other pods. Its demand is what its member
-// was matched with. A member with a larger demand is no replacement. It may take an open position
-// only after it was placed as an ordinary late member; then the position takes over its demand.
+// A position stands for one required member of a started group, and not for a place in the queue.
+// It outlives the member: the next member in it is a replacement, and goes before all other pods.
+// Its demand is what its member was matched with. A member with a larger demand is no replacement.
+// It may take an open position only after it was placed as an ordinary late member; then the
+// position takes over its demand.
 type position struct {
 	demand demand
 	// member is the member that fills the position, or

@@ -11,7 +11,6 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// broughtTo creates a pod on a node, as everyone may who may create pods.
 // asBound sets what the kubelet of a node reports of a pod there, whoever put it there.
 func asBound(p *corev1.Pod) { objects.OnNode(p.Spec.NodeName)(p) }
 

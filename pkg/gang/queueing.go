@@ -48,7 +48,7 @@ func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	return v
 }
 
-// Rank returns a pod's position in the queue. PreEnqueue freezes it when it lets the pod pass.
+// Rank returns a pod's place in the queue. PreEnqueue freezes it when it lets the pod pass.
 func (g Queueing) Rank(pod *corev1.Pod) Rank {
 	if r, ok := g.queue.get(pod.UID); ok {
 		return r

@@ -77,7 +77,7 @@ func (c *randomHistory) change(pod *corev1.Pod, edit func(*corev1.Pod)) {
 // refusal returns a random refusal: of the Plan's pod
 // alone or also of the pods that were matched with it.
 func (c *randomHistory) refusal(plan Plan) Refusal {
-	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(4))}
+	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(5))}
 	if c.IntN(4) == 0 {
 		r.RetryAfter = time.Duration(1+c.IntN(30)) * time.Second
 	}

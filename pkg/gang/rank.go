@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// A Rank is a pod's position in the queue. Replacements of missing members
+// A Rank is a pod's place in the queue. Replacements of missing members
 // come first. Then the order is by priority, by the creation of the group,
 // by the group and by the pod. For a late pod that replaces no member, the
 // start of its wait counts if that is later than the creation of the group.

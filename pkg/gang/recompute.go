@@ -11,7 +11,7 @@ import (
 // group. It has to be called after each change of the members or the PodGroup.
 func (g *core) recompute(s *groupState) {
 	var waiting, unconfirmed, binding, remembered bool
-	s.gatheringKnown, s.topology, s.neededFor = false, nil, ""
+	s.gatheringKnown, s.topology, s.youngestNeededFor = false, nil, ""
 	onNode, refused, present := 0, 0, 0
 	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
 	s.needsPodGroup, s.preplaced = false, 0
@@ -35,7 +35,7 @@ func (g *core) recompute(s *groupState) {
 		binding = binding || m.assignment != nil && !m.isPlaced() && !m.hasNode()
 		if m.isPlaced() {
 			onNode++
-			s.youngestPlacedSince = later(s.youngestPlacedSince, m.waitingSince())
+			s.youngestPlacedWaitingSince = later(s.youngestPlacedWaitingSince, m.waitingSince())
 		}
 	}
 	ended := s.started && present == 0
@@ -83,7 +83,7 @@ func (g *core) recompute(s *groupState) {
 		// A group with assignments keeps its times, even if a pod that joins it lacks something.
 		if why, _ := g.whyGathering(s); s.started || why != "" && !unconfirmed {
 			s.roomSince, s.completeSince = time.Time{}, time.Time{}
-			s.waitsForOther, s.wasGathering = false, s.wasGathering || why != ""
+			s.notForRoom, s.wasGathering = false, s.wasGathering || why != ""
 			s.clearYield()
 		}
 	}

@@ -32,16 +32,16 @@ type Refusal struct {
 	NodesFound bool
 	// WaitsFor says what the group waits for.
 	WaitsFor WaitsFor
-	// Filtered is true, with WaitsForNodes, if filters that look at more
-	// than the node rejected some nodes. Then other nodes need not help.
+	// Filtered is true, with WaitsForNodes, if some nodes were rejected by filters
+	// that look at more than the node. Then it may be that other nodes do not help.
 	Filtered bool
 	// AlsoRefused lists other members of a started group that the refusal is for.
 	AlsoRefused []types.UID
 }
 
-// A WaitsFor is what a refused group waits for. It decides whether the
-// group goes on waiting for room. A scheduler that takes over knows only
-// the reason: for it KeepsWaitingTime of reason.Properties decides.
+// A WaitsFor is what a refused group waits for. It decides whether the group
+// goes on waiting for room. A scheduler that was just started knows only the
+// reason of the refusal. There KeepsWaitingTime of reason.Properties decides.
 type WaitsFor int
 
 const (
@@ -55,10 +55,14 @@ const (
 	WaitsForNodes
 	// WaitsForAnswer means that the matcher gave no answer, so that nothing is known.
 	WaitsForAnswer
+	// WaitsForThrottle means that the matcher was not asked,
+	// because the namespace is throttled. So nothing is known.
+	WaitsForThrottle
 )
 
-// isAuthorFixable reports whether the group was refused for something
-// that its author can provide later, and that is neither room nor nodes.
+// isAuthorFixable reports whether the group was refused for something that its author can provide
+// later, and that is neither room nor nodes. A refusal with WaitsForNodes counts too if it has
+// Filtered: those filters may look at something of the author's, such as other pods or volumes.
 func (r *Refusal) isAuthorFixable() bool {
 	return r.WaitsFor == WaitsForOther && !r.NodesFound && r.RetryAfter == 0 || r.WaitsFor == WaitsForNodes && r.Filtered
 }
@@ -79,12 +83,12 @@ const (
 )
 
 // A refusal lasts at least for a pause, even if an event helps earlier. The
-// pause begins with minRetryDelay and doubles with each refusal in a row, up to
-// maxRetryDelay. It ends at a multiple of minRetryDelay, so that groups that may
+// pause begins with minRetryPause and doubles with each refusal in a row, up to
+// maxRetryPause. It ends at a multiple of minRetryPause, so that groups that may
 // retry come into the queue together, and the order of the queue counts.
 const (
-	minRetryDelay = 100 * time.Millisecond
-	maxRetryDelay = time.Second
+	minRetryPause = 100 * time.Millisecond
+	maxRetryPause = time.Second
 )
 
 // An activeRefusal is a Refusal with the times at which it may end.
@@ -102,8 +106,8 @@ type activeRefusal struct {
 
 // newActiveRefusal returns a refusal that begins now. The counts are from a backoff.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
-	delay := min(maxRetryDelay, minRetryDelay<<min(refused, 10))
-	active := &activeRefusal{Refusal: r, earliest: now.Add(delay + minRetryDelay - 1).Truncate(minRetryDelay)}
+	pause := min(maxRetryPause, minRetryPause<<min(refused, 10))
+	active := &activeRefusal{Refusal: r, earliest: now.Add(pause + minRetryPause - 1).Truncate(minRetryPause)}
 	most := MaxBackoff
 	if r.LongBackoff {
 		most = maxLongBackoff

@@ -14,8 +14,8 @@ func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 	if r.RetryAfter > 0 {
 		g.throttle(s.key.Namespace, now.Add(r.RetryAfter))
 	} else {
-		s.lastTried = now
-		g.growPace(s.key.Namespace)
+		s.lastRefusedAttempt = now
+		g.growRetryPace(s.key.Namespace)
 	}
 	if !s.started {
 		g.updateWaitTimes(s, r, now)
@@ -37,17 +37,19 @@ func (g *core) refuseWithBackoff(m *member, because, message string, now time.Ti
 }
 
 // updateWaitTimes updates since when a group that has not started
-// waits for room. WaitsForRoom begins this time, or lets it go on.
-// WaitsForOther without Backoff ends it. Any other refusal keeps it.
+// waits for room. A refusal with WaitsForRoom begins the waiting time, or
+// keeps it if it has begun. WaitsForOther without Backoff ends the waiting
+// time. Any other refusal neither begins nor ends it.
 //
 // WaitsForOther with Backoff says nothing about room, because a retry may end it. For example,
 // a filter may reject a node whose room was released a moment ago, because the scheduler's
 // cache does not show the release yet. Small groups that come and go often cause such refusals.
 func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.refusedHere = true
-	fresh := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())
-	if r.isAuthorFixable() && (fresh || r.WaitsFor == WaitsForOther && !r.Backoff) {
-		// The group is eligible only from when it has what it lacks.
+	hasNotWaited := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())
+	if r.isAuthorFixable() && (hasNotWaited || r.WaitsFor == WaitsForOther && !r.Backoff) {
+		// The author has to provide something first, and the group has not waited for room, or
+		// stops waiting for it now. It becomes eligible only when it has what it lacks.
 		s.wasGathering = true
 	}
 	switch {
@@ -58,12 +60,12 @@ func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 		s.roomSince = time.Time{}
 		s.clearYield()
 	case r.WaitsFor == WaitsForNodes, r.WaitsFor == WaitsForOther && !r.NodesFound:
-		s.waitsForOther = true
+		s.notForRoom = true
 		return
 	default:
 		return
 	}
-	s.roomSinceKnown, s.waitsForOther = true, false
+	s.roomSinceKnown, s.notForRoom = true, false
 }
 
 // roomSinceOr returns since when a group that is refused for room now

@@ -30,8 +30,8 @@ type registry struct {
 	byRelevantEvents map[eventSet]map[*groupState]bool
 	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
 	retries retryQueue
-	// paces has the pace of each throttled namespace.
-	paces map[string]*pace
+	// retryPaces says how many groups of each throttled namespace may retry at once.
+	retryPaces map[string]*retryPace
 	// waitingForRoom holds the groups that wait for room, and
 	// groups that no longer do, until Starving removes them.
 	waitingForRoom map[types.NamespacedName]*groupState
@@ -58,7 +58,7 @@ func newRegistry() registry {
 		tentativeGroups:   map[types.NamespacedName]*groupState{},
 		refusedGroups:     map[types.NamespacedName]*groupState{},
 		byRelevantEvents:  map[eventSet]map[*groupState]bool{},
-		paces:             map[string]*pace{},
+		retryPaces:        map[string]*retryPace{},
 		waitingForRoom:    map[types.NamespacedName]*groupState{},
 		yielders:          map[types.NamespacedName]*groupState{},
 		jobs:              map[match.JobID]jobAssignments{},
@@ -114,8 +114,8 @@ func (r *registry) updateRetry(s *groupState) {
 	r.byRelevantEvents[helps][s] = true
 }
 
-// helpedBy yields the groups that an event may help. The loop may call updateRetry
-// for the group that it was given, if the event no longer helps that group then.
+// helpedBy yields the groups that an event may help. Within the loop, updateRetry may be called for
+// the current group once the event no longer helps it. Before that, the group could come again.
 func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	return func(yield func(*groupState) bool) {
 		for events, groups := range r.byRelevantEvents {

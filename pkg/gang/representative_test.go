@@ -65,7 +65,7 @@ func TestRefusedGroupWithNewPodsRetries(t *testing.T) {
 			s.DropPod("1")
 			s.add("2")
 			s.add("3")
-			s.now = s.now.Add(maxRetryDelay)
+			s.now = s.now.Add(maxRetryPause)
 			if keys, _ := s.Due(s.now); len(keys) != 1 {
 				t.Error("it is not asked for again")
 			}
@@ -79,7 +79,7 @@ func TestRefusedGroupWithNewPodsRetries(t *testing.T) {
 		away.RetryAfter = time.Minute
 		s.refuse("0", away)
 		s.add("1", func(*corev1.Pod) {})
-		s.now = s.now.Add(maxRetryDelay)
+		s.now = s.now.Add(maxRetryPause)
 		if keys, _ := s.Due(s.now); len(keys) != 0 {
 			t.Error("it asks before the time that it was told")
 		}

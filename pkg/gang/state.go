@@ -23,8 +23,12 @@ type groupState struct {
 	// representative is the UID of the member whose cycle places all
 	// members, or all late ones. It is empty if none was chosen.
 	representative types.UID
-	// preplaced is the number of preplaced members on nodes. The minimum is smaller by as many.
+	// preplaced is the number of members that were on a node before they joined the group, and
+	// still are on one. The minimum is smaller by as many.
 	preplaced int
+	// youngestPlacedWaitingSince is since when the youngest member waited that has had
+	// a node. It counts the members of all incarnations, so the end of one does not reset it.
+	youngestPlacedWaitingSince time.Time
 
 	incarnation
 	derived
@@ -40,9 +44,9 @@ type groupState struct {
 type incarnation struct {
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
-	// frozenOrderTime is the result of orderTime once it is frozen, and zero before. youngestPlacedSince
-	// is the start of the wait of the youngest member that has had a node in any incarnation.
-	frozenOrderTime, youngestPlacedSince time.Time
+	// frozenOrderTime is what orderTime returns for the rest of the incarnation. It
+	// is zero until orderTime is called with a member that is not gated.
+	frozenOrderTime time.Time
 	// minReserved is how many members have to be reserved before binds may begin.
 	minReserved int
 	// permitted is true once minReserved members are reserved: they may enter the bind queue.
@@ -79,10 +83,11 @@ type derived struct {
 	// gatheringKnown is true if gatheringReason and gatheringMessage are known. They are cached,
 	// because whyGathering is called under the lock of the scheduler's queue, for each pod.
 	gatheringKnown bool
-	// youngestNeededSince is the result of youngestNeeded for the
-	// member neededFor, which is empty if nothing is known.
-	youngestNeededSince               time.Time
-	neededFor                         types.UID
+	// youngestNeededWaitingSince is since when the youngest pod that the group needs has waited: the
+	// cached result of youngestNeeded. youngestNeededFor is the UID of the representative that
+	// it was found for. It is empty if there is no result.
+	youngestNeededWaitingSince        time.Time
+	youngestNeededFor                 types.UID
 	gatheringReason, gatheringMessage string
 	// topology is the result of effectiveTopology. It is nil if it is not known.
 	topology *effectiveTopology
@@ -96,19 +101,21 @@ type retryState struct {
 	// retryAt is when the first of its refusals ends. Zero means
 	// never, and then the group is not in the registry's retries.
 	retryAt time.Time
-	// index is the position of the group in retries.
+	// index is the group's index in the heap of retries.
 	index int
-	// lastTried is when the group, or one of its members, was last refused
-	// after an attempt. It is zero if it never was. See pace.
-	lastTried time.Time
+	// lastRefusedAttempt is when the group, or one of its members, was last refused
+	// after an attempt. It is zero if it never was. See retryPace.
+	lastRefusedAttempt time.Time
 }
 
 // A groupPositions is the positions of a started group, and the members that wait for them.
 type groupPositions struct {
-	// positions has one position for each member of the minimum, at most as many as required.
-	// It has fewer if the group lost members that this process never saw. changedPositions
-	// are the positions that came free or were made since updatePositions looked at them.
-	positions, changedPositions []*position
+	// positions are the positions of the group's required members. There are
+	// fewer than required if the group lost members that this process never saw.
+	positions []*position
+	// changedPositions are the positions that came free
+	// or were made since updatePositions looked at them.
+	changedPositions []*position
 	// replacements are the members that wait for a position.
 	replacements []*member
 	// tooFewPositions is true if findReplacements last found fewer positions than required.
@@ -122,9 +129,9 @@ type waitTimes struct {
 	completeSince time.Time
 	// wasGathering is true if the group was seen to lack something since it was last complete.
 	wasGathering bool
-	// completedAt is when the group was complete again after that.
+	// completeAgainAt is when the group was complete again after that.
 	// It is zero if the group was never seen to lack anything.
-	completedAt time.Time
+	completeAgainAt time.Time
 	// roomSince is the time of the first refusal in a row with
 	// WaitsForRoom. It is zero while the group does not wait for room.
 	roomSince time.Time
@@ -136,9 +143,9 @@ type waitTimes struct {
 	// refusedHere is true once this scheduler has refused the group for any
 	// reason. From then on the PodGroup's status shows this scheduler's refusals.
 	refusedHere bool
-	// waitsForOther is true if the last refusal was for
-	// something other than room, but roomSince stays.
-	waitsForOther bool
+	// notForRoom is true if the group now waits for something
+	// other than room, as its refusals say, but keeps roomSince.
+	notForRoom bool
 }
 
 // A yieldState says whether a group leaves its turn to
@@ -148,15 +155,15 @@ type yieldState struct {
 	yieldReason string
 	// blockedNodes has the nodes that cannot be reserved while pods that do not end are there.
 	blockedNodes *NodeBloomFilter
-	// lastAttempt is when the last attempt was made to reserve
-	// nodes for the group. nextAttempt is when the next is due.
-	lastAttempt, nextAttempt time.Time
+	// lastReserveAttempt is when the last attempt was made to reserve
+	// nodes for the group. nextReserveAttempt is when the next is due.
+	lastReserveAttempt, nextReserveAttempt time.Time
 	// hastened is true if a change has brought the next attempt forward to the end of pause.
 	hastened bool
 	// pause is the shortest time between two attempts at present.
 	pause time.Duration
-	// attemptDue is true if YieldersDue has returned the group, and no attempt was made since.
-	attemptDue bool
+	// reserveAttemptDue is true if YieldersDue has returned the group, and no attempt was made since.
+	reserveAttemptDue bool
 }
 
 // members are the pods of a group.

@@ -17,7 +17,7 @@ type StarvingGroup struct {
 	Key types.NamespacedName
 	// Since is the time of the first of its refusals in a row with WaitsForRoom.
 	Since time.Time
-	// Rank is the group's position among the groups that wait for room. Rank.Created
+	// Rank is the group's place among the groups that wait for room. Rank.Since
 	// is since when the group, with the pods that it needs, could be placed.
 	Rank Rank
 }
@@ -35,8 +35,8 @@ func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 }
 
 // Starving returns, for each namespace and priority, the first group in queue order
-// that has waited for room for at least after. It leaves out groups that lack
-// members, that yield, or that wait for something else since their last refusal.
+// that has waited for room for at least the time after. It leaves out groups that
+// lack members, that yield, or that wait for something else since a refusal.
 func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,9 +107,9 @@ func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after ti
 }
 
 // RestoreWaitingSince takes over from the PodGroup since when the group has
-// waited for room. Zero means that the group does not wait for room. The time
-// counts only until this scheduler has refused the group. After that the
-// PodGroup has what this scheduler wrote there, and this scheduler knows better.
+// waited for room. Zero means that the group does not wait for room, and is always
+// taken over. A time is taken over only until this scheduler has refused the group. After
+// that the PodGroup has what this scheduler wrote there, and this scheduler knows better.
 func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,13 +118,13 @@ func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// isStarving reports whether a group has waited for room for at least
+// isStarving reports whether a group has waited for room for at least the time
 // after. A group that yields or waits for something else is not starving.
 func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
-	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.waitsForOther && s.yieldReason == ""
+	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.notForRoom && s.yieldReason == ""
 }
 
-// byRank compares two StarvingGroups by their ranks.
+// byRank compares two starving groups by their ranks.
 func byRank(a, b StarvingGroup) int {
 	if a.Rank.Less(b.Rank) {
 		return -1

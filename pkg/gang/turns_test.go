@@ -414,7 +414,7 @@ func TestPriorityOf(t *testing.T) {
 // the scheduler itself writes is no such change, nor is a change of pods that run.
 func TestChangesThatLetARefusedGroupRetry(t *testing.T) {
 	hard := Refusal{Reason: "TooHard", Message: "hard", Backoff: true, LongBackoff: true}
-	throttled := Refusal{Reason: "Throttled", RetryAfter: 5 * time.Second, WaitsFor: WaitsForAnswer}
+	throttled := Refusal{Reason: "Throttled", RetryAfter: 5 * time.Second, WaitsFor: WaitsForThrottle}
 	label := func(p *corev1.Pod) { p.Labels["other"] = "thing" }
 	cases := map[string]struct {
 		refusal Refusal
@@ -510,7 +510,7 @@ func TestChangesDoNotResetLongBackoff(t *testing.T) {
 					if s.MayPlace(key, s.now) {
 						asked++
 						// A refusal in between does not change that.
-						s.refuse(asker, Refusal{Reason: "Throttled", RetryAfter: time.Nanosecond, WaitsFor: WaitsForAnswer})
+						s.refuse(asker, Refusal{Reason: "Throttled", RetryAfter: time.Nanosecond, WaitsFor: WaitsForThrottle})
 						change(s)
 						s.now = s.now.Add(time.Nanosecond)
 						s.refuse(asker, Refusal{Reason: "TooHard", Backoff: true, LongBackoff: true})

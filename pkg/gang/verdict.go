@@ -25,7 +25,7 @@ type Verdict struct {
 	PodsToPlace int
 	// Key is the key of the group, if the pod passes to be placed. Otherwise it is zero.
 	Key types.NamespacedName
-	// Rank is the pod's position in the queue, if the pod passes to be placed.
+	// Rank is the pod's place in the queue, if the pod passes to be placed.
 	Rank Rank
 	// Abandoned is the job of an assignment that a scheduling cycle claimed before it ended
 	// without a result. The caller has to revoke it by RevokeAbandoned. It is 0 if there is none.
@@ -76,7 +76,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
 	}
 	if s.wasGathering {
-		s.wasGathering, s.completedAt = false, now.Truncate(creationPrecision)
+		s.wasGathering, s.completeAgainAt = false, now.Truncate(creationPrecision)
 	}
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
 }

@@ -22,8 +22,8 @@ func (g Turns) Yield(key types.NamespacedName, why string, blockedNodes *NodeBlo
 	} else {
 		s.pause = minYieldPause
 	}
-	s.yieldReason, s.blockedNodes, s.lastAttempt, s.nextAttempt = why, blockedNodes, now, now.Add(maxYieldPause)
-	s.attemptDue, s.hastened = false, false
+	s.yieldReason, s.blockedNodes, s.lastReserveAttempt, s.nextReserveAttempt = why, blockedNodes, now, now.Add(maxYieldPause)
+	s.reserveAttemptDue, s.hastened = false, false
 	g.updateYield(s)
 }
 
@@ -33,7 +33,7 @@ func (g Turns) Yield(key types.NamespacedName, why string, blockedNodes *NodeBlo
 func (g Turns) WhyYields(key types.NamespacedName, now time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && !s.attemptDue && now.Before(s.nextAttempt) {
+	if s := g.groups[key]; s != nil && !s.reserveAttemptDue && now.Before(s.nextReserveAttempt) {
 		return s.yieldReason
 	}
 	return ""
@@ -57,8 +57,8 @@ func (g Turns) BlockerGone(gone *corev1.Pod) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.yielders {
-		if !s.isAttemptNear() && s.blockedNodes.Has(gone.Spec.NodeName) && !gone.CreationTimestamp.After(s.lastAttempt) {
-			s.hastenAttempt()
+		if !s.isReserveAttemptNear() && s.blockedNodes.Has(gone.Spec.NodeName) && !gone.CreationTimestamp.After(s.lastReserveAttempt) {
+			s.hastenReserveAttempt()
 		}
 	}
 }
@@ -70,8 +70,8 @@ func (g Turns) YieldersDue(now time.Time) []types.NamespacedName {
 	defer g.mu.Unlock()
 	var keys []types.NamespacedName
 	for _, s := range g.yielders {
-		if !now.Before(s.nextAttempt) {
-			s.attemptDue, s.nextAttempt = true, now.Add(maxYieldPause)
+		if !now.Before(s.nextReserveAttempt) {
+			s.reserveAttemptDue, s.nextReserveAttempt = true, now.Add(maxYieldPause)
 			keys = append(keys, s.key)
 		}
 	}
@@ -81,23 +81,24 @@ func (g Turns) YieldersDue(now time.Time) []types.NamespacedName {
 // hastenYielders hastens the next attempt of all groups that yield.
 func (g *core) hastenYielders() {
 	for _, s := range g.yielders {
-		s.hastenAttempt()
+		s.hastenReserveAttempt()
 	}
 }
 
-// hastenAttempt brings the next attempt of a group that yields forward to the end of its pause.
-func (s *yieldState) hastenAttempt() {
-	if !s.isAttemptNear() {
-		s.hastened, s.nextAttempt = true, s.lastAttempt.Add(s.pause)
+// hastenReserveAttempt brings the next attempt of a group that yields forward to the end of its pause.
+func (s *yieldState) hastenReserveAttempt() {
+	if !s.isReserveAttemptNear() {
+		s.hastened, s.nextReserveAttempt = true, s.lastReserveAttempt.Add(s.pause)
 	}
 }
 
-// isAttemptNear reports whether the next attempt was brought forward or is due.
-func (s *yieldState) isAttemptNear() bool { return s.attemptDue || s.hastened }
+// isReserveAttemptNear reports whether the next attempt was brought forward or is due.
+func (s *yieldState) isReserveAttemptNear() bool { return s.reserveAttemptDue || s.hastened }
 
-// clearYield ends the yielding, because the group waits for something else
-// now. The next pause is the shortest again: the group has to wait as a
-// new group does before its next attempt, and is charged for each attempt.
+// clearYield ends the yielding, because the group has started or waits for something
+// else now. The next pause is the shortest again. A user gains nothing by that: before
+// its next attempt the group has to wait for room from the beginning, as a new group
+// does, and the group's namespace is charged for each attempt.
 func (s *yieldState) clearYield() {
-	s.yieldReason, s.blockedNodes, s.pause, s.attemptDue, s.hastened = "", nil, 0, false, false
+	s.yieldReason, s.blockedNodes, s.pause, s.reserveAttemptDue, s.hastened = "", nil, 0, false, false
 }

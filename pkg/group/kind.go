@@ -24,7 +24,7 @@ type Kind struct {
 	Resource string
 	// Lifecycle says how an object reports that its work is over. It is nil if the work has no end.
 	Lifecycle *Lifecycle
-	// Endless is true if the work has no end. If FormsGroup is true, either Ends or Endless is set.
+	// Endless is true if the work has no end. If FormsGroup is true, either Lifecycle or Endless is set.
 	Endless bool
 	// Watched is true if the pods of an object may be in the group
 	// of another object, which controls this object. Such kinds are

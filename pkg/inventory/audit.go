@@ -54,7 +54,7 @@ type suspect struct {
 }
 
 // newAudit returns an audit that begins where the audit of the epoch before
-// stopped, so that the last nodes are compared even if epochs are short.
+// stopped, so that the last nodes in order of name are compared even if epochs are short.
 func newAudit(s sender) *audit {
 	return &audit{sender: s, next: s.inventory.auditNext, suspects: map[subject]*suspect{}}
 }

@@ -44,7 +44,7 @@ type Config struct {
 	// JobOf returns the job that a pod was matched for, or 0. It is called for pods with a
 	// node whenever they change and whenever they are compared, and for the pods of a Recheck.
 	// It must not block. If its answer for a pod changes, call Recheck. A pod without a job
-	// counts as a separate one, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
+	// gets a job of its own, match.NewJobID("pod", UID). If JobOf is nil no pod has a job.
 	JobOf func(*corev1.Pod) match.JobID
 	// HolderOf returns the holder of the pod's node if the node is held whole, or "". It is called
 	// at the same times as JobOf, except for pods that run on every node. If HolderOf is nil no
@@ -85,8 +85,8 @@ type Config struct {
 // assignments of pods that are not bound yet.
 type Source interface {
 	// Jobs is called each time the graph is loaded and each time a page of it is compared, without
-	// locks held. While the graph is loaded, the owner of the source calls Match and Release
-	// itself. While there is no epoch, it cannot call Release. If the owner gives up a job while
+	// locks held. Once the graph is loaded, and until the epoch ends, the owner of the source calls
+	// Match and Release itself. While there is no epoch, it cannot call Release. If the owner gives up a job while
 	// there is no epoch, it must release the job in the next epoch, because Jobs may have listed
 	// the job already. If a pod holds a slot of the same job and key, the pod's slot counts.
 	Jobs() []match.Job
@@ -123,8 +123,8 @@ type Inventory struct {
 
 	// invalid holds the subjects that the engine found invalid when they were last sent.
 	invalid map[subject]struct{}
-	// unfixable holds the differences that were there again after the graph had been loaded again
-	// because of them.
+	// unfixable holds the differences that came back although the graph was loaded again to repair
+	// them.
 	unfixable map[subject]*unfixable
 }
 

@@ -1,13 +1,12 @@
 package inventory
 
-// A ledger has, for each key, the desired value (from the cluster) and the value that was last sent
-// to the engine. It has a queue of the keys for which the two may differ, oldest first. A key is in
+// A ledger has, for each key, the desired value (from the cluster) and the value that the engine
+// may have. It has a queue of the keys for which the two may differ, oldest first. A key is in
 // the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, returns the value that the engine may have after a desired value was
-	// replaced before it was sent: the sum of the value that was sent and of the value that was
-	// skipped.
-	skipped func(sent, desired V) V
+	// skipped, if set, is called when a desired value is replaced before it was sent. It merges
+	// that value into what the engine may have, because the engine may have got it in another way.
+	skipped func(mayHave, desired V) V
 
 	entries map[K]*entry[V]
 	queue   []K
@@ -17,13 +16,14 @@ type entry[V any] struct {
 	desired V
 	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
-	// sent is the value that the engine may have. The zero value means nothing.
-	sent   V
-	queued bool
+	// mayHave is the value that the engine may have: the last one that was sent,
+	// perhaps with skipped ones. The zero value stands for no value.
+	mayHave V
+	queued  bool
 }
 
 // A delta is the change of one key, from the value that the engine may have to the desired value.
-// The zero value of V means nothing.
+// The zero value of V stands for no value.
 type delta[K comparable, V any] struct {
 	key    K
 	before V
@@ -48,7 +48,7 @@ func (l *ledger[K, V]) set(key K, v V, same func(a, b V) bool) bool {
 	return true
 }
 
-// desired returns the desired value of a key. The zero value means nothing.
+// desired returns the desired value of a key. The zero value stands for no value.
 func (l *ledger[K, V]) desired(key K) (v V) {
 	if e := l.entries[key]; e != nil {
 		v = e.desired
@@ -86,7 +86,7 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 		e.queued = true
 		l.queue = append(l.queue, key)
 	case l.skipped != nil:
-		e.sent = l.skipped(e.sent, e.desired)
+		e.mayHave = l.skipped(e.mayHave, e.desired)
 	}
 }
 
@@ -106,9 +106,9 @@ func (l *ledger[K, V]) correct(key K, has V) {
 		l.queue = append(l.queue, key)
 	}
 	if l.skipped != nil {
-		has = l.skipped(has, e.sent)
+		has = l.skipped(has, e.mayHave)
 	}
-	e.sent = has
+	e.mayHave = has
 }
 
 // take removes up to n keys from the queue. From then on they count as sent.
@@ -120,8 +120,8 @@ func (l *ledger[K, V]) take(n int) []delta[K, V] {
 	deltas := make([]delta[K, V], n)
 	for i, key := range l.queue[:n] {
 		e := l.entries[key]
-		deltas[i] = delta[K, V]{key: key, before: e.sent, after: e.desired, gone: e.gone}
-		e.sent, e.queued = e.desired, false
+		deltas[i] = delta[K, V]{key: key, before: e.mayHave, after: e.desired, gone: e.gone}
+		e.mayHave, e.queued = e.desired, false
 		if e.gone {
 			delete(l.entries, key)
 		}
@@ -142,7 +142,7 @@ func (l *ledger[K, V]) restart() int {
 			delete(l.entries, key)
 			continue
 		}
-		e.sent, e.queued = zero, true
+		e.mayHave, e.queued = zero, true
 		l.queue = append(l.queue, key)
 	}
 	return len(l.queue)

@@ -62,7 +62,7 @@ func (i *Inventory) queuedSubjects() map[subject]bool {
 	}
 	for _, name := range i.holds.queue {
 		e := i.holds.entries[name]
-		for _, h := range slices.Concat(e.sent, e.desired) {
+		for _, h := range slices.Concat(e.mayHave, e.desired) {
 			line[slotSubject(h.slot.Key)] = true
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// An unfixable difference was there again after the graph had been loaded again because of it. It
+// An unfixable difference came back although the graph was loaded again to repair it. It
 // is not repaired as long as it stays the same.
 type unfixable struct {
 	sides

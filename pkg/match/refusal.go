@@ -100,10 +100,10 @@ type Shortage struct {
 	Unit string `json:"unit,omitempty"`
 	// Wanted is the amount that one slot needs.
 	Wanted int64 `json:"wanted"`
-	// MaxFree is the largest amount that is available on one usable node, of Reason.Vertex if that is
+	// MaxOnNode is the largest amount that is available on one usable node, of Reason.Vertex if that is
 	// set. It is what is free now or, if Code is TooLarge, what is free while only Shared slots are
 	// held.
-	MaxFree int64 `json:"most"`
+	MaxOnNode int64 `json:"most"`
 	// Nodes is the number of usable nodes that have less than Wanted. Zero means that each node has
 	// enough for one slot, but that the pool runs out before all slots are placed.
 	Nodes int64 `json:"nodes"`
@@ -149,7 +149,7 @@ func (r Reason) String() string {
 	}
 	b.WriteByte(')')
 	for _, s := range r.Shortages {
-		fmt.Fprintf(&b, "; %s: %d%s wanted per slot, at most %d%s available on a node, ", s.Type, s.Wanted, s.Unit, s.MaxFree, s.Unit)
+		fmt.Fprintf(&b, "; %s: %d%s wanted per slot, at most %d%s available on a node, ", s.Type, s.Wanted, s.Unit, s.MaxOnNode, s.Unit)
 		if s.Nodes == 0 {
 			b.WriteString("runs out before all slots are placed")
 		} else {

@@ -59,7 +59,7 @@ type endlessPods struct {
 	named []string
 }
 
-// add adds a pod. tells says that the message may name the
+// add adds a pod. mayName says that the message may name the
 // pod. Only the first maxNamed pods by name are named.
 func (w *endlessPods) add(p *corev1.Pod, mayName bool) {
 	if !mayName {

@@ -37,8 +37,8 @@ func IsProbe(state fwk.CycleState) bool {
 
 // filterResult is what the profile's filters and extenders say of the nodes for a pod.
 type filterResult struct {
-	// unresolvable names the nodes that are ruled out for good. now names the nodes that are
-	// ruled out for the present.
+	// unresolvable names the nodes that are ruled out for good. unschedulable
+	// names the nodes that are ruled out for the present.
 	unresolvable, unschedulable []string
 	// nodesByMessage counts the nodes by the filters' messages.
 	nodesByMessage map[string]int

@@ -77,7 +77,7 @@ type podStatus struct {
 	nominated *string
 	// urgent says that the status or the reason of the condition changes, and not only its message.
 	urgent bool
-	// failures counts the writes that failed. looks counts the tries since the last
+	// failures counts the writes that failed. staleTries counts the tries since the last
 	// of them that found the cached pod outdated.
 	failures, staleTries int
 }
@@ -267,7 +267,7 @@ func (s *PodStatusWriter) markStale(uid types.UID, n staleness, during time.Dura
 }
 
 // write patches the status of a pod, provided that the pod still has the cached
-// version. again is true if the cached pod is outdated, the pod has changed meanwhile,
+// version. retry is true if the cached pod is outdated, the pod has changed meanwhile,
 // or the request failed. A pod that has a node or is gone is left as it is.
 func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (retry bool, err error) {
 	pod, err := s.pods().Pods(k.namespace).Get(is.name)

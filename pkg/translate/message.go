@@ -15,8 +15,9 @@ import (
 const maxMessage = 1023
 
 // Message says why pods found no room, in one line of less than 1024 bytes, with the quantities of
-// Kubernetes. The same reason has the same text. Slot labels are internal to the caller and left
-// out. If there are more shortages than fit, the last ones are only counted.
+// Kubernetes. Equal reasons give equal texts, so that repeated messages can be recognized. Slot
+// labels are internal to the caller and left out. If there are more shortages than fit, the last
+// ones are only counted.
 //
 // blockerName is the name of the group whose end would help most (r.Blocker), such as "job
 // ns/name". If it is empty, this part is left out.
@@ -30,7 +31,7 @@ func Message(r match.Reason, blockerName string) string {
 }
 
 // MoreIfPrefix and EndsSuffix surround the name of the blocker. The name can change from one
-// message to the next.
+// message to the next, so callers cut out this part before they compare messages.
 const (
 	MoreIfPrefix = " more if "
 	EndsSuffix   = " ends"
@@ -69,7 +70,7 @@ func message(r match.Reason, blockerName string, n int) string {
 	case match.TooLarge:
 		fmt.Fprintf(&b, "no node%s is large enough", inVertex(r))
 		for i, s := range shown {
-			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.MaxFree))
+			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.MaxOnNode))
 		}
 		writeMore(&b, more)
 	case match.TooFew:
@@ -77,14 +78,14 @@ func message(r match.Reason, blockerName string, n int) string {
 		writeRequests(&b, shown)
 		b.WriteString(inOneLevel(r))
 		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
-		if r.Blocker != nil && blockerName != "" {
-			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
-		}
 		for i, s := range shown {
 			b.WriteString(separator(i))
 			writeShortage(&b, r, s)
 		}
 		writeMore(&b, more)
+		if r.Blocker != nil && blockerName != "" {
+			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
+		}
 	case match.NotFound:
 		fmt.Fprintf(&b, "needs %s%s: no placement was found", pods(r.Wanted), inOneLevel(r))
 		if r.Found > 0 {
@@ -112,8 +113,8 @@ func message(r match.Reason, blockerName string, n int) string {
 	return b.String()
 }
 
-// writeRequests writes the requests of a pod for the pools that are short. It leaves out that every
-// pod counts as one pod.
+// writeRequests writes the requests of a pod for the pools that are short. It leaves out TypePods,
+// of which every pod requests one.
 func writeRequests(b *strings.Builder, shortages []match.Shortage) {
 	word := " with "
 	for _, s := range shortages {
@@ -131,7 +132,7 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	}
 	switch {
 	case s.Nodes == 0:
-		// There is enough on any one node, but not for all pods that would have to go there.
+		// Each node has enough for one pod, but the nodes do not have enough for all pods together.
 		fmt.Fprintf(b, "%s is not enough for all pods", name)
 	case inVertex(r) != "":
 		// The reason does not give the number of nodes in that vertex.
@@ -139,18 +140,18 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 	default:
 		usable := r.Nodes - r.Down - r.Excluded - r.OtherHolder - r.InUse
 		if s.Nodes > usable {
-			// The verdict "never" also counts nodes that are not ready.
+			// If WaitingHelps is false, s.Nodes also counts nodes that are not ready.
 			usable += r.Down
 		}
 		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
 	}
 	free := " free"
 	if !r.WaitingHelps {
-		// The free amounts do not matter if waiting does not help. Then MaxFree may be the size of
+		// The free amounts do not matter if waiting does not help. Then MaxOnNode may be the size of
 		// a pool.
 		free = ""
 	}
-	fmt.Fprintf(b, " (at most %s%s on a node)", quantity(s.Unit, s.MaxFree), free)
+	fmt.Fprintf(b, " (at most %s%s on a node)", quantity(s.Unit, s.MaxOnNode), free)
 }
 
 func writeMore(b *strings.Builder, more int) {
@@ -159,17 +160,17 @@ func writeMore(b *strings.Builder, more int) {
 	}
 }
 
-// writeUnusable writes how many nodes were excluded.
+// writeUnusable writes how many nodes are not ready, and how many are excluded.
 func writeUnusable(b *strings.Builder, r match.Reason) {
 	var parts []string
 	if r.Down > 0 {
-		parts = append(parts, fmt.Sprintf("%d not ready", r.Down))
+		parts = append(parts, isOrAre(r.Down)+" not ready")
 	}
 	if r.Excluded > 0 {
-		parts = append(parts, fmt.Sprintf("%d excluded", r.Excluded))
+		parts = append(parts, isOrAre(r.Excluded)+" excluded")
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(b, "; of %s %s", nodes(r.Nodes), strings.Join(parts, " and "))
+		fmt.Fprintf(b, "; of %s, %s", nodes(r.Nodes), strings.Join(parts, " and "))
 	}
 }
 
@@ -191,8 +192,8 @@ func writeOccupied(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeOutlook writes whether waiting helps if the code suggests the
-// opposite: a shortage of free resources ends, but a node does not grow.
+// writeOutlook writes whether waiting helps, but only if that is not what the code
+// suggests. Shortages of free resources usually end, and nodes do not grow.
 func writeOutlook(b *strings.Builder, r match.Reason) {
 	switch r.Code {
 	case match.TooFew, match.NotFound:
@@ -217,7 +218,7 @@ func inOneLevel(r match.Reason) string {
 	return " in one " + r.Level
 }
 
-// inVertex names the vertex that came closest.
+// inVertex names the vertex that has room for the most pods.
 func inVertex(r match.Reason) string {
 	switch {
 	case r.Vertex == "" || r.Level == resource.TypeCluster:
@@ -248,6 +249,14 @@ func nodes(n int64) string {
 		return "1 node"
 	}
 	return strconv.FormatInt(n, 10) + " nodes"
+}
+
+// isOrAre returns a number with the verb that goes with it.
+func isOrAre(n int64) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return strconv.FormatInt(n, 10) + " are"
 }
 
 // kubernetesName is the inverse of poolType.

@@ -9,9 +9,9 @@ import (
 
 func TestMessage(t *testing.T) {
 	cpu := func(wanted, most, nodes int64) match.Shortage {
-		return match.Shortage{Type: "core", Unit: "m", Wanted: wanted, MaxFree: most, Nodes: nodes}
+		return match.Shortage{Type: "core", Unit: "m", Wanted: wanted, MaxOnNode: most, Nodes: nodes}
 	}
-	memory := match.Shortage{Type: "memory", Unit: "B", Wanted: gi, MaxFree: 512 * mi, Nodes: 2}
+	memory := match.Shortage{Type: "memory", Unit: "B", Wanted: gi, MaxOnNode: 512 * mi, Nodes: 2}
 	cases := map[string]struct {
 		reason match.Reason
 		want   string
@@ -26,11 +26,11 @@ func TestMessage(t *testing.T) {
 		},
 		"no node may be used": {
 			match.Reason{Code: match.NoNode, Wanted: 4, Nodes: 16, Down: 3, Excluded: 13, WaitingHelps: true},
-			"needs 4 pods: none of 16 nodes may be used; of 16 nodes 3 not ready and 13 excluded; waiting may help",
+			"needs 4 pods: none of 16 nodes may be used; of 16 nodes, 3 are not ready and 13 are excluded; waiting may help",
 		},
 		"no node is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Shortages: []match.Shortage{
-				{Type: "nvidia.com/gpu", Wanted: 9, MaxFree: 8, Nodes: 16},
+				{Type: "nvidia.com/gpu", Wanted: 9, MaxOnNode: 8, Nodes: 16},
 			}},
 			"no node is large enough: nvidia.com/gpu 9 wanted, largest node has 8",
 		},
@@ -38,11 +38,11 @@ func TestMessage(t *testing.T) {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Down: 1, Excluded: 2, Shortages: []match.Shortage{
 				cpu(64_500, 64_000, 13), memory,
 			}},
-			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes 1 not ready and 2 excluded",
+			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes, 1 is not ready and 2 are excluded",
 		},
 		"no node that may be used now is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 1, Nodes: 3, Excluded: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(2000, 1000, 1)}},
-			"no node is large enough: cpu 2 wanted, largest node has 1; of 3 nodes 2 excluded; waiting may help",
+			"no node is large enough: cpu 2 wanted, largest node has 1; of 3 nodes, 2 are excluded; waiting may help",
 		},
 		"too few, one resource": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 3, Nodes: 16, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 16)}},
@@ -50,7 +50,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few, two resources, some nodes not to be used": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 0, Nodes: 4, Down: 1, Excluded: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 0, 2), memory}},
-			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node), memory is short on 2 of 2 nodes (at most 512Mi free on a node); of 4 nodes 1 not ready and 1 excluded",
+			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node), memory is short on 2 of 2 nodes (at most 512Mi free on a node); of 4 nodes, 1 is not ready and 1 is excluded",
 		},
 		"too few for the limit of pods": {
 			match.Reason{Code: match.TooFew, Wanted: 1, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{{Type: "pods", Wanted: 1, Nodes: 1}}},
@@ -62,7 +62,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few for good counts nodes that are not ready": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 0, Nodes: 3, Down: 1, Shortages: []match.Shortage{cpu(8000, 6000, 3)}},
-			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6 on a node); of 3 nodes 1 not ready; does not fit even when other pods end",
+			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6 on a node); of 3 nodes, 1 is not ready; does not fit even when other pods end",
 		},
 		"too few and nothing short on a node": {
 			match.Reason{Code: match.TooFew, Wanted: 40, Found: 8, Nodes: 4},
@@ -79,9 +79,9 @@ func TestMessage(t *testing.T) {
 		"too few in a rack, and whose end would help": {
 			match.Reason{
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
-				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxFree: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
+				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxOnNode: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
 			},
-			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9; 3 more if job ns/long ends: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node)",
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node); 3 more if job ns/long ends",
 		},
 		"no placement was found in a rack": {
 			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},
@@ -89,7 +89,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few whole nodes": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 2, Nodes: 10, Down: 1, Excluded: 1, InUse: 6, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 1)}},
-			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (at most 500m free on a node); of 10 nodes 1 not ready and 1 excluded; 6 nodes are in use, but whole nodes are requested",
+			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (at most 500m free on a node); of 10 nodes, 1 is not ready and 1 is excluded; 6 nodes are in use, but whole nodes are requested",
 		},
 		"too few nodes that are nobody's": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, OtherHolder: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},

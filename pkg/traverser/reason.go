@@ -160,7 +160,7 @@ func (t *Traverser) shortage(need sum, nodes []vid) (s match.Shortage, short boo
 	}
 	for _, n := range nodes {
 		free := t.attempt.amount(n, need.typ)
-		s.MaxFree = max(s.MaxFree, free)
+		s.MaxOnNode = max(s.MaxOnNode, free)
 		if free < need.amount {
 			s.Nodes++
 		}

@@ -57,8 +57,8 @@ func TestRefusalsTravelWithTheirReason(t *testing.T) {
 		Code: match.TooFew, Slot: "workers", Level: "rack", Vertex: "rack7", Wanted: 512, Found: 500,
 		Nodes: 5000, Down: 3, Excluded: 17, OtherHolder: 6, InUse: 7, WaitingHelps: true,
 		Shortages: []match.Shortage{
-			{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 3500, Nodes: 4980},
-			{Type: "memory", Unit: "B", Wanted: 1 << 40, MaxFree: 1 << 39, Nodes: 1},
+			{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 3500, Nodes: 4980},
+			{Type: "memory", Unit: "B", Wanted: 1 << 40, MaxOnNode: 1 << 39, Nodes: 1},
 		},
 		Blocker: &match.Blocker{Job: 1<<63 + 5, MoreSlots: 12},
 	}

@@ -24,7 +24,7 @@ func encodeReason(r *match.Reason) *Reason {
 	}
 	for _, s := range r.Shortages {
 		m.Shortages = append(m.Shortages, &Shortage{
-			Type: validUTF8(s.Type), Unit: validUTF8(s.Unit), Wanted: s.Wanted, Most: s.MaxFree, Nodes: s.Nodes,
+			Type: validUTF8(s.Type), Unit: validUTF8(s.Unit), Wanted: s.Wanted, Most: s.MaxOnNode, Nodes: s.Nodes,
 		})
 	}
 	if r.Blocker != nil {
@@ -51,7 +51,7 @@ func decodeReason(m *Reason) match.Reason {
 	}
 	for _, s := range m.GetShortages() {
 		r.Shortages = append(r.Shortages, match.Shortage{
-			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), MaxFree: s.GetMost(), Nodes: s.GetNodes(),
+			Type: s.GetType(), Unit: s.GetUnit(), Wanted: s.GetWanted(), MaxOnNode: s.GetMost(), Nodes: s.GetNodes(),
 		})
 	}
 	if end := m.GetEnd(); end != nil {

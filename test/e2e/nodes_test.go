@@ -146,12 +146,12 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 		"cordoned": {
 			befall: func(s *story, node string) { s.kubectl("cordon", node) },
 			mend:   func(s *story, node string) { s.kubectl("uncordon", node) },
-			reason: "NeverFits", words: []string{"room for 1", "1 excluded", "unschedulable"},
+			reason: "NeverFits", words: []string{"room for 1", "1 is excluded", "unschedulable"},
 		},
 		"tainted": {
 			befall: func(s *story, node string) { s.kubectl("taint", "node", node, "for=others:NoSchedule") },
 			mend:   func(s *story, node string) { s.kubectl("taint", "node", node, "for-") },
-			reason: "NeverFits", words: []string{"room for 1", "1 excluded", "untolerated taint"},
+			reason: "NeverFits", words: []string{"room for 1", "1 is excluded", "untolerated taint"},
 		},
 		"not-ready": {
 			befall: func(s *story, node string) {

@@ -129,7 +129,7 @@ func TestNodesThatFiltersRuleOutAreNotMatched(t *testing.T) {
 	s.nodes("d-zone", 1, "8", ssd, label("topology.kubernetes.io/zone", "c"))
 	s.nodes("e-good", 1, "8", ssd)
 	s.apply("nodes-ruled-out.yaml")
-	s.refused("job-picky-", "NeverFits", "needs 2 pods", "room for 1", "4 excluded", "untolerated taint", "unschedulable", "affinity")
+	s.refused("job-picky-", "NeverFits", "needs 2 pods", "room for 1", "4 are excluded", "untolerated taint", "unschedulable", "affinity")
 	s.noneOnNodes("picky-")
 	s.kubectl("uncordon", "b-cordoned-0")
 	s.running("picky-", 2)

@@ -86,9 +86,9 @@ func expected(held map[string]*holding, cpus int64) (reason string, messages []s
 	if ever < membersTold {
 		return "NeverFits", []string{fmt.Sprintf("no node is large enough: cpu %d wanted, largest node has %d", cpus, largest)}
 	}
-	const text = "needs %d pods with cpu %d; room for %d%s: cpu is short on %d of %d nodes (at most %d free on a node)"
+	const text = "needs %d pods with cpu %d; room for %d: cpu is short on %d of %d nodes (at most %d free on a node)%s"
 	say := func(end string) string {
-		return fmt.Sprintf(text, membersTold, cpus, room, end, short, len(held), free)
+		return fmt.Sprintf(text, membersTold, cpus, room, short, len(held), free, end)
 	}
 	messages = []string{say("")}
 	var ends []string

@@ -76,7 +76,7 @@ func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 	}
 	if o.isNamedForOwner() {
 		top := o.topOwners[0]
-		return top.canOwn() && !top.hasEnded() && !top.suspended && (len(live) > 0 || c.wantsScheduler(o))
+		return top.isLive() && !top.hasEnded() && !top.suspended && (len(live) > 0 || c.wantsScheduler(o))
 	}
 	// With only owners that are being deleted, the PodGroup
 	// would be garbage-collected together with them.

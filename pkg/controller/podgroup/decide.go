@@ -47,8 +47,8 @@ type memory struct {
 	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
 	// is zero if the PodGroup does not wait.
 	emptySince time.Time
-	// complete is true if the group has as many pods as its minimum.
-	complete bool
+	// enoughPods is true if at least as many pods exist as the group's minimum.
+	enoughPods bool
 	// reportedComplete is the text of the last Complete event since the group last started.
 	reportedComplete string
 	// reportedInvalid is the text of the last event about an invalid label or annotation.
@@ -116,7 +116,7 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 }
 
 // decideOnStatus adds to a decision the status and the events that are due.
-func (c Config) decideOnStatus(o observation, m memory, w groupSize, d decision) (decision, memory) {
+func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decision) (decision, memory) {
 	before, next := &o.podGroup.Status, nextStatus(o, w)
 	v := c.decideOnIncomplete(o, w, m.shortfall)
 	if !o.legacyCRD {
@@ -139,7 +139,7 @@ func (c Config) decideOnStatus(o observation, m memory, w groupSize, d decision)
 // hasOwner reports whether an owner exists and is not being deleted.
 func (o observation) hasOwner() bool {
 	for _, top := range o.topOwners {
-		if top.canOwn() {
+		if top.isLive() {
 			return true
 		}
 	}

@@ -394,8 +394,8 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		"a version": {APIVersion: "jobset.x-k8s.io/" + long, Kind: "JobSet", Name: "train", UID: "1"},
 	} {
 		w, _, err := f.find(ctx, "ns", ref)
-		if err != nil || w.state != missing || api.reads > 0 || f.cache.Len() > 0 {
-			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.state, err, api.reads, f.cache.Len())
+		if err != nil || w.state != missing || api.reads > 0 || f.recent.Len() > 0 {
+			t.Errorf("%s of a megabyte: standing %v, %v, %d reads, %d findings; want that it is gone", what, w.state, err, api.reads, f.recent.Len())
 		}
 	}
 	find := func(i int) {
@@ -409,8 +409,8 @@ func TestFindingsAreFewAndSmall(t *testing.T) {
 		find(i)
 	}
 	clock.SetTime(now.Add(unreadableFor))
-	if find(100); f.cache.Len() != 1 {
-		t.Errorf("%d findings when all others are out of date, want 1", f.cache.Len())
+	if find(100); f.recent.Len() != 1 {
+		t.Errorf("%d findings when all others are out of date, want 1", f.recent.Len())
 	}
 	clock.SetTime(now.Add(unreadableFor + logUnreadableEvery))
 	if find(101); f.loggedKinds.Len() != 1 {

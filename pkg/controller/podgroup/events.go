@@ -17,7 +17,7 @@ type pendingEvent struct {
 }
 
 // newEvents returns the events about a group's pods that were not sent yet.
-func (m *memory) newEvents(o observation, w groupSize) []pendingEvent {
+func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	var notes []pendingEvent
 	because, text := o.whyInvalid(w)
 	if text != "" && m.reportedInvalid != text {
@@ -29,8 +29,8 @@ func (m *memory) newEvents(o observation, w groupSize) []pendingEvent {
 	}
 	c := countOf(o.pods)
 	have := c.members - c.failed
-	was := m.complete
-	m.complete = have >= w.minMember
+	was := m.enoughPods
+	m.enoughPods = have >= w.minMember
 	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
 		// A phase beyond Pending means that the group was complete before this process started.
 		m.reportedComplete = ""
@@ -39,7 +39,7 @@ func (m *memory) newEvents(o observation, w groupSize) []pendingEvent {
 	text = fmt.Sprintf("%d pods exist, minMember is %d", have, w.minMember)
 	// A pod that is replaced before the start completes
 	// the group again. The same event is not sent twice.
-	if m.complete && !was && m.reportedComplete != text {
+	if m.enoughPods && !was && m.reportedComplete != text {
 		m.reportedComplete = text
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: text})
 	}

@@ -34,10 +34,12 @@ type shortfall struct {
 	since time.Time
 	// maxOnNodes is the largest number of members on nodes since then.
 	maxOnNodes int32
-	// completeWith is the number of pods that the group needed when it was complete, lowered
-	// whenever the group needs fewer. It is reset to 0 when no pod of the group is on a node. If
-	// the group needs more pods now, the additional pods have not all been on nodes yet, so they do
-	// not count as missing.
+	// completeWith is the number of pods that the group needed when it was last complete. It is
+	// lowered whenever the group needs fewer, and is 0 while no pod of the group is on a node.
+	//
+	// If the group needs more pods now, the additional ones do not count as missing before all of
+	// them have been on nodes. For example, if a group with 4 pods on nodes is to grow to 6, it is
+	// incomplete only with fewer than 4.
 	completeWith int32
 	// isReported is true if the condition Incomplete is True.
 	isReported bool
@@ -97,12 +99,12 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 // needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
 // pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
 // counts as a pod on a node. A group whose owners have ended, or want no pods now, needs none.
-func (o observation) needs(w groupSize) (need, have int32) {
+func (o observation) needs(w sizeDecision) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0
 	}
 	c := countOf(o.pods)
-	need, have = o.capMin(group.Size{Size: w.size, Min: w.minMember}), c.active
+	need, have = o.remainingMin(group.Size{Size: w.size, Min: w.minMember}), c.active
 	for _, p := range o.podOwners {
 		if p.job != nil {
 			return need, have
@@ -111,10 +113,10 @@ func (o observation) needs(w groupSize) (need, have int32) {
 	return need, have + c.succeeded
 }
 
-// threshold returns the number of pods below which a group is incomplete: the number that it needs
-// now, but at most completeWith once the group has been complete. Pods that are added to a running
-// group and still wait are not missing.
-func (l *shortfall) threshold(need, have int32) int32 {
+// updateThreshold updates completeWith, and returns the number of pods below which a group is
+// incomplete: the number that it needs now, but at most completeWith once the group has been
+// complete. Pods that are added to a running group and still wait are not missing.
+func (l *shortfall) updateThreshold(need, have int32) int32 {
 	if have >= need {
 		l.completeWith = need
 	}
@@ -126,7 +128,7 @@ func (l *shortfall) threshold(need, have int32) int32 {
 }
 
 // decideOnIncomplete decides what to do about missing members.
-func (c Config) decideOnIncomplete(o observation, w groupSize, l shortfall) incompleteDecision {
+func (c Config) decideOnIncomplete(o observation, w sizeDecision, l shortfall) incompleteDecision {
 	before := meta.FindStatusCondition(o.podGroup.Status.Conditions, ConditionIncomplete)
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
 	active := countOf(o.pods).active
@@ -134,7 +136,7 @@ func (c Config) decideOnIncomplete(o observation, w groupSize, l shortfall) inco
 	if active == 0 {
 		return clearIncomplete(wasReported, shortfall{}, active, need, have)
 	}
-	if need = l.threshold(need, have); have >= need {
+	if need = l.updateThreshold(need, have); have >= need {
 		return clearIncomplete(wasReported, shortfall{completeWith: l.completeWith}, active, need, have)
 	}
 	policy, timeout, _ := o.incompletePolicy(c.IncompleteTimeout)

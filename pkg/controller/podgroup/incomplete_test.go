@@ -65,7 +65,7 @@ func TestLacking(t *testing.T) {
 			if tc.past > 0 {
 				l = shortfall{since: now.Add(-tc.past), maxOnNodes: countOf(tc.o.pods).onNodes}
 			}
-			v := DefaultConfig().decideOnIncomplete(tc.o, groupSize{minMember: 4, size: 4, valid: true}, l)
+			v := DefaultConfig().decideOnIncomplete(tc.o, sizeDecision{minMember: 4, size: 4, valid: true}, l)
 			got := ""
 			if v.condition != nil {
 				got = string(v.condition.Status) + " " + v.condition.Reason
@@ -86,7 +86,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	at := now
 	for n := 1; n < 8; n++ {
 		o := observation{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
-		v := c.decideOnIncomplete(o, groupSize{minMember: 8, size: 8}, l)
+		v := c.decideOnIncomplete(o, sizeDecision{minMember: 8, size: 8}, l)
 		if v.condition != nil {
 			t.Fatalf("with %d of 8 after %v: %+v", n, at.Sub(now), v.condition)
 		}
@@ -94,7 +94,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	}
 	// A pod that comes and goes does not restart the timeout each time.
 	for _, n := range []int{6, 7, 6} {
-		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, groupSize{minMember: 8, size: 8}, l)
+		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, sizeDecision{minMember: 8, size: 8}, l)
 		if l, at = v.shortfall, at.Add(4*time.Minute); v.condition != nil {
 			return
 		}
@@ -186,7 +186,7 @@ func TestRestart(t *testing.T) {
 	}
 	// The condition is set also if the policy becomes Restart later.
 	told := shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, isReported: true, completeWith: 5}
-	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: now}, memory{uid: "pg-uid", complete: true, shortfall: told}); reasons(d) != reason.Restarting {
+	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: now}, memory{uid: "pg-uid", enoughPods: true, shortfall: told}); reasons(d) != reason.Restarting {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))

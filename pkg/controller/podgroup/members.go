@@ -91,8 +91,8 @@ type membership struct {
 	ownerNotCached bool
 }
 
-// A topOwnerRef is an object that a group is named for or could be named for. For a unit of a
-// LeaderWorkerSet, ref is the leader pod, and owner is the unit, for which there is no object.
+// A topOwnerRef refers to an owner that a group is named for or could be named for. A unit of a
+// LeaderWorkerSet has no object of its own: then owner is the unit, and ref refers to the leader pod.
 type topOwnerRef struct {
 	ref   metav1.OwnerReference
 	owner group.Owner
@@ -115,7 +115,7 @@ func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) 
 		if id := group.IdentityOf(p.pod(), c); id.InPodGroup && id.Key.Name == key.Name {
 			p.topUID = id.Owner.UID
 			f.podOwners = append(f.podOwners, p)
-			f.addTopOwnerRef(c.topOwnerRefOf(p.pod(), id.Owner))
+			f.addTopOwnerRef(c.topOwnerRefOfPod(p.pod(), id.Owner))
 		}
 	}
 	seen := map[types.UID]bool{}
@@ -139,7 +139,7 @@ func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheRe
 	ownerNotCached := id.MissingOwner != group.Owner{}
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, pod)
-		f.addTopOwnerRef(c.topOwnerRefOf(pod, id.Owner))
+		f.addTopOwnerRef(c.topOwnerRefOfPod(pod, id.Owner))
 		// The owner of a labelled pod may still be missing in the cache.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		ownerNotCached = ref != nil && id.Owner == group.Owner{}
@@ -161,8 +161,8 @@ func (f *membership) addTopOwnerRef(t topOwnerRef) {
 	f.topOwnerRefs = append(f.topOwnerRefs, t)
 }
 
-// topOwnerRefOf returns the owner of a pod's identity, with a reference to this owner.
-func (c cacheReader) topOwnerRefOf(pod *corev1.Pod, owner group.Owner) topOwnerRef {
+// topOwnerRefOfPod returns the owner of a pod's identity, with a reference to this owner.
+func (c cacheReader) topOwnerRefOfPod(pod *corev1.Pod, owner group.Owner) topOwnerRef {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if ref.UID == owner.UID {
 			return topOwnerRef{*ref, owner}
@@ -176,8 +176,8 @@ func (c cacheReader) topOwnerRefOf(pod *corev1.Pod, owner group.Owner) topOwnerR
 	return topOwnerRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
 }
 
-// topOwnerRefFrom returns the topOwnerRef of a PodGroup's owner reference.
-func topOwnerRefFrom(ref metav1.OwnerReference) topOwnerRef {
+// topOwnerRefOfReference returns the topOwnerRef of a PodGroup's owner reference.
+func topOwnerRefOfReference(ref metav1.OwnerReference) topOwnerRef {
 	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
 		return topOwnerRef{ref, unit(ref.Name, ref.UID)}
 	}

@@ -131,7 +131,7 @@ func TestAPodGroupNamesSoManyOwners(t *testing.T) {
 	var o observation
 	for i := range 2 * maxReferences {
 		ref := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: types.UID(fmt.Sprintf("%04d", i))}
-		o.topOwners = append(o.topOwners, topOwner{topOwnerRef: topOwnerRefFrom(ref), state: readable})
+		o.topOwners = append(o.topOwners, topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: readable})
 	}
 	o.topOwners[0].deleting = true
 	refs := o.references()
@@ -143,7 +143,7 @@ func TestAPodGroupNamesSoManyOwners(t *testing.T) {
 		pg.Labels, pg.Annotations = map[string]string{ManagedByLabel: ManagedByValue}, map[string]string{SchedulerAnnotation: "fluence"}
 		pg.OwnerReferences, pg.ManagedFields = refs, []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 	})
-	if s := c.wantedFields(o.with(made, nil), groupSize{minMember: 4}); s != nil {
+	if s := c.wantedFields(o.with(made, nil), sizeDecision{minMember: 4}); s != nil {
 		t.Errorf("the owners are written again: %d of them", len(s.owners))
 	}
 }

@@ -18,7 +18,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// whyTooManyOwners is the reason for which the owners of a group beyond maxReferences are not read.
+// whyTooManyOwners is the topOwner.why of the owners that are not read, because a group has more
+// than maxReferences.
 var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
 
 // observe reads all that is known about a group.
@@ -43,7 +44,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
-			f.addTopOwnerRef(topOwnerRefFrom(ref))
+			f.addTopOwnerRef(topOwnerRefOfReference(ref))
 		}
 	}
 	slices.SortFunc(f.topOwnerRefs, func(a, b topOwnerRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
@@ -70,8 +71,8 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 }
 
 // topOwner looks up a top owner, in the cache if its kind is watched. An owner of an unknown kind
-// counts as existing while it controls a pod that is not being deleted. A reference that is kept
-// for longer would undo the work of the garbage collector.
+// counts as existing while it controls a pod that is not being deleted. If its reference were kept
+// for longer, this controller would write back what the garbage collector has removed.
 func (r *reconciler) topOwner(ctx context.Context, o observation, t topOwnerRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}

@@ -40,22 +40,22 @@ const (
 type ownerReader struct {
 	live  client.Reader
 	clock clock.PassiveClock
-	// cache holds a cachedOwner for each ownerKey while it is fresh.
-	cache *cache.Expiring
+	// recent holds a recentOwner for each ownerKey while it is fresh. It is not the cache of the informers.
+	recent *cache.Expiring
 	// loggedKinds holds the kinds that were logged as unreadable within logUnreadableEvery.
 	loggedKinds *cache.Expiring
 }
 
-type cachedOwner struct {
+type recentOwner struct {
 	topOwner
-	// until counts from the start of the read. The cache keeps the entry a little longer, because
-	// the cache counts from the end of the read.
+	// until counts from the start of the read. ownerReader.recent keeps the entry a little longer,
+	// because it counts from the end of the read.
 	until time.Time
 }
 
-// ownerKey is the cache key of a read: the whole reference, not the UID alone. Anyone can write a
-// reference with any UID. The result for such a reference must not count for the object that really
-// has this UID.
+// ownerKey is the key of a read in ownerReader.recent: the whole reference, not the UID alone.
+// Anyone can write a reference with any UID. The result for such a reference must not count for the
+// object that really has this UID.
 type ownerKey struct {
 	namespace, apiVersion, kind, name string
 	uid                               types.UID
@@ -66,19 +66,19 @@ func ownerKeyOf(namespace string, ref metav1.OwnerReference) ownerKey {
 }
 
 func newOwnerReader(live client.Reader, c clock.Clock) *ownerReader {
-	return &ownerReader{live: live, clock: c, cache: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
+	return &ownerReader{live: live, clock: c, recent: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
 }
 
 // forget makes the next find read the owner again.
 func (f *ownerReader) forget(namespace string, ref metav1.OwnerReference) {
-	f.cache.Delete(ownerKeyOf(namespace, ref))
+	f.recent.Delete(ownerKeyOf(namespace, ref))
 }
 
 // forgetIfReadable makes the next find read the owner again, unless the owner could not be read
 // last time.
 func (f *ownerReader) forgetIfReadable(namespace string, ref metav1.OwnerReference) {
-	have, _ := f.cache.Get(ownerKeyOf(namespace, ref))
-	if found, _ := have.(cachedOwner); found.state != unreadable {
+	have, _ := f.recent.Get(ownerKeyOf(namespace, ref))
+	if found, _ := have.(recentOwner); found.state != unreadable {
 		f.forget(namespace, ref)
 	}
 }
@@ -87,11 +87,11 @@ func (f *ownerReader) forgetIfReadable(namespace string, ref metav1.OwnerReferen
 // call has read the owner without failure, or if no such owner can exist.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxAPIVersionLength {
-		return topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}, 0, nil
+		return topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: missing}, 0, nil
 	}
 	now, of := f.clock.Now(), ownerKeyOf(namespace, ref)
-	have, _ := f.cache.Get(of)
-	if found, ok := have.(cachedOwner); ok && now.Before(found.until) {
+	have, _ := f.recent.Get(of)
+	if found, ok := have.(recentOwner); ok && now.Before(found.until) {
 		return found.topOwner, found.until.Sub(now), nil
 	}
 	top, err := f.read(ctx, namespace, ref)
@@ -103,7 +103,7 @@ func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.Own
 		keep, requeueAfter = unreadableFor, unreadableFor
 		f.logUnreadable(ctx, namespace, top)
 	}
-	f.cache.Set(of, cachedOwner{top, now.Add(keep)}, keep)
+	f.recent.Set(of, recentOwner{top, now.Add(keep)}, keep)
 	return top, requeueAfter, nil
 }
 
@@ -111,7 +111,7 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 	var obj unstructured.Unstructured
 	obj.SetAPIVersion(ref.APIVersion)
 	obj.SetKind(ref.Kind)
-	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}
+	top := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: missing}
 	switch err := f.get(ctx, namespace, ref.Name, &obj); {
 	case meta.IsNoMatchError(err):
 		top.state, top.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)
@@ -157,5 +157,5 @@ func (f *ownerReader) logUnreadable(ctx context.Context, namespace string, top t
 		return
 	}
 	f.loggedKinds.Set(kind, nil, logUnreadableEvery)
-	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install its CRD, or grant get on it", "kind", kind, "object", klog.KRef(namespace, top.ref.Name), "reason", top.why)
+	klog.FromContext(ctx).Info("Cannot read an owner of pods: label its pods with fluence.group-size, install the CRD of the owner's kind, or grant the controller get on this kind", "kind", kind, "object", klog.KRef(namespace, top.ref.Name), "reason", top.why)
 }

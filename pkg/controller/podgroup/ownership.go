@@ -77,7 +77,7 @@ func (o observation) references() []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
 	for _, top := range o.topOwners {
 		gv, err := schema.ParseGroupVersion(top.ref.APIVersion)
-		if !top.canOwn() || err != nil || gv.Version == "" || top.ref.Kind == "" || top.ref.Name == "" || top.ref.UID == "" {
+		if !top.isLive() || err != nil || gv.Version == "" || top.ref.Kind == "" || top.ref.Name == "" || top.ref.UID == "" {
 			continue
 		}
 		if len(refs) == maxReferences {
@@ -93,7 +93,7 @@ func (o observation) references() []metav1.OwnerReference {
 
 // wantedFields returns the owner references and the minMember to write. It returns
 // nil if they are up to date, or if this controller did not make the PodGroup.
-func (c Config) wantedFields(o observation, w groupSize) *ownedFields {
+func (c Config) wantedFields(o observation, w sizeDecision) *ownedFields {
 	if !c.isManaged(o.podGroup) {
 		return nil
 	}

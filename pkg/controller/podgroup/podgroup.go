@@ -56,8 +56,8 @@ type Config struct {
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
 	Timeout time.Duration
 	// Workers is the number of groups that are reconciled at a time, each with one request in
-	// flight. A new group takes two writes. At 10 ms a write, eight workers create the PodGroups of
-	// 500 Jobs in little more than a second. Defaults to 8.
+	// flight. To create a group takes the first two of its three writes. At 10 ms a write, eight
+	// workers create the PodGroups of 500 Jobs in little more than a second. Defaults to 8.
 	Workers int
 }
 

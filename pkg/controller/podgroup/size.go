@@ -7,8 +7,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupSize is the minimum and the number of pods that a group wants.
-type groupSize struct {
+// sizeDecision says which minimum and how many pods a group wants.
+type sizeDecision struct {
 	minMember, size int32
 	// unknown is true if neither a label nor an owner gives a size. No PodGroup is created then.
 	unknown bool
@@ -21,14 +21,14 @@ type groupSize struct {
 // counts:
 //
 //	labels that a user wrote, on pod templates or else on pods
-//	the sizes of the owners: the sum, if a label puts several into one group. An owner that
-//	  comes later raises it; a user who wants to wait for all of them sets a size
+//	the sizes of the owners: their sum, if a label puts several owners into one group. An owner
+//	  that is created later raises the sum. A user who wants all owners to be waited for sets a size
 //	labels that were filled in by default
 //
 // The PodGroup's minMember is kept if a label is invalid, if no owner is left or if no pods are
-// wanted now. Otherwise only some of the next pods could start. minMember is always kept on a
-// PodGroup that a user created, and if a user has set it.
-func (c Config) wantedSize(o observation) groupSize {
+// wanted now. If it were lowered then, only some of the next pods could start. minMember is always
+// kept on a PodGroup that a user created, and if a user has set it.
+func (c Config) wantedSize(o observation) sizeDecision {
 	size, err := o.userSize()
 	owned, all, ownedErr := o.ownerSize()
 	switch {
@@ -42,7 +42,7 @@ func (c Config) wantedSize(o observation) groupSize {
 	default:
 		size, err = sizeOf(o.labels(false))
 	}
-	w := groupSize{unknown: err == nil && size == group.Size{}, valid: err == nil}
+	w := sizeDecision{unknown: err == nil && size == group.Size{}, valid: err == nil}
 	user := ""
 	if o.podGroup != nil {
 		kept := max(1, o.podGroup.Spec.MinMember)
@@ -56,7 +56,7 @@ func (c Config) wantedSize(o observation) groupSize {
 	size = size.WithDefault(1)
 	w.minMember, w.size = size.Min, size.Size
 	if o.podGroup != nil && c.isManaged(o.podGroup) && user == "" && !o.idle() {
-		w.minMember = o.remainingMin(size)
+		w.minMember = o.stableRemainingMin(size)
 	}
 	switch {
 	case err != nil:
@@ -73,8 +73,9 @@ func (c Config) wantedSize(o observation) groupSize {
 func (o observation) userSize() (group.Size, error) { return sizeOf(o.labels(true)) }
 
 // labels returns the labels of the pod templates and then of the pods, in
-// order of precedence: a list counts if no list before it gives a size.
-// With userOnly, labels that were filled in by default are left out.
+// order of precedence: a list counts if no list before it gives a size. If the
+// group is named by a label and not for an owner, templates and pods count alike, in
+// one list. With userOnly, labels that were filled in by default are left out.
 func (o observation) labels(userOnly bool) [][]map[string]string {
 	read := func(labels, annotations map[string]string) map[string]string {
 		if userOnly {
@@ -141,7 +142,7 @@ func (o observation) activeOwners() []topOwner {
 	var active, suspended []topOwner
 	for _, top := range o.topOwners {
 		switch {
-		case !top.canOwn(), top.hasEnded():
+		case !top.isLive(), top.hasEnded():
 		case top.suspended:
 			suspended = append(suspended, top)
 		default:
@@ -158,7 +159,7 @@ func (o observation) activeOwners() []topOwner {
 func (o observation) hasEnded() bool {
 	over := false
 	for _, top := range o.topOwners {
-		if top.canOwn() {
+		if top.isLive() {
 			if !top.hasEnded() {
 				return false
 			}
@@ -168,11 +169,11 @@ func (o observation) hasEnded() bool {
 	return over
 }
 
-// remainingMin returns the minimum, lowered to the pods that are still to come if Jobs have few
-// completions left. It is lowered only while a pod waits for a node, and is not raised again.
-// Otherwise the PodGroup of a Job with few completions left would be written each time a pod ends.
-func (o observation) remainingMin(size group.Size) int32 {
-	left := o.capMin(size)
+// stableRemainingMin is remainingMin, except that the minimum is lowered only while a pod waits for
+// a node, and that it is not raised again after that. Otherwise the PodGroup of a Job with few
+// completions left would be written each time a pod ends.
+func (o observation) stableRemainingMin(size group.Size) int32 {
+	left := o.remainingMin(size)
 	if left == size.Min {
 		return size.Min
 	}
@@ -184,8 +185,9 @@ func (o observation) remainingMin(size group.Size) int32 {
 	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
 }
 
-// capMin lowers a minimum to the number of pods that exist or are still to come.
-func (o observation) capMin(size group.Size) int32 {
+// remainingMin returns the minimum, or the number of pods that exist or are still to come if that
+// is lower, as it is if Jobs have few completions left.
+func (o observation) remainingMin(size group.Size) int32 {
 	var done int32
 	active := map[string]bool{}
 	for _, top := range o.activeOwners() {

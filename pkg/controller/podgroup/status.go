@@ -18,7 +18,7 @@ import (
 const ConditionValid = "Valid"
 
 // nextStatus returns the wanted status. Fields of other writers stay as they are.
-func nextStatus(o observation, w groupSize) scheduling.PodGroupStatus {
+func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
 	s.Phase = phaseOf(s.Phase, c, w.minMember, o.ownerVerdict())
@@ -50,7 +50,7 @@ func nextStatus(o observation, w groupSize) scheduling.PodGroupStatus {
 
 // whyInvalid returns a reason and a text for the first
 // invalid label or annotation. Both are "" if all are valid.
-func (o observation) whyInvalid(w groupSize) (because, text string) {
+func (o observation) whyInvalid(w sizeDecision) (because, text string) {
 	if !w.valid {
 		return reason.InvalidGroupSize, clip(w.message)
 	}

@@ -54,8 +54,8 @@ const (
 // hasEnded reports whether the owner has ended, so that it creates no more pods.
 func (top topOwner) hasEnded() bool { return top.done || top.failed }
 
-// canOwn reports whether a PodGroup may refer to the owner.
-func (top topOwner) canOwn() bool { return top.state != missing && !top.deleting }
+// isLive reports whether the owner exists and is not being deleted. Only then may a PodGroup refer to it.
+func (top topOwner) isLive() bool { return top.state != missing && !top.deleting }
 
 // topOwnerOf returns the topOwner for a podOwner that has no controller.
 func topOwnerOf(p podOwner) topOwner {

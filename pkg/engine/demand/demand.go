@@ -190,8 +190,8 @@ func (a *Demand) CheckKeys(keys []string) error {
 	return nil
 }
 
-// Allow evaluates the constraints of a shape on a node. always is the result of the constraints
-// that hold for good. now is the result of all constraints.
+// Allow evaluates the constraints of a shape on a node. permanent is the result of the
+// constraints that hold for good. current is the result of all constraints.
 func (a *Demand) Allow(shape int, about *resource.Vertex) (permanent, current bool) {
 	n := &a.constraints[shape]
 	permanent = holds(n.permanent, about)

@@ -20,7 +20,7 @@ type Measurement struct {
 	// of every need for one slot. Limits are not considered.
 	Fit bool
 	// Needs has one entry per need of the shape, in the order
-	// of Shape.With, whether or not the nodes are short of it.
+	// of Shape.NeedsInOrder, whether or not the nodes are short of it.
 	Needs []NeedMeasurement
 }
 
@@ -115,7 +115,7 @@ func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 }
 
 // CountConflicts counts the nodes that the requester could use for the shape
-// if others held nothing there, in the view of the last attempt. whole is the
+// if others held nothing there, in the view of the last attempt. otherHolder is the
 // number of nodes that belong to another holder. inUse is the number of nodes
 // on which others hold something although the request wants whole nodes.
 func (y Survey) CountConflicts(s int) (otherHolder, inUse int64) {

@@ -92,8 +92,8 @@ func (x *tabuSearch) isDone() bool {
 	return true
 }
 
-// improve sets *improve to the cheapest move of class k
-// that is not tabu, if that move is cheaper than *improve.
+// best sets *best to the cheapest move of class k that
+// is not tabu, if that move is cheaper than *best.
 func (x *tabuSearch) best(k int, best *move) {
 	for from, n := range x.used[k] {
 		if n == 0 || x.countBudget < 0 {

@@ -24,7 +24,7 @@ var expectedRules = map[string]rule{
 		r := s.refuses(t, 1, Slots("b", 3, Cores(2)), match.ErrBusy, expecting(Held("x", "n2", Cores(3)), Held("y", "n1", Cores(1))))
 		same(t, "the reason", r, match.Reason{
 			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 3, Found: 1, Nodes: 2,
-			Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxFree: 2000, Nodes: 1}},
+			Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1}},
 			WaitingHelps: true,
 		})
 	}},

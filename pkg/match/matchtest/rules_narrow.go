@@ -52,7 +52,7 @@ var narrowRules = map[string]rule{
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 3, Found: 2, Nodes: 4, Excluded: 2,
 				// Each node has enough for one slot, and no node has less: Nodes is 0.
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 4000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 4000}},
 			})
 		}
 	}},
@@ -63,7 +63,7 @@ var narrowRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 3, Found: 2, Nodes: 4, Excluded: 2, WaitingHelps: true,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 4000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 4000}},
 			})
 		}
 		if _, err := s.try(t.Context(), 1, js, as(match.Satisfiability)); err != nil {

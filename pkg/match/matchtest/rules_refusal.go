@@ -16,7 +16,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 3, Found: 1, Nodes: 2,
-				Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxFree: 2000, Nodes: 1}},
+				Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1}},
 				WaitingHelps: true,
 			})
 		}
@@ -29,8 +29,8 @@ var refusalRules = map[string]rule{
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2,
 				Shortages: []match.Shortage{
-					{Type: "core", Unit: "m", Wanted: 2000, MaxFree: 2000, Nodes: 1},
-					{Type: "memory", Unit: "B", Wanted: 2 * GiB, MaxFree: 4 * GiB, Nodes: 1},
+					{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1},
+					{Type: "memory", Unit: "B", Wanted: 2 * GiB, MaxOnNode: 4 * GiB, Nodes: 1},
 				},
 			})
 		}
@@ -41,7 +41,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxFree: 4000, Nodes: 1}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 4000, Nodes: 1}},
 			})
 		}
 	}},
@@ -59,7 +59,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2, Down: 1,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxFree: 1000, Nodes: 1}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 1000, Nodes: 1}},
 			})
 		}
 		s.setStatus(t, "n2", resource.Down)
@@ -77,7 +77,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooLarge, Slot: "a", Level: "node", Wanted: 1, Nodes: 1,
-				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 1, MaxFree: 0, Nodes: 1}},
+				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 1, MaxOnNode: 0, Nodes: 1}},
 			})
 		}
 	}},
@@ -86,8 +86,8 @@ var refusalRules = map[string]rule{
 		s.match(t, 1, Slots("a", 2, Memory(4), Pods(2)))
 		r := s.refuses(t, 2, Slots("b", 1, Pods(1), Cores(1), Memory(1)), match.ErrBusy)
 		same(t, "the shortages", r.Shortages, []match.Shortage{
-			{Type: "memory", Unit: "B", Wanted: GiB, MaxFree: 0, Nodes: 2},
-			{Type: "pods", Wanted: 1, MaxFree: 0, Nodes: 2},
+			{Type: "memory", Unit: "B", Wanted: GiB, MaxOnNode: 0, Nodes: 2},
+			{Type: "pods", Wanted: 1, MaxOnNode: 0, Nodes: 2},
 		})
 	}},
 	"what only fits without what runs on every node can never be satisfied": {needs: updates, test: func(t *testing.T, s *subject) {
@@ -100,7 +100,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 3000, Nodes: 2}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 3000, Nodes: 2}},
 			})
 		}
 		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrUnsatisfiable, as(match.Satisfiability))

@@ -52,14 +52,14 @@ var topologyRules = map[string]rule{
 			r.Blocker = nil
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r3", Wanted: 4, Found: 3, Nodes: 4, WaitingHelps: true,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 3000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxOnNode: 3000}},
 			})
 		}
 		r = s.refuses(t, 2, Together(Slots("a", 5, Cores(1)), inOneRack), match.ErrUnsatisfiable)
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "rack", Vertex: "r1", Wanted: 5, Found: 4, Nodes: 4,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 4000}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxOnNode: 4000}},
 			})
 		}
 	}},

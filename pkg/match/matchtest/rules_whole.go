@@ -155,7 +155,7 @@ var wholeRules = map[string]rule{
 		r := s.refuses(t, 2, Slots("b", 2, Cores(4)), match.ErrBusy, wanting("x"))
 		same(t, "the reason", r, match.Reason{
 			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 2, Found: 1, Nodes: 4, Down: 1, InUse: 2, WaitingHelps: true,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxFree: 4000}},
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 4000}},
 		})
 	}},
 	"what is short is told by how many nodes are others'": {needs: both(wholeNodes, reasons), test: func(t *testing.T, s *subject) {
@@ -164,7 +164,7 @@ var wholeRules = map[string]rule{
 		r := s.refuses(t, 2, Slots("b", 5, Cores(1)), match.ErrBusy)
 		same(t, "the reason", r, match.Reason{
 			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3, OtherHolder: 2, WaitingHelps: true,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxFree: 4000}},
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxOnNode: 4000}},
 		})
 		s.match(t, 3, one())
 		r = s.refuses(t, 2, one(), match.ErrBusy, wanting("y"))
@@ -174,7 +174,7 @@ var wholeRules = map[string]rule{
 		r = s.refuses(t, 2, Slots("b", 1, Cores(5)), match.ErrUnsatisfiable)
 		same(t, "the reason of never", r, match.Reason{
 			Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 3,
-			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 5000, MaxFree: 4000, Nodes: 3}},
+			Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 5000, MaxOnNode: 4000, Nodes: 3}},
 		})
 	}},
 	"an excluded node does not count as others' too": {needs: both(both(wholeNodes, reasons), constraints), test: func(t *testing.T, s *subject) {

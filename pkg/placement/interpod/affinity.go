@@ -59,10 +59,10 @@ func (s *Constraints) findColocated() {
 }
 
 // colocatedWith returns the shapes that must share a domain of a key with shape
-// i. met are the shapes that satisfy the affinity of shape i. Shapes in met whose
-// own affinity selects shape i must be in the same domain. Of the other shapes in
-// met only one pod has to be there: if they have one pod in all, they join the
-// domain. Otherwise they are in near, and one of their pods must be there.
+// i. selected are the shapes that satisfy the affinity of shape i. Shapes in selected whose
+// own affinity selects shape i must be in the same domain. Of the other shapes in selected
+// only one pod has to be there: if they have one pod in all, they join the domain.
+// Otherwise they are partners, and one of their pods must be there.
 func (s *Constraints) colocatedWith(key string, i int, selected []int) colocatedSet {
 	t := colocatedSet{key: key, shapes: []int{i}}
 	var others []int

@@ -16,8 +16,8 @@ type Alternative struct {
 	// Hosts are the hosts that each shape is limited to. Nil means all hosts.
 	Hosts [][]string
 
-	// otherLimits are for spread constraints, anti-affinity and host ports. bound is for colocation.
-	// Limits joins them only when it is called, because most alternatives are never tried.
+	// otherLimits are for spread constraints, anti-affinity and host ports. colocationLimits are for colocation.
+	// Limits joins both only when it is called, because most alternatives are never tried.
 	otherLimits, colocationLimits [][]jobspec.Limit
 }
 
