@@ -26,9 +26,6 @@ type groupState struct {
 	// preplaced is the number of members that were on a node before they joined the group, and
 	// still are on one. The minimum is smaller by as many.
 	preplaced int
-	// youngestPlacedWaitingSince is since when the youngest member waited that has had
-	// a node. It counts the members of all incarnations, so the end of one does not reset it.
-	youngestPlacedWaitingSince time.Time
 
 	incarnation
 	derived
@@ -146,6 +143,9 @@ type waitTimes struct {
 	// notForRoom is true if the group now waits for something
 	// other than room, as its refusals say, but keeps roomSince.
 	notForRoom bool
+	// youngestPlacedWaitingSince is since when the youngest member waited that has had
+	// a node. It counts the members of all incarnations, so the end of one does not reset it.
+	youngestPlacedWaitingSince time.Time
 }
 
 // A yieldState says whether a group leaves its turn to
