@@ -10,8 +10,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// refusedGroups returns groups of two pods, each of which was refused at noon.
-func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
+// refusedGroups returns 4,000 groups of two pods, each of which was refused at noon.
+func refusedGroups(b *testing.B, r Refusal) *Groups {
+	const groups = 4_000
 	b.Helper()
 	g := New(seenOwners{}, match.PolicyLonode)
 	for i := range groups {
@@ -35,7 +36,7 @@ func refusedGroups(b *testing.B, groups int, r Refusal) *Groups {
 func BenchmarkObserveEvent(b *testing.B) {
 	for name, ev := range map[string]Event{"helps=none": StorageChanged, "helps=all": Released, "helps=none,nodes": NodeChanged} {
 		b.Run(name, func(b *testing.B) {
-			g := refusedGroups(b, 4_000, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
+			g := refusedGroups(b, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
 			for b.Loop() {
 				g.ObserveEvent(ev)
 			}
@@ -48,7 +49,7 @@ func BenchmarkObserveEvent(b *testing.B) {
 func BenchmarkDue(b *testing.B) {
 	for name, r := range map[string]Refusal{"until=event": {RetryOn: []Event{Released}, WaitsFor: WaitsForRoom}, "until=time": {Backoff: true}} {
 		b.Run(name, func(b *testing.B) {
-			g := refusedGroups(b, 4_000, r)
+			g := refusedGroups(b, r)
 			for b.Loop() {
 				if keys, _ := g.Due(noon.Add(time.Millisecond)); len(keys) > 0 {
 					b.Fatalf("%d groups are due", len(keys))
@@ -61,7 +62,7 @@ func BenchmarkDue(b *testing.B) {
 // BenchmarkMoreUrgent measures the search for a replacement that goes before a pod, while
 // 4,000 groups wait and none of them has lost a member. Each scheduling cycle searches once.
 func BenchmarkMoreUrgent(b *testing.B) {
-	g := refusedGroups(b, 4_000, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
+	g := refusedGroups(b, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
 	pod := benchPod("lone", 0)
 	g.PutPod(pod, noon)
 	for b.Loop() {
@@ -73,7 +74,7 @@ func BenchmarkMoreUrgent(b *testing.B) {
 
 // BenchmarkDueThrottled measures a step of a throttled namespace: one of its 4,000 groups retries.
 func BenchmarkDueThrottled(b *testing.B) {
-	g := refusedGroups(b, 4_000, Refusal{RetryAfter: time.Second})
+	g := refusedGroups(b, Refusal{RetryAfter: time.Second})
 	now := noon.Add(time.Second)
 	for b.Loop() {
 		now = now.Add(retryStep)
