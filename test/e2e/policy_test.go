@@ -102,7 +102,7 @@ func TestWholeNodesAreTheGroupsAlone(t *testing.T) {
 	}
 	// There is room for eight of these, but not for the whole-node group.
 	s.applyText(job("others", 8, "1"))
-	s.refused("job-others-", "NoRoom", "needs 8 pods", "room for 7", "1 node", "whole")
+	s.refused("job-others-", "NoRoom", "needs 8 pods", "room for 7", "1 node", "used exclusively by another group")
 	s.noneOnNodes("others-")
 	s.restart(stack.Scheduler, func(*stack.Config) {})
 	s.applyText(job("after", 7, "1"))

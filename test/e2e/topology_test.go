@@ -233,5 +233,5 @@ func TestAnExclusiveGroupHasItsNodesAlone(t *testing.T) {
 	s.applyText(job("others", 1, "8"))
 	s.running("others-", 1)
 	s.applyText(job("more", 1, "1"))
-	s.refused("job-more-", "NoRoom", "1 node", "whole")
+	s.refused("job-more-", "NoRoom", "1 node", "used exclusively by another group")
 }
