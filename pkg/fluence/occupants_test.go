@@ -20,9 +20,9 @@ func TestBlockerIsNamed(t *testing.T) {
 		job  func(r *rig) match.JobID
 		want string // "" if no blocker is named
 	}{
-		"a group that was matched here":       {job: func(r *rig) match.JobID { return r.matches()[0].ID }, want: "; 3 more if group ns/g ends"},
-		"a pod of another scheduler":          {job: func(*rig) match.JobID { return lone("foreign") }, want: "; 3 more if pod ns/foreign ends"},
-		"a pod of a group from before":        {job: func(*rig) match.JobID { return lone("old") }, want: "; 3 more if pod ns/old of group ns/before ends"},
+		"a group that was matched here":       {job: func(r *rig) match.JobID { return r.matches()[0].ID }, want: "; room for 3 more if group ns/g ends"},
+		"a pod of another scheduler":          {job: func(*rig) match.JobID { return lone("foreign") }, want: "; room for 3 more if pod ns/foreign ends"},
+		"a pod of a group from before":        {job: func(*rig) match.JobID { return lone("old") }, want: "; room for 3 more if pod ns/old of group ns/before ends"},
 		"a pod that has ended":                {job: func(*rig) match.JobID { return lone("ended") }},
 		"a pod that is gone":                  {job: func(*rig) match.JobID { return lone("gone") }},
 		"a pod that waits":                    {job: func(*rig) match.JobID { return lone("lone") }},
@@ -62,8 +62,8 @@ func TestBlockerIsNamed(t *testing.T) {
 // Objects of another namespace are counted and not named, unless the administrator allows that.
 func TestForeignObjectsAreNotNamed(t *testing.T) {
 	for tell, want := range map[string]struct{ ends, reserved string }{
-		TellNamesOwn: {"; 3 more if a pod of another namespace (priority 7) ends", "2 nodes are reserved for a group of another namespace (priority 0), which has waited 10m"},
-		TellNamesAll: {"; 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
+		TellNamesOwn: {"; room for 3 more if a pod of another namespace (priority 7) ends", "2 nodes are reserved for a group of another namespace (priority 0), which has waited 10m"},
+		TellNamesAll: {"; room for 3 more if pod ns/foreign ends", "2 nodes are reserved for ns/g, which has waited 10m"},
 	} {
 		t.Run(tell, func(t *testing.T) {
 			elsewhere := objects.Elsewhere

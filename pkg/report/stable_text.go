@@ -15,7 +15,7 @@ var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)|
 func StableText(text string) string {
 	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
 		if _, after, ok := strings.Cut(rest, translate.EndsSuffix); ok {
-			text = strings.TrimSuffix(strings.TrimRight(before, "0123456789"), "; ") + after
+			text = strings.TrimSuffix(strings.TrimRight(before, "0123456789"), "; room for ") + after
 		}
 	}
 	text = shortOn.ReplaceAllString(text, " is short")

@@ -84,7 +84,7 @@ func message(r match.Reason, blockerName string, n int) string {
 		}
 		writeMore(&b, more)
 		if r.Blocker != nil && blockerName != "" {
-			fmt.Fprintf(&b, "; %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
+			fmt.Fprintf(&b, "; room for %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
 		}
 	case match.NotFound:
 		fmt.Fprintf(&b, "needs %s%s: no placement was found", pods(r.Wanted), inOneLevel(r))

@@ -81,7 +81,7 @@ func TestMessage(t *testing.T) {
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxOnNode: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
 			},
-			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node); 3 more if job ns/long ends",
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node); room for 3 more if job ns/long ends",
 		},
 		"no placement was found in a rack": {
 			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},

@@ -95,7 +95,7 @@ func (f forecast) nodes() map[string]int {
 
 // anyEnd matches the part of a message that names whose end would help.
 // The scheduler knows more about its own groups than the API shows.
-var anyEnd = regexp.MustCompile(`; \d+ more if .*? ends`)
+var anyEnd = regexp.MustCompile(`; room for \d+ more if .*? ends`)
 
 func (f forecast) no() string { return f.Reason + ": " + anyEnd.ReplaceAllString(f.Message, "") }
 

@@ -104,7 +104,7 @@ func expected(held map[string]*holding, cpus int64) (reason string, messages []s
 		}
 	}
 	for _, pod := range ends {
-		messages = append(messages, say(fmt.Sprintf("; %d more if pod %s ends", most, pod)))
+		messages = append(messages, say(fmt.Sprintf("; room for %d more if pod %s ends", most, pod)))
 	}
 	return "NoRoom", messages
 }

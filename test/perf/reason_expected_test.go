@@ -19,7 +19,7 @@ func TestWhatAGroupIsToBeTold(t *testing.T) {
 		4: {
 			"NoRoom",
 			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 9 free on a node)",
-			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 9 free on a node); 6 more if pod ns/z ends",
+			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 9 free on a node); room for 6 more if pod ns/z ends",
 		},
 		40: {"NeverFits", "no node is large enough: cpu 40 wanted, largest node has 39"},
 	}
