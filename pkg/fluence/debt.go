@@ -22,8 +22,8 @@ const (
 	maxDebt = time.Minute
 	// indebtedPause is the minimum time between two attempts of a namespace in debt.
 	indebtedPause = time.Second
-	// deferralStep is the time between the retries of two groups of a namespace, if these retries
-	// come after its debt is paid, or if the namespace waits only because of failed attempts.
+	// deferralStep is the time between the retries of two groups of one namespace. It is for retries
+	// after the debt is paid, and for namespaces that wait only because of failed attempts.
 	deferralStep = 10 * time.Millisecond
 	// failedDivisor bounds the failed attempts of a namespace: they may take 1/failedDivisor of the
 	// time. Beyond that, groups of other namespaces with at least the same priority are placed first.
@@ -56,12 +56,12 @@ type debts struct {
 
 // debt is the account of one namespace.
 type debt struct {
-	// owed is the overrun: the time of attempts beyond what is free for each. failedTime is the
-	// free part of the attempts that found no nodes, at most freePerAttempt each. Both are as of since.
+	// owed is the overrun: the time of attempts beyond freePerAttempt each. failedTime is the time of
+	// the attempts that found no nodes, at most freePerAttempt each. Both have shrunk until since.
 	owed, failedTime time.Duration
 	since            time.Time
-	// failedTotal is the total time of failed attempts since began, at most freePerAttempt
-	// each. began is when failedTime was last zero. Both are for the message only.
+	// failedTotal counts like failedTime, but does not shrink. It counts from
+	// began, when failedTime was last zero. Both are for the message only.
 	failedTotal time.Duration
 	began       time.Time
 	// nextAttempt is the earliest time of the next attempt while the namespace is in
@@ -91,8 +91,8 @@ func (a *debts) get(namespace string, now time.Time) *debt {
 	return d
 }
 
-// charge adds the time of one attempt of a namespace. failed means that the attempt found no
-// nodes. Then charge returns how much of its free part exceeds what failed attempts may take.
+// charge adds the time of one attempt of a namespace. failed means that the attempt found no nodes.
+// Then charge returns how much of the attempt's first freePerAttempt failed attempts may not take.
 func (a *debts) charge(namespace string, took time.Duration, failed bool, now time.Time) (tooMuch time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,18 +139,21 @@ func (a *debts) forget(namespace string) {
 	delete(a.byNamespace, namespace)
 }
 
-// hasNoOverrun reports whether the namespace owes nothing except, perhaps, for failed attempts.
+// hasNoOverrun reports whether the namespace has no overrun. Its failed attempts do not count.
 func (d *debt) hasNoOverrun() bool { return d == nil || d.owed == 0 }
 
-// isUnthrottled reports whether a namespace owes nothing,
-// and its failed attempts took no more time than they may.
+// isUnthrottled reports whether the namespace has no overrun, and
+// its failed attempts took no more time than they may.
 func (d *debt) isUnthrottled() bool {
 	return d.hasNoOverrun() && (d == nil || d.failedTime <= failedBurst)
 }
 
-// nextRetry returns the retry time of the namespace's next group. Retry times are the duration step
-// apart, and none is before the time least. From the time paid on, when the debt is paid, they are
-// deferralStep apart. Instead of a time later than paid plus maxDeferral it returns paid.
+// nextRetry returns the retry time of the namespace's next group:
+//
+//   - It is not before the argument least.
+//   - It is the argument step after the last retry time.
+//   - From the argument paid on, when the debt is paid, it is deferralStep after it.
+//   - If it would be later than maxDeferral after paid, it is paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
 	if at.After(paid) {

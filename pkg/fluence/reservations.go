@@ -232,8 +232,8 @@ func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *
 	}
 }
 
-// markContested records that a group of the namespace by could not use nodes because
-// they are reserved for these turns. Turns of the same namespace are not marked.
+// markContested records that a group could not use nodes because they are reserved for these
+// turns. The argument by is the group's namespace. Turns of that namespace are not marked.
 func (a *reservations) markContested(turns []gang.Turn, by string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,8 +12,8 @@ const (
 	// maxPauseFactor limits a pause to maxPauseFactor*maxReserve. Each
 	// further pause without progress is twice as long as the one before.
 	maxPauseFactor = 4
-	// ownStallFactor: the stalled time counts so many times while only pods of the group's own
-	// namespace are in the way on contested nodes. Their owner can end them, and nobody else can.
+	// ownStallFactor: the stalled time grows so many times as fast while only pods of the group's
+	// own namespace are on contested nodes. Their owner can end them, and nobody else can.
 	ownStallFactor = 16
 )
 
@@ -41,8 +41,8 @@ func (l blockers) min(o blockers) blockers {
 // belongs to the turn, not to the group: if another group gets the turn, the stalled
 // time is kept. If the group before has started, endTenure subtracts a part of it.
 type stallTimer struct {
-	// stalled is how long nodes were reserved without progress, as of at. Time in
-	// which only own pods were on contested nodes counts ownStallFactor times.
+	// stalled is how long nodes had been reserved without progress when the timer was last advanced.
+	// Time in which only own pods were on contested nodes counts ownStallFactor times.
 	stalled time.Duration
 	// at is when the timer was last advanced.
 	at time.Time
@@ -109,13 +109,14 @@ func newStallTimer(now time.Time) stallTimer {
 	return stallTimer{at: now, minSincePause: maxBlockers(), minEver: maxBlockers()}
 }
 
-// change records that other nodes are reserved from now on. old are the present blockers of the
-// nodes reserved until now: fewer than minSincePause are progress. l and nodes are the blockers
-// and the number of the new nodes. A difference between old and l is not progress.
-func (c *stallTimer) change(old, l blockers, nodes int) {
-	c.observe(old)
-	c.tenure.foreign = l.foreign
-	c.minSincePause, c.minEver = c.minSincePause.min(l), c.minEver.min(l)
+// change records that other nodes are reserved from now on. oldBlockers are the present blockers
+// of the nodes reserved until now. They are progress if they are fewer than minSincePause.
+// newBlockers and nodes are the blockers and the number of the new nodes. A difference between
+// oldBlockers and newBlockers is not progress.
+func (c *stallTimer) change(oldBlockers, newBlockers blockers, nodes int) {
+	c.observe(oldBlockers)
+	c.tenure.foreign = newBlockers.foreign
+	c.minSincePause, c.minEver = c.minSincePause.min(newBlockers), c.minEver.min(newBlockers)
 	c.maxNodes, c.tenure.maxNodes = max(c.maxNodes, nodes), max(c.tenure.maxNodes, nodes)
 }
 
@@ -187,8 +188,8 @@ func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.
 // the start of one group does not count for the time of another.
 //
 // Pauses are short again only if the group runs on maxNodes nodes and the refund
-// is at least half of the stalled time. So pauses stay long after a start on nodes
-// that for most of the time only the namespace's own pods kept from others.
+// is at least half of the stalled time. If only the namespace's own pods were on the
+// nodes for most of the time, pauses stay long after a start.
 func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {

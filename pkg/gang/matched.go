@@ -17,7 +17,7 @@ import (
 //
 // The Output releases the slots of pods that have left meanwhile. If
 // too few pods are left for the group to start, it releases all slots.
-// Assign returns an error then, and if the Plan's pod has no slot.
+// Assign returns an error in that case, and if the Plan's pod has no slot.
 func (g Matching) Assign(p Plan, slots []match.Slot, deadline time.Time) (node string, siblings []*corev1.Pod, out Output, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -82,8 +82,8 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	return node, siblings, nil
 }
 
-// whyLeft returns why the slots of a match are of no use to
-// the pod that asked, which is nil if it is not known any more.
+// whyLeft returns why the slots of a match are of no use to the
+// Plan's pod. The representative is nil if the pod is gone.
 func (p *Plan) whyLeft(representative *member) string {
 	pod := p.Required[0].Name
 	switch {

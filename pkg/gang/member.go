@@ -14,8 +14,8 @@ type member struct {
 	pod        *corev1.Pod
 	group      *groupState
 	assignment *assignment
-	// whyRevoked is why the last assignment was revoked, in
-	// words. It is empty if none was since the last match.
+	// whyRevoked is why the last assignment was revoked, in words.
+	// It is empty if no assignment was revoked since the last match.
 	whyRevoked string
 	// needsPodGroup is true if the member waits for its PodGroup to exist.
 	needsPodGroup bool
@@ -53,14 +53,14 @@ type podMeta struct {
 	policyError error
 }
 
-// queueEntry holds the values that a pod's rank is made of. They are frozen when the pod
-// enters the queue, because the queue's heap breaks if the order of its entries changes.
+// queueEntry holds what is known of a pod in the queue. The values that its rank is made of are frozen
+// when the pod enters the queue, because the queue's heap breaks if the order of its entries changes.
 type queueEntry struct {
 	// urgent is true if the pod was a replacement of a missing member.
 	urgent bool
 	// late is true if the group had started and the pod replaced no member.
 	late bool
-	// orderTime is the result of orderTime for the group at that time.
+	// orderTime is the group's time in the order of the queue, as its method orderTime returned it then.
 	orderTime time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
 	// came into the queue to be placed, and the member has had no answer since.

@@ -54,9 +54,9 @@ type Precedence struct {
 	Rank Rank
 	// Late is true if the group has started.
 	Late bool
-	// EligibleSince replaces Rank.Since in the order of reservations if it is later. For a group that
-	// has not started, it is since when the group could be placed (see StarvingGroup.Rank).
-	// For a replacement, it is since when the pod has waited. Otherwise it is zero.
+	// EligibleSince is the time from which the order of reservations counts, if it is later than
+	// Rank.Since. For a group that has not started, it is the time since when the group could be placed
+	// (see StarvingGroup.Rank). For a replacement, it is the start of the pod's wait. Otherwise it is zero.
 	EligibleSince time.Time
 	// Missing is how many members the started group is missing, if the pod is a
 	// replacement. Then the Plan's Optional pods are replacements too. Otherwise it is 0.
@@ -79,7 +79,7 @@ type snapshot struct {
 func (p Plan) Pod() types.UID { return p.uid }
 
 // A LostMember is what is known of a member that another replaces. Node is empty if the node
-// is not known. Pod has only the tolerations of its pod, and is nil if the node is not known.
+// is not known. Pod is a stub with only the tolerations of the member's pod. It is nil if the node is not known.
 type LostMember struct {
 	Node string
 	Pod  *corev1.Pod

@@ -57,8 +57,8 @@ func (g *core) recompute(s *groupState) {
 		s.started, s.mayBeBound = true, true
 	}
 	if s.started && s.peakMinimum == 0 && !s.matchedHere && s.podGroup != nil {
-		// Another process matched the group. It has reached at most what its
-		// status reported as placed, even if the minimum was raised since.
+		// Another process matched the group. The group has reached at most what
+		// its status reported as placed, even if the minimum was raised since.
 		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
 	}
 	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup) {

@@ -32,16 +32,16 @@ type Refusal struct {
 	NodesFound bool
 	// WaitsFor says what the group waits for.
 	WaitsFor WaitsFor
-	// Filtered is true, with WaitsForNodes, if some nodes were rejected by filters
-	// that look at more than the node. Then it may be that other nodes do not help.
+	// Filtered is set only with WaitsForNodes. It is true if some nodes were rejected by filters that
+	// depend on more than the node, such as on pods or volumes. Then other nodes may not help.
 	Filtered bool
 	// AlsoRefused lists other members of a started group that the refusal is for.
 	AlsoRefused []types.UID
 }
 
 // A WaitsFor is what a refused group waits for. It decides whether the group
-// goes on waiting for room. A scheduler that was just started knows only the
-// reason of the refusal. There KeepsWaitingTime of reason.Properties decides.
+// goes on waiting for room. After a restart only the reason of the refusal is
+// known. Then KeepsWaitingTime of reason.Properties decides.
 type WaitsFor int
 
 const (
@@ -60,9 +60,12 @@ const (
 	WaitsForThrottle
 )
 
-// isAuthorFixable reports whether the group was refused for something that its author can provide
-// later, and that is neither room nor nodes. A refusal with WaitsForNodes counts too if it has
-// Filtered: those filters may look at something of the author's, such as other pods or volumes.
+// isAuthorFixable reports whether the group was refused for something that its author
+// can provide later. That is the case for two kinds of refusals:
+//
+//   - refusals with WaitsForOther, without NodesFound and RetryAfter;
+//   - refusals with WaitsForNodes and Filtered, because those filters may
+//     look at something of the author's, such as other pods or volumes.
 func (r *Refusal) isAuthorFixable() bool {
 	return r.WaitsFor == WaitsForOther && !r.NodesFound && r.RetryAfter == 0 || r.WaitsFor == WaitsForNodes && r.Filtered
 }
@@ -144,7 +147,7 @@ func (r *activeRefusal) observe(ev Event) {
 }
 
 // relevantEvents returns the events that can end the refusal earlier than it would end now.
-// It returns none if such an event has happened, and the refusal ends at its earliest time.
+// It returns none if such an event has already made the refusal end at its earliest time.
 func (r *activeRefusal) relevantEvents() eventSet {
 	var awaited eventSet
 	if r == nil || r.helped && !r.endsLate() {

@@ -114,8 +114,9 @@ func (r *registry) updateRetry(s *groupState) {
 	r.byRelevantEvents[helps][s] = true
 }
 
-// helpedBy yields the groups that an event may help. Within the loop, updateRetry may be called for
-// the current group once the event no longer helps it. Before that, the group could come again.
+// helpedBy yields the groups that an event may help. The loop may call updateRetry for
+// the current group only after it has passed the event to the group's refusals. Otherwise
+// the group could come again.
 func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	return func(yield func(*groupState) bool) {
 		for events, groups := range r.byRelevantEvents {

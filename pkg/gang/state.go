@@ -80,9 +80,8 @@ type derived struct {
 	// gatheringKnown is true if gatheringReason and gatheringMessage are known. They are cached,
 	// because whyGathering is called under the lock of the scheduler's queue, for each pod.
 	gatheringKnown bool
-	// youngestNeededWaitingSince is since when the youngest pod that the group needs has waited: the
-	// cached result of youngestNeeded. youngestNeededFor is the UID of the representative that
-	// it was found for. It is empty if there is no result.
+	// youngestNeededWaitingSince is the cached result of youngestNeeded. It is valid for the
+	// representative with the UID youngestNeededFor, which is empty if there is no result.
 	youngestNeededWaitingSince        time.Time
 	youngestNeededFor                 types.UID
 	gatheringReason, gatheringMessage string
@@ -126,7 +125,7 @@ type waitTimes struct {
 	completeSince time.Time
 	// wasGathering is true if the group was seen to lack something since it was last complete.
 	wasGathering bool
-	// completeAgainAt is when the group was complete again after that.
+	// completeAgainAt is when the group last became complete after it had lacked something.
 	// It is zero if the group was never seen to lack anything.
 	completeAgainAt time.Time
 	// roomSince is the time of the first refusal in a row with
@@ -143,7 +142,7 @@ type waitTimes struct {
 	// notForRoom is true if the group now waits for something
 	// other than room, as its refusals say, but keeps roomSince.
 	notForRoom bool
-	// youngestPlacedWaitingSince is since when the youngest member waited that has had
+	// youngestPlacedWaitingSince is the start of the wait of the youngest member that has had
 	// a node. It counts the members of all incarnations, so the end of one does not reset it.
 	youngestPlacedWaitingSince time.Time
 }

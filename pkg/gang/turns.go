@@ -35,7 +35,7 @@ func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 }
 
 // Starving returns, for each namespace and priority, the first group in queue order
-// that has waited for room for at least the time after. It leaves out groups that
+// that has waited for room at least as long as after. It leaves out groups that
 // lack members, that yield, or that wait for something else since a refusal.
 func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 	g.mu.Lock()
@@ -106,10 +106,10 @@ func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after ti
 	return true
 }
 
-// RestoreWaitingSince takes over from the PodGroup since when the group has
-// waited for room. Zero means that the group does not wait for room, and is always
-// taken over. A time is taken over only until this scheduler has refused the group. After
-// that the PodGroup has what this scheduler wrote there, and this scheduler knows better.
+// RestoreWaitingSince sets the start of the group's wait for room to what the PodGroup records.
+// Zero means that the group does not wait for room, and is always set. Another time is set only
+// until this scheduler has refused the group. After that this scheduler itself has written the
+// time into the PodGroup, and knows better.
 func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,8 +118,8 @@ func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// isStarving reports whether a group has waited for room for at least the time
-// after. A group that yields or waits for something else is not starving.
+// isStarving reports whether a group has waited for room at least as long
+// as after. A group that yields or waits for something else is not starving.
 func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
 	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.notForRoom && s.yieldReason == ""
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Yield makes a group leave its turn to the next group, because no nodes can
-// be reserved for it. why is the reason as users read it. blockedNodes has the nodes
+// be reserved for it. The argument why is the reason as users read it. blockedNodes has the nodes
 // with pods that do not end. If why is empty, the group ceases to yield.
 func (g Turns) Yield(key types.NamespacedName, why string, blockedNodes *NodeBloomFilter, now time.Time) {
 	g.mu.Lock()

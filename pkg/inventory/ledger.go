@@ -5,7 +5,7 @@ package inventory
 // the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
 	// skipped, if set, is called when a desired value is replaced before it was sent. It merges
-	// that value into what the engine may have, because the engine may have got it in another way.
+	// that value into what the engine may have, because a match may have booked the value already.
 	skipped func(mayHave, desired V) V
 
 	entries map[K]*entry[V]

@@ -19,7 +19,7 @@ func TestWhoSpeaksForAGroup(t *testing.T) {
 	saying := func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{policy: group.IncompleteRestart} }
 	unread := func() observation {
 		ref := metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "c", UID: "ray"}
-		w := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: unsized}
+		w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: unsized}
 		return observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, topOwners: []topOwner{w}}
 	}
 	ofRay := ownedBy("ray.io/v1", "RayCluster", "c", "ray")

@@ -80,7 +80,7 @@ func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
 	}
 	// With only owners that are being deleted, the PodGroup
 	// would be garbage-collected together with them.
-	return len(live) > 0 && (len(o.topOwners) == 0 || o.hasOwner() || o.hasBarePod())
+	return len(live) > 0 && (len(o.topOwners) == 0 || o.hasLiveOwner() || o.hasBarePod())
 }
 
 // wantsScheduler reports whether a current pod template of the group asks for the scheduler.
@@ -155,7 +155,7 @@ func (o observation) whyUnreadable() string {
 // bare pods is removed EmptyDelay after the last pod. All other PodGroups of this controller are
 // deleted with their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
-	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasOwner() {
+	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasLiveOwner() {
 		m.emptySince = time.Time{}
 		return decision{}, m
 	}

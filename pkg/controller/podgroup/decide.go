@@ -98,7 +98,7 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return decision{}, memory{}
 	}
 	m.hadPods = m.hadPods || len(o.pods) > 0
-	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasOwner() {
+	if made && len(o.podGroup.OwnerReferences) > 0 && !o.hasLiveOwner() {
 		// The garbage collector deletes the PodGroup with its owners. Until then its status stays
 		// as it is.
 		return c.decideOnOrphan(o, m)
@@ -136,8 +136,8 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	return d, m
 }
 
-// hasOwner reports whether an owner exists and is not being deleted.
-func (o observation) hasOwner() bool {
+// hasLiveOwner reports whether an owner exists and is not being deleted.
+func (o observation) hasLiveOwner() bool {
 	for _, top := range o.topOwners {
 		if top.isLive() {
 			return true

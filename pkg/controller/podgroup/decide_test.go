@@ -26,7 +26,7 @@ func TestMaking(t *testing.T) {
 	unseen := func(o observation) observation { o.ownerNotCached = true; return o }
 	top := func(kind string, s ownerState, size int32) observation {
 		ref := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: kind, Name: "train", UID: "1"}
-		w := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: s, size: group.Size{Size: size, Min: size}}
+		w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: s, size: group.Size{Size: size, Min: size}}
 		return observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, now: now, topOwners: []topOwner{w}}
 	}
 	labelledJobs := func(jobs ...*batchv1.Job) observation {
@@ -109,7 +109,7 @@ func TestMaking(t *testing.T) {
 // be read, an event on a pod says once what helps.
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
-	w := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
+	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
 	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, requeueAfter: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
 	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.requeueAfter != time.Second {
@@ -255,7 +255,7 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	pg := podGroup(4, ours, byTrain)
 	pg.Status.Phase = scheduling.PodGroupFinished
 	leaving := job(4, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(now)) })
-	goneTop := topOwner{topOwnerRef: topOwnerRefOfReference(pg.OwnerReferences[0]), state: missing}
+	goneTop := topOwner{topOwnerRef: topOwnerRefFrom(pg.OwnerReferences[0]), state: missing}
 	for name, o := range map[string]observation{"gone": {key: key, now: now, topOwners: []topOwner{goneTop}}, "leaving": of(leaving)} {
 		if d, _ := DefaultConfig().decide(o.with(pg, pods(1, bound)), memory{}); d.status != nil || d.apply != nil || len(d.events) > 0 {
 			t.Errorf("Job %s: decide() = %+v, want nothing", name, d)
@@ -361,7 +361,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := topOwner{topOwnerRef: topOwnerRefOfReference(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
 			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: tc.pods, now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {

@@ -46,7 +46,7 @@ func FuzzDecide(f *testing.F) {
 			})).with(nil, member)
 		} else if bits&2 != 0 {
 			ref := member[0].OwnerReferences[0]
-			w := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: ownerState(bits >> 6)}
+			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: ownerState(bits >> 6)}
 			var err error
 			if w.size, err = group.DefaultSize(w.owner, body); err != nil {
 				w.invalid = err.Error()

@@ -176,8 +176,8 @@ func (c cacheReader) topOwnerRefOfPod(pod *corev1.Pod, owner group.Owner) topOwn
 	return topOwnerRef{metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: owner.Name, UID: owner.UID}, owner}
 }
 
-// topOwnerRefOfReference returns the topOwnerRef of a PodGroup's owner reference.
-func topOwnerRefOfReference(ref metav1.OwnerReference) topOwnerRef {
+// topOwnerRefFrom returns the topOwnerRef of a PodGroup's owner reference.
+func topOwnerRefFrom(ref metav1.OwnerReference) topOwnerRef {
 	if ref.APIVersion == "v1" && ref.Kind == "Pod" {
 		return topOwnerRef{ref, unit(ref.Name, ref.UID)}
 	}

@@ -131,7 +131,7 @@ func TestAPodGroupNamesSoManyOwners(t *testing.T) {
 	var o observation
 	for i := range 2 * maxReferences {
 		ref := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: types.UID(fmt.Sprintf("%04d", i))}
-		o.topOwners = append(o.topOwners, topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: readable})
+		o.topOwners = append(o.topOwners, topOwner{topOwnerRef: topOwnerRefFrom(ref), state: readable})
 	}
 	o.topOwners[0].deleting = true
 	refs := o.references()

@@ -18,8 +18,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// whyTooManyOwners is the topOwner.why of the owners that are not read, because a group has more
-// than maxReferences.
+// whyTooManyOwners is the topOwner.why of owners that would have to be read
+// from the API server, beyond the first maxReferences of a group.
 var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
 
 // observe reads all that is known about a group.
@@ -44,7 +44,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
-			f.addTopOwnerRef(topOwnerRefOfReference(ref))
+			f.addTopOwnerRef(topOwnerRefFrom(ref))
 		}
 	}
 	slices.SortFunc(f.topOwnerRefs, func(a, b topOwnerRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })

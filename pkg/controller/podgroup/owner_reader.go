@@ -83,11 +83,11 @@ func (f *ownerReader) forgetIfReadable(namespace string, ref metav1.OwnerReferen
 	}
 }
 
-// find returns an owner, and the time after which it has to be read again. The time is zero if this
-// call has read the owner without failure, or if no such owner can exist.
+// find returns an owner, and the time after which it has to be read again. The time is zero
+// if the next event is soon enough: this call has read the owner, or no such owner can exist.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxAPIVersionLength {
-		return topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: missing}, 0, nil
+		return topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}, 0, nil
 	}
 	now, of := f.clock.Now(), ownerKeyOf(namespace, ref)
 	have, _ := f.recent.Get(of)
@@ -111,7 +111,7 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 	var obj unstructured.Unstructured
 	obj.SetAPIVersion(ref.APIVersion)
 	obj.SetKind(ref.Kind)
-	top := topOwner{topOwnerRef: topOwnerRefOfReference(ref), state: missing}
+	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}
 	switch err := f.get(ctx, namespace, ref.Name, &obj); {
 	case meta.IsNoMatchError(err):
 		top.state, top.why = unreadable, fmt.Sprintf("the API server does not serve %s in %s", ref.Kind, ref.APIVersion)

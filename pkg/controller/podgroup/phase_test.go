@@ -52,7 +52,7 @@ func TestOutcome(t *testing.T) {
 	failing := condition(batchv1.JobFailed, corev1.ConditionTrue, now)
 	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
 	other := func(kind string, s ownerState) observation {
-		return observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefOfReference(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), state: s}}}
+		return observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, UID: "1"}), state: s}}}
 	}
 	cases := map[string]struct {
 		o    observation

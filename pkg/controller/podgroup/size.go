@@ -117,8 +117,8 @@ func sizeOf(lists [][]map[string]string) (group.Size, error) {
 	return group.Size{}, nil
 }
 
-// ownerSize returns the number of pods that the owners want. all is true if owners that give a size
-// create all pods of the group.
+// ownerSize returns the number of pods that the owners want. all is true if every
+// pod of the group has an owner that gives a size.
 func (o observation) ownerSize() (total group.Size, all bool, err error) {
 	if o.ownerNotCached || o.hasBarePod() {
 		return group.Size{}, false, nil
@@ -185,8 +185,8 @@ func (o observation) stableRemainingMin(size group.Size) int32 {
 	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
 }
 
-// remainingMin returns the minimum, or the number of pods that exist or are still to come if that
-// is lower, as it is if Jobs have few completions left.
+// remainingMin returns the lower of two numbers: the minimum, and the pods that exist or
+// are still to come. The second is lower if Jobs have few completions left.
 func (o observation) remainingMin(size group.Size) int32 {
 	var done int32
 	active := map[string]bool{}

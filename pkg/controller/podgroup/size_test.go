@@ -75,8 +75,8 @@ func TestWantedSize(t *testing.T) {
 		"wrong labels in a user's PodGroup":           {observation{podGroup: podGroup(3), pods: pods(2, labelled(group.SizeLabel, "x"))}, 3, wrong, true},
 		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2 (set by kubectl-edit), size 4", false},
 		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
-		"more pods than a group may have":             {observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefOfReference(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
-		"more pods than a group may have, but labels": {observation{pods: pods(1, labelled(group.SizeLabel, "3")), topOwners: []topOwner{{topOwnerRef: topOwnerRefOfReference(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
+		"more pods than a group may have":             {observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
+		"more pods than a group may have, but labels": {observation{pods: pods(1, labelled(group.SizeLabel, "3")), topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
