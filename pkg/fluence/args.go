@@ -55,7 +55,8 @@ type Args struct {
 	MaxBypass metav1.Duration `json:"maxBypass"`
 	// MaxReserve is how long nodes stay reserved for a group without progress.
 	// Progress means that something ends there that the group waits for. After that
-	// time the reservation pauses, first for a quarter of MaxReserve. Each further
+	// time the reservation pauses, first for a quarter of it. If only pods of the group's namespace
+	// are left on nodes that others want, it pauses after a sixteenth. Each further
 	// pause without progress is twice as long, up to four times MaxReserve. Zero
 	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`

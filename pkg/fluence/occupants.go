@@ -70,16 +70,19 @@ func (r *occupants) forget(job match.JobID) {
 	delete(r.pods, job)
 }
 
-// blockers returns what has to end on nodes before a group of a namespace can use them.
+// blockers returns what has to end on nodes before a group of a namespace can use them. Pods that
+// do not end by themselves are left out: nodes are reserved only where the group fits next to them.
 func (r *occupants) blockers(nodes []string, namespace string) (l blockers) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, node := range nodes {
 		mine := 0
 		for _, p := range r.byNode[node] {
-			if p.namespace == namespace {
+			switch {
+			case p.endless:
+			case p.namespace == namespace:
 				mine = 1
-			} else {
+			default:
 				l.foreign++
 			}
 		}

@@ -75,6 +75,7 @@ func trimPodGroup(obj any) (any, error) {
 	}
 	pg.ManagedFields, pg.OwnerReferences, pg.Finalizers, pg.Labels = nil, nil, nil, nil
 	pg.Annotations = group.ProjectAnnotations(pg.Annotations)
+	pg.Spec.MinResources = nil
 	return pg, nil
 }
 

@@ -109,6 +109,15 @@ func (a *reservations) pause(t gang.Turn) (until time.Time, paused bool) {
 	return r.timer.pausedUntil, true
 }
 
+// ownPause reports whether the last pause of a turn began because
+// only pods of its namespace were left on the reserved nodes.
+func (a *reservations) ownPause(t gang.Turn) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.byTurn[t]
+	return r != nil && r.timer.ownPause
+}
+
 // occupancy knows the pods on nodes.
 type occupancy interface {
 	// blockers returns what has to end on nodes before a group of a namespace can use them.

@@ -186,8 +186,11 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 	t := gang.TurnOf(key, plan.Rank)
 	if until, paused := ts.reservations.pause(t); paused {
-		addMessage(fmt.Sprintf("no nodes are reserved for it for the next %s, because no pod ended on its reserved nodes for %s",
-			duration.HumanDuration(until.Sub(now)), duration.HumanDuration(ts.args.MaxReserve.Duration)))
+		why := "no pod ended on its reserved nodes for " + duration.HumanDuration(ts.args.MaxReserve.Duration)
+		if ts.reservations.ownPause(t) {
+			why = "only pods of its own namespace were left on its reserved nodes"
+		}
+		addMessage(fmt.Sprintf("no nodes are reserved for it for the next %s, because %s", duration.HumanDuration(until.Sub(now)), why))
 		return
 	}
 	had := ts.reservations.nodes(t, key)

@@ -738,8 +738,9 @@ func TestOwnPodsThatEndOneByOneHoldUpNobodyElse(t *testing.T) {
 
 // A group that only pods of its own namespace keep from its reserved nodes keeps
 // them from other namespaces for a sixteenth of the time: its author can end these pods.
+// Pods of others that do not end make no difference.
 func TestOwnPodsHoldUpOthersForAShortTime(t *testing.T) {
-	for theirs, want := range map[bool]time.Duration{false: 4 * time.Hour / ownStallFactor, true: 4 * time.Hour} {
+	for theirs, want := range map[corev1.RestartPolicy]time.Duration{"": 4 * time.Hour / ownStallDivisor, corev1.RestartPolicyAlways: 4 * time.Hour / ownStallDivisor, corev1.RestartPolicyNever: 4 * time.Hour} {
 		inRig(t, realEngine(t), func(r *rig) {
 			r.pl.args.MaxReserve.Duration = 4 * time.Hour
 			for i := range 3 {
@@ -748,22 +749,50 @@ func TestOwnPodsHoldUpOthersForAShortTime(t *testing.T) {
 			r.pass(settleTime)
 			r.schedule()
 			r.pod("sleeper", objects.CPU("1"), objects.Never, objects.OnNode("n0"))
-			if theirs {
-				r.pod("theirs", objects.CPU("1"), objects.Never, objects.Elsewhere, objects.OnNode("n0"))
+			if theirs != "" {
+				r.pod("theirs", objects.CPU("500m"), objects.Elsewhere, objects.OnNode("n0"), func(p *corev1.Pod) { p.Spec.RestartPolicy = theirs })
 			}
 			r.pass(time.Second)
-			r.gang(3, 3, objects.CPU("4"))
+			r.gang(3, 3, objects.CPU("3500m"))
 			r.pass(11 * time.Minute)
 			r.pod("other", objects.CPU("500m"), objects.In("third"))
 			r.pass(want - 2*time.Minute)
 			if r.runs("other") {
-				t.Fatalf("pods of others are there: %t: a pod of another namespace passes too early", theirs)
+				t.Fatalf("restart policy of the others' pod %q: a pod of another namespace passes too early", theirs)
 			}
 			r.pass(4 * time.Minute)
 			if !r.runs("other") {
-				t.Errorf("pods of others are there: %t: the reservation does not pause after %v: %s", theirs, want, r.message())
+				t.Errorf("restart policy of the others' pod %q: the reservation does not pause after %v: %s", theirs, want, r.message())
 			}
 		})
+	}
+}
+
+// What a group waited for own pods is not charged to the time that the next one waits for others.
+func TestOwnStallDoesNotCountForOthers(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	const most = 4 * time.Hour
+	c := newStallTimer(now)
+	c.contested = true
+	pass := func(l blockers, d time.Duration) (paused bool) {
+		for range int(d / time.Minute) {
+			now = now.Add(time.Minute)
+			p, _ := c.advance(true, l, most, now)
+			paused = paused || p
+		}
+		return paused
+	}
+	c.change(maxBlockers(), blockers{0, 3}, 3)
+	if pass(blockers{0, 3}, 14*time.Minute) {
+		t.Fatal("it pauses before a sixteenth of the time")
+	}
+	c.endTenure(3, blockers{0, 3})
+	c.change(maxBlockers(), blockers{2, 0}, 3)
+	if pass(blockers{2, 0}, 3*time.Hour+45*time.Minute) {
+		t.Error("the next group pauses early, for what the first waited for own pods")
+	}
+	if !pass(blockers{2, 0}, 2*time.Minute) || c.ownPause {
+		t.Errorf("it does not pause after %v, or for own pods: %t", most, c.ownPause)
 	}
 }
 
@@ -778,7 +807,7 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 	}{
 		"beside pods of others that end":  {theirs: true, ends: true, own: true, wait: 50 * time.Minute},
 		"beside pods of others that stay": {theirs: true, wait: 50 * time.Minute},
-		"beside own pods":                 {wait: 50 * time.Minute / ownStallFactor},
+		"beside own pods":                 {wait: 50 * time.Minute / ownStallDivisor},
 	}
 	for name, tc := range cases {
 		theirs, own := tc.theirs, tc.own
@@ -810,11 +839,12 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 				t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
 			}
 			r.pass(14 * time.Minute)
-			if _, paused := r.pl.reservations.pause(at); paused == own {
-				t.Errorf("%s: the reservation of the next pauses after 14 minutes of an hour: %t", name, paused)
+			hasPaused := func() bool { return r.pl.reservations.byTurn[at].timer.pause > 0 }
+			if hasPaused() == own {
+				t.Errorf("%s: the reservation of the next has paused within 14 minutes of an hour: %t", name, hasPaused())
 			}
 			r.pass(47 * time.Minute)
-			if _, paused := r.pl.reservations.pause(at); own && !paused {
+			if own && !hasPaused() {
 				t.Errorf("%s: it does not pause after an hour", name)
 			}
 		})
@@ -921,7 +951,7 @@ func TestPausesDoubleWithoutProgress(t *testing.T) {
 		"an own pod ends, and others want the nodes": {
 			contested: true,
 			loads:     [][2]blockers{{{0, 9}, {0, 9}}, {{0, 9}, {0, 8}}, {{0, 8}, {0, 7}}, {{0, 7}, {0, 6}}},
-			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+			want:      "[1m0s 2m0s 4m0s 8m0s 16m0s 32m0s]",
 		},
 		"its group starts": {
 			loads:  [][2]blockers{{{2, 0}, {2, 0}}},
@@ -937,7 +967,7 @@ func TestPausesDoubleWithoutProgress(t *testing.T) {
 			contested: true,
 			loads:     [][2]blockers{{{0, 2}, {0, 2}}, {{2, 2}, {0, 2}}},
 			begins:    starts(10, 0),
-			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+			want:      "[1m0s 2m0s 8m15s 16m30s 33m0s 1h6m0s]",
 		},
 		"its group starts beside pods of others that stay, and others want the nodes": {
 			contested: true,
@@ -955,7 +985,7 @@ func TestPausesDoubleWithoutProgress(t *testing.T) {
 			contested: true,
 			loads:     [][2]blockers{{{0, 2}, {0, 2}}},
 			begins:    starts(10, 0),
-			want:      "[15m0s 30m0s 1h0m0s 2h0m0s 4h0m0s 4h0m0s]",
+			want:      "[1m0s 2m0s 4m0s 8m0s 16m0s 32m0s]",
 		},
 	}
 	for name, tc := range cases {

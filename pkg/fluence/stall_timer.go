@@ -6,15 +6,17 @@ import (
 )
 
 const (
-	// pauseDivisor: the first pause of a reservation
-	// without progress lasts maxReserve/pauseDivisor.
+	// pauseDivisor: the first pause of a reservation lasts 1/pauseDivisor of the time
+	// without progress before it, which is normally maxReserve.
 	pauseDivisor = 4
 	// maxPauseFactor limits a pause to maxPauseFactor*maxReserve. Each
 	// further pause without progress is twice as long as the one before.
 	maxPauseFactor = 4
-	// ownStallFactor: the stalled time grows so many times as fast while only pods of the group's
-	// own namespace are on contested nodes. Their owner can end them, and nobody else can.
-	ownStallFactor = 16
+	// ownStallDivisor: if only pods of the group's own namespace are on contested nodes, a reservation
+	// pauses after maxReserve/ownStallDivisor, but not before minOwnStall. The owner of the
+	// pods can end them, and nobody else can.
+	ownStallDivisor = 16
+	minOwnStall     = time.Minute
 )
 
 // blockers is what has to end on nodes before a group can use them: foreign is the number of
@@ -42,8 +44,8 @@ func (l blockers) min(o blockers) blockers {
 // time is kept. If the group before has started, endTenure subtracts a part of it.
 type stallTimer struct {
 	// stalled is how long nodes had been reserved without progress when the timer was last advanced.
-	// Time in which only own pods were on contested nodes counts ownStallFactor times.
-	stalled time.Duration
+	// ownStalled is the part of it in which only own pods were on contested nodes.
+	stalled, ownStalled time.Duration
 	// at is when the timer was last advanced.
 	at time.Time
 	// minSincePause has the fewest blockers since the timer began or the last pause ended.
@@ -56,6 +58,8 @@ type stallTimer struct {
 	contested bool
 	// pausedUntil is when the present pause ends; zero if there is none.
 	pausedUntil time.Time
+	// ownPause means that the last pause began because of ownStalled, before maxReserve.
+	ownPause bool
 	// pause is the length of the last pause. Fewer blockers than minEver reset it to zero.
 	pause time.Duration
 	// minEver has the fewest blockers since the timer began or was reset by
@@ -129,7 +133,7 @@ func (c *stallTimer) observe(l blockers) bool {
 	}
 	progress := l.isProgressOver(c.minSincePause, c.contested)
 	if c.minSincePause, c.minEver = c.minSincePause.min(l), c.minEver.min(l); progress {
-		c.stalled, c.tenure.uncontestedStall, c.tenure.foreignStall = 0, 0, 0
+		c.stalled, c.ownStalled, c.tenure.uncontestedStall, c.tenure.foreignStall = 0, 0, 0, 0
 	}
 	return progress
 }
@@ -146,7 +150,7 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 		if now.Before(c.pausedUntil) {
 			return false, false
 		}
-		c.stalled, c.minSincePause, c.pausedUntil = 0, maxBlockers(), time.Time{}
+		c.stalled, c.ownStalled, c.minSincePause, c.pausedUntil = 0, 0, maxBlockers(), time.Time{}
 		c.tenure.uncontestedStall, c.tenure.foreignStall, c.tenure.foreignEnded = 0, 0, false
 		return false, true
 	case !reserved:
@@ -155,23 +159,23 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 	if c.observe(l) {
 		return false, false
 	}
+	c.stalled += passed
 	switch {
 	case !c.contested:
-		c.stalled += passed
 		c.tenure.uncontestedStall, c.tenure.mayReset = c.tenure.uncontestedStall+passed, true
 	case l.foreign > 0:
-		c.stalled += passed
 		c.tenure.foreignStall, c.tenure.mayReset = c.tenure.foreignStall+passed, true
 	case l.ownNodes > 0:
-		c.stalled += ownStallFactor * passed
-	default:
-		c.stalled += passed
+		c.ownStalled += passed
 	}
-	if maxReserve == 0 || c.stalled < maxReserve {
+	maxOwn := min(maxReserve, max(maxReserve/ownStallDivisor, minOwnStall))
+	own := c.stalled < maxReserve
+	if maxReserve == 0 || own && c.ownStalled < maxOwn {
 		return false, false
 	}
+	c.ownPause = own
 	c.tenure.mayReset = c.tenure.mayReset && c.isLargelyRefunded()
-	c.pause = min(max(maxReserve/pauseDivisor, 2*c.pause), maxPauseFactor*maxReserve)
+	c.pause = min(max(min(c.stalled, maxReserve)/pauseDivisor, 2*c.pause), maxPauseFactor*maxReserve)
 	c.pausedUntil = now.Add(c.pause)
 	return true, false
 }
@@ -194,7 +198,9 @@ func (c *stallTimer) endTenure(runs int, l blockers) {
 	c.observe(l)
 	if own := c.tenure; own.maxNodes > 0 {
 		largely := c.isLargelyRefunded()
-		c.stalled -= time.Duration(float64(own.refund()) * float64(min(runs, own.maxNodes)) / float64(own.maxNodes))
+		used := float64(min(runs, own.maxNodes)) / float64(own.maxNodes)
+		c.stalled -= time.Duration(float64(own.refund()) * used)
+		c.ownStalled -= time.Duration(float64(c.ownStalled) * used)
 		if largely && own.mayReset && runs >= c.maxNodes {
 			c.pause, c.minSincePause, c.minEver, c.contested, c.maxNodes = 0, maxBlockers(), maxBlockers(), false, 0
 		}

@@ -451,7 +451,7 @@ func TestThrottledGroupsRetryOneAtATime(t *testing.T) {
 		p.CreationTimestamp = metav1.NewTime(noon.Add(time.Duration(groups-i) * time.Second))
 		s.PutPod(p)
 		plan, _ := s.Plan(p.UID, s.now)
-		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute}, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute, WaitsFor: WaitsForThrottle}, s.now)
 	}
 	s.add("x")
 	for i := range groups {
@@ -502,7 +502,7 @@ func TestPaceGrowsWithAttempts(t *testing.T) {
 	s.add("x")
 	refuse := func(p *corev1.Pod) {
 		plan, _ := s.Plan(p.UID, s.now)
-		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute}, s.now)
+		s.Refuse(plan, Refusal{Reason: "Throttled", RetryAfter: time.Minute, WaitsFor: WaitsForThrottle}, s.now)
 	}
 	pods := map[string]*corev1.Pod{}
 	for i := range groups {
@@ -554,7 +554,7 @@ func TestANewGroupOfAThrottledNamespaceIsTried(t *testing.T) {
 		plan, _ := s.Plan(types.UID(name), s.now)
 		s.Refuse(plan, r, s.now)
 	}
-	noRoom, throttled := Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom, RetryOn: []Event{Released}}, Refusal{Reason: "Throttled", RetryAfter: time.Second}
+	noRoom, throttled := Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom, RetryOn: []Event{Released}}, Refusal{Reason: "Throttled", RetryAfter: time.Second, WaitsFor: WaitsForThrottle}
 	put := func(i int, r Refusal) {
 		p := s.pods["x"].DeepCopy()
 		p.Namespace, p.Name, p.Labels = "many", fmt.Sprintf("many-%03d", i), nil

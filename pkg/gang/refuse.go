@@ -11,12 +11,21 @@ func (g *core) refuse(m *member, r Refusal, now time.Time) *activeRefusal {
 	// The other plugins decide again before the pod comes into the queue again.
 	m.passedOtherPlugins = false
 	s := m.group
-	if r.RetryAfter > 0 {
-		g.throttle(s.key.Namespace, now.Add(r.RetryAfter))
-	} else {
+	if r.WaitsFor != WaitsForThrottle {
 		s.lastRefusedAttempt = now
+	}
+	active := g.remember(m, r, now)
+	if r.RetryAfter > 0 {
+		g.throttle(s.key.Namespace, active.retryAt)
+	} else {
 		g.growRetryPace(s.key.Namespace)
 	}
+	return active
+}
+
+// remember stores a refusal in the group or, if the group has started, in the member.
+func (g *core) remember(m *member, r Refusal, now time.Time) *activeRefusal {
+	s := m.group
 	if !s.started {
 		g.updateWaitTimes(s, r, now)
 		return s.refuse(r, m.rank(), now)

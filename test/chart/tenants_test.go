@@ -267,6 +267,8 @@ func (b *bounded) eachBound(t *testing.T) {
 		"a PodGroup of many owners":          {"plain", podGroup(owners(129, "thing"), 1), "metadata.ownerReferences: 129 references: a PodGroup has at most 128"},
 		"a PodGroup of some owners":          {"plain", podGroup(owners(128, "thing"), 1), ""},
 		"a PodGroup of a long owner":         {"plain", podGroup(owners(1, strings.Repeat("thing-", 53)), 1), "metadata.ownerReferences: a field of a reference has at most 317 characters"},
+		"a PodGroup of many resources":       {"plain", manyResources(129), "spec.minResources: 129 resources: a PodGroup has at most 128"},
+		"a PodGroup of some resources":       {"plain", manyResources(128), ""},
 		"a PodGroup of many labels":          {"plain", podGroup(manyLabels(128)+`, finalizers: [a/b]`, 1), "metadata: 129 labels and finalizers: a PodGroup has at most 128"},
 		"a PodGroup of some labels":          {"plain", podGroup(manyLabels(128), 1), ""},
 		"a pod of many terms":                {"plain", barePod("", terms(2)), tooMany},
@@ -295,6 +297,15 @@ func owners(n int, name string) string {
 		refs[i] = fmt.Sprintf("{apiVersion: v1, kind: Thing, name: %s, uid: u-%d}", name, i)
 	}
 	return "ownerReferences: [" + strings.Join(refs, ", ") + "]"
+}
+
+// manyResources is a PodGroup with so many types of resources.
+func manyResources(n int) string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf(`"example.com/r-%d": 1`, i)
+	}
+	return `{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, metadata: {name: g}, spec: {minMember: 1, minResources: {` + strings.Join(all, ", ") + `}}}`
 }
 
 // manyLabels are so many labels, as a field of metadata.

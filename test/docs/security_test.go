@@ -164,7 +164,7 @@ var heldBy = map[string][]string{
 	"the size of a group":                                       {"test/chart.TestTenants"},
 	"required anti-affinity terms of a pod":                     {"test/chart.TestTenants"},
 	"topology spread constraints of a pod with `DoNotSchedule`": {"test/chart.TestTenants"},
-	"metadata of a PodGroup":                                    {"test/chart.TestTenants"},
+	"size of a PodGroup":                                        {"test/chart.TestTenants"},
 	"The size of a group is bounded in all these fields: the labels `fluence.group-size` and `fluence.group-min`, `parallelism` (or `completions`, if they are fewer), `replicas`, and `minMember` of a PodGroup.": {"test/chart.TestTenants"},
 	"A refusal names field and value:":                                                                               {"test/chart.TestTenants"},
 	"With `action: Warn` nothing is refused and users are warned.":                                                   {"test/chart.TestTenants"},

@@ -89,6 +89,7 @@ func slimPodGroup(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
+	pg.Spec.MinResources = nil
 	pg.ManagedFields = slimManagedFields(pg.ManagedFields)
 	pg.Finalizers = nil
 	pg.Annotations = group.ProjectAnnotations(pg.Annotations)

@@ -101,7 +101,8 @@ func (c Config) wantedFields(o observation, w sizeDecision) *ownedFields {
 	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}
-	lacks := slices.ContainsFunc(s.owners, func(ref metav1.OwnerReference) bool {
+	// The cache holds no more than maxReferences. If the list is full, it is not known which are missing.
+	lacks := len(o.podGroup.OwnerReferences) < maxReferences && slices.ContainsFunc(s.owners, func(ref metav1.OwnerReference) bool {
 		return !slices.ContainsFunc(o.podGroup.OwnerReferences, func(have metav1.OwnerReference) bool { return have.UID == ref.UID })
 	})
 	if !lacks && (s.minMember == 0 || s.minMember == o.podGroup.Spec.MinMember) {
