@@ -382,7 +382,7 @@ func TestPlacedIsReportedAgainAfterReplacement(t *testing.T) {
 }
 
 // Otherwise a group that has been refused more often comes later, whatever its rank.
-func TestRefusalsEndAtMultiplesOfMinRetryDelay(t *testing.T) {
+func TestRefusalsEndTogether(t *testing.T) {
 	other := types.NamespacedName{Namespace: "ns", Name: "younger"}
 	s := newStory(t)
 	s.start(2)
