@@ -803,16 +803,18 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 	cases := map[string]struct {
 		theirs, ends bool
 		own          bool
-		wait         time.Duration
+		// most is maxReserve, wait the time that the first group waits, and
+		// within the time in which the reservation of the next does not pause if it has its own time.
+		most, wait, within time.Duration
 	}{
-		"beside pods of others that end":  {theirs: true, ends: true, own: true, wait: 50 * time.Minute},
-		"beside pods of others that stay": {theirs: true, wait: 50 * time.Minute},
-		"beside own pods":                 {wait: 50 * time.Minute / ownStallDivisor},
+		"beside pods of others that end":  {theirs: true, ends: true, own: true, most: time.Hour, wait: 50 * time.Minute, within: 14 * time.Minute},
+		"beside pods of others that stay": {theirs: true, most: time.Hour, wait: 50 * time.Minute, within: 14 * time.Minute},
+		"beside own pods":                 {most: 4 * time.Hour, wait: 12 * time.Minute, within: 4*time.Hour/ownStallDivisor + time.Minute},
 	}
 	for name, tc := range cases {
 		theirs, own := tc.theirs, tc.own
 		inRig(t, realEngine(t), func(r *rig) {
-			r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = time.Hour, time.Minute
+			r.pl.args.MaxReserve.Duration, r.pl.args.MaxBypass.Duration = tc.most, time.Minute
 			for i := range 2 {
 				node := fmt.Sprintf("n%d", i)
 				r.node(node, 4)
@@ -838,10 +840,10 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 			if got := r.pl.reservations.nodes(at, next); !r.runs("g-0") || len(got) != 1 {
 				t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
 			}
-			r.pass(14 * time.Minute)
+			r.pass(tc.within)
 			hasPaused := func() bool { return r.pl.reservations.byTurn[at].timer.pause > 0 }
 			if hasPaused() == own {
-				t.Errorf("%s: the reservation of the next has paused within 14 minutes of an hour: %t", name, hasPaused())
+				t.Errorf("%s: the reservation of the next has paused within %v: %t", name, tc.within, hasPaused())
 			}
 			r.pass(47 * time.Minute)
 			if own && !hasPaused() {
