@@ -841,7 +841,11 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 				t.Fatalf("the first runs: %t; the next has %v reserved", r.runs("g-0"), got)
 			}
 			r.pass(tc.within)
-			hasPaused := func() bool { return r.pl.reservations.byTurn[at].timer.pause > 0 }
+			hasPaused := func() bool {
+				r.pl.reservations.mu.Lock()
+				defer r.pl.reservations.mu.Unlock()
+				return r.pl.reservations.byTurn[at].timer.pause > 0
+			}
 			if hasPaused() == own {
 				t.Errorf("%s: the reservation of the next has paused within %v: %t", name, tc.within, hasPaused())
 			}
