@@ -270,3 +270,23 @@ func TestRefusedShapeDoesNotBlockOtherLateMembers(t *testing.T) {
 		}
 	})
 }
+
+// The scheduler keeps of owners, and of pods that a kubelet may reject, only the reference to the controller.
+func TestOnlyTheControllerReferenceIsKept(t *testing.T) {
+	refs := []metav1.OwnerReference{{Kind: "ConfigMap", UID: "c"}, {Kind: "JobSet", UID: "s", Controller: new(true)}, {Kind: "Secret", UID: "d"}}
+	for _, tc := range []struct {
+		trim func(any) (any, error)
+		obj  metav1.Object
+	}{
+		{trimOwner, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{OwnerReferences: refs}}},
+		{trimPod, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: refs}}},
+	} {
+		kept, err := tc.trim(tc.obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := kept.(metav1.Object).GetOwnerReferences(); len(got) != 1 || got[0].UID != "s" {
+			t.Errorf("%T: %v are kept", tc.obj, got)
+		}
+	}
+}

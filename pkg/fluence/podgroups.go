@@ -66,8 +66,8 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 	return p, nil
 }
 
-// trimPodGroup is an informer transform that drops the metadata that is not read. So a user
-// who fills PodGroups with owner references does not fill the scheduler's memory.
+// trimPodGroup is an informer transform that drops the fields that are not read.
+// So a user cannot fill the scheduler's memory with large PodGroups.
 func trimPodGroup(obj any) (any, error) {
 	pg, ok := obj.(*scheduling.PodGroup)
 	if !ok {

@@ -4,10 +4,33 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/objects"
 )
+
+// The scheduler keeps little of a PodGroup, whatever a user writes into it.
+func TestLittleOfAPodGroupIsKept(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pg := aPodGroup(g.Name, 2, "pg")
+		pg.Labels, pg.Finalizers = map[string]string{"a": "b"}, []string{"a/b"}
+		pg.Annotations = map[string]string{"a": "b", group.MatchPolicyAnnotation: "low"}
+		pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"}}
+		pg.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		pg.Spec.MinResources = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		r.podGroupAPI.put(pg)
+		r.pass(0)
+		kept := r.pl.podGroups.Get(g)
+		if n := len(kept.Labels) + len(kept.Finalizers) + len(kept.OwnerReferences) + len(kept.ManagedFields) + len(kept.Spec.MinResources); n > 0 || len(kept.Annotations) != 1 || kept.Spec.MinMember != 2 {
+			t.Errorf("the scheduler keeps %+v", kept)
+		}
+	})
+}
 
 func TestGangsFollowTheirPodGroups(t *testing.T) {
 	inRig(t, nil, func(r *rig) {

@@ -764,7 +764,27 @@ func TestOwnPodsHoldUpOthersForAShortTime(t *testing.T) {
 			if !r.runs("other") {
 				t.Errorf("restart policy of the others' pod %q: the reservation does not pause after %v: %s", theirs, want, r.message())
 			}
+			why := ", because no pod ended on its reserved nodes for 4h"
+			if want < 4*time.Hour {
+				why = ", because only pods of its own namespace were left on its reserved nodes"
+			}
+			if got := r.message(); !strings.HasSuffix(got, why) {
+				t.Errorf("restart policy of the others' pod %q: the group is told %q, want it to end %q", theirs, got, why)
+			}
 		})
+	}
+}
+
+// Own pods that are about to end get a minute, however short maxReserve is.
+func TestOwnPodsHaveAMinute(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	c := newStallTimer(now)
+	c.contested = true
+	c.change(maxBlockers(), blockers{0, 1}, 1)
+	for after, want := range []bool{false, false, true} {
+		if paused, _ := c.advance(true, blockers{0, 1}, 2*time.Minute, now.Add(time.Duration(after)*30*time.Second)); paused != want {
+			t.Errorf("after %d half minutes it pauses: %t, want %t", after, paused, want)
+		}
 	}
 }
 

@@ -140,8 +140,9 @@ func (c *stallTimer) observe(l blockers) bool {
 
 // advance advances the timer to now. l are the blockers of the reserved nodes;
 // if no nodes are reserved, the stalled time does not grow. paused reports
-// whether a pause begins, because there was no progress for maxReserve (zero
-// means no limit). resumed reports whether a pause has just ended.
+// whether a pause begins: there was no progress for maxReserve (zero means no limit),
+// or, if only own pods are on contested nodes, for a part of it (see ownStallDivisor).
+// resumed reports whether a pause has just ended.
 func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration, now time.Time) (paused, resumed bool) {
 	passed := now.Sub(c.at)
 	c.at = now

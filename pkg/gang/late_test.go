@@ -593,6 +593,38 @@ func TestANewGroupOfAThrottledNamespaceIsTried(t *testing.T) {
 	}
 }
 
+// Of the groups of a throttled namespace, one that was tried in vain is not taken for one that was
+// never tried, even if it was told when to retry. A throttled group was not tried.
+func TestOnlyAttemptsCountAsTried(t *testing.T) {
+	for _, waitsFor := range []WaitsFor{WaitsForThrottle, WaitsForOther} {
+		s := newStory(t)
+		s.gang(1, 1)
+		s.refuse("0", Refusal{Reason: "TooHard", RetryAfter: time.Minute, WaitsFor: waitsFor})
+		if tried, want := !s.members["0"].group.lastRefusedAttempt.IsZero(), waitsFor != WaitsForThrottle; tried != want {
+			t.Errorf("a refusal that waits for %d counts as an attempt: %t, want %t", waitsFor, tried, want)
+		}
+	}
+}
+
+// A namespace is throttled until the last of its groups may retry, also where a
+// backoff is longer than RetryAfter. An attempt that finds no room lets one more group retry.
+func TestPaceOfAThrottledNamespace(t *testing.T) {
+	s := newStory(t)
+	s.gang(1, 1)
+	s.members["0"].group.failures = 5
+	s.refuse("0", Refusal{Reason: "TooHard", Backoff: true, RetryAfter: time.Second})
+	p := s.retryPaces[key.Namespace]
+	if want := s.now.Add(32 * time.Second); !p.until.Equal(want) || p.max != 1 {
+		t.Errorf("throttled until %v, %d at a time; want %v, 1", p.until, p.max, want)
+	}
+	s.now = s.now.Add(32 * time.Second)
+	s.Due(s.now)
+	s.refuse("0", Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom})
+	if p.max != 2 {
+		t.Errorf("after an attempt %d groups may retry, want 2", p.max)
+	}
+}
+
 // Late members that were refused together retry together, however many they are.
 func TestLateMembersRefusedTogetherRetryTogether(t *testing.T) {
 	s := newStory(t)

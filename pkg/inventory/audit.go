@@ -156,8 +156,8 @@ func (a *audit) readSuspects(ctx context.Context, v *comparison) error {
 	return nil
 }
 
-// list lists nodes. Its timeout is half that of other calls, so that an engine that does not answer
-// is noticed soon.
+// list returns one page of nodes, as Engine.Nodes does. Its timeout is half the timeout
+// of other calls. So the audit notices soon that an engine does not answer.
 func (a *audit) list(ctx context.Context, from string, limit int) (nodes []match.Node, err error) {
 	err = a.inventory.call(ctx, a.timeout/2, func(ctx context.Context) error {
 		nodes, err = a.inventory.cfg.Engine.Nodes(ctx, a.epoch, from, limit)

@@ -85,7 +85,7 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	return at
 }
 
-// next returns a uniq_id for a vertex. If the uniq_ids rise, it skips those of nodes.
+// next returns an unused uniq_id for a vertex. Ascending ids leave out the ids of nodes.
 func (d *graphBuilder) next() int64 {
 	if d.descending {
 		d.uniq--

@@ -21,10 +21,10 @@ const schedulerNameField = "spec.schedulerName"
 // may cost a request to the API server.
 const maxReferences = 128
 
-// CacheOptions returns the cache options that the manager needs. Of the pods only those of this
-// scheduler are cached, and of every object only the fields that the controller reads. So a user
-// cannot fill the memory of the controller with metadata. Owners of other kinds are not cached, but
-// read from the API server when they are needed.
+// CacheOptions returns the cache options that the manager needs. The cache has only the pods of
+// this scheduler. Each object in it has only the fields that the controller reads, so that a user
+// cannot fill the controller's memory with others. Kinds of owners that are not watched are not
+// in the cache. The controller reads such owners from the API server when it needs them.
 func CacheOptions(c Config) cache.Options {
 	held := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {

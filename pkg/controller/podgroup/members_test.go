@@ -28,14 +28,15 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), ofTrain, func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"a": "b", group.IncompletePolicyAnnotation: "restart"}
 		p.Spec.Containers = []corev1.Container{{Name: "c"}}
-		p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m"}}
+		p.ManagedFields, p.Finalizers = []metav1.ManagedFieldsEntry{{Manager: "m"}}, []string{"a/b"}
+		p.OwnerReferences = append(p.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "c", UID: "c"})
 	})[0]
 	slim, err := slimPod(fullPod.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	pod := slim.(*corev1.Pod)
-	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Annotations) != 1 {
+	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Finalizers) > 0 || len(pod.Annotations) != 1 || len(pod.OwnerReferences) != 1 {
 		t.Errorf("slimPod() keeps %+v", pod)
 	}
 	full, little := observation{pods: []*corev1.Pod{fullPod}}, observation{pods: []*corev1.Pod{pod}}
