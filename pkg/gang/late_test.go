@@ -593,7 +593,7 @@ func TestANewGroupOfAThrottledNamespaceIsTried(t *testing.T) {
 	}
 }
 
-// Of the groups of a throttled namespace, one that was tried in vain is not taken for one that was
+// Of the groups of a throttled namespace, one whose attempt failed is not taken for one that was
 // never tried, even if it was told when to retry. A throttled group was not tried.
 func TestOnlyAttemptsCountAsTried(t *testing.T) {
 	for _, waitsFor := range []WaitsFor{WaitsForThrottle, WaitsForOther} {
