@@ -17,6 +17,7 @@ import (
 //   - The event recorder sends events after binds.
 //   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
 //     spend time on the pod, and charges the namespace for the time of other plugins.
+//   - Cache.RemovePod lets groups retry that had to leave the room of a pod that has ended.
 //   - FailureHandler reports once why a pod waits, and writes the pod's status outside the
 //     scheduling loop. Of the pods that had a node, it handles at most maxConcurrentFailures at a time.
 //
@@ -37,6 +38,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			pl.bindChecks = bindChecksOf(filters)
 			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
+			sched.Cache = observedCache{sched.Cache, pl}
 			wrapFailureHandler(sched, pl)
 		}
 	}

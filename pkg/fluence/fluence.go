@@ -283,6 +283,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
+		pl.endedPods.add(c.Ended, pl.now())
 		pl.observeEvent(gang.Released)
 		if c.IncludesShared {
 			// Even a group that never fitted may fit now, because

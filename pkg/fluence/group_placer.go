@@ -25,6 +25,8 @@ type groupPlacer struct {
 	groupReporter *groupReporter
 	// nominations are the pods of other schedulers that are nominated to a node.
 	nominations nominations
+	// endedPods are the pods that the matcher has released, and the scheduler's cache may not have.
+	endedPods endedPods
 	// releases is the queue of releases to the matcher.
 	releases *releaseQueue
 	// timeouts has the namespaces whose matches timed out.
@@ -117,8 +119,8 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// clusterState returns what Place needs besides the plan: the room of nominated
-// pods, the nodes reserved for other groups, and the epoch of the matcher's graph.
+// clusterState returns what Place needs besides the plan: the room of nominated pods and of pods that
+// only the matcher has released, the nodes reserved for other groups, and the epoch of the matcher's graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	return placement.ClusterState{
@@ -126,6 +128,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 		Epoch: a.inventory.Epoch(),
 		// Only nominations of the same or a higher priority count, as in kube-scheduler.
 		Expected: a.nominations.slots(minPriority(slices.Concat(plan.Required, plan.Optional)), now),
+		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
 		Reserved: reserved,
 	}
 }

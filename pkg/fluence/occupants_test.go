@@ -43,7 +43,9 @@ func TestBlockerIsNamed(t *testing.T) {
 				r.must(r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), ended, ns))
 				r.pod("old", objects.InGroup("before"), objects.OnNode("n1"))
 				r.preFilter(r.gang(2, 2)[0])
-				r.pass(time.Second)
+				// The scheduler's watch leaves out pods that have ended. This
+				// watch does not, so the scheduler's cache keeps the pod.
+				r.pass(maxCacheLag + time.Second)
 
 				waits := r.pod("lone")
 				r.matcherFake.Refuse(match.ErrBusy, match.Reason{

@@ -1140,7 +1140,7 @@ func (s *slow) Match(ctx context.Context, r match.Request) (*match.Allocation, e
 func (r *rig) reservationSearches() int {
 	n := 0
 	for _, m := range r.matches() {
-		if m.Op == match.WithoutAllocating {
+		if m.Op == match.WithoutAllocating && len(m.Ignore) > 0 {
 			n++
 		}
 	}

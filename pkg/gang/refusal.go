@@ -53,7 +53,7 @@ const (
 	// every node. A group that waited for room before keeps its waiting time.
 	// Otherwise another user could reset it with pods that seem to run on every node.
 	WaitsForNodes
-	// WaitsForAnswer means that the matcher gave no answer, so that nothing is known.
+	// WaitsForAnswer means that the matcher gave no answer that holds for long, so that nothing is known.
 	WaitsForAnswer
 	// WaitsForThrottle means that the matcher was not asked,
 	// because the namespace is throttled. So nothing is known.

@@ -51,8 +51,7 @@ func (g *core) refuseWithBackoff(m *member, because, message string, now time.Ti
 // time. Any other refusal neither begins nor ends it.
 //
 // WaitsForOther with Backoff says nothing about room, because a retry may end it. For example,
-// a filter may reject a node whose room was released a moment ago, because the scheduler's
-// cache does not show the release yet. Small groups that come and go often cause such refusals.
+// a filter may reject a node because of a pod that came to it a moment ago.
 func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.refusedHere = true
 	hasNotWaited := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())

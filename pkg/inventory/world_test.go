@@ -216,7 +216,11 @@ func (w *world) expectChanges(what string, lines ...string) {
 	synctest.Wait()
 	var got []string
 	for _, c := range w.changes {
-		got = append(got, strings.TrimSpace(strings.Join([]string{string(c.Kind), c.Node, string(c.Gain.Key())}, " ")))
+		line := []string{string(c.Kind), c.Node, string(c.Gain.Key())}
+		for _, s := range c.Ended {
+			line = append(line, "ended "+s.Key)
+		}
+		got = append(got, strings.TrimSpace(strings.Join(line, " ")))
 	}
 	w.changes = nil
 	if !slices.Equal(got, lines) {

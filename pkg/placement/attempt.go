@@ -350,13 +350,26 @@ func (l *requestSize) countLimit(from jobspec.Limit) {
 	}
 }
 
-// match sends requests to the matcher, as one job.
+// errOnlyStaleRoom means that a match needs room that the scheduler's cache has not released yet.
+var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the room yet")
+
+// match sends requests to the matcher, as one job. The slots are not in the room of pods that
+// have ended, if the filters still count the pods. If there is enough room only together with that
+// room, match returns errOnlyStaleRoom. Any other refusal is independent of these pods.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
-	return p.matchIgnoring(ctx, q, op, requests, keys, nil)
+	expected := slices.Concat(q.cluster.Expected, q.cluster.Ended)
+	a, err := p.matchWith(ctx, q, op, requests, keys, expected, nil)
+	if no, refused := errors.AsType[*match.Refusal](err); len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard {
+		return a, err
+	}
+	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, q.cluster.Expected, nil); err != nil {
+		return nil, err
+	}
+	return nil, errOnlyStaleRoom
 }
 
-// matchIgnoring matches as if the ignored jobs held nothing.
-func (p *Placer) matchIgnoring(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, ignored []match.JobID) (*match.Allocation, error) {
+// matchWith matches as if the expected slots were held, and the ignored jobs held nothing.
+func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, expected []match.Slot, ignored []match.JobID) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
 	defer cancel()
 	a, err := p.Matcher.Match(ctx, match.Request{
@@ -369,7 +382,7 @@ func (p *Placer) matchIgnoring(ctx context.Context, q *attempt, op match.Op, req
 		Policy:   q.plan.Policy,
 		Holder:   q.plan.Holder,
 		Near:     q.plan.Near,
-		Expected: q.cluster.Expected,
+		Expected: expected,
 		Ignore:   ignored,
 	})
 	if a != nil {

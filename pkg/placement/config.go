@@ -85,6 +85,9 @@ type ClusterState struct {
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.
 	Expected []match.Slot
+	// Ended is the room of pods that have ended, of which the matcher knows,
+	// but the scheduler's snapshot still counts them on their nodes.
+	Ended []match.Slot
 	// Reserved is the room that is reserved for other groups.
 	Reserved Reservations
 }

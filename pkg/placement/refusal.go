@@ -75,6 +75,12 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 			r.WaitsFor = gang.WaitsForRoom
 		}
 		return r
+	case errors.Is(err, errOnlyStaleRoom):
+		// The caller observes Released when the scheduler's cache has released room.
+		return &gang.Refusal{
+			Reason: reason.NoRoom, Message: "room was released a moment ago; the group is retried when the scheduler's cache has released it too",
+			RetryOn: append(gang.ClusterEvents(), gang.Released, gang.MatcherBack), WaitsFor: gang.WaitsForAnswer, NodesFound: true,
+		}
 	case errors.Is(err, match.ErrStale):
 		q.effects.Stale = true
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}

@@ -1,0 +1,121 @@
+package fluence
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// endedPods has the pods that hold nothing in the matcher's graph any more, while the
+// scheduler's cache may still count them on their nodes. The graph and the cache follow
+// the cluster independently, and the cache is slower under load. The filters would reject
+// a match that takes the room of such a pod. The zero value is ready for use.
+type endedPods struct {
+	mu sync.Mutex
+	// pods is ordered by since.
+	pods []endedPod
+	// counted is true if slots has returned pods since the cache last dropped one.
+	counted bool
+}
+
+// endedPod is a pod of endedPods.
+type endedPod struct {
+	slot match.Slot
+	// since is when the matcher released the slot.
+	since time.Time
+	// seenIn is the generation of the node's snapshot in which the pod was seen last.
+	seenIn int64
+}
+
+// maxCacheLag is how long a pod is kept that the scheduler's cache does not drop.
+const maxCacheLag = 30 * time.Second
+
+// add records slots that the matcher has released because their pods have ended.
+func (e *endedPods) add(slots []match.Slot, now time.Time) {
+	if len(slots) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire(now)
+	for _, s := range slots {
+		// A pod that has ended keeps only its amounts from
+		// others. It keeps no group from the rest of the node.
+		s.Holder, s.Shared = "", true
+		e.pods = append(e.pods, endedPod{slot: s, since: now})
+	}
+}
+
+// expire drops the pods that are older than maxCacheLag.
+func (e *endedPods) expire(now time.Time) {
+	old := 0
+	for old < len(e.pods) && now.Sub(e.pods[old].since) > maxCacheLag {
+		old++
+	}
+	e.pods = slices.Delete(e.pods, 0, old)
+}
+
+// slots returns the slots of the pods that a snapshot of the scheduler's
+// cache still counts on their nodes. It drops the other pods.
+func (e *endedPods) slots(snapshot fwk.NodeInfoLister, now time.Time) []match.Slot {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.expire(now)
+	var all []match.Slot
+	present := e.pods[:0]
+	for _, p := range e.pods {
+		if p.isIn(snapshot) {
+			all, present = append(all, p.slot), append(present, p)
+		}
+	}
+	clear(e.pods[len(present):])
+	e.pods = present
+	e.counted = e.counted || len(all) > 0
+	return all
+}
+
+// isIn reports whether a snapshot counts the pod on its node.
+func (p *endedPod) isIn(snapshot fwk.NodeInfoLister) bool {
+	node, err := snapshot.Get(p.slot.Node)
+	if err != nil {
+		return false
+	}
+	if node.GetGeneration() == p.seenIn {
+		return true // the node is as it was
+	}
+	p.seenIn = node.GetGeneration()
+	return slices.ContainsFunc(node.GetPods(), func(o fwk.PodInfo) bool { return string(o.GetPod().UID) == p.slot.Key })
+}
+
+// takeCounted reports whether slots has returned pods since the last call.
+func (e *endedPods) takeCounted() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.counted
+	e.counted = false
+	return was
+}
+
+// observedCache is a scheduler's cache that tells the plugin when it drops a pod.
+type observedCache struct {
+	internalcache.Cache
+	pl *Fluence
+}
+
+// RemovePod implements Cache. If an attempt counted pods that had ended
+// as present, the groups that wait for room may retry afterwards.
+func (c observedCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
+	err := c.Cache.RemovePod(logger, pod)
+	if c.pl.endedPods.takeCounted() {
+		c.pl.observeEvent(gang.Released)
+	}
+	return err
+}
