@@ -14,10 +14,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// endedPods has the pods that hold nothing in the matcher's graph any more, while the
-// scheduler's cache may still count them on their nodes. The graph and the cache follow
-// the cluster independently, and the cache is slower under load. The filters would reject
-// a match that takes the room of such a pod. The zero value is ready for use.
+// endedPods has the pods that have ended, while the scheduler's cache may still count them on
+// their nodes. The matcher's graph and the cache follow the cluster independently, and the cache
+// is slower under load. The filters would reject a match that takes the room of such a pod. The
+// zero value is ready for use.
 type endedPods struct {
 	mu sync.Mutex
 	// pods is ordered by since.
@@ -29,7 +29,7 @@ type endedPods struct {
 // endedPod is a pod of endedPods.
 type endedPod struct {
 	slot match.Slot
-	// since is when the matcher released the slot.
+	// since is when the inventory saw the end.
 	since time.Time
 	// seenIn is the generation of the node's snapshot in which the pod was seen last.
 	seenIn int64
@@ -38,20 +38,16 @@ type endedPod struct {
 // maxCacheLag is how long a pod is kept that the scheduler's cache does not drop.
 const maxCacheLag = 30 * time.Second
 
-// add records slots that the matcher has released because their pods have ended.
-func (e *endedPods) add(slots []match.Slot, now time.Time) {
-	if len(slots) == 0 {
-		return
-	}
+// add records the end of the pod with this slot. It is
+// called before the matcher releases the slot.
+func (e *endedPods) add(slot match.Slot, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expire(now)
-	for _, s := range slots {
-		// A pod that has ended keeps only its amounts from
-		// others. It keeps no group from the rest of the node.
-		s.Holder, s.Shared = "", true
-		e.pods = append(e.pods, endedPod{slot: s, since: now})
-	}
+	// A pod that has ended keeps only its amounts from others.
+	// It keeps no group from the rest of the node.
+	slot.Holder, slot.Shared = "", true
+	e.pods = append(e.pods, endedPod{slot: slot, since: now})
 }
 
 // expire drops the pods that are older than maxCacheLag.

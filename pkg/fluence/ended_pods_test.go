@@ -71,7 +71,7 @@ func TestEndedPods(t *testing.T) {
 			want: "a@n1",
 		},
 		"the cache dropped it before": {
-			then: func(e *endedPods, _ nodeInfos) time.Time { e.add([]match.Slot{slot("c", "n1")}, noon); return noon },
+			then: func(e *endedPods, _ nodeInfos) time.Time { e.add(slot("c", "n1"), noon); return noon },
 			want: "a@n1 b@n2",
 		},
 		"the cache never drops them": {
@@ -79,7 +79,7 @@ func TestEndedPods(t *testing.T) {
 		},
 		"one is older than the other": {
 			then: func(e *endedPods, _ nodeInfos) time.Time {
-				e.add([]match.Slot{slot("other", "n1")}, noon.Add(time.Second))
+				e.add(slot("other", "n1"), noon.Add(time.Second))
 				return noon.Add(maxCacheLag + time.Nanosecond)
 			},
 			want: "other@n1",
@@ -95,7 +95,8 @@ func TestEndedPods(t *testing.T) {
 			if e.takeCounted() {
 				t.Error("counted before any pod has ended")
 			}
-			e.add([]match.Slot{slot("a", "n1"), slot("b", "n2")}, noon)
+			e.add(slot("a", "n1"), noon)
+			e.add(slot("b", "n2"), noon)
 			e.slots(s, noon)
 			if !e.takeCounted() || e.takeCounted() {
 				t.Error("want counted once after slots")

@@ -198,6 +198,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		HolderOf:    pl.groups.HolderOf,
 		Sources:     []inventory.Source{tentativeSource{pl.groups}},
 		Levels:      levels,
+		OnEnd:       func(s match.Slot) { pl.endedPods.add(s, pl.now()) },
 		OnChange:    pl.onChange,
 		OnDrift:     pl.onDrift,
 		OnAudit:     pl.counters.onAudit,
@@ -283,7 +284,6 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
-		pl.endedPods.add(c.Ended, pl.now())
 		pl.observeEvent(gang.Released)
 		if c.IncludesShared {
 			// Even a group that never fitted may fit now, because

@@ -25,7 +25,7 @@ type groupPlacer struct {
 	groupReporter *groupReporter
 	// nominations are the pods of other schedulers that are nominated to a node.
 	nominations nominations
-	// endedPods are the pods that the matcher has released, and the scheduler's cache may not have.
+	// endedPods are the pods that have ended, and that the scheduler's cache may still count.
 	endedPods endedPods
 	// releases is the queue of releases to the matcher.
 	releases *releaseQueue
@@ -119,8 +119,8 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// clusterState returns what Place needs besides the plan: the room of nominated pods and of pods that
-// only the matcher has released, the nodes reserved for other groups, and the epoch of the matcher's graph.
+// clusterState returns what Place needs besides the plan: the room of nominated pods and of
+// pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	return placement.ClusterState{

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -46,9 +45,6 @@ type Change struct {
 	// IncludesShared is true if pods that run on every node held some of the freed amounts, so that
 	// the room for other pods may be larger than it ever was.
 	IncludesShared bool
-	// Ended has the slots on the node that were released because
-	// their pods have ended or are gone.
-	Ended []match.Slot
 }
 
 // changesOf returns the changes of a batch of deltas: first the nodes, in the order of the deltas,
@@ -67,18 +63,15 @@ func changesOf(nodes []nodeDelta, holds []holdDelta) []Change {
 		}
 		changes = append(changes, c)
 	}
-	freed, shared, ended := map[string]translate.Amounts{}, map[string]bool{}, map[string][]match.Slot{}
+	freed, shared := map[string]translate.Amounts{}, map[string]bool{}
 	for _, s := range holds {
 		addFreed(freed, s)
-		for _, h := range endedHolds(s.before, s.after) {
-			ended[h.slot.Node] = append(ended[h.slot.Node], h.slot)
-		}
 		for _, h := range s.before {
 			shared[h.slot.Node] = shared[h.slot.Node] || h.slot.Shared
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(freed)) {
-		changes = append(changes, Change{Kind: Freed, Node: node, Gain: freed[node], IncludesShared: shared[node], Ended: ended[node]})
+		changes = append(changes, Change{Kind: Freed, Node: node, Gain: freed[node], IncludesShared: shared[node]})
 	}
 	return changes
 }

@@ -52,7 +52,7 @@ func TestWhatIsToldDuringTheLoadFollows(t *testing.T) {
 		w.nodes.remove(node("n1", "8"))
 		resume()
 		w.expect("after the load", "Update pod: u2@n2 core=2000m", "RemoveNode n1", "Release pod: u1")
-		w.expectChanges("after the load", "Loaded", "NodeRemoved n1", "Freed n1 core=2000m pods=1 ended u1")
+		w.expectChanges("after the load", "Loaded", "NodeRemoved n1", "Freed n1 core=2000m pods=1")
 	})
 }
 

@@ -47,12 +47,15 @@ func TestAPodIsChargedFromItsNodeToItsEnd(t *testing.T) {
 				w.pods.update(pod("a", "u1", "n1", "2", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }))
 				w.expect("terminating")
 
+				w.expectEnds("not ended")
 				tc.end(w)
+				w.expectEnds("ended", "u1@n1")
 				w.expect("ended", "Release pod: u1")
-				w.expectChanges("ended", "Freed n1 core=2000m pods=1 ended u1")
+				w.expectChanges("ended", "Freed n1 core=2000m pods=1")
 
 				w.pods.lose("default/a")
 				w.expect("gone once more")
+				w.expectEnds("gone once more")
 			})
 		})
 	}
@@ -110,10 +113,12 @@ func TestAPodThatTurnsIntoItsSuccessorInOneUpdate(t *testing.T) {
 
 		w.pods.update(pod("a", "u2", "n2", "1"))
 		w.expect("bound", "Update pod: u2@n2 core=1000m", "Release pod: u1")
-		w.expectChanges("bound", "Freed n1 core=2000m pods=1 ended u1")
+		w.expectChanges("bound", "Freed n1 core=2000m pods=1")
+		w.expectEnds("bound", "u1@n1")
 
 		w.pods.update(pod("a", "u3", "", "1"))
 		w.expect("waiting", "Release pod: u2")
+		w.expectEnds("waiting", "u2@n2")
 	})
 }
 
@@ -163,7 +168,7 @@ func TestNewsOvertakesNews(t *testing.T) {
 		resume()
 		w.expect("only the newest is sent, and nothing that may be booked is left",
 			"Update pod: u1@n1 core=4000m", "PutNode n1", "Release group: u2")
-		w.expectChanges("newest", "NodeChanged n1 core=32000m", "Freed n1 core=5000m pods=1 ended u2")
+		w.expectChanges("newest", "NodeChanged n1 core=32000m", "Freed n1 core=5000m pods=1")
 	})
 }
 

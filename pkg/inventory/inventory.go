@@ -54,6 +54,9 @@ type Config struct {
 	Sources []Source
 	// Levels are the layers of the graph between the cluster and its nodes.
 	Levels []translate.Level
+	// OnEnd, if set, is called with the slot of each pod that has ended or is gone,
+	// before the engine gets to know that. It must not block or call the inventory.
+	OnEnd func(match.Slot)
 	// OnChange, if set, is called with each Change once the engine has taken it: in order, by one
 	// goroutine, without locks held. While it runs, the engine gets no changes.
 	OnChange func(Change)
@@ -145,6 +148,9 @@ func New(cfg Config) (*Inventory, error) {
 	}
 	if cfg.HolderOf == nil {
 		cfg.HolderOf = func(*corev1.Pod) string { return "" }
+	}
+	if cfg.OnEnd == nil {
+		cfg.OnEnd = func(match.Slot) {}
 	}
 	if cfg.OnChange == nil {
 		cfg.OnChange = func(Change) {}

@@ -44,6 +44,9 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if was != nil && was.UID != pod.UID {
+		i.reportEnd(name)
+	}
 	i.unindex(name)
 	i.pods[pod.UID] = pod
 	delete(i.sentBinds, pod.UID)
@@ -117,9 +120,17 @@ func (i *Inventory) dropPod(gone cache.ObjectName, last *corev1.Pod) {
 func (i *Inventory) removePod(pod types.NamespacedName) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.reportEnd(pod)
 	i.unindex(pod)
 	if i.holds.drop(pod) {
 		signal(i.wake)
+	}
+}
+
+// reportEnd calls OnEnd for the pod of this name, if it holds something.
+func (i *Inventory) reportEnd(pod types.NamespacedName) {
+	for _, h := range i.holds.desired(pod) {
+		i.cfg.OnEnd(h.slot)
 	}
 }
 

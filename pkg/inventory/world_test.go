@@ -94,6 +94,7 @@ type world struct {
 	jobs    map[types.UID]match.JobID // what JobOf returns
 	holders map[types.UID]string      // what HolderOf returns
 	drifts  []Drift
+	ended   []string // "u1@n1" for a slot of which OnEnd was called, "u1@n1 late" if the engine was updated before
 	audited []string // "3" for a page of three nodes, "3." for the last of a round
 }
 
@@ -110,6 +111,15 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 			JobOf:    func(pod *corev1.Pod) match.JobID { return locked(w, w.jobs, pod.UID) },
 			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
+			OnEnd: func(s match.Slot) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				end := s.Key + "@" + s.Node
+				if len(w.fake.Calls(matchtest.Update)) > 0 {
+					end += " late"
+				}
+				w.ended = append(w.ended, end)
+			},
 			OnChange: func(c Change) { w.changes = append(w.changes, c) },
 			OnDrift: func(d Drift) {
 				w.mu.Lock()
@@ -216,16 +226,24 @@ func (w *world) expectChanges(what string, lines ...string) {
 	synctest.Wait()
 	var got []string
 	for _, c := range w.changes {
-		line := []string{string(c.Kind), c.Node, string(c.Gain.Key())}
-		for _, s := range c.Ended {
-			line = append(line, "ended "+s.Key)
-		}
-		got = append(got, strings.TrimSpace(strings.Join(line, " ")))
+		got = append(got, strings.TrimSpace(strings.Join([]string{string(c.Kind), c.Node, string(c.Gain.Key())}, " ")))
 	}
 	w.changes = nil
 	if !slices.Equal(got, lines) {
 		w.t.Errorf("%s: told of\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(lines, "\n"))
 	}
+}
+
+// expectEnds fails the test unless OnEnd was called for these slots before the engine was updated.
+func (w *world) expectEnds(what string, slots ...string) {
+	w.t.Helper()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Equal(w.ended, slots) {
+		w.t.Errorf("%s: ended are %v, want %v", what, w.ended, slots)
+	}
+	w.ended = nil
 }
 
 // within waits until done, in the bubble's time, and fails after a limit.

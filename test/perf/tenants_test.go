@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"slices"
 	"strings"
@@ -58,8 +59,8 @@ type attack struct {
 	pod func(i int, p *corev1.Pod)
 }
 
-// attacks are the attacks that are measured, and three turns that are no attacks: as
-// many pods that fit and are easy to place, twice, and as many that nobody schedules.
+// attacks are the attacks that are measured, and turns that are no attacks: as many pods that fit
+// and are easy to place, as many that start without a scheduler, and as many that never start.
 var attacks = []attack{
 	{name: "spreads", groups: 3, size: 20, pod: spreads},
 	{name: "many-groups-with-spreads", groups: 40, size: 20, pod: spreads},
@@ -101,8 +102,16 @@ var attacks = []attack{
 		p.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("9")
 	}},
 	{name: "four-thousand-pods-that-fit-made-anew", groups: 1000, size: 4, anew: true, pod: func(int, *corev1.Pod) {}},
+	{name: "as-many-pods-with-a-node-made-anew", groups: 1000, size: 4, anew: true, unscheduled: true, pod: func(_ int, p *corev1.Pod) {
+		name := fnv.New32a()
+		fmt.Fprint(name, p.Name)
+		p.Spec.NodeName = tenantNode(int(name.Sum32() % tenantNodes))
+	}},
 	{name: "as-many-pods-of-no-scheduler", groups: 1000, size: 4, anew: true, unscheduled: true, pod: spreads},
 }
+
+// tenantNode is the name of the i-th node.
+func tenantNode(i int) string { return fmt.Sprintf("tenants-%03d", i) }
 
 // needsAllNodes makes each pod of a group request a whole node.
 // There is never room for as many pods as there are nodes.
@@ -131,6 +140,7 @@ func spreads(i int, p *corev1.Pod) {
 func BenchmarkOtherTenants(b *testing.B) {
 	c, err := cluster.Start(b.Context(), cluster.Config{Log: os.Stderr, NoAudit: true, NoHeartbeat: true, Nodes: cluster.Nodes{
 		Count: tenantNodes,
+		Name:  tenantNode,
 		Labels: func(i int) map[string]string {
 			labels := map[string]string{}
 			for k := range 8 {
