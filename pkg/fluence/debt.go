@@ -18,6 +18,9 @@ const (
 	freePerAttempt = 20 * time.Millisecond
 	// debtDivisor: a debt shrinks by 1/debtDivisor of the time that passes.
 	debtDivisor = 10
+	// overrunBurst is how much a namespace may owe without being throttled. An attempt also takes long
+	// because the machine is busy with something else, and such an attempt alone should delay nobody.
+	overrunBurst = 200 * time.Millisecond
 	// maxDebt limits a debt, so that it is paid within ten minutes.
 	maxDebt = time.Minute
 	// indebtedPause is the minimum time between two attempts of a namespace in debt.
@@ -139,8 +142,9 @@ func (a *debts) forget(namespace string) {
 	delete(a.byNamespace, namespace)
 }
 
-// hasNoOverrun reports whether the namespace has no overrun. Its failed attempts do not count.
-func (d *debt) hasNoOverrun() bool { return d == nil || d.owed == 0 }
+// hasNoOverrun reports whether the namespace owes no more than
+// overrunBurst. Its failed attempts do not count.
+func (d *debt) hasNoOverrun() bool { return d == nil || d.owed <= overrunBurst }
 
 // isUnthrottled reports whether the namespace has no overrun, and
 // its failed attempts took no more time than they may.
@@ -186,9 +190,9 @@ func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.Ready
 type delay struct {
 	// after is the time until the group's retry. Zero means that the group may be placed now.
 	after time.Duration
-	// owed is the namespace's debt. If it is zero, the namespace waits because
-	// of failed attempts: they took the time failed in the last window.
-	owed, failed, window time.Duration
+	// overrun is what the namespace owes beyond overrunBurst. If it is zero, the namespace waits
+	// because of failed attempts: they took the time failed in the last window.
+	overrun, failed, window time.Duration
 }
 
 // delayFor returns how long a group of this namespace and priority has to
@@ -227,8 +231,9 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 		d.nextAttempt = now.Add(indebtedPause)
 		return delay{}
 	}
-	at := d.nextRetry(latest(now, d.nextAttempt).Add(indebtedPause), now.Add(debtDivisor*d.owed), indebtedPause)
-	return delay{after: at.Sub(now), owed: d.owed}
+	overrun := d.owed - overrunBurst
+	at := d.nextRetry(latest(now, d.nextAttempt).Add(indebtedPause), now.Add(debtDivisor*overrun), indebtedPause)
+	return delay{after: at.Sub(now), overrun: overrun}
 }
 
 // latest returns the latest of some times.
@@ -262,8 +267,8 @@ func (c *throttler) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 // why returns what a namespace took, and which groups go first. Times are always in seconds:
 // report.StableText leaves out the digits but not the units, so another unit would be a new message.
 func (d delay) why() string {
-	if d.owed > 0 {
-		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.owed.Seconds())
+	if d.overrun > 0 {
+		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.overrun.Seconds())
 	}
 	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces whose priority is not lower are placed first", d.failed.Seconds(), d.window.Seconds())
 }

@@ -43,11 +43,12 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 		asks []ask
 	}{
 		"what is free":          {[]time.Duration{20 * time.Millisecond}, []ask{{0, others, 0, 0}}},
-		"a second, and others":  {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {9, others, 100 * time.Millisecond, time.Second}, {10, others, 0, 0}}},
-		"nobody else asks":      {[]time.Duration{1020 * time.Millisecond}, []ask{{0, nobody, 0, 0}, {0, nobody, time.Second, 2 * time.Second}, {1, nobody, 0, 0}}},
-		"each its own time":     {[]time.Duration{1020 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {0, others, time.Second, 2 * time.Second}, {0, others, time.Second, 3 * time.Second}}},
-		"then one by one":       {[]time.Duration{120 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + deferralStep}}},
-		"no more than a minute": {[]time.Duration{50 * time.Second, 50 * time.Second}, []ask{{0, others, time.Minute, time.Second}, {599, others, 100 * time.Millisecond, time.Second}, {600, others, 0, 0}}},
+		"what one may owe":      {[]time.Duration{220 * time.Millisecond}, []ask{{0, others, 0, 0}}},
+		"a second, and others":  {[]time.Duration{1220 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {9, others, 100 * time.Millisecond, time.Second}, {10, others, 0, 0}}},
+		"nobody else asks":      {[]time.Duration{1220 * time.Millisecond}, []ask{{0, nobody, 0, 0}, {0, nobody, time.Second, 2 * time.Second}, {1, nobody, 0, 0}}},
+		"each its own time":     {[]time.Duration{1220 * time.Millisecond}, []ask{{0, others, time.Second, time.Second}, {0, others, time.Second, 2 * time.Second}, {0, others, time.Second, 3 * time.Second}}},
+		"then one by one":       {[]time.Duration{320 * time.Millisecond}, []ask{{0, others, 100 * time.Millisecond, time.Second}, {0, others, 100 * time.Millisecond, time.Second + deferralStep}}},
+		"no more than a minute": {[]time.Duration{50 * time.Second, 50 * time.Second}, []ask{{0, others, time.Minute - overrunBurst, time.Second}, {597, others, 100 * time.Millisecond, time.Second}, {598, others, 0, 0}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 			}
 			for _, a := range tc.asks {
 				clock := func() time.Time { return at(a.at) }
-				if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, a.others, clock); got.owed != a.owed || got.after != a.after {
+				if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, a.others, clock); got.overrun != a.owed || got.after != a.after {
 					t.Errorf("at %v: %+v, want %s owed and again after %s", a.at, got, a.owed, a.after)
 				}
 				if got := d.delayFor(gang.ReadyNamespace{Namespace: "b"}, a.others, clock); got != (delay{}) {
@@ -79,7 +80,7 @@ func TestFailedAttemptsThrottleNamespace(t *testing.T) {
 	due := readyNamespaces
 	want := func(what string, at time.Time, others readyLister, owed, after time.Duration) {
 		t.Helper()
-		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.owed != owed || got.after != after {
+		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.overrun != owed || got.after != after {
 			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}
@@ -99,7 +100,7 @@ func TestFailedAttemptsThrottleNamespace(t *testing.T) {
 		d.charge("a", freePerAttempt, true, later)
 	}
 	want("one in debt may not ask itself", later, due("c"), 0, 0)
-	d.charge("a", time.Second+freePerAttempt, false, later)
+	d.charge("a", time.Second+overrunBurst+freePerAttempt, false, later)
 	want("nor does it stop another in debt", later, due("c"), 0, 0)
 	want("but that asks once a second", later, due("c"), time.Second, 2*time.Second)
 }
@@ -320,7 +321,7 @@ func TestNamespaceInDebtIsPlacedAfterOthers(t *testing.T) {
 		r.matcherFake.Answer(nil, &match.Refusal{Err: match.ErrBusy})
 		r.preFilter(expensive)
 		_, _, status := r.preFilter(next)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 0.98s more of the scheduler's time than they may: groups of other namespaces are placed first, and this group is retried in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 0.78s more of the scheduler's time than they may: groups of other namespaces are placed first, and this group is retried in 1s")
 		if got := len(r.matches()); got != 1 {
 			t.Errorf("%d matches, want that of the first alone", got)
 		}

@@ -829,7 +829,7 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 	}{
 		"beside pods of others that end":  {theirs: true, ends: true, own: true, most: time.Hour, wait: 50 * time.Minute, within: 14 * time.Minute},
 		"beside pods of others that stay": {theirs: true, most: time.Hour, wait: 50 * time.Minute, within: 14 * time.Minute},
-		"beside own pods":                 {most: 4 * time.Hour, wait: 12 * time.Minute, within: 4*time.Hour/ownStallDivisor + time.Minute},
+		"beside own pods":                 {most: 4 * time.Hour, wait: 12 * time.Minute, within: 4*time.Hour/ownStallDivisor + 5*time.Minute},
 	}
 	for name, tc := range cases {
 		theirs, own := tc.theirs, tc.own
