@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
@@ -22,6 +23,8 @@ type endedPods struct {
 	mu sync.Mutex
 	// pods is ordered by since.
 	pods []endedPod
+	// keys has the keys of the slots in pods.
+	keys sets.Set[string]
 	// counted is true if slots has returned pods since the cache last dropped one.
 	counted bool
 }
@@ -38,12 +41,19 @@ type endedPod struct {
 // maxCacheLag is how long a pod is kept that the scheduler's cache does not drop.
 const maxCacheLag = 30 * time.Second
 
-// add records the end of the pod with this slot. It is
-// called before the matcher releases the slot.
+// add records the end of the pod with this slot, once. Invariant: whoever
+// makes the matcher release the slot of a bound pod calls add before.
 func (e *endedPods) add(slot match.Slot, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.expire(now)
+	if e.keys.Has(slot.Key) {
+		return
+	}
+	if e.keys == nil {
+		e.keys = sets.New[string]()
+	}
+	e.keys.Insert(slot.Key)
 	// A pod that has ended keeps only its amounts from others.
 	// It keeps no group from the rest of the node.
 	slot.Holder, slot.Shared = "", true
@@ -54,6 +64,7 @@ func (e *endedPods) add(slot match.Slot, now time.Time) {
 func (e *endedPods) expire(now time.Time) {
 	old := 0
 	for old < len(e.pods) && now.Sub(e.pods[old].since) > maxCacheLag {
+		e.keys.Delete(e.pods[old].slot.Key)
 		old++
 	}
 	e.pods = slices.Delete(e.pods, 0, old)
@@ -70,6 +81,8 @@ func (e *endedPods) slots(snapshot fwk.NodeInfoLister, now time.Time) []match.Sl
 	for _, p := range e.pods {
 		if p.isIn(snapshot) {
 			all, present = append(all, p.slot), append(present, p)
+		} else {
+			e.keys.Delete(p.slot.Key)
 		}
 	}
 	clear(e.pods[len(present):])

@@ -74,6 +74,22 @@ func TestEndedPods(t *testing.T) {
 			then: func(e *endedPods, _ nodeInfos) time.Time { e.add(slot("c", "n1"), noon); return noon },
 			want: "a@n1 b@n2",
 		},
+		"one ends twice": {
+			then: func(e *endedPods, _ nodeInfos) time.Time { e.add(slot("a", "n1"), noon); return noon },
+			want: "a@n1 b@n2",
+		},
+		"one comes back and ends again": {
+			then: func(e *endedPods, s nodeInfos) time.Time {
+				if err := s.byName["n1"].RemovePod(klog.Background(), pod("a")); err != nil {
+					t.Fatal(err)
+				}
+				e.slots(s, noon)
+				s.byName["n1"].AddPod(pod("a"))
+				e.add(slot("a", "n1"), noon)
+				return noon
+			},
+			want: "b@n2 a@n1",
+		},
 		"the cache never drops them": {
 			then: func(*endedPods, nodeInfos) time.Time { return noon.Add(maxCacheLag + time.Nanosecond) },
 		},
@@ -168,4 +184,37 @@ func TestRoomThatTheCacheHasNotReleased(t *testing.T) {
 			r.Errorf("%d matches once the cache has caught up, want 1", n)
 		}
 	})
+}
+
+// The plugin may release the slot of a pod that has ended before the inventory
+// does. So it records the end itself, once for each pod that was on a node.
+func TestThePluginRecordsEndsToo(t *testing.T) {
+	cases := map[string]struct {
+		node string
+		end  func(r *rig, pod *corev1.Pod)
+		want int
+	}{
+		"deleted":             {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.podGone(r.ctx, pod) }, want: 1},
+		"succeeded":           {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.observePod(r.ctx, pod, succeeded(pod)) }, want: 1},
+		"without a node": {end: func(r *rig, pod *corev1.Pod) { r.pl.podGone(r.ctx, pod) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.node("n1", 4)
+				pod := r.pod("p", objects.OnNode(tc.node))
+				tc.end(r, pod)
+				tc.end(r, pod)
+				if n := len(r.pl.endedPods.pods); n != tc.want {
+					r.Errorf("%d ends are recorded, want %d", n, tc.want)
+				}
+			})
+		})
+	}
+}
+
+func succeeded(pod *corev1.Pod) *corev1.Pod {
+	ended := pod.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	return ended
 }

@@ -144,6 +144,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	w.occupants.update(pod)
 	w.placer.UpdatePod(pod)
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
+		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.reserver.blockerGone(pod)
 	}
 	if pod.Spec.SchedulerName == w.profile {
@@ -221,6 +222,9 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return
+	}
+	if translate.Holds(pod) {
+		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 	}
 	w.occupants.remove(pod)
 	w.placer.RemovePod(pod.UID)
