@@ -145,16 +145,21 @@ func (c slowCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 	return c.Cache.RemovePod(logger, pod)
 }
 
+// slowCache makes the scheduler's cache drop pods only once catchUp is called.
+func (r *rig) slowCache() (catchUp func()) {
+	observed := r.sched.Cache.(observedCache)
+	slow := slowCache{observed.Cache, make(chan struct{})}
+	observed.Cache = slow
+	r.sched.Cache = observed
+	return sync.OnceFunc(func() { close(slow.catchUp) })
+}
+
 // A group waits for room without a backoff while only the
 // matcher has released it. It starts once the cache has, too.
 func TestRoomThatTheCacheHasNotReleased(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
-		observed := r.sched.Cache.(observedCache)
-		slow := slowCache{observed.Cache, make(chan struct{})}
-		catchUp := sync.OnceFunc(func() { close(slow.catchUp) })
+		catchUp := r.slowCache()
 		defer catchUp()
-		observed.Cache = slow
-		r.sched.Cache = observed
 		r.node("n1", 4)
 		r.node("n2", 4)
 		r.pod("old", objects.OnNode("n1"), objects.CPU("4"))
@@ -194,8 +199,8 @@ func TestThePluginRecordsEndsToo(t *testing.T) {
 		end  func(r *rig, pod *corev1.Pod)
 		want int
 	}{
-		"deleted":             {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.podGone(r.ctx, pod) }, want: 1},
-		"succeeded":           {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.observePod(r.ctx, pod, succeeded(pod)) }, want: 1},
+		"deleted":        {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.podGone(r.ctx, pod) }, want: 1},
+		"succeeded":      {node: "n1", end: func(r *rig, pod *corev1.Pod) { r.pl.observePod(r.ctx, pod, succeeded(pod)) }, want: 1},
 		"without a node": {end: func(r *rig, pod *corev1.Pod) { r.pl.podGone(r.ctx, pod) }},
 	}
 	for name, tc := range cases {
@@ -217,4 +222,29 @@ func succeeded(pod *corev1.Pod) *corev1.Pod {
 	ended := pod.DeepCopy()
 	ended.Status.Phase = corev1.PodSucceeded
 	return ended
+}
+
+// If all pods of a group fit only with room that the cache has not
+// released yet, the group starts with the pods that fit already.
+func TestAnAlternativeThatFitsAlready(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		catchUp := r.slowCache()
+		defer catchUp()
+		r.node("n0", 2, inRack("r0"))
+		r.pod("old", objects.OnNode("n0"), objects.CPU("1"))
+		r.gang(2, 3, objects.OfApp("x"), objects.SpreadOver("rack", "x", 1))
+		r.schedule()
+		r.pass(time.Minute)
+		r.remove("old")
+		r.node("n1", 1, inRack("r1"))
+		r.pass(10 * time.Second)
+		if got := r.assigned(); len(got) != 2 {
+			r.Errorf("on nodes: %v, want two pods of the group", got)
+		}
+		catchUp()
+		r.pass(10 * time.Second)
+		if got := r.assigned(); len(got) != 3 {
+			r.Errorf("on nodes once the cache has caught up: %v, want three pods of the group", got)
+		}
+	})
 }

@@ -90,10 +90,11 @@ type Request struct {
 	// Near is a list of node names. Nodes are ordered by their distance in the graph to these nodes
 	// first, and by the policy second.
 	Near []string
-	// Expected lists slots that others are about to take and that no job holds yet. The slots count as
-	// held for this request alone, even if there is no room for them. They are not booked, and a
-	// repeated request is the same request even if Expected differs. Their keys and labels are not
-	// read. Slots on nodes that are not in the graph are skipped. Satisfiability ignores Expected.
+	// Expected lists slots that no job has to hold, such as slots that others are about to take. The
+	// slots count as held for this request alone, even if there is no room for them. They are not
+	// booked, and a repeated request is the same request even if Expected differs. Their keys and
+	// labels are not read. Slots on nodes that are not in the graph are skipped. Satisfiability ignores
+	// Expected.
 	Expected []Slot
 	// Ignore lists jobs whose resources count as free. It is allowed only with operations that book
 	// nothing: Satisfiability, WithoutAllocating and WithoutAllocatingFuture.

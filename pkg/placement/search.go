@@ -28,6 +28,7 @@ const (
 func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
 	excluded := p.exclusions.limitsFor(q.plan.Key, q.membersKey(), q.keyOf())
 	var best error
+	var onlyStaleRoom bool
 	var rejections []rejection
 	if q.constraints.IsStopped() {
 		return nil, q.budgetRefusal()
@@ -54,6 +55,11 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 			i++
 			continue
 		}
+		if errors.Is(err, errOnlyStaleRoom) {
+			onlyStaleRoom = true
+			i++
+			continue
+		}
 		if err != nil {
 			return nil, p.refusalFor(q, err)
 		}
@@ -77,6 +83,10 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		}
 		q.stats.Repairs++
 		excluded = p.exclude(q, excluded, v)
+	}
+	if onlyStaleRoom {
+		// An alternative will fit in a moment, whatever became of the others.
+		return nil, p.refusalFor(q, errOnlyStaleRoom)
 	}
 	if len(rejections) > 0 {
 		message := rejectionMessage(rejections)
