@@ -174,11 +174,11 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	return c, nil
 }
 
-// maxSilent is the number of groups that notePending names.
-const maxSilent = 3
+// maxUnexplained is how many of the groups that wait without a reason in their status are named.
+const maxUnexplained = 3
 
 // notePending adds a note about the groups that wait without a reason in their status. The scheduler
-// may have assigned nodes to such groups that the API does not show yet. The groups in except are
+// may have assigned nodes to them already, which the API does not show yet. The groups in except are
 // left out.
 func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...types.NamespacedName) {
 	above := simulate.OwnersOf(c.Objects)
@@ -188,27 +188,27 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...typ
 			waiting[id.Key] = true
 		}
 	}
-	var silent []string
+	var unexplained []string
 	for i := range c.PodGroups {
 		pg := &c.PodGroups[i]
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(except, key) {
-			silent = append(silent, key.String())
+			unexplained = append(unexplained, key.String())
 		}
 	}
-	if len(silent) == 0 {
+	if len(unexplained) == 0 {
 		return
 	}
-	slices.Sort(silent)
-	names := strings.Join(silent[:min(len(silent), maxSilent)], ", ")
-	if more := len(silent) - maxSilent; more > 0 {
+	slices.Sort(unexplained)
+	names := strings.Join(unexplained[:min(len(unexplained), maxUnexplained)], ", ")
+	if more := len(unexplained) - maxUnexplained; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	r.notes = append(r.notes, silentText(len(silent), names))
+	r.notes = append(r.notes, unexplainedText(len(unexplained), names))
 }
 
-// silentText is the note about n groups that wait without a reason in their status.
-func silentText(n int, names string) string {
+// unexplainedText is the note about n groups that wait without a reason in their status.
+func unexplainedText(n int, names string) string {
 	if n == 1 {
 		return fmt.Sprintf("1 group waits without a reason in its status (%s). The scheduler may have chosen nodes for it already. These nodes count as free here.", names)
 	}

@@ -15,23 +15,26 @@ import (
 	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// activator activates pods: it puts them into the scheduling queue. It does so in its
-// own goroutine, because the queue holds its lock while it calls PreEnqueue: a call to
-// the queue from PreEnqueue, or under a lock that PreEnqueue takes, would deadlock.
+// activator activates pods: it puts them into the scheduling queue. Its methods only record
+// what to activate, and return at once. Its own goroutine activates the pods, because the queue
+// holds its lock while it calls PreEnqueue: a call to the queue from PreEnqueue, or under a
+// lock that PreEnqueue takes, would deadlock.
+//
+// It also revokes abandoned assignments, because PreEnqueue finds them and must not block.
 type activator struct {
 	// activate activates the requested pods and returns the time of its
 	// next call. Zero means that only the next request leads to a call.
-	activate func(ctx context.Context, w requests) (again time.Time)
+	activate func(ctx context.Context, w activationRequests) (again time.Time)
 
 	mu sync.Mutex
 	// want is what was requested since the last call of activate.
-	want requests
+	want activationRequests
 	// wakeup is signalled when something is requested.
 	wakeup chan struct{}
 }
 
-// requests names the pods and groups to activate.
-type requests struct {
+// activationRequests names the pods and groups to activate, and the assignments to revoke before that.
+type activationRequests struct {
 	// allGroups requests every group that may be placed.
 	allGroups bool
 	// groups are requested if they may be placed.
@@ -46,50 +49,50 @@ type requests struct {
 	abandoned map[types.UID]match.JobID
 }
 
-func newActivator(activate func(context.Context, requests) time.Time) *activator {
-	return &activator{activate: activate, wakeup: make(chan struct{}, 1), want: newRequests()}
+func newActivator(activate func(context.Context, activationRequests) time.Time) *activator {
+	return &activator{activate: activate, wakeup: make(chan struct{}, 1), want: newActivationRequests()}
 }
 
-func newRequests() requests {
-	return requests{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, abandoned: map[types.UID]match.JobID{}}
+func newActivationRequests() activationRequests {
+	return activationRequests{groups: map[types.NamespacedName]bool{}, pods: map[string]*corev1.Pod{}, abandoned: map[types.UID]match.JobID{}}
 }
 
-// activateAll activates every group that may be placed.
-func (w *activator) activateAll() { w.add(func(want *requests) { want.allGroups = true }) }
+// activateAll requests every group that may be placed.
+func (w *activator) activateAll() { w.add(func(want *activationRequests) { want.allGroups = true }) }
 
-// activateDue activates the groups whose refusals have run out. It adds
+// activateDue requests the groups whose refusals have run out. It adds
 // nothing to want, because activate looks for such groups each time.
-func (w *activator) activateDue() { w.add(func(*requests) {}) }
+func (w *activator) activateDue() { w.add(func(*activationRequests) {}) }
 
-// activateGroups activates groups, if they may be placed.
+// activateGroups requests groups, if they may be placed.
 func (w *activator) activateGroups(keys ...types.NamespacedName) {
-	w.add(func(want *requests) {
+	w.add(func(want *activationRequests) {
 		for _, k := range keys {
 			want.groups[k] = true
 		}
 	})
 }
 
-// activateAdmitted activates groups that the bind queue has admitted.
+// activateAdmitted requests groups that the bind queue has admitted.
 func (w *activator) activateAdmitted(keys ...types.NamespacedName) {
-	w.add(func(want *requests) { want.admitted = append(want.admitted, keys...) })
+	w.add(func(want *activationRequests) { want.admitted = append(want.admitted, keys...) })
 }
 
-// activatePods activates pods that have an assignment.
+// activatePods requests pods that have an assignment.
 func (w *activator) activatePods(pods []*corev1.Pod) {
-	w.add(func(want *requests) {
+	w.add(func(want *activationRequests) {
 		for _, p := range pods {
 			want.pods[string(p.UID)] = p
 		}
 	})
 }
 
-// revokeAbandoned revokes the assignment that a pod has from this match job.
+// revokeAbandoned requests that the assignment that a pod has from this match job is revoked.
 func (w *activator) revokeAbandoned(uid types.UID, job match.JobID) {
-	w.add(func(want *requests) { want.abandoned[uid] = job })
+	w.add(func(want *activationRequests) { want.abandoned[uid] = job })
 }
 
-func (w *activator) add(change func(*requests)) {
+func (w *activator) add(change func(*activationRequests)) {
 	w.mu.Lock()
 	change(&w.want)
 	w.mu.Unlock()
@@ -101,7 +104,7 @@ func (w *activator) run(ctx context.Context) {
 	for {
 		w.mu.Lock()
 		want := w.want
-		w.want = newRequests()
+		w.want = newActivationRequests()
 		w.mu.Unlock()
 		if !signal.Wait(ctx, w.wakeup, w.activate(ctx, want)) {
 			return
@@ -111,7 +114,7 @@ func (w *activator) run(ctx context.Context) {
 
 // activate activates the requested pods, and the groups whose
 // refusals have run out. It returns when the next refusal runs out.
-func (pl *Fluence) activate(ctx context.Context, w requests) time.Time {
+func (pl *Fluence) activate(ctx context.Context, w activationRequests) time.Time {
 	now := pl.now()
 	for uid, job := range w.abandoned {
 		pl.apply(ctx, pl.groups.RevokeAbandoned(uid, job, now))

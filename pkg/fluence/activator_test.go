@@ -18,9 +18,9 @@ import (
 
 func TestActivatorCollectsRequestsDuringActivation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var woken []requests
+		var woken []activationRequests
 		hold := make(chan struct{})
-		w := newActivator(func(_ context.Context, w requests) time.Time {
+		w := newActivator(func(_ context.Context, w activationRequests) time.Time {
 			woken = append(woken, w)
 			<-hold
 			return time.Time{}
@@ -36,7 +36,7 @@ func TestActivatorCollectsRequestsDuringActivation(t *testing.T) {
 		}
 		close(hold)
 		synctest.Wait()
-		var full []requests
+		var full []activationRequests
 		for _, w := range woken {
 			if w.allGroups {
 				full = append(full, w)
@@ -59,7 +59,7 @@ func TestActivatorAcceptsRequestsDuringActivation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := 0
 		var w *activator
-		w = newActivator(func(_ context.Context, want requests) time.Time {
+		w = newActivator(func(_ context.Context, want activationRequests) time.Time {
 			woken++
 			if len(want.groups) > 0 {
 				w.activateAll()
@@ -79,7 +79,7 @@ func TestActivatorRunsAgainAtTheReturnedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
 		start := time.Now()
-		w := newActivator(func(context.Context, requests) time.Time {
+		w := newActivator(func(context.Context, activationRequests) time.Time {
 			at = append(at, time.Since(start))
 			if len(at) < 3 {
 				return time.Now().Add(time.Minute)

@@ -53,7 +53,7 @@ func TestAdmittedGroupIsActivatedAgain(t *testing.T) {
 		r.limitBinds(1, 100*time.Millisecond)
 		r.node("n1", 100)
 		lost, wake := 0, r.pl.activator.activate
-		r.pl.activator.activate = func(ctx context.Context, w requests) time.Time {
+		r.pl.activator.activate = func(ctx context.Context, w activationRequests) time.Time {
 			if lost == 0 && len(w.admitted) > 0 {
 				lost++
 				return time.Time{}

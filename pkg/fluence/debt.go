@@ -18,8 +18,8 @@ const (
 	freePerAttempt = 20 * time.Millisecond
 	// debtDivisor: a debt shrinks by 1/debtDivisor of the time that passes.
 	debtDivisor = 10
-	// overrunBurst is how much a namespace may owe without being throttled. An attempt also takes long
-	// because the machine is busy with something else, and such an attempt alone should delay nobody.
+	// overrunBurst is how much a namespace may owe without being throttled. An attempt may take long only
+	// because the machine is busy with something else. One such attempt should delay nobody.
 	overrunBurst = 200 * time.Millisecond
 	// maxDebt limits a debt, so that it is paid within ten minutes.
 	maxDebt = time.Minute
@@ -60,7 +60,8 @@ type debts struct {
 // debt is the account of one namespace.
 type debt struct {
 	// owed is the overrun: the time of attempts beyond freePerAttempt each. failedTime is the time of
-	// the attempts that found no nodes, at most freePerAttempt each. Both have shrunk until since.
+	// the attempts that found no nodes, at most freePerAttempt each. Both shrink with time, and are
+	// as of since.
 	owed, failedTime time.Duration
 	since            time.Time
 	// failedTotal counts like failedTime, but does not shrink. It counts from
@@ -95,7 +96,8 @@ func (a *debts) get(namespace string, now time.Time) *debt {
 }
 
 // charge adds the time of one attempt of a namespace. failed means that the attempt found no nodes.
-// Then charge returns how much of the attempt's first freePerAttempt failed attempts may not take.
+// Then up to freePerAttempt of its time counts as failedTime. tooMuch is the part of that time by
+// which failedTime is above failedBurst.
 func (a *debts) charge(namespace string, took time.Duration, failed bool, now time.Time) (tooMuch time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -142,21 +144,21 @@ func (a *debts) forget(namespace string) {
 	delete(a.byNamespace, namespace)
 }
 
-// hasNoOverrun reports whether the namespace owes no more than
-// overrunBurst. Its failed attempts do not count.
-func (d *debt) hasNoOverrun() bool { return d == nil || d.owed <= overrunBurst }
+// isWithinBurst reports whether the namespace owes no more than
+// overrunBurst. The time of its failed attempts does not count.
+func (d *debt) isWithinBurst() bool { return d == nil || d.owed <= overrunBurst }
 
-// isUnthrottled reports whether the namespace has no overrun, and
-// its failed attempts took no more time than they may.
+// isUnthrottled reports whether the namespace owes no more than overrunBurst,
+// and its failed attempts took no more time than they may.
 func (d *debt) isUnthrottled() bool {
-	return d.hasNoOverrun() && (d == nil || d.failedTime <= failedBurst)
+	return d.isWithinBurst() && (d == nil || d.failedTime <= failedBurst)
 }
 
 // nextRetry returns the retry time of the namespace's next group:
 //
 //   - It is not before the argument least.
 //   - It is the argument step after the last retry time.
-//   - From the argument paid on, when the debt is paid, it is deferralStep after it.
+//   - After the argument paid, the time when the debt is paid, the step is deferralStep.
 //   - If it would be later than maxDeferral after paid, it is paid.
 func (d *debt) nextRetry(least, paid time.Time, step time.Duration) time.Time {
 	at := latest(least, d.lastRetry.Add(step))
@@ -190,9 +192,9 @@ func (a *debts) listReady(read readyLister, clock func() time.Time) []gang.Ready
 type delay struct {
 	// after is the time until the group's retry. Zero means that the group may be placed now.
 	after time.Duration
-	// overrun is what the namespace owes beyond overrunBurst. If it is zero, the namespace waits
-	// because of failed attempts: they took the time failed in the last window.
-	overrun, failed, window time.Duration
+	// excess is what the namespace owes beyond overrunBurst. If it is zero, the namespace waits
+	// because of failed attempts. Then failed is the time that they took out of the last window.
+	excess, failed, window time.Duration
 }
 
 // delayFor returns how long a group of this namespace and priority has to
@@ -218,7 +220,7 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 	switch {
 	case d.isUnthrottled():
 		return delay{}
-	case d.hasNoOverrun():
+	case d.isWithinBurst():
 		if !others(who.Priority, (*debt).isUnthrottled) {
 			return delay{}
 		}
@@ -227,13 +229,13 @@ func (a *debts) delayFor(who gang.ReadyNamespace, read readyLister, clock func()
 		at := d.nextRetry(soon, latest(soon, paid), deferralStep)
 		return delay{after: at.Sub(now), failed: d.failedTotal, window: now.Sub(d.began)}
 	}
-	if !now.Before(d.nextAttempt) && !others(math.MinInt32, (*debt).hasNoOverrun) {
+	if !now.Before(d.nextAttempt) && !others(math.MinInt32, (*debt).isWithinBurst) {
 		d.nextAttempt = now.Add(indebtedPause)
 		return delay{}
 	}
-	overrun := d.owed - overrunBurst
-	at := d.nextRetry(latest(now, d.nextAttempt).Add(indebtedPause), now.Add(debtDivisor*overrun), indebtedPause)
-	return delay{after: at.Sub(now), overrun: overrun}
+	excess := d.owed - overrunBurst
+	at := d.nextRetry(latest(now, d.nextAttempt).Add(indebtedPause), now.Add(debtDivisor*excess), indebtedPause)
+	return delay{after: at.Sub(now), excess: excess}
 }
 
 // latest returns the latest of some times.
@@ -267,8 +269,8 @@ func (c *throttler) checkThrottle(plan gang.Plan, now time.Time) *gang.Refusal {
 // why returns what a namespace took, and which groups go first. Times are always in seconds:
 // report.StableText leaves out the digits but not the units, so another unit would be a new message.
 func (d delay) why() string {
-	if d.overrun > 0 {
-		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.overrun.Seconds())
+	if d.excess > 0 {
+		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.excess.Seconds())
 	}
 	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces whose priority is not lower are placed first", d.failed.Seconds(), d.window.Seconds())
 }

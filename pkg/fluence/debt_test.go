@@ -58,7 +58,7 @@ func TestADebtIsPaidByTheTimeThatPasses(t *testing.T) {
 			}
 			for _, a := range tc.asks {
 				clock := func() time.Time { return at(a.at) }
-				if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, a.others, clock); got.overrun != a.owed || got.after != a.after {
+				if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, a.others, clock); got.excess != a.owed || got.after != a.after {
 					t.Errorf("at %v: %+v, want %s owed and again after %s", a.at, got, a.owed, a.after)
 				}
 				if got := d.delayFor(gang.ReadyNamespace{Namespace: "b"}, a.others, clock); got != (delay{}) {
@@ -80,7 +80,7 @@ func TestFailedAttemptsThrottleNamespace(t *testing.T) {
 	due := readyNamespaces
 	want := func(what string, at time.Time, others readyLister, owed, after time.Duration) {
 		t.Helper()
-		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.overrun != owed || got.after != after {
+		if got := d.delayFor(gang.ReadyNamespace{Namespace: "a"}, others, func() time.Time { return at }); got.excess != owed || got.after != after {
 			t.Errorf("%s: %+v, want %s owed and again after %s", what, got, owed, after)
 		}
 	}

@@ -37,11 +37,11 @@ type reservation struct {
 	idleSince time.Time
 	// searchedAt is when nodes to reserve were last searched.
 	searchedAt time.Time
-	// lastSearchUnfinished means that the last search ran out of time without an answer.
-	// searchAgain means that another search is due: the group wanted one
-	// within searchEvery of the last, or the last one is not finished.
-	lastSearchUnfinished, searchAgain bool
-	// search is the unfinished binary search for the smallest number of nodes.
+	// lastSearchTimedOut means that the last search ran out of time without an answer.
+	// searchAgain means that another search is due: the group wanted one within searchEvery of
+	// the last, the last one timed out, or it has not found the smallest number of nodes yet.
+	lastSearchTimedOut, searchAgain bool
+	// search is the binary search for the smallest number of nodes. The next search continues it.
 	search *placement.Bisection
 	// activated means that the group was activated because its nodes are free.
 	// usedFreePass means that the group was placed although its namespace was throttled,
@@ -176,7 +176,7 @@ func (r *reservation) endTenure(t gang.Turn, on occupancy, runningOn nodesOfGrou
 // clear drops the reserved nodes and the state of the search.
 func (r *reservation) clear() {
 	r.nodes, r.search, r.searchedAt = nil, nil, time.Time{}
-	r.lastSearchUnfinished, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
+	r.lastSearchTimedOut, r.searchAgain, r.activated, r.usedFreePass = false, false, false, false
 }
 
 // reserveNodes replaces the nodes that are reserved for a turn, and gives the turn to the group. changed
@@ -211,10 +211,10 @@ func (a *reservations) dropNodes(t gang.Turn, key types.NamespacedName) bool {
 	return freed
 }
 
-// startSearch reports whether nodes may be searched now for the group that has
-// the turn (ok), and returns the binary search to continue. If not, another
+// maySearch reports whether nodes may be searched now for the group that has
+// the turn (ok), and returns the binary search to continue. If they may not, another
 // search becomes due later. known is false if the last search ran out of time.
-func (a *reservations) startSearch(t gang.Turn, key types.NamespacedName, now time.Time) (search *placement.Bisection, ok, known bool) {
+func (a *reservations) maySearch(t gang.Turn, key types.NamespacedName, now time.Time) (search *placement.Bisection, ok, known bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.byTurn[t]
@@ -223,9 +223,9 @@ func (a *reservations) startSearch(t gang.Turn, key types.NamespacedName, now ti
 	}
 	if !r.searchedAt.IsZero() && now.Sub(r.searchedAt) < searchEvery {
 		r.searchAgain = true
-		return nil, false, !r.lastSearchUnfinished
+		return nil, false, !r.lastSearchTimedOut
 	}
-	return r.search, true, !r.lastSearchUnfinished
+	return r.search, true, !r.lastSearchTimedOut
 }
 
 // endSearch stores the state of a search. It gives the group the turn if no group has had it.
@@ -237,7 +237,7 @@ func (a *reservations) endSearch(t gang.Turn, key types.NamespacedName, search *
 		r = a.begin(t, key, now)
 	}
 	if r.key == key {
-		r.searchedAt, r.search, r.lastSearchUnfinished, r.searchAgain = now, search, !known, !known || !search.Done()
+		r.searchedAt, r.search, r.lastSearchTimedOut, r.searchAgain = now, search, !known, !known || !search.Done()
 	}
 }
 
@@ -320,9 +320,9 @@ func (a *reservations) endExcept(keep []gang.StarvingGroup, on occupancy, runnin
 	return freed
 }
 
-// advance advances the timer of a reservation. A reservation that has
-// made no progress for maxReserve pauses: its nodes are no longer
-// reserved, and the pods of its namespace on them have outlasted it.
+// advance advances the timer of a reservation. The reservation pauses if the timer says so (see
+// stallTimer.advance), at the latest after maxReserve without progress. Then its nodes are no
+// longer reserved, and the pods of its namespace on them have outlasted it.
 func (a *reservations) advance(t gang.Turn, on occupancy, maxReserve time.Duration, now time.Time) (paused, resumed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -194,7 +194,7 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 		return
 	}
 	had := ts.reservations.nodes(t, key)
-	search, due, known := ts.reservations.startSearch(t, key, now)
+	search, due, known := ts.reservations.maySearch(t, key, now)
 	explainPrevious := func(known bool) {
 		switch {
 		case len(had) > 0:

@@ -1283,14 +1283,14 @@ func TestUnfinishedSearchKeepsWaitingTime(t *testing.T) {
 func TestFirstSearchCountsForSearchEvery(t *testing.T) {
 	var a reservations
 	at, now := gang.Turn{Namespace: ns}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	if _, due, _ := a.startSearch(at, g, now); !due {
+	if _, due, _ := a.maySearch(at, g, now); !due {
 		t.Fatal("nodes are not looked for at first")
 	}
 	a.endSearch(at, g, nil, false, now)
-	if _, due, known := a.startSearch(at, g, now.Add(time.Second)); due || known {
+	if _, due, known := a.maySearch(at, g, now.Add(time.Second)); due || known {
 		t.Errorf("after a second nodes are looked for: %t; the answer is known: %t", due, known)
 	}
-	if _, due, _ := a.startSearch(at, g, now.Add(searchEvery)); !due {
+	if _, due, _ := a.maySearch(at, g, now.Add(searchEvery)); !due {
 		t.Error("nodes are not looked for again")
 	}
 }

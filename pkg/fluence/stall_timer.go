@@ -186,7 +186,8 @@ func (c *stallTimer) advance(reserved bool, l blockers, maxReserve time.Duration
 func (c *stallTimer) isLargelyRefunded() bool { return 2*c.tenure.refund() >= c.stalled }
 
 // endTenure records that nodes are no longer reserved for the present group. runs is the
-// number of its reserved nodes that the group now runs on, and l are their present blockers.
+// number of its reserved nodes that the group now runs on. l are the present blockers of all
+// nodes reserved until now.
 //
 // Each of these nodes subtracts its share of the group's refund from
 // the stalled time. So a start on other nodes subtracts nothing, and

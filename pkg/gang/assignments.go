@@ -149,7 +149,7 @@ func (g Assignments) RevokeAbandoned(uid types.UID, job match.JobID, now time.Ti
 func (g Assignments) RevokeExpired(now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, s := range g.tentativeGroups {
+	for _, s := range g.unconfirmedGroups {
 		expired := s.ordered(func(m *member) bool {
 			return m.assignment != nil && !m.hasNode() && !m.assignment.bound && !m.assignment.deadline.After(now)
 		})
@@ -216,7 +216,7 @@ func (g Assignments) Unclaimed() []*corev1.Pod {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var pods []*corev1.Pod
-	for _, s := range g.tentativeGroups {
+	for _, s := range g.unconfirmedGroups {
 		for _, m := range s.members {
 			if m.assignment != nil && !m.assignment.claimed && m.isWaiting() {
 				pods = append(pods, m.pod)

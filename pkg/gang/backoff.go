@@ -2,9 +2,9 @@ package gang
 
 import "time"
 
-// A backoff holds the last refusal of a group or of a late
-// member, and the counts by which the next delay grows.
-type backoff struct {
+// A refusalState holds the last refusal of a group or of a late member,
+// with or without Backoff, and the counts by which the next delay grows.
+type refusalState struct {
 	// refusal is the last refusal. It is nil if there
 	// is none, or if Due has found that it has ended.
 	refusal *activeRefusal
@@ -20,7 +20,7 @@ type backoff struct {
 }
 
 // refuse records a refusal of a pod that has this rank, and returns it.
-func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
+func (b *refusalState) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
 	b.refusal = newActiveRefusal(r, b.failures, b.refusalCount, now)
 	b.refusal.rank = rank
 	b.refusalCount++
@@ -31,26 +31,26 @@ func (b *backoff) refuse(r Refusal, rank Rank, now time.Time) *activeRefusal {
 }
 
 // reset clears the refusal and the count of failures. A refusal with RetryAfter stays.
-func (b *backoff) reset() {
+func (b *refusalState) reset() {
 	b.refusal, b.failures, b.hadLongBackoff = b.refusal.keepIfRetryAfter(), 0, false
 }
 
-// requestChanged does what reset does. But a refusal with
+// resetExceptLongBackoff does what reset does. But a refusal with
 // LongBackoff stays, and so does the count of failures after it.
-func (b *backoff) requestChanged() {
+func (b *refusalState) resetExceptLongBackoff() {
 	b.refusal = b.refusal.keepIfRetryAfterOrLongBackoff()
 	if !b.hadLongBackoff {
 		b.failures = 0
 	}
 }
 
-// backoffs yields the backoffs of a group and of its members.
-func (s *groupState) backoffs(yield func(*backoff) bool) {
-	if !yield(&s.backoff) {
+// refusalStates yields the refusalState of a group and those of its members.
+func (s *groupState) refusalStates(yield func(*refusalState) bool) {
+	if !yield(&s.refusalState) {
 		return
 	}
 	for _, m := range s.members {
-		if !yield(&m.backoff) {
+		if !yield(&m.refusalState) {
 			return
 		}
 	}
@@ -59,7 +59,7 @@ func (s *groupState) backoffs(yield func(*backoff) bool) {
 // clearRefusals clears the refusals of a group and of its members, so that the group
 // may retry at once. A refusal with RetryAfter stays, because it protects other groups.
 func (s *groupState) clearRefusals() {
-	for b := range s.backoffs {
+	for b := range s.refusalStates {
 		b.reset()
 	}
 }
@@ -69,8 +69,8 @@ func (s *groupState) clearRefusals() {
 // ends at its earliest time, and the delay of the next one goes on growing.
 func (s *groupState) requestChanged() {
 	s.podsChanged()
-	for b := range s.backoffs {
-		b.requestChanged()
+	for b := range s.refusalStates {
+		b.resetExceptLongBackoff()
 	}
 }
 
@@ -78,10 +78,10 @@ func (s *groupState) requestChanged() {
 // ends at its earliest time, and so do the members' refusals with LongBackoff. Whether the
 // change makes a difference is not checked, because that would take as much work as a match.
 func (s *groupState) podsChanged() {
-	s.refusal.requestChanged()
+	s.refusal.hastenForRequest()
 	for _, m := range s.members {
 		if m.refusal != nil && m.refusal.LongBackoff {
-			m.refusal.requestChanged()
+			m.refusal.hastenForRequest()
 		}
 	}
 }

@@ -23,7 +23,7 @@ type core struct {
 	// events counts the events of each kind. Refuse compares the counts
 	// with the counts in the Plan, to find what happened during the match.
 	events [numEvents]uint64
-	// out is the Output of the current call.
+	// out collects the Output of the current call, and which groups it reports as placed.
 	out pending
 }
 

@@ -35,15 +35,19 @@
 // A refusal is remembered: the group is kept out of the queue, and answered from memory, until an
 // event happens that can help, or until a time has passed.
 //
-// Callers hold a Groups. It plays seven roles over one core: Watches, Queueing, Matching,
-// Assignments, Retries, Turns and Lister. Each file uses the files before it. The first files hold
-// what is known, the next ones decide by it, and then come the core and the roles:
+// Package group finds the group of a pod, and reads the pod's labels and annotations. This package keeps
+// the state of the groups.
+//
+// Callers hold a Groups. It has seven sets of methods, the roles: Watches, Queueing, Matching,
+// Assignments, Retries, Turns and Lister. They share one core: the groups and one lock. Each file uses
+// the files before it. The first files hold what is known, the next ones decide by it, and then come the
+// core and the roles:
 //
 //	podgroup.go        What does the PodGroup object say?
 //	rank.go            In which order are pods in the queue?
 //	event.go           Which events may help a refused group?
 //	refusal.go         What is a refusal, and when does it end?
-//	backoff.go         How long is the next delay after a refusal?
+//	backoff.go         Which refusal is the last, and how long is the next delay?
 //	bloomfilter.go     How is a set of nodes kept small?
 //	member.go          What is known of a pod: does it wait, or have a node or an assignment?
 //	state.go           What is known of a group?

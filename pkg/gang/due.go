@@ -69,7 +69,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		p, due := g.retryPaces[s.key.Namespace], false
-		for b := range s.backoffs {
+		for b := range s.refusalStates {
 			switch {
 			case b.refusal == nil, b.refusal.isActive(now):
 			case p != nil:
@@ -98,7 +98,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 
 // A retry is a refusal that has ended, of a group or of one of its members.
 type retry struct {
-	*backoff
+	*refusalState
 	group *groupState
 }
 

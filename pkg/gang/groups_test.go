@@ -519,7 +519,7 @@ func TestNothingIsRememberedOfGroupsThatAreGone(t *testing.T) {
 		s.DropPod(types.UID(name))
 	}
 	s.DropPodGroup(key)
-	if n := len(s.groups) + len(s.members) + len(s.unassignedGroups) + len(s.refusedGroups) + len(s.tentativeGroups); n != 0 {
+	if n := len(s.groups) + len(s.members) + len(s.unassignedGroups) + len(s.refusedGroups) + len(s.unconfirmedGroups); n != 0 {
 		t.Errorf("%d entries left of a group that is gone", n)
 	}
 }

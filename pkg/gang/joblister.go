@@ -59,7 +59,7 @@ func (g Lister) Tentative() []match.Job {
 	defer g.mu.Unlock()
 	byID := map[match.JobID]*match.Job{}
 	var ids []match.JobID
-	for _, s := range g.tentativeGroups {
+	for _, s := range g.unconfirmedGroups {
 		for _, m := range s.ordered(func(m *member) bool { return m.assignment != nil && !m.hasNode() }) {
 			j := byID[m.assignment.job]
 			if j == nil {

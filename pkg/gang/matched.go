@@ -40,7 +40,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			g.out.release(p.Job, slot.Key)
 			continue
 		}
-		g.assign(m, &assignment{job: p.Job, slot: slot, deadline: deadline})
+		g.setAssignment(m, &assignment{job: p.Job, slot: slot, deadline: deadline})
 		if p.InOrder {
 			m.assignment.order = place + 1
 		}
@@ -56,7 +56,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	why := s.whyChanged(p, representative, assigned)
 	switch {
 	case node == "" && p.Late:
-		// Not revokeAll: the siblings' assignments are from earlier matches.
+		// The siblings keep their assignments, because a match of late members is not all-or-nothing.
 		g.updateRetry(s)
 		return "", nil, fmt.Errorf("the match assigned no node to pod %s", representative.pod.Name)
 	case why != "":
@@ -121,13 +121,14 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 	return fmt.Sprintf("%d of the %d pods that start together are left", assigned, len(p.Required))
 }
 
-// Refuse records that the pods of a Plan were not placed. The refusal is for the group,
-// or for the late member that the attempt was for and the members that r.AlsoRefused
-// names. An event that happened during the match counts as if it came afterwards.
+// Refuse records that the pods of a Plan were not placed. If the group has not started, the
+// refusal is for the group. If it has started, the refusal is for the late member that the
+// attempt was for, and for the members that r.AlsoRefused names. An event that happened
+// during the match counts as if it came afterwards.
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.out.refuse(p.Required[0], r.Reason, r.Message)
+	g.out.reportRefusal(p.Required[0], r.Reason, r.Message)
 	// The refusal may have ended already, by an event during the
 	// match. And late members with other requests may be placed.
 	g.out.activate(p.Key)

@@ -36,7 +36,7 @@ type member struct {
 	podMeta
 	queueEntry
 	memberPosition
-	backoff
+	refusalState
 	// lastRefusal is the last refusal of a late member. It stays until
 	// the member has an assignment, even while the member may retry.
 	lastRefusal *Refusal
@@ -58,9 +58,9 @@ type podMeta struct {
 type queueEntry struct {
 	// urgent is true if the pod was a replacement of a missing member.
 	urgent bool
-	// late is true if the group had started and the pod replaced no member.
-	late bool
-	// orderTime is the group's time in the order of the queue, as its method orderTime returned it then.
+	// addedLate is true if the group had started and the pod replaced no member.
+	addedLate bool
+	// orderTime is the result of the group's method orderTime at that moment.
 	orderTime time.Time
 	// passedOtherPlugins is true if the other plugins let the member pass when it
 	// came into the queue to be placed, and the member has had no answer since.
@@ -86,9 +86,9 @@ type assignment struct {
 	slot match.Slot
 	// deadline is when the assignment is revoked, if its bind is not under way by then.
 	deadline time.Time
-	// order is the position of the assignment in its job, counted from
-	// 1. A scheduling cycle may take it up only when all assignments
-	// of a lower order are reserved. 0 means that there is no order.
+	// order is the number of the assignment in its job, counted from 1. A
+	// scheduling cycle may take it up only when all assignments with a
+	// lower number are reserved. 0 means that there is no order.
 	order int
 	// claimed is true once a scheduling cycle has taken the assignment up.
 	claimed bool
@@ -141,8 +141,9 @@ func (m *member) isPlaceable(now time.Time) bool {
 	return m.isWaiting() && m.assignment == nil && !m.refusal.isActive(now)
 }
 
-// isRefused reports whether a late member was refused, and still waits without an assignment.
-func (m *member) isRefused() bool {
+// wasRefused reports whether a late member was refused, and still waits without an
+// assignment. It stays true when the refusal has ended and the member may retry.
+func (m *member) wasRefused() bool {
 	return m.isWaiting() && m.assignment == nil && m.lastRefusal != nil
 }
 

@@ -36,15 +36,15 @@ func (s *groupState) orderTime(m *member) time.Time {
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.youngestNeededFor != m.pod.UID {
-		s.youngestNeededFor, s.youngestNeededWaitingSince = m.pod.UID, s.youngestNeeded(m)
+		s.youngestNeededFor, s.youngestNeeded = m.pod.UID, s.youngestNeededSince(m)
 	}
-	return later(later(s.orderTime(m), s.completeAgainAt), s.youngestNeededWaitingSince)
+	return later(later(s.orderTime(m), s.completeAgainAt), s.youngestNeeded)
 }
 
-// youngestNeeded returns since when the youngest pod that the group needs
+// youngestNeededSince returns since when the youngest pod that the group needs
 // has waited, with m as the group's representative. The group needs the
 // oldest waiting pods of at least m's priority, as many as the minimum.
-func (s *groupState) youngestNeeded(m *member) time.Time {
+func (s *groupState) youngestNeededSince(m *member) time.Time {
 	from, n := m.waitingSince(), s.minimum()
 	for i, o := range s.ordered(func(o *member) bool { return o.isWaiting() && o.priority() >= m.priority() }) {
 		if i >= n {
@@ -63,7 +63,7 @@ func (m *member) rank() Rank {
 	if created.IsZero() {
 		created = s.orderTime(m)
 	}
-	if !m.late {
+	if !m.addedLate {
 		r.Since = created
 	}
 	return r.notBefore(created)

@@ -112,7 +112,8 @@ func (p *pending) reject(uid types.UID, why string) {
 	}
 }
 
-func (p *pending) refuse(pod *corev1.Pod, reason, message string) {
+// reportRefusal adds a refusal to Refusals.
+func (p *pending) reportRefusal(pod *corev1.Pod, reason, message string) {
 	p.Refusals = append(p.Refusals, PodRefusal{Pod: pod, Reason: reason, Message: message})
 }
 
@@ -138,7 +139,7 @@ func (r *rules) placedGroup(s *groupState) PlacedGroup {
 			p.Nodes[m.node()]++
 		}
 	}
-	for _, m := range s.ordered((*member).isRefused) {
+	for _, m := range s.ordered((*member).wasRefused) {
 		if p.RefusedLate++; p.RefusedLate == 1 {
 			p.Reason, p.Message = m.lastRefusal.Reason, m.lastRefusal.Message
 		}

@@ -45,21 +45,28 @@ type Plan struct {
 	InOrder bool
 
 	Precedence
+	Replacement
 	snapshot
 }
 
-// A Precedence is the place of a Plan's pod in the queue, and what its pods replace.
+// A Precedence is the place of a Plan's pod in the queue, and in the order of reservations.
 type Precedence struct {
 	// Rank is the place of the pod in the queue.
 	Rank Rank
 	// Late is true if the group has started.
 	Late bool
-	// EligibleSince is the time from which the order of reservations counts, if it is later than
-	// Rank.Since. For a group that has not started, it is the time since when the group could be placed
-	// (see StarvingGroup.Rank). For a replacement, it is the start of the pod's wait. Otherwise it is zero.
+	// EligibleSince replaces Rank.Since in the order of reservations, if it is later. It is:
+	//
+	//   - for a group that has not started, since when the group could be placed (see StarvingGroup.Rank);
+	//   - for a replacement, the start of the pod's wait;
+	//   - for any other late member, zero.
 	EligibleSince time.Time
-	// Missing is how many members the started group is missing, if the pod is a
-	// replacement. Then the Plan's Optional pods are replacements too. Otherwise it is 0.
+}
+
+// A Replacement is which members the pods of a Plan replace. It is zero if the Plan's pod is no replacement.
+type Replacement struct {
+	// Missing is how many members the started group is missing. If it is
+	// not 0, the Plan's Optional pods are replacements too.
 	Missing int
 	// LostMembers lists the members that the pods replace, in the order of the pods.
 	LostMembers []LostMember

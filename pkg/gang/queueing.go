@@ -34,7 +34,7 @@ func (g Queueing) PreEnqueue(uid types.UID, now time.Time) Verdict {
 	}
 	m.orderTime = m.group.orderTime(m)
 	if m.urgent = m.isReplacement(); m.assignment == nil {
-		m.late = m.group.started && !m.urgent
+		m.addedLate = m.group.started && !m.urgent
 	}
 	rank := m.rank()
 	g.queue.set(uid, rank)

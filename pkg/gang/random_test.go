@@ -228,7 +228,7 @@ func indexMismatch(g *Groups) string {
 	for key, s := range g.refusedGroups {
 		var helps [numEvents]bool
 		var retryAt time.Time
-		for b := range s.backoffs {
+		for b := range s.refusalStates {
 			r := b.refusal
 			if r == nil {
 				continue
@@ -349,7 +349,7 @@ func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 		for i := range 2 {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unassignedGroups) + len(c.refusedGroups) + len(c.tentativeGroups) + len(c.retries) + len(c.byRelevantEvents) + len(c.yielders) + len(c.jobs); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unassignedGroups) + len(c.refusedGroups) + len(c.unconfirmedGroups) + len(c.retries) + len(c.byRelevantEvents) + len(c.yielders) + len(c.jobs); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

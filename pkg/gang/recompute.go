@@ -17,7 +17,7 @@ func (g *core) recompute(s *groupState) {
 	s.needsPodGroup, s.preplaced = false, 0
 	for _, m := range s.members {
 		s.needsPodGroup = s.needsPodGroup || m.needsPodGroup
-		if m.isRefused() {
+		if m.wasRefused() {
 			refused++
 		}
 		remembered = remembered || m.refusal != nil
@@ -83,7 +83,7 @@ func (g *core) recompute(s *groupState) {
 		// A group with assignments keeps its times, even if a pod that joins it lacks something.
 		if why, _ := g.whyGathering(s); s.started || why != "" && !unconfirmed {
 			s.roomSince, s.completeSince = time.Time{}, time.Time{}
-			s.notForRoom, s.wasGathering = false, s.wasGathering || why != ""
+			s.notForRoom, s.hasLacked = false, s.hasLacked || why != ""
 			s.clearYield()
 		}
 	}
@@ -91,7 +91,7 @@ func (g *core) recompute(s *groupState) {
 	setIndexed(g.unassignedGroups, s, waiting || missing)
 	setIndexed(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
 	setIndexed(g.replacementGroups, s, waiting && len(s.replacements) > 0)
-	setIndexed(g.tentativeGroups, s, unconfirmed)
+	setIndexed(g.unconfirmedGroups, s, unconfirmed)
 	g.updateRetry(s)
 	g.updateYield(s)
 	if len(s.members) == 0 && s.podGroup == nil {

@@ -17,8 +17,8 @@ type Refusal struct {
 	RetryOn []Event
 	// Backoff lets the group retry after a delay, even without an event. The delay
 	// begins with minBackoff and doubles with each refusal in a row, up to
-	// MaxBackoff. Events do not shorten it below minBackoff. Backoff is for refusals
-	// that no event is sure to follow, and that a retry may repeat at once.
+	// MaxBackoff. Events do not shorten it below minBackoff. Backoff is for refusals after
+	// which no event is sure to come, and which a retry at once would probably repeat.
 	Backoff bool
 	// LongBackoff lets the delay of Backoff grow up to maxLongBackoff, and lets no
 	// event end it, because a retry costs other groups. A change of the group lets
@@ -107,7 +107,7 @@ type activeRefusal struct {
 	helped bool
 }
 
-// newActiveRefusal returns a refusal that begins now. The counts are from a backoff.
+// newActiveRefusal returns a refusal that begins now. The counts are from a refusalState.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
 	pause := min(maxRetryPause, minRetryPause<<min(refused, 10))
 	active := &activeRefusal{Refusal: r, earliest: now.Add(pause + minRetryPause - 1).Truncate(minRetryPause)}
@@ -172,10 +172,10 @@ func (r *activeRefusal) hasten() {
 	}
 }
 
-// requestChanged makes the refusal end at its earliest time, because the group
+// hastenForRequest makes the refusal end at its earliest time, because the group
 // asks for something else. It leaves alone a refusal that does not depend on
 // the request: with Backoff but not LongBackoff, or with RetryAfter.
-func (r *activeRefusal) requestChanged() {
+func (r *activeRefusal) hastenForRequest() {
 	if r == nil || r.Backoff && !r.LongBackoff || r.RetryAfter > 0 {
 		return
 	}

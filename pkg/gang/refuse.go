@@ -42,7 +42,7 @@ func (g *core) remember(m *member, r Refusal, now time.Time) *activeRefusal {
 // was given, or cannot be placed. The refusal has Backoff, and a change of the cluster may end it.
 func (g *core) refuseWithBackoff(m *member, because, message string, now time.Time) {
 	g.refuse(m, Refusal{Reason: because, Message: message, RetryOn: ClusterEvents(), Backoff: true, NodesFound: because == reason.NodeRefused || because == reason.NotReserved}, now)
-	g.out.refuse(m.pod, because, message)
+	g.out.reportRefusal(m.pod, because, message)
 }
 
 // updateWaitTimes updates since when a group that has not started
@@ -56,9 +56,9 @@ func (g *core) updateWaitTimes(s *groupState, r Refusal, now time.Time) {
 	s.refusedHere = true
 	hasNotWaited := s.roomSince.IsZero() && (s.roomSinceKnown || s.restoredSince.IsZero())
 	if r.isAuthorFixable() && (hasNotWaited || r.WaitsFor == WaitsForOther && !r.Backoff) {
-		// The author has to provide something first, and the group has not waited for room, or
-		// stops waiting for it now. It becomes eligible only when it has what it lacks.
-		s.wasGathering = true
+		// The author has to provide something first. The group has not waited for room before, or
+		// it stops waiting for room now. The group becomes eligible only when it has what it lacks.
+		s.hasLacked = true
 	}
 	switch {
 	case r.WaitsFor == WaitsForRoom:

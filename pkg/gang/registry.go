@@ -22,8 +22,9 @@ type registry struct {
 	// replacementGroups holds the groups with members that wait for a position. A scheduling cycle
 	// looks through these groups, and not through all that wait.
 	replacementGroups map[types.NamespacedName]*groupState
-	// tentativeGroups holds the groups with an assignment that the API does not show yet.
-	tentativeGroups map[types.NamespacedName]*groupState
+	// unconfirmedGroups holds the groups with an assignment that the API does not show yet. They may
+	// have started.
+	unconfirmedGroups map[types.NamespacedName]*groupState
 	// refusedGroups holds the part of unassignedGroups with a refusal that may be active.
 	refusedGroups map[types.NamespacedName]*groupState
 	// byRelevantEvents holds the part of refusedGroups that events may help, by these events.
@@ -55,7 +56,7 @@ func newRegistry() registry {
 		byMissingOwner:    map[types.UID]map[types.UID]*member{},
 		unassignedGroups:  map[types.NamespacedName]*groupState{},
 		replacementGroups: map[types.NamespacedName]*groupState{},
-		tentativeGroups:   map[types.NamespacedName]*groupState{},
+		unconfirmedGroups: map[types.NamespacedName]*groupState{},
 		refusedGroups:     map[types.NamespacedName]*groupState{},
 		byRelevantEvents:  map[eventSet]map[*groupState]bool{},
 		retryPaces:        map[string]*retryPace{},
@@ -65,8 +66,8 @@ func newRegistry() registry {
 	}
 }
 
-// assign gives an assignment to a member that has none.
-func (r *registry) assign(m *member, to *assignment) {
+// setAssignment gives an assignment to a member that has none.
+func (r *registry) setAssignment(m *member, to *assignment) {
 	m.assignment = to
 	r.jobs[to.job] = jobAssignments{m.group, r.jobs[to.job].assignments + 1}
 }
@@ -90,7 +91,7 @@ func (r *registry) updateRetry(s *groupState) {
 	var helps eventSet
 	var retryAt time.Time
 	if r.refusedGroups[s.key] == s {
-		for b := range s.backoffs {
+		for b := range s.refusalStates {
 			if b.refusal != nil {
 				helps, retryAt = helps|b.refusal.relevantEvents(), sooner(retryAt, b.refusal.retryAt)
 			}
@@ -116,7 +117,7 @@ func (r *registry) updateRetry(s *groupState) {
 
 // helpedBy yields the groups that an event may help. The loop may call updateRetry for
 // the current group only after it has passed the event to the group's refusals. Otherwise
-// the group could come again.
+// the loop could yield the group twice.
 func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	return func(yield func(*groupState) bool) {
 		for events, groups := range r.byRelevantEvents {

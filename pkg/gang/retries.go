@@ -15,7 +15,7 @@ func (g Retries) ObserveEvent(ev Event) {
 		g.hastenYielders()
 	}
 	for s := range g.helpedBy(ev) {
-		for b := range s.backoffs {
+		for b := range s.refusalStates {
 			b.refusal.observe(ev)
 		}
 		g.updateRetry(s)
@@ -31,7 +31,7 @@ func (g Retries) ExpireBackoff(key types.NamespacedName) bool {
 	if s == nil {
 		return false
 	}
-	for b := range s.backoffs {
+	for b := range s.refusalStates {
 		if b.refusal != nil && b.refusal.Backoff {
 			b.refusal, any = nil, true
 		}

@@ -27,22 +27,23 @@ type groupState struct {
 	// still are on one. The minimum is smaller by as many.
 	preplaced int
 
-	incarnation
+	incarnationState
 	derived
 	retryState
 	groupPositions
-	backoff
+	refusalState
 	waitTimes
 	yieldState
 }
 
-// An incarnation is the life of a group from its match
-// until no member has an assignment or a node any more.
-type incarnation struct {
+// An incarnationState is what is known of a group's incarnation: the life of the group from its
+// match until no member has an assignment or a node any more.
+type incarnationState struct {
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
-	// frozenOrderTime is what orderTime returns for the rest of the incarnation. It
-	// is zero until orderTime is called with a member that is not gated.
+	// frozenOrderTime is the cached result of orderTime. It stays for the rest of the incarnation.
+	// It is zero until orderTime is called with a member that is not gated, because a gated member
+	// waits only from the removal of its gate.
 	frozenOrderTime time.Time
 	// minReserved is how many members have to be reserved before binds may begin.
 	minReserved int
@@ -56,8 +57,8 @@ type incarnation struct {
 	// mayBeBound is true if a bind of this incarnation
 	// was made, or if the outcome of a bind is not known.
 	mayBeBound bool
-	// peakMinimum is the largest minimum that this incarnation has reached. With
-	// a larger minimum the group has to grow, but it has no missing members.
+	// peakMinimum is the largest minimum that this incarnation has reached. If the
+	// minimum is raised above it, the additional pods do not count as missing.
 	peakMinimum int
 	// reportedPlaced is the number of pods on nodes in the last
 	// report of Placed, without the pods that have left since.
@@ -80,9 +81,10 @@ type derived struct {
 	// gatheringKnown is true if gatheringReason and gatheringMessage are known. They are cached,
 	// because whyGathering is called under the lock of the scheduler's queue, for each pod.
 	gatheringKnown bool
-	// youngestNeededWaitingSince is the cached result of youngestNeeded. It is valid for the
-	// representative with the UID youngestNeededFor, which is empty if there is no result.
-	youngestNeededWaitingSince        time.Time
+	// youngestNeeded is the cached result of youngestNeededSince: since when the youngest pod
+	// that the group needs has waited. It is valid if youngestNeededFor is the UID of the
+	// representative. youngestNeededFor is empty if there is no result.
+	youngestNeeded                    time.Time
 	youngestNeededFor                 types.UID
 	gatheringReason, gatheringMessage string
 	// topology is the result of effectiveTopology. It is nil if it is not known.
@@ -123,8 +125,9 @@ type waitTimes struct {
 	// completeSince is since when the group has been
 	// complete. It is zero while the group lacks something.
 	completeSince time.Time
-	// wasGathering is true if the group was seen to lack something since it was last complete.
-	wasGathering bool
+	// hasLacked is true if the group lacked something at some time since completeAgainAt: it was
+	// incomplete, or it was refused for something that its author has to provide.
+	hasLacked bool
 	// completeAgainAt is when the group last became complete after it had lacked something.
 	// It is zero if the group was never seen to lack anything.
 	completeAgainAt time.Time

@@ -95,7 +95,7 @@ func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
 		if r.present >= s.required() {
 			return Held, ""
 		}
-		if m := s.first((*member).isRefused); m != nil {
+		if m := s.first((*member).wasRefused); m != nil {
 			return Incomplete, m.lastRefusal.Reason
 		}
 		return Incomplete, reason.MembersMissing

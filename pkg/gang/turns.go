@@ -9,6 +9,9 @@ import (
 
 // Turns is the role that says which groups have waited for room for so long that
 // others may not pass them, and which of these leave their turn to the next.
+//
+// Here to reserve means to keep nodes free for such a group. In the other roles it means
+// what it means in kube-scheduler: a scheduling cycle reserves an assignment for its pod.
 type Turns struct{ *core }
 
 // A StarvingGroup is a group that has waited for room for so
@@ -35,9 +38,9 @@ func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 }
 
 // Starving returns, for each namespace and priority, the first group in queue order
-// that has waited for room at least as long as after. It leaves out groups that
+// that has waited for room for minWait or longer. It leaves out groups that
 // lack members, that yield, or that wait for something else since a refusal.
-func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
+func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := map[Turn]StarvingGroup{}
@@ -47,7 +50,7 @@ func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 			g.updateYield(s)
 			continue
 		}
-		if !s.isStarving(now, after) {
+		if !s.isStarving(now, minWait) {
 			continue
 		}
 		h, ok := s.starvingGroup()
@@ -67,12 +70,12 @@ func (g Turns) Starving(now time.Time, after time.Duration) []StarvingGroup {
 // StarvingAmong returns the given groups that are starving, in the order of the
 // queue. Unlike Starving it returns all of them, not one of each namespace
 // and priority. It looks only at the given groups, however many others wait.
-func (g Turns) StarvingAmong(keys []types.NamespacedName, now time.Time, after time.Duration) []StarvingGroup {
+func (g Turns) StarvingAmong(keys []types.NamespacedName, now time.Time, minWait time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	starving := make([]StarvingGroup, 0, len(keys))
 	for _, key := range keys {
-		if s := g.waitingForRoom[key]; s != nil && s.isStarving(now, after) {
+		if s := g.waitingForRoom[key]; s != nil && s.isStarving(now, minWait) {
 			if h, ok := s.starvingGroup(); ok {
 				starving = append(starving, h)
 			}
@@ -84,11 +87,11 @@ func (g Turns) StarvingAmong(keys []types.NamespacedName, now time.Time, after t
 
 // IsFirstStarving reports whether Starving would return a group
 // if it were refused for room now and did not yield.
-func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after time.Duration) bool {
+func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, minWait time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.groups[key]
-	if s == nil || s.started || now.Sub(s.roomSinceOr(now)) < after {
+	if s == nil || s.started || now.Sub(s.roomSinceOr(now)) < minWait {
 		return false
 	}
 	own, ok := s.starvingGroup()
@@ -96,7 +99,7 @@ func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after ti
 		return false
 	}
 	for _, o := range g.waitingForRoom {
-		if o == s || o.key.Namespace != key.Namespace || !o.isStarving(now, after) {
+		if o == s || o.key.Namespace != key.Namespace || !o.isStarving(now, minWait) {
 			continue
 		}
 		if h, ok := o.starvingGroup(); ok && h.Rank.Priority == own.Rank.Priority && h.Rank.Less(own.Rank) {
@@ -107,9 +110,9 @@ func (g Turns) IsFirstStarving(key types.NamespacedName, now time.Time, after ti
 }
 
 // RestoreWaitingSince sets the start of the group's wait for room to what the PodGroup records.
-// Zero means that the group does not wait for room, and is always set. Another time is set only
-// until this scheduler has refused the group. After that this scheduler itself has written the
-// time into the PodGroup, and knows better.
+// Zero means that the group does not wait for room. It is always taken over. Another time is taken
+// over only until this scheduler has refused the group. After that the time in the PodGroup is this
+// scheduler's own, and may be older than what this scheduler knows.
 func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -118,10 +121,10 @@ func (g Turns) RestoreWaitingSince(key types.NamespacedName, since time.Time) {
 	}
 }
 
-// isStarving reports whether a group has waited for room at least as long
-// as after. A group that yields or waits for something else is not starving.
-func (s *groupState) isStarving(now time.Time, after time.Duration) bool {
-	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= after && !s.notForRoom && s.yieldReason == ""
+// isStarving reports whether a group has waited for room for minWait or
+// longer. A group that yields or waits for something else is not starving.
+func (s *groupState) isStarving(now time.Time, minWait time.Duration) bool {
+	return !s.roomSince.IsZero() && now.Sub(s.roomSince) >= minWait && !s.notForRoom && s.yieldReason == ""
 }
 
 // byRank compares two starving groups by their ranks.

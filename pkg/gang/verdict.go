@@ -66,7 +66,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		return Verdict{Message: "waits until the first pod of the group is bound"}
 	}
 	if why, msg := r.whyGathering(s); why != "" {
-		s.wasGathering = true
+		s.hasLacked = true
 		return Verdict{Reason: why, Message: msg}
 	}
 	if s.completeSince.IsZero() {
@@ -75,8 +75,8 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	if s.refusal.isActive(now) {
 		return Verdict{Reason: s.refusal.Reason, Message: s.refusal.Message}
 	}
-	if s.wasGathering {
-		s.wasGathering, s.completeAgainAt = false, now.Truncate(creationPrecision)
+	if s.hasLacked {
+		s.hasLacked, s.completeAgainAt = false, now.Truncate(creationPrecision)
 	}
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
 }

@@ -43,9 +43,9 @@ const (
 	// maxYieldPause is the time after which a group that
 	// yields makes the next attempt to have nodes reserved.
 	maxYieldPause = time.Minute
-	// minYieldPause is the shortest time between two such attempts. It
-	// doubles, up to maxYieldPause, with each attempt that a change has
-	// hastened. Otherwise anyone could cause many attempts with pods that
+	// minYieldPause is the shortest pause between two such attempts. The
+	// pause doubles, up to maxYieldPause, with each attempt that a change
+	// has hastened. Otherwise anyone could cause many attempts with pods that
 	// come and go, and the group's namespace would be charged for them.
 	minYieldPause = 5 * time.Second
 )

@@ -65,8 +65,8 @@ type Config struct {
 	// OnAudit, if set, is called each time a page of the graph was compared with the cluster, in
 	// the same way as OnChange. nodes is the number of nodes on the page.
 	OnAudit func(nodes int, lastOfRound bool)
-	// IsReleasing reports whether the owner of a slot is about to release it. Until then
-	// the slot is no Drift. It must not block. If it is nil no slot is being released.
+	// IsReleasing reports whether the owner of a slot is about to release it. While it returns true,
+	// the slot is not reported as a Drift. It must not block. If it is nil no slot is being released.
 	IsReleasing func(job match.JobID, key string) bool
 	// AuditEvery is the time from one page to the next. It is
 	// longer if the engine is slow. Defaults to DefaultAuditEvery.
@@ -75,9 +75,10 @@ type Config struct {
 	// takes less time. A graph that would need more than 1,024 nodes on a page takes more. Defaults
 	// to DefaultAuditRound.
 	AuditRound time.Duration
-	// DriftAfter is the time after which a difference is a Drift. It has to be longer than any call
-	// or event under way: a Match and a Release of the caller, and an event of the cluster. It is
-	// also the pause after a failed audit. Defaults to two Timeouts and a second.
+	// DriftAfter is the time after which a difference is a Drift. It has to be longer than each of
+	// these takes: a Match of the caller with the Release that follows it, and the delivery of an
+	// event of the cluster. It is also the pause after a failed audit. Defaults to two Timeouts and a
+	// second.
 	DriftAfter time.Duration
 	// Timeout bounds one call of the engine. A call that loads the graph may take five times as
 	// long. Defaults to DefaultTimeout.
@@ -102,8 +103,8 @@ type Inventory struct {
 	wake  chan struct{} // holds a token if there is something to send
 	check chan struct{} // holds a token if the engine's epoch is in doubt
 
-	// readMu is held while the slot of a pod is read and recorded. Without it an older answer could
-	// overwrite a newer one. It is locked before mu.
+	// readMu is held while JobOf and HolderOf are called for a pod and their results are recorded.
+	// Without it an older result could be recorded after a newer one. It is locked before mu.
 	readMu sync.Mutex
 
 	// auditNext is the name at which the next page of the audit begins. Only the worker uses it.
@@ -171,7 +172,7 @@ func New(cfg Config) (*Inventory, error) {
 		pods:      map[types.UID]*corev1.Pod{},
 		podsOn:    map[string]sets.Set[types.NamespacedName]{},
 		sentBinds: map[types.UID]sentBind{},
-		holds:     ledger[types.NamespacedName, []hold]{skipped: addSkipped},
+		holds:     ledger[types.NamespacedName, []hold]{merge: addSkipped},
 		invalid:   map[subject]struct{}{},
 		unfixable: map[subject]*unfixable{},
 	}, nil

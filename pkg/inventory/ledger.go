@@ -4,9 +4,10 @@ package inventory
 // may have. It has a queue of the keys for which the two may differ, oldest first. A key is in
 // the queue once, however often it changes, and its newest value is sent. The zero ledger is empty.
 type ledger[K comparable, V any] struct {
-	// skipped, if set, is called when a desired value is replaced before it was sent. It merges
-	// that value into what the engine may have, because a match may have booked the value already.
-	skipped func(mayHave, desired V) V
+	// merge, if set, merges two values that the engine may have. It is called when a desired value is
+	// replaced before it was sent, because a match may have booked that value already. It is also
+	// called by correct, with the value that the engine has.
+	merge func(mayHave, other V) V
 
 	entries map[K]*entry[V]
 	queue   []K
@@ -17,7 +18,7 @@ type entry[V any] struct {
 	// gone is true if the key has no desired value any more. Then desired is the zero value.
 	gone bool
 	// mayHave is the value that the engine may have: the last one that was sent,
-	// perhaps with skipped ones. The zero value stands for no value.
+	// perhaps merged with others. The zero value stands for no value.
 	mayHave V
 	queued  bool
 }
@@ -85,8 +86,8 @@ func (l *ledger[K, V]) enqueue(key K, e *entry[V]) {
 	case !e.queued:
 		e.queued = true
 		l.queue = append(l.queue, key)
-	case l.skipped != nil:
-		e.mayHave = l.skipped(e.mayHave, e.desired)
+	case l.merge != nil:
+		e.mayHave = l.merge(e.mayHave, e.desired)
 	}
 }
 
@@ -105,8 +106,8 @@ func (l *ledger[K, V]) correct(key K, has V) {
 		e.queued = true
 		l.queue = append(l.queue, key)
 	}
-	if l.skipped != nil {
-		has = l.skipped(has, e.mayHave)
+	if l.merge != nil {
+		has = l.merge(has, e.mayHave)
 	}
 	e.mayHave = has
 }

@@ -115,7 +115,7 @@ func (s sender) probe(ctx context.Context) error {
 	return nil
 }
 
-// podRef returns the name of the pod with a UID for a log. It is empty if the pod is not bound.
+// podRef returns, for log lines, the name of the pod that has this UID. It is empty if the pod is not bound.
 func (i *Inventory) podRef(uid string) klog.ObjectRef {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -43,13 +43,13 @@ func Shorten(text string) string {
 }
 
 // WhyNoRoom names the types of which less is free than asked for, in one line with the quantities
-// of Kubernetes. It returns "" if there is enough of all types. The free amount is room minus held.
-func WhyNoRoom(asked, held, room Amounts) string {
+// of Kubernetes. It returns "" if there is enough of all types. The free amount is capacity minus held.
+func WhyNoRoom(asked, held, capacity Amounts) string {
 	var lacks []string
 	for _, t := range asked.Types() {
-		if free := max(room[t]-held[t], 0); asked[t] > free {
+		if free := max(capacity[t]-held[t], 0); asked[t] > free {
 			lacks = append(lacks, fmt.Sprintf("%s %s wanted, %s of %s free",
-				kubernetesName(t), quantity(unit(t), asked[t]), quantity(unit(t), free), quantity(unit(t), room[t])))
+				kubernetesName(t), quantity(unit(t), asked[t]), quantity(unit(t), free), quantity(unit(t), capacity[t])))
 		}
 	}
 	return strings.Join(lacks, ", ")
@@ -192,8 +192,8 @@ func writeOccupied(b *strings.Builder, r match.Reason) {
 	}
 }
 
-// writeOutlook writes whether waiting helps, but only if that is not what the code
-// suggests. Shortages of free resources usually end, and nodes do not grow.
+// writeOutlook writes whether waiting helps, but only if that is unexpected for the code. With TooFew
+// and NotFound waiting usually helps. With TooLarge and NoNode it usually does not.
 func writeOutlook(b *strings.Builder, r match.Reason) {
 	switch r.Code {
 	case match.TooFew, match.NotFound:

@@ -16,7 +16,7 @@ import (
 // Server-side apply removes the controller from the managers of a field that it leaves out. So old
 // owner references disappear, and a minMember that a user has set stays. Only fields that the
 // creation also wrote are applied.
-func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s *ownedFields) error {
+func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s *fieldsToApply) error {
 	fields := map[string]any{}
 	if s.minMember > 0 {
 		fields["minMember"] = s.minMember

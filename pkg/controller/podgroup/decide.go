@@ -61,7 +61,7 @@ type decision struct {
 	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
 	create *scheduling.PodGroup
 	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
-	apply *ownedFields
+	apply *fieldsToApply
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
 	// evict are the pods to evict after the status is written.
@@ -73,8 +73,8 @@ type decision struct {
 	events       []pendingEvent
 }
 
-// ownedFields are the fields of a PodGroup that this controller writes, except the status.
-type ownedFields struct {
+// fieldsToApply are the fields of a PodGroup, outside its status, that this controller writes.
+type fieldsToApply struct {
 	owners []metav1.OwnerReference
 	// minMember is 0 if a user has set it.
 	minMember int32

@@ -98,7 +98,8 @@ func (o observation) incompletePolicy(timeout time.Duration) (policy string, aft
 
 // needs returns how many pods of a group have to be on nodes, and how many are. Jobs need fewer
 // pods once they have fewer completions left. In a group without Jobs, a pod that has succeeded
-// counts as a pod on a node. A group whose owners have ended, or want no pods now, needs none.
+// counts as a pod on a node. For a group whose owners have ended, or want no pods now, both numbers
+// are 0, whatever pods are still on nodes.
 func (o observation) needs(w sizeDecision) (need, have int32) {
 	if o.hasEnded() || o.idle() {
 		return 0, 0
@@ -175,13 +176,17 @@ func isRestarting(before *metav1.Condition) bool {
 }
 
 // clearIncomplete returns the decision for a group that is not incomplete: it has enough pods on
-// nodes, or none at all. If the condition was True, the decision sets it to False.
+// nodes, or none at all, or it needs none. If the condition was True, the decision sets it to False.
 func clearIncomplete(wasReported bool, l shortfall, active, need, have int32) incompleteDecision {
 	if !wasReported {
 		return incompleteDecision{shortfall: l}
 	}
 	condition := &metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Complete, Message: fmt.Sprintf("%d pods are on nodes, %d are needed", have, need)}
-	if active == 0 && have < need {
+	switch {
+	case need == 0:
+		// See needs: then have is 0 although pods may be on nodes.
+		condition.Message = "no pods are needed: the owners of the group have ended, or want no pods now"
+	case active == 0 && have < need:
 		condition.Reason, condition.Message = reason.NotStarted, "no pod of the group is on a node"
 	}
 	return incompleteDecision{shortfall: l, condition: condition, mustWrite: true}

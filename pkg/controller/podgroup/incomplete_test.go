@@ -80,6 +80,33 @@ func TestLacking(t *testing.T) {
 	}
 }
 
+// When a group is no longer incomplete, the condition says how many pods it has and needs. If its owners
+// need no pods any more, it says that, although the group may still have pods on nodes.
+func TestMessageOfAGroupThatIsNoLongerIncomplete(t *testing.T) {
+	const needsNone = "no pods are needed: the owners of the group have ended, or want no pods now"
+	running := in(corev1.PodRunning)
+	complete := job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))
+	cases := map[string]struct {
+		o    observation
+		want string
+	}{
+		"the members are back":                    {observation{pods: pods(4, bound)}, "4 pods are on nodes, 4 are needed"},
+		"no member is left":                       {observation{pods: pods(4)}, "no pod of the group is on a node"},
+		"its Job is complete, and pods still run": {of(complete).with(nil, pods(2, ofTrain, running)), needsNone},
+		"its Job is complete, and no pod is left": {of(complete), needsNone},
+		"its StatefulSet is scaled to 0":          {of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(3, ownedBy("apps/v1", "StatefulSet", "train", "set-uid"), running)), needsNone},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.o.podGroup, tc.o.now = podGroup(4, ours, incomplete), now
+			v := DefaultConfig().decideOnIncomplete(tc.o, sizeDecision{minMember: 4, size: 4, valid: true}, shortfall{})
+			if v.condition == nil || v.condition.Status != metav1.ConditionFalse || v.condition.Message != tc.want {
+				t.Errorf("the condition is %+v, want it False with the message %q", v.condition, tc.want)
+			}
+		})
+	}
+}
+
 // A group whose pods are bound one after the other, however slowly, is not incomplete.
 func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	c, l := DefaultConfig(), shortfall{}

@@ -140,7 +140,8 @@ func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheRe
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, pod)
 		f.addTopOwnerRef(c.topOwnerRefOfPod(pod, id.Owner))
-		// The owner of a labelled pod may still be missing in the cache.
+		// A labelled pod is in the group even while its owner is not in the cache. Then the pod has a
+		// controller, but its identity has no Owner.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		ownerNotCached = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
@@ -161,7 +162,7 @@ func (f *membership) addTopOwnerRef(t topOwnerRef) {
 	f.topOwnerRefs = append(f.topOwnerRefs, t)
 }
 
-// topOwnerRefOfPod returns the owner of a pod's identity, with a reference to this owner.
+// topOwnerRefOfPod returns owner, which is from the pod's identity, with the reference that names it.
 func (c cacheReader) topOwnerRefOfPod(pod *corev1.Pod, owner group.Owner) topOwnerRef {
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {
 		if ref.UID == owner.UID {

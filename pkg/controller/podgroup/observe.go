@@ -18,8 +18,8 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// whyTooManyOwners is the topOwner.why of owners that would have to be read
-// from the API server, beyond the first maxReferences of a group.
+// whyTooManyOwners is the reason given (topOwner.why) for owners that are not read from
+// the API server, because maxReferences owners of the group were read already.
 var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxReferences)
 
 // observe reads all that is known about a group.
@@ -71,8 +71,9 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 }
 
 // topOwner looks up a top owner, in the cache if its kind is watched. An owner of an unknown kind
-// counts as existing while it controls a pod that is not being deleted. If its reference were kept
-// for longer, this controller would write back what the garbage collector has removed.
+// counts as existing while it controls a pod that is not being deleted. After that it counts as
+// gone. Otherwise this controller would add its reference to the PodGroup again after the garbage
+// collector has removed it.
 func (r *reconciler) topOwner(ctx context.Context, o observation, t topOwnerRef) (topOwner, time.Duration, error) {
 	c, namespace := cacheReader{ctx, r.client}, o.key.Namespace
 	kind := schema.GroupKind{Group: t.owner.Group, Kind: t.owner.Kind}

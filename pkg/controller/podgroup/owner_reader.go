@@ -48,8 +48,9 @@ type ownerReader struct {
 
 type recentOwner struct {
 	topOwner
-	// until counts from the start of the read. ownerReader.recent keeps the entry a little longer,
-	// because it counts from the end of the read.
+	// until is the time at which the result stops being used: freshFor or unreadableFor after the
+	// start of the read. ownerReader.recent drops the entry as long after the end of the read, and so
+	// a little later.
 	until time.Time
 }
 
@@ -83,8 +84,9 @@ func (f *ownerReader) forgetIfReadable(namespace string, ref metav1.OwnerReferen
 	}
 }
 
-// find returns an owner, and the time after which it has to be read again. The time is zero
-// if the next event is soon enough: this call has read the owner, or no such owner can exist.
+// find returns an owner, and the time after which it has to be read again. The time is zero if it has
+// to be read again only at the next event: this call has read it successfully, or no such owner can
+// exist. Otherwise the time is what is left of freshFor or unreadableFor.
 func (f *ownerReader) find(ctx context.Context, namespace string, ref metav1.OwnerReference) (topOwner, time.Duration, error) {
 	if !group.OwnerOf(ref).CanExist() || len(ref.APIVersion) > maxAPIVersionLength {
 		return topOwner{topOwnerRef: topOwnerRefFrom(ref), state: missing}, 0, nil

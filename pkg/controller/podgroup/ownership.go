@@ -93,11 +93,11 @@ func (o observation) references() []metav1.OwnerReference {
 
 // wantedFields returns the owner references and the minMember to write. It returns
 // nil if they are up to date, or if this controller did not make the PodGroup.
-func (c Config) wantedFields(o observation, w sizeDecision) *ownedFields {
+func (c Config) wantedFields(o observation, w sizeDecision) *fieldsToApply {
 	if !c.isManaged(o.podGroup) {
 		return nil
 	}
-	s := &ownedFields{owners: o.references(), minMember: w.minMember}
+	s := &fieldsToApply{owners: o.references(), minMember: w.minMember}
 	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}

@@ -43,8 +43,8 @@ type Config struct {
 	// EmptyDelay is the time for which a PodGroup that this controller made for bare pods is kept
 	// after its last pod is gone. Defaults to 60s.
 	EmptyDelay time.Duration
-	// StatusDelay is the time for which minor changes of the status are held back: changes of only
-	// the numbers of pods, and of the phase to Scheduling. Defaults to 10s.
+	// StatusDelay is the time for which minor changes of the status are held back: changes that
+	// affect only the numbers of pods, or that only set the phase to Scheduling. Defaults to 10s.
 	StatusDelay time.Duration
 	// IncompleteTimeout is the time for which a group may have some pods on nodes, but fewer than
 	// its minimum. Then the condition Incomplete is set and the policy of the group applies. An
@@ -56,8 +56,9 @@ type Config struct {
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
 	Timeout time.Duration
 	// Workers is the number of groups that are reconciled at a time, each with one request in
-	// flight. To create a group takes the first two of its three writes. At 10 ms a write, eight
-	// workers create the PodGroups of 500 Jobs in little more than a second. Defaults to 8.
+	// flight. The creation of a group takes two writes: the PodGroup and its first status. At 10 ms
+	// a write, eight workers create the PodGroups of 500 Jobs in little more than a second. Defaults
+	// to 8.
 	Workers int
 }
 

@@ -21,9 +21,11 @@ type sizeDecision struct {
 // counts:
 //
 //	labels that a user wrote, on pod templates or else on pods
-//	the sizes of the owners: their sum, if a label puts several owners into one group. An owner
-//	  that is created later raises the sum. A user who wants all owners to be waited for sets a size
+//	the sizes of the owners: their sum, if a label puts several owners into one group
 //	labels that were filled in by default
+//
+// An owner that is created later raises the sum. The group does not wait for such an owner, unless
+// a user sets a size by label.
 //
 // The PodGroup's minMember is kept if a label is invalid, if no owner is left or if no pods are
 // wanted now. If it were lowered then, only some of the next pods could start. minMember is always
@@ -64,7 +66,7 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	case user != "":
 		w.message = fmt.Sprintf("minMember %d (set by %s), size %d", size.Min, user, size.Size)
 	default:
-		w.message = fmt.Sprintf("minMember %d, size %d", size.Min, size.Size)
+		w.message = fmt.Sprintf("minMember %d, size %d", w.minMember, size.Size)
 	}
 	return w
 }
@@ -169,9 +171,9 @@ func (o observation) hasEnded() bool {
 	return over
 }
 
-// stableRemainingMin is remainingMin, except that the minimum is lowered only while a pod waits for
-// a node, and that it is not raised again after that. Otherwise the PodGroup of a Job with few
-// completions left would be written each time a pod ends.
+// stableRemainingMin returns remainingMin, but lowers the minimum only while a pod waits for a node.
+// When no pod waits any more, a minimum that was lowered stays as it is. Otherwise the PodGroup of a
+// Job with few completions left would be written each time a pod ends.
 func (o observation) stableRemainingMin(size group.Size) int32 {
 	left := o.remainingMin(size)
 	if left == size.Min {

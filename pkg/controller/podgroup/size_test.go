@@ -1,6 +1,8 @@
 package podgroup
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -133,8 +135,12 @@ func TestAJobThatIsNearlyDoneStartsWithWhatIsLeft(t *testing.T) {
 			for _, p := range tc.pods {
 				ofTrain(p)
 			}
-			if got := DefaultConfig().wantedSize(tc.o.with(podGroup(tc.current, ours), tc.pods)).minMember; got != tc.want {
-				t.Errorf("minMember = %d, want %d", got, tc.want)
+			got := DefaultConfig().wantedSize(tc.o.with(podGroup(tc.current, ours), tc.pods))
+			if got.minMember != tc.want {
+				t.Errorf("minMember = %d, want %d", got.minMember, tc.want)
+			}
+			if words := fmt.Sprintf("minMember %d, size ", tc.want); !strings.HasPrefix(got.message, words) {
+				t.Errorf("the message is %q, want it to begin with %q", got.message, words)
 			}
 		})
 	}
