@@ -130,8 +130,8 @@ func (a *debts) charge(namespace string, took time.Duration, failed bool, now ti
 	return max(0, min(took, d.failedTime-failedBurst))
 }
 
-// hasDebt reports whether a namespace owes anything.
-func (a *debts) hasDebt(namespace string, now time.Time) bool {
+// owes reports whether a namespace owes anything.
+func (a *debts) owes(namespace string, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.get(namespace, now) != nil

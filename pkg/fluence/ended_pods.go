@@ -21,11 +21,11 @@ import (
 // zero value is ready for use.
 type endedPods struct {
 	mu sync.Mutex
-	// pods is ordered by since.
+	// pods is ordered by since, except that two ends at about the same time may be exchanged.
 	pods []endedPod
 	// keys has the keys of the slots in pods.
 	keys sets.Set[string]
-	// counted is true if slots has returned pods since the cache last dropped one.
+	// counted is true if slots has returned pods since the last call of takeCounted.
 	counted bool
 }
 
@@ -67,7 +67,8 @@ func (e *endedPods) expire(now time.Time) {
 		e.keys.Delete(e.pods[old].slot.Key)
 		old++
 	}
-	e.pods = slices.Delete(e.pods, 0, old)
+	clear(e.pods[:old])
+	e.pods = e.pods[old:]
 }
 
 // slots returns the slots of the pods that a snapshot of the scheduler's
@@ -119,8 +120,9 @@ type observedCache struct {
 	pl *Fluence
 }
 
-// RemovePod implements Cache. If an attempt counted pods that had ended
-// as present, the groups that wait for room may retry afterwards.
+// RemovePod implements Cache. If an attempt counted pods that had ended as present, the
+// groups that wait for room may retry afterwards. The watcher does the same with each tick,
+// because the cache may drop a pod between its snapshot and the attempt, or never.
 func (c observedCache) RemovePod(logger klog.Logger, pod *corev1.Pod) error {
 	err := c.Cache.RemovePod(logger, pod)
 	if c.pl.endedPods.takeCounted() {

@@ -224,6 +224,31 @@ func succeeded(pod *corev1.Pod) *corev1.Pod {
 	return ended
 }
 
+// A group is retried although the cache dropped the pod between the
+// snapshot of the cycle and the attempt, so that no event follows.
+func TestTheCacheCatchesUpInsideACycle(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		catchUp := r.slowCache()
+		defer catchUp()
+		r.node("n1", 4)
+		r.pod("old", objects.OnNode("n1"), objects.CPU("4"))
+		pod := r.gang(1, 1, objects.CPU("4"))[0]
+		r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), r.snapshot))
+		r.remove("old")
+		r.pass(10 * time.Second) // all events of the end are past
+		catchUp()
+		r.pass(10 * time.Second)
+		if _, status, _ := r.fwk.RunPreFilterPlugins(r.ctx, schedulerframework.NewCycleState(), pod); status.IsSuccess() {
+			t.Fatal("the group got the room that the snapshot does not have")
+		}
+		r.schedule()
+		r.pass(5 * time.Second)
+		if !r.runs(pod.Name) {
+			t.Errorf("the group does not run: %s", r.condition())
+		}
+	})
+}
+
 // If all pods of a group fit only with room that the cache has not
 // released yet, the group starts with the pods that fit already.
 func TestAnAlternativeThatFitsAlready(t *testing.T) {

@@ -64,7 +64,7 @@ func cycleOf(state fwk.CycleState) *cycle {
 // refuseThrottled refuses a pod whose group would be placed now, if the
 // pod's namespace is throttled. It returns nil if the pod may go on.
 func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState, in *cycle, pod *corev1.Pod) *fwk.Status {
-	if !a.throttler.debts.hasDebt(pod.Namespace, in.began) || a.whyNotPlaceable(pod) != "" || a.groups.HasAssignment(pod.UID) {
+	if !a.throttler.debts.owes(pod.Namespace, in.began) || a.whyNotPlaceable(pod) != "" || a.groups.HasAssignment(pod.UID) {
 		return nil
 	}
 	plan, out := a.groups.Plan(pod.UID, in.began)

@@ -274,7 +274,7 @@ func nodeDiffers(old, node *corev1.Node) bool {
 }
 
 // runTicks does the periodic work each tick until ctx ends: expired assignments, pods in
-// Permit, the bind queue and reservations. Every fourth tick it also reports waiting groups.
+// Permit, the bind queue, reservations, and groups that had to leave the room of pods that ended. Every fourth tick it also reports waiting groups.
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -293,6 +293,9 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.binder.sweepBindQueue()
 		w.groupReporter.reportBindWaits(ctx)
 		w.reserver.updateReservations()
+		if w.groupPlacer.endedPods.takeCounted() {
+			w.observeEvent(gang.Released)
+		}
 		if n%4 == 0 {
 			previousReasons = w.groupReporter.reportWaiting(previousReasons)
 			w.activator.activatePods(w.groups.Unclaimed())

@@ -354,12 +354,14 @@ func (l *requestSize) countLimit(from jobspec.Limit) {
 var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the room yet")
 
 // match sends requests to the matcher, as one job. The slots are not in the room of pods that
-// have ended, if the filters still count the pods. If there is enough room only together with that
-// room, match returns errOnlyStaleRoom. Any other refusal is independent of these pods.
+// have ended, if the filters still count the pods. If there is not enough room besides, but there is
+// with that room, match returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
+// the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
 	expected := slices.Concat(q.cluster.Expected, q.cluster.Ended)
 	a, err := p.matchWith(ctx, q, op, requests, keys, expected, nil)
-	if no, refused := errors.AsType[*match.Refusal](err); len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard {
+	no, refused := errors.AsType[*match.Refusal](err)
+	if len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard || no.Reason.Code == match.Overtaken {
 		return a, err
 	}
 	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, q.cluster.Expected, nil); err != nil {

@@ -40,7 +40,7 @@ const (
 // also names the nodes that are reserved for other groups.
 func (p *Placer) refusalFor(q *attempt, err error) *gang.Refusal {
 	r := p.matchRefusal(q, err)
-	if r.Reason == reason.NoRoom {
+	if r.Reason == reason.NoRoom && !r.NodesFound {
 		q.addReserved(r)
 	}
 	return r
@@ -76,9 +76,9 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 		}
 		return r
 	case errors.Is(err, errOnlyStaleRoom):
-		// The caller observes Released when the scheduler's cache has released room.
+		// The caller observes Released until the scheduler's cache has released the room.
 		return &gang.Refusal{
-			Reason: reason.NoRoom, Message: "room was released a moment ago; the group is retried when the scheduler's cache has released it too",
+			Reason: reason.NoRoom, Message: "room was released a moment ago; the group is retried in a moment",
 			RetryOn: append(gang.ClusterEvents(), gang.Released, gang.MatcherBack), WaitsFor: gang.WaitsForAnswer, NodesFound: true,
 		}
 	case errors.Is(err, match.ErrStale):

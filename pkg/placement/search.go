@@ -84,14 +84,13 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		q.stats.Repairs++
 		excluded = p.exclude(q, excluded, v)
 	}
-	if onlyStaleRoom {
-		// An alternative will fit in a moment, whatever became of the others.
-		return nil, p.refusalFor(q, errOnlyStaleRoom)
-	}
 	if len(rejections) > 0 {
 		message := rejectionMessage(rejections)
 		p.exclusions.setMessage(q.plan.Key, message)
 		return nil, q.rejectionRefusal(message)
+	}
+	if onlyStaleRoom {
+		return nil, p.refusalFor(q, errOnlyStaleRoom)
 	}
 	if len(excluded) > 0 {
 		// The exclusions may be too strict: a pod may pass on an excluded node if the

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -365,7 +366,7 @@ func (a *attack) again(ctx context.Context, s *stack.Stack, ns string) error {
 		for j := range a.size {
 			// One by one: to delete them by their label, the API server would read all pods of the namespace.
 			err := s.Client().CoreV1().Pods(ns).Delete(ctx, podName(name, j), *metav1.NewDeleteOptions(0))
-			if err != nil && ctx.Err() == nil {
+			if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 				return fmt.Errorf("delete pod %s/%s: %w", ns, podName(name, j), err)
 			}
 		}
