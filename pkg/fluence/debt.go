@@ -272,7 +272,7 @@ func (d delay) why() string {
 	if d.excess > 0 {
 		return fmt.Sprintf("%.2fs more of the scheduler's time than they may: groups of other namespaces are placed first", d.excess.Seconds())
 	}
-	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces whose priority is not lower are placed first", d.failed.Seconds(), d.window.Seconds())
+	return fmt.Sprintf("%.1fs of the scheduler's last %.1fs and found no nodes: groups of other namespaces with the same or a higher priority are placed first", d.failed.Seconds(), d.window.Seconds())
 }
 
 // forgetNamespace drops the debt and the metrics of a namespace.

@@ -188,10 +188,10 @@ func TestTheTimeOfFailedAttemptsIsReported(t *testing.T) {
 			t.Errorf("%v seconds are counted, want 0.75", n)
 		}
 		_, _, status := r.preFilter(first)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 2.0s and found no nodes: groups of other namespaces whose priority is not lower are placed first, and this group is retried in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 2.0s and found no nodes: groups of other namespaces with the same or a higher priority are placed first, and this group is retried in 1s")
 		r.pass(time.Second)
 		_, _, status = r.preFilter(late)
-		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 3.0s and found no nodes: groups of other namespaces whose priority is not lower are placed first, and this group is retried in 1s")
+		r.wantStatus(status, fwk.Unschedulable, "groups of namespace ns took 2.0s of the scheduler's last 3.0s and found no nodes: groups of other namespaces with the same or a higher priority are placed first, and this group is retried in 1s")
 		r.pass(9 * time.Second)
 		r.give("n1")
 		_, _, status = r.preFilter(late)

@@ -25,7 +25,7 @@ const assignedNodeKey fwk.StateKey = Name + "/node"
 
 // whyWaitsForOrder is the message for a pod that has a node
 // but must be placed after another pod of its group.
-const whyWaitsForOrder = "has a node; waits until the pods of its group before it are reserved"
+const whyWaitsForOrder = "has a node; waits until the pods that come before it in its group have their nodes"
 
 // decided marks a CycleState in which Fluence has decided. Without the mark,
 // PostFilter knows that another plugin rejected the pod before Fluence ran.

@@ -260,7 +260,7 @@ func TestAMemberDeletedDuringTheMatchFailsIt(t *testing.T) {
 			return &match.Allocation{Slots: []match.Slot{{Key: "g-0", Node: "n1"}, {Key: "g-1", Node: "n1"}}}, nil
 		})
 		_, _, status := r.preFilter(pods[0])
-		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: 1 of the 2 pods that start together are left") {
+		if status.Code() != fwk.Unschedulable || !strings.Contains(status.Message(), "group ns/g changed during the match: only 1 of the 2 pods that start together still exist") {
 			t.Errorf("status = %v %q", status.Code(), status.Message())
 		}
 		r.pass(0)

@@ -146,7 +146,7 @@ func TestAPodGroupThatChangesDuringTheMatch(t *testing.T) {
 		"all are needed":   {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 4, Created: noon}) }, starts: 4},
 		"more are needed":  {change: func(s *story) { s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 5, Created: noon}) }, want: "minMember of PodGroup ns/g is now 5, but only 4 of its pods have nodes"},
 		"it is deleted":    {change: func(s *story) { s.DropPodGroup(key) }, want: "PodGroup ns/g was deleted"},
-		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "2 of the 3 pods that start together are left"},
+		"a pod is":         {change: func(s *story) { s.DropPod("1"); s.DropPod("2") }, want: "only 2 of the 3 pods that start together still exist"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -118,7 +118,7 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 	case assigned >= len(p.Required):
 		return s.whyMinimumRaised(assigned)
 	}
-	return fmt.Sprintf("%d of the %d pods that start together are left", assigned, len(p.Required))
+	return fmt.Sprintf("only %d of the %d pods that start together still exist", assigned, len(p.Required))
 }
 
 // Refuse records that the pods of a Plan were not placed. If the group has not started, the

@@ -44,7 +44,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 			return Verdict{Abandoned: m.assignment.job}
 		}
 		if !m.isNext() {
-			return Verdict{Message: fmt.Sprintf("has node %s; waits until the pods of its group before it are reserved", m.assignment.slot.Node)}
+			return Verdict{Message: fmt.Sprintf("has node %s; waits until the pods that come before it in its group have their nodes", m.assignment.slot.Node)}
 		}
 		return Verdict{Pass: true}
 	case s.started && m.refusal.isActive(now):
