@@ -32,7 +32,7 @@ type endedPods struct {
 // endedPod is a pod of endedPods.
 type endedPod struct {
 	slot match.Slot
-	// since is when the inventory saw the end.
+	// since is when the end was recorded.
 	since time.Time
 	// seenIn is the generation of the node's snapshot in which the pod was seen last.
 	seenIn int64

@@ -44,7 +44,7 @@ func (b *refusalState) resetExceptLongBackoff() {
 	}
 }
 
-// refusalStates yields the refusalState of a group and those of its members.
+// refusalStates yields the state of the group first, and then the state of each member.
 func (s *groupState) refusalStates(yield func(*refusalState) bool) {
 	if !yield(&s.refusalState) {
 		return
