@@ -57,7 +57,7 @@ func TestStaleRoom(t *testing.T) {
 			if len(got) > 1 && (got[1].Request.Op != match.WithoutAllocating || len(got[1].Request.Expected) > 0) {
 				t.Errorf("the second match is %v with %d slots", got[1].Request.Op, len(got[1].Request.Expected))
 			}
-			if tc.want == errOnlyStaleRoom {
+			if errors.Is(tc.want, errOnlyStaleRoom) {
 				if p.refusalFor(q, errOnlyStaleRoom); len(q.blockingTurns) > 0 {
 					t.Error("reservations are blamed")
 				}
