@@ -12,12 +12,13 @@ import (
 )
 
 // Attach wraps the parts of a scheduler that have no extension point, for the profile that enables
-// Fluence. It changes no other profile. Call it after the scheduler is built and before it runs.
+// Fluence. Other profiles share the queue, and ask it for nominated pods. Call it after the scheduler is built and before it runs.
 //
 //   - The event recorder sends events after binds.
 //   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
 //     spend time on the pod, and charges the namespace for the time of other plugins.
 //   - Cache.RemovePod lets groups retry that had to leave the room of a pod that has ended.
+//   - SchedulingQueue holds the pods that only Fluence can move.
 //   - FailureHandler reports once why a pod waits, and writes the pod's status outside the
 //     scheduling loop. Of the pods that had a node, it handles at most maxConcurrentFailures at a time.
 //
@@ -39,6 +40,12 @@ func Attach(sched *scheduler.Scheduler) error {
 			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
 			sched.Cache = observedCache{sched.Cache, pl}
+			queue := newHoldingQueue(sched.SchedulingQueue, pl.profile, pl.PreEnqueue)
+			sched.SchedulingQueue, sched.NextEntity = queue, queue.Pop
+			profile.SetPodActivator(queue)
+			for _, p := range sched.Profiles {
+				p.SetPodNominator(queue)
+			}
 			wrapFailureHandler(sched, pl)
 		}
 	}

@@ -23,6 +23,10 @@ import (
 const (
 	// tick is the period of runTicks.
 	tick = 500 * time.Millisecond
+	// activateAllEvery is the period with which all groups that may be placed are
+	// activated, in case something was missed: kube-scheduler's queue retries only
+	// the pods that it has itself.
+	activateAllEvery = time.Minute
 	// settleTime is the time after which an event of a node, a pod or a volume is
 	// assumed to be in the scheduler's cache as well. The plugin and the cache receive
 	// events independently, so until then the filters may still see the old state.
@@ -273,8 +277,9 @@ func nodeDiffers(old, node *corev1.Node) bool {
 		nodeutil.IsNodeReady(old) != nodeutil.IsNodeReady(node)
 }
 
-// runTicks does the periodic work each tick until ctx ends: expired assignments, pods in
-// Permit, the bind queue, reservations, and groups that had to leave the room of pods that ended. Every fourth tick it also reports waiting groups.
+// runTicks does the periodic work each tick until ctx ends: expired assignments, pods in Permit,
+// the bind queue, reservations, and groups that had to leave the room of pods that ended. It reports
+// waiting groups every fourth tick. It activates all groups that may be placed every activateAllEvery.
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -299,6 +304,9 @@ func (w *watcher) runTicks(ctx context.Context) {
 		if n%4 == 0 {
 			previousReasons = w.groupReporter.reportWaiting(previousReasons)
 			w.activator.activatePods(w.groups.Unclaimed())
+		}
+		if n%int(activateAllEvery/tick) == 0 {
+			w.activator.activateAll()
 		}
 	}
 }
