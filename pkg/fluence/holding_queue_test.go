@@ -53,6 +53,8 @@ type twoQueues struct {
 	gate    gate
 	queues  [2]internalqueue.SchedulingQueue
 	wrapped *holdingQueue
+	// before are the numbers of the metrics at the beginning.
+	before map[string]float64
 	// pods are the pods that exist, and flying those that are popped.
 	pods map[string]*corev1.Pod
 	// shown are the pods that the API server shows.
@@ -70,6 +72,7 @@ func newTwoQueues(t *testing.T, seed uint64) *twoQueues {
 		flying: map[string][2]*schedulerframework.QueuedPodInfo{}, random: rand.New(rand.NewPCG(seed, 0)),
 		shown: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
 	}
+	q.before = q.counts()
 	hints := internalqueue.QueueingHintMapPerProfile{Name: {
 		schedulerframework.EventAssignedPodDelete: {{PluginName: otherPlugin, QueueingHintFn: func(klog.Logger, *corev1.Pod, any, any) (fwk.QueueingHint, error) { return fwk.Queue, nil }}},
 	}}
@@ -339,18 +342,23 @@ func (q *twoQueues) removeAll() {
 	for len(q.pods) > 0 {
 		q.remove()
 	}
-	for name, n := range gaugesOfQueue(q.T) {
-		if n != 0 {
-			q.Errorf("%g pods are counted as %s, although no pod is left", n, name)
-		}
-	}
-	rejected, err := testutil.GetGaugeMetricValue(schedulermetrics.UnschedulableReason(Name, Name))
-	if err != nil || rejected != 0 {
-		q.Errorf("%g pods are counted as rejected by Fluence (%v), although no pod is left", rejected, err)
+	if d := cmp.Diff(q.before, q.counts()); d != "" {
+		q.Errorf("the metrics, although no pod is left (-before +after):\n%s", d)
 	}
 	if n := len(q.wrapped.held) + len(q.wrapped.inFlight) + len(q.wrapped.attempted); n != 0 {
 		q.Errorf("%d entries are left", n)
 	}
+}
+
+// counts returns all numbers of the metrics.
+func (q *twoQueues) counts() map[string]float64 {
+	q.Helper()
+	all := gaugesOfQueue(q.T)
+	var err error
+	if all["rejected by Fluence"], err = testutil.GetGaugeMetricValue(schedulermetrics.UnschedulableReason(Name, Name)); err != nil {
+		q.Fatal(err)
+	}
+	return all
 }
 
 // event reports the deletion of an assigned pod.

@@ -29,6 +29,7 @@ func (g Assignments) Reserve(uid types.UID, node string) error {
 		return fmt.Errorf("the scheduler chose node %q, but the pod is assigned to node %q", node, m.assignment.slot.Node)
 	}
 	m.assignment.claimed, m.assignment.reserved = true, true
+	m.group.changed(m)
 	return nil
 }
 
@@ -67,7 +68,7 @@ func (g Assignments) Permit(uid types.UID) (ok bool, others []types.UID) {
 	if s.started || s.permitted {
 		return true, nil
 	}
-	if s.count((*member).isReserved) < s.minReserved {
+	if s.number(reservedMembers) < s.minReserved {
 		return false, nil
 	}
 	s.permitted = true
@@ -103,6 +104,7 @@ func (g Assignments) Unreserve(uid types.UID, now time.Time, why string) Output 
 	case m.group.started:
 		m.group.mayBeBound = m.group.mayBeBound || m.assignment.binding // the outcome of its bind is not known
 		m.assignment.reserved, m.assignment.claimed, m.assignment.binding = false, false, false
+		m.group.changed(m)
 	default:
 		g.refuseWithBackoff(m, reason.NotReserved, why, now)
 		g.revokeAll(m.group, why)
@@ -173,7 +175,7 @@ func (g Assignments) RevokeExpired(now time.Time) Output {
 // whyExpired returns why a member's assignment is revoked at its deadline.
 func (m *member) whyExpired() string {
 	if s := m.group; !s.started {
-		return fmt.Sprintf("only %d of the %d pods that start together could be reserved in time", s.count((*member).isReserved), s.minReserved)
+		return fmt.Sprintf("only %d of the %d pods that start together could be reserved in time", s.number(reservedMembers), s.minReserved)
 	}
 	return fmt.Sprintf("pod %s could not be reserved on node %s in time", m.pod.Name, m.assignment.slot.Node)
 }

@@ -49,11 +49,17 @@ func (s *groupState) refusalStates(yield func(*refusalState) bool) {
 	if !yield(&s.refusalState) {
 		return
 	}
-	for _, m := range s.members {
+	for _, m := range s.membersWith(refusedMembers) {
+		s.changed(m) // the caller may change the state
 		if !yield(&m.refusalState) {
 			return
 		}
 	}
+}
+
+// isRemembered reports whether there is a refusal, or a count of failures.
+func (b *refusalState) isRemembered() bool {
+	return b.refusal != nil || b.failures > 0 || b.hadLongBackoff
 }
 
 // clearRefusals clears the refusals of a group and of its members, so that the group
@@ -79,7 +85,7 @@ func (s *groupState) requestChanged() {
 // change makes a difference is not checked, because that would take as much work as a match.
 func (s *groupState) podsChanged() {
 	s.refusal.hastenForRequest()
-	for _, m := range s.members {
+	for _, m := range s.membersWith(refusedMembers) {
 		if m.refusal != nil && m.refusal.LongBackoff {
 			m.refusal.hastenForRequest()
 		}

@@ -83,8 +83,8 @@ func (g Assignments) commitBind(d BindIntent, whyInvalid string, now time.Time) 
 		}
 		g.recompute(s)
 		return whyInvalid, true
-	case !s.started && s.count((*member).isReserved) < s.minimum():
-		why := fmt.Sprintf("%d pods of the group are reserved, but it starts with %d", s.count((*member).isReserved), s.minimum())
+	case !s.started && s.number(reservedMembers) < s.minimum():
+		why := fmt.Sprintf("%d pods of the group are reserved, but it starts with %d", s.number(reservedMembers), s.minimum())
 		g.revokeAll(s, why)
 		g.recompute(s)
 		return why, true
@@ -136,6 +136,7 @@ func (g Assignments) ObserveBind(uid types.UID) Output {
 	defer g.mu.Unlock()
 	if m := g.members[uid]; m != nil && m.assignment != nil {
 		m.assignment.bound, m.assignment.binding = true, false
+		m.group.changed(m)
 		g.recompute(m.group)
 	}
 	return g.output()

@@ -31,7 +31,8 @@ type core struct {
 func (g *core) group(key types.NamespacedName) *groupState {
 	s := g.groups[key]
 	if s == nil {
-		s = &groupState{key: key, members: map[types.UID]*member{}, levels: g.levels}
+		s = &groupState{key: key, levels: g.levels}
+		s.members = members{}
 		g.groups[key] = s
 	}
 	return s

@@ -5,34 +5,30 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// whyDenied returns why the member's group may not have the whole nodes that its
-// annotations ask for. It returns nothing if the group may have them, or asks for
-// none. If the scheduler's own policy gives whole nodes, the annotations need not ask.
-func (r *rules) whyDenied(m *member) string {
-	annotation, value := r.exclusiveRequest(m)
+// whyDenied returns why a group may not have the whole nodes that its annotations, and
+// the policy that a pod names, ask for. It returns nothing if the group may have them, or asks
+// for none. If the scheduler's own policy gives whole nodes, the annotations need not ask.
+func (r *rules) whyDenied(s *groupState, podPolicy string) string {
+	annotation, value := r.exclusiveRequest(s, podPolicy)
 	if annotation == "" || r.exclusiveRules.WhyDenied == nil {
 		return ""
 	}
-	if why := r.exclusiveRules.WhyDenied(m.group.key.Namespace); why != "" {
+	if why := r.exclusiveRules.WhyDenied(s.key.Namespace); why != "" {
 		return group.DeniedMessage(annotation, value, why)
 	}
 	return ""
 }
 
-// exclusiveRequest returns the annotation, and its value, that asks for
-// whole nodes for the member's group. Both are empty if there is none.
-func (r *rules) exclusiveRequest(m *member) (annotation, value string) {
+// exclusiveRequest returns the annotation, and its value, that asks for whole nodes for a
+// group with a pod that names this policy. Both are empty if there is none.
+func (r *rules) exclusiveRequest(s *groupState, podPolicy string) (annotation, value string) {
 	if match.IsExclusive(r.policy) {
 		return "", ""
 	}
-	s := m.group
 	if s.effectiveTopology().exclusive {
 		return group.ExclusiveAnnotation, group.ExclusiveTrue
 	}
-	if m.pod.Annotations[group.MatchPolicyAnnotation] == "" && (s.podGroup == nil || s.podGroup.Policy == "") {
-		return "", ""
-	}
-	if policy, err := s.namedPolicy(r.policy, m); err == nil && match.IsExclusive(policy) {
+	if policy, err := s.namedPolicy(r.policy, podPolicy); err == nil && match.IsExclusive(policy) {
 		return group.MatchPolicyAnnotation, policy
 	}
 	return "", ""
@@ -43,8 +39,9 @@ func (r *rules) exclusiveRequest(m *member) (annotation, value string) {
 // and counts from the next match on. Empty means that there is none.
 func (r *rules) lateAnnotation(s *groupState) (annotation string) {
 	if s.exclusivity == Shared {
-		for _, m := range s.members {
-			if annotation, _ = r.exclusiveRequest(m); annotation != "" {
+		s.update()
+		for asked := range s.requests {
+			if annotation, _ = r.exclusiveRequest(s, asked.policy); annotation != "" {
 				break
 			}
 		}
@@ -55,7 +52,7 @@ func (r *rules) lateAnnotation(s *groupState) (annotation string) {
 // wantsExclusive reports whether a match would now give whole nodes to the member's group.
 func (r *rules) wantsExclusive(m *member) bool {
 	policy, err := m.group.policyOr(r.policy, m)
-	return err == nil && match.IsExclusive(policy) && r.whyDenied(m) == ""
+	return err == nil && match.IsExclusive(policy) && r.whyDenied(m.group, m.namedPolicy()) == ""
 }
 
 // policyFor returns the policy for a match of a member. A group that
@@ -126,6 +123,7 @@ func (s *groupState) resetExclusivity(was Exclusivity) bool {
 	s.exclusivity = ExclusivityUnknown
 	for _, m := range s.members {
 		m.exclusivity = ExclusivityUnknown
+		s.changed(m)
 	}
 	return true
 }

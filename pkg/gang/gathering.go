@@ -19,10 +19,7 @@ func (r *rules) whyGathering(s *groupState) (why, message string) {
 
 // findWhyGathering finds what whyGathering returns.
 func (r *rules) findWhyGathering(s *groupState) (why, message string) {
-	for _, m := range s.members {
-		if !m.isWaiting() {
-			continue
-		}
+	for _, m := range s.membersWith(faultyMembers) {
 		if m.missingOwner != (group.Owner{}) && !s.inPodGroup {
 			return reason.OwnerNotSeen, fmt.Sprintf("waits until the scheduler has seen %s %s, the owner of the pod", m.missingOwner.Kind, m.missingOwner.Name)
 		}
@@ -41,22 +38,22 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 			return reason.InvalidMatchPolicy, err.Error()
 		}
 	}
-	for _, m := range s.members {
-		if !m.isWaiting() {
+	for asked, count := range s.requests {
+		if count.waiting == 0 {
 			continue
 		}
-		if why := r.whyDenied(m); why != "" {
+		if why := r.whyDenied(s, asked.policy); why != "" {
 			return reason.NotAllowed, why
 		}
 	}
 	if s.podGroup == nil {
-		if !s.needsPodGroup {
+		if !s.needsPodGroup() {
 			return "", ""
 		}
 		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist: create it, or set the label %s on the pods to have it created", s.key, group.SizeLabel)
 	}
 	want := int(s.podGroup.MinMember)
-	if have := s.count((*member).isWaiting) + s.preplaced; have < want || len(s.members) == 0 {
+	if have := s.number(waitingMembers) + s.preplaced(); have < want || len(s.members) == 0 {
 		pods := "pods"
 		if want-have <= 1 {
 			pods = "pod"

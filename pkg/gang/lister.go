@@ -82,7 +82,7 @@ func (g Lister) MemberCounts(key types.NamespacedName) (placed, present int, ful
 	if s == nil {
 		return 0, 0, false
 	}
-	return s.count((*member).isPlaced), s.count((*member).isPresent), s.isFullyPlaced()
+	return s.number(placedMembers), s.number(presentMembers), s.isFullyPlaced()
 }
 
 // NodesOf returns the node of each present member of a started

@@ -45,6 +45,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			m.assignment.order = place + 1
 		}
 		m.refusal, m.lastRefusal, m.refusalCount, m.passedOtherPlugins = nil, nil, 0, false
+		s.changed(m)
 		assigned++
 		if m == representative {
 			m.assignment.claimed = true
@@ -109,7 +110,7 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 	}
 	s.minReserved = s.minimum()
 	switch {
-	case s.needsPodGroup && s.podGroup == nil:
+	case s.needsPodGroup() && s.podGroup == nil:
 		return s.whyPodGroupDeleted()
 	case representative.assignment == nil:
 		return fmt.Sprintf("the match assigned no node to pod %s", representative.pod.Name)

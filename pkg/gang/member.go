@@ -34,6 +34,7 @@ type member struct {
 	exclusivity Exclusivity
 
 	podMeta
+	censusEntry
 	queueEntry
 	memberPosition
 	refusalState
@@ -71,8 +72,8 @@ type queueEntry struct {
 type memberPosition struct {
 	// position is the position that the member fills, or waits to fill. It is nil if there is none.
 	position *position
-	// searched is true if a position was looked for.
-	searched bool
+	// search is the number of the group's search that looked for a position. 0 means none.
+	search int
 	// demand is what the member asks for. It is nil until demandOf is called.
 	demand *demand
 	// formerPosition is the position that the member filled before it was to

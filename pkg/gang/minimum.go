@@ -7,7 +7,7 @@ func (s *groupState) minimum() int {
 	if s.podGroup == nil {
 		return 1
 	}
-	return max(1, int(s.podGroup.MinMember)-s.preplaced)
+	return max(1, int(s.podGroup.MinMember)-s.preplaced())
 }
 
 // required returns how many members a started group has to have: the
@@ -24,7 +24,7 @@ func (s *groupState) missing() int {
 	if !s.started {
 		return 0
 	}
-	return max(0, s.required()-s.count((*member).isPresent))
+	return max(0, s.required()-s.number(presentMembers))
 }
 
 // hasReplacements reports whether replacements of missing members wait.
@@ -32,20 +32,24 @@ func (s *groupState) hasReplacements() bool { return len(s.replacements) > 0 && 
 
 // canStartWithout reports whether the group can start without a member, because enough others are reserved.
 func (s *groupState) canStartWithout(m *member) bool {
-	return s.permitted && s.count(func(o *member) bool { return o != m && o.isReserved() }) >= s.minimum()
+	others := s.number(reservedMembers)
+	if m.isReserved() {
+		others--
+	}
+	return s.permitted && others >= s.minimum()
 }
 
 // podsToPlace returns how many members a Plan would place together.
 func (s *groupState) podsToPlace(now time.Time) int {
 	if s.started {
-		return s.count(func(m *member) bool { return m.isPlaceable(now) })
+		return s.countIf(func(m *member) bool { return m.isPlaceable(now) })
 	}
-	return s.count((*member).isWaiting)
+	return s.number(waitingMembers)
 }
 
 // isFullyPlaced reports whether the group was listed in Placed, and has enough members on nodes.
 func (s *groupState) isFullyPlaced() bool {
-	return s.reportedPlaced > 0 && s.count((*member).isPlaced) >= s.required()
+	return s.reportedPlaced > 0 && s.number(placedMembers) >= s.required()
 }
 
 // isReplacement reports whether a member takes the position of a missing member of its group.

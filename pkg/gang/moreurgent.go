@@ -51,6 +51,7 @@ func (s *groupPositions) endPause() bool {
 	for _, m := range s.replacements {
 		if m.refusal != nil && m.refusal.helped && !m.refusal.Backoff {
 			m.refusal, ended = nil, true
+			m.group.changed(m)
 		}
 	}
 	return ended

@@ -79,10 +79,12 @@ func (p *position) isFree() bool {
 // fill gives the position to a member, which fills it
 // or waits to fill it. The former member loses it.
 func (p *position) fill(m *member) {
-	if p.member != nil {
-		p.member.position, p.member.searched = nil, false
+	if o := p.member; o != nil {
+		o.position, o.search = nil, 0
+		o.group.changed(o)
 	}
 	p.member, p.retired, m.position = m, false, p
+	m.group.changed(m)
 	if m.isPresent() {
 		p.recordNode(m)
 	}
@@ -104,6 +106,7 @@ func (m *member) vacate() {
 	// being deleted needs one, even if it ends with success.
 	p.retired = m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
 	p.member, m.position = nil, nil
+	m.group.changed(m)
 	if m.pod.Spec.NodeName != "" || m.assignment != nil {
 		p.recordNode(m)
 	}
@@ -123,34 +126,37 @@ func (m *member) retirePosition() {
 	}
 }
 
-// updatePositions brings the positions of a group up to date with its present and waiting members.
+// updatePositions brings the positions of a group up to date with its
+// present and waiting members. It looks only at the members that have changed.
 func (r *rules) updatePositions(s *groupState) {
 	if !s.started {
 		s.clearPositions()
 		return
 	}
-	for _, m := range s.members {
+	for _, m := range s.moved {
 		if !m.isPresent() && !m.isWaiting() {
 			m.vacate()
 		}
 	}
 	r.fillPositions(s)
 	r.findReplacements(s)
-	s.changedPositions = nil
+	s.changedPositions, s.havePositions = nil, true
+	s.forgetMoved()
 }
 
 // clearPositions removes all positions of a group.
 func (s *groupState) clearPositions() {
-	if s.positions == nil && s.changedPositions == nil {
-		return
+	if s.havePositions || s.changedPositions != nil {
+		for _, m := range s.members {
+			m.position, m.search = nil, 0
+			s.changed(m)
+		}
+		for _, p := range s.positions {
+			p.group = nil
+		}
+		s.groupPositions = groupPositions{}
 	}
-	for _, m := range s.members {
-		m.position, m.searched = nil, false
-	}
-	for _, p := range s.positions {
-		p.group = nil
-	}
-	s.positions, s.changedPositions, s.replacements, s.tooFewPositions = nil, nil, nil, false
+	s.forgetMoved()
 }
 
 // fillPositions gives positions to present members that have none. Such a member gets an open
@@ -158,14 +164,15 @@ func (s *groupState) clearPositions() {
 // required number. Otherwise it gets any open one, and the position takes over its demand. That is
 // fair, because a member without a position was placed without the precedence of a replacement.
 func (r *rules) fillPositions(s *groupState) {
+	filled := s.number(membersInPositions)
+	if s.number(presentWithoutPosition) == 0 || filled == len(s.positions) && filled >= s.required() {
+		return
+	}
 	var open []*position
 	for _, p := range s.positions {
 		if !p.isFilled() {
 			open = append(open, p)
 		}
-	}
-	if len(open) == 0 && len(s.positions) >= s.required() {
-		return
 	}
 	for _, m := range s.ordered(func(m *member) bool { return m.position == nil && m.isPresent() }) {
 		want := r.demandOf(m)
@@ -190,33 +197,63 @@ func (r *rules) fillPositions(s *groupState) {
 // wait for a position. If the group lost members before this process started, their demands
 // are not known: a member may take such a position if a filled position covers its demand.
 func (r *rules) findReplacements(s *groupState) {
-	s.replacements = nil
 	// The minimum may become known late. Then all are looked at again.
-	again := len(s.positions) < s.required() && !s.tooFewPositions
+	if len(s.positions) < s.required() && !s.tooFewPositions || s.search == 0 {
+		s.search++
+	}
 	s.tooFewPositions = len(s.positions) < s.required()
-	var unpositioned []*member
-	for _, m := range s.members {
-		m.searched = m.searched && !again
-		switch {
-		case !m.isWaiting() || m.assignment != nil:
-		case m.position != nil:
-			s.replacements = append(s.replacements, m)
-		case !m.searched || len(s.changedPositions) > 0:
-			unpositioned = append(unpositioned, m)
+	for _, m := range s.replacements {
+		if !m.replaces() {
+			delete(s.replacements, m.pod.UID)
 		}
 	}
-	slices.SortFunc(unpositioned, older)
-	for _, m := range unpositioned {
+	for _, m := range s.moved {
+		s.addReplacement(m)
+	}
+	for _, m := range membersToPosition(s) {
 		among := s.changedPositions
-		if !m.searched {
+		if m.search != s.search {
 			// From now on only changed positions matter for this member.
-			among, m.searched = s.positions, true
+			among, m.search = s.positions, s.search
 		}
 		if p := s.findPosition(r.demandOf(m), among); p != nil {
 			p.fill(m)
-			s.replacements = append(s.replacements, m)
+			s.addReplacement(m)
 		}
 	}
+}
+
+// membersToPosition returns the members, the oldest first, for which a position has to be looked for.
+func membersToPosition(s *groupState) []*member {
+	if s.number(unassignedMembers) == s.number(replacingMembers) {
+		return nil
+	}
+	mayFind := func(m *member) bool {
+		return m.isWaiting() && m.assignment == nil && m.position == nil && (m.search != s.search || len(s.changedPositions) > 0)
+	}
+	if len(s.changedPositions) > 0 || s.searchedAll != s.search {
+		s.searchedAll = s.search
+		return s.ordered(mayFind)
+	}
+	found := slices.DeleteFunc(slices.Clone(s.moved), func(m *member) bool { return s.members[m.pod.UID] != m || !mayFind(m) })
+	slices.SortFunc(found, older)
+	return found
+}
+
+// replaces reports whether the member waits for the position that it has.
+func (m *member) replaces() bool {
+	return m.isWaiting() && m.assignment == nil && m.position != nil
+}
+
+// addReplacement lists a member among the replacements if it is one.
+func (s *groupPositions) addReplacement(m *member) {
+	if m.group.members[m.pod.UID] != m || !m.replaces() {
+		return
+	}
+	if s.replacements == nil {
+		s.replacements = members{}
+	}
+	s.replacements[m.pod.UID] = m
 }
 
 // findPosition returns a position that a member with this demand may wait for:

@@ -74,6 +74,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		m = &member{group: s, missingOwner: id.MissingOwner, preplaced: preplaced, waitRestart: waitRestart, memberPosition: memberPosition{formerPosition: formerPosition}}
 		m.update(pod)
 		s.members[pod.UID] = m
+		s.changed(m)
 		g.members[pod.UID] = m
 		if m.isWaiting() {
 			s.podsChanged()
@@ -87,6 +88,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	}
 	was, waited := m.pod, m.isWaiting()
 	m.update(pod)
+	m.group.changed(m)
 	if !m.hasNode() {
 		g.freeFormerPosition(m)
 	}
@@ -116,6 +118,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
 		g.revoke(m, m.whyGone())
 	}
+	m.group.changed(m)
 	g.recompute(m.group)
 	g.settleExclusivity(m.group)
 	g.out.activate(m.group.key)
@@ -195,6 +198,7 @@ func (g Watches) drop(m *member, why string) {
 		m.group.podsChanged()
 	}
 	delete(m.group.members, m.pod.UID)
+	m.group.changed(m)
 	delete(g.members, m.pod.UID)
 	g.forgetMissingOwner(m)
 	if m.group.representative == m.pod.UID {

@@ -40,7 +40,7 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 // match. It revokes the assignments if there are too few of them now.
 func (g Watches) applyMinimum(s *groupState) {
 	// Assignments of members that are being deleted do not count.
-	assigned := s.count(func(m *member) bool { return m.assignment != nil && m.pod.DeletionTimestamp == nil })
+	assigned := s.number(aliveAssignedMembers)
 	if s.started || assigned == 0 {
 		return
 	}
@@ -49,13 +49,13 @@ func (g Watches) applyMinimum(s *groupState) {
 		g.revokeAll(s, s.whyMinimumRaised(assigned))
 		return
 	}
-	s.permitted = s.count((*member).isReserved) >= s.minReserved
+	s.permitted = s.number(reservedMembers) >= s.minReserved
 }
 
 // whyMinimumRaised returns why a group with
 // this number of assignments may not start now.
 func (s *groupState) whyMinimumRaised(assigned int) string {
-	return fmt.Sprintf("minMember of PodGroup %s is now %d, but only %d of its pods have nodes", s.key, s.minReserved+s.preplaced, assigned+s.preplaced)
+	return fmt.Sprintf("minMember of PodGroup %s is now %d, but only %d of its pods have nodes", s.key, s.minReserved+s.preplaced(), assigned+s.preplaced())
 }
 
 // whyPodGroupDeleted returns why a group that needs its PodGroup may not start now.
@@ -71,7 +71,7 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.out.forget(key)
 	if s := g.groups[key]; s != nil {
 		s.podGroup = nil
-		if s.needsPodGroup && !s.started {
+		if s.needsPodGroup() && !s.started {
 			g.revokeAll(s, s.whyPodGroupDeleted())
 		}
 		g.recompute(s)

@@ -228,7 +228,7 @@ func indexMismatch(g *Groups) string {
 	for key, s := range g.refusedGroups {
 		var helps [numEvents]bool
 		var retryAt time.Time
-		for b := range s.refusalStates {
+		for _, b := range allRefusalStates(s) {
 			r := b.refusal
 			if r == nil {
 				continue
@@ -298,6 +298,50 @@ func indexMismatch(g *Groups) string {
 	return ""
 }
 
+// allRefusalStates returns the state of the group and of each of its members.
+func allRefusalStates(s *groupState) []*refusalState {
+	all := []*refusalState{&s.refusalState}
+	for _, m := range s.members {
+		all = append(all, &m.refusalState)
+	}
+	return all
+}
+
+// censusMismatch returns how the numbers of members, by which groups are
+// judged, differ from a count of all members. It returns nothing if they do not differ.
+func censusMismatch(g *Groups) string {
+	for key, s := range g.groups {
+		s.update()
+		fresh, replacements := census{}, members{}
+		for uid, m := range s.members {
+			c := m.count()
+			fresh.add(&c, 1)
+			if m.replaces() {
+				replacements[uid] = m
+			}
+			switch {
+			case !m.isWaiting() || m.assignment != nil || !s.started:
+			case m.position == nil && m.search != s.search:
+				return fmt.Sprintf("group %s: no position was looked for for %s", key, m.pod.Name)
+			}
+			if p := m.position; p != nil && (p.member != m || p.group != s || !slices.Contains(s.positions, p)) {
+				return fmt.Sprintf("group %s: the position of %s is not its own", key, m.pod.Name)
+			}
+		}
+		switch {
+		case s.numbers != fresh.numbers:
+			return fmt.Sprintf("group %s: members are counted as %v, they are %v", key, s.numbers, fresh.numbers)
+		case !maps.Equal(s.requests, fresh.requests):
+			return fmt.Sprintf("group %s: requests are counted as %v, they are %v", key, s.requests, fresh.requests)
+		case !maps.Equal(s.priorities, fresh.priorities):
+			return fmt.Sprintf("group %s: priorities are counted as %v, they are %v", key, s.priorities, fresh.priorities)
+		case s.started && !maps.Equal(s.replacements, replacements):
+			return fmt.Sprintf("group %s: replacements are found to be %v, they are %v", key, s.replacements, replacements)
+		}
+	}
+	return ""
+}
+
 // keysOf returns the keys of groups.
 func keysOf(groups iter.Seq[*groupState]) (keys []types.NamespacedName) {
 	for s := range groups {
@@ -326,7 +370,7 @@ func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 			if c.step(); c.stale {
 				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
 			}
-			if wrong := indexMismatch(c.Groups); wrong != "" {
+			if wrong := cmp.Or(indexMismatch(c.Groups), censusMismatch(c.Groups)); wrong != "" {
 				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
 			maps.DeleteFunc(c.slots, func(s slotID, _ bool) bool { return c.seen[s.key] })

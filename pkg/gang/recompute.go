@@ -1,43 +1,15 @@
 package gang
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // recompute brings up to date what follows from a group's members and its PodGroup:
 // whether the group has started, its positions, its reports, and its part in the
 // indexes. It ends the incarnation if no member is present, and drops an empty
 // group. It has to be called after each change of the members or the PodGroup.
 func (g *core) recompute(s *groupState) {
-	var waiting, unconfirmed, binding, remembered bool
 	s.gatheringKnown, s.topology, s.youngestNeededFor = false, nil, ""
-	onNode, refused, present := 0, 0, 0
-	lowest, highest := int32(math.MaxInt32), int32(math.MinInt32)
-	s.needsPodGroup, s.preplaced = false, 0
-	for _, m := range s.members {
-		s.needsPodGroup = s.needsPodGroup || m.needsPodGroup
-		if m.wasRefused() {
-			refused++
-		}
-		remembered = remembered || m.refusal != nil
-		if m.isWaiting() && m.assignment == nil {
-			waiting = true
-			lowest, highest = min(lowest, m.priority()), max(highest, m.priority())
-		}
-		unconfirmed = unconfirmed || m.assignment != nil && !m.hasNode()
-		if m.isPresent() {
-			present++
-		}
-		if m.preplaced && m.hasNode() && m.pod.DeletionTimestamp == nil {
-			s.preplaced++
-		}
-		binding = binding || m.assignment != nil && !m.isPlaced() && !m.hasNode()
-		if m.isPlaced() {
-			onNode++
-			s.youngestPlacedWaitingSince = later(s.youngestPlacedWaitingSince, m.waitingSince())
-		}
-	}
+	onNode, refused, present := s.number(placedMembers), s.number(refusedLateMembers), s.number(presentMembers)
+	waiting, unconfirmed := s.number(unassignedMembers) > 0, s.number(tentativeMembers) > 0
 	ended := s.started && present == 0
 	if ended {
 		g.out.transition(Transition{Type: Ended, Key: s.key})
@@ -61,23 +33,25 @@ func (g *core) recompute(s *groupState) {
 		// its status reported as placed, even if the minimum was raised since.
 		s.peakMinimum = min(s.podGroup.Placed, s.minimum())
 	}
-	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup) {
+	if s.started && present >= s.minimum() && (s.podGroup != nil || !s.needsPodGroup()) {
 		// The minimum of a group that waits for its PodGroup is not known.
 		s.peakMinimum = max(s.peakMinimum, s.minimum())
 	}
-	if !s.started && lowest < highest {
+	if !s.started && len(s.priorities) > 1 {
 		// Another member may have the group's priority now.
 		s.representative = ""
 	}
 	g.updatePositions(s)
 	s.reportedPlaced = min(s.reportedPlaced, onNode)
-	if news := onNode > s.reportedPlaced || refused != s.reportedRefused; s.podGroup != nil && !binding && onNode > 0 && news && onNode >= s.required() {
+	if news := onNode > s.reportedPlaced || refused != s.reportedRefused; s.podGroup != nil && s.number(unboundMembers) == 0 && onNode > 0 && news && onNode >= s.required() {
 		s.reportedPlaced, s.reportedRefused = max(s.reportedPlaced, onNode), refused
 		g.out.reportPlaced(s.key)
 	}
-	if late := g.lateAnnotation(s) != ""; s.reportedPlaced > 0 && s.podGroup != nil && s.reportedLateAnnotation != late {
-		s.reportedLateAnnotation = late
-		g.out.reportPlaced(s.key)
+	if s.reportedPlaced > 0 && s.podGroup != nil {
+		if late := g.lateAnnotation(s) != ""; s.reportedLateAnnotation != late {
+			s.reportedLateAnnotation = late
+			g.out.reportPlaced(s.key)
+		}
 	}
 	if !s.roomSince.IsZero() || !s.completeSince.IsZero() {
 		// A group with assignments keeps its times, even if a pod that joins it lacks something.
@@ -89,7 +63,7 @@ func (g *core) recompute(s *groupState) {
 	}
 	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	setIndexed(g.unassignedGroups, s, waiting || missing)
-	setIndexed(g.refusedGroups, s, (waiting || missing) && (remembered || s.refusal != nil))
+	setIndexed(g.refusedGroups, s, (waiting || missing) && (s.number(refusedMembers) > 0 || s.refusal != nil))
 	setIndexed(g.replacementGroups, s, waiting && len(s.replacements) > 0)
 	setIndexed(g.unconfirmedGroups, s, unconfirmed)
 	g.updateRetry(s)

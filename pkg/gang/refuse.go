@@ -35,6 +35,7 @@ func (g *core) remember(m *member, r Refusal, now time.Time) *activeRefusal {
 		m.refusalCount = 0
 	}
 	m.lastRefusal = &r
+	defer s.changed(m)
 	return m.refuse(r, m.rank(), now)
 }
 

@@ -69,6 +69,7 @@ func newRegistry() registry {
 // setAssignment gives an assignment to a member that has none.
 func (r *registry) setAssignment(m *member, to *assignment) {
 	m.assignment = to
+	m.group.changed(m)
 	r.jobs[to.job] = jobAssignments{m.group, r.jobs[to.job].assignments + 1}
 }
 
@@ -83,6 +84,7 @@ func (r *registry) unassign(m *member) {
 		delete(r.jobs, m.assignment.job)
 	}
 	m.assignment = nil
+	m.group.changed(m)
 }
 
 // updateRetry updates when, and after which events, a group may retry. It has to be called

@@ -15,17 +15,12 @@ type groupState struct {
 	key types.NamespacedName
 	// inPodGroup is true if the key is the key of a PodGroup.
 	inPodGroup bool
-	// needsPodGroup is true if the group waits for its PodGroup to exist.
-	needsPodGroup bool
-	podGroup      *PodGroup
-	levels        []group.Level
-	members
+	podGroup   *PodGroup
+	levels     []group.Level
+	census
 	// representative is the UID of the member whose cycle places all
 	// members, or all late ones. It is empty if none was chosen.
 	representative types.UID
-	// preplaced is the number of members that were on a node before they joined the group, and
-	// still are on one. The minimum is smaller by as many.
-	preplaced int
 
 	incarnationState
 	derived
@@ -111,11 +106,16 @@ type groupPositions struct {
 	// positions are the positions of the group's required members. There are
 	// fewer than required if the group lost members that this process never saw.
 	positions []*position
+	// havePositions is false until updatePositions has looked at all members of a started group.
+	havePositions bool
 	// changedPositions are the positions that came free
 	// or were made since updatePositions looked at them.
 	changedPositions []*position
 	// replacements are the members that wait for a position.
-	replacements []*member
+	replacements members
+	// search is the number of the present search for positions. With a new number all members
+	// are looked at again. searchedAll is the number of the last search that did.
+	search, searchedAll int
 	// tooFewPositions is true if findReplacements last found fewer positions than required.
 	tooFewPositions bool
 }
@@ -145,9 +145,6 @@ type waitTimes struct {
 	// notForRoom is true if the group now waits for something
 	// other than room, as its refusals say, but keeps roomSince.
 	notForRoom bool
-	// youngestPlacedWaitingSince is the start of the wait of the youngest member that has had
-	// a node. It counts the members of all incarnations, so the end of one does not reset it.
-	youngestPlacedWaitingSince time.Time
 }
 
 // A yieldState says whether a group leaves its turn to
@@ -203,8 +200,8 @@ func older(a, b *member) int {
 	)
 }
 
-// count returns the number of members for which keep returns true.
-func (s members) count(keep func(*member) bool) int {
+// countIf returns the number of members for which keep returns true. It looks at all of them.
+func (s members) countIf(keep func(*member) bool) int {
 	n := 0
 	for _, m := range s {
 		if keep(m) {

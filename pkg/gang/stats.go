@@ -45,9 +45,8 @@ func (g Lister) Stats() Stats {
 	defer g.mu.Unlock()
 	c := Stats{Phases: map[Phase]int{}, WaitingByReason: map[string]int{}}
 	for _, s := range g.groups {
-		r := s.tally()
-		phase, why := g.phaseOf(s, r)
-		c.TentativePods, c.HeldPods = c.TentativePods+r.tentative, c.HeldPods+r.held
+		phase, why := g.phaseOf(s)
+		c.TentativePods, c.HeldPods = c.TentativePods+s.number(tentativeMembers), c.HeldPods+s.number(membersOnNodes)
 		c.Phases[phase]++
 		switch phase {
 		case Gathering, Incomplete:
@@ -64,35 +63,10 @@ func (g Lister) Stats() Stats {
 	return c
 }
 
-// A tally counts the members of a group in one pass, because there may be many groups.
-type tally struct {
-	present, tentative, held         int
-	assigned, hasLiveMember, waiting bool
-}
-
-// tally counts the members.
-func (s members) tally() (r tally) {
-	for _, m := range s {
-		switch {
-		case m.hasNode():
-			r.held++
-		case m.assignment != nil:
-			r.tentative++
-		}
-		if m.isPresent() {
-			r.present++
-		}
-		r.assigned = r.assigned || m.assignment != nil
-		r.hasLiveMember = r.hasLiveMember || !isTerminal(m.pod) && m.pod.DeletionTimestamp == nil
-		r.waiting = r.waiting || m.isWaiting()
-	}
-	return r
-}
-
 // phaseOf returns the phase of a group and, if the group waits, the reason.
-func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
+func (g Lister) phaseOf(s *groupState) (phase Phase, why string) {
 	if s.started {
-		if r.present >= s.required() {
+		if s.number(presentMembers) >= s.required() {
 			return Held, ""
 		}
 		if m := s.first((*member).wasRefused); m != nil {
@@ -102,15 +76,15 @@ func (g Lister) phaseOf(s *groupState, r tally) (phase Phase, why string) {
 	}
 	toCome := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
 	switch why, _ := g.whyGathering(s); {
-	case r.assigned:
+	case s.number(assignedMembers) > 0:
 		return Tentative, ""
-	case !r.hasLiveMember && !toCome:
+	case s.number(aliveMembers) == 0 && !toCome:
 		return Done, ""
-	case !r.waiting && s.preplaced > 0:
+	case s.number(waitingMembers) == 0 && s.preplaced() > 0:
 		return Held, ""
 	case why != "":
 		return Gathering, why
-	case !r.waiting:
+	case s.number(waitingMembers) == 0:
 		return Gathering, reason.Gathering
 	case s.refusal != nil:
 		return Complete, s.refusal.Reason

@@ -25,28 +25,29 @@ type effectiveTopology struct {
 // or else the value of any pod. It is an error if pods have different values.
 func (s *groupState) effectiveTopology() *effectiveTopology {
 	if s.topology == nil {
-		annotations, err := s.mergeTopology((*member).isWaiting)
+		annotations, err := s.mergeTopology(func(c requestCount) int { return c.waiting })
 		a := &effectiveTopology{err: err}
 		if err == nil {
 			a.topology, a.err = annotations.Parse(s.levels)
 		}
 		// Pods that have nodes count too here. They do not count above, because they do not move.
-		all, _ := s.mergeTopology(func(m *member) bool { return !isTerminal(m.pod) })
+		all, _ := s.mergeTopology(func(c requestCount) int { return c.running })
 		a.exclusive = all.Exclusive == group.ExclusiveTrue
 		s.topology = a
 	}
 	return s.topology
 }
 
-// mergeTopology merges the topology annotations of the PodGroup and of some members.
-func (s *groupState) mergeTopology(of func(*member) bool) (group.TopologyAnnotations, error) {
+// mergeTopology merges the topology annotations of the PodGroup and of some members: those that of counts.
+func (s *groupState) mergeTopology(of func(requestCount) int) (group.TopologyAnnotations, error) {
 	values := map[string][]string{}
-	for _, m := range s.members {
+	s.update()
+	for r, count := range s.requests {
 		// Most pods have no such annotation, and this runs with every change of a pod.
-		if m.topology == (group.TopologyAnnotations{}) || !of(m) {
+		if r.topology == (group.TopologyAnnotations{}) || of(count) == 0 {
 			continue
 		}
-		for name, is := range new(m.topology).Fields() {
+		for name, is := range new(r.topology).Fields() {
 			if *is != "" && !slices.Contains(values[name], *is) {
 				values[name] = append(values[name], *is)
 			}

@@ -41,7 +41,7 @@ func (g Watches) settleExclusivity(s *groupState) {
 	if !g.synced {
 		return
 	}
-	for _, m := range s.ordered(func(m *member) bool { return m.hasNode() && m.exclusivity == ExclusivityUnknown }) {
+	for _, m := range s.orderedWith(unsettledMembers) {
 		matched := m.assignment != nil
 		if s.exclusivity == ExclusivityUnknown {
 			if s.exclusivity = s.recordedExclusivity(m); s.exclusivity == ExclusivityUnknown {
@@ -55,6 +55,7 @@ func (g Watches) settleExclusivity(s *groupState) {
 		if m.exclusivity == Exclusive && !matched && g.isOnSharedNode(s, m) {
 			m.exclusivity = Shared
 		}
+		s.changed(m)
 		if !matched {
 			g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		}
