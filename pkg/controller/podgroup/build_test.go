@@ -80,8 +80,17 @@ func of(objs ...client.Object) observation {
 
 // with adds a PodGroup and pods to an observation.
 func (o observation) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observation {
-	o.podGroup, o.pods = pg, pods
+	o.podGroup, o.pods = pg, each(pods)
 	return o
+}
+
+// each returns pods in a set each.
+func each(pods []*corev1.Pod) []podSet {
+	var sets []podSet
+	for _, pod := range pods {
+		sets = append(sets, podSet{pod: pod, n: 1})
+	}
+	return sets
 }
 
 // referring adds an owner reference to a PodGroup.

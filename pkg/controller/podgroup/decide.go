@@ -3,7 +3,6 @@ package podgroup
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +15,7 @@ type observation struct {
 	// podGroup is nil if there is none.
 	podGroup *scheduling.PodGroup
 	// pods are the pods of the group that ask for the scheduler.
-	pods []*corev1.Pod
+	pods []podSet
 	// podOwners are the Jobs, ReplicaSets and StatefulSets
 	// whose pods are, or will be, of the group.
 	podOwners []podOwner
@@ -65,7 +64,7 @@ type decision struct {
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
 	// evict are the pods to evict after the status is written.
-	evict []*corev1.Pod
+	evict []podSet
 	// remove asks to remove the PodGroup.
 	remove bool
 	// requeueAfter is the time after which to decide again without an event. Zero means never.

@@ -110,9 +110,9 @@ func TestMaking(t *testing.T) {
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
-	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, requeueAfter: time.Second}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: each(pods(1)), now: now, requeueAfter: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.requeueAfter != time.Second {
+	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0].pod || d.requeueAfter != time.Second {
 		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
 	}
 	for _, want := range []string{w.why, "JobSet train", group.SizeLabel} {
@@ -165,9 +165,9 @@ func reasons(d decision) string {
 
 // An event on a pod reports once that the value of the label cannot be the name of a PodGroup.
 func TestUnusableGroupName(t *testing.T) {
-	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: pods(2, labelled(group.Label, "My_Group")), now: now}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: each(pods(2, labelled(group.Label, "My_Group"))), now: now}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != "InvalidGroupName" || d.events[0].about != o.pods[0] || !strings.Contains(d.events[0].text, `"My_Group"`) {
+	if d.create != nil || reasons(d) != "InvalidGroupName" || d.events[0].about != o.pods[0].pod || !strings.Contains(d.events[0].text, `"My_Group"`) {
 		t.Errorf("decide() = %+v, want a warning on the pod that quotes the name", d)
 	}
 	if d, _ = DefaultConfig().decide(o, m); len(d.events) > 0 {
@@ -232,7 +232,7 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	if d.status != nil || d.requeueAfter != 0 || len(d.events) > 0 {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
-	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
+	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: each(pods(4, labelled(group.SizeLabel, "4"))), now: now}, memory{})
 	if d.apply != nil || d.remove {
 		t.Errorf("with pods: %+v, want the spec left alone", d)
 	}
@@ -287,7 +287,7 @@ func TestLifeOfAGroup(t *testing.T) {
 	pg, m := podGroup(3, ours), memory{}
 	for i, step := range steps {
 		var d decision
-		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: step.pods, now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(step.pods), now: now}, m)
 		var phase scheduling.PodGroupPhase
 		if d.status != nil {
 			phase, pg.Status = d.status.Phase, *d.status
@@ -308,7 +308,7 @@ func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	} {
 		pg := podGroup(2, ours)
 		pg.Status.Phase = phase
-		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, "2")), now: now}, memory{})
+		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(pods(2, labelled(group.SizeLabel, "2"))), now: now}, memory{})
 		if reasons(d) != want {
 			t.Errorf("a group that is %s: tells %q, want %q", phase, reasons(d), want)
 		}
@@ -319,7 +319,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	pg, m := podGroup(1, ours), memory{}
 	look := func(value string) decision {
 		var d decision
-		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, value)), now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(pods(2, labelled(group.SizeLabel, value))), now: now}, m)
 		if d.status != nil {
 			pg.Status = *d.status
 		}
@@ -363,7 +363,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
-			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: tc.pods, now: now}
+			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(tc.pods), now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {
 				t.Errorf("decide() looks again after %v, want %v", d.requeueAfter, tc.want)
 			}
@@ -375,7 +375,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o := observation{key: key, podGroup: podGroup(1, ours), now: now}
 	_, m := DefaultConfig().decide(o, memory{})
-	o.now, o.pods = now.Add(59*time.Second), pods(1, labelled(group.SizeLabel, "1"))
+	o.now, o.pods = now.Add(59*time.Second), each(pods(1, labelled(group.SizeLabel, "1")))
 	_, m = DefaultConfig().decide(o, m)
 	o.now, o.pods = now.Add(61*time.Second), nil
 	if d, _ := DefaultConfig().decide(o, m); d.remove {

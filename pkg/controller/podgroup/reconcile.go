@@ -34,6 +34,7 @@ type reconciler struct {
 	events      events.EventRecorder
 	clock       clock.PassiveClock
 	metrics     *controllerMetrics
+	pods        *podIndex
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory

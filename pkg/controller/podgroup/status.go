@@ -80,9 +80,9 @@ func occupant(o observation) string {
 			return o.key.Namespace + "/" + top.owner.Name
 		}
 	}
-	for _, pod := range o.pods {
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-			return pod.Namespace + "/" + owner.Name
+	for _, set := range o.pods {
+		if owner := metav1.GetControllerOfNoCopy(set.pod); owner != nil {
+			return set.pod.Namespace + "/" + owner.Name
 		}
 	}
 	return ""
