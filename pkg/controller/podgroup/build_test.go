@@ -132,6 +132,9 @@ func condition(t batchv1.JobConditionType, s corev1.ConditionStatus, at time.Tim
 	}
 }
 
+// settled is the memory of PodGroup "g" when its first status is not held any more.
+var settled = memory{uid: "pg-uid", firstSeen: start.Add(-time.Hour)}
+
 // podGroup is PodGroup "g" as a user creates it.
 func podGroup(minMember int32, edits ...func(*scheduling.PodGroup)) *scheduling.PodGroup {
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "pg-uid", Generation: 1, CreationTimestamp: metav1.NewTime(start)}}

@@ -46,8 +46,11 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	}
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.key.Namespace, Name: o.key.Name,
-		Labels:          map[string]string{ManagedByLabel: ManagedByValue},
-		Annotations:     map[string]string{SchedulerAnnotation: c.SchedulerName},
+		Labels: map[string]string{ManagedByLabel: ManagedByValue},
+		Annotations: map[string]string{
+			SchedulerAnnotation:               c.SchedulerName,
+			scheduling.CreationTimeAnnotation: creationTime(o).UTC().Format(metav1.RFC3339Micro),
+		},
 		OwnerReferences: o.references(),
 	}}
 	pg.Spec.MinMember = w.minMember
@@ -55,8 +58,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	if o.isNamedForOwner() {
 		made = fmt.Sprintf("for %s %s", o.topOwners[0].owner.Kind, o.topOwners[0].owner.Name)
 	}
-	text := fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)
-	return decision{create: pg, events: []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: text}}}, memory{}
+	return decision{create: pg}, memory{created: fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)}
 }
 
 // reportInvalid reports once why a PodGroup is not created: by an

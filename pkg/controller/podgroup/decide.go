@@ -25,6 +25,8 @@ type observation struct {
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
 	now            time.Time
+	// firstSeen is memory.firstSeen. decide sets it.
+	firstSeen time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
 	// the next event.
 	requeueAfter time.Duration
@@ -38,6 +40,13 @@ type observation struct {
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
+	// firstSeen is the time at which the controller first saw the PodGroup with a pod, or created
+	// it. The first status, and the event that it was created, are held until firstStatusDelay
+	// after that.
+	firstSeen time.Time
+	// created is the text of the event that the controller has created the PodGroup. It is "" if
+	// that was sent.
+	created string
 	// hadPods is true if the group has had pods.
 	hadPods bool
 	// staleSince is the time since which the status has been out of date. It is zero unless a write
@@ -57,7 +66,7 @@ type memory struct {
 
 // A decision says what to do for a group. An unset field asks for nothing.
 type decision struct {
-	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
+	// create is the PodGroup to create. If it is set, nothing else is set.
 	create *scheduling.PodGroup
 	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
 	apply *fieldsToApply
@@ -85,8 +94,9 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return c.decideOnCreation(o, m)
 	}
 	if m.uid != o.podGroup.UID {
-		m = memory{uid: o.podGroup.UID}
+		m = memory{uid: o.podGroup.UID, firstSeen: o.now, created: m.created}
 	}
+	o.firstSeen = m.firstSeen
 	made := c.isManaged(o.podGroup)
 	switch {
 	case o.podGroup.DeletionTimestamp != nil:
@@ -124,6 +134,9 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
+	if wait := m.firstSeen.Add(firstStatusDelay).Sub(o.now); write && wait > 0 && canBeHeld(before, &next) {
+		write, requeueAfter = false, wait
+	}
 	m.staleSince = staleSince
 	if write || v.mustWrite {
 		d.status = &next
@@ -132,6 +145,9 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	d.events = append(d.events, v.events...)
 	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
+	var wait time.Duration
+	d.events, wait = m.withCreated(d.events, o.now)
+	d.requeueAfter = sooner(d.requeueAfter, wait)
 	return d, m
 }
 

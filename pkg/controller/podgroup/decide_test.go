@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,9 +83,10 @@ func TestMaking(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d, _ := DefaultConfig().decide(tc.o, memory{})
+			tc.o.now = now
+			d, m := DefaultConfig().decide(tc.o, memory{})
 			if tc.wantMinMember == 0 {
-				if d.create != nil || len(d.events) > 0 {
+				if d.create != nil || len(d.events) > 0 || m.created != "" {
 					t.Errorf("decide() = %+v, want nothing", d)
 				}
 				return
@@ -98,8 +100,11 @@ func TestMaking(t *testing.T) {
 			if got := d.create.OwnerReferences; len(got) != tc.wantOwners {
 				t.Errorf("owners %+v, want %d", got, tc.wantOwners)
 			}
-			if reasons(d) != "Created" {
-				t.Errorf("tells %q, want that it was created", reasons(d))
+			if said := fmt.Sprintf("minMember %d", tc.wantMinMember); !strings.HasPrefix(m.created, "Created the PodGroup for ") || !strings.HasSuffix(m.created, said) {
+				t.Errorf("has to tell %q, want that it was created with %s", m.created, said)
+			}
+			if at, err := time.Parse(metav1.RFC3339Micro, d.create.Annotations[scheduling.CreationTimeAnnotation]); err != nil || at.After(now) || now.Sub(at) > time.Second {
+				t.Errorf("annotations %v, want one with the time", d.create.Annotations)
 			}
 		})
 	}
@@ -232,7 +237,7 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	if d.status != nil || d.requeueAfter != 0 || len(d.events) > 0 {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
-	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: each(pods(4, labelled(group.SizeLabel, "4"))), now: now}, memory{})
+	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: each(pods(4, labelled(group.SizeLabel, "4"))), now: now}, settled)
 	if d.apply != nil || d.remove {
 		t.Errorf("with pods: %+v, want the spec left alone", d)
 	}
@@ -263,7 +268,7 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The whole life of a group, as the writes and events that it costs.
+// The whole life of a group that waits, as the writes and events that it costs.
 func TestLifeOfAGroup(t *testing.T) {
 	size := labelled(group.SizeLabel, "3")
 	steps := []struct {
@@ -284,7 +289,7 @@ func TestLifeOfAGroup(t *testing.T) {
 		{pods: pods(3, size, in(corev1.PodSucceeded)), wantPhase: scheduling.PodGroupFinished, wantEvents: "Finished"},
 		{},
 	}
-	pg, m := podGroup(3, ours), memory{}
+	pg, m := podGroup(3, ours), settled
 	for i, step := range steps {
 		var d decision
 		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(step.pods), now: now}, m)
@@ -298,6 +303,87 @@ func TestLifeOfAGroup(t *testing.T) {
 	}
 	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 3 {
 		t.Errorf("after its pods are gone the status is %+v, want what it came to", pg.Status)
+	}
+}
+
+// What a group costs in the first seconds after its PodGroup was created. Its
+// first status and the event of its creation are held for a second at most.
+func TestTheFirstSecondsOfAGroup(t *testing.T) {
+	const created, complete = "Created the PodGroup for Job train: minMember 3", "3 pods exist, minMember is 3"
+	type step struct {
+		at        time.Duration
+		pods      []*corev1.Pod
+		wantPhase scheduling.PodGroupPhase // empty: no write
+		wantTold  string
+		wantAfter time.Duration
+	}
+	running := in(corev1.PodRunning)
+	cases := map[string]struct {
+		invalid bool
+		steps   []step
+	}{
+		"it runs within a second": {steps: []step{
+			{wantAfter: time.Second},
+			{at: 200 * time.Millisecond, pods: pods(2), wantAfter: 800 * time.Millisecond},
+			{at: 250 * time.Millisecond, pods: pods(3), wantTold: created + "; " + complete, wantAfter: 750 * time.Millisecond},
+			{at: 500 * time.Millisecond, pods: pods(3, bound), wantAfter: 500 * time.Millisecond},
+			{at: 900 * time.Millisecond, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+			{at: time.Second, pods: pods(3, running)},
+		}},
+		"its pods are on nodes within a second": {steps: []step{
+			{pods: pods(3), wantTold: created + "; " + complete, wantAfter: time.Second},
+			{at: 999 * time.Millisecond, pods: pods(3, bound), wantAfter: time.Millisecond},
+			{at: time.Second, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling},
+			{at: time.Minute, pods: pods(3, bound)},
+		}},
+		"it waits": {steps: []step{
+			{pods: pods(3), wantTold: created + "; " + complete, wantAfter: time.Second},
+			{at: time.Second, pods: pods(3), wantPhase: scheduling.PodGroupPending},
+			{at: time.Minute, pods: pods(3, bound), wantAfter: DefaultConfig().StatusDelay},
+			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+		}},
+		"its pods come late": {steps: []step{
+			{wantAfter: time.Second},
+			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantTold: created},
+			{at: 1100 * time.Millisecond, pods: pods(3), wantTold: complete},
+		}},
+		"its labels are invalid": {invalid: true, steps: []step{
+			{pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: "Created the PodGroup for Job train: minMember 1, " + `label fluence.group-size: "x": must be a whole number from 1 to 100000`},
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, m := of(job(3, func(j *batchv1.Job) {
+				if tc.invalid {
+					j.Spec.Template.Labels = map[string]string{group.SizeLabel: "x"}
+				}
+			})), memory{}
+			d, m := DefaultConfig().decide(o, m)
+			o.podGroup = d.create
+			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+			for _, step := range tc.steps {
+				for _, pod := range step.pods {
+					ofTrain(pod)
+				}
+				o.now, o.pods = now.Add(step.at), each(step.pods)
+				d, m = DefaultConfig().decide(o, m)
+				var phase scheduling.PodGroupPhase
+				if d.status != nil {
+					phase, o.podGroup.Status = d.status.Phase, *d.status
+				}
+				var told []string
+				for _, n := range d.events {
+					told = append(told, n.text)
+				}
+				if phase != step.wantPhase || strings.Join(told, ", ") != step.wantTold || d.requeueAfter != step.wantAfter {
+					t.Errorf("after %v: writes phase %q, tells %q, looks again after %v; want %q, %q, %v", step.at, phase, told, d.requeueAfter, step.wantPhase, step.wantTold, step.wantAfter)
+				}
+			}
+			if at := o.podGroup.Status.CreationTime; at == nil || !at.Equal(new(metav1.NewMicroTime(now.Truncate(time.Microsecond)))) {
+				t.Errorf("creation time %v, want that of the first look, %v", at, now)
+			}
+		})
 	}
 }
 

@@ -2,6 +2,8 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,6 +46,26 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: text})
 	}
 	return notes
+}
+
+// withCreated adds to events the one that the controller has created the PodGroup, once it is due:
+// together with the event that enough pods exist, or firstStatusDelay after the creation. If it is
+// not due, withCreated returns the time after which it is.
+func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEvent, time.Duration) {
+	if m.created == "" {
+		return notes, 0
+	}
+	created := pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Created, text: m.created}
+	if i := slices.IndexFunc(notes, func(n pendingEvent) bool { return n.reason == reason.Complete }); i >= 0 {
+		notes[i].text = m.created + "; " + notes[i].text
+		m.created = ""
+		return notes, 0
+	}
+	if wait := m.firstSeen.Add(firstStatusDelay).Sub(now); wait > 0 && len(notes) == 0 {
+		return notes, wait
+	}
+	m.created = ""
+	return append([]pendingEvent{created}, notes...), 0
 }
 
 // endEvents returns the event of a group's end, if the group has just ended.

@@ -291,7 +291,7 @@ func TestWrongAnnotations(t *testing.T) {
 			if policy, timeout, _ := o.incompletePolicy(5 * time.Minute); policy != tc.wantPolicy || timeout != tc.wantTimeout {
 				t.Errorf("handling() = %q, %v, want %q, %v", policy, timeout, tc.wantPolicy, tc.wantTimeout)
 			}
-			d, m := DefaultConfig().decide(o, memory{})
+			d, m := DefaultConfig().decide(o, settled)
 			valid := meta.FindStatusCondition(d.status.Conditions, ConditionValid)
 			if tc.wantWrong == "" {
 				if valid.Status != metav1.ConditionTrue {
