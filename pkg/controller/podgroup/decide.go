@@ -41,8 +41,7 @@ type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
 	// firstSeen is the time at which the controller first saw the PodGroup with a pod, or created
-	// it. The first status, and the event that it was created, are held until firstStatusDelay
-	// after that.
+	// it. See firstStatusDelay and createdDelay.
 	firstSeen time.Time
 	// created is the text of the event that the controller has created the PodGroup. It is "" if
 	// that was sent.

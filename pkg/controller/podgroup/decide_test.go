@@ -306,8 +306,8 @@ func TestLifeOfAGroup(t *testing.T) {
 	}
 }
 
-// What a group costs in the first seconds after its PodGroup was created. Its
-// first status and the event of its creation are held for a second at most.
+// What a group costs in the first seconds after its PodGroup was created. Its first status is
+// held for a second at most, and the event of its creation until enough pods exist.
 func TestTheFirstSecondsOfAGroup(t *testing.T) {
 	const created, complete = "Created the PodGroup for Job train: minMember 3", "3 pods exist, minMember is 3"
 	type step struct {
@@ -344,8 +344,14 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 		}},
 		"its pods come late": {steps: []step{
 			{wantAfter: time.Second},
-			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantTold: created},
-			{at: 1100 * time.Millisecond, pods: pods(3), wantTold: complete},
+			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantAfter: 9 * time.Second},
+			{at: 4 * time.Second, pods: pods(3), wantTold: created + "; " + complete},
+		}},
+		"its pods come very late": {steps: []step{
+			{wantAfter: time.Second},
+			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantAfter: 9 * time.Second},
+			{at: 10 * time.Second, pods: pods(2), wantTold: created},
+			{at: 11 * time.Second, pods: pods(3), wantTold: complete},
 		}},
 		"its labels are invalid": {invalid: true, steps: []step{
 			{pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: "Created the PodGroup for Job train: minMember 1, " + `label fluence.group-size: "x": must be a whole number from 1 to 100000`},

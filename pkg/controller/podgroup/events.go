@@ -48,9 +48,14 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	return notes
 }
 
+// createdDelay is the time for which the event that a PodGroup was created is held, to go into the
+// event that enough pods exist. In a burst of Jobs it takes seconds until the Job controller has
+// created all pods. Until then the PodGroup itself shows when and for what it was created.
+const createdDelay = 10 * time.Second
+
 // withCreated adds to events the one that the controller has created the PodGroup, once it is due:
-// together with the event that enough pods exist, or firstStatusDelay after the creation. If it is
-// not due, withCreated returns the time after which it is.
+// together with another event, or createdDelay after the creation. It becomes a part of the event
+// that enough pods exist. If it is not due, withCreated returns the time after which it is.
 func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEvent, time.Duration) {
 	if m.created == "" {
 		return notes, 0
@@ -61,7 +66,7 @@ func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEven
 		m.created = ""
 		return notes, 0
 	}
-	if wait := m.firstSeen.Add(firstStatusDelay).Sub(now); wait > 0 && len(notes) == 0 {
+	if wait := m.firstSeen.Add(createdDelay).Sub(now); wait > 0 && len(notes) == 0 {
 		return notes, wait
 	}
 	m.created = ""

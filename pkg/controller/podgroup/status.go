@@ -137,8 +137,7 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now tim
 }
 
 // firstStatusDelay is the time for which the first status of a group is held. A group that starts
-// within it has a first status that says that it runs, and so costs one write less. The event that
-// its PodGroup was created is held as long, and goes with the event that enough pods exist.
+// within it has a first status that says that it runs, and so costs one write less.
 const firstStatusDelay = time.Second
 
 // canBeHeld reports whether a status is the first one of a group and says nothing that a user has
