@@ -15,8 +15,8 @@ import (
 )
 
 // podEventDelay is the time for which the events of a group's pods are collected before the group
-// is reconciled. The pods of a group are bound, start and end in bursts, and a reconcile at each
-// event would read all of them each time. It is far below StatusDelay, EmptyDelay and
+// is reconciled. The pods of a group are bound, start and end in bursts, and what they come to counts,
+// not each event. It is far below StatusDelay, EmptyDelay and
 // IncompleteTimeout, and short for a user who waits for the phase Running.
 const podEventDelay = 250 * time.Millisecond
 
