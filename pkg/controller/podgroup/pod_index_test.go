@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
-// A podWorld is what the API server has, and the index that is told of it, with gaps.
+// A podWorld is what the API server has, and the index that receives its events.
 type podWorld struct {
 	*testing.T
 	*rand.Rand
@@ -25,8 +25,8 @@ type podWorld struct {
 	uids  int
 }
 
-// change draws a pod that comes, changes, is replaced by another of its name, or goes. Now and then
-// the index is not told what a pod was in between, as after a watch that was interrupted.
+// change draws a pod that comes, changes, goes, or is replaced by another of its name. A change is of
+// several fields at once, and a replacement without a removal, as after a watch that was interrupted.
 func (w *podWorld) change() {
 	name := fmt.Sprint("p", w.IntN(12))
 	pod := w.pods[name]
