@@ -28,6 +28,7 @@ func TestManyJobsAtOnceStartEachAsAWhole(t *testing.T) {
 		t.Errorf("requests that were too many for the API server: %v, want none", refused)
 	}
 	l.nothingDoubled()
+	l.fewWrites()
 }
 
 const (

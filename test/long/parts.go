@@ -21,6 +21,7 @@ type part struct {
 // and parts of the same kind are next to each other.
 func parts() []part {
 	return []part{
+		trials("pods-of-groups", 30_000, "pkg/controller/podgroup", "TestTheIndexHasWhatThereIs"),
 		trials("seats", 30_000, "pkg/gang", "TestAssignmentsEqualUnreleasedSlots"),
 		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),

@@ -61,12 +61,12 @@ func (o observation) sourcesOf(uid types.UID) []annotationSource {
 	})...)
 }
 
-// podSources lists the live pods for which filter is true, sorted by name.
+// podSources lists the live pods for which filter is true, one of each podSet, sorted by name.
 func (o observation) podSources(filter func(*corev1.Pod) bool) []annotationSource {
 	var pods []annotationSource
-	for _, pod := range o.livePods() {
-		if filter(pod) {
-			pods = append(pods, annotationSource{"pod " + pod.Name, pod.Annotations})
+	for _, set := range o.livePods() {
+		if filter(set.pod) {
+			pods = append(pods, annotationSource{"pod " + set.pod.Name, set.pod.Annotations})
 		}
 	}
 	slices.SortFunc(pods, func(a, b annotationSource) int { return strings.Compare(a.name, b.name) })

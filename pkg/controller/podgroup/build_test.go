@@ -80,8 +80,17 @@ func of(objs ...client.Object) observation {
 
 // with adds a PodGroup and pods to an observation.
 func (o observation) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observation {
-	o.podGroup, o.pods = pg, pods
+	o.podGroup, o.pods = pg, each(pods)
 	return o
+}
+
+// each returns pods in a set each.
+func each(pods []*corev1.Pod) []podSet {
+	var sets []podSet
+	for _, pod := range pods {
+		sets = append(sets, podSet{pod: pod, n: 1})
+	}
+	return sets
 }
 
 // referring adds an owner reference to a PodGroup.
@@ -122,6 +131,9 @@ func condition(t batchv1.JobConditionType, s corev1.ConditionStatus, at time.Tim
 		j.Status.Conditions = append(j.Status.Conditions, batchv1.JobCondition{Type: t, Status: s, LastTransitionTime: metav1.NewTime(at)})
 	}
 }
+
+// settled is the memory of PodGroup "g" when its first status is not held any more.
+var settled = memory{uid: "pg-uid", firstSeen: start.Add(-time.Hour)}
 
 // podGroup is PodGroup "g" as a user creates it.
 func podGroup(minMember int32, edits ...func(*scheduling.PodGroup)) *scheduling.PodGroup {

@@ -23,8 +23,8 @@ const (
 	// clientQPS bounds the requests per second that the client sends to the API server for each
 	// kind of object. The limit is only a safeguard against an endless loop. Normally the requests
 	// are bounded by the number of groups that are reconciled at a time, each with one request in
-	// flight, and by maxEventsInFlight. A thousand Jobs need two writes each as soon as they come,
-	// and these must not wait for the client.
+	// flight, and by maxEventsInFlight. A thousand Jobs need a write each as soon as they come, and
+	// these must not wait for the client.
 	clientQPS = 1000
 	// clientBurst is the number of requests that the client may send at once.
 	clientBurst = 2000

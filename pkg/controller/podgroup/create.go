@@ -46,8 +46,11 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	}
 	pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
 		Namespace: o.key.Namespace, Name: o.key.Name,
-		Labels:          map[string]string{ManagedByLabel: ManagedByValue},
-		Annotations:     map[string]string{SchedulerAnnotation: c.SchedulerName},
+		Labels: map[string]string{ManagedByLabel: ManagedByValue},
+		Annotations: map[string]string{
+			SchedulerAnnotation:               c.SchedulerName,
+			scheduling.CreationTimeAnnotation: creationTime(o).UTC().Format(metav1.RFC3339Micro),
+		},
 		OwnerReferences: o.references(),
 	}}
 	pg.Spec.MinMember = w.minMember
@@ -55,22 +58,21 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	if o.isNamedForOwner() {
 		made = fmt.Sprintf("for %s %s", o.topOwners[0].owner.Kind, o.topOwners[0].owner.Name)
 	}
-	text := fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)
-	return decision{create: pg, events: []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: text}}}, memory{}
+	return decision{create: pg}, memory{created: fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)}
 }
 
 // reportInvalid reports once why a PodGroup is not created: by an
 // event about a pod of the group. Without a pod it reports nothing.
-func reportInvalid(m memory, live []*corev1.Pod, reason, text string) (decision, memory) {
+func reportInvalid(m memory, live []podSet, reason, text string) (decision, memory) {
 	if len(live) == 0 || m.reportedInvalid == text {
 		return decision{}, m
 	}
-	return decision{events: []pendingEvent{{about: live[0], eventType: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{reportedInvalid: text}
+	return decision{events: []pendingEvent{{about: live[0].pod, eventType: corev1.EventTypeWarning, reason: reason, text: clip(text)}}}, memory{reportedInvalid: text}
 }
 
 // needsPodGroup reports whether a group needs a PodGroup. A group that is named for an object needs
 // one as soon as the object wants pods. Any other group needs one once it has live pods.
-func (c Config) needsPodGroup(o observation, live []*corev1.Pod) bool {
+func (c Config) needsPodGroup(o observation, live []podSet) bool {
 	if o.idle() {
 		return false
 	}
@@ -107,8 +109,8 @@ func (o observation) idle() bool {
 			return false
 		}
 	}
-	for _, pod := range o.livePods() {
-		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || !idleOwners[ref.UID] {
+	for _, set := range o.livePods() {
+		if ref := metav1.GetControllerOfNoCopy(set.pod); ref == nil || !idleOwners[ref.UID] {
 			return false
 		}
 	}
@@ -121,11 +123,11 @@ func (o observation) isNamedForOwner() bool {
 }
 
 // livePods returns the pods that have not ended and are not being deleted.
-func (o observation) livePods() []*corev1.Pod {
-	var live []*corev1.Pod
-	for _, pod := range o.pods {
-		if pod.DeletionTimestamp == nil && !hasEnded(pod) {
-			live = append(live, pod)
+func (o observation) livePods() []podSet {
+	var live []podSet
+	for _, set := range o.pods {
+		if set.pod.DeletionTimestamp == nil && !hasEnded(set.pod) {
+			live = append(live, set)
 		}
 	}
 	return live
@@ -133,8 +135,8 @@ func (o observation) livePods() []*corev1.Pod {
 
 // hasBarePod reports whether a live pod has no controller that a PodGroup could have as owner.
 func (o observation) hasBarePod() bool {
-	for _, pod := range o.livePods() {
-		if ref := metav1.GetControllerOfNoCopy(pod); ref == nil || ref.Kind == "Node" {
+	for _, set := range o.livePods() {
+		if ref := metav1.GetControllerOfNoCopy(set.pod); ref == nil || ref.Kind == "Node" {
 			return true
 		}
 	}

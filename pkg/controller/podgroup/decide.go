@@ -3,7 +3,6 @@ package podgroup
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -16,7 +15,7 @@ type observation struct {
 	// podGroup is nil if there is none.
 	podGroup *scheduling.PodGroup
 	// pods are the pods of the group that ask for the scheduler.
-	pods []*corev1.Pod
+	pods []podSet
 	// podOwners are the Jobs, ReplicaSets and StatefulSets
 	// whose pods are, or will be, of the group.
 	podOwners []podOwner
@@ -26,6 +25,8 @@ type observation struct {
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
 	now            time.Time
+	// firstSeen is memory.firstSeen. decide sets it.
+	firstSeen time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
 	// the next event.
 	requeueAfter time.Duration
@@ -39,6 +40,12 @@ type observation struct {
 type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
+	// firstSeen is the time at which the controller first saw the PodGroup with a pod, or created
+	// it. See firstStatusDelay and createdDelay.
+	firstSeen time.Time
+	// created is the text of the event that the controller has created the PodGroup. It is "" if
+	// that was sent.
+	created string
 	// hadPods is true if the group has had pods.
 	hadPods bool
 	// staleSince is the time since which the status has been out of date. It is zero unless a write
@@ -58,14 +65,14 @@ type memory struct {
 
 // A decision says what to do for a group. An unset field asks for nothing.
 type decision struct {
-	// create is the PodGroup to create. If it is set, only events about the PodGroup are set too.
+	// create is the PodGroup to create. If it is set, nothing else is set.
 	create *scheduling.PodGroup
 	// apply has the fields of metadata and spec to write. If it is set, nothing else is written.
 	apply *fieldsToApply
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
 	// evict are the pods to evict after the status is written.
-	evict []*corev1.Pod
+	evict []podSet
 	// remove asks to remove the PodGroup.
 	remove bool
 	// requeueAfter is the time after which to decide again without an event. Zero means never.
@@ -86,8 +93,9 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return c.decideOnCreation(o, m)
 	}
 	if m.uid != o.podGroup.UID {
-		m = memory{uid: o.podGroup.UID}
+		m = memory{uid: o.podGroup.UID, firstSeen: o.now, created: m.created}
 	}
+	o.firstSeen = m.firstSeen
 	made := c.isManaged(o.podGroup)
 	switch {
 	case o.podGroup.DeletionTimestamp != nil:
@@ -125,6 +133,9 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
+	if wait := m.firstSeen.Add(firstStatusDelay).Sub(o.now); write && wait > 0 && canBeHeld(before, &next) {
+		write, requeueAfter = false, wait
+	}
 	m.staleSince = staleSince
 	if write || v.mustWrite {
 		d.status = &next
@@ -133,6 +144,9 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	d.events = append(d.events, v.events...)
 	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
+	var wait time.Duration
+	d.events, wait = m.withCreated(d.events, o.now)
+	d.requeueAfter = sooner(d.requeueAfter, wait)
 	return d, m
 }
 

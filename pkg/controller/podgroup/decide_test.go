@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,9 +83,10 @@ func TestMaking(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d, _ := DefaultConfig().decide(tc.o, memory{})
+			tc.o.now = now
+			d, m := DefaultConfig().decide(tc.o, memory{})
 			if tc.wantMinMember == 0 {
-				if d.create != nil || len(d.events) > 0 {
+				if d.create != nil || len(d.events) > 0 || m.created != "" {
 					t.Errorf("decide() = %+v, want nothing", d)
 				}
 				return
@@ -98,8 +100,11 @@ func TestMaking(t *testing.T) {
 			if got := d.create.OwnerReferences; len(got) != tc.wantOwners {
 				t.Errorf("owners %+v, want %d", got, tc.wantOwners)
 			}
-			if reasons(d) != "Created" {
-				t.Errorf("tells %q, want that it was created", reasons(d))
+			if said := fmt.Sprintf("minMember %d", tc.wantMinMember); !strings.HasPrefix(m.created, "Created the PodGroup for ") || !strings.HasSuffix(m.created, said) {
+				t.Errorf("has to tell %q, want that it was created with %s", m.created, said)
+			}
+			if at, err := time.Parse(metav1.RFC3339Micro, d.create.Annotations[scheduling.CreationTimeAnnotation]); err != nil || at.After(now) || now.Sub(at) > time.Second {
+				t.Errorf("annotations %v, want one with the time", d.create.Annotations)
 			}
 		})
 	}
@@ -110,9 +115,9 @@ func TestMaking(t *testing.T) {
 func TestAWorkloadThatCannotBeReadIsToldOnItsPods(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: unreadable, why: "the API server does not serve JobSet in jobset.x-k8s.io/v1alpha2"}
-	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: pods(1), now: now, requeueAfter: time.Second}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: w.owner.PodGroupName()}, topOwners: []topOwner{w}, pods: each(pods(1)), now: now, requeueAfter: time.Second}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0] || d.requeueAfter != time.Second {
+	if d.create != nil || reasons(d) != reason.OwnerUnreadable || d.events[0].about != o.pods[0].pod || d.requeueAfter != time.Second {
 		t.Errorf("decide() = %+v, want a warning on the pod and another look in a second", d)
 	}
 	for _, want := range []string{w.why, "JobSet train", group.SizeLabel} {
@@ -165,9 +170,9 @@ func reasons(d decision) string {
 
 // An event on a pod reports once that the value of the label cannot be the name of a PodGroup.
 func TestUnusableGroupName(t *testing.T) {
-	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: pods(2, labelled(group.Label, "My_Group")), now: now}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: "My_Group"}, pods: each(pods(2, labelled(group.Label, "My_Group"))), now: now}
 	d, m := DefaultConfig().decide(o, memory{})
-	if d.create != nil || reasons(d) != "InvalidGroupName" || d.events[0].about != o.pods[0] || !strings.Contains(d.events[0].text, `"My_Group"`) {
+	if d.create != nil || reasons(d) != "InvalidGroupName" || d.events[0].about != o.pods[0].pod || !strings.Contains(d.events[0].text, `"My_Group"`) {
 		t.Errorf("decide() = %+v, want a warning on the pod that quotes the name", d)
 	}
 	if d, _ = DefaultConfig().decide(o, m); len(d.events) > 0 {
@@ -232,7 +237,7 @@ func TestPodGroupsOfOthers(t *testing.T) {
 	if d.status != nil || d.requeueAfter != 0 || len(d.events) > 0 {
 		t.Errorf("without pods: %+v, want nothing", d)
 	}
-	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: pods(4, labelled(group.SizeLabel, "4")), now: now}, memory{})
+	d, _ = DefaultConfig().decide(observation{key: key, podGroup: podGroup(3), pods: each(pods(4, labelled(group.SizeLabel, "4"))), now: now}, settled)
 	if d.apply != nil || d.remove {
 		t.Errorf("with pods: %+v, want the spec left alone", d)
 	}
@@ -263,7 +268,7 @@ func TestPodGroupOfAJobThatHasGoneIsLeftAlone(t *testing.T) {
 	}
 }
 
-// The whole life of a group, as the writes and events that it costs.
+// The whole life of a group that waits, as the writes and events that it costs.
 func TestLifeOfAGroup(t *testing.T) {
 	size := labelled(group.SizeLabel, "3")
 	steps := []struct {
@@ -284,10 +289,10 @@ func TestLifeOfAGroup(t *testing.T) {
 		{pods: pods(3, size, in(corev1.PodSucceeded)), wantPhase: scheduling.PodGroupFinished, wantEvents: "Finished"},
 		{},
 	}
-	pg, m := podGroup(3, ours), memory{}
+	pg, m := podGroup(3, ours), settled
 	for i, step := range steps {
 		var d decision
-		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: step.pods, now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(step.pods), now: now}, m)
 		var phase scheduling.PodGroupPhase
 		if d.status != nil {
 			phase, pg.Status = d.status.Phase, *d.status
@@ -301,6 +306,93 @@ func TestLifeOfAGroup(t *testing.T) {
 	}
 }
 
+// What a group costs in the first seconds after its PodGroup was created. Its first status is
+// held for a second at most, and the event of its creation until enough pods exist.
+func TestTheFirstSecondsOfAGroup(t *testing.T) {
+	const created, complete = "Created the PodGroup for Job train: minMember 3", "3 pods exist, minMember is 3"
+	type step struct {
+		at        time.Duration
+		pods      []*corev1.Pod
+		wantPhase scheduling.PodGroupPhase // empty: no write
+		wantTold  string
+		wantAfter time.Duration
+	}
+	running := in(corev1.PodRunning)
+	cases := map[string]struct {
+		invalid bool
+		steps   []step
+	}{
+		"it runs within a second": {steps: []step{
+			{wantAfter: time.Second},
+			{at: 200 * time.Millisecond, pods: pods(2), wantAfter: 800 * time.Millisecond},
+			{at: 250 * time.Millisecond, pods: pods(3), wantTold: created + "; " + complete, wantAfter: 750 * time.Millisecond},
+			{at: 500 * time.Millisecond, pods: pods(3, bound), wantAfter: 500 * time.Millisecond},
+			{at: 900 * time.Millisecond, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+			{at: time.Second, pods: pods(3, running)},
+		}},
+		"its pods are on nodes within a second": {steps: []step{
+			{pods: pods(3), wantTold: created + "; " + complete, wantAfter: time.Second},
+			{at: 999 * time.Millisecond, pods: pods(3, bound), wantAfter: time.Millisecond},
+			{at: time.Second, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling},
+			{at: time.Minute, pods: pods(3, bound)},
+		}},
+		"it waits": {steps: []step{
+			{pods: pods(3), wantTold: created + "; " + complete, wantAfter: time.Second},
+			{at: time.Second, pods: pods(3), wantPhase: scheduling.PodGroupPending},
+			{at: time.Minute, pods: pods(3, bound), wantAfter: DefaultConfig().StatusDelay},
+			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+		}},
+		"its pods come late": {steps: []step{
+			{wantAfter: time.Second},
+			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantAfter: 9 * time.Second},
+			{at: 4 * time.Second, pods: pods(3), wantTold: created + "; " + complete},
+		}},
+		"its pods come very late": {steps: []step{
+			{wantAfter: time.Second},
+			{at: time.Second, wantPhase: scheduling.PodGroupPending, wantAfter: 9 * time.Second},
+			{at: 10 * time.Second, pods: pods(2), wantTold: created},
+			{at: 11 * time.Second, pods: pods(3), wantTold: complete},
+		}},
+		"its labels are invalid": {invalid: true, steps: []step{
+			{pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: "Created the PodGroup for Job train: minMember 1, " + `label fluence.group-size: "x": must be a whole number from 1 to 100000`},
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, m := of(job(3, func(j *batchv1.Job) {
+				if tc.invalid {
+					j.Spec.Template.Labels = map[string]string{group.SizeLabel: "x"}
+				}
+			})), memory{}
+			d, m := DefaultConfig().decide(o, m)
+			o.podGroup = d.create
+			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+			for _, step := range tc.steps {
+				for _, pod := range step.pods {
+					ofTrain(pod)
+				}
+				o.now, o.pods = now.Add(step.at), each(step.pods)
+				d, m = DefaultConfig().decide(o, m)
+				var phase scheduling.PodGroupPhase
+				if d.status != nil {
+					phase, o.podGroup.Status = d.status.Phase, *d.status
+				}
+				var told []string
+				for _, n := range d.events {
+					told = append(told, n.text)
+				}
+				if phase != step.wantPhase || strings.Join(told, ", ") != step.wantTold || d.requeueAfter != step.wantAfter {
+					t.Errorf("after %v: writes phase %q, tells %q, looks again after %v; want %q, %q, %v", step.at, phase, told, d.requeueAfter, step.wantPhase, step.wantTold, step.wantAfter)
+				}
+			}
+			if at := o.podGroup.Status.CreationTime; at == nil || !at.Equal(new(metav1.NewMicroTime(now.Truncate(time.Microsecond)))) {
+				t.Errorf("creation time %v, want that of the first look, %v", at, now)
+			}
+		})
+	}
+}
+
 // A controller that is started anew does not send an event again that a group's phase implies.
 func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	for phase, want := range map[scheduling.PodGroupPhase]string{
@@ -308,7 +400,7 @@ func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	} {
 		pg := podGroup(2, ours)
 		pg.Status.Phase = phase
-		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, "2")), now: now}, memory{})
+		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(pods(2, labelled(group.SizeLabel, "2"))), now: now}, memory{})
 		if reasons(d) != want {
 			t.Errorf("a group that is %s: tells %q, want %q", phase, reasons(d), want)
 		}
@@ -319,7 +411,7 @@ func TestWrongLabelsAreToldOnceAndCleared(t *testing.T) {
 	pg, m := podGroup(1, ours), memory{}
 	look := func(value string) decision {
 		var d decision
-		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: pods(2, labelled(group.SizeLabel, value)), now: now}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(pods(2, labelled(group.SizeLabel, value))), now: now}, m)
 		if d.status != nil {
 			pg.Status = *d.status
 		}
@@ -363,7 +455,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
-			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: tc.pods, now: now}
+			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(tc.pods), now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {
 				t.Errorf("decide() looks again after %v, want %v", d.requeueAfter, tc.want)
 			}
@@ -375,7 +467,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o := observation{key: key, podGroup: podGroup(1, ours), now: now}
 	_, m := DefaultConfig().decide(o, memory{})
-	o.now, o.pods = now.Add(59*time.Second), pods(1, labelled(group.SizeLabel, "1"))
+	o.now, o.pods = now.Add(59*time.Second), each(pods(1, labelled(group.SizeLabel, "1")))
 	_, m = DefaultConfig().decide(o, m)
 	o.now, o.pods = now.Add(61*time.Second), nil
 	if d, _ := DefaultConfig().decide(o, m); d.remove {

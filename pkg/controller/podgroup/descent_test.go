@@ -98,6 +98,7 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 					if err := r.client.Create(ctx, seen); err != nil {
 						t.Fatal(err)
 					}
+					r.indexPod(seen)
 					requests := r.requestsOfPodOwner(ctx, seen)
 					requests = append(requests, r.requestsOfPod(ctx, seen)...)
 					last = nil
@@ -108,12 +109,12 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 				if !slices.Contains(last, tc.group) {
 					t.Errorf("from %d: the last event concerns %q, want %q", first, last, tc.group)
 				}
-				f, err := cacheReader{ctx, r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: tc.group})
+				f, err := cacheReader{ctx, r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: tc.group}, r.pods)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var pods []string
-				for _, p := range f.pods {
+				for _, p := range r.pods.all(f.pods) {
 					pods = append(pods, p.Name)
 				}
 				slices.Sort(pods)
@@ -142,10 +143,8 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 				pod.Labels = map[string]string{group.Label: label}
 				key.Name = label
 			}
-			if err := r.client.Create(t.Context(), pod); err != nil {
-				t.Fatal(err)
-			}
-			f, err := cacheReader{t.Context(), r.client}.membershipOf(key)
+			r.indexPod(pod)
+			f, err := cacheReader{t.Context(), r.client}.membershipOf(key, r.pods)
 			if err != nil || !f.ownerNotCached {
 				t.Errorf("familyOf() = %+v, %v, want it unseen", f, err)
 			}
@@ -204,12 +203,16 @@ func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 		t.Fatal(err)
 	}
 	b := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objs...).WithReturnManagedFields()
-	for _, obj := range []client.Object{&corev1.Pod{}, &batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
+	for _, obj := range []client.Object{&batchv1.Job{}, &appsv1.ReplicaSet{}, &appsv1.StatefulSet{}} {
 		b = b.WithIndex(obj, groupIndex, possibleGroupNames)
 	}
 	c := b.Build()
 	clock := clocktesting.NewFakeClock(now)
-	return &reconciler{config: DefaultConfig(), client: c, ownerReader: newOwnerReader(c, clock), clock: clock}
+	r := &reconciler{config: DefaultConfig(), client: c, ownerReader: newOwnerReader(c, clock), clock: clock, pods: newPodIndex()}
+	for _, obj := range objs {
+		r.indexPod(obj)
+	}
+	return r
 }
 
 // scripted answers every read with an object or an error.

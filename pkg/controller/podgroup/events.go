@@ -2,6 +2,8 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -44,6 +46,31 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: text})
 	}
 	return notes
+}
+
+// createdDelay is the time for which the event that a PodGroup was created is held, to go into the
+// event that enough pods exist. In a burst of Jobs it takes seconds until the Job controller has
+// created all pods. Until then the PodGroup itself shows when and for what it was created.
+const createdDelay = 10 * time.Second
+
+// withCreated adds to events the one that the controller has created the PodGroup, once it is due:
+// together with another event, or createdDelay after the creation. It becomes a part of the event
+// that enough pods exist. If it is not due, withCreated returns the time after which it is.
+func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEvent, time.Duration) {
+	if m.created == "" {
+		return notes, 0
+	}
+	created := pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Created, text: m.created}
+	if i := slices.IndexFunc(notes, func(n pendingEvent) bool { return n.reason == reason.Complete }); i >= 0 {
+		notes[i].text = m.created + "; " + notes[i].text
+		m.created = ""
+		return notes, 0
+	}
+	if wait := m.firstSeen.Add(createdDelay).Sub(now); wait > 0 && len(notes) == 0 {
+		return notes, wait
+	}
+	m.created = ""
+	return append([]pendingEvent{created}, notes...), 0
 }
 
 // endEvents returns the event of a group's end, if the group has just ended.

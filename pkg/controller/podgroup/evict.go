@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,9 +17,9 @@ import (
 //
 // A Job counts an evicted pod as failed unless its podFailurePolicy ignores
 // the pod condition DisruptionTarget. Nothing creates a bare pod again.
-func (r *reconciler) evict(ctx context.Context, o observation, pods []*corev1.Pod, m memory) time.Duration {
+func (r *reconciler) evict(ctx context.Context, o observation, pods []podSet, m memory) time.Duration {
 	refused := ""
-	for _, pod := range pods {
+	for _, pod := range r.pods.all(pods) {
 		uid := pod.UID
 		err := r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
 			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

@@ -39,7 +39,7 @@ func FuzzDecide(f *testing.F) {
 				bound(p)
 			}
 		})
-		o := observation{key: types.NamespacedName{Namespace: "ns", Name: label}, pods: member, now: now}
+		o := observation{key: types.NamespacedName{Namespace: "ns", Name: label}, pods: each(member), now: now}
 		if bits&8 != 0 {
 			o = of(job(n, func(j *batchv1.Job) {
 				j.Name, j.UID, j.Spec.Template.Labels, j.Status.Succeeded = name, types.UID(uid), member[0].Labels, succeeded

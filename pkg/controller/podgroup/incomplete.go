@@ -61,7 +61,7 @@ type incompleteDecision struct {
 	condition *metav1.Condition
 	// mustWrite is true if the condition must be written at once.
 	mustWrite    bool
-	evict        []*corev1.Pod
+	evict        []podSet
 	events       []pendingEvent
 	requeueAfter time.Duration
 }
@@ -199,9 +199,9 @@ func (v *incompleteDecision) restart(o observation, active int32) {
 		v.requeueAfter = wait
 		return
 	}
-	for _, pod := range o.pods {
-		if pod.Spec.NodeName != "" && !hasEnded(pod) && pod.DeletionTimestamp == nil {
-			v.evict = append(v.evict, pod)
+	for _, set := range o.pods {
+		if set.pod.Spec.NodeName != "" && !hasEnded(set.pod) && set.pod.DeletionTimestamp == nil {
+			v.evict = append(v.evict, set)
 		}
 	}
 	v.delay = min(maxEvictBackoff, max(minEvictBackoff, 2*v.delay))

@@ -35,25 +35,25 @@ func TestLacking(t *testing.T) {
 		wantNew bool
 		after   time.Duration
 	}{
-		"nothing is on a node":                      {o: observation{pods: pods(4)}},
-		"all are on nodes":                          {o: observation{pods: pods(4, bound)}, past: time.Hour},
-		"one is missing since now":                  {o: observation{pods: three}, after: 5 * time.Minute},
-		"one has been missing for 4 minutes":        {o: observation{pods: three}, past: 4 * time.Minute, after: time.Minute},
-		"one has been missing for 5 minutes":        {o: observation{pods: three}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation says a minute":              {o: observation{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "1m")))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
-		"its annotation is wrong":                   {o: observation{pods: join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "x")))}, past: time.Minute, after: 4 * time.Minute},
-		"after a restart it is told already":        {o: observation{podGroup: podGroup(4, ours, incomplete), pods: three}, want: "True MembersMissing"},
-		"it is whole again":                         {o: observation{podGroup: podGroup(4, ours, incomplete), pods: pods(4, bound)}, want: "False Complete", wantNew: true},
-		"none is left":                              {o: observation{podGroup: podGroup(4, ours, incomplete), pods: pods(4)}, want: "False NotStarted", wantNew: true},
-		"those on nodes are leaving":                {o: observation{pods: join(pods(3, running, deleting), pods(1))}, past: time.Hour},
-		"of bare pods what succeeded is served":     {o: observation{pods: join(pods(1, in(corev1.PodSucceeded)), pods(3, running))}, past: time.Hour},
-		"of bare pods what failed is not":           {o: observation{pods: join(pods(1, in(corev1.PodFailed)), pods(3, running))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
+		"nothing is on a node":                      {o: observation{pods: each(pods(4))}},
+		"all are on nodes":                          {o: observation{pods: each(pods(4, bound))}, past: time.Hour},
+		"one is missing since now":                  {o: observation{pods: each(three)}, after: 5 * time.Minute},
+		"one has been missing for 4 minutes":        {o: observation{pods: each(three)}, past: 4 * time.Minute, after: time.Minute},
+		"one has been missing for 5 minutes":        {o: observation{pods: each(three)}, past: 5 * time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation says a minute":              {o: observation{pods: each(join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "1m")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "1m"))))}, past: time.Minute, want: "True MembersMissing", wantNew: true},
+		"its annotation is wrong":                   {o: observation{pods: each(join(pods(3, running, annotated(group.IncompleteTimeoutAnnotation, "x")), pods(1, annotated(group.IncompleteTimeoutAnnotation, "x"))))}, past: time.Minute, after: 4 * time.Minute},
+		"after a restart it is told already":        {o: observation{podGroup: podGroup(4, ours, incomplete), pods: each(three)}, want: "True MembersMissing"},
+		"it is whole again":                         {o: observation{podGroup: podGroup(4, ours, incomplete), pods: each(pods(4, bound))}, want: "False Complete", wantNew: true},
+		"none is left":                              {o: observation{podGroup: podGroup(4, ours, incomplete), pods: each(pods(4))}, want: "False NotStarted", wantNew: true},
+		"those on nodes are leaving":                {o: observation{pods: each(join(pods(3, running, deleting), pods(1)))}, past: time.Hour},
+		"of bare pods what succeeded is served":     {o: observation{pods: each(join(pods(1, in(corev1.PodSucceeded)), pods(3, running)))}, past: time.Hour},
+		"of bare pods what failed is not":           {o: observation{pods: each(join(pods(1, in(corev1.PodFailed)), pods(3, running)))}, past: time.Hour, want: "True MembersMissing", wantNew: true},
 		"a Job that is winding down":                {o: of(job(4, succeeded(3))).with(nil, join(pods(3, ofTrain, in(corev1.PodSucceeded)), pods(1, ofTrain, running))), past: time.Hour},
 		"a Job of which one lost its node":          {o: of(job(4, succeeded(1))).with(nil, join(pods(1, ofTrain, in(corev1.PodSucceeded)), pods(2, ofTrain, running), pods(1, ofTrain))), past: time.Hour, want: "True MembersMissing", wantNew: true},
 		"a Job that lost an index for good":         {o: of(job(4, succeeded(0), func(j *batchv1.Job) { j.Status.FailedIndexes = new("2") })).with(nil, pods(3, ofTrain, running)), past: time.Hour},
 		"a StatefulSet that is scaled to nothing":   {o: of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(3, ownedBy("apps/v1", "StatefulSet", "train", "set-uid"), running)), past: time.Hour},
 		"a Job that is complete":                    {o: of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(nil, pods(1, ofTrain, running)), past: time.Hour},
-		"more are wanted than the minimum on nodes": {o: observation{pods: join(pods(4, bound), pods(8))}, past: time.Hour},
+		"more are wanted than the minimum on nodes": {o: observation{pods: each(join(pods(4, bound), pods(8)))}, past: time.Hour},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,8 +90,8 @@ func TestMessageOfAGroupThatIsNoLongerIncomplete(t *testing.T) {
 		o    observation
 		want string
 	}{
-		"the members are back":                    {observation{pods: pods(4, bound)}, "4 pods are on nodes, 4 are needed"},
-		"no member is left":                       {observation{pods: pods(4)}, "no pod of the group is on a node"},
+		"the members are back":                    {observation{pods: each(pods(4, bound))}, "4 pods are on nodes, 4 are needed"},
+		"no member is left":                       {observation{pods: each(pods(4))}, "no pod of the group is on a node"},
 		"its Job is complete, and pods still run": {of(complete).with(nil, pods(2, ofTrain, running)), needsNone},
 		"its Job is complete, and no pod is left": {of(complete), needsNone},
 		"its StatefulSet is scaled to 0":          {of(statefulSet(0, appsv1.ParallelPodManagement)).with(nil, pods(3, ownedBy("apps/v1", "StatefulSet", "train", "set-uid"), running)), needsNone},
@@ -112,7 +112,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	c, l := DefaultConfig(), shortfall{}
 	at := now
 	for n := 1; n < 8; n++ {
-		o := observation{podGroup: podGroup(8, ours), pods: join(pods(n, bound), pods(8-n)), now: at}
+		o := observation{podGroup: podGroup(8, ours), pods: each(join(pods(n, bound), pods(8-n))), now: at}
 		v := c.decideOnIncomplete(o, sizeDecision{minMember: 8, size: 8}, l)
 		if v.condition != nil {
 			t.Fatalf("with %d of 8 after %v: %+v", n, at.Sub(now), v.condition)
@@ -121,7 +121,7 @@ func TestBindingInProgressIsNotIncomplete(t *testing.T) {
 	}
 	// A pod that comes and goes does not restart the timeout each time.
 	for _, n := range []int{6, 7, 6} {
-		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: pods(n, bound), now: at}, sizeDecision{minMember: 8, size: 8}, l)
+		v := c.decideOnIncomplete(observation{podGroup: podGroup(8, ours), pods: each(pods(n, bound)), now: at}, sizeDecision{minMember: 8, size: 8}, l)
 		if l, at = v.shortfall, at.Add(4*time.Minute); v.condition != nil {
 			return
 		}
@@ -163,7 +163,7 @@ func TestWhatAGroupNeverHadIsNotLost(t *testing.T) {
 					size := labelled(group.SizeLabel, strconv.Itoa(int(step.need)))
 					policy := annotated(group.IncompletePolicyAnnotation, "restart")
 					members := join(pods(step.onNodes, size, policy, in(corev1.PodRunning)), pods(int(step.need)-step.onNodes, size, policy))
-					d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: at}, m)
+					d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(members), now: at}, m)
 					at = at.Add(time.Hour)
 				}
 				if lost := len(d.evict) > 0; lost != step.wantLost {
@@ -182,7 +182,7 @@ func TestRestart(t *testing.T) {
 	pg, m := podGroup(5, ours), memory{uid: "pg-uid", shortfall: shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, completeWith: 5}}
 	look := func(at time.Time) decision {
 		var d decision
-		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: at}, m)
+		d, m = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(members), now: at}, m)
 		if d.status != nil {
 			pg.Status = *d.status
 		}
@@ -193,7 +193,8 @@ func TestRestart(t *testing.T) {
 	if len(d.evict) != 3 || d.requeueAfter != minEvictBackoff || !strings.Contains(reasons(d), "MembersMissing Restarting") {
 		t.Fatalf("decide() evicts %d, tells %q, looks again after %v, want 3, both events, %v", len(d.evict), reasons(d), d.requeueAfter, minEvictBackoff)
 	}
-	for _, pod := range d.evict {
+	for _, set := range d.evict {
+		pod := set.pod
 		if pod.Status.Phase == corev1.PodSucceeded || pod.Spec.NodeName == "" {
 			t.Errorf("evicts %+v", pod)
 		}
@@ -213,7 +214,7 @@ func TestRestart(t *testing.T) {
 	}
 	// The condition is set also if the policy becomes Restart later.
 	told := shortfall{since: now.Add(-time.Hour), maxOnNodes: 9, isReported: true, completeWith: 5}
-	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: members, now: now}, memory{uid: "pg-uid", enoughPods: true, shortfall: told}); reasons(d) != reason.Restarting {
+	if d, _ = DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(members), now: now}, memory{uid: "pg-uid", enoughPods: true, shortfall: told}); reasons(d) != reason.Restarting {
 		t.Errorf("a group that was told to be incomplete: tells %q, want %q", reasons(d), reason.Restarting)
 	}
 	members = join(pods(1, in(corev1.PodSucceeded)), pods(3, bound, deleting))
@@ -249,7 +250,7 @@ func TestAfterARestartOfTheController(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			o := observation{key: key, podGroup: tc.podGroup, pods: three, now: now}
+			o := observation{key: key, podGroup: tc.podGroup, pods: each(three), now: now}
 			d, m := DefaultConfig().decide(o, memory{})
 			if len(d.evict) == 0 {
 				o.now = now.Add(time.Hour)
@@ -286,11 +287,11 @@ func TestWrongAnnotations(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pg := podGroup(1)
 			pg.Annotations = tc.podGroup
-			o := observation{key: key, podGroup: pg, pods: pods(1, func(p *corev1.Pod) { p.Annotations = tc.pod }), now: now}
+			o := observation{key: key, podGroup: pg, pods: each(pods(1, func(p *corev1.Pod) { p.Annotations = tc.pod })), now: now}
 			if policy, timeout, _ := o.incompletePolicy(5 * time.Minute); policy != tc.wantPolicy || timeout != tc.wantTimeout {
 				t.Errorf("handling() = %q, %v, want %q, %v", policy, timeout, tc.wantPolicy, tc.wantTimeout)
 			}
-			d, m := DefaultConfig().decide(o, memory{})
+			d, m := DefaultConfig().decide(o, settled)
 			valid := meta.FindStatusCondition(d.status.Conditions, ConditionValid)
 			if tc.wantWrong == "" {
 				if valid.Status != metav1.ConditionTrue {

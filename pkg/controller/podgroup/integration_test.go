@@ -122,7 +122,6 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	if !meta.IsStatusConditionTrue(pending.Status.Conditions, podgroup.ConditionValid) {
 		t.Errorf("conditions %+v, want %s", pending.Status.Conditions, podgroup.ConditionValid)
 	}
-	e.event("PodGroup", name, "Created")
 	e.event("PodGroup", name, "Complete")
 
 	pods := e.podsOf(job, 4)

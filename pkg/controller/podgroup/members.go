@@ -65,24 +65,9 @@ func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 	return podOwners, nil
 }
 
-// podsOf lists the pods that the index has under a name.
-// The pods are the cache's own and must not be changed.
-func (c cacheReader) podsOf(namespace, name string) ([]*corev1.Pod, error) {
-	var list corev1.PodList
-	err := c.reader.List(c.ctx, &list, client.InNamespace(namespace), client.MatchingFields{groupIndex: name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return nil, fmt.Errorf("list pods of group: %w", err)
-	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
-	return pods, nil
-}
-
 // A membership has the pods and owners of a group that are in the cache.
 type membership struct {
-	pods      []*corev1.Pod
+	pods      []podSet
 	podOwners []podOwner
 	// topOwnerRefs are the top owners of these pods and podOwners, each once.
 	topOwnerRefs []topOwnerRef
@@ -99,9 +84,9 @@ type topOwnerRef struct {
 }
 
 // membershipOf collects the objects of a group. It begins with the podOwners
-// that the index has under the group's name. It goes on with the pods that
+// that the cache has under the group's name. It goes on with the pods that
 // the index has under this name or under the name of one of these podOwners.
-func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) {
+func (c cacheReader) membershipOf(key types.NamespacedName, pods *podIndex) (membership, error) {
 	podOwners, err := c.podOwnersOf(key)
 	if err != nil {
 		return membership{}, err
@@ -118,27 +103,19 @@ func (c cacheReader) membershipOf(key types.NamespacedName) (membership, error) 
 			f.addTopOwnerRef(c.topOwnerRefOfPod(p.pod(), id.Owner))
 		}
 	}
-	seen := map[types.UID]bool{}
-	for _, name := range names {
-		pods, err := c.podsOf(key.Namespace, name)
-		if err != nil {
-			return membership{}, err
-		}
-		for _, pod := range pods {
-			if !seen[pod.UID] {
-				seen[pod.UID] = true
-				f.addPod(pod, key, c)
-			}
-		}
+	for _, set := range pods.under(key.Namespace, names...) {
+		f.addPods(set, key, c)
 	}
 	return f, nil
 }
 
-func (f *membership) addPod(pod *corev1.Pod, key types.NamespacedName, c cacheReader) {
+// addPods adds the pods of a set if they belong to the group.
+func (f *membership) addPods(set podSet, key types.NamespacedName, c cacheReader) {
+	pod := set.pod
 	id := group.IdentityOf(pod, c)
 	ownerNotCached := id.MissingOwner != group.Owner{}
 	if id.InPodGroup && id.Key.Name == key.Name {
-		f.pods = append(f.pods, pod)
+		f.pods = append(f.pods, set)
 		f.addTopOwnerRef(c.topOwnerRefOfPod(pod, id.Owner))
 		// A labelled pod is in the group even while its owner is not in the cache. Then the pod has a
 		// controller, but its identity has no Owner.

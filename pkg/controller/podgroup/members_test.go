@@ -39,7 +39,7 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 	if len(pod.Spec.Containers) > 0 || len(pod.ManagedFields) > 0 || len(pod.Finalizers) > 0 || len(pod.Annotations) != 1 || len(pod.OwnerReferences) != 1 {
 		t.Errorf("slimPod() keeps %+v", pod)
 	}
-	full, little := observation{pods: []*corev1.Pod{fullPod}}, observation{pods: []*corev1.Pod{pod}}
+	full, little := observation{pods: each([]*corev1.Pod{fullPod})}, observation{pods: each([]*corev1.Pod{pod})}
 	if countOf(little.pods) != countOf(full.pods) || DefaultConfig().wantedSize(little) != DefaultConfig().wantedSize(full) || !slices.Equal(possibleGroupNames(pod), possibleGroupNames(fullPod)) {
 		t.Errorf("a slim pod is %+v", pod)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// groupIndex is the index of pods and podOwners by possibleGroupNames.
+// groupIndex is the cache's index of podOwners by possibleGroupNames. Pods are in a podIndex.
 const groupIndex = "fluence.group"
 
 // possibleGroupNames returns the names of all PodGroups that an object may belong to. It looks at

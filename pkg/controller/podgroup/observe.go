@@ -36,7 +36,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("get pod group: %w", err)
 	}
-	f, err := cacheReader{ctx, r.client}.membershipOf(key)
+	f, err := cacheReader{ctx, r.client}.membershipOf(key, r.pods)
 	if err != nil {
 		return o, err
 	}
@@ -94,9 +94,9 @@ func (r *reconciler) topOwner(ctx context.Context, o observation, t topOwnerRef)
 
 // hasPodOf reports whether an object controls a pod of the group that is not being deleted.
 func (o observation) hasPodOf(uid types.UID) bool {
-	return slices.ContainsFunc(o.pods, func(pod *corev1.Pod) bool {
-		ref := metav1.GetControllerOfNoCopy(pod)
-		return pod.DeletionTimestamp == nil && ref != nil && ref.UID == uid
+	return slices.ContainsFunc(o.pods, func(set podSet) bool {
+		ref := metav1.GetControllerOfNoCopy(set.pod)
+		return set.pod.DeletionTimestamp == nil && ref != nil && ref.UID == uid
 	})
 }
 

@@ -18,26 +18,27 @@ type counts struct {
 	running, succeeded, failed int32
 }
 
-func countOf(pods []*corev1.Pod) counts {
+func countOf(pods []podSet) counts {
 	var c counts
-	for _, pod := range pods {
-		c.members++
+	for _, set := range pods {
+		pod := set.pod
+		c.members += set.n
 		if pod.Spec.NodeName != "" {
-			c.scheduled++
+			c.scheduled += set.n
 			if !hasEnded(pod) {
-				c.onNodes++
+				c.onNodes += set.n
 				if pod.DeletionTimestamp == nil {
-					c.active++
+					c.active += set.n
 				}
 			}
 		}
 		switch pod.Status.Phase {
 		case corev1.PodRunning:
-			c.running++
+			c.running += set.n
 		case corev1.PodSucceeded:
-			c.succeeded++
+			c.succeeded += set.n
 		case corev1.PodFailed:
-			c.failed++
+			c.failed += set.n
 		case corev1.PodPending, corev1.PodUnknown:
 		}
 	}

@@ -40,8 +40,8 @@ func TestPhaseOf(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := phaseOf(tc.before, countOf(tc.pods), 4, tc.by); got != tc.want {
-				t.Errorf("phaseOf(%q, %+v) = %q, want %q", tc.before, countOf(tc.pods), got, tc.want)
+			if got := phaseOf(tc.before, countOf(each(tc.pods)), 4, tc.by); got != tc.want {
+				t.Errorf("phaseOf(%q, %+v) = %q, want %q", tc.before, countOf(each(tc.pods)), got, tc.want)
 			}
 		})
 	}

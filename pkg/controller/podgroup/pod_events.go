@@ -15,8 +15,8 @@ import (
 )
 
 // podEventDelay is the time for which the events of a group's pods are collected before the group
-// is reconciled. The pods of a group are bound, start and end in bursts, and a reconcile at each
-// event would read all of them each time. It is far below StatusDelay, EmptyDelay and
+// is reconciled. The pods of a group are bound, start and end in bursts, and what they come to counts,
+// not each event. It is far below StatusDelay, EmptyDelay and
 // IncompleteTimeout, and short for a user who waits for the phase Running.
 const podEventDelay = 250 * time.Millisecond
 
@@ -24,14 +24,35 @@ const podEventDelay = 250 * time.Millisecond
 // and is due at the earliest of the times.
 type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// podEvents queues the groups of a pod when the pod changes.
+// podEvents keeps the index of pods up to date, and queues the groups of a pod when the pod changes.
+// The index comes first, so that a reconcile for an event counts the pod as it is after the event.
+// The controller begins to reconcile when all pods that the cache has at its start were handled.
 func (r *reconciler) podEvents() handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { r.enqueuePodEvent(ctx, q, e.Object) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			r.enqueuePodEvent(ctx, q, e.ObjectOld, e.ObjectNew)
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+			r.indexPod(e.Object)
+			r.enqueuePodEvent(ctx, q, e.Object)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { r.enqueuePodEvent(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
+			r.indexPod(e.ObjectNew)
+			if podChanged(e) {
+				r.enqueuePodEvent(ctx, q, e.ObjectOld, e.ObjectNew)
+			}
+		},
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			if pod, ok := e.Object.(*corev1.Pod); ok {
+				r.pods.remove(pod)
+			}
+			r.enqueuePodEvent(ctx, q, e.Object)
+		},
+	}
+}
+
+// indexPod puts a pod into the index, also after an update that changes nothing that is read, so
+// that the index does not keep a pod that the cache has dropped.
+func (r *reconciler) indexPod(obj client.Object) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		r.pods.set(pod)
 	}
 }
 

@@ -34,6 +34,7 @@ type reconciler struct {
 	events      events.EventRecorder
 	clock       clock.PassiveClock
 	metrics     *controllerMetrics
+	pods        *podIndex
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
@@ -70,10 +71,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
 		r.rememberCreation(o.key, o.now)
+		r.remember(o.key, m) // a write that fails below must not lose the event of the creation
 		r.metrics.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
 		o.podGroup = d.create
-		r.sendEvents(o.podGroup, d.events)
 		d, m = r.config.decide(o, m)
 	}
 	if err := r.write(ctx, o, d); err != nil {

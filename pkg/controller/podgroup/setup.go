@@ -39,11 +39,8 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return fmt.Errorf("make a discovery client: %w", err)
 	}
-	indexed := []client.Object{&corev1.Pod{}}
 	for _, k := range group.WatchedKinds() {
-		indexed = append(indexed, k.New())
-	}
-	for _, obj := range indexed {
+		obj := k.New()
 		if err := mgr.GetFieldIndexer().IndexField(ctx, obj, groupIndex, possibleGroupNames); err != nil {
 			return fmt.Errorf("index %T by group: %w", obj, err)
 		}
@@ -61,6 +58,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		events:      mgr.GetEventRecorder(FieldManager),
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
+		pods:        newPodIndex(),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		ctx = klog.NewContext(ctx, mgr.GetLogger())
@@ -78,7 +76,7 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("podgroup").
 		For(&scheduling.PodGroup{}).
-		Watches(&corev1.Pod{}, r.podEvents(), builder.WithPredicates(predicate.Funcs{UpdateFunc: podChanged})).
+		Watches(&corev1.Pod{}, r.podEvents()).
 		WithOptions(r.options())
 	for _, k := range group.WatchedKinds() {
 		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
@@ -113,12 +111,8 @@ func (r *reconciler) requestsOfPodOwner(ctx context.Context, obj client.Object) 
 	}
 	c := cacheReader{ctx, r.client}
 	names := possibleGroupNames(obj)
-	pods, err := c.podsOf(obj.GetNamespace(), p.owner().PodGroupName())
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot list the pods of an owner; their groups are reconciled at the next event", "owner", klog.KObj(obj))
-	}
-	for _, pod := range pods {
-		names = append(names, namesOfPod(pod, c)...)
+	for _, set := range r.pods.under(obj.GetNamespace(), p.owner().PodGroupName()) {
+		names = append(names, namesOfPod(set.pod, c)...)
 	}
 	return requests(obj.GetNamespace(), names)
 }

@@ -89,9 +89,9 @@ func (o observation) labels(userOnly bool) [][]map[string]string {
 	for _, p := range activePodOwners(o.podOwners) {
 		templates = append(templates, read(p.template.Labels, p.template.Annotations))
 	}
-	for _, pod := range o.pods {
-		if pod.DeletionTimestamp == nil {
-			pods = append(pods, read(pod.Labels, pod.Annotations))
+	for _, set := range o.pods {
+		if set.pod.DeletionTimestamp == nil {
+			pods = append(pods, read(set.pod.Labels, set.pod.Annotations))
 		}
 	}
 	if o.isNamedForOwner() {
@@ -179,8 +179,8 @@ func (o observation) stableRemainingMin(size group.Size) int32 {
 	if left == size.Min {
 		return size.Min
 	}
-	for _, pod := range o.livePods() {
-		if pod.Spec.NodeName == "" {
+	for _, set := range o.livePods() {
+		if set.pod.Spec.NodeName == "" {
 			return left
 		}
 	}

@@ -80,23 +80,34 @@ func occupant(o observation) string {
 			return o.key.Namespace + "/" + top.owner.Name
 		}
 	}
-	for _, pod := range o.pods {
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-			return pod.Namespace + "/" + owner.Name
+	for _, set := range o.pods {
+		if owner := metav1.GetControllerOfNoCopy(set.pod); owner != nil {
+			return set.pod.Namespace + "/" + owner.Name
 		}
 	}
 	return ""
 }
 
-// creationTime returns the current time, clamped to the second in which the group began to wait.
-// The timestamps of the API server say which second that is. So a controller that is late, or whose
-// clock is wrong, does not change the order of groups that are a second or more apart.
+// creationTime returns when the controller first saw the group, clamped to the second in which the
+// group began to wait. The timestamps of the API server say which second that is. So a controller
+// that is late, or whose clock is wrong, does not change the order of groups that are a second or
+// more apart. For a group without a PodGroup it is the time for CreationTimeAnnotation.
 func creationTime(o observation) metav1.MicroTime {
-	since := o.podGroup.CreationTimestamp.Time
+	t := o.now
+	if !o.firstSeen.IsZero() {
+		t = o.firstSeen
+	}
+	t = t.Truncate(time.Microsecond)
+	since := t.Truncate(time.Second)
+	if o.podGroup != nil {
+		since = o.podGroup.CreationTimestamp.Time
+		if said, err := time.Parse(metav1.RFC3339Micro, o.podGroup.Annotations[scheduling.CreationTimeAnnotation]); err == nil {
+			t = said
+		}
+	}
 	if len(o.topOwners) == 1 && !o.topOwners[0].waitingSince.IsZero() {
 		since = o.topOwners[0].waitingSince
 	}
-	t := o.now.Truncate(time.Microsecond)
 	if last := since.Add(time.Second - time.Microsecond); t.After(last) {
 		t = last
 	}
@@ -123,6 +134,17 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now tim
 		return false, wait, staleSince
 	}
 	return true, 0, time.Time{}
+}
+
+// firstStatusDelay is the time for which the first status of a group is held. A group that starts
+// within it has a first status that says that it runs, and so costs one write less.
+const firstStatusDelay = time.Second
+
+// canBeHeld reports whether a status is the first one of a group and says nothing that a user has
+// to know at once: the group has not started, and its labels and annotations are valid.
+func canBeHeld(before, next *scheduling.PodGroupStatus) bool {
+	waits := next.Phase == scheduling.PodGroupPending || next.Phase == scheduling.PodGroupScheduling
+	return before.Phase == "" && waits && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid)
 }
 
 // urgent reports whether a status differs in more than details. It is not urgent when pods are

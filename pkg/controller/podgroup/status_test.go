@@ -41,7 +41,7 @@ func TestCreationTime(t *testing.T) {
 }
 
 func TestCreationTimeIsSetOnce(t *testing.T) {
-	o := observation{podGroup: podGroup(1), pods: pods(1), now: now}
+	o := observation{podGroup: podGroup(1), pods: each(pods(1)), now: now}
 	o.podGroup.Status = nextStatus(o, DefaultConfig().wantedSize(o))
 	first := *o.podGroup.Status.CreationTime
 	o.now = now.Add(time.Hour)
@@ -52,7 +52,7 @@ func TestCreationTimeIsSetOnce(t *testing.T) {
 
 func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
 	theirs := metav1.Condition{Type: "Scheduled", Status: metav1.ConditionFalse, Reason: "Busy", LastTransitionTime: metav1.NewTime(start)}
-	o := observation{podGroup: podGroup(1), pods: pods(1), now: now}
+	o := observation{podGroup: podGroup(1), pods: each(pods(1)), now: now}
 	o.podGroup.Status.Conditions = []metav1.Condition{theirs}
 	next := nextStatus(o, DefaultConfig().wantedSize(o))
 	if got := meta.FindStatusCondition(next.Conditions, "Scheduled"); got == nil || *got != theirs {
@@ -67,7 +67,7 @@ func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
 // that holds all it can is not written again and again.
 func TestPlainCRDComesToRest(t *testing.T) {
 	config := DefaultConfig()
-	o := observation{podGroup: podGroup(4), pods: pods(4, in(corev1.PodRunning)), now: now, legacyCRD: true}
+	o := observation{podGroup: podGroup(4), pods: each(pods(4, in(corev1.PodRunning))), now: now, legacyCRD: true}
 	d, m := config.decide(o, memory{})
 	if d.status == nil || d.status.Phase != scheduling.PodGroupRunning || d.status.CreationTime != nil || d.status.Conditions != nil {
 		t.Fatalf("first status = %+v, want phase Running and no fields of ours", d.status)

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
@@ -78,12 +80,25 @@ type PodGroupList struct {
 	Items []PodGroup `json:"items"`
 }
 
-// CreationTime returns when the group came to be. Where nobody has set
-// status.creationTime, because the CRD lacks it or the group is new, it is
-// metadata.creationTimestamp, which is in whole seconds.
+// CreationTimeAnnotation has the time at which the controller made the PodGroup, in
+// the form of status.creationTime, which the controller writes up to a second later.
+const CreationTimeAnnotation = "fluence.flux-framework.org/creation-time"
+
+// CreationTime returns when the group came to be: status.creationTime or,
+// where that is not set, because the CRD lacks it or the group is new, the time
+// in CreationTimeAnnotation. That counts only within the second that
+// metadata.creationTimestamp names, because users may write annotations.
 func CreationTime(pg *PodGroup) metav1.MicroTime {
 	if t := pg.Status.CreationTime; t != nil && !t.IsZero() {
 		return *t
 	}
-	return metav1.NewMicroTime(pg.CreationTimestamp.Time)
+	second := pg.CreationTimestamp.Time
+	said, err := time.Parse(metav1.RFC3339Micro, pg.Annotations[CreationTimeAnnotation])
+	if err != nil || said.Before(second) {
+		return metav1.NewMicroTime(second)
+	}
+	if last := second.Add(time.Second - time.Microsecond); said.After(last) {
+		said = last
+	}
+	return metav1.NewMicroTime(said)
 }

@@ -110,16 +110,24 @@ func TestTimesOfOldClientsAreRead(t *testing.T) {
 func TestCreationTime(t *testing.T) {
 	micros := metav1.NewMicroTime(second.Add(123456 * time.Microsecond))
 	cases := map[string]struct {
-		status *metav1.MicroTime
-		want   metav1.MicroTime
+		status    *metav1.MicroTime
+		annotated string
+		want      metav1.MicroTime
 	}{
-		"the controller has set it":                 {&micros, micros},
-		"nobody has set it, or the CRD has no room": {nil, metav1.NewMicroTime(second.Time)},
-		"it is null": {&metav1.MicroTime{}, metav1.NewMicroTime(second.Time)},
+		"the controller has set it":                 {status: &micros, annotated: "2026-03-01T10:00:05.500000Z", want: micros},
+		"nobody has set it, or the CRD has no room": {want: metav1.NewMicroTime(second.Time)},
+		"it is null":                           {status: &metav1.MicroTime{}, want: metav1.NewMicroTime(second.Time)},
+		"it is an annotation until then":       {annotated: "2026-03-01T10:00:05.123456Z", want: micros},
+		"the annotation is too old":            {annotated: "2020-01-01T00:00:00.000000Z", want: metav1.NewMicroTime(second.Time)},
+		"the annotation is of the next second": {annotated: "2026-03-01T10:00:06.123456Z", want: metav1.NewMicroTime(second.Add(time.Second - time.Microsecond))},
+		"the annotation is no time":            {annotated: "now", want: metav1.NewMicroTime(second.Time)},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pg := &PodGroup{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: second}, Status: PodGroupStatus{CreationTime: tc.status}}
+			if tc.annotated != "" {
+				pg.Annotations = map[string]string{CreationTimeAnnotation: tc.annotated}
+			}
 			if got := CreationTime(pg); !got.Equal(&tc.want) {
 				t.Errorf("CreationTime() = %v, want %v", got, tc.want)
 			}
