@@ -52,7 +52,7 @@ func rows() []row {
 		{
 			Row: report.Row{
 				Name: "gangs-64", Against: likes, Beyond: beyondLikes,
-				Goals: join(nearCeilings(), wholeBySpeed(64), governed(), governedAs("fluence-events")),
+				Goals: join(nearCeilings(), governed(), governedAs("fluence-events")),
 			},
 			what:  "gangs of 64",
 			nodes: 1000, pods: 4096, size: 64, cpu: "1", repetitions: 3, limit: usual, recorded: true,

@@ -86,7 +86,7 @@ func (b *Bench) searchRate(ctx context.Context, plan Plan, binds *gauge.Binds) (
 			return r, b.stand.Compact(ctx)
 		}
 	}
-	return search(firstRate, attempt(plan.Stream.For/10), attempt(plan.Stream.For/2))
+	return search(attempt(plan.Stream.For/10), attempt(plan.Stream.For/2))
 }
 
 // processes returns all processes that are measured. Before

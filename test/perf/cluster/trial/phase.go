@@ -19,9 +19,9 @@ const (
 	lifetime = 2 * time.Second
 	// lookInterval is the interval of the looks at which gangs are bound.
 	lookInterval = 50 * time.Millisecond
-	// hopeless is the backlog at which no more gangs come, if
+	// enough is the backlog at which no more gangs come, if
 	// the phase may end early: what comes in so many seconds.
-	hopeless = 5
+	enough = 5
 )
 
 // A coming is a gang of a phase.
@@ -65,7 +65,7 @@ func (b *Bench) newPhase(plan Plan, binds *gauge.Binds, prefix string, rate floa
 }
 
 // run makes the gangs come, and returns when all that came are bound and
-// removed. If early, no more come once the backlog is hopeless.
+// removed. If early, no more come once the backlog is large enough to show that it grows.
 func (p *phase) run(ctx context.Context, early bool) (result, error) {
 	p.start = time.Now()
 	doomed := make(chan backlog.Gang, len(p.gangs))
@@ -210,7 +210,7 @@ func (p *phase) look(now time.Time, early bool, doomed chan<- backlog.Gang) bool
 	}
 	waiting := due - p.whole
 	p.samples = append(p.samples, sample{at: now.Sub(p.start), waiting: waiting})
-	if early && float64(waiting) > hopeless*max(1, p.rate) {
+	if early && float64(waiting) > enough*max(1, p.rate) {
 		p.closed = true
 	}
 	return p.closed && p.whole == p.begun && len(p.living) == 0

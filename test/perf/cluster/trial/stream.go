@@ -57,14 +57,14 @@ type result struct {
 }
 
 // search finds the highest rate, in gangs a second, at which the backlog does not
-// grow. It doubles the rate from first on until the backlog grows with probe, and
+// grow. It doubles the rate from firstRate on until the backlog grows with probe, and
 // narrows it down. Then the backlog may not grow with prove either, which takes longer.
 // While it does, the rate is reduced, and to what was served if that is less.
 //
 // The search ends with a lateError if the backlog grows at every rate.
-func search(first float64, probe, prove func(rate float64) (result, error)) (float64, error) {
+func search(probe, prove func(rate float64) (result, error)) (float64, error) {
 	low, high := 0.0, math.Inf(1)
-	for rate := first; high > narrow*low; {
+	for rate := firstRate; high > narrow*low; {
 		if rate < leastRate {
 			return 0, &lateError{fmt.Sprintf("the backlog grows even at %.2f gangs a second", rate)}
 		}

@@ -46,7 +46,6 @@ func TestWhenGangsCome(t *testing.T) {
 }
 
 func TestSearch(t *testing.T) {
-	const first = 8
 	cases := map[string]struct {
 		// probed and proven are the greatest rates that are kept up with.
 		probed, proven float64
@@ -70,7 +69,7 @@ func TestSearch(t *testing.T) {
 				}
 			}
 			prove := server(tc.proven)
-			got, err := search(first, server(tc.probed), func(rate float64) (result, error) {
+			got, err := search(server(tc.probed), func(rate float64) (result, error) {
 				proofs++
 				return prove(rate)
 			})
@@ -89,10 +88,10 @@ func TestSearch(t *testing.T) {
 		failed := errors.New("failed")
 		fail := func(float64) (result, error) { return result{}, failed }
 		works := func(rate float64) (result, error) { return result{keptUp: rate < 10}, nil }
-		if _, err := search(first, fail, works); !errors.Is(err, failed) {
+		if _, err := search(fail, works); !errors.Is(err, failed) {
 			t.Errorf("search() = %v when a probe fails", err)
 		}
-		if _, err := search(first, works, fail); !errors.Is(err, failed) {
+		if _, err := search(works, fail); !errors.Is(err, failed) {
 			t.Errorf("search() = %v when a proof fails", err)
 		}
 	})
