@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
 )
@@ -32,10 +33,10 @@ func compare(ctx context.Context, root string, r row, o options) error {
 	line := report.Result{
 		Row: r.Name, Session: began.UTC().Truncate(time.Second),
 		Commit: commit, Dirty: dirty, Cores: runtime.NumCPU(),
-		Parameters: report.Parameters{Nodes: r.nodes, Pods: r.pods, Size: r.size, CPU: r.cpu, Args: o.args},
+		Parameters: r.parameters(o.args),
 	}
 	fmt.Fprintf(os.Stdout, "%s: %s; %d runs\n", r.Name, r.what, len(r.turns()))
-	session, err := r.run(ctx, line, out, os.Stdout)
+	session, err := r.run(ctx, line, out, o.profiles, os.Stdout)
 	if len(session.Results) > 0 {
 		err = errors.Join(err, r.judge(os.Stdout, session, cmp.Or(out, filepath.Join(root, resultsFile)), o.strict))
 	}
@@ -72,8 +73,8 @@ func (r row) judge(w io.Writer, s *report.Session, others string, strict bool) e
 
 // run makes all runs of a row on one control plane, and returns the
 // runs that it made. It appends each to the file out, unless out is
-// empty. line has the fields that all results of the session share.
-func (r row) run(ctx context.Context, line report.Result, out string, log io.Writer) (session *report.Session, err error) {
+// empty. profiles is the folder for profiles, if any. line has the fields that all results of the session share.
+func (r row) run(ctx context.Context, line report.Result, out, profiles string, log io.Writer) (session *report.Session, err error) {
 	session = &report.Session{Row: r.Name}
 	starting, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -82,7 +83,9 @@ func (r row) run(ctx context.Context, line report.Result, out string, log io.Wri
 		return session, err
 	}
 	defer func() { err = errors.Join(err, c.Stop(context.WithoutCancel(ctx))) }()
-	bench, err := trial.NewBench(starting, c, line.Parameters.Args, trial.DefaultTiming(r.nodes), log)
+	bench, err := trial.NewBench(starting, c, trial.Config{
+		Args: line.Parameters.Args, Timing: r.timing(), Profiles: profiles, Log: log,
+	})
 	if err != nil {
 		return session, err
 	}
@@ -96,23 +99,35 @@ func (r row) run(ctx context.Context, line report.Result, out string, log io.Wri
 	})
 }
 
-// longest is how long a row may take if a noisy repetition is repeated.
+// longest is how long a row may take if a repetition is to be made, the first one
+// excepted, or to be repeated because it was noisy.
 const longest = 25 * time.Minute
 
-// take makes the turns of a row, and repeats each noisy repetition once if there is time.
-// It adds the results to the session. It keeps each result before it begins the next turn.
+// take makes the turns of a row, and repeats each noisy repetition once if there is
+// time. It leaves out the last repetitions if there is no time for them. It adds the results to the session. It keeps each result before it begins the next turn.
 func (r row) take(session *report.Session, line report.Result, log io.Writer, run func(turn) (report.Figures, error), keep func(report.Result) error) error {
 	turns := r.turns()
 	again := map[int]bool{}
 	for i := 0; i < len(turns); i++ {
 		t := turns[i]
 		one := line
-		one.Runs, one.Date = len(turns), time.Now().UTC().Truncate(time.Second)
+		one.Date = time.Now().UTC().Truncate(time.Second)
 		one.Contender, one.Repetition, one.Bracket, one.Parameters.Workers = t.Name, t.repetition, t.bracket, t.Workers()
 		var err error
 		if one.Figures, err = run(t); err != nil {
 			return fmt.Errorf("run %d of %d, %s: %w", i+1, len(turns), t.Name, err)
 		}
+		// Each run to come takes as long as the average of those made, the start included.
+		expected := func(runs int) time.Duration {
+			return time.Since(line.Session) * time.Duration(runs) / time.Duration(i+1)
+		}
+		if t.bracket && t.repetition > 0 && i+1 < len(turns) && turns[i+1].repetition > t.repetition {
+			if next := r.repetition(t.repetition + 1); expected(i+len(next)) > longest {
+				fmt.Fprintf(log, "There is no time for more than %d of %d repetitions.\n", t.repetition, r.repetitions)
+				turns = turns[:i+1]
+			}
+		}
+		one.Runs = len(turns)
 		fmt.Fprintf(log, "%d/%d  %s: %s\n", i+1, len(turns), t.Name, inShort(one.Figures))
 		session.Results = append(session.Results, one)
 		if err := keep(one); err != nil {
@@ -123,8 +138,7 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 		}
 		more := r.repetition(t.repetition)
 		more[0].repetition = t.repetition
-		// Each run to come takes as long as the average of those made, the start included.
-		if time.Since(line.Session)*time.Duration(len(turns)+len(more))/time.Duration(i+1) > longest {
+		if expected(len(turns)+len(more)) > longest {
 			fmt.Fprintf(log, "Repetition %d was noisy; there is no time to make it again.\n", t.repetition)
 			continue
 		}
@@ -135,13 +149,20 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 	return nil
 }
 
+// timing returns how long the row's runs wait for rest.
+func (r row) timing() trial.Timing {
+	t := trial.DefaultTiming(r.nodes)
+	t.Patience = max(t.Patience, r.patience)
+	return t
+}
+
 // cluster returns the control plane of a row. Nothing writes to it except the contenders, and
 // almost nothing in it depends on the clock. Native PodGroups are served to all contenders.
 func (r row) cluster(log io.Writer) cluster.Config {
 	return cluster.Config{
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
 		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
-		Nodes:         cluster.Nodes{Count: r.nodes},
+		Nodes:         cluster.Nodes{Count: r.nodes, Labels: r.labels},
 		NoAudit:       true,
 		NoKubelet:     true,
 		NoPodStages:   true,
@@ -156,11 +177,22 @@ func (r row) cluster(log io.Writer) cluster.Config {
 	}
 }
 
+// labels returns the labels of the i-th node: its rack, if the row has racks.
+func (r row) labels(i int) map[string]string {
+	if !r.rack {
+		return nil
+	}
+	return map[string]string{backlog.RackLabel: fmt.Sprintf("r%03d", i/rackNodes)}
+}
+
 // inShort returns the result of a run in a line.
 func inShort(f report.Figures) string {
 	text := fmt.Sprintf("%.0f pods/s, first bind %.2fs, last %.1fs", f.PodsPerSecond, f.FirstBind, f.LastBind)
 	if f.Gangs != nil {
 		text += fmt.Sprintf(", slowest gang %.2fs", f.Gangs.Worst)
+	}
+	if s := f.Stream; s != nil {
+		text += fmt.Sprintf(", %.1f gangs/s, last pod to last bind p50 %.3fs, p99 %.3fs", s.Rate, s.P50, s.P99)
 	}
 	if f.TooMany > 0 {
 		text += fmt.Sprintf(", %.0f answers 429", f.TooMany)

@@ -15,6 +15,46 @@ import (
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
 
+func TestRepetitionsWithoutTimeAreLeftOut(t *testing.T) {
+	cases := map[string]struct {
+		takes time.Duration // the time of each run
+		want  string
+	}{
+		"there is time for all":         {takes: 2 * time.Minute, want: "0[] 1stock 1fluence 1[] 2fluence 2stock 2[] 3stock 3fluence 3[]"},
+		"none for the third":            {takes: 3 * time.Minute, want: "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
+		"none for the second":           {takes: 5 * time.Minute, want: "0[] 1stock 1fluence 1[]"},
+		"the first is made in any case": {takes: time.Hour, want: "0[] 1stock 1fluence 1[]"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := row{repetitions: 3, bracket: contender.Ceiling(32), contenders: []entry{{Spec: contender.Stock()}, {Spec: contender.Fluence()}}}
+				var got []string
+				var log strings.Builder
+				s := &report.Session{}
+				err := r.take(s, report.Result{Session: time.Now()}, &log, func(turn turn) (report.Figures, error) {
+					time.Sleep(tc.takes)
+					name := turn.Name
+					if turn.bracket {
+						name = "[]"
+					}
+					got = append(got, fmt.Sprint(turn.repetition, name))
+					return report.Figures{Outcome: report.AllBound, PodsPerSecond: 10}, nil
+				}, func(report.Result) error { return nil })
+				if err != nil || !s.Complete() {
+					t.Errorf("take() = %v; complete: %t", err, s.Complete())
+				}
+				if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
+					t.Errorf("runs (-want +got):\n%s", diff)
+				}
+				if left := s.Repetitions() < r.repetitions; left != strings.Contains(log.String(), "There is no time for more than") {
+					t.Errorf("repetitions are left out: %t; the log is %s", left, &log)
+				}
+			})
+		})
+	}
+}
+
 func TestANoisyRepetitionIsMadeOnceMore(t *testing.T) {
 	cases := map[string]struct {
 		// brackets are the speeds of the brackets, one after

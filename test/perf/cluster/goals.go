@@ -9,8 +9,23 @@ import (
 
 func join(goals ...[]report.Goal) []report.Goal { return slices.Concat(goals...) }
 
-// scheduling is the CPU time of a scheduler, its sidecar included.
-var scheduling = report.CPU("scheduler", "sidecar")
+// These are the CPU times of a scheduler, its sidecar
+// included, and of all programs that take its place.
+var (
+	scheduling = report.CPU("scheduler", "sidecar")
+	programs   = report.CPU("scheduler", "sidecar", "controller")
+)
+
+// asFewWait returns goals for what a bound pod costs while many wait, which may be little more than
+// while few wait. The second shows the binds alone, because the first also
+// counts what those that still wait are told afterwards, and may have no value for that reason.
+func asFewWait(many, few string) []report.Goal {
+	const most = 1.3
+	return []report.Goal{
+		atMost("CPU a bound pod of scheduler, sidecar and controller with many waiting, to that with few", programs, many, few, most),
+		atMost("the same until the last bind", report.BindingCPU("scheduler", "sidecar", "controller"), many, few, most),
+	}
+}
 
 // lead is a factor by which Fluence is to do better than native gangs.
 type lead struct {
@@ -28,10 +43,11 @@ func leads() []lead {
 		return func(s *report.Session, n int) (float64, bool) { return s.Ratio(m, "native", "fluence", n) }
 	}
 	return []lead{
-		{"pods/s, to native's", 1.7, more(report.Speed)},
-		{"CPU a pod of kube-scheduler for native gangs, to Fluence's scheduler and sidecar", 4, less(scheduling)},
-		{"native's time to the first bind, to Fluence's", 15, less(report.FirstBind)},
-		{"native's time to the last bind, to Fluence's", 2.4, less(report.LastBind)},
+		{"pods/s, to native's", 2.5, more(report.Speed)},
+		{"CPU a pod of kube-scheduler for native gangs, to Fluence's scheduler and sidecar", 6, less(scheduling)},
+		{"CPU a pod of kube-scheduler for native gangs, to Fluence's scheduler, sidecar and controller", 4, less(programs)},
+		{"native's time to the first bind, to Fluence's", 20, less(report.FirstBind)},
+		{"native's time to the last bind, to Fluence's", 3, less(report.LastBind)},
 	}
 }
 
@@ -62,8 +78,17 @@ func asAtFewerNodes(row string) []report.Goal {
 
 // always returns a goal for a measure of Fluence that every repetition has to reach.
 func always(text string, m report.Measure, limit float64) report.Goal {
-	return report.Goal{Text: text, Contender: "fluence", Limit: limit, AtMost: true, Always: true, Value: func(v report.View) (float64, bool) {
-		return v.Value(m, "fluence", v.Repetition)
+	return alwaysOf("fluence", text, m, limit)
+}
+
+// alwaysOf returns the same goal for a contender of
+// any name, which its text names unless it is fluence.
+func alwaysOf(contender, text string, m report.Measure, limit float64) report.Goal {
+	if contender != "fluence" {
+		text = contender + ": " + text
+	}
+	return report.Goal{Text: text, Contender: contender, Limit: limit, AtMost: true, Always: true, Value: func(v report.View) (float64, bool) {
+		return v.Value(m, contender, v.Repetition)
 	}}
 }
 
@@ -94,20 +119,64 @@ func soon(who string, seconds float64) []report.Goal {
 		report.SlowestArrival(func(a report.Arrival) float64 { return a.First }), seconds)}
 }
 
+// atLeast returns a goal for the ratio of a contender's measure to another one's.
+func atLeast(text string, m report.Measure, contender, against string, limit float64) report.Goal {
+	return report.Goal{Text: text, Contender: contender, Against: against, Limit: limit, Value: func(v report.View) (float64, bool) {
+		return v.Ratio(m, contender, against, v.Repetition)
+	}}
+}
+
+// atMost returns a goal for the same ratio, which may not be greater than the limit.
+func atMost(text string, m report.Measure, contender, against string, limit float64) report.Goal {
+	g := atLeast(text, m, contender, against, limit)
+	g.AtMost = true
+	return g
+}
+
+// nearCeilings returns goals for the speed, as shares of what the
+// API server can do beside two watches of all pods.
+func nearCeilings() []report.Goal {
+	return []report.Goal{
+		atLeast("pods/s, to ceiling-like's", report.Speed, "fluence", "ceiling-like", 0.75),
+		atLeast("pods/s with podEvents: always, to ceiling-like-events'", report.Speed, "fluence-events", "ceiling-like-events", 0.8),
+	}
+}
+
+// asStock returns goals for single pods: to be no slower and no dearer than kube-scheduler.
+func asStock() []report.Goal {
+	return []report.Goal{
+		atLeast("pods/s, to stock's", report.Speed, "fluence", "stock", 1),
+		atMost("CPU a pod of Fluence's scheduler and sidecar, to kube-scheduler's", scheduling, "fluence", "stock", 1),
+	}
+}
+
+// prompt returns goals for gangs that come in a stream.
+func prompt() []report.Goal {
+	return []report.Goal{
+		always("seconds from the creation of a gang's last pod to its last bind, half of the gangs", report.StreamP50, 0.1),
+		always("the same, 99 of 100", report.StreamP99, 1),
+		atLeast("CPU a pod of kube-scheduler for native gangs, to Fluence's scheduler and sidecar when the same gangs come",
+			scheduling, "native", "fluence-as-native", 1),
+	}
+}
+
 // governed returns the goals that the API server refuses no request, that Fluence's requests have
 // the priority levels of its FlowSchemas, and that none has the level of all service accounts.
-func governed() []report.Goal {
+func governed() []report.Goal { return governedAs("fluence") }
+
+// governedAs returns the same goals for a contender of any name.
+func governedAs(contender string) []report.Goal {
 	return []report.Goal{
-		always("requests answered 429", report.TooMany, 0),
-		always("requests let through at workload-low", report.DispatchedAt("workload-low"), 0),
-		letThrough("fluence/workload-high"),
-		letThrough("fluence-leader-election/leader-election"),
+		alwaysOf(contender, "requests answered 429", report.TooMany, 0),
+		alwaysOf(contender, "requests let through at workload-low", report.DispatchedAt("workload-low"), 0),
+		letThrough(contender, "fluence/workload-high"),
+		letThrough(contender, "fluence-leader-election/leader-election"),
 	}
 }
 
 // letThrough returns a goal that every repetition has requests by a flow schema at its level.
-func letThrough(by string) report.Goal {
-	g := always("requests let through by "+by, report.DispatchedAt(by), 1)
+func letThrough(contender, by string) report.Goal {
+	g := alwaysOf(contender, "requests let through by "+by, report.DispatchedAt(by), 1)
 	g.AtMost = false
 	return g
 }

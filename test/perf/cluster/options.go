@@ -18,6 +18,8 @@ type options struct {
 	// out is the file that results are appended to. If out is empty, the results of
 	// a recorded row that runs unchanged go to resultsFile, and others are not kept.
 	out string
+	// profiles is a folder for CPU profiles, "" for none.
+	profiles string
 	// strict makes a row fail if one of its goals was not reached, or is open.
 	strict bool
 	// table makes the page's tables and runs nothing.
@@ -31,6 +33,7 @@ func parse(arguments []string) (options, error) {
 	f.IntVar(&o.nodes, "nodes", 0, "how many nodes; 0: as the row says")
 	f.IntVar(&o.pods, "pods", 0, "how many pods are to be bound; 0: as the row says")
 	f.IntVar(&o.repetitions, "repetitions", 0, "how often the contenders take turns; 0: as the row says")
+	f.IntVar(&o.seconds, "seconds", 0, "how long gangs come in a stream; 0: as the row says")
 	f.Func("only", "contenders of the row to run, separated by commas; all if not given", func(names string) error {
 		o.only = strings.Split(names, ",")
 		return nil
@@ -38,6 +41,8 @@ func parse(arguments []string) (options, error) {
 	f.Func("arg", "KEY=VALUE, an argument of the plugin Fluence; may be given several times", o.setArg)
 	f.StringVar(&o.out, "out", "", "file that results are appended to, a line of JSON each; if not given "+resultsFile+
 		", unless the row is quick or changed by another flag. Goals that look at another row find it there")
+	f.StringVar(&o.profiles, "profile", "", "folder for CPU profiles of the API server and of schedulers, in pieces "+
+		"that go tool pprof adds up. It changes the row, because profiles cost time")
 	f.BoolVar(&o.strict, "strict", false, "fail unless each goal of the row was reached")
 	f.BoolVar(&o.table, "table", false, "write the tables of "+pageFile+" from "+resultsFile+", and run nothing")
 	if err := f.Parse(arguments); err != nil {
@@ -51,7 +56,7 @@ func parse(arguments []string) (options, error) {
 
 // kept returns the file for the results of a row, "" if they are not kept.
 func (o options) kept(root string, r row) string {
-	if o.out == "" && r.recorded && !o.any() && len(o.args) == 0 {
+	if o.out == "" && r.recorded && !o.any() && len(o.args) == 0 && o.profiles == "" {
 		return filepath.Join(root, resultsFile)
 	}
 	return o.out

@@ -22,6 +22,10 @@ func TestParse(t *testing.T) {
 			args: []string{"-row", "urgent", "-nodes=20", "-pods=80", "-repetitions=2", "-only=native,fluence", "-out=x.jsonl", "-strict"},
 			want: options{row: "urgent", changes: changes{nodes: 20, pods: 80, repetitions: 2, only: []string{"native", "fluence"}}, out: "x.jsonl", strict: true},
 		},
+		"a stream with profiles": {
+			args: []string{"-row=stream", "-seconds=20", "-profile=dir"},
+			want: options{row: "stream", changes: changes{seconds: 20}, profiles: "dir"},
+		},
 		"an argument without a value": {args: []string{"-arg", "maxBinds"}, wantErr: `"maxBinds" is not KEY=VALUE`},
 		"an argument without a name":  {args: []string{"-arg", "=1"}, wantErr: `"=1" is not KEY=VALUE`},
 		"a value that is no YAML":     {args: []string{"-arg", "a=[1"}, wantErr: "the value of a"},
@@ -60,6 +64,8 @@ func TestWhereResultsAreKept(t *testing.T) {
 		"quick":                             {row: "quick"},
 		"a row with fewer pods":             {row: "gangs-8", args: []string{"-pods=80"}},
 		"a row with another argument":       {row: "gangs-8", args: []string{"-arg", "maxBinds=64"}},
+		"a row with profiles":               {row: "gangs-8", args: []string{"-profile=dir"}},
+		"a shorter stream":                  {row: "stream", args: []string{"-seconds=20"}},
 		"a changed row with a file for it":  {row: "gangs-8", args: []string{"-pods=80", "-out=x"}, want: "x"},
 		"a row as it is, with another file": {row: "gangs-8", args: []string{"-out=x"}, want: "x"},
 	}

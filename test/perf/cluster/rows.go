@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 	"github.com/flux-k8s/fluence/test/perf/cluster/trial"
@@ -14,6 +16,9 @@ import (
 const (
 	usual = 4 * time.Minute
 	large = 18 * time.Minute
+	// huge is for 50,000 pods, without native gangs. streaming is for a search and a stream.
+	huge      = 12 * time.Minute
+	streaming = 12 * time.Minute
 )
 
 // rows returns all benchmarks, in the order of the page.
@@ -23,6 +28,13 @@ func rows() []row {
 	gangs := []entry{{Spec: likeEvents}, {Spec: contender.Native()}, {Spec: contender.Fluence()}}
 	// It has no likeEvents, because native gangs may take 18 of the 25 minutes of a row.
 	manyGangs := []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}}
+	// It has no native gangs, because their goal is that of gangs-8.
+	largeGangs := []entry{{Spec: likeEvents}, {Spec: contender.Fluence()}, {Spec: contender.FluenceEvents()}}
+	likes := []string{"ceiling-like", "ceiling-like-events"}
+	beyondLikes := []report.Pair{
+		{Contender: "fluence", Against: "ceiling-like"},
+		{Contender: "fluence-events", Against: "ceiling-like-events"},
+	}
 	return []row{
 		{
 			Row:   report.Row{Name: "quick", Against: []string{"native", "ceiling"}, Goals: join(againstNative(), notInHalves(), governed())},
@@ -38,17 +50,48 @@ func rows() []row {
 			bracket: like, contenders: gangs,
 		},
 		{
-			Row:   report.Row{Name: "gangs-250", Against: againstLikes, Goals: join(wholeBySpeed(250), governed())},
-			what:  "gangs of 250",
-			nodes: 1000, pods: 4000, size: 250, cpu: "1", repetitions: 3, limit: usual, recorded: true,
-			bracket: like, contenders: gangs,
+			Row: report.Row{
+				Name: "gangs-64", Against: likes, Beyond: beyondLikes,
+				Goals: join(nearCeilings(), governed(), governedAs("fluence-events")),
+			},
+			what:  "gangs of 64",
+			nodes: 1000, pods: 4096, size: 64, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: largeGangs,
 		},
 		{
-			Row:   report.Row{Name: "alone", Against: []string{"stock", "ceiling-like", "ceiling-like-events"}, Goals: governed()},
+			Row: report.Row{
+				Name: "gangs-250", Against: againstLikes, Beyond: beyondLikes,
+				Goals: join(nearCeilings(), wholeBySpeed(250), governed(), governedAs("fluence-events")),
+			},
+			what:  "gangs of 250",
+			nodes: 1000, pods: 4000, size: 250, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: append(slices.Clone(gangs), entry{Spec: contender.FluenceEvents()}),
+		},
+		{
+			Row: report.Row{
+				Name: "gangs-512", Against: likes, Beyond: beyondLikes,
+				Goals: join(nearCeilings(), wholeBySpeed(512), governed(), governedAs("fluence-events")),
+			},
+			what:  "gangs of 512",
+			nodes: 1000, pods: 4096, size: 512, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: largeGangs,
+		},
+		{
+			Row:   report.Row{Name: "alone", Against: []string{"stock", "ceiling-like", "ceiling-like-events"}, Goals: join(asStock(), governed())},
 			what:  "pods on their own",
 			nodes: 1000, pods: 4000, size: 1, cpu: "1", repetitions: 3, limit: usual, recorded: true,
 			bracket:    like,
 			contenders: []entry{{Spec: likeEvents}, {Spec: contender.Stock()}, {Spec: contender.FluenceAlone()}},
+		},
+		{
+			Row: report.Row{
+				Name: "rack", Against: againstLike,
+				Goals: join([]report.Goal{atLeast("pods/s, to native's", report.Speed, "fluence", "native", 5)}, governed()),
+			},
+			what:  "gangs of 8, each in one rack",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: 2 * usual, recorded: true,
+			rack: true, args: map[string]any{"topologyLevels": []any{backlog.RackLabel}},
+			bracket: like, contenders: []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}},
 		},
 		{
 			Row:   report.Row{Name: "backlog-20000", Against: againstLike, Goals: join(notInHalves(), governed())},
@@ -61,6 +104,38 @@ func rows() []row {
 			what:  "the same on five times as many nodes",
 			nodes: 5000, pods: 20000, size: 8, cpu: "400m", repetitions: 1, limit: large, recorded: true,
 			bracket: like, contenders: manyGangs,
+		},
+		{
+			Row: report.Row{
+				Name: "memory", Against: []string{"stock"},
+				Goals: join([]report.Goal{atMost("memory of Fluence's scheduler and sidecar, to kube-scheduler's with single pods",
+					report.Memory("scheduler", "sidecar"), "fluence", "stock", 1.2)}, governed()),
+			},
+			what:  "50,000 pods: memory in gangs of 8, against single pods with kube-scheduler",
+			nodes: 5000, pods: 50000, size: 8, cpu: "400m", repetitions: 1, limit: huge, recorded: true,
+			bracket: like, bracketPart: 0.08,
+			contenders: []entry{{Spec: contender.Stock()}, {Spec: contender.Fluence()}},
+		},
+		{
+			Row: report.Row{
+				Name: "waiting", Against: []string{"ceiling-like"},
+				Beyond: []report.Pair{{Contender: "fluence-50000", Against: "fluence-4000"}},
+				Goals:  join(asFewWait("fluence-50000", "fluence-4000"), governedAs("fluence-50000")),
+			},
+			what:  "gangs of 8 wait on full nodes, and then there is room for 4,000 pods",
+			nodes: 1000, pods: 50000, size: 8, cpu: "1", repetitions: 3, limit: huge, patience: 8 * time.Minute, recorded: true,
+			room: 0.08, bracket: like, bracketPart: 0.08,
+			contenders: []entry{{Spec: contender.Fluence().As("fluence-4000"), part: 0.08}, {Spec: contender.Fluence().As("fluence-50000")}},
+		},
+		{
+			Row:   report.Row{Name: "stream", Goals: join(prompt(), notInHalves(), governed())},
+			what:  "gangs of 8 come for two minutes, at 80 % of the highest rate that is kept up with",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: streaming, recorded: true,
+			seconds: 120, bracket: like, inOrder: true,
+			contenders: []entry{
+				{Spec: contender.Native()}, {Spec: contender.Fluence()},
+				{Spec: contender.Fluence().As("fluence-as-native"), rateOf: "native"},
+			},
 		},
 		{
 			Row:   report.Row{Name: "ceiling", Against: []string{"ceiling"}},

@@ -16,12 +16,18 @@ import (
 // pollInterval is the interval of the checks whether objects are gone.
 const pollInterval = 200 * time.Millisecond
 
+// These are the kinds of objects that a gang consists of, beside Fluence's PodGroups.
+var (
+	corePods     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	nativeGroups = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"}
+)
+
 // made are the kinds of objects that a run leaves in the namespace, in
 // the order in which they can be removed. A native PodGroup remains until
 // its pods are gone, and any change of an object may make an event.
 var made = []schema.GroupVersionResource{
-	{Version: "v1", Resource: "pods"},
-	{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"},
+	corePods,
+	nativeGroups,
 	scheduling.PodGroups,
 	{Version: "v1", Resource: "events"},
 }
@@ -61,13 +67,7 @@ func (s *Store) remove(ctx context.Context, kind schema.GroupVersionResource, na
 		}
 		var calls []func(context.Context) error
 		for _, o := range list.Items {
-			calls = append(calls, func(ctx context.Context) error {
-				err := objects.Delete(ctx, o.Name, *metav1.NewDeleteOptions(0))
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				return err
-			})
+			calls = append(calls, s.removal(kind, namespace, o.Name))
 		}
 		return false, all(ctx, calls)
 	})
@@ -79,4 +79,32 @@ func poll(ctx context.Context, what string, done func(context.Context) (bool, er
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
+}
+
+// Remove removes a gang that Make created: its pods, and then its PodGroup. It does
+// not wait until they are gone. What is gone already is no error.
+func (s *Store) Remove(ctx context.Context, by Scheduler, g Gang) error {
+	var pods []func(context.Context) error
+	for _, name := range g.Pods {
+		pods = append(pods, s.removal(corePods, s.namespace, name))
+	}
+	if err := all(ctx, pods); err != nil || !g.Group {
+		return err
+	}
+	kind := nativeGroups
+	if by == Fluence {
+		kind = scheduling.PodGroups
+	}
+	return all(ctx, []func(context.Context) error{s.removal(kind, s.namespace, g.Name)})
+}
+
+// removal returns a call that removes an object at once.
+func (s *Store) removal(kind schema.GroupVersionResource, namespace, name string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := s.names.Resource(kind).Namespace(namespace).Delete(ctx, name, *metav1.NewDeleteOptions(0))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("remove %s %s: %w", kind.Resource, name, err)
+		}
+		return nil
+	}
 }

@@ -13,6 +13,9 @@ const (
 	Fluence Scheduler = "fluence"
 )
 
+// RackLabel is the label of nodes that names their rack.
+const RackLabel = "topology.example.com/rack"
+
 // A Gang is a set of pods that are counted together. It may be one pod.
 type Gang struct {
 	Name string
@@ -21,6 +24,9 @@ type Gang struct {
 	Group bool
 	// Urgent gives the pods the PriorityClass UrgentClass instead of priority 0.
 	Urgent bool
+	// Rack requires that all pods are on nodes with the same value
+	// of the label RackLabel. Only a gang with a group can have it.
+	Rack bool
 }
 
 // Gangs returns gangs of size pods each, with a total of pods, with or without PodGroups. size

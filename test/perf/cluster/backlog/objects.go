@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	placing "github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -52,11 +53,19 @@ func nativeGroup(g Gang) *schedulingv1beta1.PodGroup {
 	if g.Urgent {
 		group.Spec.PriorityClassName = UrgentClass
 	}
+	if g.Rack {
+		group.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{
+			Topology: []schedulingv1beta1.TopologyConstraint{{Key: RackLabel}},
+		}
+	}
 	return group
 }
 
 func fluenceGroup(g Gang) *scheduling.PodGroup {
 	group := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 	group.Spec.MinMember = int32(len(g.Pods))
+	if g.Rack {
+		group.Annotations = map[string]string{placing.TopologyRequiredAnnotation: RackLabel}
+	}
 	return group
 }

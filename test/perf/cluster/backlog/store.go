@@ -66,7 +66,7 @@ func (s *Store) prepare(ctx context.Context) error {
 	if _, err := s.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create PriorityClass %s: %w", UrgentClass, err)
 	}
-	return s.waitServiceAccount(ctx)
+	return s.waitServiceAccount(ctx, s.namespace)
 }
 
 // Make creates gangs for a scheduler, whose pods request an amount of CPU: first
@@ -122,11 +122,11 @@ func all(ctx context.Context, calls []func(context.Context) error) error {
 	return g.Wait()
 }
 
-// waitServiceAccount waits for the namespace's service
+// waitServiceAccount waits for a namespace's service
 // account. Without it the API server refuses pods.
-func (s *Store) waitServiceAccount(ctx context.Context) error {
+func (s *Store) waitServiceAccount(ctx context.Context, namespace string) error {
 	return poll(ctx, "wait for the namespace's service account", func(ctx context.Context) (bool, error) {
-		_, err := s.client.CoreV1().ServiceAccounts(s.namespace).Get(ctx, "default", metav1.GetOptions{})
+		_, err := s.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}

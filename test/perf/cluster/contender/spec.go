@@ -27,9 +27,11 @@ type Spec struct {
 	sort sort
 	// gates enables the cluster's feature gates in kube-scheduler too.
 	gates bool
-	// workers is the option of the program binder. watches and events are too.
+	// workers and watches are options of the program binder.
 	workers, watches int
-	events           bool
+	// events makes the contender post an event with each bind. It is an option
+	// of the program binder too. kube-scheduler does so in any case.
+	events bool
 }
 
 // Workers is the default number of binds in flight of a client that only binds.
@@ -66,8 +68,20 @@ func Native() Spec { return Spec{Name: "native", sort: kubeScheduler, gates: tru
 // Fluence returns Fluence as the chart installs it, with PodGroups.
 func Fluence() Spec { return Spec{Name: "fluence", sort: fluence, Groups: true} }
 
+// FluenceEvents returns Fluence with PodGroups and podEvents: always,
+// so that a pod's event is sent with its bind.
+func FluenceEvents() Spec {
+	return Spec{Name: "fluence-events", sort: fluence, Groups: true, events: true}
+}
+
 // FluenceAlone returns Fluence with each pod scheduled alone.
 func FluenceAlone() Spec { return Spec{Name: "fluence", sort: fluence} }
+
+// As returns the same contender with another name in tables.
+func (s Spec) As(name string) Spec {
+	s.Name = name
+	return s
+}
 
 // Scheduler returns the schedulerName of the pods that this contender binds.
 func (s Spec) Scheduler() backlog.Scheduler {

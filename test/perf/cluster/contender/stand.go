@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -23,6 +24,9 @@ const (
 	Controller = "controller"
 )
 
+// APIServer is the name of the API server in figures.
+const APIServer = "apiserver"
+
 // kubeSchedulerUser is the user of kube-scheduler and of the clients that
 // only bind. It determines their rights and their place in flow control.
 const kubeSchedulerUser = "system:kube-scheduler"
@@ -38,23 +42,34 @@ type Stand struct {
 	kubeconfig string
 	// config is the path of kube-scheduler's configuration.
 	config string
+	// args override the chart's arguments of the plugin for every contender.
+	args map[string]any
 }
 
-// NewStand installs Fluence with the chart, except for its webhook and Deployments. It builds what
-// the contenders need. args override the chart's arguments of the plugin. Progress goes to log.
-func NewStand(ctx context.Context, c *cluster.Cluster, args map[string]any, log io.Writer) (*Stand, error) {
+// Config is how a Stand runs the contenders.
+type Config struct {
+	// Args override the chart's arguments of the plugin Fluence.
+	Args map[string]any
+	// Profiling makes Fluence's scheduler serve profiles, as kube-scheduler does by default.
+	Profiling bool
+	// Log receives progress for a human reader.
+	Log io.Writer
+}
+
+// NewStand installs Fluence with the chart, except for its webhook and
+// Deployments. It builds what the contenders need.
+func NewStand(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stand, error) {
 	fluence, err := stack.Install(ctx, c, stack.Config{
 		Chart:          &stack.Chart{Set: []string{"replicas=0"}},
 		WithoutWebhook: true,
-		Args:           args,
-		Profile:        ownLease,
-		Log:            log,
+		Profile:        cfg.profile,
+		Log:            cfg.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
 	fluence.Reconfigure(func(cfg *stack.Config) { cfg.Log = io.Discard })
-	s := &Stand{Cluster: c, fluence: fluence}
+	s := &Stand{Cluster: c, fluence: fluence, args: cfg.Args}
 	if s.binder, err = stack.BuildProgram(ctx, c.Dir(), "./test/perf/cluster/binder"); err != nil {
 		return nil, err
 	}
@@ -64,9 +79,13 @@ func NewStand(ctx context.Context, c *cluster.Cluster, args map[string]any, log 
 	return s, s.writeConfig()
 }
 
-// ownLease gives the schedulers' lease its default times, which
-// are the chart's. The times for tests would be too short.
-func ownLease(config map[string]any) {
+// profile gives the schedulers' lease its default times, which are the
+// chart's, because the times for tests would be too short. It also
+// turns profiling on or leaves it as it is.
+func (c Config) profile(config map[string]any) {
+	if c.Profiling {
+		config["enableProfiling"] = true
+	}
 	election := config["leaderElection"].(map[string]any)
 	for _, key := range []string{"leaseDuration", "renewDeadline", "retryPeriod"} {
 		delete(election, key)
@@ -124,7 +143,7 @@ func (s *Stand) Start(ctx context.Context, spec Spec, namespace string) (map[str
 	case kubeScheduler:
 		running, err = s.startKubeScheduler(ctx, spec)
 	case fluence:
-		running, err = s.startFluence(ctx)
+		running, err = s.startFluence(ctx, spec)
 	}
 	if err != nil {
 		Stop(context.WithoutCancel(ctx), running)
@@ -162,7 +181,13 @@ func (s *Stand) startKubeScheduler(ctx context.Context, spec Spec) (map[string]*
 	return map[string]*process.Process{Scheduler: p}, nil
 }
 
-func (s *Stand) startFluence(ctx context.Context) (map[string]*process.Process, error) {
+func (s *Stand) startFluence(ctx context.Context, spec Spec) (map[string]*process.Process, error) {
+	args := map[string]any{}
+	maps.Copy(args, s.args)
+	if spec.events {
+		args["podEvents"] = "always"
+	}
+	s.fluence.Reconfigure(func(cfg *stack.Config) { cfg.Args = args })
 	running := map[string]*process.Process{}
 	for _, p := range []struct{ figure, name string }{
 		{Sidecar, stack.Sidecar}, {Controller, stack.Controller}, {Scheduler, stack.Scheduler},

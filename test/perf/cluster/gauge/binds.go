@@ -131,6 +131,21 @@ func (b *Binds) Seen() map[string]time.Time {
 	return maps.Clone(b.at)
 }
 
+// View calls see with the times seen so far, by the pod's
+// name. see must neither change nor keep the map.
+func (b *Binds) View(see func(at map[string]time.Time)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	see(b.at)
+}
+
+// Err returns why the watch has ended. It returns nil while the watch goes on.
+func (b *Binds) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
 // Reopened returns how often the watch was broken
 // off. Binds during such a gap were delivered late.
 func (b *Binds) Reopened() int {

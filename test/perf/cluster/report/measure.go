@@ -19,17 +19,28 @@ func LastBind(f Figures) (float64, bool) { return f.LastBind, f.Outcome == AllBo
 // processes became quiet, because otherwise some of the work was still to be done.
 func CPU(processes ...string) Measure {
 	return func(f Figures) (float64, bool) {
-		if f.Quiet == 0 {
-			return 0, false
-		}
-		sum, found := 0.0, false
-		for _, p := range processes {
-			if v, ok := f.CPU[p]; ok {
-				sum, found = sum+v, true
-			}
-		}
-		return sum, found
+		sum, found := sumOf(f.CPU, processes)
+		return sum, found && f.Quiet > 0
 	}
+}
+
+// BindingCPU returns a measure of the same milliseconds until the last
+// bind. There is no value unless all pods were bound.
+func BindingCPU(processes ...string) Measure {
+	return func(f Figures) (float64, bool) {
+		sum, found := sumOf(f.BindingCPU, processes)
+		return sum, found && f.Outcome == AllBound
+	}
+}
+
+// sumOf adds up the values of processes. found is false if none of them has a value.
+func sumOf[V int64 | float64](values map[string]V, processes []string) (sum V, found bool) {
+	for _, p := range processes {
+		if v, ok := values[p]; ok {
+			sum, found = sum+v, true
+		}
+	}
+	return sum, found
 }
 
 // gang returns a measure of gangs. There is no value if a run has no gangs.
@@ -97,6 +108,36 @@ func PeakMemory(f Figures) (float64, bool) {
 		sum += float64(bytes) / 1e6
 	}
 	return sum, len(f.Peak) > 0
+}
+
+// Memory returns a measure of the largest resident sets of some processes, added up, in MB.
+func Memory(processes ...string) Measure {
+	return func(f Figures) (float64, bool) {
+		bytes, found := sumOf(f.Peak, processes)
+		return float64(bytes) / 1e6, found
+	}
+}
+
+// stream returns a measure of a stream. There is no value
+// if a run has no stream, or not all its pods were bound.
+func stream(of func(Stream) float64) Measure {
+	return func(f Figures) (float64, bool) {
+		if f.Stream == nil || f.Outcome != AllBound {
+			return 0, false
+		}
+		return of(*f.Stream), true
+	}
+}
+
+// StreamP50 returns the median of the seconds from the creation
+// of a gang's last pod to its last bind, in a stream.
+func StreamP50(f Figures) (float64, bool) {
+	return stream(func(s Stream) float64 { return s.P50 })(f)
+}
+
+// StreamP99 returns the same seconds at the 99th percentile.
+func StreamP99(f Figures) (float64, bool) {
+	return stream(func(s Stream) float64 { return s.P99 })(f)
 }
 
 // SlowestArrival returns a measure of the largest value of

@@ -43,6 +43,13 @@ type Parameters struct {
 	CPU string `json:"cpu"`
 	// Workers is the number of binds in flight of a client that only binds.
 	Workers int `json:"workers,omitempty"`
+	// Room is the number of pods for which room is made after
+	// the others have waited. It is 0 if there is room for all.
+	Room int `json:"room,omitempty"`
+	// Seconds is how long gangs come in a stream. It is 0 without one.
+	Seconds int `json:"seconds,omitempty"`
+	// Rack reports whether each gang has to be in one rack.
+	Rack bool `json:"rack,omitempty"`
 	// Args are arguments of the plugin Fluence that differ from the shipped ones.
 	Args map[string]any `json:"args,omitempty"`
 }
@@ -84,9 +91,14 @@ type Figures struct {
 	// Arrivals are the gangs and pods that came while the backlog was being bound.
 	Arrivals []Arrival `json:"arrivals,omitempty"`
 
+	// Stream is nil unless gangs came in a stream.
+	Stream *Stream `json:"stream,omitempty"`
+
 	// CPU is the milliseconds of CPU time for each bound pod, by process, until all processes
 	// are quiet. It begins at the contender's start. Without Quiet it ends with the wait.
 	CPU map[string]float64 `json:"cpu"`
+	// BindingCPU is the same until the last bind.
+	BindingCPU map[string]float64 `json:"bindingCPU,omitempty"`
 	// Quiet is how many seconds after the last bind all processes were
 	// quiet. It is 0 if they never were, or if nothing waited for it.
 	Quiet float64 `json:"quiet,omitempty"`
@@ -115,6 +127,20 @@ type Gangs struct {
 	Worst float64 `json:"worst"`
 	// Halves is the number of gangs that took more than two seconds.
 	Halves int `json:"halves"`
+}
+
+// Stream is how long the gangs of a stream took, in
+// seconds from the creation of a gang's last pod to its last bind.
+type Stream struct {
+	// Rate is the rate at which gangs came. Highest is the rate of which it is
+	// a share. Both are in gangs a second.
+	Rate    float64 `json:"rate"`
+	Highest float64 `json:"highest"`
+	// Gangs is the number of gangs that were bound.
+	Gangs int     `json:"gangs"`
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+	Worst float64 `json:"worst"`
 }
 
 // Arrival is a gang, or a lone pod, that came while the backlog was being bound.

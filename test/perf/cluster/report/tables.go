@@ -11,8 +11,13 @@ type Row struct {
 	Name string
 	// Against are the contenders that the speed of the others is compared with.
 	Against []string
-	Goals   []Goal
+	// Beyond are pairs of contenders. What the first uses more than the second is shown by process.
+	Beyond []Pair
+	Goals  []Goal
 }
+
+// A Pair is two contenders that are compared.
+type Pair struct{ Contender, Against string }
 
 // A table is headings and cells.
 type table struct {
@@ -61,8 +66,10 @@ var (
 // tables returns all tables of a session.
 func (r Row) tables(s *Session) []table {
 	out := []table{r.speed(s), figures(s, costs)}
-	if t := arrivals(s); len(t.rows) > 0 {
-		out = append(out, t)
+	for _, t := range []table{r.beyond(s), streams(s), arrivals(s)} {
+		if len(t.rows) > 0 {
+			out = append(out, t)
+		}
 	}
 	return out
 }

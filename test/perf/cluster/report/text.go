@@ -45,11 +45,10 @@ func (t table) print(w io.Writer) error {
 func (s *Session) summary() string {
 	first := s.Results[0]
 	p := first.Parameters
-	what := fmt.Sprintf("%s pods of %s CPU", thousands(p.Pods), p.CPU)
-	if p.Size > 1 {
-		what += fmt.Sprintf(" in gangs of %s", thousands(p.Size))
+	parts := []string{p.what() + fmt.Sprintf(" on %s nodes", thousands(p.Nodes))}
+	if p.Room > 0 {
+		parts = append(parts, fmt.Sprintf("they wait, then there is room for %s", thousands(p.Room)))
 	}
-	parts := []string{what + fmt.Sprintf(" on %s nodes", thousands(p.Nodes))}
 	if n := s.Repetitions(); n == 1 {
 		parts = append(parts, "one repetition")
 	} else {
@@ -77,6 +76,21 @@ func (s *Session) summary() string {
 		parts = append(parts, fmt.Sprintf("only %d of %d runs were made", len(s.Results), s.planned()))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// what returns what is to be bound.
+func (p Parameters) what() string {
+	if p.Seconds > 0 {
+		return fmt.Sprintf("gangs of %s pods of %s CPU that come for %d s", thousands(p.Size), p.CPU, p.Seconds)
+	}
+	what := fmt.Sprintf("%s pods of %s CPU", thousands(p.Pods), p.CPU)
+	if p.Size > 1 {
+		what += fmt.Sprintf(" in gangs of %s", thousands(p.Size))
+	}
+	if p.Rack {
+		what += ", each in one rack,"
+	}
+	return what
 }
 
 // String returns the verdict in one line.

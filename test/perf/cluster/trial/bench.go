@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,10 +28,10 @@ const preparation = 10 * time.Minute
 
 // processes are the components of the control plane, by their names in figures.
 var processes = map[string]string{
-	"etcd":      cluster.Etcd,
-	"apiserver": cluster.KubeAPIServer,
-	"kcm":       cluster.KubeControllerManager,
-	"kwok":      cluster.Kwok,
+	"etcd":              cluster.Etcd,
+	contender.APIServer: cluster.KubeAPIServer,
+	"kcm":               cluster.KubeControllerManager,
+	"kwok":              cluster.Kwok,
 }
 
 // Timing is how long a run waits for rest.
@@ -58,19 +57,37 @@ func DefaultTiming(nodes int) Timing {
 	}
 }
 
+// Config is how a Bench makes its runs.
+type Config struct {
+	// Args override the chart's arguments of the plugin Fluence.
+	Args   map[string]any
+	Timing Timing
+	// Profiles is a folder for CPU profiles of the API server and of schedulers. If it is
+	// not empty, they are profiled from the contender's start until all processes are quiet.
+	// That costs CPU time. A stream is profiled with the search before it.
+	Profiles string
+	// Log receives progress for a human reader.
+	Log io.Writer
+}
+
 // A Bench makes runs on one cluster, one after the other.
 type Bench struct {
+	Config
 	stand  *contender.Stand
 	store  *backlog.Store
 	client kubernetes.Interface
-	timing Timing
-	log    io.Writer
+	// runs is the number of runs begun.
+	runs int
+	// room are the names of the nodes that a run has added.
+	room []string
+	// highest are the highest rates at which the backlog does
+	// not grow, in gangs a second, by the contender's name.
+	highest map[string]float64
 }
 
-// NewBench prepares a cluster for runs. args override the
-// chart's arguments of the plugin Fluence. Progress goes to log.
-func NewBench(ctx context.Context, c *cluster.Cluster, args map[string]any, timing Timing, log io.Writer) (*Bench, error) {
-	stand, err := contender.NewStand(ctx, c, args, log)
+// NewBench prepares a cluster for runs.
+func NewBench(ctx context.Context, c *cluster.Cluster, cfg Config) (*Bench, error) {
+	stand, err := contender.NewStand(ctx, c, contender.Config{Args: cfg.Args, Profiling: cfg.Profiles != "", Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +101,13 @@ func NewBench(ctx context.Context, c *cluster.Cluster, args map[string]any, timi
 	if err != nil {
 		return nil, fmt.Errorf("build a client: %w", err)
 	}
-	return &Bench{stand: stand, store: store, client: client, timing: timing, log: log}, nil
+	return &Bench{Config: cfg, stand: stand, store: store, client: client, highest: map[string]float64{}}, nil
 }
 
 // Run makes one run. A contender that ends by itself,
 // or is late, is no error. The figures report it.
 func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
+	b.runs++
 	if err := b.prepare(ctx, plan); err != nil {
 		return report.Figures{}, err
 	}
@@ -99,13 +117,10 @@ func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
 	if err != nil {
 		return report.Figures{}, err
 	}
-	requests, err := b.requests(ctx)
-	if err != nil {
+	m := newMeasured(plan, b.controlPlane())
+	if err := b.begin(ctx, m, binds); err != nil {
 		return report.Figures{}, err
 	}
-	m := measured{plan: plan, others: b.controlPlane()}
-	m.before = gauge.Read(m.others)
-	m.start = time.Now()
 	running, err := b.stand.Start(ctx, plan.Contender, namespace)
 	if err != nil {
 		return report.Figures{}, err
@@ -113,12 +128,19 @@ func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
 	defer contender.Stop(context.WithoutCancel(ctx), running)
 	m.contender = readable(running)
 	peaks := gauge.WatchPeaks(ctx, m.contender)
-
-	if m.outcome, m.why, m.arrivals, err = b.follow(ctx, plan, binds, running); err != nil {
+	endProfiles, err := b.profile(ctx, plan.Contender.Name, running)
+	if err != nil {
 		return report.Figures{}, err
 	}
-	m.end, m.binds, m.reopened = time.Now(), binds.Seen(), binds.Reopened()
-	if err := b.rest(ctx, &m); err != nil {
+
+	m.outcome, m.why, err = follow(ctx, plan.Limit, running, func(ctx context.Context) error { return b.course(ctx, m, binds) })
+	if err != nil {
+		return report.Figures{}, err
+	}
+	m.atEnd = gauge.Read(m.processes())
+	m.end, m.reopened = time.Now(), binds.Reopened()-m.reopenedBefore
+	m.binds = m.counted(binds.Seen())
+	if err := b.rest(ctx, m); err != nil {
 		return report.Figures{}, err
 	}
 	m.peaks = peaks.Bytes()
@@ -126,7 +148,10 @@ func (b *Bench) Run(ctx context.Context, plan Plan) (report.Figures, error) {
 	if err != nil {
 		return report.Figures{}, err
 	}
-	m.requests = after.Since(requests)
+	m.requests = after.Since(m.requestsBefore)
+	if err := endProfiles(); err != nil {
+		fmt.Fprintf(b.Log, "%s: %v\n", plan.Contender.Name, err)
+	}
 	return m.figures(), nil
 }
 
@@ -137,21 +162,24 @@ func (b *Bench) prepare(ctx context.Context, plan Plan) error {
 	if err := b.store.Clear(ctx); err != nil {
 		return err
 	}
+	if err := b.fill(ctx, plan); err != nil {
+		return err
+	}
 	if err := b.store.ClearLeases(ctx, stack.Namespace); err != nil {
 		return err
 	}
 	if err := b.stand.Compact(ctx); err != nil {
 		return err
 	}
-	if err := b.store.Make(ctx, plan.Contender.Scheduler(), plan.CPU, plan.gangs()...); err != nil {
+	if err := b.store.Make(ctx, plan.Contender.Scheduler(), plan.CPU, plan.backlog()...); err != nil {
 		return err
 	}
 	if err := b.collectGarbage(ctx); err != nil {
 		return err
 	}
-	ctx, cancel = context.WithTimeout(ctx, b.timing.Patience)
+	ctx, cancel = context.WithTimeout(ctx, b.Timing.Patience)
 	defer cancel()
-	if _, err := b.timing.Before.Wait(ctx, b.controlPlane()); err != nil {
+	if _, err := b.Timing.Before.Wait(ctx, b.controlPlane()); err != nil {
 		return fmt.Errorf("before %s is started: %w", plan.Contender.Name, err)
 	}
 	return nil
@@ -171,23 +199,22 @@ func (b *Bench) collectGarbage(ctx context.Context) error {
 // rest waits until all processes are quiet, if all pods are
 // bound. It reads what the processes have used until then.
 func (b *Bench) rest(ctx context.Context, m *measured) error {
-	all := maps.Clone(m.others)
-	maps.Copy(all, m.contender)
+	all := m.processes()
 	if m.outcome != report.AllBound {
 		m.after = gauge.Read(all)
 		return nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, b.timing.Patience)
+	waiting, cancel := context.WithTimeout(ctx, b.Timing.Patience)
 	defer cancel()
 	var err error
-	if m.after, err = b.timing.After.Wait(waiting, all); err == nil {
+	if m.after, err = b.Timing.After.Wait(waiting, all); err == nil {
 		m.quiet = true
 		return nil
 	}
 	if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	fmt.Fprintf(b.log, "%s: %v\n", m.plan.Contender.Name, err)
+	fmt.Fprintf(b.Log, "%s: %v\n", m.plan.Contender.Name, err)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
 	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
 )
@@ -20,20 +21,66 @@ type measured struct {
 	why      string
 	arrivals []report.Arrival
 
-	// start is the contender's start. end is when the run was done or given up.
+	// gangs are those of the backlog and those that arrive. total is the number of pods to be bound.
+	gangs []backlog.Gang
+	total int
+	// stream has the gangs of a stream, in place of a backlog, and nil
+	// before it begins. highest is the rate that its own is a share of.
+	stream  *phase
+	highest float64
+
+	// start is the contender's start, or when the room is
+	// made or the stream begins. end is when the run was done or given up.
 	start, end time.Time
 	binds      map[string]time.Time // by the pod's name
-	reopened   int                  // how often the watch of binds was broken off
+	// reopened is how often the watch of binds was broken off
+	// since start, and reopenedBefore how often before it.
+	reopened, reopenedBefore int
 
 	// contender and others are the processes whose CPU time counts.
 	contender, others map[string]gauge.Process
-	// before is the reading of others at the contender's
-	// start. after is the reading of all processes at the end.
-	before, after gauge.Reading
+	// before is the reading of the processes at start. atEnd
+	// is the reading at end, and after the one when all are quiet.
+	before, atEnd, after gauge.Reading
 	// quiet reports whether all processes were quiet from after on.
-	quiet    bool
-	peaks    map[string]int64
-	requests gauge.Requests
+	quiet bool
+	peaks map[string]int64
+	// requestsBefore are the requests until start, and requests those after it.
+	requestsBefore, requests gauge.Requests
+}
+
+func newMeasured(plan Plan, others map[string]gauge.Process) *measured {
+	m := &measured{plan: plan, others: others, total: plan.total()}
+	if plan.Stream == nil {
+		m.gangs = plan.gangs()
+	}
+	for _, a := range plan.Arrivals {
+		m.gangs = append(m.gangs, plan.gang(a))
+	}
+	return m
+}
+
+// counted returns the binds that count: those of the stream if
+// there is one, without those of the search before it.
+func (m *measured) counted(all map[string]time.Time) map[string]time.Time {
+	if m.plan.Stream == nil {
+		return all
+	}
+	m.gangs, m.total = nil, 0
+	out := map[string]time.Time{}
+	if m.stream == nil {
+		return out
+	}
+	for _, c := range m.stream.gangs {
+		m.gangs = append(m.gangs, c.Gang)
+		m.total += len(c.Pods)
+		for _, pod := range c.Pods {
+			if t, ok := all[pod]; ok {
+				out[pod] = t
+			}
+		}
+	}
+	return out
 }
 
 func (m *measured) figures() report.Figures {
@@ -43,8 +90,9 @@ func (m *measured) figures() report.Figures {
 		Writes: map[string]float64{}, Rejected: m.requests.Rejected, Dispatched: m.requests.Dispatched, TooMany: m.requests.TooMany,
 	}
 	if m.plan.size() > 1 {
-		f.Gangs = m.gangs()
+		f.Gangs = m.spread()
 	}
+	f.Stream = m.latency()
 	if f.Bound == 0 {
 		return f
 	}
@@ -52,13 +100,11 @@ func (m *measured) figures() report.Figures {
 	first, last := order[0], order[len(order)-1]
 	f.FirstBind, f.LastBind = first.Sub(m.start).Seconds(), last.Sub(m.start).Seconds()
 	f.PodsPerSecondAll = rate(order, 1, len(order))
-	f.PodsPerSecond = rate(order, (m.plan.total()+9)/10, m.plan.total()*9/10)
+	f.PodsPerSecond = rate(order, (m.total+9)/10, m.total*9/10)
 	if m.quiet {
 		f.Quiet = max(0, m.after.At.Sub(last).Seconds())
 	}
-	for name, used := range m.after.CPU {
-		f.CPU[name] = float64(used-m.before.CPU[name]) / float64(time.Millisecond) / float64(f.Bound)
-	}
+	f.CPU, f.BindingCPU = m.perPod(m.after, f.Bound), m.perPod(m.atEnd, f.Bound)
 	for name, n := range m.requests.Writes {
 		f.Writes[name] = n / float64(f.Bound)
 	}
@@ -78,17 +124,43 @@ func rate(order []time.Time, from, to int) float64 {
 	return float64(to-from) / took
 }
 
-// gangs returns how long gangs took from their first bind to their last, arrivals included.
-func (m *measured) gangs() *report.Gangs {
+// perPod returns the milliseconds of CPU time up to a reading for each of a number of pods.
+func (m *measured) perPod(to gauge.Reading, pods int) map[string]float64 {
+	out := map[string]float64{}
+	for name, used := range to.CPU {
+		out[name] = float64(used-m.before.CPU[name]) / float64(time.Millisecond) / float64(pods)
+	}
+	return out
+}
+
+// latency returns how long the gangs of a stream took from the creation
+// of their last pods to their last binds. It returns nil without a stream.
+func (m *measured) latency() *report.Stream {
+	if m.stream == nil {
+		return nil
+	}
 	var took []time.Duration
-	g := &report.Gangs{}
-	all := m.plan.gangs()
-	for _, a := range m.plan.Arrivals {
-		if a.Pods > 1 {
-			all = append(all, m.plan.gang(a))
+	for _, c := range m.stream.gangs {
+		if !c.bound.IsZero() {
+			// A watch may deliver the bind before the pod's creation is answered.
+			took = append(took, max(0, c.bound.Sub(c.made)))
 		}
 	}
-	for _, gang := range all {
+	slices.Sort(took)
+	return &report.Stream{
+		Highest: m.highest, Rate: m.stream.rate, Gangs: len(took),
+		P50: rank(took, 0.5), P99: rank(took, 0.99), Worst: rank(took, 1),
+	}
+}
+
+// spread returns how long gangs took from their first bind to their last. Lone pods do not count.
+func (m *measured) spread() *report.Gangs {
+	var took []time.Duration
+	g := &report.Gangs{}
+	for _, gang := range m.gangs {
+		if len(gang.Pods) == 1 {
+			continue
+		}
 		first, last, n := span(m.binds, gang.Pods)
 		if n == 0 {
 			continue

@@ -62,7 +62,8 @@ func TestSpeed(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := plan(contender.Stock(), 20, 1)
-			m := measured{plan: p, start: start, end: at(200), binds: binds(p, tc.seconds...)}
+			m := newMeasured(p, nil)
+			m.start, m.end, m.binds = start, at(200), binds(p, tc.seconds...)
 			f := m.figures()
 			if diff := cmp.Diff([]float64{tc.wantMid, tc.wantAll}, []float64{f.PodsPerSecond, f.PodsPerSecondAll}, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 				t.Errorf("pods/s in the middle and over all (-want +got):\n%s", diff)
@@ -95,7 +96,8 @@ func TestGangs(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := plan(tc.spec, 6, 2)
-			m := measured{plan: p, start: start, end: at(10), binds: binds(p, tc.seconds...)}
+			m := newMeasured(p, nil)
+			m.start, m.end, m.binds = start, at(10), binds(p, tc.seconds...)
 			if diff := cmp.Diff(tc.want, m.figures().Gangs); diff != "" {
 				t.Errorf("gangs (-want +got):\n%s", diff)
 			}
@@ -109,7 +111,8 @@ func TestGangsThatArrive(t *testing.T) {
 	seen := binds(p, 1, 1, 2, 2)
 	seen[p.gang(p.Arrivals[0]).Pods[0]], seen[p.gang(p.Arrivals[0]).Pods[1]] = at(3), at(6)
 	seen[p.gang(p.Arrivals[1]).Pods[0]] = at(7)
-	m := measured{plan: p, start: start, end: at(10), binds: seen}
+	m := newMeasured(p, nil)
+	m.start, m.end, m.binds = start, at(10), seen
 	if diff := cmp.Diff(&report.Gangs{Count: 3, P99: 3, Worst: 3, Halves: 1}, m.figures().Gangs); diff != "" {
 		t.Errorf("gangs (-want +got):\n%s", diff)
 	}
@@ -121,7 +124,8 @@ func TestPercentiles(t *testing.T) {
 	for i := range 100 {
 		seconds = append(seconds, float64(i), float64(i)+0.001*float64(i+1))
 	}
-	m := measured{plan: p, start: start, end: at(200), binds: binds(p, seconds...)}
+	m := newMeasured(p, nil)
+	m.start, m.end, m.binds = start, at(200), binds(p, seconds...)
 	want := &report.Gangs{Count: 100, P50: 0.05, P99: 0.099, Worst: 0.1}
 	if diff := cmp.Diff(want, m.figures().Gangs, cmpopts.EquateApprox(0, 1e-6)); diff != "" {
 		t.Errorf("gangs that take 1 to 100 ms (-want +got):\n%s", diff)
@@ -133,6 +137,7 @@ func TestWhatAPodTakes(t *testing.T) {
 	m := measured{
 		plan: p, start: start, end: at(3), binds: binds(p, 1, 1, 2, 2),
 		before:   gauge.Reading{CPU: map[string]time.Duration{"etcd": time.Second}},
+		atEnd:    gauge.Reading{At: at(3), CPU: map[string]time.Duration{"etcd": 1100 * time.Millisecond, "scheduler": 20 * time.Millisecond}},
 		after:    gauge.Reading{At: at(5), CPU: map[string]time.Duration{"etcd": 1200 * time.Millisecond, "scheduler": 40 * time.Millisecond}},
 		quiet:    true,
 		requests: gauge.Requests{Writes: map[string]float64{"POST pods/binding": 4, "POST events": 2}, TooMany: 3},
@@ -140,6 +145,9 @@ func TestWhatAPodTakes(t *testing.T) {
 	f := m.figures()
 	if diff := cmp.Diff(map[string]float64{"etcd": 50, "scheduler": 10}, f.CPU); diff != "" {
 		t.Errorf("ms of CPU a pod (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]float64{"etcd": 25, "scheduler": 5}, f.BindingCPU); diff != "" {
+		t.Errorf("ms of CPU a pod until the last bind (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]float64{"POST pods/binding": 1, "POST events": 0.5}, f.Writes); diff != "" {
 		t.Errorf("writes a pod (-want +got):\n%s", diff)

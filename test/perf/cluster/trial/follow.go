@@ -16,8 +16,10 @@ import (
 // tailLines is the number of lines that are quoted of the log of a process that ended.
 const tailLines = 3
 
-// errLate means that the time limit of a run has ended.
-var errLate = errors.New("the limit is over")
+// A lateError means that a contender did not do in time what it had to do.
+type lateError struct{ why string }
+
+func (e *lateError) Error() string { return e.why }
 
 // An endedError means that a process of the contender has ended.
 type endedError struct{ name, state, tail string }
@@ -26,12 +28,12 @@ func (e *endedError) Error() string {
 	return fmt.Sprintf("%s ended (%s); its last words: %s", e.name, e.state, e.tail)
 }
 
-// follow returns when all pods are bound, a process of the contender has
-// ended, or the time limit has ended. Meanwhile it creates the arrivals.
-func (b *Bench) follow(ctx context.Context, plan Plan, binds *gauge.Binds, running map[string]*process.Process) (report.Outcome, string, []report.Arrival, error) {
+// follow makes a course, which returns when all pods are bound. It interrupts the course when a
+// process of the contender has ended, or the time limit has. It returns how the run ended, and why.
+func follow(ctx context.Context, limit time.Duration, running map[string]*process.Process, course func(context.Context) error) (report.Outcome, string, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ctx, stop := context.WithTimeoutCause(ctx, plan.Limit, errLate)
+	ctx, stop := context.WithTimeoutCause(ctx, limit, &lateError{fmt.Sprintf("not all were bound within %v", limit)})
 	defer stop()
 	for name, p := range running {
 		go func() {
@@ -42,28 +44,38 @@ func (b *Bench) follow(ctx context.Context, plan Plan, binds *gauge.Binds, runni
 			}
 		}()
 	}
-	var arrived []report.Arrival
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		var err error
-		arrived, err = b.arrive(gctx, plan, binds)
-		return err
-	})
-	g.Go(func() error {
-		return binds.Wait(gctx, func(at map[string]time.Time) bool { return len(at) >= plan.total() })
-	})
-	err := g.Wait()
+	err := course(ctx)
 	if err == nil {
-		return report.AllBound, "", arrived, nil
+		return report.AllBound, "", nil
 	}
 	cause := context.Cause(ctx)
 	if ended := (*endedError)(nil); errors.As(cause, &ended) {
-		return report.Ended, ended.Error(), arrived, nil
+		return report.Ended, ended.Error(), nil
 	}
-	if errors.Is(cause, errLate) {
-		return report.Late, fmt.Sprintf("not all were bound within %v", plan.Limit), arrived, nil
+	if late := (*lateError)(nil); errors.As(err, &late) {
+		return report.Late, late.Error(), nil
 	}
-	return "", "", nil, err
+	if late := (*lateError)(nil); errors.As(cause, &late) {
+		return report.Late, fmt.Sprintf("%v: %v", late, err), nil
+	}
+	return "", "", err
+}
+
+// bindBacklog returns when all pods are bound. Meanwhile it creates the arrivals.
+func (b *Bench) bindBacklog(ctx context.Context, m *measured, binds *gauge.Binds) error {
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		var err error
+		m.arrivals, err = b.arrive(gctx, m.plan, binds)
+		return err
+	})
+	g.Go(func() error { return waitBound(gctx, binds, m.total) })
+	return g.Wait()
+}
+
+// waitBound returns when a number of pods is bound.
+func waitBound(ctx context.Context, binds *gauge.Binds, pods int) error {
+	return binds.Wait(ctx, func(at map[string]time.Time) bool { return len(at) >= pods })
 }
 
 // arrive creates each arrival at its time, and returns

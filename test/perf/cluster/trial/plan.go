@@ -21,9 +21,20 @@ type Plan struct {
 	CPU resource.Quantity
 	// Arrivals come one after the other while the backlog is being bound.
 	Arrivals []Arrival
+	// Rack requires that the pods of each gang are in one rack.
+	Rack bool
+	// Room makes the backlog wait: all nodes are full until each gang was refused once and all
+	// processes are quiet. Then nodes are added that have room for so many pods, and the run ends
+	// when so many are bound. If Room is zero, there is room from the start. Only Fluence can wait.
+	Room int
+	// Stream makes gangs of Size pods come in place of the backlog, if it is not nil.
+	Stream *Stream
 	// Limit bounds the time from the contender's start until all pods are bound.
 	Limit time.Duration
 }
+
+// NodeCPU is the number of CPUs of each node.
+const NodeCPU = 8
 
 // An Arrival is a gang that comes while the backlog is being bound.
 type Arrival struct {
@@ -46,7 +57,19 @@ func (p Plan) size() int {
 
 // gangs returns the gangs of the backlog.
 func (p Plan) gangs() []backlog.Gang {
-	return backlog.Gangs("backlog", p.Pods, p.size(), p.Contender.Groups)
+	gangs := backlog.Gangs("backlog", p.Pods, p.size(), p.Contender.Groups)
+	for i := range gangs {
+		gangs[i].Rack = p.Rack
+	}
+	return gangs
+}
+
+// backlog returns the gangs that are created before the contender starts.
+func (p Plan) backlog() []backlog.Gang {
+	if p.Stream != nil {
+		return nil
+	}
+	return p.gangs()
 }
 
 // gang returns the gang of an arrival. A lone pod has no group.
@@ -56,8 +79,11 @@ func (p Plan) gang(a Arrival) backlog.Gang {
 	return g
 }
 
-// total returns the number of all pods, arrivals included.
+// total returns the number of pods to be bound, arrivals included.
 func (p Plan) total() int {
+	if p.Room > 0 {
+		return p.Room
+	}
 	n := p.Pods
 	for _, a := range p.Arrivals {
 		n += a.Pods

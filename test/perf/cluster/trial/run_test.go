@@ -3,6 +3,7 @@ package trial_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,11 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/eventually"
+	"github.com/flux-k8s/fluence/test/perf/cluster/backlog"
 	"github.com/flux-k8s/fluence/test/perf/cluster/contender"
 	"github.com/flux-k8s/fluence/test/perf/cluster/gauge"
 	"github.com/flux-k8s/fluence/test/perf/cluster/report"
@@ -41,7 +44,7 @@ func TestRuns(t *testing.T) {
 	c, err := cluster.Start(ctx, cluster.Config{
 		FeatureGates:  map[string]bool{"GenericWorkload": true, "TopologyAwareWorkloadScheduling": true},
 		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
-		Nodes:         cluster.Nodes{Count: 4},
+		Nodes:         cluster.Nodes{Count: 4, Labels: func(i int) map[string]string { return map[string]string{backlog.RackLabel: fmt.Sprint(i / 2)} }},
 		NoAudit:       true, NoKubelet: true, NoPodStages: true, NoHeartbeat: true,
 		Log: os.Stderr,
 	})
@@ -53,13 +56,18 @@ func TestRuns(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	bench, err := trial.NewBench(ctx, c, map[string]any{"matchPolicy": "low"}, hasty(), os.Stderr)
+	bench, err := trial.NewBench(ctx, c, trial.Config{
+		Args: map[string]any{"matchPolicy": "low", "topologyLevels": []any{backlog.RackLabel}}, Timing: hasty(), Log: os.Stderr,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Run("every contender binds all", func(t *testing.T) { testContenders(t, bench) })
 	t.Run("schedulers are configured alike", func(t *testing.T) { testConfigurations(t, c) })
 	t.Run("some come while others are bound", func(t *testing.T) { testArrivals(t, bench) })
+	t.Run("a gang is in one rack", func(t *testing.T) { testRacks(t, c, bench) })
+	t.Run("they come in a stream", func(t *testing.T) { testStream(t, bench) })
+	t.Run("they wait for room", func(t *testing.T) { testRoom(t, bench) })
 	t.Run("one that never does it is late", func(t *testing.T) { testLate(t, bench) })
 	t.Run("one that ends is told of", func(t *testing.T) { testEnded(t, c, bench) })
 	t.Run("nothing goes on behind an interruption", func(t *testing.T) { testInterrupted(t, c, bench) })
@@ -82,6 +90,8 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 		// each level. writes are the writes for each pod.
 		levels map[string]float64
 		writes []string
+		// more is how many more there may be for each pod.
+		more float64
 	}{
 		"ceiling": {
 			spec: contender.Ceiling(8), processes: []string{"binder"}, gangs: 4,
@@ -106,6 +116,10 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 		"fluence": {
 			spec: contender.Fluence(), processes: []string{"controller", "scheduler", "sidecar"}, gangs: 4,
 			levels: ours, writes: []string{"POST pods/binding"},
+		},
+		"fluence with events": {
+			spec: contender.FluenceEvents(), processes: []string{"controller", "scheduler", "sidecar"}, gangs: 4,
+			levels: ours, writes: []string{"POST pods/binding", "POST events.events.k8s.io"}, more: 0.5, // two for each group
 		},
 		"fluence alone": {
 			spec: contender.FluenceAlone(), processes: []string{"controller", "scheduler", "sidecar"},
@@ -138,8 +152,8 @@ func testContenders(t *testing.T, bench *trial.Bench) {
 			}
 			for _, write := range tc.writes {
 				// The last event may be written after the run.
-				if n := f.Writes[write]; n < 0.9 || n > 1 {
-					t.Errorf("%v %s for each pod, want 1", n, write)
+				if n := f.Writes[write]; n < 0.9 || n > 1+tc.more {
+					t.Errorf("%v %s for each pod, want 1 to %v", n, write, 1+tc.more)
 				}
 			}
 			for level, n := range tc.levels {
@@ -198,6 +212,93 @@ func testArrivals(t *testing.T, bench *trial.Bench) {
 	}
 	if a := f.Arrivals[1]; a.Name != "lone" || a.Pods != 1 || a.Before < 10 {
 		t.Errorf("the lone pod: %+v", a)
+	}
+}
+
+// Two racks have 16 CPUs each. Without racks no contender places two gangs of 12 like that.
+func testRacks(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
+	for _, spec := range []contender.Spec{contender.Native(), contender.Fluence()} {
+		t.Run(spec.Name, func(t *testing.T) {
+			p := plan(spec, "1")
+			p.Pods, p.Size, p.Rack = 24, 12, true
+			f, err := bench.Run(t.Context(), p)
+			if err != nil || f.Outcome != report.AllBound {
+				t.Fatalf("Run() = %+v, %v", f, err)
+			}
+			pods, err := c.Client().CoreV1().Pods("bench").List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			racks := map[string]map[string]bool{}
+			for _, pod := range pods.Items {
+				node, err := c.Client().CoreV1().Nodes().Get(t.Context(), pod.Spec.NodeName, metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				gang := pod.Name[:strings.LastIndexByte(pod.Name, '-')]
+				if racks[gang] == nil {
+					racks[gang] = map[string]bool{}
+				}
+				racks[gang][node.Labels[backlog.RackLabel]] = true
+			}
+			if len(racks) != 2 {
+				t.Fatalf("gangs: %v, want two", racks)
+			}
+			for gang, in := range racks {
+				if len(in) != 1 {
+					t.Errorf("%s is in racks %v, want one", gang, in)
+				}
+			}
+		})
+	}
+}
+
+// The nodes of the cluster stay full after that.
+func testRoom(t *testing.T, bench *trial.Bench) {
+	p := plan(contender.Fluence(), "1")
+	p.Pods, p.Room = 32, 16
+	f, err := bench.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Outcome != report.AllBound || f.Bound != 16 || f.Gangs.Count != 4 || f.FirstBind <= 0 || f.Quiet == 0 {
+		t.Errorf("figures: %+v", f)
+	}
+	if got := f.Writes["POST nodes"]; got != 2.0/16 {
+		t.Errorf("%v nodes are added for each bound pod, want 2 for 16", got)
+	}
+	if got := f.Writes["POST pods"]; got != 0 {
+		t.Errorf("%v pods are created for each bound pod, want none after the beginning", got)
+	}
+}
+
+func testStream(t *testing.T, bench *trial.Bench) {
+	p := plan(contender.Fluence(), "100m")
+	p.Stream = &trial.Stream{Share: 0.5, For: 4 * time.Second, Seed: 1}
+	f, err := bench.Run(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := f.Stream
+	if f.Outcome != report.AllBound || s == nil || s.Rate != s.Highest/2 || s.Gangs*4 != f.Bound || s.P50 > s.P99 || s.Worst == 0 {
+		t.Fatalf("figures: %+v with stream %+v", f, s)
+	}
+	for _, write := range []string{"POST pods", "POST pods/binding", "DELETE pods"} {
+		if n := f.Writes[write]; n != 1 {
+			t.Errorf("%v %s for each pod, want 1", n, write)
+		}
+	}
+	q := p
+	q.Contender = contender.Fluence().As("another")
+	q.Stream = &trial.Stream{Share: 0.5, RateOf: "fluence", For: 4 * time.Second, Seed: 1}
+	again, err := bench.Run(t.Context(), q)
+	if err != nil || again.Stream == nil || again.Stream.Rate != s.Rate {
+		t.Errorf("at the same rate: %+v, %v", again.Stream, err)
+	}
+	q.Stream = &trial.Stream{Share: 0.5, RateOf: "nobody", For: time.Second}
+	unknown, err := bench.Run(t.Context(), q)
+	if err != nil || unknown.Outcome != report.Late || !strings.Contains(unknown.Why, "nobody") {
+		t.Errorf("at the rate of one that has not run: %+v, %v", unknown, err)
 	}
 }
 

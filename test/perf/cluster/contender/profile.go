@@ -1,0 +1,45 @@
+package contender
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/flux-k8s/fluence/test/cluster/process"
+)
+
+// profilePath is the path of a CPU profile, below the address of a process that serves profiles.
+const profilePath = "/debug/pprof/profile"
+
+// Profiles returns the addresses of the CPU profiles that the API server and a contender's
+// processes serve, by the names of the processes in figures. Of a contender only the scheduler
+// serves profiles. The API server's name is that of APIServer.
+func (s *Stand) Profiles(running map[string]*process.Process) (map[string]string, error) {
+	out := map[string]string{APIServer: s.RESTConfig().Host + profilePath}
+	p := running[Scheduler]
+	if p == nil {
+		return out, nil
+	}
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID()))
+	if err != nil {
+		return nil, fmt.Errorf("find the scheduler's port: %w", err)
+	}
+	port, ok := lastFlag(line, "--secure-port=")
+	if !ok {
+		return nil, fmt.Errorf("find the scheduler's port: its command line has none: %q", line)
+	}
+	out[Scheduler] = "https://127.0.0.1:" + port + profilePath
+	return out, nil
+}
+
+// lastFlag returns the value of a flag in a command line of /proc. Of
+// several, the last one counts. The chart's flags come before those of tests.
+func lastFlag(line []byte, flag string) (value string, ok bool) {
+	for arg := range bytes.SplitSeq(line, []byte{0}) {
+		if v, found := strings.CutPrefix(string(arg), flag); found {
+			value, ok = v, true
+		}
+	}
+	return value, ok
+}
