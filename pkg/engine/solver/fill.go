@@ -3,27 +3,31 @@ package solver
 // roomFor returns how many slots of a shape fit on a node,
 // at most want. The caller must charge the steps for it.
 func (b *Layout) roomFor(s, i int, want int64) int64 {
-	if !b.isUsable(s, i) {
+	at := b.order[i]
+	if !b.problem.isOpen(b.view, at) {
 		return 0
 	}
-	shape := &b.shapes[s]
-	n := roomInRow(b.row(i), shape, want)
-	for _, k := range shape.Limits {
-		n = min(n, b.allowance(k, b.order[i]))
-	}
-	return n
-}
-
-// roomInRow returns how many slots of a shape fit in a row, at most want.
-func roomInRow(row []int64, s *Shape, want int64) int64 {
-	n := want
-	for _, k := range s.NeedsInOrder {
-		switch have, each := row[k], s.AmountPerSlot[k]; {
+	shape, n, needs := &b.shapes[s], want, b.problem.Needs
+	row := b.rowAt(at, len(needs))
+	for _, k := range shape.NeedsInOrder {
+		var have int64
+		if row != nil {
+			have = row[k]
+		} else {
+			have = needs[k].amount(b.view, at)
+		}
+		switch each := shape.AmountPerSlot[k]; {
 		case have < each:
 			return 0
 		case n > 1:
 			n = min(n, have/each)
 		}
+	}
+	for _, k := range shape.Limits {
+		n = min(n, b.allowance(k, at))
+	}
+	if n == 0 || !b.view.allows(b.constraintsAllow(s, i)) {
+		return 0
 	}
 	return n
 }
@@ -50,6 +54,9 @@ func (b *Layout) fill(s int, want int64) int64 {
 	}
 	found, i, steps := int64(0), 0, b.fitSteps(s)
 	for i < len(b.order) && found < want {
+		if i = b.passOver(s, i); i == len(b.order) {
+			break
+		}
 		end := min(len(b.order), i+fillChunk)
 		if !b.Charge((end - i) * steps) {
 			break
@@ -109,7 +116,7 @@ func (b *Layout) removeLast(n int64) {
 // at least one shape may use. The sums saturate at math.MaxInt64.
 func (b *Layout) totals() []int64 {
 	sums := make([]int64, len(b.problem.Needs))
-	for i := range b.order {
+	for i, at := range b.order {
 		for s := range b.shapes {
 			if !b.Charge(1) {
 				return sums
@@ -118,8 +125,13 @@ func (b *Layout) totals() []int64 {
 				continue
 			}
 			b.Spend(len(sums) / needsPerStep)
-			for k, have := range b.row(i) {
-				sums[k] = SatAdd(sums[k], have)
+			row := b.rowAt(at, len(sums))
+			for k := range sums {
+				if row != nil {
+					sums[k] = SatAdd(sums[k], row[k])
+				} else {
+					sums[k] = SatAdd(sums[k], b.problem.Needs[k].amount(b.view, at))
+				}
 			}
 			break
 		}

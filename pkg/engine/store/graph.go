@@ -19,6 +19,8 @@ type Graph struct {
 	levels map[levelKey]*vertex
 	// walkOrder caches depthFirst. It is nil after a node was added, removed or moved.
 	walkOrder []int32
+	// ascending and descending cache the orders of positions. ascending may be longer than nodes.
+	ascending, descending []int32
 	// partitions caches Partition by type of vertex. It is empty after a node was added, removed or
 	// moved.
 	partitions map[string]*Partition
@@ -37,7 +39,7 @@ type levelKey struct {
 }
 
 func newGraph() Graph {
-	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: columns{byType: make(map[string][]*column)}}
+	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: newColumns()}
 }
 
 // checkRoot fails with match.ErrInvalid for a node whose root is not the graph's root.
@@ -74,10 +76,10 @@ func (g *Graph) put(n *node, s *nodeGraph) *node {
 	g.setResource(n.vertex, s.node)
 	g.replaceDescendants(n, s)
 	n.buildPools(&g.columns)
-	g.columns.up[n.position] = n.vertex.isUp()
+	g.columns.setUp(n.position, n.vertex.isUp())
 	if statusChanged {
 		for i, other := range g.nodes {
-			g.columns.up[i] = other.vertex.isUp()
+			g.columns.setUp(i, other.vertex.isUp())
 		}
 	}
 	return n
@@ -169,7 +171,7 @@ func (g *Graph) prune(v *vertex) {
 
 // invalidate clears what depends on the place of nodes in the tree.
 func (g *Graph) invalidate() {
-	g.walkOrder = nil
+	g.walkOrder, g.columns.depthFirst = nil, nil
 	clear(g.partitions)
 }
 

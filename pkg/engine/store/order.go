@@ -11,23 +11,9 @@ import (
 // Order returns the positions of the nodes in the order in which a policy takes them: the nodes
 // closest to the near nodes first, and then by the policy. distance has by position how far a node
 // is from the near nodes; less is closer. It is nil if no near node is in the graph. Both slices
-// are valid until the next call.
+// are valid until the next call. Callers must not change the order, which may be cached.
 func (st *Store) Order(policy string, near []string) (order []int32, distance []int) {
-	st.order = resized(st.order, len(st.graph.nodes))
-	order = st.order
-	by, _ := match.PolicyOf(policy)
-	switch by.Order {
-	case match.DepthFirst:
-		copy(order, st.graph.depthFirst())
-	case match.HighestFirst:
-		for i := range order {
-			order[i] = int32(len(order) - 1 - i)
-		}
-	case match.LowestFirst:
-		for i := range order {
-			order[i] = int32(i)
-		}
-	}
+	order = st.graph.policyOrder(policy)
 	st.orderCalls++
 	marked := false
 	for _, name := range near {
@@ -41,6 +27,9 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 	if !marked {
 		return order, nil
 	}
+	st.order = resized(st.order, len(st.graph.nodes))
+	copy(st.order, order)
+	order = st.order
 	st.distance = resized(st.distance, len(st.graph.nodes))
 	distance = st.distance
 	for i, n := range st.graph.nodes {
@@ -48,6 +37,50 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 	}
 	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(distance[a], distance[b]) })
 	return order, distance
+}
+
+// policyOrder returns the positions of the nodes in the order of a policy. Callers must not change
+// the result, which is cached.
+func (g *Graph) policyOrder(policy string) []int32 {
+	switch by, _ := match.PolicyOf(policy); by.Order {
+	case match.DepthFirst:
+		return g.depthFirst()
+	case match.HighestFirst:
+		if len(g.descending) != len(g.nodes) {
+			g.descending = make([]int32, len(g.nodes))
+			for i := range g.descending {
+				g.descending[i] = int32(len(g.nodes) - 1 - i)
+			}
+		}
+		return g.descending
+	case match.LowestFirst:
+	}
+	for i := len(g.ascending); i < len(g.nodes); i++ {
+		g.ascending = append(g.ascending, int32(i))
+	}
+	return g.ascending[:len(g.nodes):len(g.nodes)]
+}
+
+// blocksOf returns the block index for the order of a policy. reversed is set if the order of the
+// policy is the reverse of the order of the index.
+func (g *Graph) blocksOf(policy string) (x *blockIndex, reversed bool) {
+	c := &g.columns
+	switch by, _ := match.PolicyOf(policy); by.Order {
+	case match.HighestFirst:
+		return c.byPosition, true
+	case match.DepthFirst:
+		if c.depthFirst == nil {
+			if order := g.depthFirst(); slices.IsSorted(order) {
+				c.depthFirst = c.byPosition
+			} else {
+				c.changes++
+				c.depthFirst = newBlockIndex(len(order), order, c.changes)
+			}
+		}
+		return c.depthFirst, false
+	case match.LowestFirst:
+	}
+	return c.byPosition, false
 }
 
 func resized[T any](s []T, n int) []T {

@@ -1,0 +1,181 @@
+package store
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+)
+
+// A Room finds the nodes that may have room for the slots of one request. It implements solver.Room.
+type Room struct {
+	columns *columns
+	blocks  *blockIndex
+	// reversed is set if the request takes the nodes from the last to the first.
+	reversed bool
+	who      solver.Requester
+	// needs has the columns of each need.
+	needs [][]roomColumn
+	// profiles has the profiles of the shapes that were asked for, by set of nodes.
+	profiles map[roomKey]*profile
+	key      []byte // memory for the key of a profile
+}
+
+// A roomColumn is a column and its largest amounts.
+type roomColumn struct {
+	*column
+	maxima *blockMaxima
+}
+
+// A roomKey identifies the profile of a shape in a set of nodes.
+type roomKey struct {
+	shape *solver.Shape
+	set   nodeSet
+}
+
+// Room returns the room for a request's needs, in the order of its policy.
+func (g *Graph) Room(policy string, needs []solver.Need, who solver.Requester) *Room {
+	r := &Room{columns: &g.columns, who: who, needs: make([][]roomColumn, len(needs)), profiles: make(map[roomKey]*profile)}
+	r.blocks, r.reversed = g.blocksOf(policy)
+	for k := range needs {
+		for _, c := range g.columns.byType[needs[k].Type] {
+			if slices.Contains(needs[k].Columns, &c.Column) {
+				r.needs[k] = append(r.needs[k], roomColumn{c, r.blocks.maximaOf(c)})
+			}
+		}
+	}
+	return r
+}
+
+// The costs in steps of passing over a block: by its maxima, for each need, and node by node.
+const (
+	maximaSteps = 1
+	scanSteps   = blockNodes / 4
+)
+
+// Next implements solver.Room.
+func (r *Room) Next(v solver.View, s *solver.Shape, i, end int) (next, steps int) {
+	set := allNodes
+	switch {
+	case !v.Empty && (!v.Up || r.who.Holder != "" && r.columns.holders[r.who.Holder] > 0):
+		// The nodes of the requester's holder are not open, but the requester may use them.
+		return i, 0
+	case !v.Empty && r.who.Exclusive:
+		set = emptyNodes
+	case !v.Empty:
+		set = openNodes
+	}
+	nodes := len(r.columns.up)
+	var p *profile
+	for i < end {
+		first := i
+		if r.reversed {
+			first = nodes - 1 - i
+		}
+		block, rest := first/blockNodes, blockNodes-first%blockNodes
+		if r.reversed {
+			rest = first%blockNodes + 1
+		}
+		rest = min(rest, nodes-i)
+		steps += maximaSteps * len(s.NeedsInOrder)
+		if !r.mayHave(block, s, set) {
+			i += rest
+			continue
+		}
+		if p == nil {
+			p = r.profile(s, set)
+		}
+		steps += scanSteps
+		if p.full[block] == r.blocks.changed[block] {
+			i += rest
+			continue
+		}
+		at := r.scan(s, set, i, rest)
+		if at < i+rest {
+			return at, steps
+		}
+		if i += rest; rest == blockNodes {
+			p.full[block] = r.blocks.changed[block]
+		}
+	}
+	return min(i, end), steps
+}
+
+// mayHave reports whether the maxima of a block are large enough for a slot of the shape.
+func (r *Room) mayHave(block int, s *solver.Shape, set nodeSet) bool {
+	for _, k := range s.NeedsInOrder {
+		enough := false
+		for _, c := range r.needs[k] {
+			if c.maxima.computed[block] != r.blocks.changed[block] {
+				r.blocks.compute(r.columns, c.column, c.maxima, block)
+			}
+			enough = enough || c.maxima.max[block][set] >= s.AmountPerSlot[k]
+		}
+		if !enough {
+			return false
+		}
+	}
+	return true
+}
+
+// scan returns the first of n nodes, from index i on, that is in the set and has the amounts of a
+// slot. It returns i+n if there is none.
+func (r *Room) scan(s *solver.Shape, set nodeSet, i, n int) int {
+	for end := i + n; i < end; i++ {
+		at := i
+		if r.reversed {
+			at = len(r.columns.up) - 1 - i
+		}
+		at = r.blocks.at(at)
+		if r.has(s, set, at) && r.columns.isIn(set, at) {
+			return i
+		}
+	}
+	return i
+}
+
+// has reports whether the node at a position has the amounts of a slot.
+func (r *Room) has(s *solver.Shape, set nodeSet, at int) bool {
+	for _, k := range s.NeedsInOrder {
+		enough := false
+		for _, c := range r.needs[k] {
+			amounts := c.Free
+			if set == allNodes {
+				amounts = c.Capacity
+			}
+			enough = enough || amounts[at] >= s.AmountPerSlot[k]
+		}
+		if !enough {
+			return false
+		}
+	}
+	return true
+}
+
+// isIn reports whether the node at a position is in a set.
+func (c *columns) isIn(set nodeSet, at int) bool {
+	if set == allNodes {
+		return true
+	}
+	x := &c.exclusive[at]
+	return c.up[at] && x.Holders == 0 && (set != emptyNodes || x.WithoutHolder == 0)
+}
+
+// profile returns the profile of a shape in a set of nodes.
+func (r *Room) profile(s *solver.Shape, set nodeSet) *profile {
+	key := roomKey{s, set}
+	p := r.profiles[key]
+	if p == nil {
+		r.key = append(r.key[:0], byte(set))
+		for _, k := range s.NeedsInOrder {
+			for _, c := range r.needs[k] {
+				r.key = binary.AppendUvarint(r.key, c.number)
+			}
+			r.key = append(binary.AppendUvarint(r.key, 0), 0)
+			r.key = binary.AppendUvarint(r.key, uint64(s.AmountPerSlot[k]))
+		}
+		p = r.blocks.profileOf(r.key)
+		r.profiles[key] = p
+	}
+	return p
+}
