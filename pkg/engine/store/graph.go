@@ -30,6 +30,8 @@ type Graph struct {
 	nextID int64
 	// nextUniq is the UniqID of the next vertex.
 	nextUniq int64
+	// hosts finds nodes by name. It is nil in a snapshot.
+	hosts *hosts
 }
 
 // A levelKey identifies a vertex above the nodes.
@@ -218,6 +220,18 @@ func (g *Graph) Size() int { return len(g.nodes) }
 
 // NodeVertex returns the description of the node at a position.
 func (g *Graph) NodeVertex(at int32) *resource.Vertex { return g.nodes[at].vertex.res }
+
+// HasNames reports whether Position finds nodes: not in a snapshot.
+func (g *Graph) HasNames() bool { return g.hosts != nil }
+
+// Position returns the position of the node with this name. It returns false if there is none.
+func (g *Graph) Position(name string) (at int, ok bool) {
+	h := g.hosts.byName[name]
+	if h == nil || h.node == nil {
+		return 0, false
+	}
+	return h.node.position, true
+}
 
 // Up reports by position whether the node and all vertices above it are up.
 func (g *Graph) Up() []bool { return g.columns.up }

@@ -92,7 +92,7 @@ func (r *Room) Next(v solver.View, s *solver.Shape, i, end int) (next, steps int
 		}
 		at := r.scan(s, set, i, rest)
 		if at < i+rest {
-			return at, steps
+			return min(at, end), steps
 		}
 		if i += rest; rest == blockNodes {
 			p.full[block] = r.blocks.changed[block]

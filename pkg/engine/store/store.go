@@ -60,6 +60,7 @@ type Store struct {
 // New returns an empty store.
 func New() *Store {
 	st := &Store{graph: newGraph(), hosts: hosts{byName: make(map[string]*host)}, jobs: make(map[match.JobID]*Job)}
+	st.graph.hosts = &st.hosts
 	st.reservations = newReservations(&st.hosts)
 	return st
 }
