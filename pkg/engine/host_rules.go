@@ -17,12 +17,9 @@ type hostFilter struct {
 	always, now bitset
 }
 
-const (
-	// minLookUps is the number of look-ups before all names are looked up.
-	minLookUps = 64
-	// namesPerLookUp is how many names at most are looked up for each look-up before.
-	namesPerLookUp = 4
-)
+// All names are looked up after minLookUps look-ups, or after lookUpsPerName for each name if these
+// are more.
+const minLookUps, lookUpsPerName = 64, 2
 
 // newHostFilter returns the filter of a shape.
 func newHostFilter(rules []demand.HostRule) *hostFilter {
@@ -38,7 +35,7 @@ func (f *hostFilter) isResolved(g *store.Graph) bool {
 	if f.always != nil {
 		return true
 	}
-	if f.asked++; f.asked < minLookUps || f.asked*namesPerLookUp < f.names || !g.HasNames() {
+	if f.asked++; f.asked < max(minLookUps, lookUpsPerName*f.names) || !g.HasNames() {
 		return false
 	}
 	f.always, f.now = newBitset(g.Size(), true), newBitset(g.Size(), true)

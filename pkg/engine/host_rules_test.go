@@ -44,7 +44,7 @@ func TestRulesForHostsAreTheSameByPosition(t *testing.T) {
 		w.Begin(t.Context(), 1<<20)
 		var b problemBuilder
 		b.build(&w, d, st.Graph(), nil, nil, solver.Requester{})
-		for range 3 {
+		for range 6 {
 			for at := range int32(nodes) {
 				always, now := b.Allow(0, at)
 				if permanent, current := d.Allow(0, st.Graph().NodeVertex(at)); always != permanent || now != current {

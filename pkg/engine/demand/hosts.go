@@ -22,10 +22,12 @@ func (r *HostRule) allows(host string) bool { return r.Hosts.has(host) != r.Excl
 
 // A HostSet is a set of names of hosts.
 type HostSet struct {
-	// sorted has the names if they were given one by one and in order. A search there takes
-	// longer than in a map, but the map would have to be built first.
+	// sorted has the names if they were given one by one and in order. So no map has to be built.
 	sorted []string
-	names  map[string]struct{}
+	// last is where the last name that was searched belongs in sorted. Nodes are
+	// mostly asked for in the order of their names, so the next one is close by.
+	last  int
+	names map[string]struct{}
 }
 
 // newHostSet returns the names of some valid host lists.
@@ -48,12 +50,20 @@ func newHostSet(lists []string) HostSet {
 }
 
 func (h *HostSet) has(name string) bool {
-	if h.sorted != nil {
-		_, ok := slices.BinarySearch(h.sorted, name)
+	if h.sorted == nil {
+		_, ok := h.names[name]
 		return ok
 	}
-	_, ok := h.names[name]
-	return ok
+	if at := h.last; at < len(h.sorted) && h.sorted[at] < name {
+		// It is the next place, or a far one.
+		h.last = at + 1
+	} else if at > 0 && h.sorted[at-1] >= name {
+		h.last = at - 1
+	}
+	if at := h.last; at < len(h.sorted) && h.sorted[at] < name || at > 0 && h.sorted[at-1] >= name {
+		h.last, _ = slices.BinarySearch(h.sorted, name)
+	}
+	return h.last < len(h.sorted) && h.sorted[h.last] == name
 }
 
 // Len returns the number of names. A name that was given twice may count twice.

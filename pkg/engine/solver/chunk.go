@@ -114,18 +114,18 @@ func (x *chunk) fit(want int64) int64 {
 // count returns how many slots first fit places on all nodes, at most
 // want. It places none. The shape must have no limits.
 func (x *chunk) count(want int64) int64 {
-	found, i, steps := int64(0), 0, x.fitSteps(x.shape)
-	for size := 1; found < want && !x.IsExhausted(); size = min(2*size, chunkNodes) {
-		if i = x.passOver(x.shape, i); i == len(x.order) {
-			break
+	found, i, steps, none := int64(0), 0, x.fitSteps(x.shape), false
+	for i < len(x.order) && found < want && !x.IsExhausted() {
+		if none {
+			i = x.passOver(x.shape, i)
 		}
-		end := min(len(x.order), i+size)
+		end := min(len(x.order), i+chunkNodes)
 		if !x.Charge((end - i) * steps) {
 			break
 		}
 		x.read(i, end)
-		found += x.fit(want - found)
-		i = end
+		n := x.fit(want - found)
+		found, i, none = found+n, end, n == 0
 	}
 	return found
 }

@@ -43,8 +43,10 @@ func (b *Layout) put(s, i int, n int64) {
 	}
 }
 
-// fillChunk is the number of nodes for which fill charges the meter at once.
-const fillChunk = 64
+// fillChunk is the number of nodes for which fill charges the meter at once. passAfter is
+// the number of nodes without room, one after the other, after which it passes over more. It is
+// fillChunk nodes if there were none to pass over the last time.
+const fillChunk, passAfter = 64, 4
 
 // fill places up to want slots of a shape by first fit: node by node
 // in order, on each as many as fit. It returns how many it placed.
@@ -53,19 +55,26 @@ func (b *Layout) fill(s int, want int64) int64 {
 		return 0
 	}
 	found, i, steps := int64(0), 0, b.fitSteps(s)
+	without, most := 0, passAfter
 	for i < len(b.order) && found < want {
-		if i = b.passOver(s, i); i == len(b.order) {
-			break
+		if without >= most {
+			next := b.passOver(s, i)
+			if without, most = 0, passAfter; next == i {
+				most = fillChunk
+			}
+			i = next
 		}
 		end := min(len(b.order), i+fillChunk)
 		if !b.Charge((end - i) * steps) {
 			break
 		}
-		for ; i < end && found < want; i++ {
-			if n := b.roomFor(s, i, want-found); n > 0 {
+		for ; i < end && found < want && without < most; i++ {
+			n := b.roomFor(s, i, want-found)
+			if without++; n > 0 {
 				b.put(s, i, n)
 				b.runs = append(b.runs, Run{s, i, n})
 				found += n
+				without = 0
 			}
 		}
 		b.refund((end - i) * steps)

@@ -82,7 +82,7 @@ func (x *blockIndex) touch(at int, change uint64) {
 	if x.indexOf != nil {
 		at = int(x.indexOf[at])
 	}
-	x.changed[at/blockNodes] = change
+	x.changed[uint(at)/blockNodes] = change
 }
 
 // at returns the position of the node with index i.

@@ -97,10 +97,8 @@ func (c *columns) removeNode(at int) {
 
 // setExclusivity sets the exclusivity of the node at a position.
 func (c *columns) setExclusivity(at int, to solver.Exclusivity) {
-	if c.exclusive[at].Holders > 0 {
-		c.countHolder(&c.exclusive[at], -1)
-	}
-	if to.Holders > 0 {
+	if was := &c.exclusive[at]; was.Holders != to.Holders || was.Holder != to.Holder {
+		c.countHolder(was, -1)
 		c.countHolder(&to, 1)
 	}
 	c.exclusive[at] = to
@@ -109,8 +107,10 @@ func (c *columns) setExclusivity(at int, to solver.Exclusivity) {
 
 // countHolder adds n to the number of nodes with holders like x.
 func (c *columns) countHolder(x *solver.Exclusivity, n int) {
-	c.exclusiveNodes += n
-	if x.Holders > 1 {
+	if x.Holders > 0 {
+		c.exclusiveNodes += n
+	}
+	if x.Holders != 1 {
 		return
 	}
 	if c.holders[x.Holder] += n; c.holders[x.Holder] == 0 {

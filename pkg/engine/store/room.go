@@ -14,11 +14,12 @@ type Room struct {
 	// reversed is set if the request takes the nodes from the last to the first.
 	reversed bool
 	who      solver.Requester
-	// needs has the columns of each need.
-	needs [][]roomColumn
-	// profiles has the profiles of the shapes that were asked for, by set of nodes.
+	// all has the columns of all needs. first has by need
+	// the index of its first column, and then the number of columns.
+	all   []roomColumn
+	first []int
+	// profiles has the profiles of the shapes that were asked for. It is nil before its first use.
 	profiles map[roomKey]*profile
-	key      []byte // memory for the key of a profile
 }
 
 // A roomColumn is a column and its largest amounts.
@@ -35,17 +36,22 @@ type roomKey struct {
 
 // Room returns the room for a request's needs, in the order of its policy.
 func (g *Graph) Room(policy string, needs []solver.Need, who solver.Requester) *Room {
-	r := &Room{columns: &g.columns, who: who, needs: make([][]roomColumn, len(needs)), profiles: make(map[roomKey]*profile)}
+	r := &Room{columns: &g.columns, who: who, all: make([]roomColumn, 0, len(needs)), first: make([]int, 0, len(needs)+1)}
 	r.blocks, r.reversed = g.blocksOf(policy)
 	for k := range needs {
+		r.first = append(r.first, len(r.all))
 		for _, c := range g.columns.byType[needs[k].Type] {
 			if slices.Contains(needs[k].Columns, &c.Column) {
-				r.needs[k] = append(r.needs[k], roomColumn{c, r.blocks.maximaOf(c)})
+				r.all = append(r.all, roomColumn{c, r.blocks.maximaOf(c)})
 			}
 		}
 	}
+	r.first = append(r.first, len(r.all))
 	return r
 }
+
+// of returns the columns of a need.
+func (r *Room) of(k int) []roomColumn { return r.all[r.first[k]:r.first[k+1]] }
 
 // The costs in steps of passing over a block: by its maxima, for each need, and node by node.
 const (
@@ -105,7 +111,7 @@ func (r *Room) Next(v solver.View, s *solver.Shape, i, end int) (next, steps int
 func (r *Room) mayHave(block int, s *solver.Shape, set nodeSet) bool {
 	for _, k := range s.NeedsInOrder {
 		enough := false
-		for _, c := range r.needs[k] {
+		for _, c := range r.of(k) {
 			if c.maxima.computed[block] != r.blocks.changed[block] {
 				r.blocks.compute(r.columns, c.column, c.maxima, block)
 			}
@@ -138,7 +144,7 @@ func (r *Room) scan(s *solver.Shape, set nodeSet, i, n int) int {
 func (r *Room) has(s *solver.Shape, set nodeSet, at int) bool {
 	for _, k := range s.NeedsInOrder {
 		enough := false
-		for _, c := range r.needs[k] {
+		for _, c := range r.of(k) {
 			amounts := c.Free
 			if set == allNodes {
 				amounts = c.Capacity
@@ -166,15 +172,17 @@ func (r *Room) profile(s *solver.Shape, set nodeSet) *profile {
 	key := roomKey{s, set}
 	p := r.profiles[key]
 	if p == nil {
-		r.key = append(r.key[:0], byte(set))
+		text := []byte{byte(set)}
 		for _, k := range s.NeedsInOrder {
-			for _, c := range r.needs[k] {
-				r.key = binary.AppendUvarint(r.key, c.number)
+			for _, c := range r.of(k) {
+				text = binary.AppendUvarint(text, c.number)
 			}
-			r.key = append(binary.AppendUvarint(r.key, 0), 0)
-			r.key = binary.AppendUvarint(r.key, uint64(s.AmountPerSlot[k]))
+			text = binary.AppendUvarint(append(text, 0), uint64(s.AmountPerSlot[k]))
 		}
-		p = r.blocks.profileOf(r.key)
+		p = r.blocks.profileOf(text)
+		if r.profiles == nil {
+			r.profiles = make(map[roomKey]*profile)
+		}
 		r.profiles[key] = p
 	}
 	return p
