@@ -7,27 +7,46 @@ func (b *Layout) roomFor(s, i int, want int64) int64 {
 	if !b.problem.isOpen(b.view, at) {
 		return 0
 	}
-	shape, n, needs := &b.shapes[s], want, b.problem.Needs
-	row := b.rowAt(at, len(needs))
-	for _, k := range shape.NeedsInOrder {
-		var have int64
-		if row != nil {
-			have = row[k]
-		} else {
-			have = needs[k].amount(b.view, at)
-		}
-		switch each := shape.AmountPerSlot[k]; {
-		case have < each:
-			return 0
-		case n > 1:
-			n = min(n, have/each)
-		}
+	shape, n := &b.shapes[s], int64(0)
+	if len(b.shapes) > 1 || b.rowStamp[at] == b.stamp {
+		// If there are several shapes, others will read the row too.
+		n = roomInRow(b.row(i), shape, want)
+	} else {
+		n = b.problem.roomInColumns(b.view, at, shape, want)
 	}
 	for _, k := range shape.Limits {
 		n = min(n, b.allowance(k, at))
 	}
 	if n == 0 || !b.view.allows(b.constraintsAllow(s, i)) {
 		return 0
+	}
+	return n
+}
+
+// roomInRow returns how many slots of a shape fit in a row, at most want.
+func roomInRow(row []int64, s *Shape, want int64) int64 {
+	n := want
+	for _, k := range s.NeedsInOrder {
+		switch have, each := row[k], s.AmountPerSlot[k]; {
+		case have < each:
+			return 0
+		case n > 1:
+			n = min(n, have/each)
+		}
+	}
+	return n
+}
+
+// roomInColumns is like roomInRow, for a node without a row.
+func (p *Problem) roomInColumns(v View, at int32, s *Shape, want int64) int64 {
+	n := want
+	for _, k := range s.NeedsInOrder {
+		switch have, each := p.Needs[k].amount(v, at), s.AmountPerSlot[k]; {
+		case have < each:
+			return 0
+		case n > 1:
+			n = min(n, have/each)
+		}
 	}
 	return n
 }

@@ -13,8 +13,8 @@ type Run struct {
 }
 
 // A Layout is the working state of the solver: the slots placed in the current
-// attempt, and what is left on each node. A node gets a row when
-// the first slot is placed there. Before that its columns are read.
+// attempt, and what is left on each node. A node gets a row when the first slot is placed there
+// or, if there are several shapes, when it is first read. Before that its columns are read.
 type Layout struct {
 	*Workspace
 	problem *Problem
@@ -123,12 +123,12 @@ func (b *Layout) row(i int) []int64 {
 		return row
 	}
 	b.rowStamp[at], b.rowIndex[at] = b.stamp, int32(b.rowCount)
-	b.rowCount++
 	b.remain -= len(needs) / needsPerStep // unchecked here; the next Charge notices if no steps are left
+	row := b.newRow(len(needs))
 	for k := range needs {
-		b.rows = append(b.rows, needs[k].amount(b.view, at))
+		row[k] = needs[k].amount(b.view, at)
 	}
-	return b.rowAt(at, len(needs))
+	return row
 }
 
 // constraintsAllow evaluates the constraints of a shape on a node, and caches the result. See

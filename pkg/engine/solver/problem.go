@@ -156,6 +156,14 @@ type View struct {
 
 // amount returns the amount of a need that the node at a position has in a view.
 func (n *Need) amount(v View, at int32) int64 {
+	if len(n.Columns) == 1 {
+		return n.Columns[0].in(v)[at]
+	}
+	return n.sum(v, at)
+}
+
+// sum returns the sum of a need's columns for the node at a position.
+func (n *Need) sum(v View, at int32) int64 {
 	have := int64(0)
 	for _, c := range n.Columns {
 		have = SatAdd(have, c.in(v)[at])

@@ -1,6 +1,9 @@
 package solver
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A Workspace holds buffers that one layout reuses from
 // the last, and the meter of the layout that uses it now.
@@ -61,12 +64,20 @@ func (w *Workspace) nextStamp() {
 }
 
 // rowAt returns the row of the node at a position, for this number of needs. It is
-// nil if the node has no row: then no slot is placed there.
+// nil if the node has no row. Then no slot is placed there.
 func (w *Workspace) rowAt(at int32, needs int) []int64 {
 	if w.rowStamp[at] != w.stamp {
 		return nil
 	}
 	from := int(w.rowIndex[at]) * needs
+	return w.rows[from : from+needs : from+needs]
+}
+
+// newRow appends a row for this number of needs. The caller must set its amounts.
+func (w *Workspace) newRow(needs int) []int64 {
+	from := len(w.rows)
+	w.rows = slices.Grow(w.rows, needs)[:from+needs]
+	w.rowCount++
 	return w.rows[from : from+needs : from+needs]
 }
 
