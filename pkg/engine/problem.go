@@ -101,7 +101,7 @@ func (b *problemBuilder) Allow(shape int, at int32) (always, now bool) {
 	}
 	always, now = f.always.has(at), f.now.has(at)
 	if always && b.demand.HasConditions(shape) {
-		permanent, current := b.demand.AllowBesidesHosts(shape, b.graph.NodeVertex(at))
+		permanent, current := b.demand.AllowByConditions(shape, b.graph.NodeVertex(at))
 		always, now = permanent, now && current
 	}
 	return always, now

@@ -51,15 +51,15 @@ func (n *constraints) readPart(c *jobspec.Constraint, temporary bool) error {
 	return nil
 }
 
-// allowBesidesHosts evaluates the conditions on a node.
-func (n *constraints) allowBesidesHosts(about *resource.Vertex) (permanent, current bool) {
+// allowByConditions evaluates the conditions on a node.
+func (n *constraints) allowByConditions(about *resource.Vertex) (permanent, current bool) {
 	permanent = holds(n.permanent, about)
 	return permanent, permanent && holds(n.current, about)
 }
 
 // allow evaluates the conditions and the rules for hosts on a node.
 func (n *constraints) allow(about *resource.Vertex) (permanent, current bool) {
-	permanent, current = n.allowBesidesHosts(about)
+	permanent, current = n.allowByConditions(about)
 	for i := range n.rules {
 		if permanent && !n.rules[i].allows(about.Name) {
 			permanent, current = n.rules[i].Temporary, false

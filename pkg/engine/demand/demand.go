@@ -194,9 +194,9 @@ func (a *Demand) Allow(shape int, about *resource.Vertex) (permanent, current bo
 	return a.constraints[shape].allow(about)
 }
 
-// AllowBesidesHosts is like Allow, without the rules for hosts.
-func (a *Demand) AllowBesidesHosts(shape int, about *resource.Vertex) (permanent, current bool) {
-	return a.constraints[shape].allowBesidesHosts(about)
+// AllowByConditions is like Allow, without the rules for hosts.
+func (a *Demand) AllowByConditions(shape int, about *resource.Vertex) (permanent, current bool) {
+	return a.constraints[shape].allowByConditions(about)
 }
 
 // HostRules returns the rules for hosts of a shape.
