@@ -53,7 +53,9 @@ func (g *Graph) Room(policy string, needs []solver.Need, who solver.Requester) *
 // of returns the columns of a need.
 func (r *Room) of(k int) []roomColumn { return r.all[r.first[k]:r.first[k+1]] }
 
-// The costs in steps of passing over a block: by its maxima, for each need, and node by node.
+// The costs in steps of passing over a block: by its maxima, for each need, and node by node. A
+// match pays the second cost also if a profile saves the work, so that its steps do not depend on
+// earlier matches.
 const (
 	maximaSteps = 1
 	scanSteps   = blockNodes / 4
@@ -61,30 +63,14 @@ const (
 
 // Next implements solver.Room.
 func (r *Room) Next(v solver.View, s *solver.Shape, i, end int) (next, steps int) {
-	set := allNodes
-	switch {
-	case !v.Empty && (!v.Up || r.who.Holder != "" && r.columns.holders[r.who.Holder] > 0):
-		// The nodes of the requester's holder are not open, but the requester may use them.
+	set, ok := r.set(v)
+	if !ok {
 		return i, 0
-	case !v.Empty && r.who.Exclusive:
-		set = emptyNodes
-	case !v.Empty:
-		set = openNodes
 	}
-	nodes := len(r.columns.up)
 	var p *profile
 	for i < end {
-		first := i
-		if r.reversed {
-			first = nodes - 1 - i
-		}
-		block, rest := first/blockNodes, blockNodes-first%blockNodes
-		if r.reversed {
-			rest = first%blockNodes + 1
-		}
-		rest = min(rest, nodes-i)
-		steps += maximaSteps * len(s.NeedsInOrder)
-		if !r.mayHave(block, s, set) {
+		block, rest := r.block(i)
+		if steps += maximaSteps * len(s.NeedsInOrder); !r.mayHave(block, s, set) {
 			i += rest
 			continue
 		}
@@ -92,19 +78,42 @@ func (r *Room) Next(v solver.View, s *solver.Shape, i, end int) (next, steps int
 			p = r.profile(s, set)
 		}
 		steps += scanSteps
-		if p.full[block] == r.blocks.changed[block] {
-			i += rest
-			continue
+		if p.full[block] != r.blocks.changed[block] {
+			if at := r.scan(s, set, i, rest); at < i+rest {
+				return min(at, end), steps
+			}
+			if rest == blockNodes {
+				p.full[block] = r.blocks.changed[block]
+			}
 		}
-		at := r.scan(s, set, i, rest)
-		if at < i+rest {
-			return min(at, end), steps
-		}
-		if i += rest; rest == blockNodes {
-			p.full[block] = r.blocks.changed[block]
-		}
+		i += rest
 	}
-	return min(i, end), steps
+	return end, steps
+}
+
+// set returns the set of the nodes that the requester may use in a view. It returns false if no set
+// has all of them: if a node of the requester's own holder is not open, the requester may use it.
+func (r *Room) set(v solver.View) (set nodeSet, ok bool) {
+	switch {
+	case v.Empty:
+		return allNodes, true
+	case !v.Up || r.who.Holder != "" && r.columns.holders[r.who.Holder] > 0:
+		return 0, false
+	case r.who.Exclusive:
+		return emptyNodes, true
+	}
+	return openNodes, true
+}
+
+// block returns the block of the node with index i, and the number of
+// nodes of the block from there on.
+func (r *Room) block(i int) (block, rest int) {
+	nodes := len(r.columns.up)
+	if r.reversed {
+		last := nodes - 1 - i
+		return last / blockNodes, last%blockNodes + 1
+	}
+	return i / blockNodes, min(blockNodes-i%blockNodes, nodes-i)
 }
 
 // mayHave reports whether the maxima of a block are large enough for a slot of the shape.
