@@ -1,7 +1,7 @@
 package store
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -27,16 +27,42 @@ func (st *Store) Order(policy string, near []string) (order []int32, distance []
 	if !marked {
 		return order, nil
 	}
-	st.order = resized(st.order, len(st.graph.nodes))
-	copy(st.order, order)
-	order = st.order
 	st.distance = resized(st.distance, len(st.graph.nodes))
 	distance = st.distance
 	for i, n := range st.graph.nodes {
 		distance[i] = -n.closeness(st.orderCalls)
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(distance[a], distance[b]) })
-	return order, distance
+	st.order = resized(st.order, len(st.graph.nodes))
+	sortByDistance(st.order, order, distance)
+	return st.order, distance
+}
+
+// sortByDistance writes the order to sorted, the nodes with the smallest distance first. It is a
+// counting sort, which is stable: there are only a few distances, one for each depth of the tree.
+func sortByDistance(sorted, order []int32, distance []int) {
+	// Most nodes are as close as the node before, so they are counted together.
+	counts := make(map[int]int)
+	for from, to := 0, 1; from < len(distance); to++ {
+		if to == len(distance) || distance[to] != distance[from] {
+			counts[distance[from]] += to - from
+			from = to
+		}
+	}
+	// next is by distance where the next node goes.
+	next, from := make(map[int]*int, len(counts)), 0
+	for _, d := range slices.Sorted(maps.Keys(counts)) {
+		at := from
+		next[d] = &at
+		from += counts[d]
+	}
+	var to *int
+	for i, at := range order {
+		if i == 0 || distance[at] != distance[order[i-1]] {
+			to = next[distance[at]]
+		}
+		sorted[*to] = at
+		*to++
+	}
 }
 
 // policyOrder returns the positions of the nodes in the order of a policy. Callers must not change
