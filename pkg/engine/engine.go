@@ -26,6 +26,7 @@
 //	request.go            which requests are wrong, whatever the graph?
 //	fingerprint.go        are two requests of a job the same?
 //	backend.go            what must a graph offer to an engine?
+//	host_rules.go         on which nodes may a shape be, by their names?
 //	problem.go            which columns, levels and nodes of a graph does a demand mean?
 //	explain.go            how is a refusal explained?
 //	unlocked_search.go        what if a match takes more work than it may do under the lock?

@@ -94,7 +94,7 @@ func (x explainer) reason(v solver.View, o solver.Outcome, failed *solver.Shortf
 		r.OtherHolder, r.InUse = survey.CountConflicts(failed.Shape)
 	}
 	after := before
-	if r.Code == match.TooFew {
+	if r.Code == match.TooFew && (failed.Shape > 0 || failed.Found > 0) {
 		after = survey.MeasureFilled(v, failed, near)
 	}
 	r.Shortages = x.shortages(before, after)

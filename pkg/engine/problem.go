@@ -60,6 +60,8 @@ type problemBuilder struct {
 	demand    *demand.Demand
 	graph     *store.Graph
 	hostCells []int32 // memory for Limit.CellOf of host lists
+	// hosts has the rules for hosts, by shape. An element is nil before its first use.
+	hosts []*hostFilter
 }
 
 // maxLimitCells is the maximum number of cells of all limits of one request. A cell takes up to 20
@@ -69,7 +71,7 @@ const maxLimitCells = 1 << 22
 // build builds the problem of a demand in a graph. The caller must have called resolveColumns with
 // both. If the limits have too many cells, the problem has no limits, and no steps are left.
 func (b *problemBuilder) build(w *solver.Workspace, d *demand.Demand, g *store.Graph, order []int32, distance []int, who solver.Requester) *solver.Problem {
-	b.demand, b.graph = d, g
+	b.demand, b.graph, b.hosts = d, g, make([]*hostFilter, len(d.Shapes))
 	b.problem = solver.Problem{
 		Shapes: d.Shapes, Needs: d.Needs, Order: order, Up: g.Up(), Exclusivities: g.ExclusivityFor(who), Requester: who,
 		Constraints: b, Limits: b.limits(w), Topology: d.Levels(), Distance: distance,
@@ -89,7 +91,20 @@ func (b *problemBuilder) refreshExclusive() {
 
 // Allow implements solver.Constraints.
 func (b *problemBuilder) Allow(shape int, at int32) (always, now bool) {
-	return b.demand.Allow(shape, b.graph.NodeVertex(at))
+	f := b.hosts[shape]
+	if f == nil {
+		f = newHostFilter(b.demand.HostRules(shape))
+		b.hosts[shape] = f
+	}
+	if !f.isResolved(b.graph) {
+		return b.demand.Allow(shape, b.graph.NodeVertex(at))
+	}
+	always, now = f.always.has(at), f.now.has(at)
+	if always && b.demand.HasConditions(shape) {
+		permanent, current := b.demand.AllowByConditions(shape, b.graph.NodeVertex(at))
+		always, now = permanent, now && current
+	}
+	return always, now
 }
 
 // limits resolves the demand's limits: it finds the cell of every node.
@@ -143,7 +158,7 @@ func (b *problemBuilder) limits(w *solver.Workspace) []solver.Limit {
 
 // tidy drops the demand, and memory that has become too large to keep.
 func (b *problemBuilder) tidy() {
-	b.demand, b.problem = nil, solver.Problem{}
+	b.demand, b.hosts, b.problem = nil, nil, solver.Problem{}
 	if 4*cap(b.hostCells) > solver.KeptBytes {
 		b.hostCells = nil
 	}

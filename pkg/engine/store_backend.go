@@ -196,7 +196,12 @@ func (p *storeBackend) layout(ctx context.Context, q *matchState) *solver.Layout
 	}
 	p.workspace.Begin(ctx, steps)
 	order, distance := p.store.Order(q.Policy, q.Near)
-	l := solver.New(&p.workspace, p.builder.build(&p.workspace, d, p.store.Graph(), order, distance, requesterOf(&q.Request)))
+	who, g := requesterOf(&q.Request), p.store.Graph()
+	problem := p.builder.build(&p.workspace, d, g, order, distance, who)
+	if distance == nil {
+		problem.Room = g.Room(q.Policy, d.Needs, who)
+	}
+	l := solver.New(&p.workspace, problem)
 	l.Spend(solver.SortSteps * len(q.Near))
 	// A placement that was found is laid out, whatever the cost of ignoring jobs.
 	if q.search == nil {

@@ -263,7 +263,7 @@ func rooks(more int) *jobspec.Jobspec {
 // each node that a search reads, by the limits there, and each node that the reason of a refusal
 // reads.
 func TestEachLookAtANodeIsCharged(t *testing.T) {
-	const nodes, looks = 1000, 10
+	const nodes, looks = 1000, 6
 	full := func(d *driver) { d.match(t, 1, matchtest.Slots("h", nodes, matchtest.Cores(64))) }
 	cases := map[string]struct {
 		nodes int

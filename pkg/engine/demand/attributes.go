@@ -7,19 +7,17 @@ func (a *Demand) readAttributes(at int, from jobspec.SlotAttributes) error {
 	s, n := &a.Shapes[at], &a.constraints[at]
 	label := s.Label
 	for _, c := range []struct {
-		name string
-		from *jobspec.Constraint
-		to   *[]jobspec.Condition
+		name      string
+		from      *jobspec.Constraint
+		temporary bool
 	}{
-		{"constraints", from.Constraints, &n.permanent},
-		{"constraintsNow", from.ConstraintsNow, &n.current},
+		{"constraints", from.Constraints, false},
+		{"constraintsNow", from.ConstraintsNow, true},
 	} {
-		holds, err := c.from.Compile()
-		if err != nil {
+		if err := n.readConstraint(c.from, c.temporary); err != nil {
 			return invalid("attributes.system.fluence: %q: %s: %w", label, c.name, err)
 		}
 		if c.from != nil {
-			*c.to = append(*c.to, holds)
 			s.Constrained = true
 			s.ConstraintSteps += conditionSteps * c.from.Leaves()
 		}

@@ -3,10 +3,12 @@
 //
 // Its files, listed so that a file mostly uses those above it:
 //
-//	demand.go      which slots are requested?
-//	limits.go      how many slots may share a rack, or the nodes of a list?
-//	attributes.go  which nodes may a slot use?
-//	topology.go    how close together must the slots be?
+//	hosts.go        on which hosts may a slot be, by their names?
+//	constraints.go  which nodes may a slot use?
+//	demand.go       which slots are requested?
+//	limits.go       how many slots may share a rack, or the nodes of a list?
+//	attributes.go   what does a slot request besides amounts?
+//	topology.go     how close together must the slots be?
 package demand
 
 import (
@@ -43,10 +45,6 @@ type Demand struct {
 	limitByName, limitByHosts map[string]int
 }
 
-// constraints are the conditions of one shape on nodes. always has the conditions that count in
-// every verdict. now has the conditions that count only for what fits at present.
-type constraints struct{ permanent, current []jobspec.Condition }
-
 // Read translates a jobspec. It fails with match.ErrInvalid, and the error names what is wrong or
 // what this engine does not support.
 func Read(js *jobspec.Jobspec) (*Demand, error) {
@@ -56,8 +54,8 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 	if len(js.Resources) == 0 {
 		return nil, invalid("the jobspec has no resources")
 	}
-	all, err := js.Attributes.System.Constraints.Compile()
-	if err != nil {
+	var all constraints
+	if err := all.readConstraint(js.Attributes.System.Constraints, false); err != nil {
 		return nil, invalid("attributes.system.constraints: %w", err)
 	}
 	a := &Demand{
@@ -78,7 +76,7 @@ func Read(js *jobspec.Jobspec) (*Demand, error) {
 		}
 		labels[s.Label] = i
 		if js.Attributes.System.Constraints != nil {
-			a.constraints[i].permanent = append(a.constraints[i].permanent, all)
+			a.constraints[i] = constraints{permanent: slices.Clone(all.permanent), rules: slices.Clone(all.rules)}
 			s.Constrained = true
 			s.ConstraintSteps += conditionSteps * js.Attributes.System.Constraints.Leaves()
 		}
@@ -193,18 +191,21 @@ func (a *Demand) CheckKeys(keys []string) error {
 // Allow evaluates the constraints of a shape on a node. permanent is the result of the
 // constraints that hold for good. current is the result of all constraints.
 func (a *Demand) Allow(shape int, about *resource.Vertex) (permanent, current bool) {
-	n := &a.constraints[shape]
-	permanent = holds(n.permanent, about)
-	return permanent, permanent && holds(n.current, about)
+	return a.constraints[shape].allow(about)
 }
 
-func holds(all []jobspec.Condition, about *resource.Vertex) bool {
-	for _, c := range all {
-		if !c(about.Name, about.Rank, about.Properties) {
-			return false
-		}
-	}
-	return true
+// AllowByConditions is like Allow, without the rules for hosts.
+func (a *Demand) AllowByConditions(shape int, about *resource.Vertex) (permanent, current bool) {
+	return a.constraints[shape].allowByConditions(about)
+}
+
+// HostRules returns the rules for hosts of a shape.
+func (a *Demand) HostRules(shape int) []HostRule { return a.constraints[shape].rules }
+
+// HasConditions reports whether a shape has constraints besides its rules for hosts.
+func (a *Demand) HasConditions(shape int) bool {
+	n := &a.constraints[shape]
+	return len(n.permanent)+len(n.current) > 0
 }
 
 // WithoutLimits returns a copy of the demand without limits and topology. It is used for a

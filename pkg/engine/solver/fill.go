@@ -3,13 +3,22 @@ package solver
 // roomFor returns how many slots of a shape fit on a node,
 // at most want. The caller must charge the steps for it.
 func (b *Layout) roomFor(s, i int, want int64) int64 {
-	if !b.isUsable(s, i) {
+	at := b.order[i]
+	if !b.problem.isOpen(b.view, at) {
 		return 0
 	}
-	shape := &b.shapes[s]
-	n := roomInRow(b.row(i), shape, want)
+	shape, n := &b.shapes[s], int64(0)
+	if len(b.shapes) > 1 || b.rowStamp[at] == b.stamp {
+		// If there are several shapes, others will read the row too.
+		n = roomInRow(b.row(i), shape, want)
+	} else {
+		n = b.problem.roomInColumns(b.view, at, shape, want)
+	}
 	for _, k := range shape.Limits {
-		n = min(n, b.allowance(k, b.order[i]))
+		n = min(n, b.allowance(k, at))
+	}
+	if n == 0 || !b.view.allows(b.constraintsAllow(s, i)) {
+		return 0
 	}
 	return n
 }
@@ -19,6 +28,20 @@ func roomInRow(row []int64, s *Shape, want int64) int64 {
 	n := want
 	for _, k := range s.NeedsInOrder {
 		switch have, each := row[k], s.AmountPerSlot[k]; {
+		case have < each:
+			return 0
+		case n > 1:
+			n = min(n, have/each)
+		}
+	}
+	return n
+}
+
+// roomInColumns is like roomInRow, for a node without a row.
+func (p *Problem) roomInColumns(v View, at int32, s *Shape, want int64) int64 {
+	n := want
+	for _, k := range s.NeedsInOrder {
+		switch have, each := p.Needs[k].amount(v, at), s.AmountPerSlot[k]; {
 		case have < each:
 			return 0
 		case n > 1:
@@ -39,8 +62,10 @@ func (b *Layout) put(s, i int, n int64) {
 	}
 }
 
-// fillChunk is the number of nodes for which fill charges the meter at once.
-const fillChunk = 64
+// fillChunk is the number of nodes for which fill charges the meter at once. passAfter is
+// the number of nodes without room, one after the other, after which it passes over more. It is
+// fillChunk nodes if there were none to pass over the last time.
+const fillChunk, passAfter = 64, 4
 
 // fill places up to want slots of a shape by first fit: node by node
 // in order, on each as many as fit. It returns how many it placed.
@@ -49,16 +74,26 @@ func (b *Layout) fill(s int, want int64) int64 {
 		return 0
 	}
 	found, i, steps := int64(0), 0, b.fitSteps(s)
+	without, most := 0, passAfter
 	for i < len(b.order) && found < want {
+		if without >= most {
+			next := b.passOver(s, i)
+			if without, most = 0, passAfter; next == i {
+				most = fillChunk
+			}
+			i = next
+		}
 		end := min(len(b.order), i+fillChunk)
 		if !b.Charge((end - i) * steps) {
 			break
 		}
-		for ; i < end && found < want; i++ {
-			if n := b.roomFor(s, i, want-found); n > 0 {
+		for ; i < end && found < want && without < most; i++ {
+			n := b.roomFor(s, i, want-found)
+			if without++; n > 0 {
 				b.put(s, i, n)
 				b.runs = append(b.runs, Run{s, i, n})
 				found += n
+				without = 0
 			}
 		}
 		b.refund((end - i) * steps)
@@ -109,7 +144,7 @@ func (b *Layout) removeLast(n int64) {
 // at least one shape may use. The sums saturate at math.MaxInt64.
 func (b *Layout) totals() []int64 {
 	sums := make([]int64, len(b.problem.Needs))
-	for i := range b.order {
+	for i, at := range b.order {
 		for s := range b.shapes {
 			if !b.Charge(1) {
 				return sums
@@ -118,8 +153,13 @@ func (b *Layout) totals() []int64 {
 				continue
 			}
 			b.Spend(len(sums) / needsPerStep)
-			for k, have := range b.row(i) {
-				sums[k] = SatAdd(sums[k], have)
+			row := b.rowAt(at, len(sums))
+			for k := range sums {
+				if row != nil {
+					sums[k] = SatAdd(sums[k], row[k])
+				} else {
+					sums[k] = SatAdd(sums[k], b.problem.Needs[k].amount(b.view, at))
+				}
 			}
 			break
 		}

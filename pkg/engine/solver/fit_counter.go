@@ -42,7 +42,12 @@ func (c *FitCounter) Count(at int) { c.count(int(c.index[at])) }
 
 // count counts again what fits on the node with index i.
 func (c *FitCounter) count(i int) {
-	c.rowStamp[c.order[i]] = 0
+	at, needs := c.order[i], c.problem.Needs
+	if row := c.rowAt(at, len(needs)); row != nil {
+		for k := range needs {
+			row[k] = needs[k].amount(c.view, at)
+		}
+	}
 	for s := range c.shapes {
 		fit := &c.fit[s*len(c.order)+i]
 		c.sums[s] -= *fit

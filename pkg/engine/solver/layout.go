@@ -13,8 +13,8 @@ type Run struct {
 }
 
 // A Layout is the working state of the solver: the slots placed in the current
-// attempt, and what is left on each node. An attempt computes the row of a node
-// only when it first reads the row, so a problem that fits at once reads few nodes.
+// attempt, and what is left on each node. A node gets a row when the first slot is placed there
+// or, if there are several shapes, when it is first read. Before that its columns are read.
 type Layout struct {
 	*Workspace
 	problem *Problem
@@ -24,6 +24,8 @@ type Layout struct {
 	// order has the positions of the nodes in the order in which they are to be
 	// used. A parameter i is an index into order, a parameter at is a position.
 	order []int32
+	// room is the room for order; nil if the layout has only some of the nodes.
+	room Room
 	// levels is the topology that is still to be satisfied. It is nil inside a topology
 	// search, which expresses the topology by restricting order and adding limits.
 	levels []Level
@@ -45,19 +47,19 @@ const (
 // New returns a layout for one problem. If the problem is too large, the layout
 // has no nodes, and the meter is exhausted. The layout owns p.Limits from then on.
 func New(w *Workspace, p *Problem) *Layout {
-	w.stamp = 0
+	w.nextStamp()
 	w.searchBudgetLeft = 2 * searchBudget
-	b := &Layout{Workspace: w, problem: p, shapes: p.Shapes, order: p.Order, levels: p.Topology, runs: w.runs[:0]}
+	b := &Layout{Workspace: w, problem: p, shapes: p.Shapes, order: p.Order, room: p.Room, levels: p.Topology, runs: w.runs[:0]}
 	nodes := len(p.Order)
 	if !b.chargeMemory(8*nodes*len(p.Needs)) || !b.chargeMemory(nodes*len(p.Shapes)) {
 		b.order = nil
 		return b
 	}
-	w.rows = resized(w.rows, nodes*len(p.Needs))
-	w.rowStamp = resized(w.rowStamp, nodes)
-	w.constraintCache = resized(w.constraintCache, nodes*len(p.Shapes))
-	clear(w.rowStamp)
-	clear(w.constraintCache)
+	w.rowStamp, w.rowIndex = resized(w.rowStamp, nodes), resized(w.rowIndex, nodes)
+	if slices.ContainsFunc(p.Shapes, func(s Shape) bool { return s.Constrained }) {
+		w.constraintCache = resized(w.constraintCache, nodes*len(p.Shapes))
+		clear(w.constraintCache)
+	}
 	b.setLimits(p.Limits)
 	return b
 }
@@ -65,7 +67,7 @@ func New(w *Workspace, p *Problem) *Layout {
 // start begins an attempt with no slots placed.
 func (b *Layout) start(v View) {
 	b.view = v
-	b.stamp++
+	b.nextStamp()
 	b.runs = b.runs[:0]
 }
 
@@ -109,31 +111,22 @@ func (b *Layout) Replay(v View, runs []Run) bool {
 // Both layouts share the rows, so only one of them may be in use at a time.
 func (b *Layout) withNodes(order []int32) *Layout {
 	part := *b
-	part.order, part.runs = order, nil
+	part.order, part.room, part.runs = order, nil, nil
 	return &part
 }
 
-// row returns the amounts left on a node, by need. An amount is
-// 0 if the node has no such pool, or counts it in another unit.
+// row returns the amounts left on a node, by need. An amount is 0 if the node has no such pool,
+// or counts it in another unit. The row may be changed until the next call of row.
 func (b *Layout) row(i int) []int64 {
-	needs := b.problem.Needs
-	width := len(needs)
-	at := int(b.order[i])
-	row := b.rows[at*width : (at+1)*width : (at+1)*width]
-	if b.rowStamp[at] == b.stamp {
+	needs, at := b.problem.Needs, b.order[i]
+	if row := b.rowAt(at, len(needs)); row != nil {
 		return row
 	}
-	b.rowStamp[at] = b.stamp
-	b.remain -= width / needsPerStep // unchecked here; the next Charge notices if no steps are left
+	b.rowStamp[at], b.rowIndex[at] = b.stamp, int32(b.rowCount)
+	b.remain -= len(needs) / needsPerStep // unchecked here; the next Charge notices if no steps are left
+	row := b.newRow(len(needs))
 	for k := range needs {
-		row[k] = 0
-		for _, c := range needs[k].Columns {
-			if b.view.Empty {
-				row[k] = SatAdd(row[k], c.Capacity[at])
-			} else {
-				row[k] = SatAdd(row[k], c.Free[at])
-			}
-		}
+		row[k] = needs[k].amount(b.view, at)
 	}
 	return row
 }
@@ -163,20 +156,7 @@ func (b *Layout) constraintsAllow(s, i int) (always, now bool) {
 	return *p&allowedAlways != 0, *p&allowedNow != 0
 }
 
-// conflict returns the reason why the requester may not use the node at a position.
-func (b *Layout) conflict(at int32) Conflict {
-	if b.problem.Exclusivities == nil || b.view.Empty {
-		return NoConflict
-	}
-	return b.problem.Exclusivities[at].Conflict(b.problem.Requester)
-}
-
 // isUsable reports whether the view allows slots of a shape on a node, whatever is left there.
 func (b *Layout) isUsable(s, i int) bool {
-	at := b.order[i]
-	if b.view.Up && !b.problem.Up[at] || b.conflict(at) != NoConflict {
-		return false
-	}
-	always, now := b.constraintsAllow(s, i)
-	return now || always && !b.view.Now
+	return b.problem.isOpen(b.view, b.order[i]) && b.view.allows(b.constraintsAllow(s, i))
 }

@@ -1,5 +1,7 @@
 package solver
 
+import "math/bits"
+
 // A NeedMeasurement describes the amounts of one need on the nodes that a shape may use.
 type NeedMeasurement struct {
 	// Need is the index of the need.
@@ -33,7 +35,7 @@ func (b *Layout) Survey() Survey { return Survey{b} }
 // Measure starts an attempt with no slots placed, and measures the nodes that a shape may use.
 func (y Survey) Measure(v View, s int) Measurement {
 	y.layout.start(v)
-	return y.measure(s)
+	return y.measure(s, 0)
 }
 
 // MeasureClosest is like Measure, for the shape that failed and in the domain that came closest.
@@ -62,36 +64,57 @@ func (y Survey) MeasureFilled(v View, failed *Shortfall, near bool) Measurement 
 	for s := range failed.Shape {
 		b.fill(s, b.shapes[s].Count.Min)
 	}
-	b.fill(failed.Shape, failed.Found)
-	return y.measure(failed.Shape)
+	more := failed.Found
+	if len(b.shapes[failed.Shape].Limits) > 0 {
+		b.fill(failed.Shape, more)
+		more = 0
+	}
+	return y.measure(failed.Shape, more)
 }
 
-// measure measures the nodes that a shape may use, with what is placed now.
-func (y Survey) measure(s int) Measurement {
+// measure measures the nodes that a shape may use, with what is placed now, and with up to this
+// number of slots more. These are only counted. If there are any, the shape must have no limits.
+func (y Survey) measure(s int, more int64) Measurement {
 	b := y.layout
 	shape := &b.shapes[s]
 	needs := make([]NeedMeasurement, len(shape.NeedsInOrder))
-	for at, k := range shape.NeedsInOrder {
-		needs[at] = NeedMeasurement{Need: k, Wanted: shape.AmountPerSlot[k]}
+	for j, k := range shape.NeedsInOrder {
+		needs[j] = NeedMeasurement{Need: k, Wanted: shape.AmountPerSlot[k]}
 	}
 	f := Measurement{Needs: needs}
 	b.Spend(len(b.order) * (1 + len(shape.NeedsInOrder)))
-	for i := range b.order {
-		if !b.isUsable(s, i) {
-			continue
+	if more > 0 {
+		b.Spend(len(b.order) * b.fitSteps(s))
+	}
+	x := newChunk(b, s)
+	for i := 0; i < len(b.order); i += chunkNodes {
+		x.read(i, min(len(b.order), i+chunkNodes))
+		if more > 0 {
+			more -= x.fit(more)
 		}
-		f.Usable++
-		row, fits := b.row(i), true
-		for at, k := range shape.NeedsInOrder {
-			needs[at].Max = max(needs[at].Max, row[k])
-			if row[k] < shape.AmountPerSlot[k] {
-				needs[at].Nodes++
-				fits = false
-			}
+		f.Usable += bits.OnesCount64(x.usable)
+		short := uint64(0)
+		for j := range needs {
+			short |= needs[j].add(x, &x.left[j])
 		}
-		f.Fit = f.Fit || fits
+		f.Fit = f.Fit || x.usable&^short != 0
 	}
 	return f
+}
+
+// add adds what is left on the nodes of a chunk. It returns which nodes have too little.
+func (m *NeedMeasurement) add(x *chunk, left *[chunkNodes]int64) (short uint64) {
+	most := m.Max
+	for n, have := range left[:x.size] {
+		if x.usable>>n&1 == 0 {
+			continue
+		}
+		if most = max(most, have); have < m.Wanted {
+			short |= 1 << n
+		}
+	}
+	m.Max, m.Nodes = most, m.Nodes+int64(bits.OnesCount64(short))
+	return short
 }
 
 // Nodes returns the number of nodes in the layout.
@@ -102,13 +125,14 @@ func (y Survey) Nodes() int { return len(y.layout.order) }
 func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 	b := y.layout
 	b.Spend(len(b.order))
+	constrained := b.shapes[s].Constrained
 	for i, at := range b.order {
-		always, now := b.constraintsAllow(s, i)
-		switch {
-		case !b.problem.Up[at]:
+		if !b.problem.Up[at] {
 			down++
-		case !always || present && !now:
-			excluded++
+		} else if constrained {
+			if always, now := b.constraintsAllow(s, i); !always || present && !now {
+				excluded++
+			}
 		}
 	}
 	return down, excluded
@@ -121,11 +145,14 @@ func (y Survey) CountUnusable(s int, present bool) (down, excluded int64) {
 func (y Survey) CountConflicts(s int) (otherHolder, inUse int64) {
 	b := y.layout
 	b.Spend(len(b.order))
+	if b.problem.Exclusivities == nil {
+		return 0, 0
+	}
 	for i, at := range b.order {
 		if _, now := b.constraintsAllow(s, i); !b.problem.Up[at] || !now {
 			continue
 		}
-		switch b.conflict(at) {
+		switch b.problem.conflict(b.view, at) {
 		case OtherHolder:
 			otherHolder++
 		case InUse:

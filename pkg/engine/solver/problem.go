@@ -10,6 +10,7 @@
 //	workspace.go         which memory does one layout reuse from the last?
 //	layout.go            what is left on a node, and may a shape use it?
 //	limits.go            how many more slots do limits allow?
+//	chunk.go             what is left on some consecutive nodes, read at once?
 //	fill.go              how many slots fit, node by node (first fit)?
 //	domain.go            how many slots fit in a domain of a level?
 //	solve.go             which algorithms are tried, in which order, and what do they prove?
@@ -40,6 +41,8 @@ type Problem struct {
 	Needs  []Need
 	// Order has the positions of the nodes in the order in which they are to be used.
 	Order []int32
+	// Room passes over nodes without room. It is nil if every node is to be read.
+	Room Room
 	// Up has, by position, whether the node and all vertices above it are up.
 	Up []bool
 	// Exclusivities has, by position, the exclusivity of the node. It
@@ -96,6 +99,13 @@ type Constraints interface {
 	Allow(shape int, at int32) (always, now bool)
 }
 
+// A Room finds the nodes that may have room for a slot, while no slots are placed. Next passes over
+// nodes that have no room for a slot of the shape, from index i of the order on. It returns the
+// index of the first other node, or end if there is none before, and the cost in steps.
+type Room interface {
+	Next(v View, s *Shape, i, end int) (next, steps int)
+}
+
 // A Limit bounds the number of slots in each of its cells. A cell is a set of nodes; no node is in
 // two cells of one limit. The slots of all shapes that are subject to the limit count together.
 type Limit struct {
@@ -142,6 +152,48 @@ type View struct {
 	Up bool
 	// Now also applies the constraints that hold only at present.
 	Now bool
+}
+
+// amount returns the amount of a need that the node at a position has in a view.
+func (n *Need) amount(v View, at int32) int64 {
+	if len(n.Columns) == 1 {
+		return n.Columns[0].in(v)[at]
+	}
+	return n.sum(v, at)
+}
+
+// sum returns the sum of a need's columns for the node at a position.
+func (n *Need) sum(v View, at int32) int64 {
+	have := int64(0)
+	for _, c := range n.Columns {
+		have = SatAdd(have, c.in(v)[at])
+	}
+	return have
+}
+
+// in returns the amounts in a view.
+func (c *Column) in(v View) []int64 {
+	if v.Empty {
+		return c.Capacity
+	}
+	return c.Free
+}
+
+// allows reports whether the constraints of a shape allow a node in the view.
+// The arguments are what Constraints.Allow returns.
+func (v View) allows(always, now bool) bool { return now || always && !v.Now }
+
+// conflict returns the reason why the requester may not use the node at a position in a view.
+func (p *Problem) conflict(v View, at int32) Conflict {
+	if p.Exclusivities == nil || v.Empty {
+		return NoConflict
+	}
+	return p.Exclusivities[at].Conflict(p.Requester)
+}
+
+// isOpen reports whether a view allows slots of the requester on the node at a position.
+func (p *Problem) isOpen(v View, at int32) bool {
+	return (!v.Up || p.Up[at]) && p.conflict(v, at) == NoConflict
 }
 
 // Verdicts are based on these views. ViewNow is what fits now. ViewUp is

@@ -70,6 +70,14 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	if len(b.levels) > 0 {
 		return solveTopology(b, v)
 	}
+	if first := &b.shapes[0]; len(b.shapes) == 1 && len(first.Limits) == 0 && first.Count.Min > fillChunk {
+		// Filling node by node places as many slots as possible. Many slots are
+		// counted first, because that takes much less than to place them.
+		b.start(v)
+		if n := newChunk(b, 0).count(first.Count.Min); n < first.Count.Min {
+			return Impossible, Shortfall{Found: n}
+		}
+	}
 	jobspecOrder := make([]int, len(b.shapes))
 	for i := range jobspecOrder {
 		jobspecOrder[i] = i

@@ -1,11 +1,21 @@
 package solver
 
+import (
+	"math"
+	"slices"
+)
+
 // A Workspace holds buffers that one layout reuses from
 // the last, and the meter of the layout that uses it now.
 type Workspace struct {
 	Meter
-	rows            []int64 // the amount left of need k at position at: rows[at*needs+k]
-	rowStamp        []int32 // by position: the attempt for which the node's row was computed
+	// rows has the rows of the current attempt, one after the other: the amounts left, by need.
+	// rowIndex has by position the number of the node's row. It is valid only if rowStamp
+	// is the current attempt.
+	rows               []int64
+	rowIndex, rowStamp []int32
+	rowCount           int
+	// stamp is the number of the current attempt. It is not used by an earlier layout.
 	stamp           int32
 	constraintCache []uint8 // by shape and position: known, allowedAlways and allowedNow
 	// allowances has, by cell of the limits, how many more slots the cell may have. An
@@ -42,16 +52,46 @@ func (w *Workspace) chargeMemory(bytes int) bool {
 	return !w.IsExhausted() && w.Charge(bytes/bytesPerStep)
 }
 
+// nextStamp begins an attempt.
+func (w *Workspace) nextStamp() {
+	if w.stamp == math.MaxInt32 {
+		clear(w.rowStamp[:cap(w.rowStamp)])
+		clear(w.cellStamp)
+		w.stamp = 0
+	}
+	w.stamp++
+	w.rows, w.rowCount = w.rows[:0], 0
+}
+
+// rowAt returns the row of the node at a position, for this number of needs. It is
+// nil if the node has no row. Then no slot is placed there.
+func (w *Workspace) rowAt(at int32, needs int) []int64 {
+	if w.rowStamp[at] != w.stamp {
+		return nil
+	}
+	from := int(w.rowIndex[at]) * needs
+	return w.rows[from : from+needs : from+needs]
+}
+
+// newRow appends a row for this number of needs. The caller must set its amounts.
+func (w *Workspace) newRow(needs int) []int64 {
+	from := len(w.rows)
+	w.rows = slices.Grow(w.rows, needs)[:from+needs]
+	w.rowCount++
+	return w.rows[from : from+needs : from+needs]
+}
+
 // Tidy drops the buffers that are larger than KeptBytes.
 func (w *Workspace) Tidy() {
-	w.rows, w.rowStamp, w.constraintCache = dropIfLarge(w.rows, 8), dropIfLarge(w.rowStamp, 4), dropIfLarge(w.constraintCache, 1)
+	w.rows, w.constraintCache = dropIfLarge(w.rows, 8), dropIfLarge(w.constraintCache, 1)
+	w.rowIndex, w.rowStamp = dropIfLarge(w.rowIndex, 4), dropIfLarge(w.rowStamp, 4)
 	w.allowances, w.cellStamp = dropIfLarge(w.allowances, 8), dropIfLarge(w.cellStamp, 4)
 	w.sums, w.runs = dropIfLarge(w.sums, 8), dropIfLarge(w.runs, 24)
 }
 
 // Size returns the size in bytes of the largest buffer.
 func (w *Workspace) Size() int {
-	return max(8*cap(w.rows), 4*cap(w.rowStamp), cap(w.constraintCache), 8*cap(w.allowances), 4*cap(w.cellStamp), 8*cap(w.sums), 24*cap(w.runs))
+	return max(8*cap(w.rows), 4*cap(w.rowIndex), 4*cap(w.rowStamp), cap(w.constraintCache), 8*cap(w.allowances), 4*cap(w.cellStamp), 8*cap(w.sums), 24*cap(w.runs))
 }
 
 // dropIfLarge returns the slice, or nil if the slice is larger

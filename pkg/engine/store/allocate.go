@@ -41,7 +41,7 @@ func (st *Store) Allocate(g *Grant) *Job {
 		j.end = g.Start.Add(g.Duration)
 	}
 	d := leafPicker{view: g.View}
-	slots := make([]Slot, 0, total)
+	slots, inOrder := make([]Slot, 0, total), make([]*Slot, 0, total)
 	nth, last := int64(0), -1
 	for _, x := range g.Runs {
 		shape, n := &g.Problem.Shapes[x.Shape], st.graph.nodes[x.Node]
@@ -60,10 +60,10 @@ func (st *Store) Allocate(g *Grant) *Job {
 			})
 			s := &slots[len(slots)-1]
 			d.fillSlot(s, n, g.Problem.Needs, shape)
-			j.slots[key] = s
+			j.slots[key], inOrder = s, append(inOrder, s)
 		}
 	}
-	j.ancestors = st.hosts.ancestors(j.slotsInOrder())
+	j.ancestors = st.hosts.ancestors(inOrder)
 	return j
 }
 

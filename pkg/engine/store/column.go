@@ -16,13 +16,29 @@ type columns struct {
 	up []bool
 	// exclusive has copies of the hosts' exclusivities.
 	exclusive []solver.Exclusivity
-	// exclusiveNodes is the number of nodes with a holder.
+	// exclusiveNodes is the number of nodes with a holder. holders
+	// is the number of nodes that only this holder has.
 	exclusiveNodes int
+	holders        map[string]int
+	// byPosition is the index of the nodes by position. depthFirst is the index in depth-first order;
+	// nil before its first use, and after the order has changed.
+	byPosition, depthFirst *blockIndex
+	// changes is the number of changes of a node so far.
+	changes uint64
+	// numbered is the number of columns that were ever added.
+	numbered uint64
+}
+
+func newColumns() columns {
+	return columns{byType: make(map[string][]*column), holders: make(map[string]int), byPosition: newBlockIndex(0, nil, 0)}
 }
 
 // A column holds the pools of one type and unit.
 type column struct {
-	unit string
+	in *columns
+	// number tells the column from all others, earlier ones too. Numbers begin at 1.
+	number uint64
+	unit   string
 	// nodes is the number of nodes with such a pool. The amounts of all other nodes are 0.
 	nodes int
 	// Column has two amounts for each node: Capacity is what is free while only permanent slots are
@@ -40,6 +56,29 @@ func (c *columns) addNode() {
 			col.Capacity, col.Free = append(col.Capacity, 0), append(col.Free, 0)
 		}
 	}
+	c.resized(len(c.up) - 1)
+}
+
+// resized notes that nodes were added or removed, from a position on.
+func (c *columns) resized(at int) {
+	c.changes++
+	c.byPosition.resize(len(c.up), at, c.changes)
+	c.depthFirst = nil
+}
+
+// touch notes a change of the node at a position.
+func (c *columns) touch(at int) {
+	c.changes++
+	c.byPosition.touch(at, c.changes)
+	if c.depthFirst != nil {
+		c.depthFirst.touch(at, c.changes)
+	}
+}
+
+// setUp marks the node at a position up or down.
+func (c *columns) setUp(at int, up bool) {
+	c.up[at] = up
+	c.touch(at)
 }
 
 // removeNode removes the node at a position. Invariant: the node has no pools left.
@@ -53,17 +92,30 @@ func (c *columns) removeNode(at int) {
 			col.Free = slices.Delete(col.Free, at, at+1)
 		}
 	}
+	c.resized(at)
 }
 
 // setExclusivity sets the exclusivity of the node at a position.
 func (c *columns) setExclusivity(at int, to solver.Exclusivity) {
-	if c.exclusive[at].Holders > 0 {
-		c.exclusiveNodes--
-	}
-	if to.Holders > 0 {
-		c.exclusiveNodes++
+	if was := &c.exclusive[at]; was.Holders != to.Holders || was.Holder != to.Holder {
+		c.countHolder(was, -1)
+		c.countHolder(&to, 1)
 	}
 	c.exclusive[at] = to
+	c.touch(at)
+}
+
+// countHolder adds n to the number of nodes with holders like x.
+func (c *columns) countHolder(x *solver.Exclusivity, n int) {
+	if x.Holders > 0 {
+		c.exclusiveNodes += n
+	}
+	if x.Holders != 1 {
+		return
+	}
+	if c.holders[x.Holder] += n; c.holders[x.Holder] == 0 {
+		delete(c.holders, x.Holder)
+	}
 }
 
 // exclusivityFor returns the exclusivities of the nodes. It returns nil if they cannot keep the
@@ -83,6 +135,7 @@ func (c *columns) permute(from []int) {
 			col.Capacity, col.Free = permuted(col.Capacity, from), permuted(col.Free, from)
 		}
 	}
+	c.resized(0)
 }
 
 func permuted[T any](s []T, from []int) []T {
@@ -100,18 +153,29 @@ func (c *columns) addPool(typ, unit string) *column {
 	at := slices.IndexFunc(of, func(col *column) bool { return col.unit == unit })
 	if at < 0 {
 		at = len(of)
-		of = append(of, &column{unit: unit, Column: solver.Column{Capacity: make([]int64, len(c.up)), Free: make([]int64, len(c.up))}})
+		c.numbered++
+		of = append(of, &column{in: c, number: c.numbered, unit: unit, Column: solver.Column{Capacity: make([]int64, len(c.up)), Free: make([]int64, len(c.up))}})
 		c.byType[typ] = of
 	}
 	of[at].nodes++
 	return of[at]
 }
 
+// set sets the amounts of the node at a position.
+func (col *column) set(at int, capacity, free int64) {
+	col.Capacity[at], col.Free[at] = capacity, free
+	col.in.touch(at)
+}
+
 // removePool removes a node's pool from its column. It removes the column with the last pool.
 func (c *columns) removePool(typ string, col *column, at int) {
-	col.Capacity[at], col.Free[at] = 0, 0
+	col.set(at, 0, 0)
 	if col.nodes--; col.nodes > 0 {
 		return
+	}
+	delete(c.byPosition.maxima, col)
+	if c.depthFirst != nil {
+		delete(c.depthFirst.maxima, col)
 	}
 	of := slices.DeleteFunc(c.byType[typ], func(x *column) bool { return x == col })
 	if len(of) == 0 {

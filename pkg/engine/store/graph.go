@@ -19,6 +19,8 @@ type Graph struct {
 	levels map[levelKey]*vertex
 	// walkOrder caches depthFirst. It is nil after a node was added, removed or moved.
 	walkOrder []int32
+	// ascending and descending cache the orders of positions. ascending may be longer than nodes.
+	ascending, descending []int32
 	// partitions caches Partition by type of vertex. It is empty after a node was added, removed or
 	// moved.
 	partitions map[string]*Partition
@@ -28,6 +30,8 @@ type Graph struct {
 	nextID int64
 	// nextUniq is the UniqID of the next vertex.
 	nextUniq int64
+	// hosts finds nodes by name. It is nil in a snapshot.
+	hosts *hosts
 }
 
 // A levelKey identifies a vertex above the nodes.
@@ -37,7 +41,7 @@ type levelKey struct {
 }
 
 func newGraph() Graph {
-	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: columns{byType: make(map[string][]*column)}}
+	return Graph{levels: make(map[levelKey]*vertex), partitions: make(map[string]*Partition), columns: newColumns()}
 }
 
 // checkRoot fails with match.ErrInvalid for a node whose root is not the graph's root.
@@ -74,10 +78,10 @@ func (g *Graph) put(n *node, s *nodeGraph) *node {
 	g.setResource(n.vertex, s.node)
 	g.replaceDescendants(n, s)
 	n.buildPools(&g.columns)
-	g.columns.up[n.position] = n.vertex.isUp()
+	g.columns.setUp(n.position, n.vertex.isUp())
 	if statusChanged {
 		for i, other := range g.nodes {
-			g.columns.up[i] = other.vertex.isUp()
+			g.columns.setUp(i, other.vertex.isUp())
 		}
 	}
 	return n
@@ -169,7 +173,7 @@ func (g *Graph) prune(v *vertex) {
 
 // invalidate clears what depends on the place of nodes in the tree.
 func (g *Graph) invalidate() {
-	g.walkOrder = nil
+	g.walkOrder, g.columns.depthFirst = nil, nil
 	clear(g.partitions)
 }
 
@@ -216,6 +220,18 @@ func (g *Graph) Size() int { return len(g.nodes) }
 
 // NodeVertex returns the description of the node at a position.
 func (g *Graph) NodeVertex(at int32) *resource.Vertex { return g.nodes[at].vertex.res }
+
+// HasNames reports whether Position finds nodes: not in a snapshot.
+func (g *Graph) HasNames() bool { return g.hosts != nil }
+
+// Position returns the position of the node with this name. It returns false if there is none.
+func (g *Graph) Position(name string) (at int, ok bool) {
+	h := g.hosts.byName[name]
+	if h == nil || h.node == nil {
+		return 0, false
+	}
+	return h.node.position, true
+}
 
 // Up reports by position whether the node and all vertices above it are up.
 func (g *Graph) Up() []bool { return g.columns.up }

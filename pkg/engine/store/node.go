@@ -78,7 +78,7 @@ func (n *node) updateColumns(at int) {
 	for _, v := range p.leaves {
 		most, free = solver.SatAdd(most, v.permanent.remaining(v.res.Size)), solver.SatAdd(free, v.free())
 	}
-	p.column.Capacity[n.position], p.column.Free[n.position] = most, free
+	p.column.set(n.position, most, free)
 }
 
 // findLeaf finds a leaf by its path below the node. It returns -1 if there is none.

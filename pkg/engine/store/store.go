@@ -4,6 +4,7 @@
 //
 //	sum128.go        how are amounts summed beyond an int64?
 //	vertex.go        what is a vertex, and how much of it is free?
+//	block_index.go   how much do the nodes of a block have at most?
 //	column.go        what does a solver read of all nodes at once?
 //	node.go          which pools has a node?
 //	window.go        which time does a request cover?
@@ -22,6 +23,7 @@
 //	update.go        how are allocations and reservations updated and released?
 //	list.go          how is the store listed, page by page?
 //	order.go         in which order are nodes taken?
+//	room.go          which nodes may have room for a slot?
 //	ignore.go        what if some jobs held nothing?
 //	expect.go        what if others held something more?
 //	window_view.go   what is free during a whole window?
@@ -58,6 +60,7 @@ type Store struct {
 // New returns an empty store.
 func New() *Store {
 	st := &Store{graph: newGraph(), hosts: hosts{byName: make(map[string]*host)}, jobs: make(map[match.JobID]*Job)}
+	st.graph.hosts = &st.hosts
 	st.reservations = newReservations(&st.hosts)
 	return st
 }
@@ -123,7 +126,7 @@ func (st *Store) SetStatus(name string, status resource.Status) error {
 	about := *h.node.vertex.res
 	about.Status = status
 	h.node.vertex.res = &about
-	st.graph.columns.up[h.node.position] = h.node.vertex.isUp()
+	st.graph.columns.setUp(h.node.position, h.node.vertex.isUp())
 	return nil
 }
 

@@ -58,7 +58,8 @@ func (v *WindowView) overlay(name string) *node {
 		for l := range n.pools[k].leaves {
 			free = solver.SatAdd(free, h.freeIn(v.window, k, l))
 		}
-		n.pools[k].column.Free[n.position] = free
+		c := n.pools[k].column
+		c.set(n.position, c.Capacity[n.position], free)
 	}
 	v.store.graph.columns.setExclusivity(n.position, h.exclusivityIn(v.window, reserved))
 	return n
