@@ -70,7 +70,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	}
 
 	// 6. Give each pod its assignment, and activate the siblings.
-	plan.InOrder = found.InOrder
+	plan.InOrder, plan.Epoch = found.InOrder, found.Epoch
 	return a.assign(ctx, plan, found)
 }
 

@@ -69,6 +69,11 @@ func TestAGangIsPlacedWhole(t *testing.T) {
 		if got := r.refusals(); got != 0 {
 			t.Errorf("%d pods were refused on the way", got)
 		}
+		for _, c := range r.matcherFake.Calls(matchtest.Update) {
+			if len(c.Jobs) != 0 {
+				t.Errorf("the matcher was told of %v, which its own match has booked", c.Jobs)
+			}
+		}
 		c := r.podGroupAPI.get(g).Status.Conditions
 		if len(c) != 1 || c[0].Reason != reason.Placed || c[0].Message != "3 pods on 2 nodes (n1: 2, n2: 1)" {
 			t.Errorf("conditions = %+v, want it placed", c)

@@ -20,6 +20,17 @@ func (g Lister) JobOf(pod *corev1.Pod) match.JobID {
 	return match.NewJobID("pod", string(pod.UID))
 }
 
+// MatchedAs returns the job and the slot that a match gave to a pod on its node, and
+// the epoch of the graph in which it was matched. The epoch is 0 if there is none.
+func (g Lister) MatchedAs(pod *corev1.Pod) (match.JobID, match.Slot, match.Epoch) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if m := g.members[pod.UID]; m != nil && m.assignment != nil && m.assignment.slot.Node == pod.Spec.NodeName {
+		return m.assignment.job, m.assignment.slot, m.assignment.epoch
+	}
+	return 0, match.Slot{}, 0
+}
+
 // JobsOf returns the jobs of many pods, in their order, as JobOf does. For
 // a pod without an assignment to its node it calls fallback, with a lock held.
 func (g Lister) JobsOf(pods []*corev1.Pod, fallback func(*corev1.Pod) match.JobID) []match.JobID {

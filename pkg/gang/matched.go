@@ -40,7 +40,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			g.out.release(p.Job, slot.Key)
 			continue
 		}
-		g.setAssignment(m, &assignment{job: p.Job, slot: slot, deadline: deadline})
+		g.setAssignment(m, &assignment{job: p.Job, slot: slot, epoch: p.Epoch, deadline: deadline})
 		if p.InOrder {
 			m.assignment.order = place + 1
 		}

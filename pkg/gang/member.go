@@ -85,6 +85,8 @@ type memberPosition struct {
 type assignment struct {
 	job  match.JobID
 	slot match.Slot
+	// epoch is the epoch of the matcher's graph in which it was matched.
+	epoch match.Epoch
 	// deadline is when the assignment is revoked, if its bind is not under way by then.
 	deadline time.Time
 	// order is the number of the assignment in its job, counted from 1. A

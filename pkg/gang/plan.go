@@ -40,6 +40,8 @@ type Plan struct {
 	Holder string
 	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
+	// Epoch is set by the caller before Assign: the epoch of the graph in which the match was made.
+	Epoch match.Epoch
 	// InOrder is set by the caller. If it is true, the pods take up
 	// their assignments in the order of the slots given to Assign.
 	InOrder bool

@@ -50,6 +50,11 @@ type Config struct {
 	// at the same times as JobOf, except for pods that run on every node. If HolderOf is nil no
 	// node has a holder.
 	HolderOf func(*corev1.Pod) string
+	// MatchedAs returns the job and the slot that a Match of the caller booked for a pod on its node, and the epoch of the graph in which it did. The epoch is 0 if there is none. A pod
+	// that comes to its node with such a slot of the present epoch costs no Update. It must not
+	// block. If the caller releases the slot, it has to call Recheck. If MatchedAs is nil, every
+	// slot is sent.
+	MatchedAs func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch)
 	// Sources list slots that are held in addition to the slots of bound pods, such as assignments.
 	Sources []Source
 	// Levels are the layers of the graph between the cluster and its nodes.
@@ -149,6 +154,9 @@ func New(cfg Config) (*Inventory, error) {
 	}
 	if cfg.HolderOf == nil {
 		cfg.HolderOf = func(*corev1.Pod) string { return "" }
+	}
+	if cfg.MatchedAs == nil {
+		cfg.MatchedAs = func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch) { return 0, match.Slot{}, 0 }
 	}
 	if cfg.OnEnd == nil {
 		cfg.OnEnd = func(match.Slot) {}

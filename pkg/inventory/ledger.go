@@ -49,6 +49,19 @@ func (l *ledger[K, V]) set(key K, v V, same func(a, b V) bool) bool {
 	return true
 }
 
+// addSent adds a key with a value that the engine has already, so that nothing
+// is sent. It does nothing and returns false if the key is known.
+func (l *ledger[K, V]) addSent(key K, v V) bool {
+	if l.entries[key] != nil {
+		return false
+	}
+	if l.entries == nil {
+		l.entries = map[K]*entry[V]{}
+	}
+	l.entries[key] = &entry[V]{desired: v, mayHave: v}
+	return true
+}
+
 // desired returns the desired value of a key. The zero value stands for no value.
 func (l *ledger[K, V]) desired(key K) (v V) {
 	if e := l.entries[key]; e != nil {
