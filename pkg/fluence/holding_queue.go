@@ -70,7 +70,7 @@ func (q *holdingQueue) Add(ctx context.Context, pod *corev1.Pod) {
 		h := &heldPod{pod: pod, gated: true}
 		q.hold(h, schedulerframework.EventUnscheduledPodAdd.Label())
 		if pod.Status.NominatedNodeName != "" {
-			q.SchedulingQueue.AddNominatedPod(klog.FromContext(ctx), h.info(), nil)
+			q.AddNominatedPod(klog.FromContext(ctx), h.info(), nil)
 		}
 		return
 	}

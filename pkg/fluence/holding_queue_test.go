@@ -152,7 +152,7 @@ func answersOf(queue internalqueue.SchedulingQueue, pods map[string]*corev1.Pod)
 		info, is := queue.GetPod(name, "ns", nil)
 		text := fmt.Sprint(is)
 		if is {
-			text = fmt.Sprint(info.Pod.ResourceVersion, " ", info.Gated(), " ", info.PodInfo.CalculateResource().Resource.GetMilliCPU())
+			text = fmt.Sprint(info.Pod.ResourceVersion, " ", info.Gated(), " ", info.CalculateResource().Resource.GetMilliCPU())
 		}
 		got["get "+name] = text
 	}
@@ -189,7 +189,7 @@ func (q *twoQueues) add() {
 	q.made++
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p-%03d", q.random.IntN(1000)), UID: types.UID(fmt.Sprint(q.made)), ResourceVersion: "1"},
-		Spec: corev1.PodSpec{SchedulerName: Name, Priority: ptr.To(int32(7)), Containers: []corev1.Container{{
+		Spec: corev1.PodSpec{SchedulerName: Name, Priority: new(int32(7)), Containers: []corev1.Container{{
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}},
 		}}},
 	}

@@ -51,7 +51,7 @@
 //	bloomfilter.go     How is a set of nodes kept small?
 //	member.go          What is known of a pod: does it wait, or have a node or an assignment?
 //	state.go           What is known of a group?
-//	census.go          How many members wait, have nodes, or are refused?
+//	tally.go          How many members wait, have nodes, or are refused?
 //
 //	rules.go           Which rules apply to all groups?
 //	minimum.go         How many members are placed together, and how many are missing?

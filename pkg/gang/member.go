@@ -34,7 +34,7 @@ type member struct {
 	exclusivity Exclusivity
 
 	podMeta
-	censusEntry
+	tallyEntry
 	queueEntry
 	memberPosition
 	refusalState

@@ -40,14 +40,9 @@ type Plan struct {
 	Holder string
 	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
-	// Epoch is set by the caller before Assign: the epoch of the graph in which the match was made.
-	Epoch match.Epoch
-	// InOrder is set by the caller. If it is true, the pods take up
-	// their assignments in the order of the slots given to Assign.
-	InOrder bool
-
 	Precedence
 	Replacement
+	MatchInfo
 	snapshot
 }
 
@@ -72,6 +67,14 @@ type Replacement struct {
 	Missing int
 	// LostMembers lists the members that the pods replace, in the order of the pods.
 	LostMembers []LostMember
+}
+
+// A MatchInfo is what is known of the match of a Plan. The caller sets it before Assign.
+type MatchInfo struct {
+	// Epoch is the epoch of the matcher's graph in which the match was made.
+	Epoch match.Epoch
+	// InOrder says that the pods take up their assignments in the order of the slots given to Assign.
+	InOrder bool
 }
 
 // snapshot is what a Plan was made from.

@@ -307,12 +307,12 @@ func allRefusalStates(s *groupState) []*refusalState {
 	return all
 }
 
-// censusMismatch returns how the numbers of members, by which groups are
+// tallyMismatch returns how the numbers of members, by which groups are
 // judged, differ from a count of all members. It returns nothing if they do not differ.
-func censusMismatch(g *Groups) string {
+func tallyMismatch(g *Groups) string {
 	for key, s := range g.groups {
 		s.update()
-		fresh, replacements := census{}, members{}
+		fresh, replacements := tally{}, members{}
 		for uid, m := range s.members {
 			c := m.count()
 			fresh.add(&c, 1)
@@ -370,7 +370,7 @@ func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 			if c.step(); c.stale {
 				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
 			}
-			if wrong := cmp.Or(indexMismatch(c.Groups), censusMismatch(c.Groups)); wrong != "" {
+			if wrong := cmp.Or(indexMismatch(c.Groups), tallyMismatch(c.Groups)); wrong != "" {
 				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
 			maps.DeleteFunc(c.slots, func(s slotID, _ bool) bool { return c.seen[s.key] })

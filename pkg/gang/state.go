@@ -17,7 +17,7 @@ type groupState struct {
 	inPodGroup bool
 	podGroup   *PodGroup
 	levels     []group.Level
-	census
+	tally
 	// representative is the UID of the member whose cycle places all
 	// members, or all late ones. It is empty if none was chosen.
 	representative types.UID

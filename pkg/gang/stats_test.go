@@ -86,7 +86,7 @@ func TestStats(t *testing.T) {
 			tc.play(s)
 			got := s.Stats()
 			if diff := cmp.Diff(withNonNilMaps(tc.want), got); diff != "" {
-				t.Errorf("census (-want +got):\n%s", diff)
+				t.Errorf("tally (-want +got):\n%s", diff)
 			}
 			if waiting := got.Phases[Gathering] + got.Phases[Complete] + got.Phases[Incomplete]; waiting != total(got.WaitingByReason) {
 				t.Errorf("%d groups wait, and have %d reasons", waiting, total(got.WaitingByReason))

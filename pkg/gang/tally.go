@@ -82,7 +82,7 @@ func (m *member) count() memberCount {
 		preplacedOnNodes:       m.preplaced && m.hasNode() && !deleted,
 		aliveMembers:           c.running && !deleted,
 		refusedLateMembers:     m.wasRefused(),
-		refusedMembers:         m.refusalState.isRemembered(),
+		refusedMembers:         m.isRemembered(),
 		membersNeedingPodGroup: m.needsPodGroup,
 		faultyMembers:          m.isWaiting() && (m.missingOwner != (group.Owner{}) || m.labelFault != nil || m.policyError != nil),
 		membersInPositions:     m.isPresent() && m.position != nil,
@@ -93,10 +93,10 @@ func (m *member) count() memberCount {
 	return c
 }
 
-// A census counts the members of a group by what they have, so that an event of one member
+// A tally counts the members of a group by what they have, so that an event of one member
 // costs no look at the others. Whatever changes a member calls changed. The member is counted
 // again when a number is next asked for.
-type census struct {
+type tally struct {
 	members
 	numbers [numProperties]int
 	// priorities counts the members that are unassigned by their priority.
@@ -111,39 +111,39 @@ type census struct {
 	youngestPlacedWaitingSince time.Time
 }
 
-// A censusEntry is the part of a member in the census of its group.
-type censusEntry struct {
+// A tallyEntry is the part of a member in the tally of its group.
+type tallyEntry struct {
 	// counted is what the member was last counted as. It is nil if it is not counted.
 	counted *memberCount
-	// inRecount and inMoved say in which lists of the census the member is.
+	// inRecount and inMoved say in which lists of the tally the member is.
 	inRecount, inMoved bool
 }
 
 // changed records that a member has changed, or has come to the group or left it.
-func (s *census) changed(m *member) {
+func (t *tally) changed(m *member) {
 	if !m.inRecount {
 		m.inRecount = true
-		s.recount = append(s.recount, m)
+		t.recount = append(t.recount, m)
 	}
 	if !m.inMoved {
 		m.inMoved = true
-		s.moved = append(s.moved, m)
+		t.moved = append(t.moved, m)
 	}
 }
 
 // number returns how many members have a property.
-func (s *census) number(p property) int {
-	s.update()
-	return s.numbers[p]
+func (t *tally) number(p property) int {
+	t.update()
+	return t.numbers[p]
 }
 
 // membersWith returns the members with a property. It looks at the members only if there are any.
-func (s *census) membersWith(p property) []*member {
-	if s.number(p) == 0 {
+func (t *tally) membersWith(p property) []*member {
+	if t.number(p) == 0 {
 		return nil
 	}
 	var with []*member
-	for _, m := range s.members {
+	for _, m := range t.members {
 		if m.counted.has[p] {
 			with = append(with, m)
 		}
@@ -152,44 +152,45 @@ func (s *census) membersWith(p property) []*member {
 }
 
 // orderedWith does what membersWith does, the oldest first.
-func (s *census) orderedWith(p property) []*member {
-	with := s.membersWith(p)
+func (t *tally) orderedWith(p property) []*member {
+	with := t.membersWith(p)
 	slices.SortFunc(with, older)
 	return with
 }
 
 // update counts the members again that have changed.
-func (s *census) update() {
-	for _, m := range s.recount {
+func (t *tally) update() {
+	for _, m := range t.recount {
 		m.inRecount = false
 		if was := m.counted; was != nil {
-			s.add(was, -1)
+			t.add(was, -1)
 			m.counted = nil
 		}
-		if s.members[m.pod.UID] != m {
+		if t.members[m.pod.UID] != m {
 			continue
 		}
 		is := m.count()
 		m.counted = &is
-		s.add(&is, 1)
+		t.add(&is, 1)
 		if is.has[placedMembers] {
-			s.youngestPlacedWaitingSince = later(s.youngestPlacedWaitingSince, m.waitingSince())
+			t.youngestPlacedWaitingSince = later(t.youngestPlacedWaitingSince, m.waitingSince())
 		}
 	}
-	s.recount = s.recount[:0]
+	clear(t.recount)
+	t.recount = t.recount[:0]
 }
 
 // add adds a member to the numbers, or takes it out if n is -1.
-func (c *census) add(m *memberCount, n int) {
+func (t *tally) add(m *memberCount, n int) {
 	for p, has := range m.has {
 		if has {
-			c.numbers[p] += n
+			t.numbers[p] += n
 		}
 	}
-	if c.requests == nil {
-		c.requests, c.priorities = map[request]requestCount{}, map[int32]int{}
+	if t.requests == nil {
+		t.requests, t.priorities = map[request]requestCount{}, map[int32]int{}
 	}
-	r := c.requests[m.request]
+	r := t.requests[m.request]
 	r.all += n
 	if m.has[waitingMembers] {
 		r.waiting += n
@@ -197,28 +198,28 @@ func (c *census) add(m *memberCount, n int) {
 	if m.running {
 		r.running += n
 	}
-	if c.requests[m.request] = r; r.all == 0 {
-		delete(c.requests, m.request)
+	if t.requests[m.request] = r; r.all == 0 {
+		delete(t.requests, m.request)
 	}
 	if m.has[unassignedMembers] {
-		if c.priorities[m.priority] += n; c.priorities[m.priority] == 0 {
-			delete(c.priorities, m.priority)
+		if t.priorities[m.priority] += n; t.priorities[m.priority] == 0 {
+			delete(t.priorities, m.priority)
 		}
 	}
 }
 
 // forgetMoved records that the members that had changed were looked at.
-func (s *census) forgetMoved() {
-	for _, m := range s.moved {
+func (t *tally) forgetMoved() {
+	for _, m := range t.moved {
 		m.inMoved = false
 	}
-	clear(s.moved)
-	s.moved = s.moved[:0]
+	clear(t.moved)
+	t.moved = t.moved[:0]
 }
 
 // preplaced returns how many members were on a node before they joined the
 // group, and still are on one. The minimum is smaller by as many.
-func (s *census) preplaced() int { return s.number(preplacedOnNodes) }
+func (t *tally) preplaced() int { return t.number(preplacedOnNodes) }
 
 // needsPodGroup reports whether the group waits for its PodGroup to exist.
-func (s *census) needsPodGroup() bool { return s.number(membersNeedingPodGroup) > 0 }
+func (t *tally) needsPodGroup() bool { return t.number(membersNeedingPodGroup) > 0 }
