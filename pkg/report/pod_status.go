@@ -40,7 +40,8 @@ const (
 // A PodStatusWriter writes the statuses of pods that could not be scheduled. It
 // writes in the background: otherwise a namespace with many unschedulable pods, whose
 // messages change each time, would hold up the scheduling loop. Namespaces take
-// turns. Of one pod only the latest status is written. It is retried until it is
+// turns. Of one pod only the latest status is written, and one that changes only the message not
+// sooner than messageInterval after the one before. It is retried until it is
 // stored, until a newer one replaces it, or until the pod has a node or is gone.
 //
 // It implements framework.APICacher, through which kube-scheduler's failure handler writes.
@@ -55,7 +56,9 @@ type PodStatusWriter struct {
 	items map[podKey]podStatus
 	// staleness holds the pods whose cached objects may be outdated.
 	staleness map[types.UID]staleness
-	sweepAt   time.Time
+	// written holds the pods whose condition was written lately.
+	written map[types.UID]conditionWrite
+	sweepAt time.Time
 	// nextLogAt is when the next write that fails is logged.
 	nextLogAt time.Time
 	// failuresSinceLog counts the writes that failed since the last log line.
@@ -80,6 +83,13 @@ type podStatus struct {
 	// failures counts the writes that failed. staleTries counts the tries since the last
 	// of them that found the cached pod outdated.
 	failures, staleTries int
+}
+
+// A conditionWrite is when the condition of a pod was last written, and how
+// many writes in a row, up to it, changed only the message.
+type conditionWrite struct {
+	at          time.Time
+	messageOnly int
 }
 
 // A staleness says which versions of a cached pod are outdated.
@@ -108,7 +118,7 @@ func NewPodStatusWriter(client kubernetes.Interface, pods func() corelisters.Pod
 	order := fairqueue.NewRoundRobin(func(k podKey) string { return k.namespace })
 	return &PodStatusWriter{
 		client: client, pods: pods, failed: failed, order: order, queue: fairqueue.NewDelayingQueue("", order),
-		items: map[podKey]podStatus{}, staleness: map[types.UID]staleness{},
+		items: map[podKey]podStatus{}, staleness: map[types.UID]staleness{}, written: map[types.UID]conditionWrite{},
 	}
 }
 
@@ -240,6 +250,30 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	}
 }
 
+// untilNextMessage returns how long a write that changes only a message has to wait. It comes
+// as long after the write before as such a write of a PodGroup's condition.
+func (s *PodStatusWriter) untilNextMessage(uid types.UID) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, there := s.written[uid]
+	if !there {
+		return 0
+	}
+	return messageInterval(was.messageOnly) - time.Since(was.at)
+}
+
+// markWritten records that the condition of a pod was written. urgent
+// says that the status or the reason of the condition has changed.
+func (s *PodStatusWriter) markWritten(uid types.UID, urgent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	messageOnly := 0
+	if was, there := s.written[uid]; there && !urgent {
+		messageOnly = was.messageOnly + 1
+	}
+	s.written[uid] = conditionWrite{at: time.Now(), messageOnly: messageOnly}
+}
+
 // isCachedPodStale reports whether the cached pod of this version is outdated. It forgets what
 // it knows of a pod that is up to date.
 func (s *PodStatusWriter) isCachedPodStale(uid types.UID, version string) bool {
@@ -260,6 +294,7 @@ func (s *PodStatusWriter) markStale(uid types.UID, n staleness, during time.Dura
 	now := time.Now()
 	if !now.Before(s.sweepAt) {
 		maps.DeleteFunc(s.staleness, func(_ types.UID, old staleness) bool { return !now.Before(old.until) })
+		maps.DeleteFunc(s.written, func(_ types.UID, old conditionWrite) bool { return now.Sub(old.at) > maxMessageInterval })
 		s.sweepAt = now.Add(podStatusMaxLag)
 	}
 	n.until = now.Add(during)
@@ -291,6 +326,12 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	if len(status) == 0 {
 		return false, nil
 	}
+	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent {
+		if left := s.untilNextMessage(k.uid); left > 0 {
+			s.putBack(k, is, left)
+			return false, nil
+		}
+	}
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": k.uid, "resourceVersion": pod.ResourceVersion}, "status": status,
 	})
@@ -303,6 +344,9 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	switch {
 	case err == nil:
 		s.markStale(k.uid, staleness{version: written.ResourceVersion}, podStatusMaxLag)
+		if status["conditions"] != nil {
+			s.markWritten(k.uid, is.urgent)
+		}
 		return false, nil
 	case apierrors.IsNotFound(err):
 		return false, nil

@@ -19,6 +19,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"github.com/flux-k8s/fluence/test/objects"
@@ -170,12 +171,12 @@ func TestLastStatusIsWrittenDespiteStaleCache(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			withPodStatusWriter(t, func(w *podStatusTest) {
 				w.patchStatus("p", "a")
-				w.pass(time.Second)
+				w.pass(minMessageInterval)
 				w.lags = 20 * time.Second
 				w.patchStatus("p", "b")
 				w.pass(time.Second)
 				w.patchStatus("p", last)
-				w.pass(w.lags + 2*maxStaleDelay)
+				w.pass(w.lags + maxMessageInterval + 2*maxStaleDelay)
 				if got := w.message("p"); got != last {
 					t.Errorf("it is told %q, want %q", got, last)
 				}
@@ -185,6 +186,41 @@ func TestLastStatusIsWrittenDespiteStaleCache(t *testing.T) {
 			}, "p")
 		})
 	}
+}
+
+// Many pods may wait, and their messages change with every node. Only messages wait, and the last one is written.
+func TestMessagesAloneAreWrittenRarely(t *testing.T) {
+	withPodStatusWriter(t, func(w *podStatusTest) {
+		for i := range 600 {
+			w.patchStatus("p", fmt.Sprint("message ", i))
+			w.pass(100 * time.Millisecond)
+		}
+		// At 0, 5, 15, 35 and 55 s.
+		if writes, _ := w.written(); writes != 5 {
+			t.Errorf("%d writes in a minute, want 5", writes)
+		}
+		other := unscheduledCondition("the scheduler failed")
+		other[0].Reason = corev1.PodReasonSchedulerError
+		if _, err := w.PatchPodStatus(w.stored("p"), other, nil); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		if got := w.message("p"); got != "the scheduler failed" {
+			t.Errorf("a second after the reason has changed it is told %q", got)
+		}
+		if _, err := w.PatchPodStatus(w.stored("p"), nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}); err != nil {
+			t.Fatal(err)
+		}
+		w.pass(time.Second)
+		if writes, _ := w.written(); writes != 7 {
+			t.Errorf("%d writes, want one for the reason and one for the nomination", writes-5)
+		}
+		w.patchStatus("p", "in the end")
+		w.pass(maxMessageInterval)
+		if got := w.message("p"); got != "in the end" {
+			t.Errorf("in the end it is told %q", got)
+		}
+	}, "p")
 }
 
 // The same holds for messages that come while others are being written.

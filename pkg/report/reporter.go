@@ -102,6 +102,12 @@ const (
 	maxMessageInterval = 20 * time.Second
 )
 
+// messageInterval returns the time between two writes that change
+// only the message, after this many such writes in a row.
+func messageInterval(inARow int) time.Duration {
+	return min(maxMessageInterval, minMessageInterval<<min(inARow, 10))
+}
+
 // NewReporter returns a Reporter without groups.
 func NewReporter(c Config) *Reporter {
 	return &Reporter{
@@ -282,8 +288,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	}
 	again := 0
 	if before.Reason == copied.Reason && before.exclusive == copied.exclusive && before.lateAnnotation == copied.lateAnnotation && before.incarnation == copied.incarnation && !copied.writtenAt.IsZero() {
-		wait := min(maxMessageInterval, minMessageInterval<<min(copied.messageOnlyWrites, 10))
-		if left := wait - time.Since(copied.writtenAt); left > 0 {
+		if left := messageInterval(copied.messageOnlyWrites) - time.Since(copied.writtenAt); left > 0 {
 			r.queue.AddAfter(k, left)
 			return nil
 		}
