@@ -17,8 +17,8 @@ import (
 
 // activator activates pods: it puts them into the scheduling queue. Its methods only record
 // what to activate, and return at once. Its own goroutine activates the pods, because the queue
-// holds its lock while it calls PreEnqueue: a call to the queue from PreEnqueue, or under a
-// lock that PreEnqueue takes, would deadlock.
+// holds its locks (of holdingQueue, and of what it wraps) while it calls PreEnqueue: a call to the
+// queue from PreEnqueue, or under a lock that PreEnqueue takes, would deadlock.
 //
 // It also revokes abandoned assignments, because PreEnqueue finds them and must not block.
 type activator struct {

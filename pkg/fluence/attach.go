@@ -12,7 +12,8 @@ import (
 )
 
 // Attach wraps the parts of a scheduler that have no extension point, for the profile that enables
-// Fluence. Other profiles share the queue, and ask it for nominated pods. Call it after the scheduler is built and before it runs.
+// Fluence. Other profiles share the queue, and ask it for nominated pods. Call Attach after the
+// scheduler is built and before it runs.
 //
 //   - The event recorder sends events after binds.
 //   - RunPreFilterPlugins refuses a pod of a throttled namespace before other plugins
@@ -40,7 +41,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
 			sched.Cache = observedCache{sched.Cache, pl}
-			queue := newHoldingQueue(sched.SchedulingQueue, pl.profile, pl.PreEnqueue)
+			queue := newHoldingQueue(sched.SchedulingQueue, pl.profile, pl.PreEnqueue, pl.handle.SharedInformerFactory().Core().V1().Pods().Lister())
 			sched.SchedulingQueue, sched.NextEntity = queue, queue.Pop
 			profile.SetPodActivator(queue)
 			for _, p := range sched.Profiles {

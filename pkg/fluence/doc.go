@@ -53,7 +53,7 @@
 //	metered_framework.go   who is charged for the time of other PreFilter plugins?
 //	reserve.go             PostFilter, Reserve, Permit and PostBind: what becomes of an assignment?
 //	prebind.go             PreBind: where do pods wait to be bound?
-//	holding_queue.go       which pods are kept out of the stock queue while they wait?
+//	holding_queue.go       which pods are kept out of kube-scheduler's queue?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
 //	inspect.go             what can package simulate read while it runs a scheduler step by step?

@@ -256,10 +256,6 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 		klog.FromContext(ctx).V(4).Info("Releasing an allocation", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)
 		pl.releases.add(r)
 		pl.removeFromBindQueue(r.Keys...)
-		// A pod may have come to its node meanwhile, with the slot that is now released.
-		for _, uid := range r.Keys {
-			pl.inventory.Recheck(types.UID(uid))
-		}
 	}
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)

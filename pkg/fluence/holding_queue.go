@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
@@ -29,12 +30,14 @@ type holdingQueue struct {
 	profile string
 	// preEnqueue is the plugin's extension point.
 	preEnqueue func(context.Context, *corev1.Pod) *fwk.Status
+	// pods has the pods that the API server shows.
+	pods corelisters.PodLister
 
 	// mu is taken before the locks of the wrapped queue, so that a pod is in one of the two at any time.
 	mu   sync.Mutex
 	held map[types.UID]*heldPod
 	// inFlight are the pods that were popped and are not done. The value says whether the pod
-	// was activated since. Then it goes to the wrapped queue, which queues it at once.
+	// was activated since. Then it goes to the wrapped queue, which queues it after a backoff.
 	inFlight map[types.UID]bool
 	// attempted are the pods in the wrapped queue that had attempts
 	// before they were held. Pop gives them their parameters back.
@@ -50,9 +53,9 @@ type heldPod struct {
 	gated bool
 }
 
-func newHoldingQueue(inner internalqueue.SchedulingQueue, profile string, preEnqueue func(context.Context, *corev1.Pod) *fwk.Status) *holdingQueue {
+func newHoldingQueue(inner internalqueue.SchedulingQueue, profile string, preEnqueue func(context.Context, *corev1.Pod) *fwk.Status, pods corelisters.PodLister) *holdingQueue {
 	return &holdingQueue{
-		SchedulingQueue: inner, profile: profile, preEnqueue: preEnqueue,
+		SchedulingQueue: inner, profile: profile, preEnqueue: preEnqueue, pods: pods,
 		held: map[types.UID]*heldPod{}, inFlight: map[types.UID]bool{}, attempted: map[types.UID]schedulerframework.QueueingParams{},
 	}
 }
@@ -145,6 +148,10 @@ func (q *holdingQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info 
 	if q.held[pod.UID] != nil {
 		return fmt.Errorf("pod %s is already held", klog.KObj(pod))
 	}
+	if shown, err := q.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || shown.UID != pod.UID || shown.Spec.NodeName != "" {
+		// Delete may have been called already, and nothing would end the hold any more.
+		return nil
+	}
 	info.UnschedulableCount++
 	q.hold(&heldPod{pod: pod, params: info.QueueingParams}, schedulerframework.ScheduleAttemptFailure)
 	return nil
@@ -161,7 +168,7 @@ func (q *holdingQueue) Update(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	delete(q.held, old.UID)
 	h.pod, q.held[pod.UID] = pod, h
-	if old.Status.NominatedNodeName != "" || pod.Status.NominatedNodeName != "" {
+	if old.UID != pod.UID || old.Status.NominatedNodeName != "" || pod.Status.NominatedNodeName != "" {
 		q.UpdateNominatedPod(klog.FromContext(ctx), old, h.info())
 	}
 }
@@ -184,10 +191,11 @@ func (q *holdingQueue) Delete(logger klog.Logger, pod *corev1.Pod) {
 func (q *holdingQueue) NominatedPodsForNode(node string) []fwk.PodInfo {
 	pods := q.SchedulingQueue.NominatedPodsForNode(node)
 	if len(pods) == 0 {
-		return pods
+		return pods // this is the usual case, and needs no lock
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	pods = q.SchedulingQueue.NominatedPodsForNode(node)
 	for i, p := range pods {
 		if h, is := q.held[p.GetPod().UID]; is {
 			pods[i] = h.info()
@@ -213,17 +221,17 @@ func (q *holdingQueue) PendingPods() ([]*corev1.Pod, string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	pods, summary := q.SchedulingQueue.PendingPods()
-	return append(pods, q.pods()...), fmt.Sprintf("%s; held by %s:%d", summary, Name, len(q.held))
+	return append(pods, q.heldPods()...), fmt.Sprintf("%s; held by %s:%d", summary, Name, len(q.held))
 }
 
 // UnschedulablePods implements SchedulingQueue.
 func (q *holdingQueue) UnschedulablePods() []*corev1.Pod {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return append(q.SchedulingQueue.UnschedulablePods(), q.pods()...)
+	return append(q.SchedulingQueue.UnschedulablePods(), q.heldPods()...)
 }
 
-func (q *holdingQueue) pods() []*corev1.Pod {
+func (q *holdingQueue) heldPods() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, h := range q.held {
 		pods = append(pods, h.pod)

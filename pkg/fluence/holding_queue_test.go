@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
 
@@ -85,7 +87,7 @@ func newTwoQueues(t *testing.T, seed uint64) *twoQueues {
 			internalqueue.WithQueueingHintMapPerProfile(hints),
 			internalqueue.WithPreEnqueuePluginMap(map[string]map[string]fwk.PreEnqueuePlugin{Name: {Name: q.gate}}))
 	}
-	q.wrapped = newHoldingQueue(q.queues[1], Name, q.gate.PreEnqueue)
+	q.wrapped = newHoldingQueue(q.queues[1], Name, q.gate.PreEnqueue, listersv1.NewPodLister(q.shown))
 	q.queues[1] = q.wrapped
 	return q
 }
@@ -389,6 +391,47 @@ func TestTheHoldingQueueAnswersAsKubeSchedulersQueue(t *testing.T) {
 	}
 }
 
+// A pod that is deleted, or bound by another scheduler, while its cycle fails is not held:
+// no event would end that.
+func TestAPodThatGoesDuringItsCycleIsNotHeld(t *testing.T) {
+	for name, goes := range map[string]func(q *twoQueues, pod *corev1.Pod){
+		"deleted": func(q *twoQueues, pod *corev1.Pod) { q.hide(pod) },
+		"replaced": func(q *twoQueues, pod *corev1.Pod) {
+			next := pod.DeepCopy()
+			next.UID = "next"
+			q.show(next)
+		},
+		"bound": func(q *twoQueues, pod *corev1.Pod) {
+			bound := pod.DeepCopy()
+			bound.Spec.NodeName = "n-0"
+			q.show(bound)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newTwoQueues(t, 1)
+			defer q.wrapped.Close()
+			pod := objects.Pod("p")
+			pod.Spec.SchedulerName = Name
+			q.show(pod)
+			q.wrapped.Add(t.Context(), pod)
+			entity, err := q.wrapped.Pop(klog.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			info := entity.(*schedulerframework.QueuedPodInfo)
+			info.UnschedulablePlugins = sets.New(Name)
+			goes(q, pod)
+			q.wrapped.Delete(klog.Background(), pod)
+			if err := q.wrapped.AddUnschedulablePodIfNotPresent(klog.Background(), info, 1); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(q.wrapped.held) + len(q.wrapped.inFlight) + len(q.wrapped.InFlightPods()); n != 0 {
+				t.Errorf("%d entries are left of the pod", n)
+			}
+		})
+	}
+}
+
 func TestGroupsThatWaitAreHeld(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
@@ -417,20 +460,33 @@ func TestGroupsThatWaitAreHeld(t *testing.T) {
 	})
 }
 
+// A deafActivator activates nothing while it is deaf.
+type deafActivator struct {
+	fwk.PodActivator
+	isDeaf atomic.Bool
+}
+
+func (d *deafActivator) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
+	if !d.isDeaf.Load() {
+		d.PodActivator.Activate(logger, pods)
+	}
+}
+
 // A group whose pods nobody activates starts nevertheless, though later.
 func TestAGroupThatNobodyActivatesStarts(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.pass(settleTime)
 		r.schedule()
-		whole := r.pl.activator.activate
-		r.pl.activator.activate = func(_ context.Context, w activationRequests) time.Time { return time.Time{} }
+		deaf := &deafActivator{PodActivator: r.sched.SchedulingQueue}
+		deaf.isDeaf.Store(true)
+		r.fwk.SetPodActivator(deaf)
 		r.gang(3, 3)
 		r.pass(time.Second)
 		if got := len(r.assigned()); got != 0 {
 			t.Fatalf("%d pods are on nodes, although nothing was activated", got)
 		}
-		r.pl.activator.activate = whole
+		deaf.isDeaf.Store(false)
 		r.pass(activateAllEvery + time.Second)
 		if got := len(r.assigned()); got != 3 {
 			t.Errorf("%d pods on nodes, want all 3", got)
@@ -451,7 +507,7 @@ func BenchmarkEventWithPodsThatWait(b *testing.B) {
 					internalqueue.WithPreEnqueuePluginMap(map[string]map[string]fwk.PreEnqueuePlugin{Name: {Name: closed}}))
 				defer queue.Close()
 				if wrapped {
-					queue = newHoldingQueue(queue, Name, closed.PreEnqueue)
+					queue = newHoldingQueue(queue, Name, closed.PreEnqueue, nil)
 				}
 				for i := range waiting {
 					queue.Add(b.Context(), &corev1.Pod{

@@ -49,7 +49,8 @@ func (s *groupState) refusalStates(yield func(*refusalState) bool) {
 	if !yield(&s.refusalState) {
 		return
 	}
-	for _, m := range s.membersWith(refusedMembers) {
+	s.update()
+	for _, m := range s.refused {
 		s.changed(m) // the caller may change the state
 		if !yield(&m.refusalState) {
 			return
@@ -85,7 +86,8 @@ func (s *groupState) requestChanged() {
 // change makes a difference is not checked, because that would take as much work as a match.
 func (s *groupState) podsChanged() {
 	s.refusal.hastenForRequest()
-	for _, m := range s.membersWith(refusedMembers) {
+	s.update()
+	for _, m := range s.refused {
 		if m.refusal != nil && m.refusal.LongBackoff {
 			m.refusal.hastenForRequest()
 		}

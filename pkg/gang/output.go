@@ -18,7 +18,8 @@ type Output struct {
 	Reject []types.UID
 	// RejectReason is the message for all pods in Reject.
 	RejectReason string
-	// Recheck lists the pods on nodes that may have become exclusive or shared.
+	// Recheck lists the pods on nodes that may have become exclusive or shared, and the pods whose
+	// assignment was revoked: such a pod may have come to its node meanwhile.
 	Recheck []types.UID
 	// Refusals lists the refusals to report for pods and, through the pods, for their groups.
 	Refusals []PodRefusal

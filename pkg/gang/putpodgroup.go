@@ -16,7 +16,8 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	recorded := ExclusivityUnknown
 	if s.podGroup != nil {
 		was, recorded = *s.podGroup, s.podGroup.Exclusivity
-		was.Exclusivity, was.ExclusivitySince, was.Placed = pg.Exclusivity, pg.ExclusivitySince, pg.Placed // written by the scheduler itself
+		// The scheduler itself writes these, and the time only orders groups.
+		was.Exclusivity, was.ExclusivitySince, was.Placed, was.Created = pg.Exclusivity, pg.ExclusivitySince, pg.Placed, pg.Created
 	}
 	if s.podGroup == nil || was != pg {
 		// The request may no longer be the refused one.

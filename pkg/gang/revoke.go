@@ -18,6 +18,7 @@ func (g *core) revoke(m *member, why string) {
 	if !m.hasNode() {
 		// The inventory releases an assignment that the API shows.
 		g.out.release(m.assignment.job, string(m.pod.UID))
+		g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		g.out.transition(Transition{Type: Revoked, Key: m.group.key, Job: m.assignment.job, Pods: 1, Reason: why})
 	}
 	m.whyRevoked = why
@@ -30,6 +31,7 @@ func (g *core) revokeAll(s *groupState, why string) {
 	keys := map[match.JobID][]string{}
 	for _, m := range s.ordered(func(m *member) bool { return m.assignment != nil && !m.hasNode() }) {
 		keys[m.assignment.job] = append(keys[m.assignment.job], string(m.pod.UID))
+		g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		if m.assignment.reserved {
 			g.out.reject(m.pod.UID, why)
 		}

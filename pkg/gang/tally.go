@@ -17,10 +17,11 @@ const (
 	// assignedMembers: an assignment. aliveAssignedMembers: the same without members that are being deleted.
 	assignedMembers
 	aliveAssignedMembers
-	// tentativeMembers: an assignment that the API does not show yet. unbound
-	// is the same without the members that were bound.
+	// tentativeMembers: an assignment that the API does not show yet. unboundMembers:
+	// the same without the members that were bound.
 	tentativeMembers
 	unboundMembers
+	// presentMembers: isPresent. placedMembers: isPlaced. reservedMembers: isReserved.
 	presentMembers
 	placedMembers
 	reservedMembers
@@ -32,6 +33,7 @@ const (
 	// refusedLateMembers: wasRefused. refusedMembers: a refusal, or the count of failures of earlier ones.
 	refusedLateMembers
 	refusedMembers
+	// membersNeedingPodGroup: the member waits for its PodGroup to exist.
 	membersNeedingPodGroup
 	// faultyMembers: a member that waits and has a fault of its own, for which the group may not be placed.
 	faultyMembers
@@ -102,6 +104,8 @@ type tally struct {
 	// priorities counts the members that are unassigned by their priority.
 	priorities map[int32]int
 	requests   map[request]requestCount
+	// refused are the members that are counted as refusedMembers.
+	refused members
 	// recount has the members that have changed since they were counted.
 	recount []*member
 	// moved has the members that have changed since updatePositions looked at them.
@@ -165,6 +169,7 @@ func (t *tally) update() {
 		if was := m.counted; was != nil {
 			t.add(was, -1)
 			m.counted = nil
+			delete(t.refused, m.pod.UID)
 		}
 		if t.members[m.pod.UID] != m {
 			continue
@@ -172,6 +177,12 @@ func (t *tally) update() {
 		is := m.count()
 		m.counted = &is
 		t.add(&is, 1)
+		if is.has[refusedMembers] {
+			if t.refused == nil {
+				t.refused = members{}
+			}
+			t.refused[m.pod.UID] = m
+		}
 		if is.has[placedMembers] {
 			t.youngestPlacedWaitingSince = later(t.youngestPlacedWaitingSince, m.waitingSince())
 		}

@@ -50,10 +50,11 @@ type Config struct {
 	// at the same times as JobOf, except for pods that run on every node. If HolderOf is nil no
 	// node has a holder.
 	HolderOf func(*corev1.Pod) string
-	// MatchedAs returns the job and the slot that a Match of the caller booked for a pod on its node, and the epoch of the graph in which it did. The epoch is 0 if there is none. A pod
-	// that comes to its node with such a slot of the present epoch costs no Update. It must not
-	// block. If the caller releases the slot, it has to call Recheck. If MatchedAs is nil, every
-	// slot is sent.
+	// MatchedAs returns the job and the slot that a Match of the caller booked for a pod on its
+	// node, and the epoch of the graph in which it did. The epoch is 0 if there is none. A pod that
+	// comes to its node with such a slot of the present epoch costs no Update. MatchedAs must not
+	// block. If the caller releases the slot, it has to call Recheck. If MatchedAs is nil, every slot
+	// is sent.
 	MatchedAs func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch)
 	// Sources list slots that are held in addition to the slots of bound pods, such as assignments.
 	Sources []Source

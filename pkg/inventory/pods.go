@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -56,7 +55,7 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 		i.podsOn[pod.Spec.NodeName] = sets.New[types.NamespacedName]()
 	}
 	i.podsOn[pod.Spec.NodeName].Insert(name)
-	if epoch != 0 && epoch == i.epoch && now[0].isBookedAs(job, matched) && i.holds.addSent(name, now) {
+	if epoch != 0 && epoch == i.epoch && now[0].isBookedAs(job, matched, i.cfg.Levels) && i.holds.addSent(name, now) {
 		return
 	}
 	if i.holds.set(name, now, sameHolds) {
@@ -64,20 +63,10 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	}
 }
 
-// isBookedAs reports whether a slot that a Match has booked is what the pod holds. The Match
+// isBookedAs reports whether what a Match has booked is what the pod holds. The Match
 // names vertices, and the pod's slot names types.
-func (h hold) isBookedAs(job match.JobID, matched match.Slot) bool {
-	if job != h.job || matched.R == nil || matched.Key != h.slot.Key || matched.Node != h.slot.Node || matched.Holder != h.slot.Holder || matched.Shared != h.slot.Shared {
-		return false
-	}
-	held := amountsOf(h)
-	booked := make(translate.Amounts, len(held))
-	for _, share := range matched.R.Vertices {
-		if _, asked := held[share.Type]; asked {
-			booked[share.Type] += share.Amount
-		}
-	}
-	return maps.Equal(booked, held)
+func (h hold) isBookedAs(job match.JobID, matched match.Slot, levels []translate.Level) bool {
+	return matched.R != nil && reflect.DeepEqual(normalize(hold{job, matched}, levels), h)
 }
 
 // holdOf returns the slot that a pod holds.

@@ -201,14 +201,14 @@ func TestMessagesAloneAreWrittenRarely(t *testing.T) {
 		}
 		other := unscheduledCondition("the scheduler failed")
 		other[0].Reason = corev1.PodReasonSchedulerError
-		if _, err := w.PatchPodStatus(w.stored("p"), other, nil); err != nil {
+		if _, err := w.PatchPodStatus(w.stored(), other, nil); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(time.Second)
 		if got := w.message("p"); got != "the scheduler failed" {
 			t.Errorf("a second after the reason has changed it is told %q", got)
 		}
-		if _, err := w.PatchPodStatus(w.stored("p"), nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}); err != nil {
+		if _, err := w.PatchPodStatus(w.stored(), nil, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: "n1"}); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(time.Second)
@@ -299,9 +299,9 @@ func TestStatusIsRetriedWhileWritesFail(t *testing.T) {
 // Nothing is written on a pod that has a node or is gone.
 func TestStatusIsDroppedWithItsPod(t *testing.T) {
 	for name, end := range map[string]func(w *podStatusTest) error{
-		"gone":    func(w *podStatusTest) error { return w.watched.Delete(w.stored("p")) },
-		"bound":   func(w *podStatusTest) error { p := w.stored("p"); p.Spec.NodeName = "n1"; return w.watched.Update(p) },
-		"another": func(w *podStatusTest) error { p := w.stored("p"); p.UID = "other"; return w.watched.Update(p) },
+		"gone":    func(w *podStatusTest) error { return w.watched.Delete(w.stored()) },
+		"bound":   func(w *podStatusTest) error { p := w.stored(); p.Spec.NodeName = "n1"; return w.watched.Update(p) },
+		"another": func(w *podStatusTest) error { p := w.stored(); p.UID = "other"; return w.watched.Update(p) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			withPodStatusWriter(t, func(w *podStatusTest) {
@@ -319,11 +319,11 @@ func TestStatusIsDroppedWithItsPod(t *testing.T) {
 	}
 }
 
-// stored returns a pod as the API server has it.
-func (w *podStatusTest) stored(name string) *corev1.Pod {
+// stored returns the pod p as the API server has it.
+func (w *podStatusTest) stored() *corev1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.pods[name].DeepCopy()
+	return w.pods["p"].DeepCopy()
 }
 
 // A namespace with very many pods, whose messages change again and again, does not delay

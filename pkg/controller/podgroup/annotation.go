@@ -61,15 +61,17 @@ func (o observation) sourcesOf(uid types.UID) []annotationSource {
 	})...)
 }
 
-// podSources lists the live pods for which filter is true, one of each podSet, sorted by name.
+// podSources lists the live pods for which filter is true, one of each podSet. They have no names,
+// because the pod that stands for a podSet changes while the group starts, and with it the message.
 func (o observation) podSources(filter func(*corev1.Pod) bool) []annotationSource {
 	var pods []annotationSource
-	for _, set := range o.livePods() {
+	live := o.livePods()
+	slices.SortStableFunc(live, func(a, b podSet) int { return strings.Compare(a.traits.annotations, b.traits.annotations) })
+	for _, set := range live {
 		if filter(set.pod) {
-			pods = append(pods, annotationSource{"pod " + set.pod.Name, set.pod.Annotations})
+			pods = append(pods, annotationSource{"one of its pods", set.pod.Annotations})
 		}
 	}
-	slices.SortFunc(pods, func(a, b annotationSource) int { return strings.Compare(a.name, b.name) })
 	return pods
 }
 

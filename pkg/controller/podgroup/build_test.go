@@ -88,7 +88,7 @@ func (o observation) with(pg *scheduling.PodGroup, pods []*corev1.Pod) observati
 func each(pods []*corev1.Pod) []podSet {
 	var sets []podSet
 	for _, pod := range pods {
-		sets = append(sets, podSet{pod: pod, n: 1})
+		sets = append(sets, podSet{pod: pod, n: 1, traits: traitsOf(pod)})
 	}
 	return sets
 }

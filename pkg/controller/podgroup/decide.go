@@ -93,7 +93,11 @@ func (c Config) decide(o observation, m memory) (decision, memory) {
 		return c.decideOnCreation(o, m)
 	}
 	if m.uid != o.podGroup.UID {
-		m = memory{uid: o.podGroup.UID, firstSeen: o.now, created: m.created}
+		was := m
+		m = memory{uid: o.podGroup.UID, firstSeen: o.now}
+		if was.uid == "" {
+			m.created = was.created // it is about this object, which was made a moment ago
+		}
 	}
 	o.firstSeen = m.firstSeen
 	made := c.isManaged(o.podGroup)
@@ -133,7 +137,7 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
-	if wait := m.firstSeen.Add(firstStatusDelay).Sub(o.now); write && wait > 0 && canBeHeld(before, &next) {
+	if wait := m.firstSeen.Add(firstStatusDelay).Sub(o.now); write && wait > 0 && canBeHeld(o.podGroup, &next) {
 		write, requeueAfter = false, wait
 	}
 	m.staleSince = staleSince

@@ -319,8 +319,8 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 	}
 	running := in(corev1.PodRunning)
 	cases := map[string]struct {
-		invalid bool
-		steps   []step
+		invalid, nextSecond bool
+		steps               []step
 	}{
 		"it runs within a second": {steps: []step{
 			{wantAfter: time.Second},
@@ -353,6 +353,9 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 			{at: 10 * time.Second, pods: pods(2), wantTold: created},
 			{at: 11 * time.Second, pods: pods(3), wantTold: complete},
 		}},
+		"a second begins between the Job and its PodGroup, so that only the status has its time": {nextSecond: true, steps: []step{
+			{wantPhase: scheduling.PodGroupPending, wantAfter: 10 * time.Second},
+		}},
 		"its labels are invalid": {invalid: true, steps: []step{
 			{pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: "Created the PodGroup for Job train: minMember 1, " + `label fluence.group-size: "x": must be a whole number from 1 to 100000`},
 		}},
@@ -368,6 +371,9 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 			o.podGroup = d.create
 			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+			if tc.nextSecond {
+				o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(time.Second))
+			}
 			for _, step := range tc.steps {
 				for _, pod := range step.pods {
 					ofTrain(pod)

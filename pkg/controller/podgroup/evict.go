@@ -11,9 +11,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// evict evicts pods with the eviction API, which respects PodDisruptionBudgets. It remembers the
-// last error. It returns the time after which to reconcile the group again. If the error differs
-// from the one before, this is at once, because the condition has to show it.
+// evict evicts the pods that are in these sets now, with the eviction API, which respects
+// PodDisruptionBudgets. It remembers the last error. It returns the time after which to reconcile
+// the group again. If the error differs from the one before, this is at once, because the condition
+// has to show it.
 //
 // A Job counts an evicted pod as failed unless its podFailurePolicy ignores
 // the pod condition DisruptionTarget. Nothing creates a bare pod again.

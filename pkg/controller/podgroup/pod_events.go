@@ -16,8 +16,8 @@ import (
 
 // podEventDelay is the time for which the events of a group's pods are collected before the group
 // is reconciled. The pods of a group are bound, start and end in bursts, and what they come to counts,
-// not each event. It is far below StatusDelay, EmptyDelay and
-// IncompleteTimeout, and short for a user who waits for the phase Running.
+// not each event. It is far below StatusDelay, EmptyDelay and IncompleteTimeout, and short for a user
+// who waits for the phase Running.
 const podEventDelay = 250 * time.Millisecond
 
 // A queue holds the groups to reconcile. A group that is added several times is in the queue once,

@@ -141,10 +141,13 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now tim
 const firstStatusDelay = time.Second
 
 // canBeHeld reports whether a status is the first one of a group and says nothing that a user has
-// to know at once: the group has not started, and its labels and annotations are valid.
-func canBeHeld(before, next *scheduling.PodGroupStatus) bool {
+// to know at once: the group has not started, and its labels and annotations are valid. It must
+// not change the creation time either, by which the scheduler orders groups.
+func canBeHeld(pg *scheduling.PodGroup, next *scheduling.PodGroupStatus) bool {
 	waits := next.Phase == scheduling.PodGroupPending || next.Phase == scheduling.PodGroupScheduling
-	return before.Phase == "" && waits && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid)
+	shown := scheduling.CreationTime(pg)
+	return pg.Status.Phase == "" && waits && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid) &&
+		(next.CreationTime == nil || next.CreationTime.Equal(&shown))
 }
 
 // urgent reports whether a status differs in more than details. It is not urgent when pods are
