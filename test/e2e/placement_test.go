@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 func TestJobIsPlacedWhole(t *testing.T) {
@@ -31,6 +33,10 @@ func TestJobIsPlacedWhole(t *testing.T) {
 			}
 		}
 		return n == 8, fmt.Sprintf("%d events", n)
+	})
+	s.eventually("the group has its phase", func(ctx context.Context) (bool, string) {
+		phase := s.group(ctx, "job-eight-").Status.Phase
+		return phase == scheduling.PodGroupRunning, string(phase)
 	})
 	text := s.kubectl("describe", "podgroups.scheduling.x-k8s.io", "-n", s.ns)
 	for _, want := range []string{"Min Member:  8", "Creation Time:", "Phase:", "Scheduled", "Placed", "8 pods on 1 node (n-", "fluence-controller"} {
