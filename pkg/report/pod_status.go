@@ -40,8 +40,8 @@ const (
 // A PodStatusWriter writes the statuses of pods that could not be scheduled. It
 // writes in the background: otherwise a namespace with many unschedulable pods, whose
 // messages change each time, would hold up the scheduling loop. Namespaces take
-// turns. Of one pod only the latest status is written, and one that changes only the message not
-// sooner than messageInterval after the one before. It is retried until it is
+// turns. Of one pod only the latest status is written, and one that changes only numbers in the
+// message not sooner than messageInterval after the one before. It is retried until it is
 // stored, until a newer one replaces it, or until the pod has a node or is gone.
 //
 // It implements framework.APICacher, through which kube-scheduler's failure handler writes.
@@ -250,8 +250,15 @@ func (s *PodStatusWriter) logFailure(ctx context.Context, k podKey, is podStatus
 	}
 }
 
-// untilNextMessage returns how long a write that changes only a message has to wait. It comes
-// as long after the write before as such a write of a PodGroup's condition.
+// changesNumbersOnly reports whether the message of a condition differs from the
+// pod's in numbers only: see StableText.
+func changesNumbersOnly(pod *corev1.Pod, c *corev1.PodCondition) bool {
+	_, old := podutil.GetPodCondition(&pod.Status, c.Type)
+	return old != nil && StableText(old.Message) == StableText(c.Message)
+}
+
+// untilNextMessage returns how long a write that changes only the numbers of a message has to
+// wait. It comes as long after the write before as a write of a PodGroup's message.
 func (s *PodStatusWriter) untilNextMessage(uid types.UID) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +333,7 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	if len(status) == 0 {
 		return false, nil
 	}
-	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent {
+	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent && changesNumbersOnly(pod, is.condition) {
 		if left := s.untilNextMessage(k.uid); left > 0 {
 			s.putBack(k, is, left)
 			return false, nil
