@@ -16,8 +16,8 @@ import (
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// holdingQueue is a scheduling queue that holds the pods that only Fluence can move: those that
-// its PreEnqueue does not let pass, and those that it alone has rejected. Fluence registers for no
+// holdingQueue wraps a scheduling queue, and holds the pods that only Fluence can move. Fluence's
+// PreEnqueue does not let these pods pass, or Fluence alone has rejected them. Fluence registers for no
 // cluster events, so these pods wait for Activate. The wrapped queue would still look at each of
 // them for each event, under the lock that all pods need: with many pods waiting, most of a
 // scheduler's time. It has all other pods.
@@ -60,7 +60,7 @@ func newHoldingQueue(inner internalqueue.SchedulingQueue, profile string, preEnq
 	}
 }
 
-// mayHold reports whether a pod is one of those that are held.
+// mayHold reports whether the queue may hold a pod: the pod is of Fluence's profile and has no node.
 func (q *holdingQueue) mayHold(pod *corev1.Pod) bool {
 	return pod.Spec.SchedulerName == q.profile && pod.Spec.NodeName == "" && pod.Spec.SchedulingGroup == nil
 }

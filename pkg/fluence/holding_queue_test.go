@@ -57,7 +57,7 @@ type twoQueues struct {
 	wrapped *holdingQueue
 	// before are the numbers of the metrics at the beginning.
 	before map[string]float64
-	// pods are the pods that exist, and flying those that are popped.
+	// pods holds the pods that exist. flying holds the popped pods.
 	pods map[string]*corev1.Pod
 	// shown are the pods that the API server shows.
 	shown  cache.Indexer

@@ -55,8 +55,12 @@ type request struct {
 	policy string
 }
 
-// A requestCount counts the members with one request: all, those that wait, and those that have not ended.
-type requestCount struct{ all, waiting, running int }
+// A requestCount counts the members with one request.
+type requestCount struct {
+	all int
+	// waiting counts the members that wait. running counts the members that have not ended.
+	waiting, running int
+}
 
 // A memberCount is what a member counts as.
 type memberCount struct {

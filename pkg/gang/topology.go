@@ -38,7 +38,8 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 	return s.topology
 }
 
-// mergeTopology merges the topology annotations of the PodGroup and of some members: those that of counts.
+// mergeTopology merges the topology annotations of the PodGroup and of some members. The function of
+// returns how many of the members with one request take part.
 func (s *groupState) mergeTopology(of func(requestCount) int) (group.TopologyAnnotations, error) {
 	values := map[string][]string{}
 	s.update()

@@ -106,7 +106,7 @@ func (x *blockIndex) maximaOf(c *column) *blockMaxima {
 	return m
 }
 
-// resizedKept returns a slice of n elements: those of s, and then zeros.
+// resizedKept returns a slice of n elements. It begins with the elements of s, and zeros follow.
 func resizedKept[T any](s []T, n int) []T {
 	if n <= len(s) {
 		return s[:n:n]

@@ -17,8 +17,8 @@ var (
 )
 
 // asFewWait returns goals for what a bound pod costs while many wait, which may be little more than
-// while few wait. The second shows the binds alone, because the first also
-// counts what those that still wait are told afterwards, and may have no value for that reason.
+// while few wait. The first goal also counts the messages that waiting pods get after the binds. They
+// may last so long that it has no value. So the second goal counts until the last bind only.
 func asFewWait(many, few string) []report.Goal {
 	const most = 1.3
 	return []report.Goal{

@@ -28,7 +28,7 @@ func rows() []row {
 	gangs := []entry{{Spec: likeEvents}, {Spec: contender.Native()}, {Spec: contender.Fluence()}}
 	// It has no likeEvents, because native gangs may take 18 of the 25 minutes of a row.
 	manyGangs := []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}}
-	// It has no native gangs, because their goal is that of gangs-8.
+	// It has no native gangs: large gangs are compared with the ceilings only.
 	largeGangs := []entry{{Spec: likeEvents}, {Spec: contender.Fluence()}, {Spec: contender.FluenceEvents()}}
 	likes := []string{"ceiling-like", "ceiling-like-events"}
 	beyondLikes := []report.Pair{

@@ -13,8 +13,8 @@ import (
 const profilePath = "/debug/pprof/profile"
 
 // Profiles returns the addresses of the CPU profiles that the API server and a contender's
-// processes serve, by the names of the processes in figures. Of a contender only the scheduler
-// serves profiles. The API server's name is that of APIServer.
+// processes serve, by the names of the processes in figures. Only the scheduler of a contender
+// serves profiles. The API server has the name APIServer.
 func (s *Stand) Profiles(running map[string]*process.Process) (map[string]string, error) {
 	out := map[string]string{APIServer: s.RESTConfig().Host + profilePath}
 	p := running[Scheduler]
@@ -33,8 +33,8 @@ func (s *Stand) Profiles(running map[string]*process.Process) (map[string]string
 	return out, nil
 }
 
-// lastFlag returns the value of a flag in a command line of /proc. Of
-// several, the last one counts. The chart's flags come before those of tests.
+// lastFlag returns the value of a flag in a command line of /proc. If the flag is
+// there several times, its last value counts. A test adds its flags after the chart's.
 func lastFlag(line []byte, flag string) (value string, ok bool) {
 	for arg := range bytes.SplitSeq(line, []byte{0}) {
 		if v, found := strings.CutPrefix(string(arg), flag); found {

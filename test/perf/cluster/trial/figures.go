@@ -21,7 +21,7 @@ type measured struct {
 	why      string
 	arrivals []report.Arrival
 
-	// gangs are those of the backlog and those that arrive. total is the number of pods to be bound.
+	// gangs holds the gangs of the backlog and the arrivals. total is the number of pods to be bound.
 	gangs []backlog.Gang
 	total int
 	// stream has the gangs of a stream, in place of a backlog, and nil
