@@ -220,6 +220,11 @@ func TestNumbersAloneAreWrittenRarely(t *testing.T) {
 		if got := w.message("p"); got != "other words" {
 			t.Errorf("a second after the words have changed it is told %q", got)
 		}
+		w.patchStatus("p", "still other words")
+		w.pass(time.Second)
+		if got := w.message("p"); got != "still other words" {
+			t.Errorf("a second after the words have changed once more it is told %q", got)
+		}
 		w.patchStatus("p", "other words 1")
 		w.pass(maxMessageInterval)
 		if got := w.message("p"); got != "other words 1" {
