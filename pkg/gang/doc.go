@@ -66,6 +66,7 @@
 //
 //	output.go          What does a caller have to carry out after a call?
 //	retryqueue.go      Which group retries first?
+//	equivalence.go     Which of many equal groups retries on behalf of all?
 //	registry.go        How are groups found?
 //	core.go            What do the roles share?
 //	turns.go           Turns: Which groups have waited so long that others may not pass them?

@@ -66,6 +66,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	paced := map[string][]retry{} // by namespace, the refusals that have ended
+	g.endScouting(now)
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		p, due := g.retryPaces[s.key.Namespace], false
@@ -75,7 +76,8 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			case p != nil:
 				paced[s.key.Namespace] = append(paced[s.key.Namespace], retry{b, s})
 			default:
-				b.refusal, due = nil, true
+				due = true
+				s.endRefusal(b, now)
 			}
 		}
 		if due {
@@ -133,7 +135,7 @@ func (p *retryPace) retry(ended []retry, now time.Time) (keys []types.Namespaced
 				if r.group.key != key {
 					return false
 				}
-				r.refusal = nil
+				r.group.endRefusal(r.refusalState, now)
 				return true
 			})
 		}

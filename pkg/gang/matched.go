@@ -71,6 +71,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 			s.exclusivity = Exclusive
 		}
 		s.refusal, s.refusalCount, s.completeSince = nil, 0, p.completeSince
+		s.scoutingSince = time.Time{}
 		if pg := s.podGroup; pg != nil && pg.UID != p.podGroup && pg.Created.After(s.completeSince) {
 			// The PodGroup was replaced during the match: the new one waits since its creation.
 			s.completeSince = pg.Created
@@ -143,12 +144,19 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 			refusals = append(refusals, g.refuse(o, r, now))
 		}
 	}
+	if c := m.group.class; c != nil {
+		// The scout retries on behalf of the group.
+		refusals = []*activeRefusal{c.scout.refusal}
+	}
 	for ev := range numEvents {
 		if g.events[ev] != p.events[ev] {
 			for _, refusal := range refusals {
 				refusal.observe(ev)
 			}
 		}
+	}
+	if c := m.group.class; c != nil {
+		g.updateRetry(c.scout)
 	}
 	g.recompute(m.group)
 	return g.output()

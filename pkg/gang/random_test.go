@@ -25,7 +25,10 @@ type slotID struct {
 	key string
 }
 
-// A randomHistory is a history of two groups, and the slots that the matcher has given out.
+// randomGroups is the number of groups in a randomHistory.
+const randomGroups = 3
+
+// A randomHistory is a history of a few groups, and the slots that the matcher has given out.
 type randomHistory struct {
 	*Groups
 	*rand.Rand
@@ -40,7 +43,7 @@ type randomHistory struct {
 }
 
 func (c *randomHistory) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", c.IntN(2))}
+	return types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", c.IntN(randomGroups))}
 }
 
 func (c *randomHistory) pod() *corev1.Pod {
@@ -80,6 +83,9 @@ func (c *randomHistory) refusal(plan Plan) Refusal {
 	r := Refusal{RetryOn: AllEvents()[c.IntN(len(AllEvents())):], Backoff: c.IntN(2) == 0, LongBackoff: c.IntN(8) == 0, WaitsFor: WaitsFor(c.IntN(5))}
 	if c.IntN(4) == 0 {
 		r.RetryAfter = time.Duration(1+c.IntN(30)) * time.Second
+	}
+	if !r.Backoff && !r.LongBackoff && r.RetryAfter == 0 {
+		r.Equivalence = []string{"", "one", "one", "two"}[c.IntN(4)]
 	}
 	if c.IntN(2) == 0 {
 		for _, pod := range plan.Optional {
@@ -225,6 +231,16 @@ func indexMismatch(g *Groups) string {
 	var next time.Time
 	var awaiting [numEvents][]types.NamespacedName
 	var retries, yielders []types.NamespacedName
+	for _, s := range g.groups {
+		if s.scoutingSince.IsZero() {
+			continue
+		}
+		at := s.scoutingSince.Add(scoutTimeout)
+		if retries = append(retries, s.key); !s.retryAt.Equal(at) {
+			return fmt.Sprintf("the result of group %s is awaited until %v, and it is found at %v", s.key, at, s.retryAt)
+		}
+		next = sooner(next, at)
+	}
 	for key, s := range g.refusedGroups {
 		var helps [numEvents]bool
 		var retryAt time.Time
@@ -239,7 +255,7 @@ func indexMismatch(g *Groups) string {
 			for ev := range numEvents {
 				after := *r
 				after.observe(ev)
-				helps[ev] = helps[ev] || after.helped != r.helped || after.retryAt != r.retryAt
+				helps[ev] = helps[ev] || !s.isFollower() && (after.helped != r.helped || after.retryAt != r.retryAt)
 			}
 		}
 		for ev, so := range helps {
@@ -294,6 +310,37 @@ func indexMismatch(g *Groups) string {
 	}
 	if !maps.Equal(g.jobs, jobs) {
 		return fmt.Sprintf("jobs are found to be %v, they are %v", g.jobs, jobs)
+	}
+	return ""
+}
+
+// classMismatch returns what is wrong with an equivalence class. It returns nothing if each class
+// has the groups that were refused alike, and a scout that retries, now or after an event.
+func classMismatch(g *Groups) string {
+	members := map[*equivalenceClass]int{}
+	for key, s := range g.groups {
+		switch {
+		case s.class == nil && s.refusal != nil && s.refusal.Equivalence != "" && !s.started && g.refusedGroups[key] == s:
+			return fmt.Sprintf("group %s is in no class", key)
+		case s.class == nil:
+			continue
+		case !g.belongsToClass(s), s.class.groups[s.classIndex] != s, s.attempt.Value != s, s.refusal == nil && s.scoutingSince.IsZero():
+			return fmt.Sprintf("group %s is not what its class takes it for", key)
+		}
+		members[s.class]++
+	}
+	for key, c := range g.classes {
+		switch scout := c.scout; {
+		case members[c] != len(c.groups), len(c.groups) != c.byAttempt.Len(), len(c.groups) == 0:
+			return fmt.Sprintf("class %s has %d groups, %d know of it", key, len(c.groups), members[c])
+		case scout.class != c:
+			return fmt.Sprintf("the scout of class %s is not in it", key)
+		case scout.retryAt.IsZero() && scout.relevantEvents == 0:
+			return fmt.Sprintf("the scout of class %s never retries", key)
+		}
+	}
+	if len(members) != len(g.classes) {
+		return fmt.Sprintf("%d classes are known, groups are in %d", len(g.classes), len(members))
 	}
 	return ""
 }
@@ -370,7 +417,7 @@ func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 			if c.step(); c.stale {
 				t.Fatalf("seed %d: a departure is out of date at once in step %d", seed, step)
 			}
-			if wrong := cmp.Or(indexMismatch(c.Groups), tallyMismatch(c.Groups)); wrong != "" {
+			if wrong := cmp.Or(indexMismatch(c.Groups), classMismatch(c.Groups), tallyMismatch(c.Groups)); wrong != "" {
 				t.Fatalf("seed %d, step %d: %s", seed, step, wrong)
 			}
 			maps.DeleteFunc(c.slots, func(s slotID, _ bool) bool { return c.seen[s.key] })
@@ -390,10 +437,10 @@ func TestAssignmentsEqualUnreleasedSlots(t *testing.T) {
 			c.DropPod(pod.UID)
 			delete(c.pods, name)
 		}
-		for i := range 2 {
+		for i := range randomGroups {
 			c.DropPodGroup(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("g%d", i)})
 		}
-		if n := len(c.groups) + len(c.members) + len(c.unassignedGroups) + len(c.refusedGroups) + len(c.unconfirmedGroups) + len(c.retries) + len(c.byRelevantEvents) + len(c.yielders) + len(c.jobs); n != 0 {
+		if n := len(c.groups) + len(c.members) + len(c.unassignedGroups) + len(c.refusedGroups) + len(c.unconfirmedGroups) + len(c.retries) + len(c.byRelevantEvents) + len(c.yielders) + len(c.jobs) + len(c.classes); n != 0 {
 			t.Fatalf("seed %d: %d entries left when all is gone", seed, n)
 		}
 	}

@@ -35,6 +35,10 @@ type Refusal struct {
 	// Filtered is set only with WaitsForNodes. It is true if some nodes were rejected by filters that
 	// depend on more than the node, such as on pods or volumes. Then other nodes may not help.
 	Filtered bool
+	// Equivalence is the same for two groups if one would be refused whenever the other is, as far as is known.
+	// Such groups ask for the same, in the same namespace and at the same priority. Empty means that no such
+	// group is known. It is only for refusals without Backoff and RetryAfter. See equivalenceClass.
+	Equivalence string
 	// AlsoRefused lists other members of a started group that the refusal is for.
 	AlsoRefused []types.UID
 }
@@ -142,6 +146,11 @@ func (r *activeRefusal) observe(ev Event) {
 	if r == nil || !Helps(r.RetryOn, ev) {
 		return
 	}
+	r.help()
+}
+
+// help ends the refusal at its earliest time, because an event may have changed its cause.
+func (r *activeRefusal) help() {
 	r.helped = true
 	r.hasten()
 }
@@ -173,12 +182,13 @@ func (r *activeRefusal) hasten() {
 }
 
 // hastenForRequest makes the refusal end at its earliest time, because the group
-// asks for something else. It leaves alone a refusal that does not depend on
-// the request: with Backoff but not LongBackoff, or with RetryAfter.
+// asks for something else. The group leaves its equivalence class with that. The refusal stays as
+// it is if it does not depend on the request: with Backoff but not LongBackoff, or with RetryAfter.
 func (r *activeRefusal) hastenForRequest() {
 	if r == nil || r.Backoff && !r.LongBackoff || r.RetryAfter > 0 {
 		return
 	}
+	r.Equivalence = ""
 	r.hasten()
 }
 

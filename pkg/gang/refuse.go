@@ -28,7 +28,9 @@ func (g *core) remember(m *member, r Refusal, now time.Time) *activeRefusal {
 	s := m.group
 	if !s.started {
 		g.updateWaitTimes(s, r, now)
-		return s.refuse(r, m.rank(), now)
+		active := s.refuse(r, m.rank(), now)
+		g.joinClass(s, now)
+		return active
 	}
 	if m.isReplacement() {
 		// A replacement goes before all others, so its pause must not be longer than theirs.

@@ -2,7 +2,6 @@ package gang
 
 import (
 	"iter"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -31,6 +30,8 @@ type registry struct {
 	byRelevantEvents map[eventSet]map[*groupState]bool
 	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
 	retries retryQueue
+	// classes holds the part of refusedGroups that wait for room alike, by Refusal.Equivalence.
+	classes map[string]*equivalenceClass
 	// retryPaces says how many groups of each throttled namespace may retry at once.
 	retryPaces map[string]*retryPace
 	// waitingForRoom holds the groups that wait for room, and
@@ -59,6 +60,7 @@ func newRegistry() registry {
 		unconfirmedGroups: map[types.NamespacedName]*groupState{},
 		refusedGroups:     map[types.NamespacedName]*groupState{},
 		byRelevantEvents:  map[eventSet]map[*groupState]bool{},
+		classes:           map[string]*equivalenceClass{},
 		retryPaces:        map[string]*retryPace{},
 		waitingForRoom:    map[types.NamespacedName]*groupState{},
 		yielders:          map[types.NamespacedName]*groupState{},
@@ -85,36 +87,6 @@ func (r *registry) unassign(m *member) {
 	}
 	m.assignment = nil
 	m.group.changed(m)
-}
-
-// updateRetry updates when, and after which events, a group may retry. It has to be called
-// after each change of the refusals of the group or of its members, unless recompute follows.
-func (r *registry) updateRetry(s *groupState) {
-	var helps eventSet
-	var retryAt time.Time
-	if r.refusedGroups[s.key] == s {
-		for b := range s.refusalStates {
-			if b.refusal != nil {
-				helps, retryAt = helps|b.refusal.relevantEvents(), sooner(retryAt, b.refusal.retryAt)
-			}
-		}
-	}
-	r.retries.put(s, retryAt)
-	if helps == s.relevantEvents {
-		return
-	}
-	if like := r.byRelevantEvents[s.relevantEvents]; s.relevantEvents != 0 {
-		if delete(like, s); len(like) == 0 {
-			delete(r.byRelevantEvents, s.relevantEvents)
-		}
-	}
-	if s.relevantEvents = helps; helps == 0 {
-		return
-	}
-	if r.byRelevantEvents[helps] == nil {
-		r.byRelevantEvents[helps] = map[*groupState]bool{}
-	}
-	r.byRelevantEvents[helps][s] = true
 }
 
 // helpedBy yields the groups that an event may help. The loop may call updateRetry for

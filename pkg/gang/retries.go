@@ -1,6 +1,10 @@
 package gang
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Retries is the role that decides when a refused group may retry: at a time, or after an event.
 type Retries struct{ *core }
@@ -48,4 +52,43 @@ func (g Retries) RetryNow(key types.NamespacedName) {
 		s.refusal = nil
 		g.updateRetry(s)
 	}
+}
+
+// updateRetry updates when, and after which events, a group may retry. It has to be called
+// after each change of the refusals of the group or of its members, unless recompute follows.
+func (g *core) updateRetry(s *groupState) {
+	if s.class != nil && !g.belongsToClass(s) {
+		g.leaveClass(s)
+	}
+	var helps eventSet
+	var retryAt time.Time
+	if g.refusedGroups[s.key] == s {
+		for b := range s.refusalStates {
+			if b.refusal != nil {
+				helps, retryAt = helps|b.refusal.relevantEvents(), sooner(retryAt, b.refusal.retryAt)
+			}
+		}
+	}
+	if s.isFollower() {
+		helps = 0
+	}
+	if !s.scoutingSince.IsZero() {
+		retryAt = sooner(retryAt, s.scoutingSince.Add(scoutTimeout))
+	}
+	g.retries.put(s, retryAt)
+	if helps == s.relevantEvents {
+		return
+	}
+	if like := g.byRelevantEvents[s.relevantEvents]; s.relevantEvents != 0 {
+		if delete(like, s); len(like) == 0 {
+			delete(g.byRelevantEvents, s.relevantEvents)
+		}
+	}
+	if s.relevantEvents = helps; helps == 0 {
+		return
+	}
+	if g.byRelevantEvents[helps] == nil {
+		g.byRelevantEvents[helps] = map[*groupState]bool{}
+	}
+	g.byRelevantEvents[helps][s] = true
 }

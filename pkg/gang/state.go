@@ -25,6 +25,7 @@ type groupState struct {
 	incarnationState
 	derived
 	retryState
+	classMembership
 	groupPositions
 	refusalState
 	waitTimes

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -62,6 +63,9 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 			// may cause none of these events, so the group also retries after a backoff.
 			Backoff: q.rejected.byExtender || no.Reason.Code == match.Overtaken,
 		}
+		if !r.Backoff {
+			r.Equivalence = q.equivalence()
+		}
 		if errors.Is(err, match.ErrUnsatisfiable) {
 			// Resources that other jobs release do not help.
 			r.Reason, r.WaitsFor, r.Filtered = reason.NeverFits, gang.WaitsForNodes, q.rejected.hasNonNodeFilters()
@@ -99,6 +103,21 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 			LongBackoff: match.OutcomeOf(err) == match.OutcomeError,
 		}
 	}
+}
+
+// equivalence returns what decides whether there is room for the plan, except the state of the cluster, as
+// the Refusal.Equivalence of a plan without room. It returns "" if more than the request may
+// decide: filters that reject one pod because of another, or the places of siblings.
+func (q *attempt) equivalence() string {
+	if q.constraints != nil || q.plan.Late || len(q.plan.Near) > 0 {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%q %d %q %#v\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology)
+	for _, s := range q.shapes {
+		fmt.Fprintf(sum, "%d %d %q\n", s.Required, len(s.Pods), s.Key)
+	}
+	return string(sum.Sum(nil))
 }
 
 // addReserved adds to a refusal which nodes are reserved for other groups, and

@@ -52,13 +52,34 @@ func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace stri
 	return b, nil
 }
 
-// follow watches from a version on. It continues after a watch
-// was broken off, which the API server does to a slow client.
+// relist takes the pods that are bound now, and returns the version. No pod is missed:
+// none is deleted before its bind was seen.
+func (b *Binds) relist(ctx context.Context, pods corev1client.PodInterface) (version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	list, err := pods.List(ctx, metav1.ListOptions{FieldSelector: assigned})
+	if err != nil {
+		return "", fmt.Errorf("list bound pods: %w", err)
+	}
+	now := time.Now()
+	b.change(func() {
+		for i := range list.Items {
+			b.see(list.Items[i].Name, now)
+		}
+	})
+	return list.ResourceVersion, nil
+}
+
+// follow watches from a version on. It continues after a watch was broken off, which the API
+// server does to a slow client. It lists the pods if the API server no longer has the version.
 func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, version string) {
 	for ctx.Err() == nil {
 		w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: assigned, ResourceVersion: version, AllowWatchBookmarks: true})
 		if err == nil {
 			version, err = b.read(w, version)
+		}
+		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			version, err = b.relist(ctx, pods)
 		}
 		if err != nil && ctx.Err() != nil {
 			// A watch that is cut while it reads an event reports an error of the server.
@@ -85,14 +106,17 @@ func (b *Binds) read(w watch.Interface, version string) (string, error) {
 		}
 		version = pod.ResourceVersion
 		if e.Type == watch.Added || e.Type == watch.Modified {
-			b.change(func() {
-				if b.at[pod.Name].IsZero() {
-					b.at[pod.Name] = now
-				}
-			})
+			b.change(func() { b.see(pod.Name, now) })
 		}
 	}
 	return version, nil
+}
+
+// see records that a pod is bound, unless that is known. It is called inside change.
+func (b *Binds) see(name string, now time.Time) {
+	if b.at[name].IsZero() {
+		b.at[name] = now
+	}
 }
 
 func (b *Binds) change(do func()) {

@@ -1,0 +1,140 @@
+package fluence
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// waitingGangs creates n gangs of 4 pods that find no room, one after the other.
+func (r *rig) waitingGangs(prefix string, n int, edit ...func(*corev1.Pod)) {
+	r.Helper()
+	for i := range n {
+		name := fmt.Sprintf("%s%02d", prefix, i)
+		pg := aPodGroup(name, 4, types.UID(name))
+		pg.CreationTimestamp = metav1.NewTime(r.pl.now())
+		r.podGroupAPI.put(pg)
+		for j := range 4 {
+			r.pod(fmt.Sprintf("%s-%d", name, j), append(edit, objects.InGroup(name), objects.Created(r.pl.now()))...)
+		}
+		r.pass(time.Second)
+	}
+}
+
+// started returns the names of the gangs that have all their pods on nodes.
+func (r *rig) started() string {
+	pods := map[string]int{}
+	for name := range r.assigned() {
+		pods[strings.Split(name, "-")[0]]++
+	}
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(pods)) {
+		if pods[name] == 4 {
+			all = append(all, name)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// After an event one of many equal groups is tried, and the next only if it is placed.
+func TestEqualGroupsThatWaitCostFewMatches(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.schedule()
+		r.node("full", 1)
+		r.pass(settleTime)
+		r.waitingGangs("big", 30)
+		r.waitingGangs("small", 30, objects.CPU("500m"))
+		if got := len(r.matches()); got != 60 {
+			t.Fatalf("%d matches, want one of each group", got)
+		}
+		r.pass(time.Minute)
+		r.node("n1", 4)
+		r.node("n2", 4)
+		r.pass(5 * time.Second)
+		if got, want := r.started(), "big00 big01"; got != want {
+			t.Errorf("groups %s have started, want %s", got, want)
+		}
+		r.node("n3", 2)
+		r.pass(5 * time.Second)
+		if got, want := r.started(), "big00 big01 small00"; got != want {
+			t.Errorf("groups %s have started, want %s", got, want)
+		}
+		r.node("n4", 4)
+		r.pass(5 * time.Second)
+		if got, want := r.started(), "big00 big01 big02 small00"; got != want {
+			t.Errorf("groups %s have started, want %s", got, want)
+		}
+		// Each change is observed up to three times: by the plugin, and when the scheduler's cache has it.
+		if got := len(r.matches()) - 60; got > 4+3*3*2 {
+			t.Errorf("%d matches for four groups that found room", got)
+		}
+	})
+}
+
+// Groups are equal only if they ask for the same, in the same namespace and at the same priority.
+func TestGroupsThatAreNotEqualAllRetry(t *testing.T) {
+	cases := map[string]struct {
+		second  func(*rig)
+		retries bool // besides the first, after an event that helps neither
+	}{
+		"the same request":  {func(r *rig) { r.waitingLonePod("b") }, false},
+		"another request":   {func(r *rig) { r.waitingLonePod("b", objects.CPU("3")) }, true},
+		"another namespace": {func(r *rig) { r.waitingLonePod("b", objects.In("elsewhere")) }, true},
+		"another priority":  {func(r *rig) { r.waitingLonePod("b", func(p *corev1.Pod) { p.Spec.Priority = ptr.To[int32](5) }) }, true},
+		"another node selector": {func(r *rig) {
+			r.waitingLonePod("b", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} })
+		}, true},
+		"another match policy": {func(r *rig) {
+			r.waitingLonePod("b", func(p *corev1.Pod) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, group.MatchPolicyAnnotation, match.PolicyFirst)
+			})
+		}, true},
+		"another topology": {func(r *rig) {
+			r.waitingLonePod("b", func(p *corev1.Pod) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, group.TopologyRequiredAnnotation, "kubernetes.io/hostname")
+			})
+		}, true},
+		"pods that depend on each other's places": {func(r *rig) { r.waitingLonePod("b", objects.OfApp("x"), objects.SpreadOver("zone", "x", 1)) }, true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.schedule()
+				r.node("full", 1)
+				r.pass(settleTime)
+				r.waitingLonePod("a")
+				tc.second(r)
+				before := len(r.matches())
+				r.node("small", 1)
+				r.pass(time.Second)
+				asked := sets.New[string]()
+				for _, m := range r.matches()[before:] {
+					asked.Insert(path.Base(m.Holder))
+				}
+				if !asked.Has("a") || asked.Has("b") != tc.retries || asked.Len() > 2 {
+					t.Errorf("groups %v have retried after an event; want a, and b: %v", sets.List(asked), tc.retries)
+				}
+			})
+		})
+	}
+}
+
+// waitingLonePod creates a pod of 2 CPUs that finds no room.
+func (r *rig) waitingLonePod(name string, edit ...func(*corev1.Pod)) {
+	r.pod(name, append([]func(*corev1.Pod){objects.CPU("2")}, edit...)...)
+	r.pass(10 * time.Second)
+}
