@@ -165,7 +165,10 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	fam.open = false
 	if fam.group == nil {
 		fam.compare(now)
+		whole := fam.whole && c.serving > 0
 		fam.rest()
+		// It need not start again while its pods run.
+		fam.whole = whole
 		j.weighUngrouped(fam, c, now)
 		return
 	}

@@ -250,5 +250,16 @@ func TestPartialGang(t *testing.T) {
 		"its PodGroup is deleted": {
 			tell: func(s *script) { running(s).removeGroup("g").remove("a").after(time.Hour) },
 		},
+		"its PodGroup is deleted and made again after it has lost a member": {
+			tell: func(s *script) {
+				running(s).remove("a").after(time.Second).removeGroup("g").after(lossGrace).group("g", 2, placed()).after(20 * time.Second).group("g", 2, lacking("True")).after(time.Hour)
+			},
+		},
+		"its PodGroup is deleted and made again while half of it is bound": {
+			tell: func(s *script) {
+				two(s).bind("a", "n").removeGroup("g").after(time.Second).group("g", 2, refusal()).after(11 * time.Second)
+			},
+			want: partialGang,
+		},
 	})
 }
