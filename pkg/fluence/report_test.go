@@ -112,6 +112,41 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 	})
 }
 
+// A condition tells of a group that starts as it should. Events tell of one that does not.
+func TestReportSendsNoEventOfWhatPasses(t *testing.T) {
+	type told struct {
+		reason string
+		lasts  time.Duration
+	}
+	cases := map[string]struct {
+		told []told
+		want []string
+	}{
+		"placed at once":                             {told: []told{{reason.Placed, time.Hour}}},
+		"placed after it has gathered":               {told: []told{{reason.Gathering, 40 * time.Second}, {reason.Placed, time.Hour}}},
+		"placed after it has gathered, and waited":   {told: []told{{reason.Gathering, 30 * time.Second}, {reason.Binding, 30 * time.Second}, {reason.Placed, time.Hour}}},
+		"it gathers for long":                        {told: []told{{reason.Gathering, 50 * time.Second}, {reason.Placed, time.Hour}}, want: []string{"Gathering", "Placed"}},
+		"it gathers for hours":                       {told: []told{{reason.Gathering, 5 * time.Hour}}, want: []string{"Gathering"}},
+		"refused before it waits for binds":          {told: []told{{"NoRoom", 0}, {reason.Binding, time.Second}, {reason.Placed, time.Hour}}, want: []string{"NoRoom", "Placed"}},
+		"placed, refused and placed again":           {told: []told{{reason.Placed, 0}, {"NoRoom", 0}, {reason.Placed, 0}}, want: []string{"NoRoom", "Placed"}},
+		"placed again after late pods were gathered": {told: []told{{"NoRoom", 0}, {reason.Placed, 0}, {reason.Gathering, 0}, {reason.Placed, time.Hour}}, want: []string{"NoRoom", "Placed"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.createUnreportedPodGroup("uid")
+				var conditions []string
+				for _, step := range tc.told {
+					r.report(step.reason, "why")
+					r.pass(step.lasts)
+					conditions = append(conditions, step.reason+" why")
+				}
+				r.wantWrites(conditions, tc.want)
+			})
+		})
+	}
+}
+
 func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))

@@ -17,12 +17,15 @@ type Properties struct {
 	// LacksRoom is true if one more node could help. Then each pod
 	// of the group reports it, because autoscalers act on that.
 	LacksRoom bool
+	// Passing is true if the reason normally ends by itself in a group that is about to start. Then
+	// the condition alone says so at first, and an event follows only if the reason lasts.
+	Passing bool
 }
 
 // properties has an entry for each reason.
 var properties = map[string]Properties{
 	Placed:             {},
-	Gathering:          {Waits: true},
+	Gathering:          {Waits: true, Passing: true},
 	NoPodGroup:         {Waits: true},
 	OwnerNotSeen:       {Waits: true},
 	NotSeenYet:         {Waits: true},
@@ -35,7 +38,7 @@ var properties = map[string]Properties{
 	NodesRuledOut:      {Waits: true, KeepsWaitingTime: true},
 	NodeRefused:        {Waits: true, KeepsWaitingTime: true},
 	NotReserved:        {Waits: true, KeepsWaitingTime: true},
-	Binding:            {Waits: true, KeepsWaitingTime: true},
+	Binding:            {Waits: true, KeepsWaitingTime: true, Passing: true},
 	MatcherUnavailable: {Waits: true, KeepsWaitingTime: true},
 	TooHard:            {Waits: true, KeepsWaitingTime: true},
 	Throttled:          {Waits: true, KeepsWaitingTime: true},

@@ -54,6 +54,10 @@ type Config struct {
 // A Reporter writes what becomes of groups onto their PodGroups: conditions, and an
 // event when the status or the reason changes. It writes in the background. It writes
 // only the latest status of a group, and only if the PodGroup does not have it already.
+//
+// Two events are left out, because the condition has the same text and time: that of a
+// passing reason (see Passing of package reason), unless the reason lasts for
+// passingTime, and that of a placement, unless it follows another event.
 type Reporter struct {
 	Config
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -88,6 +92,10 @@ type groupState struct {
 	since metav1.Time
 	// messageOnlyWrites counts the writes in a row that changed only the message.
 	messageOnlyWrites int
+	// eventSent says that an event other than Placed was sent since the group was last placed.
+	eventSent bool
+	// eventAt is when the event of a passing reason is due. It is zero if there is none.
+	eventAt time.Time
 	// onPod says that written was reported on the pod, because there was no PodGroup.
 	onPod bool
 }
@@ -101,6 +109,9 @@ const (
 	minMessageInterval = 5 * time.Second
 	maxMessageInterval = 20 * time.Second
 )
+
+// passingTime is how long a passing reason lasts before it becomes an event.
+const passingTime = 45 * time.Second
 
 // messageInterval returns the time between two writes that change
 // only the message, after this many such writes in a row.
@@ -240,7 +251,7 @@ func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 		copied = *stored
 	}
 	r.mu.Unlock()
-	if copied.written == copied.GroupStatus {
+	if copied.written == copied.GroupStatus && (copied.eventAt.IsZero() || time.Now().Before(copied.eventAt)) {
 		return nil
 	}
 	if !r.Leads() {
@@ -249,6 +260,13 @@ func (r *Reporter) write(ctx context.Context, k types.NamespacedName) error {
 	}
 	pg := r.Store.Get(k)
 	switch {
+	case copied.written == copied.GroupStatus:
+		if pg != nil {
+			r.event(Reference(pg), copied.GroupStatus)
+		}
+		copied.eventSent, copied.eventAt = true, time.Time{}
+		r.markWritten(stored, copied, copied.since)
+		return nil
 	case pg == nil:
 		if copied.pod != nil && copied.written.Reason != copied.Reason {
 			r.event(copied.pod, copied.GroupStatus)
@@ -281,6 +299,7 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	if old := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled); old != nil && copied.writtenAt.IsZero() {
 		// The conditions were written by a scheduler before this one.
 		before, since = groupStatusOf(pg, old), old.LastTransitionTime
+		copied.eventSent = old.Status != metav1.ConditionTrue && (!reason.PropertiesOf(old.Reason).Passing || time.Since(since.Time) >= passingTime)
 	}
 	if before == copied.GroupStatus {
 		r.markWritten(stored, copied, since)
@@ -318,11 +337,24 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no field status.conditions, so reasons are reported by events only; apply manifests/crds", "crd", scheduling.CRDName)
 	}
 	if before.Status != copied.Status || before.Reason != copied.Reason {
-		r.event(Reference(pg), copied.GroupStatus)
+		r.eventOfChange(k, pg, &copied)
 	}
 	copied.messageOnlyWrites = again
 	r.markWritten(stored, copied, since)
 	return nil
+}
+
+// eventOfChange sends the event of a status that was just written, unless the condition says enough.
+func (r *Reporter) eventOfChange(k types.NamespacedName, pg *scheduling.PodGroup, g *groupState) {
+	g.eventAt = time.Time{}
+	switch placed := g.Status == metav1.ConditionTrue; {
+	case !placed && reason.PropertiesOf(g.Reason).Passing && !r.noConditions.Load():
+		g.eventAt = time.Now().Add(passingTime)
+		r.queue.AddAfter(k, passingTime)
+	case !placed || g.eventSent || r.noConditions.Load():
+		r.event(Reference(pg), g.GroupStatus)
+		g.eventSent = !placed
+	}
 }
 
 // Leads reports whether this scheduler leads. It calls Leading at most every LeadingCheckInterval.
@@ -340,6 +372,7 @@ func (r *Reporter) markWritten(stored *groupState, copied groupState, since meta
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stored.written, stored.writtenAt, stored.since, stored.onPod, stored.messageOnlyWrites = copied.GroupStatus, time.Now(), since, copied.onPod, copied.messageOnlyWrites
+	stored.eventSent, stored.eventAt = copied.eventSent, copied.eventAt
 }
 
 // drop forgets the state of a group, unless another state has taken its place.

@@ -126,7 +126,7 @@ func (e *env) run(scheme *runtime.Scheme, edit func(*podgroup.Config)) {
 		e.Fatal(err)
 	}
 	cfg := podgroup.DefaultConfig()
-	cfg.SchedulerName = e.ns
+	cfg.SchedulerName, cfg.FirstStatusDelay = e.ns, time.Second
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -215,9 +215,12 @@ func (e *env) untilGone(name string) {
 	}
 }
 
+// untilPhase waits until the controller has written a phase. The creation time tells it from the default.
 func (e *env) untilPhase(name string, phase scheduling.PodGroupPhase) *scheduling.PodGroup {
 	e.Helper()
-	return e.until(name, "it is "+string(phase), func(pg *scheduling.PodGroup) bool { return pg != nil && pg.Status.Phase == phase })
+	return e.until(name, "it is "+string(phase), func(pg *scheduling.PodGroup) bool {
+		return pg != nil && pg.Status.Phase == phase && pg.Status.CreationTime != nil
+	})
 }
 
 // pod creates a pod that asks for the scheduler of the test.

@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,11 +42,13 @@ type memory struct {
 	// uid is the PodGroup that this memory is about. It is "" if there is none.
 	uid types.UID
 	// firstSeen is the time at which the controller first saw the PodGroup with a pod, or created
-	// it. See firstStatusDelay and createdDelay.
+	// it. See firstStatusAt and createdDelay.
 	firstSeen time.Time
 	// created is the text of the event that the controller has created the PodGroup. It is "" if
 	// that was sent.
 	created string
+	// complete is the text of a Complete event that is held with the first status.
+	complete string
 	// hadPods is true if the group has had pods.
 	hadPods bool
 	// staleSince is the time since which the status has been out of date. It is zero unless a write
@@ -137,8 +140,16 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
-	if wait := m.firstSeen.Add(firstStatusDelay).Sub(o.now); write && wait > 0 && canBeHeld(o.podGroup, &next) {
-		write, requeueAfter = false, wait
+	held := write && o.canBeHeld(&next)
+	if held {
+		boundSince := time.Time{}
+		if next.Phase == scheduling.PodGroupScheduling {
+			boundSince = cmp.Or(m.staleSince, o.now)
+		}
+		wait := c.firstStatusAt(o, &next, boundSince).Sub(o.now)
+		if held = wait > 0; held {
+			write, requeueAfter, staleSince = false, wait, boundSince
+		}
 	}
 	m.staleSince = staleSince
 	if write || v.mustWrite {
@@ -148,8 +159,15 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	d.events = append(d.events, v.events...)
 	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
+	if o.isQuiet() && (held || next.Phase == scheduling.PodGroupRunning || next.Phase == scheduling.PodGroupFinished) {
+		d.events = m.holdComplete(d.events)
+		if !held {
+			m.created, m.complete = "", ""
+		}
+		return d, m
+	}
 	var wait time.Duration
-	d.events, wait = m.withCreated(d.events, o.now)
+	d.events, wait = m.withCreated(m.withComplete(d.events), o.now)
 	d.requeueAfter = sooner(d.requeueAfter, wait)
 	return d, m
 }

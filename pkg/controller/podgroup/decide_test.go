@@ -9,12 +9,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -394,6 +396,122 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 			}
 			if at := o.podGroup.Status.CreationTime; at == nil || !at.Equal(new(metav1.NewMicroTime(now.Truncate(time.Microsecond)))) {
 				t.Errorf("creation time %v, want that of the first look, %v", at, now)
+			}
+		})
+	}
+}
+
+// With the CRD's default the PodGroup of a group that starts has nothing to be told, so it is written
+// when the group runs. One that is refused, invalid or slow is told as with a CRD without a default.
+func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
+	const told = "Created the PodGroup for Job train: minMember 3; 3 pods exist, minMember is 3"
+	type step struct {
+		at        time.Duration
+		pods      []*corev1.Pod
+		scheduled string                   // the reason of the scheduler's condition, which is False
+		wantPhase scheduling.PodGroupPhase // empty: no write
+		wantTold  string
+		wantAfter time.Duration
+	}
+	config := DefaultConfig()
+	hold, slow := config.FirstStatusDelay, config.StatusDelay
+	running := in(corev1.PodRunning)
+	cases := map[string]struct {
+		invalid bool
+		steps   []step
+	}{
+		"it runs after a minute": {steps: []step{
+			{wantAfter: hold},
+			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
+			{at: time.Minute, pods: pods(3, bound), wantAfter: slow},
+			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+			{at: time.Hour, pods: pods(3, running)},
+		}},
+		"it gathers pods and waits for binds before it runs": {steps: []step{
+			{wantAfter: hold},
+			{at: 2 * time.Second, pods: pods(2), scheduled: reason.Gathering, wantAfter: hold - 2*time.Second},
+			{at: 30 * time.Second, pods: pods(3), scheduled: reason.Binding, wantAfter: hold - 30*time.Second},
+			{at: 31 * time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+		}},
+		"it is refused within a second": {steps: []step{
+			{pods: pods(3), wantAfter: hold},
+			{at: 300 * time.Millisecond, pods: pods(3), scheduled: reason.NoRoom, wantTold: told, wantAfter: 700 * time.Millisecond},
+			{at: time.Second, pods: pods(3), scheduled: reason.NoRoom, wantPhase: scheduling.PodGroupPending},
+		}},
+		"it is refused later": {steps: []step{
+			{pods: pods(3), wantAfter: hold},
+			{at: 20 * time.Second, pods: pods(3), scheduled: reason.NoRoom, wantPhase: scheduling.PodGroupPending, wantTold: told},
+		}},
+		"its pods are on nodes within a second, and do not run": {steps: []step{
+			{wantAfter: hold},
+			{at: 200 * time.Millisecond, pods: pods(3, bound), wantAfter: 800 * time.Millisecond},
+			{at: time.Second, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantTold: told},
+		}},
+		"its pods are on nodes later, and do not run": {steps: []step{
+			{wantAfter: hold},
+			{at: 5 * time.Second, pods: pods(3, bound), wantAfter: slow},
+			{at: 5*time.Second + slow, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantTold: told},
+		}},
+		"nothing becomes of it": {steps: []step{
+			{pods: pods(3), wantAfter: hold},
+			{at: hold, pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: told},
+		}},
+		"its labels are invalid": {invalid: true, steps: []step{
+			{pods: pods(3), wantPhase: scheduling.PodGroupPending, wantTold: "Created the PodGroup for Job train: minMember 1, " + `label fluence.group-size: "x": must be a whole number from 1 to 100000`},
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, m := of(job(3, func(j *batchv1.Job) {
+				if tc.invalid {
+					j.Spec.Template.Labels = map[string]string{group.SizeLabel: "x"}
+				}
+			})), memory{}
+			d, m := config.decide(o, m)
+			o.podGroup = d.create
+			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+			o.podGroup.Status.Phase = scheduling.PodGroupPending
+			for _, step := range tc.steps {
+				for _, pod := range step.pods {
+					ofTrain(pod)
+				}
+				o.now, o.pods = now.Add(step.at), each(step.pods)
+				if step.scheduled != "" {
+					meta.SetStatusCondition(&o.podGroup.Status.Conditions, metav1.Condition{Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: step.scheduled})
+				}
+				d, m = config.decide(o, m)
+				var phase scheduling.PodGroupPhase
+				if d.status != nil {
+					phase, o.podGroup.Status = d.status.Phase, *d.status
+				}
+				var got []string
+				for _, n := range d.events {
+					got = append(got, n.text)
+				}
+				if phase != step.wantPhase || strings.Join(got, ", ") != step.wantTold || d.requeueAfter != step.wantAfter {
+					t.Errorf("after %v: writes phase %q, tells %q, looks again after %v; want %q, %q, %v", step.at, phase, got, d.requeueAfter, step.wantPhase, step.wantTold, step.wantAfter)
+				}
+			}
+		})
+	}
+}
+
+// Only the PodGroup that the controller has just created is told to be created by it. One that took
+// its name before the event was sent is not.
+func TestAnotherPodGroupOfTheNameIsNotToldToBeCreated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before types.UID // of the PodGroup that the memory is about
+		want   string
+	}{
+		"the one that was just created": {"", "created a moment ago; 2 pods exist, minMember is 2"},
+		"one that replaced it":          {"gone", "2 pods exist, minMember is 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observation{key: key, podGroup: podGroup(2), pods: each(pods(2)), now: now}
+			d, _ := DefaultConfig().decide(o, memory{uid: tc.before, firstSeen: now, created: "created a moment ago"})
+			if len(d.events) != 1 || d.events[0].text != tc.want {
+				t.Errorf("tells %+v, want %q", d.events, tc.want)
 			}
 		})
 	}

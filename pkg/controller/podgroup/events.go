@@ -48,6 +48,27 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	return notes
 }
 
+// holdComplete removes the event Complete from events, and remembers it until the first status is
+// written. If that says that the group runs, nobody misses the event, nor the one that the PodGroup
+// was created: the PodGroup has its minMember, its owners and its creation time.
+func (m *memory) holdComplete(notes []pendingEvent) []pendingEvent {
+	return slices.DeleteFunc(notes, func(n pendingEvent) bool {
+		if n.reason == reason.Complete {
+			m.complete = n.text
+		}
+		return n.reason == reason.Complete
+	})
+}
+
+// withComplete adds the event that holdComplete has removed, if there are still enough pods.
+func (m *memory) withComplete(notes []pendingEvent) []pendingEvent {
+	if m.complete != "" && m.enoughPods {
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Complete, text: m.complete})
+	}
+	m.complete = ""
+	return notes
+}
+
 // createdDelay is the time for which the event that a PodGroup was created is held, to go into the
 // event that enough pods exist. In a burst of Jobs it takes seconds until the Job controller has
 // created all pods. Until then the PodGroup itself shows when and for what it was created.

@@ -10,9 +10,9 @@
 // owners of the pods, and the time. A reconcile does not read each pod, but sets of pods that are
 // alike, from an index that the events of pods keep (podIndex).
 //
-// A group that starts within a second costs three writes: the object, a status that says that it
-// runs, and an event. A group that waits costs one more: its first status is written after a second.
-// A group that stops half way, or that gets owners later, costs more.
+// A group that starts within FirstStatusDelay costs two writes: the object, and a status that says
+// that it runs. A group that waits longer, or is refused, costs two more: its first status, and an
+// event. A group that stops half way, or that gets owners later, costs more.
 //
 // A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
 // that this controller made, a minMember that a user has set is kept: see minMemberManager.
@@ -49,6 +49,9 @@ type Config struct {
 	// StatusDelay is the time for which minor changes of the status are held back: changes that
 	// affect only the numbers of pods, or that only set the phase to Scheduling. Defaults to 10s.
 	StatusDelay time.Duration
+	// FirstStatusDelay is the time for which the first status of a group is held while it says no more
+	// than the CRD's default, together with the events Created and Complete. Defaults to 2m.
+	FirstStatusDelay time.Duration
 	// IncompleteTimeout is the time for which a group may have some pods on nodes, but fewer than
 	// its minimum. Then the condition Incomplete is set and the policy of the group applies. An
 	// annotation of the PodGroup or of its pods overrides it. It is at least a second. Defaults to
@@ -70,6 +73,7 @@ func DefaultConfig() Config {
 		SchedulerName:     "fluence",
 		EmptyDelay:        time.Minute,
 		StatusDelay:       10 * time.Second,
+		FirstStatusDelay:  2 * time.Minute,
 		IncompleteTimeout: 5 * time.Minute,
 		CRDPoll:           2 * time.Second,
 		Timeout:           30 * time.Second,
@@ -87,6 +91,8 @@ func (c Config) validate() error {
 		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
 	case c.StatusDelay <= 0:
 		return fmt.Errorf("statusDelay: %v: must be positive", c.StatusDelay)
+	case c.FirstStatusDelay <= 0:
+		return fmt.Errorf("firstStatusDelay: %v: must be positive", c.FirstStatusDelay)
 	case c.IncompleteTimeout < time.Second:
 		return fmt.Errorf("incompleteTimeout: %v: must be at least 1s", c.IncompleteTimeout)
 	case c.CRDPoll <= 0:

@@ -15,6 +15,7 @@ func TestValidate(t *testing.T) {
 		"no scheduler":               {func(c *Config) { c.SchedulerName = "" }, "schedulerName: "},
 		"the default scheduler":      {func(c *Config) { c.SchedulerName = "default-scheduler" }, "schedulerName: "},
 		"no time for empty groups":   {func(c *Config) { c.EmptyDelay = 0 }, "emptyDelay: 0s: "},
+		"no time for the first":      {func(c *Config) { c.FirstStatusDelay = 0 }, "firstStatusDelay: 0s: "},
 		"negative time for counts":   {func(c *Config) { c.StatusDelay = -time.Second }, "statusDelay: -1s: "},
 		"too little time to recover": {func(c *Config) { c.IncompleteTimeout = time.Millisecond }, "incompleteTimeout: 1ms: "},
 		"no time between looks":      {func(c *Config) { c.CRDPoll = 0 }, "crdPoll: 0s: "},

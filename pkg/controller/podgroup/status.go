@@ -17,6 +17,10 @@ import (
 // of the group starts. For an invalid annotation its default applies.
 const ConditionValid = "Valid"
 
+// conditionScheduled is the type of the scheduler's condition, report.ConditionScheduled. The
+// controller does not import package report, which needs the packages of kube-scheduler.
+const conditionScheduled = "Scheduled"
+
 // nextStatus returns the wanted status. Fields of other writers stay as they are.
 func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
@@ -136,18 +140,51 @@ func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now tim
 	return true, 0, time.Time{}
 }
 
-// firstStatusDelay is the time for which the first status of a group is held. A group that starts
-// within it has a first status that says that it runs, and so costs one write less.
+// firstStatusDelay is the time for which the first status of a group is held at least. A group that
+// starts within it has a first status that says that it runs, and so costs one write less.
 const firstStatusDelay = time.Second
 
 // canBeHeld reports whether a status is the first one of a group and says nothing that a user has
 // to know at once: the group has not started, and its labels and annotations are valid. It must
 // not change the creation time either, by which the scheduler orders groups.
-func canBeHeld(pg *scheduling.PodGroup, next *scheduling.PodGroupStatus) bool {
-	waits := next.Phase == scheduling.PodGroupPending || next.Phase == scheduling.PodGroupScheduling
-	shown := scheduling.CreationTime(pg)
-	return pg.Status.Phase == "" && waits && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid) &&
+func (o observation) canBeHeld(next *scheduling.PodGroupStatus) bool {
+	shown := scheduling.CreationTime(o.podGroup)
+	return (o.podGroup.Status.Phase == "" || o.hasDefaultStatus()) && waits(next.Phase) && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid) &&
 		(next.CreationTime == nil || next.CreationTime.Equal(&shown))
+}
+
+// waits reports whether a group with this phase has not started.
+func waits(p scheduling.PodGroupPhase) bool {
+	return p == scheduling.PodGroupPending || p == scheduling.PodGroupScheduling
+}
+
+// hasDefaultStatus reports whether the PodGroup has the status that the CRD gives to a new one, and
+// the controller has written none. An older CRD has no default.
+func (o observation) hasDefaultStatus() bool {
+	s := &o.podGroup.Status
+	return !o.legacyCRD && s.Phase == scheduling.PodGroupPending && s.CreationTime == nil && meta.FindStatusCondition(s.Conditions, ConditionValid) == nil
+}
+
+// isQuiet reports whether a PodGroup that the controller has not written yet says all that a user
+// needs: the default shows that the group waits, and the scheduler has not refused it. A group that
+// gathers its pods, or waits for binds, is about to start, and the scheduler's condition says so.
+func (o observation) isQuiet() bool {
+	c := meta.FindStatusCondition(o.podGroup.Status.Conditions, conditionScheduled)
+	return o.hasDefaultStatus() && (c == nil || c.Status == metav1.ConditionTrue || reason.PropertiesOf(c.Reason).Passing)
+}
+
+// firstStatusAt returns the time until which a first status that can be held is held. boundSince is
+// the time since which pods of the group have nodes, for a status with the phase Scheduling.
+func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, boundSince time.Time) time.Time {
+	atLeast := o.firstSeen.Add(firstStatusDelay)
+	switch {
+	case !o.isQuiet(), next.Phase == scheduling.PodGroupScheduling && boundSince.Before(atLeast):
+		return atLeast
+	case next.Phase == scheduling.PodGroupScheduling:
+		return boundSince.Add(c.StatusDelay)
+	default:
+		return o.firstSeen.Add(c.FirstStatusDelay)
+	}
 }
 
 // urgent reports whether a status differs in more than details. It is not urgent when pods are

@@ -28,8 +28,10 @@ type PodGroup struct {
 	// Spec says what the group needs.
 	// +optional
 	Spec PodGroupSpec `json:"spec,omitempty"`
-	// Status says how far the group has come.
+	// Status says how far the group has come. The default is what the controller would write
+	// of a new group, so that it need not.
 	// +optional
+	// +kubebuilder:default={phase: Pending, scheduled: 0, running: 0, succeeded: 0, failed: 0}
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
@@ -81,7 +83,7 @@ type PodGroupList struct {
 }
 
 // CreationTimeAnnotation has the time at which the controller made the PodGroup, in
-// the form of status.creationTime, which the controller writes up to a second later.
+// the form of status.creationTime, which the controller writes with its first status.
 const CreationTimeAnnotation = "fluence.flux-framework.org/creation-time"
 
 // CreationTime returns when the group came to be: status.creationTime or,
