@@ -83,7 +83,7 @@ func relaying(r *relay.Relay) fluence.Dialer {
 
 // dial connects to the sidecar as long as the scheduler runs.
 func dial(ctx context.Context, args *fluence.Args) (*client.Client, error) {
-	o := client.Options{Timeout: args.MatchTimeout.Duration}
+	o := client.Options{Timeout: args.MatchTimeout.Duration, Brief: true}
 	if t := args.TLS; t != nil {
 		o.TLS = endpoint.Identity{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}
 	}
