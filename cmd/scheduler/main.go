@@ -6,7 +6,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/grpclog"
@@ -33,11 +32,6 @@ func main() {
 	// The plugin logs once that the matcher does not answer.
 	// The connection would log it several times a second.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
-	if os.Getenv("GOGC") == "" {
-		// Pods and nodes live long and are read once. With half as many
-		// garbage collections a burst takes a tenth less CPU time.
-		debug.SetGCPercent(200)
-	}
 	os.Exit(cli.Run(newCommand()))
 }
 
@@ -83,7 +77,7 @@ func relaying(r *relay.Relay) fluence.Dialer {
 
 // dial connects to the sidecar as long as the scheduler runs.
 func dial(ctx context.Context, args *fluence.Args) (*client.Client, error) {
-	o := client.Options{Timeout: args.MatchTimeout.Duration}
+	o := client.Options{Timeout: args.MatchTimeout.Duration, Brief: true}
 	if t := args.TLS; t != nil {
 		o.TLS = endpoint.Identity{Cert: t.CertFile, Key: t.KeyFile, CA: t.CAFile}
 	}

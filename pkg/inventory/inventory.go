@@ -113,6 +113,9 @@ type Inventory struct {
 	// Without it an older result could be recorded after a newer one. It is locked before mu.
 	readMu sync.Mutex
 
+	// canon has the sets of all holds, because most pods request the same as others.
+	canon resource.Canon
+
 	// auditNext is the name at which the next page of the audit begins. Only the worker uses it.
 	auditNext string
 

@@ -72,6 +72,7 @@ func (h hold) isBookedAs(job match.JobID, matched match.Slot, levels []translate
 // holdOf returns the slot that a pod holds.
 func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 	h := hold{job: i.cfg.JobOf(pod), slot: translate.HeldSlot(pod)}
+	h.slot.R = i.canon.Amounts(h.slot.R.Vertices)
 	if h.job == 0 {
 		h.job = match.NewJobID("pod", string(pod.UID))
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
@@ -44,6 +45,10 @@ type Options struct {
 	// LoadTimeout does the same for Update, PutNode, Jobs, AddSubgraph
 	// and Find, which may carry a whole cluster. Defaults to 30s.
 	LoadTimeout time.Duration
+	// Brief is for callers that keep the slots of many matches. Match then returns no R of the
+	// allocation, and R of a slot on one node has only types and amounts, as an Update takes
+	// them. Slots share equal sets, which must not be changed. R of other slots is complete.
+	Brief bool
 }
 
 // A Client is a match.GraphEngine over a connection. If no answer comes, or none in time, the error
@@ -53,6 +58,7 @@ type Client struct {
 	rpc     fluxionpb.FluxionClient
 	health  healthpb.HealthClient
 	options Options
+	brief   resource.Canon
 }
 
 var _ match.Engine = (*Client)(nil)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -26,7 +28,7 @@ func (c *Client) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if err != nil {
 		return nil, callError(ctx, err)
 	}
-	var answer fluxionpb.AllocationReader
+	answer := fluxionpb.AllocationReader{WithoutR: c.options.Brief}
 	if err := drain(ctx, stream.Recv, answer.Add); err != nil {
 		return nil, err
 	}
@@ -34,7 +36,34 @@ func (c *Client) Match(ctx context.Context, r match.Request) (*match.Allocation,
 	if err != nil {
 		return nil, fmt.Errorf("read the matcher's answer: %w", err)
 	}
+	if c.options.Brief {
+		for i := range a.Slots {
+			c.shorten(&a.Slots[i])
+		}
+	}
 	return a, nil
+}
+
+// shorten replaces R of a slot by its types and amounts, if they say the same to an
+// Update: all vertices are pools below the slot's node, and none is held exclusively.
+func (c *Client) shorten(s *match.Slot) {
+	all := s.R.Vertices
+	node := slices.IndexFunc(all, func(v resource.Share) bool { return v.Type == resource.TypeNode && v.Name == s.Node })
+	if node < 0 {
+		return
+	}
+	below := all[node].Path + "/"
+	pools := make([]resource.Share, 0, len(all)-1)
+	for i := range all {
+		switch v := &all[i]; {
+		case i == node:
+		case v.Exclusively || !strings.HasPrefix(v.Path, below):
+			return
+		default:
+			pools = append(pools, *v)
+		}
+	}
+	s.R = c.brief.Amounts(pools)
 }
 
 // Release implements match.Engine.

@@ -57,6 +57,9 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 
 // An AllocationReader joins the messages of AllocationMessages.
 type AllocationReader struct {
+	// WithoutR leaves out R of the allocation. The slots keep theirs.
+	WithoutR bool
+
 	about *Allocation
 	text  []byte
 	slots []match.Slot
@@ -70,7 +73,9 @@ func (r *AllocationReader) Add(m *MatchResponse) error {
 	if r.about == nil {
 		r.about = m.GetAllocation()
 	}
-	r.text = append(r.text, m.GetR()...)
+	if !r.WithoutR {
+		r.text = append(r.text, m.GetR()...)
+	}
 	for _, s := range m.GetSlots() {
 		slot, err := decodeSlot(s)
 		if err != nil {

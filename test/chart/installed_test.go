@@ -60,6 +60,7 @@ func TestInstalled(t *testing.T) {
 	}
 	s := &site{t, st}
 	t.Cleanup(s.dump)
+	s.runAsDeployed()
 	s.podsAreAdmitted()
 	s.firstJob()
 	s.usersSeeTheirGroups()

@@ -19,8 +19,8 @@ import (
 )
 
 // A Chart is an installation by the chart of manifests/charts instead of the plain manifests.
-// The processes then have the flags of its Deployments, the configuration of its ConfigMap
-// and tokens of its ServiceAccounts. Only their addresses and the duration of a lease differ.
+// The processes then have the flags and the environment of its Deployments, the configuration of its
+// ConfigMap and tokens of its ServiceAccounts. Only their addresses and the duration of a lease differ.
 type Chart struct {
 	// Set are values in the form of helm --set, such as webhook.timeoutSeconds=5.
 	Set []string
@@ -95,6 +95,8 @@ type deployed struct {
 	config []byte
 	// flags are the flags, by container.
 	flags map[string][]string
+	// env are the variables of the environment in the form NAME=value, by container.
+	env map[string][]string
 	// kubeconfigs are the paths of kubeconfigs with a token, by service account.
 	kubeconfigs map[string]string
 }
@@ -107,7 +109,7 @@ func (s *Stack) ReadChart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the chart's configuration: %w", err)
 	}
-	d := &deployed{config: []byte(m.Data[schedulerConfigKey]), flags: map[string][]string{}, kubeconfigs: map[string]string{}}
+	d := &deployed{config: []byte(m.Data[schedulerConfigKey]), flags: map[string][]string{}, env: map[string][]string{}, kubeconfigs: map[string]string{}}
 	for _, account := range []string{Scheduler, Controller} {
 		deployment, err := s.Client().AppsV1().Deployments(Namespace).Get(ctx, account, metav1.GetOptions{})
 		if err != nil {
@@ -115,6 +117,9 @@ func (s *Stack) ReadChart(ctx context.Context) error {
 		}
 		for _, c := range append(deployment.Spec.Template.Spec.InitContainers, deployment.Spec.Template.Spec.Containers...) {
 			d.flags[c.Name] = c.Args
+			for _, v := range c.Env {
+				d.env[c.Name] = append(d.env[c.Name], v.Name+"="+v.Value)
+			}
 		}
 		if d.kubeconfigs[account], err = s.tokenKubeconfig(ctx, account, account+"-token.yaml", s.RESTConfig().Host); err != nil {
 			return err
@@ -131,6 +136,15 @@ func (s *Stack) deployedFlags(container string) []string {
 		return nil
 	}
 	return slices.Clone(s.deployed.flags[container])
+}
+
+// command returns the command line that starts a program with the environment
+// that the chart gives a container. env(1) becomes the program, under the same process ID.
+func (s *Stack) command(container, binary string, args []string) (string, []string) {
+	if s.deployed == nil || len(s.deployed.env[container]) == 0 {
+		return binary, args
+	}
+	return "/usr/bin/env", slices.Concat(s.deployed.env[container], []string{binary}, args)
 }
 
 // tokenKubeconfig writes a kubeconfig into a file of the cluster's

@@ -69,7 +69,7 @@ func (s *Stack) endpointOf(i instance) string { return "unix://" + s.socketOf(i)
 
 func (s *Stack) startSidecar(ctx context.Context, i instance) error {
 	args := append(s.deployedFlags("sidecar"), "--listen="+s.endpointOf(i), "--metrics-listen="+i.metrics)
-	return s.start(ctx, i.sidecar, filepath.Join(s.cfg.Binaries, Sidecar), args...)
+	return s.start(ctx, i.sidecar, "sidecar", filepath.Join(s.cfg.Binaries, Sidecar), args...)
 }
 
 func (s *Stack) startScheduler(ctx context.Context, i instance) error {
@@ -89,7 +89,7 @@ func (s *Stack) startScheduler(ctx context.Context, i instance) error {
 	if binary == "" {
 		binary = filepath.Join(s.cfg.Binaries, Scheduler)
 	}
-	return s.start(ctx, i.scheduler, binary, append(s.deployedFlags("scheduler"),
+	return s.start(ctx, i.scheduler, "scheduler", binary, append(s.deployedFlags("scheduler"),
 		"--config="+config,
 		"--authentication-kubeconfig="+kubeconfig,
 		"--authorization-kubeconfig="+kubeconfig,

@@ -193,7 +193,7 @@ func (s *Stack) StartController(ctx context.Context) error {
 		fmt.Sprintf("-v=%d", s.cfg.Verbosity),
 	)
 	args = append(args, s.webhookFlags()...)
-	return s.start(ctx, Controller, filepath.Join(s.cfg.Binaries, Controller), append(args, s.cfg.ControllerArgs...)...)
+	return s.start(ctx, Controller, "controller", filepath.Join(s.cfg.Binaries, Controller), append(args, s.cfg.ControllerArgs...)...)
 }
 
 // StartScheduler starts the scheduler, even after it was killed.
@@ -201,8 +201,10 @@ func (s *Stack) StartScheduler(ctx context.Context) error {
 	return s.startScheduler(ctx, s.instances[0])
 }
 
-func (s *Stack) start(ctx context.Context, name, binary string, args ...string) error {
+// start starts the program of a container of the chart.
+func (s *Stack) start(ctx context.Context, name, container, binary string, args ...string) error {
 	fmt.Fprintf(s.cfg.Log, "Starting %s\n", name)
+	binary, args = s.command(container, binary, args)
 	if _, err := s.StartProcess(ctx, name, binary, args...); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}

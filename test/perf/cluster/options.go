@@ -18,7 +18,7 @@ type options struct {
 	// out is the file that results are appended to. If out is empty, the results of
 	// a recorded row that runs unchanged go to resultsFile, and others are not kept.
 	out string
-	// profiles is a folder for CPU profiles, "" for none.
+	// profiles is a folder for CPU and heap profiles, "" for none.
 	profiles string
 	// strict makes a row fail if one of its goals was not reached, or is open.
 	strict bool
@@ -41,8 +41,8 @@ func parse(arguments []string) (options, error) {
 	f.Func("arg", "KEY=VALUE, an argument of the plugin Fluence; may be given several times", o.setArg)
 	f.StringVar(&o.out, "out", "", "file that results are appended to, a line of JSON each; if not given "+resultsFile+
 		", unless the row is quick or changed by another flag. Goals that look at another row find it there")
-	f.StringVar(&o.profiles, "profile", "", "folder for CPU profiles of the API server and of schedulers, in pieces "+
-		"that go tool pprof adds up. It changes the row, because profiles cost time")
+	f.StringVar(&o.profiles, "profile", "", "folder for CPU and heap profiles of the API server and of schedulers. "+
+		"go tool pprof adds the pieces of a CPU profile up. It changes the row, because profiles cost time")
 	f.BoolVar(&o.strict, "strict", false, "fail unless each goal of the row was reached")
 	f.BoolVar(&o.table, "table", false, "write the tables of "+pageFile+" from "+resultsFile+", and run nothing")
 	if err := f.Parse(arguments); err != nil {

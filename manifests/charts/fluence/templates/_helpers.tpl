@@ -116,3 +116,17 @@ topologySpreadConstraints:
 {{- $own := merge (fromYaml (include "fluence.selector" .component)) (fromYaml (include "fluence.labels" .root)) -}}
 {{ toYaml (merge $own (.root.Values.podLabels | default dict)) }}
 {{- end }}
+
+{{/*
+Nine tenths of a container's memory limit in Go's form, so that Go collects garbage more often
+before the container is killed. It is empty if the limit is not in Gi or Mi, or if there is none.
+The argument is the container's resources.
+*/}}
+{{- define "fluence.goMemoryLimit" -}}
+{{- $limit := dig "limits" "memory" "" . | toString -}}
+{{- if regexMatch "^[+]?[0-9.]+[GM]i$" $limit -}}
+{{- $mebibytes := $limit | trimPrefix "+" | trimSuffix "i" | trimSuffix "M" | trimSuffix "G" | float64 -}}
+{{- if hasSuffix "Gi" $limit }}{{ $mebibytes = mulf 1024.0 $mebibytes }}{{ end -}}
+{{- with mulf 0.9 $mebibytes | floor | int64 }}{{ . }}MiB{{ end -}}
+{{- end -}}
+{{- end }}

@@ -9,10 +9,10 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster/process"
 )
 
-// profilePath is the path of a CPU profile, below the address of a process that serves profiles.
-const profilePath = "/debug/pprof/profile"
+// profilePath is the path below which a process serves profiles.
+const profilePath = "/debug/pprof"
 
-// Profiles returns the addresses of the CPU profiles that the API server and a contender's
+// Profiles returns the addresses of the profiles that the API server and a contender's
 // processes serve, by the names of the processes in figures. Only the scheduler of a contender
 // serves profiles. The API server has the name APIServer.
 func (s *Stand) Profiles(running map[string]*process.Process) (map[string]string, error) {

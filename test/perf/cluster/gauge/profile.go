@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// profileWindow is the time that one file of a profile covers.
+	// profileWindow is the time that one CPU profile covers.
 	profileWindow = 5 * time.Second
 	// profileRetry is the pause before a process that does not answer yet is asked again.
 	profileRetry = 100 * time.Millisecond
@@ -19,10 +19,13 @@ const (
 	profileGrace = time.Minute
 )
 
-// WriteProfiles writes CPU profiles from an address of net/http/pprof into files, until done is
-// closed. The n-th file is file(n), with n from 1, and covers a few seconds: go tool pprof adds
-// up several files. It asks again while nobody answers, because a process needs time to start.
-func WriteProfiles(ctx context.Context, client *http.Client, address string, file func(n int) string, done <-chan struct{}) error {
+// WriteProfiles writes profiles from an address of net/http/pprof into files, until done is closed.
+// The n-th files are file("cpu", n) and file("heap", n), with n from 1. A CPU profile covers a few
+// seconds, and go tool pprof adds several up. The heap profile comes after it, and has what the last
+// garbage collection left. WriteProfiles asks again while nobody answers, because a process needs
+// time to start.
+func WriteProfiles(ctx context.Context, client *http.Client, address string, file func(kind string, n int) string, done <-chan struct{}) error {
+	cpu := address + "/profile?seconds=" + strconv.Itoa(int(profileWindow.Seconds()))
 	var last error
 	for n := 1; ; {
 		select {
@@ -35,7 +38,10 @@ func WriteProfiles(ctx context.Context, client *http.Client, address string, fil
 			return fmt.Errorf("write profiles: %w", ctx.Err())
 		default:
 		}
-		if last = writeProfile(ctx, client, address, file(n)); last == nil {
+		if last = writeProfile(ctx, client, cpu, file("cpu", n)); last == nil {
+			last = writeProfile(ctx, client, address+"/heap", file("heap", n))
+		}
+		if last == nil {
 			n++
 			continue
 		}
@@ -48,10 +54,9 @@ func WriteProfiles(ctx context.Context, client *http.Client, address string, fil
 }
 
 // writeProfile writes one profile. It creates no file without one.
-func writeProfile(ctx context.Context, client *http.Client, address, file string) error {
+func writeProfile(ctx context.Context, client *http.Client, url, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, profileWindow+profileGrace)
 	defer cancel()
-	url := address + "?seconds=" + strconv.Itoa(int(profileWindow.Seconds()))
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return fmt.Errorf("read a profile: %w", err)

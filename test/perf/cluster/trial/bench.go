@@ -62,7 +62,7 @@ type Config struct {
 	// Args override the chart's arguments of the plugin Fluence.
 	Args   map[string]any
 	Timing Timing
-	// Profiles is a folder for CPU profiles of the API server and of schedulers. If it is
+	// Profiles is a folder for CPU and heap profiles of the API server and of schedulers. If it is
 	// not empty, they are profiled from the contender's start until all processes are quiet.
 	// That costs CPU time. A stream is profiled with the search before it.
 	Profiles string

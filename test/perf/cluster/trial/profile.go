@@ -33,8 +33,8 @@ func (b *Bench) profile(ctx context.Context, name string, running map[string]*pr
 	done := make(chan struct{})
 	g, gctx := errgroup.WithContext(ctx)
 	for process, address := range addresses {
-		file := func(n int) string {
-			return filepath.Join(b.Profiles, fmt.Sprintf("%02d-%s-%s-%03d.pprof", b.runs, name, process, n))
+		file := func(kind string, n int) string {
+			return filepath.Join(b.Profiles, fmt.Sprintf("%02d-%s-%s-%s-%03d.pprof", b.runs, name, process, kind, n))
 		}
 		g.Go(func() error {
 			if err := gauge.WriteProfiles(gctx, client, address, file, done); err != nil {
