@@ -27,6 +27,7 @@
 //	exclusive.go           which namespaces may have whole nodes?
 //	stall_timer.go         how long has a reservation made no progress?
 //	reservations.go        which nodes are reserved, and for which group?
+//	shared_requests.go     what does a pod request?
 //	debt.go                which namespaces are throttled?
 //	timeouts.go            which namespace is to blame for matches that time out?
 //	nominations.go         which pods of other schedulers are about to take room?

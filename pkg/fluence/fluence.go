@@ -149,7 +149,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
-	pl.groups.SetPodRequests(func(p *corev1.Pod) map[string]int64 { return translate.Requests(p) })
+	pl.groups.SetPodRequests(sharedRequests())
 	pl.activator = newActivator(pl.activate)
 	if pl.binder, err = newBinder(pl.base, &pl.stateCollector); err != nil {
 		return nil, err

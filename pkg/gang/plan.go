@@ -98,7 +98,12 @@ type LostMember struct {
 }
 
 // lostMember describes the last member of the position.
-func (p *position) lostMember() LostMember { return LostMember{p.node, p.lastPod} }
+func (p *position) lostMember() LostMember {
+	if p.node == "" {
+		return LostMember{}
+	}
+	return LostMember{p.node, &corev1.Pod{Spec: corev1.PodSpec{Tolerations: p.tolerations}}}
+}
 
 // Plan returns what to place for a pod whose scheduling cycle begins.
 // Carry out the Output first: if an earlier cycle claimed the pod's

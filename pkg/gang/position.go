@@ -22,8 +22,8 @@ type position struct {
 	// node is the node of the member, or of the last one, even if
 	// it was never bound. It is empty if the node is not known.
 	node string
-	// lastPod has the tolerations of the pod on that node.
-	lastPod *corev1.Pod
+	// tolerations are the tolerations of the pod on that node.
+	tolerations []corev1.Toleration
 	// group is the group. It is nil once the group has begun anew.
 	group *groupState
 	// terminating is the number of former members that are being deleted and still have their nodes.
@@ -93,7 +93,7 @@ func (p *position) fill(m *member) {
 // recordNode records the node of a member. Of its pod it keeps only
 // the tolerations, which decide whether a node is closed to the pod.
 func (p *position) recordNode(m *member) {
-	p.node, p.lastPod = m.node(), &corev1.Pod{Spec: corev1.PodSpec{Tolerations: m.pod.Spec.Tolerations}}
+	p.node, p.tolerations = m.node(), m.pod.Spec.Tolerations
 }
 
 // vacate takes a member out of its position.
