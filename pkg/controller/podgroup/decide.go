@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -47,8 +48,11 @@ type memory struct {
 	// created is the text of the event that the controller has created the PodGroup. It is "" if
 	// that was sent.
 	created string
-	// complete is the text of a Complete event that is held with the first status.
+	// complete is the text of a Complete event that is held. See eventsHeldFor.
 	complete string
+	// quiet is true if the PodGroup was seen with the CRD's default status, and nothing was told of
+	// it yet.
+	quiet bool
 	// hadPods is true if the group has had pods.
 	hadPods bool
 	// staleSince is the time since which the status has been out of date. It is zero unless a write
@@ -159,14 +163,21 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	d.events = append(d.events, v.events...)
 	d.requeueAfter = sooner(sooner(d.requeueAfter, requeueAfter), sooner(v.requeueAfter, sooner(o.requeueAfter, o.endPollInterval())))
 	d.events = append(d.events, m.newEvents(o, w)...)
-	if o.isQuiet() && (held || next.Phase == scheduling.PodGroupRunning || next.Phase == scheduling.PodGroupFinished) {
-		d.events = m.holdComplete(d.events)
-		if !held {
-			m.created, m.complete = "", ""
-		}
-		return d, m
-	}
 	var wait time.Duration
+	m.quiet = (m.quiet || o.hasDefaultStatus()) && o.isUnrefused() && meta.IsStatusConditionTrue(next.Conditions, ConditionValid)
+	if m.quiet {
+		switch wait = c.eventsHeldFor(o, &next, d.status != nil); {
+		case wait > 0:
+			d.events = m.holdComplete(d.events)
+			d.requeueAfter = sooner(d.requeueAfter, wait)
+			return d, m
+		case next.Phase == scheduling.PodGroupRunning || next.Phase == scheduling.PodGroupFinished:
+			d.events = m.holdComplete(d.events)
+			m.created, m.complete, m.quiet = "", "", false
+			return d, m
+		}
+		m.quiet = false
+	}
 	d.events, wait = m.withCreated(m.withComplete(d.events), o.now)
 	d.requeueAfter = sooner(d.requeueAfter, wait)
 	return d, m

@@ -402,7 +402,7 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 }
 
 // With the CRD's default the PodGroup of a group that starts has nothing to be told, so it is written
-// when the group runs. One that is refused, invalid or slow is told as with a CRD without a default.
+// when the group runs. One that is refused, invalid or slow gets the same as without a default.
 func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 	const told = "Created the PodGroup for Job train: minMember 3; 3 pods exist, minMember is 3"
 	type step struct {
@@ -417,9 +417,20 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 	hold, slow := config.FirstStatusDelay, config.StatusDelay
 	running := in(corev1.PodRunning)
 	cases := map[string]struct {
-		invalid bool
-		steps   []step
+		invalid, nextSecond bool
+		steps               []step
 	}{
+		"it runs after a minute, and only the status has its time": {nextSecond: true, steps: []step{
+			{wantPhase: scheduling.PodGroupPending, wantAfter: hold},
+			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
+			{at: time.Minute, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+			{at: time.Hour, pods: pods(3, running)},
+		}},
+		"it is refused later, and only the status has its time": {nextSecond: true, steps: []step{
+			{wantPhase: scheduling.PodGroupPending, wantAfter: hold},
+			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
+			{at: 21 * time.Second, pods: pods(3), scheduled: reason.NoRoom, wantTold: told},
+		}},
 		"it runs after a minute": {steps: []step{
 			{wantAfter: hold},
 			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
@@ -471,6 +482,9 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 			o.podGroup = d.create
 			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+			if tc.nextSecond {
+				o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(time.Second))
+			}
 			o.podGroup.Status.Phase = scheduling.PodGroupPending
 			for _, step := range tc.steps {
 				for _, pod := range step.pods {
@@ -497,8 +511,8 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 	}
 }
 
-// Only the PodGroup that the controller has just created is told to be created by it. One that took
-// its name before the event was sent is not.
+// The event that the controller has created a PodGroup is about that one only, not about another that
+// took its name before the event was sent.
 func TestAnotherPodGroupOfTheNameIsNotToldToBeCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before types.UID // of the PodGroup that the memory is about
@@ -524,6 +538,7 @@ func TestCompletionIsNotToldAfterARestart(t *testing.T) {
 	} {
 		pg := podGroup(2, ours)
 		pg.Status.Phase = phase
+		pg.Status.CreationTime = new(metav1.NewMicroTime(start)) // the controller wrote it
 		d, _ := DefaultConfig().decide(observation{key: key, podGroup: pg, pods: each(pods(2, labelled(group.SizeLabel, "2"))), now: now}, memory{})
 		if reasons(d) != want {
 			t.Errorf("a group that is %s: tells %q, want %q", phase, reasons(d), want)

@@ -48,8 +48,18 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	return notes
 }
 
-// holdComplete removes the event Complete from events, and remembers it until the first status is
-// written. If that says that the group runs, nobody misses the event, nor the one that the PodGroup
+// eventsHeldFor returns for how long the events Created and Complete of a group are held of which
+// nothing was told: until a status says that its pods have nodes and do not run yet, and for
+// FirstStatusDelay at most. written is true if the status next is written now.
+func (c Config) eventsHeldFor(o observation, next *scheduling.PodGroupStatus, written bool) time.Duration {
+	if !waits(next.Phase) || written && next.Phase == scheduling.PodGroupScheduling {
+		return 0
+	}
+	return max(0, o.firstSeen.Add(c.FirstStatusDelay).Sub(o.now))
+}
+
+// holdComplete removes the event Complete from events, and remembers it until eventsHeldFor has
+// passed. If the group runs by then, nobody misses the event, nor the one that the PodGroup
 // was created: the PodGroup has its minMember, its owners and its creation time.
 func (m *memory) holdComplete(notes []pendingEvent) []pendingEvent {
 	return slices.DeleteFunc(notes, func(n pendingEvent) bool {

@@ -165,12 +165,11 @@ func (o observation) hasDefaultStatus() bool {
 	return !o.legacyCRD && s.Phase == scheduling.PodGroupPending && s.CreationTime == nil && meta.FindStatusCondition(s.Conditions, ConditionValid) == nil
 }
 
-// isQuiet reports whether a PodGroup that the controller has not written yet says all that a user
-// needs: the default shows that the group waits, and the scheduler has not refused it. A group that
-// gathers its pods, or waits for binds, is about to start, and the scheduler's condition says so.
-func (o observation) isQuiet() bool {
+// isUnrefused reports whether the scheduler has not refused the group. A group that gathers its
+// pods, or waits for binds, is about to start, and the scheduler's condition says so.
+func (o observation) isUnrefused() bool {
 	c := meta.FindStatusCondition(o.podGroup.Status.Conditions, conditionScheduled)
-	return o.hasDefaultStatus() && (c == nil || c.Status == metav1.ConditionTrue || reason.PropertiesOf(c.Reason).Passing)
+	return c == nil || c.Status == metav1.ConditionTrue || reason.PropertiesOf(c.Reason).Passing
 }
 
 // firstStatusAt returns the time until which a first status that can be held is held. boundSince is
@@ -178,7 +177,7 @@ func (o observation) isQuiet() bool {
 func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, boundSince time.Time) time.Time {
 	atLeast := o.firstSeen.Add(firstStatusDelay)
 	switch {
-	case !o.isQuiet(), next.Phase == scheduling.PodGroupScheduling && boundSince.Before(atLeast):
+	case !o.hasDefaultStatus(), !o.isUnrefused(), next.Phase == scheduling.PodGroupScheduling && boundSince.Before(atLeast):
 		return atLeast
 	case next.Phase == scheduling.PodGroupScheduling:
 		return boundSince.Add(c.StatusDelay)
