@@ -223,7 +223,11 @@ func plainCRD(t *testing.T) []byte {
 	if err := yaml.Unmarshal(text, &crd); err != nil {
 		t.Fatal(err)
 	}
-	status := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["status"].Properties
+	properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
+	withDefault := properties["status"]
+	withDefault.Default = nil
+	properties["status"] = withDefault
+	status := withDefault.Properties
 	for _, field := range []string{"creationTime", "conditions", "scheduled"} {
 		if _, ok := status[field]; !ok {
 			t.Fatalf("the CRD has no status.%s", field)

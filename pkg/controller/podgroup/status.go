@@ -159,10 +159,11 @@ func waits(p scheduling.PodGroupPhase) bool {
 }
 
 // hasDefaultStatus reports whether the PodGroup has the status that the CRD gives to a new one, and
-// the controller has written none. An older CRD has no default.
+// the controller has written none. An older CRD has no default, and what it keeps of a status of the
+// controller has occupiedBy.
 func (o observation) hasDefaultStatus() bool {
 	s := &o.podGroup.Status
-	return !o.legacyCRD && s.Phase == scheduling.PodGroupPending && s.CreationTime == nil && meta.FindStatusCondition(s.Conditions, ConditionValid) == nil
+	return !o.legacyCRD && s.Phase == scheduling.PodGroupPending && s.OccupiedBy == "" && s.CreationTime == nil && meta.FindStatusCondition(s.Conditions, ConditionValid) == nil
 }
 
 // isUnrefused reports whether the scheduler has not refused the group. A group that gathers its
