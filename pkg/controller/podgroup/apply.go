@@ -21,7 +21,11 @@ func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s
 	if s.minMember > 0 {
 		fields["minMember"] = s.minMember
 	}
-	data, err := applyPatch(pg, s.owners, "spec", fields)
+	metadata := map[string]any{"resourceVersion": pg.ResourceVersion}
+	if len(s.owners) > 0 {
+		metadata["ownerReferences"] = s.owners
+	}
+	data, err := applyPatch(pg, metadata, "spec", fields)
 	if err != nil {
 		return err
 	}
@@ -41,7 +45,7 @@ func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s
 		fields["creationTime"] = s.CreationTime
 		fields["conditions"] = ownConditions(s)
 	}
-	data, err := applyPatch(pg, nil, "status", fields)
+	data, err := applyPatch(pg, map[string]any{}, "status", fields)
 	if err != nil {
 		return err
 	}
@@ -61,11 +65,8 @@ func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
 // applyPatch is a server-side apply of one section of a PodGroup,
 // "spec" or "status". It carries the UID, so that it neither creates
 // a deleted PodGroup again nor changes a later one of the same name.
-func applyPatch(pg *scheduling.PodGroup, owners []metav1.OwnerReference, section string, fields map[string]any) (client.Patch, error) {
-	metadata := map[string]any{"namespace": pg.Namespace, "name": pg.Name, "uid": pg.UID}
-	if len(owners) > 0 {
-		metadata["ownerReferences"] = owners
-	}
+func applyPatch(pg *scheduling.PodGroup, metadata map[string]any, section string, fields map[string]any) (client.Patch, error) {
+	metadata["namespace"], metadata["name"], metadata["uid"] = pg.Namespace, pg.Name, pg.UID
 	data, err := json.Marshal(map[string]any{
 		"apiVersion": scheduling.GroupVersion.String(),
 		"kind":       "PodGroup",

@@ -48,6 +48,9 @@ type reconciler struct {
 	legacyUntil time.Time
 }
 
+// conflictDelay is the time after which a write is tried again that was decided by an old PodGroup.
+const conflictDelay = 100 * time.Millisecond
+
 // Reconcile brings one group to its wanted state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	o, err := r.observe(ctx, req.NamespacedName)
@@ -77,7 +80,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.podGroup = d.create
 		d, m = r.config.decide(o, m)
 	}
-	if err := r.write(ctx, o, d); err != nil {
+	switch err := r.write(ctx, o, d); {
+	case apierrors.IsConflict(err):
+		// The PodGroup is newer than the cached one. Perhaps a user has set its minMember.
+		return ctrl.Result{RequeueAfter: conflictDelay}, nil
+	case err != nil:
 		return ctrl.Result{}, err
 	}
 	if d.remove {

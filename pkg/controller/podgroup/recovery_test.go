@@ -1,6 +1,7 @@
 package podgroup_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,26 @@ func TestUsersEditPodGroupsOfTheController(t *testing.T) {
 	e.patch(again, `{"spec":{"minMember":5}}`)
 	if pg = e.until(name, "the user's 5", says("minMember 5, size 5")); pg.Labels[podgroup.ManagedByLabel] != "" || pg.Spec.MinMember != 5 {
 		t.Errorf("PodGroup %+v, want it as the user left it", pg)
+	}
+}
+
+// A minMember that a user sets stays even if the controller is about to set another.
+func TestAUserEditsAPodGroupWhileItsJobIsResized(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil)
+	edit := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"minMember":2}}`))
+	for i := range 15 {
+		job := e.job(fmt.Sprintf("train-%d", i), 4, "", func(j *batchv1.Job) { j.Spec.Completions = nil })
+		name := nameFor("batch/v1", "Job", job)
+		pg := e.untilSized(name, 4, 4)
+		e.patch(job, `{"spec":{"parallelism":6}}`)
+		if err := e.client.Patch(e.ctx, pg, edit, client.FieldOwner("kubectl-edit")); err != nil {
+			t.Fatal(err)
+		}
+		e.until(name, "the user's 2", func(pg *scheduling.PodGroup) bool {
+			c := meta.FindStatusCondition(pg.Status.Conditions, podgroup.ConditionValid)
+			return c != nil && c.Message == "minMember 2 (set by kubectl-edit), size 6"
+		})
 	}
 }
 
