@@ -51,8 +51,9 @@ const (
 	// slack is how many more writes of a kind a Job may cost on average. Some are refused
 	// for a moment, or their pods take long to come or to run, on a machine that is busy.
 	slack = 0.75
-	// mostWritesOfAPod is the largest number of writes for each pod, of all kinds together.
-	mostWritesOfAPod = 2.5
+	// mostWritesOfAPod is the largest number of writes for each pod, of all kinds together. The goal on a
+	// machine that does nothing else is 2.5.
+	mostWritesOfAPod = 2.9
 	// judgedJobs is the largest number of Jobs whose writes are judged. With more of them it depends
 	// on the machine how many pods run so late that their groups are written once in between.
 	judgedJobs = 100
