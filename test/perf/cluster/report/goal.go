@@ -93,14 +93,27 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 	if !s.Complete() {
 		v.open("not all runs were made")
 	}
+	var quiet, noisy []int
 	for n := 1; n <= s.Repetitions(); n++ {
-		if !s.tookPart(g.Contender, n) || g.Against != "" && !s.tookPart(g.Against, n) {
-			continue
+		switch {
+		case !s.tookPart(g.Contender, n) || g.Against != "" && !s.tookPart(g.Against, n):
+		case s.Noisy(n):
+			noisy = append(noisy, n)
+		default:
+			quiet = append(quiet, n)
 		}
-		if s.Noisy(n) {
+	}
+	switch {
+	case len(quiet) == 0 && len(noisy) > 1:
+		// Ratios within a repetition, and their median, tell more than nothing.
+		v.note("all repetitions were noisy")
+		quiet = noisy
+	default:
+		for _, n := range noisy {
 			v.note("without repetition %d, which was noisy", n)
-			continue
 		}
+	}
+	for _, n := range quiet {
 		if value, ok := g.Value(View{Session: s, Repetition: n, Other: other}); ok {
 			v.Values = append(v.Values, value)
 		} else {
