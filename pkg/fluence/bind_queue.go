@@ -278,7 +278,8 @@ func (b *binder) endAdmission(key types.NamespacedName) {
 
 const (
 	// reportBindWaitAfter is how long a group's pods wait for their binds before the PodGroup reports it.
-	reportBindWaitAfter = time.Second
+	// Groups are placed about a second before their binds, so that in a burst most pods wait so long.
+	reportBindWaitAfter = 5 * time.Second
 	// reportAdmissionAfter is how long a group waits for admission before
 	// the PodGroup reports it. It is longer than reportBindWaitAfter because
 	// many groups may wait for admission, and each report is a write.

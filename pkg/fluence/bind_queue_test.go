@@ -449,7 +449,7 @@ func TestGroupInBindQueueReportsBinding(t *testing.T) {
 		r.throttleBindsOf("g-1", "g-2")
 		r.createGang("g", 3)
 		r.schedule()
-		r.pass(4 * time.Second)
+		r.pass(8 * time.Second)
 		c := r.scheduledCondition()
 		if c.Reason != reason.Binding || !strings.Contains(c.Message, "1 of 3 pods bound; the binds of 2 more pods wait for the API server") {
 			t.Errorf("condition = %+v, want reason %s with the numbers", c, reason.Binding)
