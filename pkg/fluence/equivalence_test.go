@@ -138,3 +138,39 @@ func (r *rig) waitingLonePod(name string, edit ...func(*corev1.Pod)) {
 	r.pod(name, append([]func(*corev1.Pod){objects.CPU("2")}, edit...)...)
 	r.pass(10 * time.Second)
 }
+
+// A group for which nodes are reserved is tried when a pod there ends, though an older group that asks for the
+// same comes before it in the queue: that one became complete later, and must leave the nodes free.
+func TestAReservedGroupRetriesThoughAnOlderOneIsEqual(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		group := func(name string) {
+			pg := aPodGroup(name, 2, types.UID(name))
+			pg.CreationTimestamp = metav1.NewTime(r.pl.now())
+			r.podGroupAPI.put(pg)
+		}
+		pod := func(group string, i int) {
+			r.pod(fmt.Sprintf("%s-%d", group, i), objects.InGroup(group), objects.Created(r.pl.now()))
+		}
+		r.node("n0", 4)
+		r.pass(settleTime)
+		r.schedule()
+		for _, name := range []string{"p1", "p2"} {
+			r.pod(name, objects.CPU("2"), objects.Never, objects.OnNode("n0"))
+		}
+		r.pass(time.Second)
+		group("old")
+		pod("old", 0)
+		r.pass(time.Minute)
+		group("young")
+		pod("young", 0)
+		pod("young", 1)
+		r.pass(time.Minute)
+		pod("old", 1)
+		r.pass(12 * time.Minute) // n0 is reserved for the young one
+		r.remove("p1")
+		r.pass(5 * time.Second)
+		if !r.runs("young-0") || r.runs("old-0") {
+			t.Errorf("pods on nodes: %v, want those of the young group", r.assigned())
+		}
+	})
+}

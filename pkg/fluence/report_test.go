@@ -147,6 +147,18 @@ func TestReportSendsNoEventOfWhatPasses(t *testing.T) {
 	}
 }
 
+// The event of a reason that lasts is sent even if a message was being put off when it was due.
+func TestReportSendsTheEventOfWhatLastsAfterOtherNumbers(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.createUnreportedPodGroup("uid")
+		for n, lasts := range []time.Duration{42 * time.Second, time.Second, time.Hour} {
+			r.report(reason.Gathering, fmt.Sprintf("%d of 9", n))
+			r.pass(lasts)
+		}
+		r.wantWrites([]string{"Gathering 0 of 9", "Gathering 1 of 9", "Gathering 2 of 9"}, []string{"Gathering"})
+	})
+}
+
 func TestReportWritesNothingThatIsThereAlready(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		before := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))

@@ -67,6 +67,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	defer g.mu.Unlock()
 	paced := map[string][]retry{} // by namespace, the refusals that have ended
 	g.endScouting(now)
+	g.takeTurns(now)
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		p, due := g.retryPaces[s.key.Namespace], false
@@ -77,7 +78,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 				paced[s.key.Namespace] = append(paced[s.key.Namespace], retry{b, s})
 			default:
 				due = true
-				s.endRefusal(b, now)
+				endRefusal(s, b, now)
 			}
 		}
 		if due {
@@ -135,7 +136,7 @@ func (p *retryPace) retry(ended []retry, now time.Time) (keys []types.Namespaced
 				if r.group.key != key {
 					return false
 				}
-				r.group.endRefusal(r.refusalState, now)
+				endRefusal(r.group, r.refusalState, now)
 				return true
 			})
 		}

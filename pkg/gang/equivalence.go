@@ -10,9 +10,11 @@ const (
 	// scoutTimeout is how long a class waits for the result of its scout's retry. Another
 	// group is the scout then.
 	scoutTimeout = time.Second
-	// maxFollow is about how long a group follows scouts that are refused every second,
-	// before it makes an attempt itself.
+	// maxFollow is how old the last attempt of a group is at least before the group makes another one
+	// although its scout was refused.
 	maxFollow = 5 * time.Minute
+	// turnEvery is the time between two attempts of followers.
+	turnEvery = time.Second
 )
 
 // An equivalenceClass holds groups that were refused and have the same Refusal.Equivalence: while one of
@@ -23,19 +25,24 @@ const (
 //   - When the scout is placed, or leaves the class for another reason, the next group is the
 //     scout. It retries too, because it may have missed an event.
 //
-// The scout is the first group by rank when it is chosen, so that equal groups start in the order of the
-// queue. It is chosen anew after each refusal in the class, except while a scout retries.
+// The scout is the first group in the order of reservations when it is chosen (see StarvingGroup.Rank): it
+// has to leave free no more nodes than any group after it. That is the order of the queue too, except that
+// a group that became complete later than a younger one is behind it. The scout is chosen anew
+// after each refusal in the class, except while it retries.
 //
-// A few groups retry after each refusal of the scout, those with the oldest attempts. That bounds the age
-// of their messages. It also bounds what happens if two groups are not equivalent after all. For
-// example, the scout may have to leave nodes free that are reserved for a third group, and another
-// group of the class need not, because it has had all its pods for longer.
+// After a refusal of the scout the others make attempts too, in turns, so that each makes one within twice
+// maxFollow. That bounds the age of their messages. It also bounds what happens if two groups are not
+// equivalent after all.
 type equivalenceClass struct {
 	key    string
 	scout  *groupState
 	groups rankHeap
 	// byAttempt lists the groups by their last attempts, the oldest first.
 	byAttempt list.List
+	// scoutedAt is when a scout was last refused again. Groups with older attempts are to make one.
+	scoutedAt time.Time
+	// turnAt is when the next of them do. It is zero if there are none.
+	turnAt time.Time
 }
 
 // A classMembership is the part of a group in its equivalence class.
@@ -45,23 +52,24 @@ type classMembership struct {
 	// classIndex is the index in the heap of the class. attempt is the place in its byAttempt.
 	classIndex int
 	attempt    *list.Element
-	// refusedRank is the rank of the pod whose attempt was refused.
-	refusedRank Rank
+	// reservationRank is the place in the order of reservations at the last refusal.
+	reservationRank Rank
 	// scoutingSince is when the refusal of a group in a class has ended, so that the group
 	// retries. It is zero except until the result is known.
 	scoutingSince time.Time
 }
 
-// isRetrying reports whether the group's refusal has ended, or will by itself.
-func (s *groupState) isRetrying() bool { return s.refusal == nil || s.refusal.helped }
+// isRetrying reports whether the refusal has ended, or will by itself.
+func (b *refusalState) isRetrying() bool { return b.refusal == nil || b.refusal.helped }
 
-// isFollower reports whether no event helps the group, because another group retries on behalf of it.
-func (s *groupState) isFollower() bool {
-	return s.class != nil && s.class.scout != s && !s.isRetrying()
+// hasFollower reports whether no event helps a group, because the scout retries on behalf of it. A
+// group without a class is no follower.
+func (c *equivalenceClass) hasFollower(s *groupState) bool {
+	return c != nil && c.scout != s && !s.isRetrying()
 }
 
-// endRefusal ends a refusal of the group or of one of its members, so that it may retry.
-func (s *groupState) endRefusal(b *refusalState, now time.Time) {
+// endRefusal ends a refusal of a group or of one of its members, so that it may retry.
+func endRefusal(s *groupState, b *refusalState, now time.Time) {
 	b.refusal = nil
 	if b == &s.refusalState && s.class != nil {
 		s.scoutingSince = now
@@ -106,18 +114,16 @@ func (g *core) joinClass(s *groupState, now time.Time) {
 	}
 	refusedAgain := c.scout == s
 	c.put(s)
+	if refusedAgain {
+		c.scoutedAt = now
+		c.setTurn(now)
+	}
 	if old := c.scout; old == nil || !old.isRetrying() {
 		// No event is missed: the new scout, or the old one, was refused just now.
 		if c.scout = c.groups[0]; old != nil {
 			g.updateRetry(old)
 		}
 		g.updateRetry(c.scout)
-	}
-	if refusedAgain {
-		for _, o := range c.oldestAttempts(now) {
-			o.refusal.help()
-			g.updateRetry(o)
-		}
 	}
 }
 
@@ -142,7 +148,10 @@ func (g *core) leaveClass(s *groupState) {
 
 // put adds a group, or updates its rank and its last attempt.
 func (c *equivalenceClass) put(s *groupState) {
-	s.refusedRank = s.refusal.rank
+	s.reservationRank = s.refusal.rank
+	if h, ok := s.starvingGroup(); ok {
+		s.reservationRank = h.Rank
+	}
 	if s.class == c {
 		heap.Fix(&c.groups, s.classIndex)
 		c.byAttempt.MoveToBack(s.attempt)
@@ -152,22 +161,40 @@ func (c *equivalenceClass) put(s *groupState) {
 	heap.Push(&c.groups, s)
 }
 
-// oldestAttempts returns the followers that make an attempt after a refusal of the scout: those that
-// have made none for maxFollow, the oldest first, and at most as many as have
-// all groups make one within maxFollow if the scout retries each second.
-func (c *equivalenceClass) oldestAttempts(now time.Time) []*groupState {
-	most := (len(c.groups)*int(maxRetryPause) + int(maxFollow) - 1) / int(maxFollow)
-	var oldest []*groupState
-	for e := c.byAttempt.Front(); e != nil && len(oldest) < most; e = e.Next() {
-		s := e.Value.(*groupState)
-		if now.Sub(s.lastRefusedAttempt) < maxFollow {
-			break
-		}
-		if s.isFollower() {
-			oldest = append(oldest, s)
-		}
+// setTurn sets when the next followers make an attempt.
+func (c *equivalenceClass) setTurn(now time.Time) {
+	c.turnAt = time.Time{}
+	if oldest := c.byAttempt.Front().Value.(*groupState); oldest.lastRefusedAttempt.Before(c.scoutedAt) {
+		c.turnAt = later(now.Add(turnEvery), oldest.lastRefusedAttempt.Add(maxFollow))
 	}
-	return oldest
+}
+
+// takeTurns lets followers retry whose turn has come: as many of each class as have all of them
+// make an attempt within maxFollow.
+func (g *core) takeTurns(now time.Time) {
+	for _, s := range g.retries.due(now) {
+		c := s.class
+		if c == nil || c.scout != s || c.turnAt.IsZero() || now.Before(c.turnAt) {
+			continue
+		}
+		most := (len(c.groups)*int(turnEvery) + int(maxFollow) - 1) / int(maxFollow)
+		for e := c.byAttempt.Front(); e != nil && most > 0; e = e.Next() {
+			o := e.Value.(*groupState)
+			if now.Sub(o.lastRefusedAttempt) < maxFollow || !o.lastRefusedAttempt.Before(c.scoutedAt) {
+				break
+			}
+			if c.hasFollower(o) {
+				o.refusal.help()
+				g.updateRetry(o)
+				most--
+			}
+		}
+		c.turnAt = now.Add(turnEvery)
+		if most > 0 {
+			c.setTurn(now)
+		}
+		g.updateRetry(s)
+	}
 }
 
 // A rankHeap is a heap of the groups of a class. The first by rank is the first.
@@ -176,7 +203,7 @@ type rankHeap []*groupState
 // Len, Less and Swap are for package heap.
 func (h rankHeap) Len() int { return len(h) }
 
-func (h rankHeap) Less(i, j int) bool { return h[i].refusedRank.Less(h[j].refusedRank) }
+func (h rankHeap) Less(i, j int) bool { return h[i].reservationRank.Less(h[j].reservationRank) }
 
 func (h rankHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

@@ -255,7 +255,7 @@ func indexMismatch(g *Groups) string {
 			for ev := range numEvents {
 				after := *r
 				after.observe(ev)
-				helps[ev] = helps[ev] || !s.isFollower() && (after.helped != r.helped || after.retryAt != r.retryAt)
+				helps[ev] = helps[ev] || !s.class.hasFollower(s) && (after.helped != r.helped || after.retryAt != r.retryAt)
 			}
 		}
 		for ev, so := range helps {

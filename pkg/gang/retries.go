@@ -69,11 +69,14 @@ func (g *core) updateRetry(s *groupState) {
 			}
 		}
 	}
-	if s.isFollower() {
+	if s.class.hasFollower(s) {
 		helps = 0
 	}
 	if !s.scoutingSince.IsZero() {
 		retryAt = sooner(retryAt, s.scoutingSince.Add(scoutTimeout))
+	}
+	if s.class != nil && s.class.scout == s {
+		retryAt = sooner(retryAt, s.class.turnAt)
 	}
 	g.retries.put(s, retryAt)
 	if helps == s.relevantEvents {

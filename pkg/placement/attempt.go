@@ -43,6 +43,8 @@ type attempt struct {
 	// constraints are the constraints among the group's pods. It is nil if no filter
 	// can reject one pod because of another.
 	constraints *interpod.Constraints
+	// shunned is true if pods exist with required anti-affinity that may be to the group's pods.
+	shunned bool
 	// topology is the topology that the group asks for.
 	topology *jobspec.Topology
 
@@ -102,7 +104,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	if hasTooManyTypes(shapes) {
 		return nil, TooHard(whyTooManyTypes(shapes))
 	}
-	q := &attempt{plan: plan, shapes: shapes, nodes: nodes, topology: plan.Topology, budget: budget}
+	q := &attempt{plan: plan, shapes: shapes, nodes: nodes, shunned: by.ReadsExistingPods(), topology: plan.Topology, budget: budget}
 	var err error
 	if q.constraints, err = interpod.New(q.shapes, exact, nodes, p.Levels, p.labelsOf(budget.ctx), budget.isOver); err != nil {
 		return nil, &gang.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -107,10 +108,16 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 
 // equivalence returns what decides whether there is room for the plan, except the state of the cluster, as
 // the Refusal.Equivalence of a plan without room. It returns "" if more than the request may
-// decide: filters that reject one pod because of another, or the places of siblings.
+// decide: filters that reject one pod because of another, the places of siblings, or volumes and
+// devices that a pod may have already.
 func (q *attempt) equivalence() string {
-	if q.constraints != nil || q.plan.Late || len(q.plan.Near) > 0 {
+	if q.constraints != nil || q.shunned || q.plan.Late || len(q.plan.Near) > 0 {
 		return ""
+	}
+	for _, s := range q.shapes {
+		if interpod.HasClaims(s.Pods[0]) {
+			return ""
+		}
 	}
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %d %q %#v\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology)

@@ -337,20 +337,23 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		klog.FromContext(ctx).Error(err, "The CRD of PodGroup has no field status.conditions, so reasons are reported by events only; apply manifests/crds", "crd", scheduling.CRDName)
 	}
 	if before.Status != copied.Status || before.Reason != copied.Reason {
-		r.eventOfChange(k, pg, &copied)
+		r.eventOfChange(pg, &copied)
 	}
 	copied.messageOnlyWrites = again
 	r.markWritten(stored, copied, since)
+	if !copied.eventAt.IsZero() {
+		// A message that was put off may have used up the wake-up for the event.
+		r.queue.AddAfter(k, time.Until(copied.eventAt))
+	}
 	return nil
 }
 
 // eventOfChange sends the event of a status that was just written, unless the condition says enough.
-func (r *Reporter) eventOfChange(k types.NamespacedName, pg *scheduling.PodGroup, g *groupState) {
+func (r *Reporter) eventOfChange(pg *scheduling.PodGroup, g *groupState) {
 	g.eventAt = time.Time{}
 	switch placed := g.Status == metav1.ConditionTrue; {
 	case !placed && reason.PropertiesOf(g.Reason).Passing && !r.noConditions.Load():
 		g.eventAt = time.Now().Add(passingTime)
-		r.queue.AddAfter(k, passingTime)
 	case !placed || g.eventSent || r.noConditions.Load():
 		r.event(Reference(pg), g.GroupStatus)
 		g.eventSent = !placed

@@ -56,6 +56,15 @@ func (b *Signer) signature(pod *corev1.Pod) string {
 	return string(text)
 }
 
+// HasClaims reports whether a pod has volumes that filters look at, or claims of devices.
+func HasClaims(pod *corev1.Pod) bool {
+	return len(pod.Spec.ResourceClaims) > 0 || slices.ContainsFunc(pod.Spec.Volumes, isFilteredVolume)
+}
+
+// ReadsExistingPods reports whether existing pods have required anti-affinity that may be to the group's
+// pods. Then a signature says nothing in another attempt, because it refers to the selectors of these pods.
+func (b *Signer) ReadsExistingPods() bool { return b.inexact || len(b.existingSelectors) > 0 }
+
 // A Signer makes the signatures of one group's pods. It knows the selectors that read
 // their labels: a label that nothing reads makes no difference.
 type Signer struct {
