@@ -252,7 +252,8 @@ func TestPartialGang(t *testing.T) {
 		},
 		"its PodGroup is deleted and made again after it has lost a member": {
 			tell: func(s *script) {
-				running(s).remove("a").after(time.Second).removeGroup("g").after(lossGrace).group("g", 2, placed()).after(20 * time.Second).group("g", 2, lacking("True")).after(time.Hour)
+				running(s).remove("a").after(time.Second).removeGroup("g").after(lossGrace)
+				s.group("g", 2, placed()).after(20*time.Second).group("g", 2, lacking("True")).after(time.Hour)
 			},
 		},
 		"its PodGroup is deleted and made again while half of it is bound": {
