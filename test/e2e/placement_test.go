@@ -39,7 +39,7 @@ func TestJobIsPlacedWhole(t *testing.T) {
 		return phase == scheduling.PodGroupRunning, string(phase)
 	})
 	text := s.kubectl("describe", "podgroups.scheduling.x-k8s.io", "-n", s.ns)
-	for _, want := range []string{"Min Member:  8", "Creation Time:", "Phase:", "Scheduled", "Placed", "8 pods on 1 node (n-", "fluence-controller"} {
+	for _, want := range []string{"Min Member:  8", "Creation Time:", "Phase:", "Scheduled", "Placed", "8 pods on 1 node (n-", "ValidGroupSize"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the description lacks %q:\n%s", want, text)
 		}
