@@ -19,7 +19,7 @@ const (
 	// huge is for 50,000 pods, without native gangs. streaming is for a search and a stream.
 	huge      = 12 * time.Minute
 	streaming = 12 * time.Minute
-	// resting is for 50,000 pods that wait. Each is told why, 50 a second.
+	// resting is for 50,000 pods that wait. The reason is written to each, to 50 a second.
 	resting = 30 * time.Minute
 )
 
