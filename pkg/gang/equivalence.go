@@ -115,8 +115,9 @@ func (g *core) joinClass(s *groupState, now time.Time) {
 	refusedAgain := c.scout == s
 	c.put(s)
 	if refusedAgain {
-		c.scoutedAt = now
-		c.setTurn(now)
+		if c.scoutedAt = now; c.turnAt.IsZero() {
+			c.setTurn(now)
+		}
 	}
 	if old := c.scout; old == nil || !old.isRetrying() {
 		// No event is missed: the new scout, or the old one, was refused just now.

@@ -55,9 +55,9 @@ type Config struct {
 // event when the status or the reason changes. It writes in the background. It writes
 // only the latest status of a group, and only if the PodGroup does not have it already.
 //
-// Two events are left out, because the condition has the same text and time: that of a
-// passing reason (see Passing of package reason), unless the reason lasts for
-// passingTime, and that of a placement, unless it follows another event.
+// It sends no event that repeats a condition of a group that starts as it should. A passing reason
+// (see Passing of package reason) becomes an event only if it lasts for passingTime. A placement
+// becomes an event only if another event came before it.
 type Reporter struct {
 	Config
 	queue workqueue.TypedRateLimitingInterface[types.NamespacedName]
