@@ -20,15 +20,24 @@ import (
 // holds its locks (of holdingQueue, and of what it wraps) while it calls PreEnqueue: a call to the
 // queue from PreEnqueue, or under a lock that PreEnqueue takes, would deadlock.
 //
+// The queue calls flush before each Pop, so that a pod that a scheduling cycle has
+// requested is in the queue before the next pod is popped. Otherwise the order of
+// the queue would depend on which goroutine is the first.
+//
 // It also revokes abandoned assignments, because PreEnqueue finds them and must not block.
 type activator struct {
 	// activate activates the requested pods and returns the time of its
 	// next call. Zero means that only the next request leads to a call.
 	activate func(ctx context.Context, w activationRequests) (again time.Time)
 
+	// activating is held during a call of activate, so that there is one at a time.
+	activating sync.Mutex
+
 	mu sync.Mutex
 	// want is what was requested since the last call of activate.
 	want activationRequests
+	// requested says that something was. want is empty after activateDue.
+	requested bool
 	// wakeup is signalled when something is requested.
 	wakeup chan struct{}
 }
@@ -95,6 +104,7 @@ func (w *activator) revokeAbandoned(uid types.UID, job match.JobID) {
 func (w *activator) add(change func(*activationRequests)) {
 	w.mu.Lock()
 	change(&w.want)
+	w.requested = true
 	w.mu.Unlock()
 	signal.Send(w.wakeup)
 }
@@ -102,15 +112,39 @@ func (w *activator) add(change func(*activationRequests)) {
 // run activates what is requested until ctx ends.
 func (w *activator) run(ctx context.Context) {
 	for {
-		w.mu.Lock()
-		want := w.want
-		w.want = newActivationRequests()
-		w.mu.Unlock()
-		if !signal.Wait(ctx, w.wakeup, w.activate(ctx, want)) {
+		w.activating.Lock()
+		want, _ := w.take()
+		again := w.activate(ctx, want)
+		w.activating.Unlock()
+		if !signal.Wait(ctx, w.wakeup, again) {
 			return
 		}
 	}
 }
+
+// flush returns once all that was requested before is activated.
+func (w *activator) flush(ctx context.Context) {
+	w.activating.Lock()
+	defer w.activating.Unlock()
+	if want, requested := w.take(); requested {
+		// Ignore when to call it again: wakeup is signalled, so run calls it at once.
+		w.activate(ctx, want)
+	}
+}
+
+// take returns what was requested since its last call, and whether anything was.
+func (w *activator) take() (want activationRequests, requested bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.requested {
+		return newActivationRequests(), false
+	}
+	want, w.want, w.requested = w.want, newActivationRequests(), false
+	return want, true
+}
+
+// flushActivations is called before each Pop of the queue.
+func (pl *Fluence) flushActivations(ctx context.Context) { pl.activator.flush(ctx) }
 
 // activate activates the requested pods, and the groups whose
 // refusals have run out. It returns when the next refusal runs out.

@@ -137,3 +137,46 @@ func (a *activations) Activate(logger klog.Logger, pods map[string]*corev1.Pod) 
 	a.batches = append(a.batches, names)
 	a.Handle.Activate(logger, pods)
 }
+
+// What was requested before flush is activated when flush returns, even
+// if another call of activate is under way. The goroutine keeps its time.
+func TestFlushReturnsAfterAllThatWasRequested(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var activated []types.NamespacedName
+		hold := make(chan struct{})
+		calls, again := 0, time.Now().Add(time.Minute)
+		w := newActivator(func(_ context.Context, want activationRequests) time.Time {
+			if calls++; calls == 1 {
+				<-hold
+			}
+			activated = slices.AppendSeq(activated, maps.Keys(want.groups))
+			if !time.Now().Before(again) {
+				return time.Time{}
+			}
+			return again
+		})
+		go w.run(t.Context())
+		synctest.Wait()
+		w.activateGroups(g)
+		flushed := make(chan []types.NamespacedName, 1)
+		go func() {
+			w.flush(t.Context())
+			flushed <- slices.Clone(activated)
+		}()
+		close(hold)
+		if got := <-flushed; !slices.Equal(got, []types.NamespacedName{g}) {
+			t.Errorf("when flush returned, %v were activated, want %v", got, g)
+		}
+		synctest.Wait()
+		before := calls
+		w.flush(t.Context())
+		if calls != before {
+			t.Error("flush calls activate, though nothing was requested")
+		}
+		time.Sleep(time.Until(again))
+		synctest.Wait()
+		if calls == before {
+			t.Error("activate is not called again at the time that it returned")
+		}
+	})
+}

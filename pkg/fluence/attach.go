@@ -41,7 +41,7 @@ func Attach(sched *scheduler.Scheduler) error {
 			pl.placer.SetFilters(filters)
 			sched.Profiles[name] = meteredFramework{Framework: profile, pl: pl, recorder: pl.events.Recorder(profile.EventRecorder())}
 			sched.Cache = observedCache{sched.Cache, pl}
-			queue := newHoldingQueue(sched.SchedulingQueue, pl.profile, pl.PreEnqueue, pl.handle.SharedInformerFactory().Core().V1().Pods().Lister())
+			queue := newHoldingQueue(sched.SchedulingQueue, pl.profile, pl, pl.handle.SharedInformerFactory().Core().V1().Pods().Lister())
 			sched.SchedulingQueue, sched.NextEntity = queue, queue.Pop
 			profile.SetPodActivator(queue)
 			for _, p := range sched.Profiles {

@@ -108,8 +108,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
-	// The activator puts the siblings into the queue from its
-	// own goroutine, so this cycle does not wait for the queue.
+	// The siblings come into the queue after this call, but before the next pod is popped.
 	a.activator.activatePods(siblings)
 	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
 		// Another pod of the group has to be placed first.

@@ -3,6 +3,8 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,8 @@ import (
 	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 	schedulermetrics "k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
 // holdingQueue wraps a scheduling queue, and holds the pods that only Fluence can move. Fluence's
@@ -28,8 +32,7 @@ import (
 type holdingQueue struct {
 	internalqueue.SchedulingQueue
 	profile string
-	// preEnqueue is the plugin's extension point.
-	preEnqueue func(context.Context, *corev1.Pod) *fwk.Status
+	plugin  queuePlugin
 	// pods has the pods that the API server shows.
 	pods corelisters.PodLister
 
@@ -44,6 +47,16 @@ type holdingQueue struct {
 	attempted map[types.UID]schedulerframework.QueueingParams
 }
 
+// A queuePlugin is what the queue asks of the plugin whose pods it holds.
+type queuePlugin interface {
+	// PreEnqueue is the plugin's extension point.
+	PreEnqueue(context.Context, *corev1.Pod) *fwk.Status
+	// podRank is the place of one of its pods in the queue.
+	podRank(*corev1.Pod) gang.Rank
+	// flushActivations returns once the queue has all pods that were to be activated. It is called before each Pop.
+	flushActivations(context.Context)
+}
+
 // A heldPod is a pod that is held, with what the wrapped queue knows of a pod.
 type heldPod struct {
 	pod *corev1.Pod
@@ -53,9 +66,9 @@ type heldPod struct {
 	gated bool
 }
 
-func newHoldingQueue(inner internalqueue.SchedulingQueue, profile string, preEnqueue func(context.Context, *corev1.Pod) *fwk.Status, pods corelisters.PodLister) *holdingQueue {
+func newHoldingQueue(inner internalqueue.SchedulingQueue, profile string, plugin queuePlugin, pods corelisters.PodLister) *holdingQueue {
 	return &holdingQueue{
-		SchedulingQueue: inner, profile: profile, preEnqueue: preEnqueue, pods: pods,
+		SchedulingQueue: inner, profile: profile, plugin: plugin, pods: pods,
 		held: map[types.UID]*heldPod{}, inFlight: map[types.UID]bool{}, attempted: map[types.UID]schedulerframework.QueueingParams{},
 	}
 }
@@ -69,7 +82,7 @@ func (q *holdingQueue) mayHold(pod *corev1.Pod) bool {
 func (q *holdingQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.mayHold(pod) && !q.preEnqueue(ctx, pod).IsSuccess() {
+	if q.mayHold(pod) && !q.plugin.PreEnqueue(ctx, pod).IsSuccess() {
 		h := &heldPod{pod: pod, gated: true}
 		q.hold(h, schedulerframework.EventUnscheduledPodAdd.Label())
 		if pod.Status.NominatedNodeName != "" {
@@ -80,12 +93,14 @@ func (q *holdingQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.SchedulingQueue.Add(ctx, pod)
 }
 
-// Activate implements SchedulingQueue.
+// Activate implements SchedulingQueue. It adds the pods in the order of the queue, because
+// a Pop that waits for a pod takes the first one, before the others are there.
 func (q *holdingQueue) Activate(logger klog.Logger, pods map[string]*corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	ctx, others := klog.NewContext(context.Background(), logger), map[string]*corev1.Pod{}
-	for key, pod := range pods {
+	ctx := klog.NewContext(context.Background(), logger)
+	for _, key := range q.inOrder(pods) {
+		pod := pods[key]
 		h, is := q.held[pod.UID]
 		switch {
 		case !is:
@@ -94,20 +109,32 @@ func (q *holdingQueue) Activate(logger klog.Logger, pods map[string]*corev1.Pod)
 			if _, flies := q.inFlight[pod.UID]; flies {
 				q.inFlight[pod.UID] = true
 			}
-			others[key] = pod
-		case q.preEnqueue(ctx, h.pod).IsSuccess():
+			q.SchedulingQueue.Activate(logger, map[string]*corev1.Pod{key: pod})
+		case q.plugin.PreEnqueue(ctx, h.pod).IsSuccess():
 			q.pass(ctx, h)
 		default:
 			q.setGated(h)
 		}
 	}
-	if len(others) > 0 {
-		q.SchedulingQueue.Activate(logger, others)
+}
+
+// inOrder returns the keys of pods, in the order of the queue.
+func (q *holdingQueue) inOrder(pods map[string]*corev1.Pod) []string {
+	keys := slices.Collect(maps.Keys(pods))
+	if len(keys) < 2 {
+		return keys
 	}
+	ranks := make(map[string]gang.Rank, len(pods))
+	for key, pod := range pods {
+		ranks[key] = q.plugin.podRank(pod)
+	}
+	slices.SortFunc(keys, func(a, b string) int { return ranks[a].Compare(ranks[b]) })
+	return keys
 }
 
 // Pop implements SchedulingQueue.
 func (q *holdingQueue) Pop(logger klog.Logger) (schedulerframework.QueuedEntityInfo, error) {
+	q.plugin.flushActivations(klog.NewContext(context.Background(), logger))
 	entity, err := q.SchedulingQueue.Pop(logger)
 	pod, is := entity.(*schedulerframework.QueuedPodInfo)
 	if err != nil || !is || pod == nil || pod.Pod.Spec.SchedulerName != q.profile {

@@ -28,6 +28,7 @@ import (
 	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -47,6 +48,10 @@ func (g gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	}
 	return nil
 }
+
+func (gate) podRank(pod *corev1.Pod) gang.Rank { return gang.Rank{Pod: pod.Name} }
+
+func (gate) flushActivations(context.Context) {}
 
 // twoQueues are kube-scheduler's queue, and one of the same
 // settings that is wrapped. A step does the same with both.
@@ -87,7 +92,7 @@ func newTwoQueues(t *testing.T, seed uint64) *twoQueues {
 			internalqueue.WithQueueingHintMapPerProfile(hints),
 			internalqueue.WithPreEnqueuePluginMap(map[string]map[string]fwk.PreEnqueuePlugin{Name: {Name: q.gate}}))
 	}
-	q.wrapped = newHoldingQueue(q.queues[1], Name, q.gate.PreEnqueue, listersv1.NewPodLister(q.shown))
+	q.wrapped = newHoldingQueue(q.queues[1], Name, q.gate, listersv1.NewPodLister(q.shown))
 	q.queues[1] = q.wrapped
 	return q
 }
@@ -391,6 +396,53 @@ func TestTheHoldingQueueAnswersAsKubeSchedulersQueue(t *testing.T) {
 	}
 }
 
+// Pods that are activated together come into the queue in its order, because a Pop that waits takes
+// the first that comes. What a scheduling cycle has requested is activated before the next Pop.
+func TestPodsComeIntoTheQueueInOrder(t *testing.T) {
+	q := newTwoQueues(t, 0)
+	defer q.queues[0].Close()
+	defer q.wrapped.Close()
+	flushes := 0
+	q.wrapped.plugin = flushedGate{q.gate, func() { flushes++ }}
+	added := &queueOfAdded{SchedulingQueue: q.wrapped.SchedulingQueue}
+	q.wrapped.SchedulingQueue = added
+	pods := map[string]*corev1.Pod{}
+	for i := range 50 {
+		pod := objects.Pod(fmt.Sprintf("p%02d", i))
+		pod.Spec.SchedulerName = Name
+		pods[string(pod.UID)] = pod
+		q.gate.closed.Insert(pod.Name)
+		q.wrapped.Add(t.Context(), pod)
+	}
+	q.gate.closed.Clear()
+	q.wrapped.Activate(klog.Background(), pods)
+	if len(added.names) != len(pods) || !slices.IsSorted(added.names) {
+		t.Errorf("pods come into the queue in the order %v, want all in the order of their names", added.names)
+	}
+	if _, err := q.wrapped.Pop(klog.Background()); err != nil || flushes != 1 {
+		t.Errorf("%d flushes before the first Pop (%v), want 1", flushes, err)
+	}
+}
+
+// flushedGate calls flush for flushActivations.
+type flushedGate struct {
+	gate
+	flush func()
+}
+
+func (g flushedGate) flushActivations(context.Context) { g.flush() }
+
+// queueOfAdded records the names of the pods that are added.
+type queueOfAdded struct {
+	internalqueue.SchedulingQueue
+	names []string
+}
+
+func (q *queueOfAdded) Add(ctx context.Context, pod *corev1.Pod) {
+	q.names = append(q.names, pod.Name)
+	q.SchedulingQueue.Add(ctx, pod)
+}
+
 // A pod that is deleted, or bound by another scheduler, while its cycle fails is not held:
 // no event would end that.
 func TestAPodThatGoesDuringItsCycleIsNotHeld(t *testing.T) {
@@ -507,7 +559,7 @@ func BenchmarkEventWithPodsThatWait(b *testing.B) {
 					internalqueue.WithPreEnqueuePluginMap(map[string]map[string]fwk.PreEnqueuePlugin{Name: {Name: closed}}))
 				defer queue.Close()
 				if wrapped {
-					queue = newHoldingQueue(queue, Name, closed.PreEnqueue, nil)
+					queue = newHoldingQueue(queue, Name, closed, nil)
 				}
 				for i := range waiting {
 					queue.Add(b.Context(), &corev1.Pod{

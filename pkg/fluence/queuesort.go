@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -26,10 +27,13 @@ func (pl *Fluence) Less(a, b fwk.QueuedEntityInfo) bool {
 func (pl *Fluence) rank(e fwk.QueuedEntityInfo) gang.Rank {
 	if h, ok := e.(podEntity); ok {
 		if pod := h.GetPodInfo().GetPod(); pod.Spec.SchedulerName == pl.profile {
-			return pl.groups.Rank(pod)
+			return pl.podRank(pod)
 		}
 	}
 	// This is a pod of another profile, or a pod group
 	// of kube-scheduler, which is queued as one entity.
 	return rankOfOther(e)
 }
+
+// podRank returns the rank of a pod of the profile.
+func (pl *Fluence) podRank(pod *corev1.Pod) gang.Rank { return pl.groups.Rank(pod) }
