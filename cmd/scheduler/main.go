@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
+	"github.com/flux-k8s/fluence/pkg/heapfloor"
 	"github.com/flux-k8s/fluence/pkg/relay"
 	"github.com/flux-k8s/fluence/sidecar/client"
 	"github.com/flux-k8s/fluence/sidecar/endpoint"
@@ -28,10 +29,14 @@ import (
 // version is the release, set by the linker: -X main.version=v1.2.3.
 var version = "devel"
 
+// heapFloor is the size of the heap, in bytes, below which garbage is not collected.
+const heapFloor = 256 << 20
+
 func main() {
 	// The plugin logs once that the matcher does not answer.
 	// The connection would log it several times a second.
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, os.Stderr))
+	heapfloor.Set(heapFloor)
 	os.Exit(cli.Run(newCommand()))
 }
 

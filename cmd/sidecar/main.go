@@ -11,13 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flux-k8s/fluence/pkg/heapfloor"
 	"github.com/flux-k8s/fluence/sidecar/command"
 )
 
 // version is the release, set by the linker: -X main.version=v1.2.3.
 var version = "devel"
 
+// heapFloor is the size of the heap, in bytes, below which garbage is not collected.
+const heapFloor = 64 << 20
+
 func main() {
+	heapfloor.Set(heapFloor)
 	// The first signal asks for an orderly end. It also restores the default
 	// action of the signals, so that a second one ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
