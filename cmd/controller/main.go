@@ -16,7 +16,7 @@ import (
 var version = "devel"
 
 // heapFloor is the size of the heap, in bytes, below which garbage is not collected.
-const heapFloor = 96 << 20
+const heapFloor = 64 << 20
 
 func main() {
 	heapfloor.Set(heapFloor)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,15 +98,13 @@ func (r row) run(ctx context.Context, line report.Result, out, profiles string, 
 	})
 }
 
-// longest is how long a row may take if a repetition is to be made, the first one
-// excepted, or to be repeated because it was noisy.
+// longest is how long a row may take if another repetition is to be made after the first one.
 const longest = 25 * time.Minute
 
-// take makes the turns of a row, and repeats each noisy repetition once if there is
-// time. It leaves out the last repetitions if there is no time for them. It adds the results to the session. It keeps each result before it begins the next turn.
+// take makes the turns of a row, and adds the results to the session. It leaves out the last repetitions
+// if there is no time for them. It keeps each result before it begins the next turn.
 func (r row) take(session *report.Session, line report.Result, log io.Writer, run func(turn) (report.Figures, error), keep func(report.Result) error) error {
 	turns := r.turns()
-	again := map[int]bool{}
 	for i := 0; i < len(turns); i++ {
 		t := turns[i]
 		one := line
@@ -117,12 +114,10 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 		if one.Figures, err = run(t); err != nil {
 			return fmt.Errorf("run %d of %d, %s: %w", i+1, len(turns), t.Name, err)
 		}
-		// Each run to come takes as long as the average of those made, the start included.
-		expected := func(runs int) time.Duration {
-			return time.Since(line.Session) * time.Duration(runs) / time.Duration(i+1)
-		}
-		if t.bracket && t.repetition > 0 && i+1 < len(turns) && turns[i+1].repetition > t.repetition {
-			if next := r.repetition(t.repetition + 1); expected(i+len(next)) > longest {
+		if t.bracket && t.repetition > 0 && i+1 < len(turns) {
+			// Each run to come takes as long as the average of those made, the start included.
+			runs := i + len(r.repetition(t.repetition+1))
+			if time.Since(line.Session)*time.Duration(runs)/time.Duration(i+1) > longest {
 				fmt.Fprintf(log, "There is no time for more than %d of %d repetitions.\n", t.repetition, r.repetitions)
 				turns = turns[:i+1]
 			}
@@ -133,18 +128,6 @@ func (r row) take(session *report.Session, line report.Result, log io.Writer, ru
 		if err := keep(one); err != nil {
 			return err
 		}
-		if !t.bracket || again[t.repetition] || !session.Noisy(t.repetition) {
-			continue
-		}
-		more := r.repetition(t.repetition)
-		more[0].repetition = t.repetition
-		if expected(len(turns)+len(more)) > longest {
-			fmt.Fprintf(log, "Repetition %d was noisy; there is no time to make it again.\n", t.repetition)
-			continue
-		}
-		fmt.Fprintf(log, "Repetition %d was noisy, and is made again.\n", t.repetition)
-		again[t.repetition] = true
-		turns = slices.Insert(turns, i+1, more...)
 	}
 	return nil
 }

@@ -32,6 +32,7 @@ func TestRepetitionsWithoutTimeAreLeftOut(t *testing.T) {
 				var got []string
 				var log strings.Builder
 				s := &report.Session{}
+				var kept []report.Result
 				err := r.take(s, report.Result{Session: time.Now()}, &log, func(turn turn) (report.Figures, error) {
 					time.Sleep(tc.takes)
 					name := turn.Name
@@ -40,53 +41,6 @@ func TestRepetitionsWithoutTimeAreLeftOut(t *testing.T) {
 					}
 					got = append(got, fmt.Sprint(turn.repetition, name))
 					return report.Figures{Outcome: report.AllBound, PodsPerSecond: 10}, nil
-				}, func(report.Result) error { return nil })
-				if err != nil || !s.Complete() {
-					t.Errorf("take() = %v; complete: %t", err, s.Complete())
-				}
-				if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-					t.Errorf("runs (-want +got):\n%s", diff)
-				}
-				if left := s.Repetitions() < r.repetitions; left != strings.Contains(log.String(), "There is no time for more than") {
-					t.Errorf("repetitions are left out: %t; the log is %s", left, &log)
-				}
-			})
-		})
-	}
-}
-
-func TestANoisyRepetitionIsMadeOnceMore(t *testing.T) {
-	cases := map[string]struct {
-		// brackets are the speeds of the brackets, one after
-		// the other. The last stands for all after it.
-		brackets []float64
-		takes    time.Duration // the time of each run
-		want     string
-	}{
-		"none is noisy":      {[]float64{100}, time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
-		"the first":          {[]float64{100, 50, 100}, time.Minute, "0[] 1stock 1fluence 1[] 1[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
-		"the last, twice":    {[]float64{100, 100, 50, 100, 50}, time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[] 2[] 2fluence 2stock 2[]"},
-		"there is no time":   {[]float64{100, 50, 100}, 3 * time.Minute, "0[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
-		"there is just time": {[]float64{100, 50, 100}, 25 * time.Minute / 11, "0[] 1stock 1fluence 1[] 1[] 1stock 1fluence 1[] 2fluence 2stock 2[]"},
-	}
-	r := row{repetitions: 2, bracket: contender.Ceiling(32), contenders: []entry{{Spec: contender.Stock()}, {Spec: contender.Fluence()}}}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var got []string
-				var kept []report.Result
-				s := &report.Session{}
-				err := r.take(s, report.Result{Session: time.Now()}, io.Discard, func(turn turn) (report.Figures, error) {
-					time.Sleep(tc.takes)
-					f := report.Figures{Outcome: report.AllBound, PodsPerSecond: 10}
-					if !turn.bracket {
-						got = append(got, fmt.Sprint(turn.repetition, turn.Name))
-						return f, nil
-					}
-					got = append(got, fmt.Sprint(turn.repetition, "[]"))
-					f.PodsPerSecond = tc.brackets[0]
-					tc.brackets = tc.brackets[min(1, len(tc.brackets)-1):]
-					return f, nil
 				}, func(r report.Result) error {
 					kept = append(kept, r)
 					return nil
@@ -99,6 +53,9 @@ func TestANoisyRepetitionIsMadeOnceMore(t *testing.T) {
 				}
 				if diff := cmp.Diff(s.Results, kept); diff != "" {
 					t.Errorf("what was kept (-session +kept):\n%s", diff)
+				}
+				if left := s.Repetitions() < r.repetitions; left != strings.Contains(log.String(), "There is no time for more than") {
+					t.Errorf("repetitions are left out: %t; the log is %s", left, &log)
 				}
 			})
 		})

@@ -9,8 +9,7 @@ type Result struct {
 	Row string `json:"row"`
 	// Session is when the row was begun. All its runs have the same.
 	Session time.Time `json:"session"`
-	// Runs is the number of runs in the session, as known at
-	// this run. A noisy repetition that is repeated adds some.
+	// Runs is the number of runs in the session, as known at this run.
 	Runs int `json:"runs"`
 
 	// Commit is the repository's commit. Dirty reports whether the tree had changes.
@@ -22,8 +21,8 @@ type Result struct {
 	Cores int `json:"cores"`
 
 	Contender string `json:"contender"`
-	// Repetition is the number of the repetition, from 1. If it comes
-	// again after a bracket, the repetition was repeated. For a
+	// Repetition is the number of the repetition, from 1. If it comes again after a
+	// bracket, the repetition was made again, as older benchmarks did if it was noisy. For a
 	// bracket it is the number of repetitions that had ended before.
 	Repetition int `json:"repetition"`
 	// Bracket marks a run between repetitions. It shows whether
