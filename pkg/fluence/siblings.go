@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -14,9 +15,8 @@ const (
 	// siblingReportEvery is the period at which the siblings of waiting groups
 	// are checked. A reason is written only if it was the same one period ago.
 	siblingReportEvery = 5 * time.Second
-	// siblingReportPause is the minimum time between
-	// two writes, because there may be many siblings.
-	siblingReportPause = 20 * time.Millisecond
+	// siblingReportRate is the largest number of writes a second, because there may be many siblings.
+	siblingReportRate = 50
 )
 
 // reportSiblings writes the condition PodScheduled=False to the siblings of a
@@ -26,7 +26,7 @@ const (
 func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool) {
 	t := time.NewTicker(siblingReportEvery)
 	defer t.Stop()
-	lasting := map[types.NamespacedName]string{}
+	lasting, pace := map[types.NamespacedName]string{}, rate.NewLimiter(siblingReportRate, 1)
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,20 +38,18 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 		if !leads {
 			continue
 		}
-		now := map[types.NamespacedName]string{}
+		now, texts := map[types.NamespacedName]string{}, report.StableTexts{}
 		for _, b := range tl.groups.WaitingSiblings(tl.now()) {
 			now[b.Key] = b.Reason
-			if lasting[b.Key] != b.Reason || !report.NeedsWaitingStatus(b.Pod, b.Reason, b.Message) {
+			if lasting[b.Key] != b.Reason || !report.NeedsWaitingStatus(b.Pod, b.Reason, b.Message, texts) {
 				continue
+			}
+			if pace.Wait(ctx) != nil {
+				return
 			}
 			if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
 				tl.counters.countFailedWrite(writesPod)
 				klog.FromContext(ctx).Error(err, "Failed to write to a pod why its group waits", "pod", klog.KObj(b.Pod))
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(siblingReportPause):
 			}
 		}
 		lasting = now

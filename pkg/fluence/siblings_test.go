@@ -10,6 +10,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -102,5 +103,20 @@ func TestSiblingsAreReportedByTheLeaderAlone(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The pods of a group that waits are not written to whenever another group has its turn.
+func TestReservationsOfOthersMakeNoNewMessage(t *testing.T) {
+	const text = "needs 2 pods with cpu 1; room for 0"
+	for _, nodes := range []int{1, 2, 1000} {
+		for _, group := range []string{"ns/big", "a group of another namespace (priority -5)"} {
+			for _, waited := range []time.Duration{time.Second, 10 * time.Minute, 3*time.Hour + 4*time.Minute, 50 * time.Hour} {
+				more := text + "; " + describeReserved(nodes, group, waited)
+				if got := report.StableText(more); got != report.StableText(text) {
+					t.Errorf("the stable text of %q is %q", more, got)
+				}
+			}
+		}
 	}
 }

@@ -7,17 +7,24 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
+// passing matches clauses that come and go with other groups and with the state of nodes: how many nodes
+// cannot be used, and which are reserved for another group. The group's own reservation is "for it".
+var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and \d+ (is|are) excluded)?|excluded)` +
+	`|; \d+ nodes? (is|are) reserved for [^;]+, which has waited \w+`)
+
 // shortOn matches the phrases of package translate for a resource that is short.
 var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| is not enough for all pods`)
 
 // StableText removes from a message what changes whenever other pods come or
-// go: the digits, and the clause that names the job whose end would help most.
+// go: the digits, the clause that names the job whose end would help most, and those about nodes
+// that cannot be used or are reserved for other groups.
 func StableText(text string) string {
 	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
 		if _, after, ok := strings.Cut(rest, translate.EndsSuffix); ok {
 			text = strings.TrimSuffix(strings.TrimRight(before, "0123456789"), "; room for ") + after
 		}
 	}
+	text = passing.ReplaceAllString(text, "")
 	text = shortOn.ReplaceAllString(text, " is short")
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -25,4 +32,21 @@ func StableText(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// StableTexts remembers results of StableText. Its zero value remembers nothing. Pods that wait
+// share few messages, so it need not be bounded while it looks at the pods once.
+type StableTexts map[string]string
+
+// equal reports whether two messages have the same stable text.
+func (t StableTexts) equal(a, b string) bool { return a == b || t.of(a) == t.of(b) }
+
+func (t StableTexts) of(text string) string {
+	stable, known := t[text]
+	if !known {
+		if stable = StableText(text); t != nil {
+			t[text] = stable
+		}
+	}
+	return stable
 }

@@ -14,3 +14,27 @@ func TestStableTextDoesNotDependOnWhoseEndWouldHelp(t *testing.T) {
 		}
 	}
 }
+
+// Nodes that are reserved for other groups make no new message: all groups that wait would have to
+// be told whenever another group has its turn. What concerns the group itself does.
+func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
+	const text = "needs 8 pods with cpu 1; room for 0: cpu is short on 999 of 999 nodes (at most 0 free on a node)"
+	for _, more := range []string{
+		"; of 1000 nodes, 1 is excluded",
+		"; of 1000 nodes, 2 are not ready",
+		"; of 1000 nodes, 1 is not ready and 2 are excluded",
+		"; 1 node is reserved for ns/big, which has waited 10m",
+		"; of 1000 nodes, 1 is excluded; 1 node is reserved for ns/big, which has waited 10m",
+		"; 2 nodes are reserved for a group of another namespace (priority 5), which has waited 3h4m",
+		"; of 9 nodes, 3 are excluded; 1 node is reserved for ns/a, which has waited 10m; 2 nodes are reserved for ns/b, which has waited 1h",
+	} {
+		if got, want := StableText(text+more), StableText(text); got != want {
+			t.Errorf("the texts differ:\n%q\n%q", got, want)
+		}
+	}
+	for _, more := range []string{"; 2 nodes are reserved for it", "; no nodes are reserved for it: 1 node is reserved for other groups", "; 1 node is in use, but whole nodes are requested"} {
+		if StableText(text+more) == StableText(text) {
+			t.Errorf("%q is not told", more)
+		}
+	}
+}

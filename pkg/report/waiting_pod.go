@@ -17,11 +17,12 @@ import (
 // NeedsWaitingStatus reports whether a pod's condition PodScheduled has to say why its
 // group waits. The pod is not the one being scheduled. A pod without the condition gets it
 // only if its group lacks room, because more nodes would not help with any other reason. A
-// pod with the condition gets it again when the stable text of the message changes.
-func NeedsWaitingStatus(pod *corev1.Pod, why, message string) bool {
+// pod with the condition gets it again when the stable text of the message changes. texts
+// is shared by calls for many pods.
+func NeedsWaitingStatus(pod *corev1.Pod, why, message string, texts StableTexts) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && StableText(c.Message) != StableText(message)
+			return c.Status == corev1.ConditionFalse && !texts.equal(c.Message, message)
 		}
 	}
 	return reason.PropertiesOf(why).LacksRoom
