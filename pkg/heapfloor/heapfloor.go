@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// defaultPercent is Go's default for GOGC.
-	defaultPercent = 100
+	// minPercent is GOGC for a heap that is large beside the floor. It is below Go's default, 100, so
+	// that a large cluster costs about as much memory as with kube-scheduler.
+	minPercent = 80
 	// defaultMinimum is the smallest size, in bytes, at which Go collects a heap with GOGC=100.
 	// It grows with GOGC.
 	defaultMinimum = 4 << 20
@@ -21,14 +22,14 @@ const (
 	adjustEvery = 250 * time.Millisecond
 )
 
-// Set lets the heap grow to floor bytes before it is collected. A heap of which more than half of that
-// is live is collected when it has doubled, as by default. GOMEMLIMIT still counts. Set does nothing
+// Set lets the heap grow to floor bytes before it is collected. A heap of which much more than half of that
+// is live is collected when it has grown by minPercent. GOMEMLIMIT still counts. Set does nothing
 // if GOGC is set in the environment. It returns at once, and holds until the process ends.
 func Set(floor uint64) {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
 	}
-	percent := adjust(floor, defaultPercent)
+	percent := adjust(floor, 100)
 	go func() {
 		for range time.Tick(adjustEvery) {
 			percent = adjust(floor, percent)
@@ -50,17 +51,17 @@ func adjust(floor uint64, percent int) int {
 }
 
 // percentOf returns the value of GOGC with which the next collection begins at floor bytes, or when
-// the heap has doubled if that is later. live is the size of the heap after the last collection.
+// the heap has grown by minPercent if that is later. live is the size of the heap after the last collection.
 // GOGC is the percentage of base by which the heap may grow: base includes stacks and globals.
 func percentOf(floor, live, base uint64) int {
 	if floor <= live {
-		return defaultPercent
+		return minPercent
 	}
 	base = max(base, defaultMinimum)
-	return max(defaultPercent, int((floor-live)*100/base))
+	return max(minPercent, int((floor-live)*100/base))
 }
 
-// differMuch reports whether two percentages differ by more than a tenth, or one of them is the default.
+// differMuch reports whether two percentages differ by more than a tenth, or one of them is the least.
 func differMuch(a, b int) bool {
-	return a != b && (min(a, b) == defaultPercent || 10*(max(a, b)-min(a, b)) > max(a, b))
+	return a != b && (min(a, b) == minPercent || 10*(max(a, b)-min(a, b)) > max(a, b))
 }

@@ -104,7 +104,7 @@ func (g Goal) judge(s *Session, rows map[string]*Session) Verdict {
 		}
 	}
 	switch {
-	case len(quiet) == 0 && len(noisy) > 1:
+	case len(quiet) == 0 && len(noisy) > 0:
 		// Ratios within a repetition, and their median, tell more than nothing.
 		v.note("all repetitions were noisy")
 		quiet = noisy
@@ -148,7 +148,7 @@ func (v *Verdict) compare(is Result, other *Session) {
 		v.open("row %s was run on %d cores", other.Row, was.Cores)
 	}
 	if other.Noisy(1) {
-		v.open("row %s was noisy", other.Row)
+		v.note("row %s was noisy", other.Row)
 	}
 }
 
