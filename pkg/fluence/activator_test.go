@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -142,25 +143,38 @@ func (a *activations) Activate(logger klog.Logger, pods map[string]*corev1.Pod) 
 // if another call of activate is under way. The goroutine keeps its time.
 func TestFlushReturnsAfterAllThatWasRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var activated []types.NamespacedName
-		hold := make(chan struct{})
-		calls, again := 0, time.Now().Add(time.Minute)
+		calls, again, hold := 0, time.Now().Add(time.Minute), make(chan struct{})
 		w := newActivator(func(_ context.Context, want activationRequests) time.Time {
-			if calls++; calls == 1 {
+			mu.Lock()
+			calls++
+			first := calls == 1
+			mu.Unlock()
+			if first {
 				<-hold
 			}
+			mu.Lock()
 			activated = slices.AppendSeq(activated, maps.Keys(want.groups))
+			mu.Unlock()
 			if !time.Now().Before(again) {
 				return time.Time{}
 			}
 			return again
 		})
+		called := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return calls
+		}
+		w.activateGroups(g)
 		go w.run(t.Context())
 		synctest.Wait()
-		w.activateGroups(g)
 		flushed := make(chan []types.NamespacedName, 1)
 		go func() {
 			w.flush(t.Context())
+			mu.Lock()
+			defer mu.Unlock()
 			flushed <- slices.Clone(activated)
 		}()
 		close(hold)
@@ -168,14 +182,14 @@ func TestFlushReturnsAfterAllThatWasRequested(t *testing.T) {
 			t.Errorf("when flush returned, %v were activated, want %v", got, g)
 		}
 		synctest.Wait()
-		before := calls
+		before := called()
 		w.flush(t.Context())
-		if calls != before {
+		if called() != before {
 			t.Error("flush calls activate, though nothing was requested")
 		}
 		time.Sleep(time.Until(again))
 		synctest.Wait()
-		if calls == before {
+		if called() == before {
 			t.Error("activate is not called again at the time that it returned")
 		}
 	})
