@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -170,13 +171,18 @@ func TestFlushReturnsAfterAllThatWasRequested(t *testing.T) {
 		w.activateGroups(g)
 		go w.run(t.Context())
 		synctest.Wait()
-		flushed := make(chan []types.NamespacedName, 1)
+		flushing, flushed := make(chan struct{}), make(chan []types.NamespacedName, 1)
 		go func() {
+			close(flushing)
 			w.flush(t.Context())
 			mu.Lock()
 			defer mu.Unlock()
 			flushed <- slices.Clone(activated)
 		}()
+		<-flushing
+		for range 1000 {
+			runtime.Gosched() // flush waits for a lock, for which synctest.Wait would wait too
+		}
 		close(hold)
 		if got := <-flushed; !slices.Equal(got, []types.NamespacedName{g}) {
 			t.Errorf("when flush returned, %v were activated, want %v", got, g)
