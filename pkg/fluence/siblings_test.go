@@ -106,6 +106,28 @@ func TestSiblingsAreReportedByTheLeaderAlone(t *testing.T) {
 	}
 }
 
+// The siblings of a large group are told at siblingReportRate, so that the API server is not flooded.
+func TestSiblingsAreToldAtALimitedRate(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		const siblings = 300
+		pods := r.gang(siblings+1, siblings+1)
+		r.matcherFake.Refuse(match.ErrBusy, match.Reason{Code: match.TooFew, Wanted: siblings + 1, WaitingHelps: true})
+		r.preFilter(pods[0])
+		r.pass(siblingReportEvery)
+		var told, most int
+		for range 20 {
+			before := told
+			r.pass(time.Second)
+			told = r.podStatusWrites()
+			most = max(most, told-before)
+		}
+		// A round begins at once after one that took long. It may not see the last write yet, and repeats it.
+		if told < siblings || told > siblings+1 || most > siblingReportRate+1 {
+			t.Errorf("%d writes to %d siblings, at most %d in a second; want one each, and at most %d in a second", told, siblings, most, siblingReportRate)
+		}
+	})
+}
+
 // The pods of a group that waits are not written to whenever another group has its turn.
 func TestReservationsOfOthersMakeNoNewMessage(t *testing.T) {
 	const text = "needs 2 pods with cpu 1; room for 0"

@@ -34,8 +34,8 @@ func StableText(text string) string {
 	}, text)
 }
 
-// StableTexts remembers results of StableText. Its zero value remembers nothing. Pods that wait
-// share few messages, so it need not be bounded while it looks at the pods once.
+// StableTexts remembers results of StableText. Pods that wait share few messages, so it
+// need not be bounded while all of them are looked at once.
 type StableTexts map[string]string
 
 // equal reports whether two messages have the same stable text.
@@ -44,9 +44,8 @@ func (t StableTexts) equal(a, b string) bool { return a == b || t.of(a) == t.of(
 func (t StableTexts) of(text string) string {
 	stable, known := t[text]
 	if !known {
-		if stable = StableText(text); t != nil {
-			t[text] = stable
-		}
+		stable = StableText(text)
+		t[text] = stable
 	}
 	return stable
 }
