@@ -78,6 +78,9 @@ type decision struct {
 	apply *fieldsToApply
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
+	// passing is true if status only says that pods have nodes and do not run yet. In a burst such a
+	// status is not written at once. See passingStatusRate.
+	passing bool
 	// evict are the pods to evict after the status is written.
 	evict []podSet
 	// remove asks to remove the PodGroup.
@@ -155,9 +158,11 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 			write, requeueAfter, staleSince = false, wait, boundSince
 		}
 	}
+	passing := write && !v.mustWrite && o.isPassing(&next, m.staleSince)
 	m.staleSince = staleSince
 	if write || v.mustWrite {
 		d.status = &next
+		d.passing = passing
 		d.events = append(d.events, endEvents(before.Phase, &next)...)
 	}
 	d.events = append(d.events, v.events...)

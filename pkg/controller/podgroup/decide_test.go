@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -611,5 +612,46 @@ func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o.now, o.pods = now.Add(61*time.Second), nil
 	if d, _ := DefaultConfig().decide(o, m); d.remove {
 		t.Error("removed 2 seconds after its last pod")
+	}
+}
+
+// In a burst only some of the statuses are written that say no more than that pods have nodes. No
+// group waits for its turn for more than passingStatusDelay, and no other status waits.
+func TestPassingStatusesTakeTurns(t *testing.T) {
+	config := DefaultConfig()
+	r := &reconciler{passing: rate.NewLimiter(passingStatusRate, passingStatusBurst)}
+	o := of(job(3))
+	created, m := config.decide(o, memory{})
+	o.podGroup = created.create
+	o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+	o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+	o.podGroup.Status.Phase = scheduling.PodGroupPending
+	at := func(since time.Duration, m memory, state func(*corev1.Pod)) (decision, memory) {
+		members := pods(3, state)
+		for _, pod := range members {
+			ofTrain(pod)
+		}
+		o.now, o.pods = now.Add(since), each(members)
+		return config.decide(o, m)
+	}
+	_, m = at(5*time.Second, m, bound)
+	due := 5*time.Second + config.StatusDelay
+	for i := range passingStatusBurst + 2 {
+		d, _ := at(due, m, bound)
+		if d.status == nil || d.status.Phase != scheduling.PodGroupScheduling {
+			t.Fatalf("status %+v, want phase Scheduling", d.status)
+		}
+		if got, want := r.defers(d, now.Add(due)), i >= passingStatusBurst; got != want {
+			t.Errorf("status %d of a burst waits for its turn: %v, want %v", i+1, got, want)
+		}
+	}
+	if d, _ := at(due, m, in(corev1.PodRunning)); d.status == nil || r.defers(d, now.Add(due)) {
+		t.Errorf("the status that a group runs waits for its turn, or is not written: %+v", d.status)
+	}
+	late := 5*time.Second + passingStatusDelay
+	for i := range 2 * passingStatusBurst {
+		if d, _ := at(late, m, bound); d.status == nil || r.defers(d, now.Add(late)) {
+			t.Fatalf("status %d is not written though its group has waited for passingStatusDelay", i+1)
+		}
 	}
 }

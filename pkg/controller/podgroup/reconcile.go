@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,8 @@ type reconciler struct {
 	clock       clock.PassiveClock
 	metrics     *controllerMetrics
 	pods        *podIndex
+	// passing is the rate of passing statuses.
+	passing *rate.Limiter
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
@@ -80,6 +83,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		o.podGroup = d.create
 		d, m = r.config.decide(o, m)
 	}
+	if r.defers(d, o.now) {
+		// Nothing is remembered: the next reconcile decides the same, unless the group runs by then.
+		return ctrl.Result{RequeueAfter: r.config.StatusDelay}, nil
+	}
 	switch err := r.write(ctx, o, d); {
 	case apierrors.IsConflict(err):
 		// The PodGroup is newer than the cached one. Perhaps a user has set its minMember.
@@ -96,6 +103,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		d.requeueAfter = r.evict(ctx, o, d.evict, m)
 	}
 	return ctrl.Result{RequeueAfter: d.requeueAfter}, nil
+}
+
+// defers reports whether a passing status has to wait for its turn.
+func (r *reconciler) defers(d decision, now time.Time) bool {
+	return d.passing && !r.passing.AllowN(now, 1)
 }
 
 // write carries out the writes of a decision on a PodGroup that exists.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,6 +60,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
+		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		ctx = klog.NewContext(ctx, mgr.GetLogger())

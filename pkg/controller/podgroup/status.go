@@ -187,6 +187,22 @@ func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, bo
 	}
 }
 
+// Statuses that only say that pods have nodes and do not run yet are written at passingStatusRate a
+// second, after a burst of passingStatusBurst. Where many groups start at once, the API server is
+// busy with their binds, and most of the groups run before their turn. After passingStatusDelay a
+// status does not wait for its turn any more.
+const (
+	passingStatusRate  = 2
+	passingStatusBurst = 10
+	passingStatusDelay = time.Minute
+)
+
+// isPassing reports whether a status is the first one of a group, and only says that pods have
+// nodes, since boundSince, and do not run yet.
+func (o observation) isPassing(next *scheduling.PodGroupStatus, boundSince time.Time) bool {
+	return next.Phase == scheduling.PodGroupScheduling && o.canBeHeld(next) && o.now.Before(boundSince.Add(passingStatusDelay))
+}
+
 // urgent reports whether a status differs in more than details. It is not urgent when pods are
 // bound or begin to run. Such a change is written once the group runs, or after StatusDelay.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
