@@ -322,8 +322,9 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 	}
 	running := in(corev1.PodRunning)
 	cases := map[string]struct {
-		invalid, nextSecond bool
-		steps               []step
+		invalid bool
+		lag     time.Duration // from the Job to its PodGroup
+		steps   []step
 	}{
 		"it runs within a second": {steps: []step{
 			{wantAfter: time.Second},
@@ -356,7 +357,7 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 			{at: 10 * time.Second, pods: pods(2), wantTold: created},
 			{at: 11 * time.Second, pods: pods(3), wantTold: complete},
 		}},
-		"a second begins between the Job and its PodGroup, so that only the status has its time": {nextSecond: true, steps: []step{
+		"its PodGroup comes so late after the Job that only the status has its time": {lag: 11 * time.Second, steps: []step{
 			{wantPhase: scheduling.PodGroupPending, wantAfter: 10 * time.Second},
 		}},
 		"its labels are invalid": {invalid: true, steps: []step{
@@ -374,9 +375,7 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 			o.podGroup = d.create
 			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
-			if tc.nextSecond {
-				o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(time.Second))
-			}
+			o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(tc.lag))
 			for _, step := range tc.steps {
 				for _, pod := range step.pods {
 					ofTrain(pod)
@@ -418,16 +417,17 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 	hold, slow := config.FirstStatusDelay, config.StatusDelay
 	running := in(corev1.PodRunning)
 	cases := map[string]struct {
-		invalid, nextSecond bool
-		steps               []step
+		invalid bool
+		lag     time.Duration // from the Job to its PodGroup
+		steps   []step
 	}{
-		"it runs after a minute, and only the status has its time": {nextSecond: true, steps: []step{
+		"it runs after a minute, and only the status has its time": {lag: 11 * time.Second, steps: []step{
 			{wantPhase: scheduling.PodGroupPending, wantAfter: hold},
 			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
 			{at: time.Minute, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 			{at: time.Hour, pods: pods(3, running)},
 		}},
-		"it is refused later, and only the status has its time": {nextSecond: true, steps: []step{
+		"it is refused later, and only the status has its time": {lag: 11 * time.Second, steps: []step{
 			{wantPhase: scheduling.PodGroupPending, wantAfter: hold},
 			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
 			{at: 21 * time.Second, pods: pods(3), scheduled: reason.NoRoom, wantTold: told},
@@ -438,6 +438,10 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 			{at: time.Minute, pods: pods(3, bound), wantAfter: slow},
 			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 			{at: time.Hour, pods: pods(3, running)},
+		}},
+		"its PodGroup comes seconds after the Job, and it runs after a minute": {lag: 5 * time.Second, steps: []step{
+			{wantAfter: hold},
+			{at: time.Minute, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 		}},
 		"it gathers pods and waits for binds before it runs": {steps: []step{
 			{wantAfter: hold},
@@ -483,9 +487,7 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 			o.podGroup = d.create
 			o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
 			o.podGroup.UID, o.podGroup.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
-			if tc.nextSecond {
-				o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(time.Second))
-			}
+			o.podGroup.CreationTimestamp = metav1.NewTime(o.podGroup.CreationTimestamp.Add(tc.lag))
 			o.podGroup.Status.Phase = scheduling.PodGroupPending
 			for _, step := range tc.steps {
 				for _, pod := range step.pods {

@@ -86,17 +86,21 @@ type PodGroupList struct {
 // the form of status.creationTime, which the controller writes with its first status.
 const CreationTimeAnnotation = "fluence.flux-framework.org/creation-time"
 
+// maxCreationLag is how long after its owner a PodGroup may be created for its annotation to count.
+// In a burst of Jobs the controller needs seconds for all their PodGroups.
+const maxCreationLag = 10 * time.Second
+
 // CreationTime returns when the group came to be: status.creationTime or,
 // where that is not set, because the CRD lacks it or the group is new, the time
-// in CreationTimeAnnotation. That counts only within the second that
-// metadata.creationTimestamp names, because users may write annotations.
+// in CreationTimeAnnotation. Users may write annotations, so it counts only from maxCreationLag
+// before the second that metadata.creationTimestamp names to the end of that second.
 func CreationTime(pg *PodGroup) metav1.MicroTime {
 	if t := pg.Status.CreationTime; t != nil && !t.IsZero() {
 		return *t
 	}
 	second := pg.CreationTimestamp.Time
 	said, err := time.Parse(metav1.RFC3339Micro, pg.Annotations[CreationTimeAnnotation])
-	if err != nil || said.Before(second) {
+	if err != nil || said.Before(second.Add(-maxCreationLag)) {
 		return metav1.NewMicroTime(second)
 	}
 	if last := second.Add(time.Second - time.Microsecond); said.After(last) {
