@@ -103,12 +103,15 @@ func newKubeconfig() *cobra.Command {
 func newBuild() *cobra.Command {
 	return &cobra.Command{
 		Use:   "build",
-		Short: "Build the programs that a cluster consists of, if they are not there",
+		Short: "Build the programs that a cluster consists of, and the operators, if they are not there",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), upTimeout)
 			defer cancel()
-			_, err := tools.Build(ctx, cmd.ErrOrStderr())
+			if _, err := tools.Build(ctx, cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			_, err := tools.BuildOperators(ctx, cmd.ErrOrStderr())
 			return err
 		},
 	}

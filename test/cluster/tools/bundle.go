@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +19,7 @@ const (
 	kwokBundle       = "kwok"
 	kubeletBundle    = "fake-kubelet"
 	helmBundle       = "helm"
+	operatorsBundle  = "operators"
 )
 
 // bundle is a set of programs that are built from one module into one folder.
@@ -25,8 +28,14 @@ type bundle struct {
 	dir      string   // the module's folder, absolute
 	sources  []string // folders whose Go files are part of the key, absolute
 	programs []program
-	module   string            // the module from which files are copied
-	files    map[string]string // path in the module, by the file's name in the folder
+	copies   []copied
+}
+
+// copied is a file or a folder that is copied from a module.
+type copied struct {
+	module string
+	path   string // in the module
+	name   string // in the bundle's folder
 }
 
 // program is one main package and how it is linked.
@@ -54,15 +63,17 @@ func bundlesOf(root string) ([]*bundle, error) {
 		name:     kwokBundle,
 		dir:      filepath.Join(root, "hack", "tools", "kwok"),
 		programs: []program{{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", ldflags: "-s -w"}},
-		module:   "sigs.k8s.io/kwok",
-		files: map[string]string{
-			NodeInitialize: "kustomize/stage/node/fast/node-initialize.yaml",
-			NodeHeartbeat:  "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
-			PodReady:       "kustomize/stage/pod/fast/pod-ready.yaml",
-			PodDelete:      "kustomize/stage/pod/fast/pod-delete.yaml",
-			KwokRole:       "kustomize/rbac/role.yaml",
-		},
 	}
+	for name, path := range map[string]string{
+		NodeInitialize: "kustomize/stage/node/fast/node-initialize.yaml",
+		NodeHeartbeat:  "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+		PodReady:       "kustomize/stage/pod/fast/pod-ready.yaml",
+		PodDelete:      "kustomize/stage/pod/fast/pod-delete.yaml",
+		KwokRole:       "kustomize/rbac/role.yaml",
+	} {
+		kwok.copies = append(kwok.copies, copied{module: "sigs.k8s.io/kwok", path: path, name: name})
+	}
+	slices.SortFunc(kwok.copies, func(a, b copied) int { return cmp.Compare(a.name, b.name) }) // for the key
 	kubelet := &bundle{
 		name: kubeletBundle,
 		dir:  root,
@@ -78,6 +89,24 @@ func bundlesOf(root string) ([]*bundle, error) {
 		programs: []program{{name: "helm", pkg: "helm.sh/helm/v4/cmd/helm", ldflags: "-s -w"}},
 	}
 	return []*bundle{kubernetes, kwok, kubelet, helm}, nil
+}
+
+// operatorsOf returns the bundle of the operators.
+func operatorsOf(root string) *bundle {
+	dir := filepath.Join(root, "hack", "tools", "operators")
+	return &bundle{
+		name: operatorsBundle, dir: dir, sources: []string{filepath.Join(dir, "mpi-operator")},
+		programs: []program{
+			{name: "jobset", pkg: "sigs.k8s.io/jobset", ldflags: "-s -w"},
+			{name: "leaderworkerset", pkg: "sigs.k8s.io/lws/cmd", ldflags: "-s -w"},
+			{name: "mpi-operator", pkg: modulePath + "/hack/tools/operators/mpi-operator", ldflags: "-s -w"},
+		},
+		copies: []copied{
+			{module: "sigs.k8s.io/jobset", path: "config", name: "jobset-manifests"},
+			{module: "sigs.k8s.io/lws", path: "config", name: "leaderworkerset-manifests"},
+			{module: "github.com/kubeflow/mpi-operator", path: "manifests", name: "mpi-operator-manifests"},
+		},
+	}
 }
 
 // versionStamp returns the linker flags that give the Kubernetes programs the version
@@ -113,7 +142,7 @@ func (b *bundle) key() (string, error) {
 	for _, p := range b.programs {
 		fmt.Fprintln(h, p.name, p.pkg, p.ldflags)
 	}
-	fmt.Fprintln(h, b.module, b.files) // maps print in key order
+	fmt.Fprintln(h, b.copies)
 	inputs := []string{filepath.Join(b.dir, "go.mod"), filepath.Join(b.dir, "go.sum")}
 	for _, dir := range b.sources {
 		found, err := filepath.Glob(filepath.Join(dir, "*.go"))

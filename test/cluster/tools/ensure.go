@@ -123,23 +123,38 @@ func (b *bundle) fill(ctx context.Context, dir string, p *progress) error {
 		}
 		p.printf(" %.1fs\n", time.Since(start).Seconds())
 	}
-	if len(b.files) == 0 {
-		return nil
-	}
-	module, err := b.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", b.module)
-	if err != nil {
-		return fmt.Errorf("find module %s: %w", b.module, err)
-	}
-	for name, path := range b.files {
-		text, err := os.ReadFile(filepath.Join(module, path))
+	for _, c := range b.copies {
+		module, err := b.goCommand(ctx, "list", "-m", "-f", "{{.Dir}}", c.module)
 		if err != nil {
-			return fmt.Errorf("copy a file of %s: %w", b.module, err)
+			return fmt.Errorf("find module %s: %w", c.module, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
-			return err
+		if err := copyTo(filepath.Join(dir, c.name), filepath.Join(module, c.path)); err != nil {
+			return fmt.Errorf("copy %s of %s: %w", c.path, c.module, err)
 		}
 	}
 	return nil
+}
+
+// copyTo copies a file, or a folder with all that is in it. The files of
+// the module cache are read-only. Their copies are not, so that prune can remove them.
+func copyTo(to, from string) error {
+	return filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), text, 0o644)
+	})
 }
 
 // goCommand runs the go command in the bundle's module and returns its output.

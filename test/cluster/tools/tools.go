@@ -63,6 +63,42 @@ func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
 	return build(ctx, root, filepath.Join(cache, "fluence"), log)
 }
 
+// Operators are the paths of operators: controllers of other projects that make pods. All
+// paths are absolute. They are built from the modules that hack/tools/operators pins.
+type Operators struct {
+	// JobSet is the controller of JobSet. JobSetManifests is the folder config of its module.
+	JobSet, JobSetManifests string
+	// LeaderWorkerSet is the controller of LeaderWorkerSet. LeaderWorkerSetManifests is the folder
+	// config of its module.
+	LeaderWorkerSet, LeaderWorkerSetManifests string
+	// MPIOperator is the controller of MPIJob. MPIOperatorManifests is the folder manifests of its
+	// module.
+	MPIOperator, MPIOperatorManifests string
+}
+
+// BuildOperators builds the missing operators, as Build builds the programs of a control plane.
+func BuildOperators(ctx context.Context, log io.Writer) (*Operators, error) {
+	root, err := RepositoryRoot()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return nil, fmt.Errorf("find the cache folder: %w", err)
+	}
+	b := operatorsOf(root)
+	dir, err := b.ensure(ctx, filepath.Join(cache, "fluence"), &progress{log: log, total: len(b.programs)})
+	if err != nil {
+		return nil, fmt.Errorf("build %s: %w", b.name, err)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	return &Operators{
+		JobSet: in("jobset"), JobSetManifests: in("jobset-manifests"),
+		LeaderWorkerSet: in("leaderworkerset"), LeaderWorkerSetManifests: in("leaderworkerset-manifests"),
+		MPIOperator: in("mpi-operator"), MPIOperatorManifests: in("mpi-operator-manifests"),
+	}, nil
+}
+
 // build does the work of Build for a repository and a cache folder.
 func build(ctx context.Context, root, cache string, log io.Writer) (*Binaries, error) {
 	bundles, err := bundlesOf(root)

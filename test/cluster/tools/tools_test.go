@@ -29,7 +29,7 @@ func newModule(t *testing.T, text string) *bundle {
 	return &bundle{
 		name: "hello", dir: dir, sources: []string{dir},
 		programs: []program{{name: "hello", pkg: "example.com/hello", ldflags: "-s -w"}},
-		module:   "example.com/hello", files: map[string]string{"copy": "main.go"},
+		copies:   []copied{{module: "example.com/hello", path: "main.go", name: "copy"}, {module: "example.com/hello", path: ".", name: "folder"}},
 	}
 }
 
