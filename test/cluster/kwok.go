@@ -51,6 +51,7 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 				"--manage-all-nodes=true",
 				fmt.Sprintf("--server-address=127.0.0.1:%d", ports[0]),
 				"--node-ip=127.0.0.1",
+				"--cidr=10.128.0.0/9",
 				fmt.Sprintf("--node-lease-duration-seconds=%d", int(cfg.NodeLease.Seconds())),
 			}, cfg.ExtraArgs[Kwok]...),
 		}

@@ -3,6 +3,7 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"syscall"
@@ -32,6 +33,7 @@ func TestPods(t *testing.T) {
 	t.Run("it listens on loopback only", func(t *testing.T) { testLoopbackOnly(t, c) })
 	t.Run("a job ends when its pods' time is over", func(t *testing.T) { testJob(t, c) })
 	t.Run("a pod fails when it is asked to", func(t *testing.T) { testFailAfter(t, c) })
+	t.Run("pods have addresses of their own, and containers are started again", func(t *testing.T) { testAddressAndRestart(t, c) })
 	t.Run("overcommit", func(t *testing.T) { testOvercommit(t, c) })
 	t.Run("a burst of overcommit", func(t *testing.T) { testBurst(t, c) })
 	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
@@ -111,6 +113,30 @@ func testJob(t *testing.T, c *cluster.Cluster) {
 	}
 	if took := time.Since(begin); took < 1500*time.Millisecond {
 		t.Errorf("took %v, less than its pods run", took)
+	}
+}
+
+// Real kubelets give each pod an address, and count how often a container was started again.
+func testAddressAndRestart(t *testing.T, c *cluster.Cluster) {
+	ctx := within(t, time.Minute)
+	addresses := map[string]bool{}
+	for _, name := range []string{"first", "second"} {
+		create(ctx, t, c, name, podSpec("cpu", "100m"), map[string]string{"kwok.fluence.flux-framework.org/restarted": "true"})
+		pod, _ := until(ctx, t, c, name, corev1.PodRunning)
+		ip := net.ParseIP(pod.Status.PodIP)
+		if ip == nil || ip.IsLoopback() || addresses[pod.Status.PodIP] {
+			t.Errorf("pod %s has the address %q, want one that no other pod has", name, pod.Status.PodIP)
+		}
+		addresses[pod.Status.PodIP] = true
+		err := cluster.Until(ctx, c.Client().CoreV1().Pods(corev1.NamespaceDefault), "metadata.name="+name, func(_ watch.EventType, pod *corev1.Pod) bool {
+			return len(pod.Status.ContainerStatuses) == 1 && pod.Status.ContainerStatuses[0].RestartCount == 1
+		})
+		if err != nil {
+			t.Errorf("pod %s: wait for a restart of its container: %v", name, err)
+		}
+		if err := c.Client().CoreV1().Pods(corev1.NamespaceDefault).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -313,7 +313,7 @@ func TestAJobSetStartsAsAWhole(t *testing.T) {
 	s.nodes("n", 6)
 	s.apply(jobSet(0))
 	s.groups(1, 13)
-	s.refused(1, reason.NoRoom, "room for")
+	s.refused(1, reason.NeverFits, "room for")
 	s.noneOnNodes("")
 	s.nodes("late", 1)
 	s.running("", 13)
@@ -374,7 +374,7 @@ spec:
     Worker: {replicas: 4, template: {spec: %s}}
 `, podSpec("1"), podSpec("2")))
 	s.groups(1, 5)
-	s.refused(1, reason.NoRoom, "room for")
+	s.refused(1, reason.NeverFits, "room for")
 	s.noneOnNodes("")
 	s.nodes("late", 1)
 	s.running("solve-", 5)
