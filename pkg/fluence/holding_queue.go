@@ -82,6 +82,11 @@ func (q *holdingQueue) mayHold(pod *corev1.Pod) bool {
 func (q *holdingQueue) Add(ctx context.Context, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.add(ctx, pod)
+}
+
+// add is Add without the lock.
+func (q *holdingQueue) add(ctx context.Context, pod *corev1.Pod) {
 	if q.mayHold(pod) && !q.plugin.PreEnqueue(ctx, pod).IsSuccess() {
 		h := &heldPod{pod: pod, gated: true}
 		q.hold(h, schedulerframework.EventUnscheduledPodAdd.Label())
@@ -99,22 +104,27 @@ func (q *holdingQueue) Activate(logger klog.Logger, pods map[string]*corev1.Pod)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	ctx := klog.NewContext(context.Background(), logger)
-	for _, key := range q.inOrder(pods) {
-		pod := pods[key]
-		h, is := q.held[pod.UID]
-		switch {
-		case !is:
-			// A pod that has been popped, and is not recorded as in flight yet, has
-			// its cycle before it, which will see what the pod was activated for.
-			if _, flies := q.inFlight[pod.UID]; flies {
-				q.inFlight[pod.UID] = true
-			}
-			q.SchedulingQueue.Activate(logger, map[string]*corev1.Pod{key: pod})
-		case q.plugin.PreEnqueue(ctx, h.pod).IsSuccess():
-			q.pass(ctx, h)
-		default:
+	passing := map[string]*corev1.Pod{}
+	for key, pod := range pods {
+		if h, is := q.held[pod.UID]; is && !q.plugin.PreEnqueue(ctx, h.pod).IsSuccess() {
 			q.setGated(h)
+			continue
 		}
+		passing[key] = pod
+	}
+	// PreEnqueue may have changed the ranks of the pods that pass.
+	for _, key := range q.inOrder(passing) {
+		pod := passing[key]
+		if h, is := q.held[pod.UID]; is {
+			q.pass(ctx, h)
+			continue
+		}
+		// A pod that has been popped, and is not recorded as in flight yet, has
+		// its cycle before it, which will see what the pod was activated for.
+		if _, flies := q.inFlight[pod.UID]; flies {
+			q.inFlight[pod.UID] = true
+		}
+		q.SchedulingQueue.Activate(logger, map[string]*corev1.Pod{key: pod})
 	}
 }
 
@@ -175,12 +185,14 @@ func (q *holdingQueue) AddUnschedulablePodIfNotPresent(logger klog.Logger, info 
 	if q.held[pod.UID] != nil {
 		return fmt.Errorf("pod %s is already held", klog.KObj(pod))
 	}
-	if shown, err := q.pods.Pods(pod.Namespace).Get(pod.Name); err != nil || shown.UID != pod.UID || shown.Spec.NodeName != "" {
+	shown, err := q.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || shown.UID != pod.UID || shown.Spec.NodeName != "" {
 		// Delete may have been called already, and nothing would end the hold any more.
 		return nil
 	}
 	info.UnschedulableCount++
-	q.hold(&heldPod{pod: pod, params: info.QueueingParams}, schedulerframework.ScheduleAttemptFailure)
+	// Update may have been called for a newer pod, which the wrapped queue forgets with Done.
+	q.hold(&heldPod{pod: shown, params: info.QueueingParams}, schedulerframework.ScheduleAttemptFailure)
 	return nil
 }
 
@@ -189,13 +201,22 @@ func (q *holdingQueue) Update(ctx context.Context, old, pod *corev1.Pod) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h, is := q.held[old.UID]
+	if old.UID != pod.UID {
+		// The deletion of the old pod was missed.
+		delete(q.attempted, old.UID)
+		if is {
+			q.release(h)
+			q.DeleteNominatedPodIfExists(old)
+			q.add(ctx, pod)
+			return
+		}
+	}
 	if !is {
 		q.SchedulingQueue.Update(ctx, old, pod)
 		return
 	}
-	delete(q.held, old.UID)
-	h.pod, q.held[pod.UID] = pod, h
-	if old.UID != pod.UID || old.Status.NominatedNodeName != "" || pod.Status.NominatedNodeName != "" {
+	h.pod = pod
+	if old.Status.NominatedNodeName != "" || pod.Status.NominatedNodeName != "" {
 		q.UpdateNominatedPod(klog.FromContext(ctx), old, h.info())
 	}
 }

@@ -424,6 +424,103 @@ func TestPodsComeIntoTheQueueInOrder(t *testing.T) {
 	}
 }
 
+// PreEnqueue may change the rank of a pod that it lets pass.
+func TestPodsComeIntoTheQueueByTheRankThatPreEnqueueGivesThem(t *testing.T) {
+	q := newTwoQueues(t, 0)
+	defer q.queues[0].Close()
+	defer q.wrapped.Close()
+	ranked := rankingGate{gate: q.gate, ranks: map[string]string{"a": "1", "b": "2"}, next: map[string]string{"a": "3"}}
+	q.wrapped.plugin = ranked
+	added := &queueOfAdded{SchedulingQueue: q.wrapped.SchedulingQueue}
+	q.wrapped.SchedulingQueue = added
+	pods := map[string]*corev1.Pod{}
+	q.gate.closed.Insert("a", "b")
+	for _, name := range []string{"a", "b"} {
+		pod := objects.Pod(name)
+		pod.Spec.SchedulerName = Name
+		pods[name] = pod
+		q.wrapped.Add(t.Context(), pod)
+	}
+	q.gate.closed.Clear()
+	q.wrapped.Activate(klog.Background(), pods)
+	if !slices.Equal(added.names, []string{"b", "a"}) {
+		t.Errorf("pods come into the queue in the order %v, want b first: a has a later rank by now", added.names)
+	}
+}
+
+// rankingGate gives pods that pass their next rank.
+type rankingGate struct {
+	gate
+	ranks, next map[string]string
+}
+
+func (g rankingGate) PreEnqueue(ctx context.Context, pod *corev1.Pod) *fwk.Status {
+	status := g.gate.PreEnqueue(ctx, pod)
+	if next := g.next[pod.Name]; next != "" && status.IsSuccess() {
+		g.ranks[pod.Name] = next
+	}
+	return status
+}
+
+func (g rankingGate) podRank(pod *corev1.Pod) gang.Rank { return gang.Rank{Pod: g.ranks[pod.Name]} }
+
+// The watch of pods may miss that a pod was deleted, and show its successor as an update.
+func TestTheSuccessorOfAHeldPodIsANewPod(t *testing.T) {
+	q := newTwoQueues(t, 0)
+	defer q.queues[0].Close()
+	defer q.wrapped.Close()
+	old := objects.Pod("p")
+	old.Spec.SchedulerName = Name
+	old.Status.NominatedNodeName = "n-0"
+	q.gate.closed.Insert(old.Name)
+	q.wrapped.Add(t.Context(), old)
+	q.wrapped.held[old.UID].params.Attempts = 7
+	q.wrapped.attempted[old.UID] = schedulerframework.QueueingParams{Attempts: 7}
+	next := old.DeepCopy()
+	next.UID, next.Status.NominatedNodeName = "next", ""
+	q.gate.closed.Clear()
+	q.wrapped.Update(t.Context(), old, next)
+	if len(q.wrapped.held)+len(q.wrapped.attempted) != 0 {
+		t.Errorf("%d pods are held and %d have attempts, want none: the gate is open for the successor", len(q.wrapped.held), len(q.wrapped.attempted))
+	}
+	if nominated := q.wrapped.NominatedPodsForNode("n-0"); len(nominated) != 0 {
+		t.Errorf("%d pods are nominated for the node of the pod that is gone", len(nominated))
+	}
+	entity, err := q.wrapped.Pop(klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info := entity.(*schedulerframework.QueuedPodInfo); info.Pod.UID != next.UID || info.Attempts != 1 {
+		t.Errorf("Pop returns pod %s with %d attempts, want the successor with its first", info.Pod.UID, info.Attempts)
+	}
+}
+
+// A pod that was updated during its cycle is held as it is now.
+func TestAPodIsHeldAsItIsNow(t *testing.T) {
+	q := newTwoQueues(t, 0)
+	defer q.queues[0].Close()
+	defer q.wrapped.Close()
+	pod := objects.Pod("p")
+	pod.Spec.SchedulerName = Name
+	q.show(pod)
+	q.wrapped.Add(t.Context(), pod)
+	entity, err := q.wrapped.Pop(klog.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := entity.(*schedulerframework.QueuedPodInfo)
+	info.UnschedulablePlugins = sets.New(Name)
+	now := pod.DeepCopy()
+	now.Labels = map[string]string{"a": "b"}
+	q.show(now)
+	if err := q.wrapped.AddUnschedulablePodIfNotPresent(klog.Background(), info, 1); err != nil {
+		t.Fatal(err)
+	}
+	if h := q.wrapped.held[pod.UID]; h == nil || h.pod.Labels["a"] != "b" {
+		t.Errorf("the queue holds %+v, want the pod with the label", h)
+	}
+}
+
 // flushedGate calls flush for flushActivations.
 type flushedGate struct {
 	gate

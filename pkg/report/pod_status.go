@@ -301,7 +301,7 @@ func (s *PodStatusWriter) markStale(uid types.UID, n staleness, during time.Dura
 	now := time.Now()
 	if !now.Before(s.sweepAt) {
 		maps.DeleteFunc(s.staleness, func(_ types.UID, old staleness) bool { return !now.Before(old.until) })
-		maps.DeleteFunc(s.written, func(_ types.UID, old conditionWrite) bool { return now.Sub(old.at) > maxMessageInterval })
+		maps.DeleteFunc(s.written, func(_ types.UID, old conditionWrite) bool { return now.Sub(old.at) > 2*maxMessageInterval })
 		s.sweepAt = now.Add(podStatusMaxLag)
 	}
 	n.until = now.Add(during)

@@ -10,9 +10,9 @@
 // owners of the pods, and the time. A reconcile does not read each pod, but sets of pods that are
 // alike, from an index that the events of pods keep (podIndex).
 //
-// A group that starts within FirstStatusDelay costs two writes: the object, and a status that says
-// that it runs. A group that waits longer, or is refused, costs two more: its first status, and an
-// event. A group that stops half way, or that gets owners later, costs more.
+// A group whose pods run within a second, or within StatusDelay after they got their nodes if they got
+// them later, costs two writes: the object, and a status that says that it runs. A group that is refused,
+// or has no nodes within FirstStatusDelay, costs two more: its first status, and an event. A group that stops half way, or that gets owners later, costs more.
 //
 // A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
 // that this controller made, a minMember that a user has set is kept: see minMemberManager.

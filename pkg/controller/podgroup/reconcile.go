@@ -60,7 +60,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	d, m := r.config.decide(o, r.recall(o.key))
+	was := r.recall(o.key)
+	d, m := r.config.decide(o, was)
 	if d.create != nil {
 		switch may, err := r.mayCreate(ctx, d.create, o.now); {
 		case err != nil:
@@ -84,8 +85,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		d, m = r.config.decide(o, m)
 	}
 	if r.defers(d, o.now) {
-		// Nothing is remembered: the next reconcile decides the same, unless the group runs by then.
-		return ctrl.Result{RequeueAfter: r.config.StatusDelay}, nil
+		// The next reconcile decides the same, unless the group runs by then. Only the time
+		// since which the group lacks members must not begin anew.
+		was.shortfall = m.shortfall
+		r.remember(o.key, was)
+		return ctrl.Result{RequeueAfter: sooner(r.config.StatusDelay, d.requeueAfter)}, nil
 	}
 	switch err := r.write(ctx, o, d); {
 	case apierrors.IsConflict(err):

@@ -92,16 +92,19 @@ const maxCreationLag = 10 * time.Second
 
 // CreationTime returns when the group came to be: status.creationTime or,
 // where that is not set, because the CRD lacks it or the group is new, the time
-// in CreationTimeAnnotation. Users may write annotations, so it counts only from maxCreationLag
-// before the second that metadata.creationTimestamp names to the end of that second.
+// in CreationTimeAnnotation. Users may write annotations, so the result is at most maxCreationLag
+// before the second that metadata.creationTimestamp names, and not after that second.
 func CreationTime(pg *PodGroup) metav1.MicroTime {
 	if t := pg.Status.CreationTime; t != nil && !t.IsZero() {
 		return *t
 	}
 	second := pg.CreationTimestamp.Time
 	said, err := time.Parse(metav1.RFC3339Micro, pg.Annotations[CreationTimeAnnotation])
-	if err != nil || said.Before(second.Add(-maxCreationLag)) {
+	if err != nil {
 		return metav1.NewMicroTime(second)
+	}
+	if first := second.Add(-maxCreationLag); said.Before(first) {
+		said = first
 	}
 	if last := second.Add(time.Second - time.Microsecond); said.After(last) {
 		said = last

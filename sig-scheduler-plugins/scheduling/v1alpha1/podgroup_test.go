@@ -119,8 +119,8 @@ func TestCreationTime(t *testing.T) {
 		"it is null":                                {status: &metav1.MicroTime{}, want: metav1.NewMicroTime(second.Time)},
 		"it is an annotation until then":            {annotated: "2026-03-01T10:00:05.123456Z", want: micros},
 		"the PodGroup came seconds after its owner": {annotated: "2026-03-01T09:59:55.000000Z", want: metav1.NewMicroTime(second.Add(-10 * time.Second))},
-		"the annotation is a moment too old":        {annotated: "2026-03-01T09:59:54.999999Z", want: metav1.NewMicroTime(second.Time)},
-		"the annotation is too old":                 {annotated: "2020-01-01T00:00:00.000000Z", want: metav1.NewMicroTime(second.Time)},
+		"the annotation is a moment too old":        {annotated: "2026-03-01T09:59:54.999999Z", want: metav1.NewMicroTime(second.Add(-10 * time.Second))},
+		"the annotation is too old":                 {annotated: "2020-01-01T00:00:00.000000Z", want: metav1.NewMicroTime(second.Add(-10 * time.Second))},
 		"the annotation is of the next second":      {annotated: "2026-03-01T10:00:06.123456Z", want: metav1.NewMicroTime(second.Add(time.Second - time.Microsecond))},
 		"the annotation is no time":                 {annotated: "now", want: metav1.NewMicroTime(second.Time)},
 	}
