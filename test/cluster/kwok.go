@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -75,10 +76,14 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if name == tools.PodReady {
-			if text, err = admittedWithResources(text); err != nil {
-				return nil, fmt.Errorf("change the stage %s: %w", name, err)
-			}
+		switch name {
+		case tools.PodReady:
+			text, err = admittedWithResources(text)
+		case tools.PodDelete:
+			text, err = delayed(text, deletionTakes)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("change the stage %s: %w", name, err)
 		}
 		documents = append(documents, text)
 	}
@@ -97,6 +102,22 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 		documents = append(documents, text)
 	}
 	return bytes.Join(documents, separator), nil
+}
+
+// deletionTakes is how long a pod that is being deleted stays on its node. With real kubelets controllers
+// see that a pod is being deleted before it is gone, and some act on that.
+const deletionTakes = 200 * time.Millisecond
+
+// delayed returns a stage that is played so much later.
+func delayed(stage []byte, by time.Duration) ([]byte, error) {
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(stage, &u.Object); err != nil {
+		return nil, err
+	}
+	if err := unstructured.SetNestedField(u.Object, by.Milliseconds(), "spec", "delay", "durationMilliseconds"); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(u.Object)
 }
 
 // separator separates the documents of a YAML file.

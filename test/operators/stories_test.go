@@ -306,6 +306,21 @@ spec:
 `, maxRestarts, podSpec("4"), podSpec("4"))
 }
 
+// leaderWorkerSet is a LeaderWorkerSet of so many units of so many pods of 4 CPUs.
+func leaderWorkerSet(replicas, size int, restartPolicy string) string {
+	return fmt.Sprintf(`
+apiVersion: leaderworkerset.x-k8s.io/v1
+kind: LeaderWorkerSet
+metadata: {name: serve}
+spec:
+  replicas: %d
+  leaderWorkerTemplate:
+    size: %d
+    restartPolicy: %s
+    workerTemplate: {spec: %s}
+`, replicas, size, restartPolicy, strings.Replace(podSpec("4"), "restartPolicy: Never, ", "", 1))
+}
+
 // All pods of a JobSet start together, or none. With room for a part of them the reason has the
 // numbers, and a node more is enough.
 func TestAJobSetStartsAsAWhole(t *testing.T) {
@@ -336,27 +351,27 @@ func TestAJobSetRestartsAsAWhole(t *testing.T) {
 func TestUnitsOfALeaderWorkerSet(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 4)
-	s.apply(fmt.Sprintf(`
-apiVersion: leaderworkerset.x-k8s.io/v1
-kind: LeaderWorkerSet
-metadata: {name: serve}
-spec:
-  replicas: 1
-  leaderWorkerTemplate:
-    size: 4
-    restartPolicy: RecreateGroupOnPodRestart
-    workerTemplate: {spec: %s}
-`, strings.Replace(podSpec("4"), "restartPolicy: Never, ", "", 1)))
+	s.apply(leaderWorkerSet(1, 4, "RecreateGroupOnPodRestart"))
 	s.running("serve-0", 4)
+	s.patch("leaderworkerset/serve", `{"spec":{"replicas":2}}`)
+	old := s.running("serve-1", 4)
 	s.patch("leaderworkerset/serve", `{"spec":{"replicas":3}}`)
-	s.running("serve-1", 4)
 	s.groups(3, 4)
 	s.refused(1, reason.NoRoom, "room for")
 	s.noneOnNodes("serve-2")
-	old := s.running("serve-1", 4)
 	s.patch("leaderworkerset/serve", `{"spec":{"replicas":2}}`)
 	s.kubectl("annotate", "-n", s.ns, "pod", "serve-1-2", "kwok.fluence.flux-framework.org/restarted=true")
 	s.replaced("serve-1", 4, old)
+}
+
+// With restartPolicy RecreateGroupOnPodRestart a unit that loses a pod is made anew as well.
+func TestAUnitOfALeaderWorkerSetLosesAPod(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2)
+	s.apply(leaderWorkerSet(1, 4, "RecreateGroupOnPodRestart"))
+	old := s.running("serve-0", 4)
+	s.kubectl("delete", "-n", s.ns, "pod", "serve-0-3", "--wait=false")
+	s.replaced("serve-0", 4, old)
 }
 
 // The launcher and the workers of an MPIJob start together. A suspended MPIJob has no pods, and
