@@ -3,8 +3,8 @@
 // their modules. They run as processes beside the control plane, with the rights of their service
 // accounts.
 //
-//	operators.go  Which operators are there, and how are they started?
 //	manifests.go  What of a module's manifests is installed?
+//	operators.go  Which operators are there, and how are they started?
 package operators
 
 import (
