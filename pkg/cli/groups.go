@@ -163,6 +163,7 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	if refs := pg.OwnerReferences; len(refs) == 1 {
 		g.Owner = refs[0].Kind + "/" + refs[0].Name
 	}
+	pods = ofScheduler(pg, pods)
 	for _, pod := range pods {
 		if translate.Holds(pod) {
 			g.Nodes[pod.Spec.NodeName]++
@@ -187,6 +188,16 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held
 	}
 	return g
+}
+
+// ofScheduler leaves out the pods of other schedulers, which the group does not count. If the controller
+// did not make the PodGroup, its scheduler is not known, and no pod is left out.
+func ofScheduler(pg *scheduling.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
+	scheduler := pg.Annotations[podgroup.SchedulerAnnotation]
+	if scheduler == "" {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
 }
 
 // waitingCondition returns the condition that says why a group waits: Valid if it is False, else

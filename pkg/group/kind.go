@@ -129,13 +129,13 @@ var kinds = []Kind{
 	},
 	{
 		Group: deployment.group, Kind: deployment.kind, FormsGroup: true, Resource: "deployments", Endless: true, children: []kindName{replicaSet},
-		spec: func() sizer { return &replicaSpec{} },
+		spec: func() sizer { return &replicasSpec{} },
 	},
 	{
 		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Endless: true,
 		Watched: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
 		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
-		spec:    func() sizer { return &replicaSpec{} },
+		spec:    func() sizer { return &replicasSpec{} },
 	},
 	{Group: daemonSet.group, Kind: daemonSet.kind},
 	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},

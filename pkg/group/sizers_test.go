@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -10,8 +11,8 @@ import (
 func TestDefaultSize(t *testing.T) {
 	jobs := func(more string) string {
 		return `{"replicatedJobs":[
-			{"replicas":1,"template":{"spec":{}}},
-			{"replicas":2,"template":{"spec":{"parallelism":4,"completions":3}}` + more + `}]`
+			{"name":"a","replicas":1,"template":{"spec":{}}},
+			{"name":"b","replicas":2,"template":{"spec":{"parallelism":4,"completions":3}}` + more + `}]`
 	}
 	mpi := func(more string) string {
 		return `{"mpiReplicaSpecs":{"Launcher":{},"Worker":{"replicas":4}}` + more
@@ -48,7 +49,7 @@ func TestDefaultSize(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := DefaultSize(tc.owner, []byte(tc.spec))
+			got, err := DefaultSize(tc.owner, []byte(tc.spec), "fluence")
 			if err != nil || got != tc.want {
 				t.Errorf("DefaultSize() = %+v, %v; want %+v", got, err, tc.want)
 			}
@@ -70,9 +71,60 @@ func TestDefaultSizeNamesTheFieldAndTheValue(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := DefaultSize(tc.owner, []byte(tc.spec))
+			got, err := DefaultSize(tc.owner, []byte(tc.spec), "fluence")
 			if err == nil || !strings.Contains(err.Error(), tc.want) || got != (Size{}) {
 				t.Errorf("DefaultSize() = %+v, error %v; want none and %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// Pods of another scheduler would never come to this one.
+func TestDefaultSizeCountsTheTemplatesOfTheScheduler(t *testing.T) {
+	const ours, others = `{"spec":{"schedulerName":"fluence"}}`, `{"spec":{"schedulerName":"other"}}`
+	replicated := func(name string, pods int, template, more string) string {
+		return fmt.Sprintf(`{"name":%q,"template":{"spec":{"parallelism":%d,"template":%s}}%s}`, name, pods, template, more)
+	}
+	jobs := func(all ...string) string { return `{"replicatedJobs":[` + strings.Join(all, ",") + `]}` }
+	mpi := func(launcher, worker, more string) string {
+		return `{"mpiReplicaSpecs":{"Launcher":{"template":` + launcher + `},"Worker":{"replicas":8,"template":` + worker + `}}` + more + `}`
+	}
+	lws := func(leader, worker, more string) string {
+		return `{"leaderWorkerTemplate":{"size":4,"workerTemplate":` + worker + leader + `}` + more + `}`
+	}
+	const driver, waiting = "1 pod of JobSet/train, driver, has schedulerName other", `,"launcherCreationPolicy":"WaitForWorkersReady"`
+	cases := map[string]struct {
+		owner  Owner
+		spec   string
+		want   Size
+		others string
+	}{
+		"a driver elsewhere":                     {ownerOfKind(jobSet), jobs(replicated("driver", 1, others, ""), replicated("workers", 8, ours, "")), Size{8, 8}, driver},
+		"all Jobs are ours":                      {ownerOfKind(jobSet), jobs(replicated("driver", 1, ours, ""), replicated("workers", 8, ours, "")), Size{9, 9}, ""},
+		"workers that wait for it":               {ownerOfKind(jobSet), jobs(replicated("driver", 1, others, ""), replicated("workers", 8, ours, `,"dependsOn":[{"name":"driver"}]`)), Size{8, 8}, driver},
+		"through it for a Job of ours":           {ownerOfKind(jobSet), jobs(replicated("init", 2, ours, ""), replicated("driver", 1, others, `,"dependsOn":[{"name":"init"}]`), replicated("workers", 8, ours, `,"dependsOn":[{"name":"driver"}]`)), Size{10, 2}, driver},
+		"for a Job that there is not":            {ownerOfKind(jobSet), jobs(replicated("init", 2, ours, ""), replicated("workers", 8, ours, `,"dependsOn":[{"name":"x"}]`)), Size{10, 2}, ""},
+		"no template names a scheduler":          {ownerOfKind(jobSet), jobs(replicated("driver", 1, "{}", ""), replicated("workers", 8, "{}", "")), Size{9, 9}, ""},
+		"all templates name another":             {ownerOfKind(jobSet), jobs(replicated("driver", 1, others, ""), replicated("workers", 8, "{}", "")), Size{9, 9}, ""},
+		"a launcher of the default scheduler":    {ownerOfKind(mpiJob), mpi("{}", ours, ""), Size{8, 8}, "1 pod of MPIJob/train, Launcher, has schedulerName default-scheduler"},
+		"it waits for workers":                   {ownerOfKind(mpiJob), mpi("{}", ours, waiting), Size{8, 8}, "1 pod of MPIJob/train, Launcher, has schedulerName default-scheduler"},
+		"a launcher that waits for workers":      {ownerOfKind(mpiJob), mpi(ours, others, waiting), Size{1, 1}, "8 pods of MPIJob/train, Worker, have schedulerName other"},
+		"a leader elsewhere":                     {ownerOfKind(leaderWorkerSet), lws(`,"leaderTemplate":`+others, ours, ""), Size{3, 3}, "1 pod of LeaderWorkerSet/train, leader, has schedulerName other"},
+		"for which the workers wait":             {ownerOfKind(leaderWorkerSet), lws(`,"leaderTemplate":`+others, ours, `,"startupPolicy":"LeaderReady"`), Size{3, 3}, "1 pod of LeaderWorkerSet/train, leader, has schedulerName other"},
+		"workers elsewhere":                      {ownerOfKind(leaderWorkerSet), lws(`,"leaderTemplate":`+ours, "{}", ""), Size{1, 1}, "3 pods of LeaderWorkerSet/train, workers, have schedulerName default-scheduler"},
+		"a leader without a template":            {ownerOfKind(leaderWorkerSet), lws("", ours, ""), Size{4, 4}, ""},
+		"a Job of another scheduler":             {ownerOfKind(job), `{"parallelism":4,"template":` + others + `}`, Size{4, 4}, ""},
+		"a kind whose spec says nothing":         {ownerOfKind(daemonSet), `{}`, Size{1, 1}, ""},
+		"a driver without pods is not mentioned": {ownerOfKind(jobSet), jobs(replicated("driver", 0, others, ""), replicated("workers", 8, ours, "")), Size{8, 8}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := DefaultSize(tc.owner, []byte(tc.spec), "fluence")
+			if err != nil || got != tc.want {
+				t.Errorf("DefaultSize() = %+v, %v; want %+v", got, err, tc.want)
+			}
+			if got := OtherSchedulers(tc.owner, []byte(tc.spec), "fluence"); got != tc.others {
+				t.Errorf("OtherSchedulers() = %q, want %q", got, tc.others)
 			}
 		})
 	}
@@ -88,7 +140,7 @@ func FuzzDefaultSize(f *testing.F) {
 		if i < 0 || i >= len(kinds) {
 			return
 		}
-		got, err := DefaultSize(ownerOfKind(kindName{kinds[i].Group, kinds[i].Kind}), []byte(spec))
+		got, err := DefaultSize(ownerOfKind(kindName{kinds[i].Group, kinds[i].Kind}), []byte(spec), "fluence")
 		if err == nil && (got.Min < 1 || got.Min > got.Size || got.Size > MaxSize) {
 			t.Errorf("DefaultSize() = %+v breaks 1 <= min <= size <= %d", got, MaxSize)
 		}

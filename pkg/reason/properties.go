@@ -57,6 +57,7 @@ var properties = map[string]Properties{
 	RejectedByKubelet:  {},
 	NodesReserved:      {},
 	InvalidGroupName:   {},
+	OtherScheduler:     {},
 	OwnerUnreadable:    {},
 }
 

@@ -93,6 +93,9 @@ const (
 	NodesReserved = "NodesReserved"
 	// InvalidGroupName: the group label of a pod cannot be the name of a PodGroup.
 	InvalidGroupName = "InvalidGroupName"
+	// OtherScheduler: the group needs more pods than its owners make for this scheduler,
+	// and other pods of these owners ask for another scheduler.
+	OtherScheduler = "OtherScheduler"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

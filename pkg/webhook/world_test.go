@@ -63,10 +63,10 @@ func see(t *testing.T) lookup {
 			t.Fatal(err)
 		}
 		if !controlled {
-			return ownerInfoOf(o, group.Owner{}, spec), true
+			return ownerInfoOf(o, group.Owner{}, spec, "fluence"), true
 		}
 		f := strings.Fields(strings.Replace(above, "core ", "'' ", 1))
-		return ownerInfoOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec), true
+		return ownerInfoOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec, "fluence"), true
 	}
 }
 

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -602,6 +603,22 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 				t.Errorf("decide() looks again after %v, want %v", d.requeueAfter, tc.want)
 			}
 		})
+	}
+}
+
+// A group that needs more pods than ask for the scheduler says so, once.
+func TestALackOfPodsOfTheSchedulerIsToldOnce(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), size: group.Size{Size: 4, Min: 4}, otherSchedulers: "1 pod of JobSet/train, driver, has schedulerName other"}
+	pg := podGroup(5, ours, sized("kubectl-edit"), func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
+	o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(pods(4, ofTrain)), now: now}
+	d, m := DefaultConfig().decide(o, settled)
+	const want = "minMember is 5, and only 4 pods will ask for this scheduler: 1 pod of JobSet/train, driver, has schedulerName other"
+	if i := slices.IndexFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }); i < 0 || d.events[i].text != want {
+		t.Errorf("events %+v, want %q", d.events, want)
+	}
+	if d, _ = DefaultConfig().decide(o, m); slices.ContainsFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }) {
+		t.Errorf("told twice: %+v", d.events)
 	}
 }
 

@@ -29,6 +29,10 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	if !w.valid {
 		return notes
 	}
+	if w.lack != "" && m.reportedLack != w.lack {
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeWarning, reason: reason.OtherScheduler, text: w.lack})
+	}
+	m.reportedLack = w.lack
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.enoughPods

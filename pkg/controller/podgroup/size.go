@@ -3,8 +3,11 @@ package podgroup
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // sizeDecision says which minimum and how many pods a group wants.
@@ -15,6 +18,8 @@ type sizeDecision struct {
 	// message is the size in words, or the error of an invalid size.
 	message string
 	valid   bool
+	// lack says that the minimum is more than all pods that ask for this scheduler. It is "" if it is not.
+	lack string
 }
 
 // wantedSize returns the minimum and the number of pods that a group wants. The first of these
@@ -68,7 +73,25 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	default:
 		w.message = fmt.Sprintf("minMember %d, size %d", w.minMember, size.Size)
 	}
+	if others := o.whyNotCounted(); others != "" && err == nil {
+		w.message += "; not counted: " + others
+		if all && w.minMember > owned.Size && !o.hasEnded() && !o.idle() {
+			w.lack = fmt.Sprintf("minMember is %d, and only %s will ask for this scheduler: %s", w.minMember, reason.Plural(int(owned.Size), "pod"), others)
+		}
+	}
 	return w
+}
+
+// whyNotCounted says which pods of the group's owners do not count, because they ask for another
+// scheduler. It returns "" if there are none.
+func (o observation) whyNotCounted() string {
+	others := slices.Clone(o.otherSchedulers)
+	for _, top := range o.activeOwners() {
+		if top.otherSchedulers != "" {
+			others = append(others, top.otherSchedulers)
+		}
+	}
+	return clip(strings.Join(others, ", "))
 }
 
 // userSize returns the size in the labels that users wrote. It is zero if there are none.

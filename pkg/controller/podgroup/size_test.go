@@ -42,6 +42,7 @@ func TestWantedSize(t *testing.T) {
 	huge := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	const wrong = `label fluence.group-size: "x": must be a whole number from 1 to 100000`
 	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
+	driver := topOwner{topOwnerRef: topOwnerRefFrom(huge), size: group.Size{Size: 4, Min: 4}, otherSchedulers: "1 pod of JobSet/train, driver, has schedulerName other"}
 	cases := map[string]struct {
 		o         observation
 		want      int32
@@ -77,6 +78,7 @@ func TestWantedSize(t *testing.T) {
 		"wrong labels in a user's PodGroup":           {observation{podGroup: podGroup(3), pods: each(pods(2, labelled(group.SizeLabel, "x")))}, 3, wrong, true},
 		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2 (set by kubectl-edit), size 4", false},
 		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
+		"a JobSet of which another has the driver":    {observation{topOwners: []topOwner{driver}}, 4, "minMember 4, size 4; not counted: 1 pod of JobSet/train, driver, has schedulerName other", false},
 		"more pods than a group may have":             {observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
 		"more pods than a group may have, but labels": {observation{pods: each(pods(1, labelled(group.SizeLabel, "3"))), topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
 	}

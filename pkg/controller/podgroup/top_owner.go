@@ -32,9 +32,11 @@ type topOwner struct {
 	// waitingSince is the time at which the owner was created or last resumed. It is zero while the
 	// owner is suspended, and for kinds without such a time.
 	waitingSince time.Time
-	// size is the number of pods that the owner wants.
-	size    group.Size
-	invalid string
+	// size is the number of pods that the owner wants from this scheduler. otherSchedulers says which
+	// pods it wants from others (see group.OtherSchedulers).
+	size            group.Size
+	otherSchedulers string
+	invalid         string
 }
 
 // An ownerState says how much is known about an owner.
@@ -100,17 +102,18 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. It
-// leaves out fields that cannot be parsed.
-func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured) (topOwner, error) {
+// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. Its size
+// has the pods of the scheduler. It leaves out fields that cannot be parsed.
+func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured, scheduler string) (topOwner, error) {
 	top := topOwner{topOwnerRef: topOwnerRef{ref, group.OwnerOf(ref)}, deleting: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
 	if err != nil {
 		return top, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	if top.size, err = group.DefaultSize(top.owner, spec); err != nil {
+	if top.size, err = group.DefaultSize(top.owner, spec, scheduler); err != nil {
 		top.invalid = err.Error()
 	}
+	top.otherSchedulers = group.OtherSchedulers(top.owner, spec, scheduler)
 	end := group.KindOf(top.owner).Lifecycle
 	if end == nil {
 		return top, nil

@@ -68,7 +68,12 @@ func (e *env) bindAll() {
 // untilSized waits until the status of a PodGroup shows this size.
 func (e *env) untilSized(name string, least, size int32) *scheduling.PodGroup {
 	e.Helper()
-	want := fmt.Sprintf("minMember %d, size %d", least, size)
+	return e.untilSays(name, least, fmt.Sprintf("minMember %d, size %d", least, size))
+}
+
+// untilSays waits until a PodGroup has this minimum, and its condition Valid this message.
+func (e *env) untilSays(name string, least int32, want string) *scheduling.PodGroup {
+	e.Helper()
 	return e.until(name, "it says "+want, func(pg *scheduling.PodGroup) bool {
 		if pg == nil || pg.Spec.MinMember != least {
 			return false
@@ -321,6 +326,36 @@ func TestAnMPIJobIsOneGroupOfLauncherAndWorkers(t *testing.T) {
 	e.job("solve-launcher", 1, "", func(j *batchv1.Job) { j.OwnerReferences = by(apiVersion, "MPIJob", mpi) })
 	e.bindAll()
 	e.untilPhase(name, scheduling.PodGroupRunning)
+	e.onlyGroups(name)
+}
+
+// A launcher without schedulerName goes to the default scheduler. The workers do not wait for it.
+func TestAPodOfAnotherSchedulerIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	const apiVersion = "kubeflow.org/v2beta1"
+	e := newEnv(t, nil)
+	mpi := e.foreign(apiVersion, "MPIJob", "solve", map[string]any{"mpiReplicaSpecs": map[string]any{
+		"Launcher": map[string]any{"replicas": int64(1)},
+		"Worker":   map[string]any{"replicas": int64(2), "template": map[string]any{"spec": map[string]any{"schedulerName": e.ns}}},
+	}})
+	name := nameFor(apiVersion, "MPIJob", mpi)
+	e.job("solve-launcher", 1, "", func(j *batchv1.Job) {
+		j.OwnerReferences = by(apiVersion, "MPIJob", mpi)
+		j.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName
+	})
+	for i := range 2 {
+		template := e.template("solve")
+		e.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: fmt.Sprintf("solve-worker-%d", i), Labels: template.Labels, OwnerReferences: by(apiVersion, "MPIJob", mpi)},
+			Spec:       template.Spec,
+		})
+	}
+	const others = "1 pod of MPIJob/solve, Launcher, has schedulerName default-scheduler"
+	pg := e.untilSays(name, 2, "minMember 2, size 2; not counted: "+others)
+	e.patch(pg, `{"spec":{"minMember":3}}`)
+	if text, want := e.event("PodGroup", name, reason.OtherScheduler), "minMember is 3, and only 2 pods will ask for this scheduler: "+others; text != want {
+		t.Errorf("the event says %q, want %q", text, want)
+	}
 	e.onlyGroups(name)
 }
 
