@@ -74,6 +74,8 @@ func (o Owner) Watched() bool { return KindOf(o).Watched }
 //	Job                    min(parallelism, completions); min: the same
 //	JobSet                 the pods of all its Jobs; min: the pods of the Jobs that are made first
 //	MPIJob                 launcher and workers; min: the workers if the launcher waits for them
+//	PyTorchJob, TFJob ...  the pods of all roles; min: the same, or with elastic workers fewer
+//	RayCluster             head and workers; min: fewer if Ray scales the workers itself
 //	LeaderWorkerSet        a leader and its workers; min: 1 if the workers wait for the leader
 //	StatefulSet            replicas; min: 1 if pods are made one after another
 //	Deployment, ReplicaSet replicas; min: 1

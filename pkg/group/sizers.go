@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -179,6 +180,87 @@ func (s *mpiJobSpec) parts() ([]part, error) {
 		parts = append(parts, launcher)
 	}
 	return parts, err
+}
+
+// A kubeflowSpec has the roles of one of the kinds of kubeflow.org/v1. The spec of a kind has one of the maps.
+type kubeflowSpec struct {
+	PyTorch map[string]replicaSpec `json:"pytorchReplicaSpecs"`
+	TF      map[string]replicaSpec `json:"tfReplicaSpecs"`
+	XGBoost map[string]replicaSpec `json:"xgbReplicaSpecs"`
+	Paddle  map[string]replicaSpec `json:"paddleReplicaSpecs"`
+	JAX     map[string]replicaSpec `json:"jaxReplicaSpecs"`
+	// Elastic is for PyTorchJob and PaddleJob: the workers may be fewer.
+	Elastic struct {
+		MinReplicas replicas `json:"minReplicas"`
+	} `json:"elasticPolicy"`
+}
+
+// parts returns the pods of each role. Elastic workers start with minReplicas.
+func (s *kubeflowSpec) parts() ([]part, error) {
+	var all []part
+	for _, of := range []struct {
+		field string
+		roles map[string]replicaSpec
+	}{
+		{"spec.pytorchReplicaSpecs", s.PyTorch},
+		{"spec.tfReplicaSpecs", s.TF},
+		{"spec.xgbReplicaSpecs", s.XGBoost},
+		{"spec.paddleReplicaSpecs", s.Paddle},
+		{"spec.jaxReplicaSpecs", s.JAX},
+	} {
+		parts, err := partsOfRoles(of.field, of.roles)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parts...)
+	}
+	least, err := s.Elastic.MinReplicas.countOr(math.MaxInt32, "spec.elasticPolicy.minReplicas")
+	if i := slices.IndexFunc(all, func(p part) bool { return p.name == "Worker" }); i >= 0 {
+		all[i].least = min(all[i].pods, least)
+	}
+	return all, err
+}
+
+type rayClusterSpec struct {
+	Autoscaling bool `json:"enableInTreeAutoscaling"`
+	Head        struct {
+		Template podTemplate `json:"template"`
+	} `json:"headGroupSpec"`
+	Workers []struct {
+		Name        string      `json:"groupName"`
+		Suspend     bool        `json:"suspend"`
+		Replicas    replicas    `json:"replicas"`
+		MinReplicas replicas    `json:"minReplicas"`
+		MaxReplicas replicas    `json:"maxReplicas"`
+		Hosts       replicas    `json:"numOfHosts"`
+		Template    podTemplate `json:"template"`
+	} `json:"workerGroupSpecs"`
+}
+
+// parts returns the head and the workers of each worker group. A worker group has replicas, but at
+// least minReplicas and at most maxReplicas, with numOfHosts pods each. If Ray scales the cluster
+// itself, minReplicas are enough for the start.
+func (s *rayClusterSpec) parts() ([]part, error) {
+	parts := []part{{name: "head", pods: 1, least: 1, scheduler: s.Head.Template.Spec.SchedulerName}}
+	for i, w := range s.Workers {
+		field := func(name string) string { return fmt.Sprintf("spec.workerGroupSpecs[%d].%s", i, name) }
+		n, err := w.Replicas.countOr(0, field("replicas"))
+		least, err2 := w.MinReplicas.countOr(0, field("minReplicas"))
+		most, err3 := w.MaxReplicas.countOr(math.MaxInt32, field("maxReplicas"))
+		hosts, err4 := w.Hosts.count(field("numOfHosts"))
+		if err := cmp.Or(err, err2, err3, err4); err != nil {
+			return nil, err
+		}
+		n = min(max(n, least), most)
+		switch {
+		case w.Suspend:
+			n, least = 0, 0
+		case !s.Autoscaling:
+			least = n
+		}
+		parts = append(parts, part{name: w.Name, pods: n * hosts, least: min(n, least) * hosts, scheduler: w.Template.Spec.SchedulerName})
+	}
+	return parts, nil
 }
 
 type leaderWorkerSetSpec struct {

@@ -37,6 +37,9 @@ var world = map[group.Owner]string{
 	owner("", "Pod", "serve-0"):                                   "{} of apps StatefulSet serve",
 	owner("apps", "StatefulSet", "serve-0"):                       "{} of core Pod serve-0",
 	owner("kubeflow.org", "MPIJob", "mpi"):                        "{mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 4}}}",
+	owner("kubeflow.org", "MPIJob", "driven"):                     "{mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 4, template: {spec: {schedulerName: fluence}}}}}",
+	owner("kubeflow.org", "PyTorchJob", "torch"):                  "{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 4}}, elasticPolicy: {minReplicas: 2}}",
+	owner("ray.io", "RayCluster", "rl"):                           "{headGroupSpec: {}, workerGroupSpecs: [{replicas: 6}]}",
 	owner("batch", "Job", "mpi-launcher"):                         "{} of kubeflow.org MPIJob mpi",
 }
 

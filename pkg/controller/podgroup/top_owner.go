@@ -88,8 +88,8 @@ func conditionsOf(job *batchv1.Job) []metav1.Condition {
 	return all
 }
 
-// suspendedCondition is the type of the condition that Jobs,
-// JobSets and MPIJobs have once they have been suspended.
+// suspendedCondition is the type of the condition that Jobs, JobSets
+// and the kinds of Kubeflow have once they have been suspended.
 const suspendedCondition = string(batchv1.JobSuspended)
 
 // waitsSince returns when a workload was created or, if that is later, resumed.
@@ -114,13 +114,15 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 		top.invalid = err.Error()
 	}
 	top.otherSchedulers = group.OtherSchedulers(top.owner, spec, scheduler)
-	end := group.KindOf(top.owner).Lifecycle
-	if end == nil {
+	life := group.KindOf(top.owner).Lifecycle
+	if life != nil && life.SuspendPath != nil {
+		// A suspend field that is not a boolean counts as false.
+		top.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, life.SuspendPath...)...)
+	}
+	if life == nil || life.Endless {
 		return top, nil
 	}
 	top.reportsEnd = true
-	// A suspend field that is not a boolean counts as false.
-	top.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.SuspendPath...)...)
 	conditions := conditionsOfUnstructured(obj)
 	paused := false
 	for _, c := range conditions {
@@ -128,9 +130,9 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 			continue
 		}
 		switch c.Type {
-		case end.Completed:
+		case life.Completed:
 			top.done = true
-		case end.Failed:
+		case life.Failed:
 			top.failed = true
 		case suspendedCondition:
 			paused = true

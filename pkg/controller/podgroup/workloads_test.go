@@ -329,6 +329,33 @@ func TestAnMPIJobIsOneGroupOfLauncherAndWorkers(t *testing.T) {
 	e.onlyGroups(name)
 }
 
+// Head and workers of a RayCluster are one group. Its end is not known, and it may be suspended.
+func TestARayClusterIsOneGroupOfHeadAndWorkers(t *testing.T) {
+	t.Parallel()
+	const apiVersion = "ray.io/v1"
+	e := newEnv(t, nil)
+	ray := e.foreign(apiVersion, "RayCluster", "rl", map[string]any{
+		"headGroupSpec": map[string]any{}, "workerGroupSpecs": []any{map[string]any{"groupName": "a", "replicas": int64(1), "numOfHosts": int64(2)}},
+	})
+	name := nameFor(apiVersion, "RayCluster", ray)
+	for i := range 3 {
+		template := e.template("rl")
+		e.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: fmt.Sprintf("rl-%d", i), Labels: template.Labels, OwnerReferences: by(apiVersion, "RayCluster", ray)},
+			Spec:       template.Spec,
+		})
+	}
+	pg := e.untilSized(name, 3, 3)
+	if o := pg.OwnerReferences; len(o) != 1 || o[0].UID != ray.GetUID() {
+		t.Errorf("owners %+v, want the RayCluster", o)
+	}
+	e.bindAll()
+	e.untilPhase(name, scheduling.PodGroupRunning)
+	e.onlyGroups(name)
+	e.delete(ray)
+	e.untilGone(name)
+}
+
 // A launcher without schedulerName goes to the default scheduler. The workers do not wait for it.
 func TestAPodOfAnotherSchedulerIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
