@@ -34,7 +34,8 @@ type Kind struct {
 	New func() Object
 	// NewList returns an empty list. It is nil if the kind is not watched.
 	NewList func() ObjectList
-	// PerPodLabels are the labels in which the pods of an object differ by design.
+	// PerPodLabels are the labels in which the pods of an object, or of one
+	// group of its pods, differ by design.
 	PerPodLabels []string
 
 	// children are the kinds that an object controls directly, and whose pods are in its group.
@@ -152,14 +153,16 @@ var kinds = []Kind{
 	},
 	{
 		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "leaderworkersets", Lifecycle: endless,
-		PerPodLabels: []string{"leaderworkerset.sigs.k8s.io/worker-index"},
-		spec:         func() sizer { return &leaderWorkerSetSpec{} },
+		PerPodLabels: []string{
+			"leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/subgroup-index", "leaderworkerset.sigs.k8s.io/subgroup-key",
+		},
+		spec: func() sizer { return &leaderWorkerSetSpec{} },
 	},
 	{
 		Group: statefulSet.group, Kind: statefulSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "statefulsets", Lifecycle: endless,
 		Watched: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
 		NewList:      func() ObjectList { return &appsv1.StatefulSetList{} },
-		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
+		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel, appsv1.ControllerRevisionHashLabelKey},
 		spec:         func() sizer { return &statefulSetSpec{} },
 	},
 	{
@@ -169,8 +172,9 @@ var kinds = []Kind{
 	{
 		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Lifecycle: endless,
 		Watched: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
-		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
-		spec:    func() sizer { return &replicasSpec{} },
+		NewList:      func() ObjectList { return &appsv1.ReplicaSetList{} },
+		PerPodLabels: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+		spec:         func() sizer { return &replicasSpec{} },
 	},
 	{Group: daemonSet.group, Kind: daemonSet.kind},
 	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},
