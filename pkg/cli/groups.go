@@ -201,7 +201,8 @@ func ofScheduler(pg *scheduling.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
 }
 
 // waitingCondition returns the condition that says why a group waits: Valid if it is False, else
-// Scheduled if it is False, else Incomplete if it is True. It returns nil if there is none.
+// Scheduled if it is False, else MembersExpected if it is False, else Incomplete if it is True. It
+// returns nil if there is none.
 func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	for _, c := range []struct {
 		kind string
@@ -209,6 +210,7 @@ func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	}{
 		{podgroup.ConditionValid, metav1.ConditionFalse},
 		{report.ConditionScheduled, metav1.ConditionFalse},
+		{scheduling.ConditionMembersExpected, metav1.ConditionFalse},
 		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
 	} {
 		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {

@@ -66,6 +66,15 @@ const (
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
+// Reasons of the condition MembersExpected, with which it is False. Suspended is also a reason of the
+// condition Scheduled.
+const (
+	// Suspended: the owners of the group are suspended, so that they make no pods.
+	Suspended = "Suspended"
+	// MembersFailed: pods of the group have failed, and others were not made for them.
+	MembersFailed = "MembersFailed"
+)
+
 // Reasons of the condition Incomplete, and of events.
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.

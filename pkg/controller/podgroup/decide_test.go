@@ -622,6 +622,54 @@ func TestALackOfPodsOfTheSchedulerIsToldOnce(t *testing.T) {
 	}
 }
 
+// A group that lacks pods says why they do not come, as long as it has no pods on nodes.
+func TestMembersThatAreNotExpected(t *testing.T) {
+	suspended := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
+	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
+	failed := func(name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Name = name
+			ofTrain(p)
+			in(corev1.PodFailed)(p)
+		}
+	}
+	byEval, running := referring("Job", "eval", "other-uid"), in(corev1.PodRunning)
+	cases := map[string]struct {
+		o    observation
+		want string
+	}{
+		"all are there":                   {of(job(2)).with(podGroup(2, ours, byTrain), pods(2, ofTrain)), ""},
+		"they are to come":                {of(job(2)).with(podGroup(2, ours, byTrain), pods(1, ofTrain)), ""},
+		"the Job is suspended":            {of(job(2, suspended)).with(podGroup(2, ours, byTrain), nil), "Suspended: Job/train is suspended"},
+		"it has ended":                    {of(job(2, suspended, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(podGroup(2, ours, byTrain), nil), ""},
+		"one of two is suspended":         {of(job(2, suspended), job(2, second)).with(podGroup(2, ours, byTrain, byEval), nil), ""},
+		"both are":                        {of(job(2, suspended), job(2, second, suspended)).with(podGroup(4, ours, byTrain, byEval), nil), "Suspended: Job/train and 1 owner more are suspended"},
+		"a StatefulSet is scaled to 0":    {of(statefulSet(0, appsv1.ParallelPodManagement)).with(podGroup(2, ours, referring("StatefulSet", "train", "set-uid")), nil), "Suspended: StatefulSet/train wants no pods for now"},
+		"a pod has failed":                {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a")))), "MembersFailed: pod a has failed"},
+		"more have":                       {of(job(4)).with(podGroup(4, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a")), pods(2, failed("b")))), "MembersFailed: pod a and 2 more have failed"},
+		"another was made for it":         {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(2, ofTrain), pods(1, failed("a")))), ""},
+		"it is being deleted":             {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a"), deleting))), ""},
+		"another of the group still runs": {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain, running), pods(1, failed("a")))), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.o.podGroup.Status.Conditions = []metav1.Condition{{Type: scheduling.ConditionMembersExpected, Status: metav1.ConditionFalse, Reason: "Old"}}
+			tc.o.podGroup.Status.Phase = scheduling.PodGroupScheduling
+			d, _ := DefaultConfig().decide(tc.o, settled)
+			if d.status == nil {
+				t.Fatalf("no status, but %+v", d)
+			}
+			got := ""
+			if c := meta.FindStatusCondition(d.status.Conditions, scheduling.ConditionMembersExpected); c != nil {
+				got = c.Reason + ": " + c.Message
+			}
+			if got != tc.want {
+				t.Errorf("says %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // The clock of a group without pods begins anew when a pod comes.
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o := observation{key: key, podGroup: podGroup(1, ours), now: now}

@@ -352,6 +352,15 @@ func TestARayClusterIsOneGroupOfHeadAndWorkers(t *testing.T) {
 	e.bindAll()
 	e.untilPhase(name, scheduling.PodGroupRunning)
 	e.onlyGroups(name)
+	// The operator deletes the pods of a suspended cluster.
+	e.patch(ray, `{"spec":{"suspend":true}}`)
+	if err := e.client.DeleteAllOf(e.ctx, &corev1.Pod{}, client.InNamespace(e.ns), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	e.until(name, "it says that the RayCluster is suspended", func(pg *scheduling.PodGroup) bool {
+		c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Message == "RayCluster/rl is suspended"
+	})
 	e.delete(ray)
 	e.untilGone(name)
 }
