@@ -670,6 +670,18 @@ func TestMembersThatAreNotExpected(t *testing.T) {
 	}
 }
 
+// A unit has the name of its leader pod. Its PodGroup is told to be for the LeaderWorkerSet too.
+func TestAUnitIsToldWithItsLeaderWorkerSet(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "vllm-0", UID: "1"}
+	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), unitOf: "vllm", size: group.Size{Size: 2, Min: 2}}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: top.owner.PodGroupName()}, topOwners: []topOwner{top}, pods: each(pods(1, ofTrain)), now: now}
+	d, m := DefaultConfig().decide(o, memory{})
+	const want = "Created the PodGroup for unit vllm-0 of LeaderWorkerSet vllm: minMember 2"
+	if d.create == nil || m.created != want {
+		t.Errorf("created %v, and says %q, want %q", d.create != nil, m.created, want)
+	}
+}
+
 // The clock of a group without pods begins anew when a pod comes.
 func TestThePodsOfAnEmptyGroupComeBack(t *testing.T) {
 	o := observation{key: key, podGroup: podGroup(1, ours), now: now}

@@ -124,6 +124,7 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwner
 	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
 		return top, 0, nil
 	}
+	top.unitOf = ref.Name
 	of, requeueAfter, err := r.ownerReader.find(ctx, namespace, *ref)
 	if err != nil {
 		return topOwner{}, 0, err

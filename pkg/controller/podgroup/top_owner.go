@@ -36,6 +36,8 @@ type topOwner struct {
 	// pods it wants from others (see group.OtherSchedulers).
 	size            group.Size
 	otherSchedulers string
+	// unitOf is the name of the LeaderWorkerSet if the owner is one of its units.
+	unitOf string
 	invalid         string
 }
 
@@ -52,6 +54,14 @@ const (
 	// unreadable means that the owner cannot be read, for instance for lack of permission.
 	unreadable
 )
+
+// String names the owner for users.
+func (top topOwner) String() string {
+	if top.unitOf != "" {
+		return fmt.Sprintf("unit %s of %s %s", top.owner.Name, top.owner.Kind, top.unitOf)
+	}
+	return top.owner.Kind + " " + top.owner.Name
+}
 
 // hasEnded reports whether the owner has ended, so that it creates no more pods.
 func (top topOwner) hasEnded() bool { return top.done || top.failed }
