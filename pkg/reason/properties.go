@@ -60,6 +60,7 @@ var properties = map[string]Properties{
 	NodesReserved:      {},
 	InvalidGroupName:   {},
 	OtherScheduler:     {},
+	SizesDiffer:        {},
 	OwnerUnreadable:    {},
 }
 

@@ -105,6 +105,8 @@ const (
 	// OtherScheduler: the group needs more pods than its owners make for this scheduler,
 	// and other pods of these owners ask for another scheduler.
 	OtherScheduler = "OtherScheduler"
+	// SizesDiffer: the pod templates of an object have different size labels, or one has none.
+	SizesDiffer = "SizesDiffer"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

@@ -70,9 +70,9 @@ type memory struct {
 	reportedComplete string
 	// reportedInvalid is the text of the last event about an invalid label or annotation.
 	reportedInvalid string
-	// reportedLack is the text of the last event about pods that ask for another scheduler.
-	reportedLack string
-	shortfall    shortfall
+	// reportedWarnings has the texts of the last events about sizes that are valid, and probably not meant.
+	reportedWarnings string
+	shortfall        shortfall
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.

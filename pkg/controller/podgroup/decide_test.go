@@ -670,7 +670,7 @@ func TestMembersThatAreNotExpected(t *testing.T) {
 	}
 }
 
-// A unit has the name of its leader pod. Its PodGroup is told to be for the LeaderWorkerSet too.
+// A unit has the name of its leader pod. The event of its PodGroup names the LeaderWorkerSet too.
 func TestAUnitIsToldWithItsLeaderWorkerSet(t *testing.T) {
 	ref := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "vllm-0", UID: "1"}
 	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), unitOf: "vllm", size: group.Size{Size: 2, Min: 2}}

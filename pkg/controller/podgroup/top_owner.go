@@ -37,8 +37,8 @@ type topOwner struct {
 	size            group.Size
 	otherSchedulers string
 	// unitOf is the name of the LeaderWorkerSet if the owner is one of its units.
-	unitOf string
-	invalid         string
+	unitOf  string
+	invalid string
 }
 
 // An ownerState says how much is known about an owner.
@@ -123,7 +123,7 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	if top.size, err = group.DefaultSize(top.owner, spec, scheduler); err != nil {
 		top.invalid = err.Error()
 	}
-	top.otherSchedulers = group.OtherSchedulers(top.owner, spec, scheduler)
+	top.otherSchedulers = clip(group.OtherSchedulers(top.owner, spec, scheduler))
 	life := group.KindOf(top.owner).Lifecycle
 	if life != nil && life.SuspendPath != nil {
 		// A suspend field that is not a boolean counts as false.
