@@ -620,6 +620,11 @@ func TestALackOfPodsOfTheSchedulerIsToldOnce(t *testing.T) {
 	if d, _ = DefaultConfig().decide(o, m); slices.ContainsFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }) {
 		t.Errorf("told twice: %+v", d.events)
 	}
+	// An operator made this PodGroup, and may have set the scheduler of the driver.
+	o.podGroup = podGroup(5)
+	if d, _ = DefaultConfig().decide(o, settled); slices.ContainsFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }) {
+		t.Errorf("told of a PodGroup of others: %+v", d.events)
+	}
 }
 
 // A group that lacks pods says why they do not come, as long as it has no pods on nodes.

@@ -85,7 +85,9 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	}
 	if others := o.whyNotCounted(); others != "" && err == nil {
 		w.message += "; not counted: " + others
-		if all && w.minMember > owned.Size && !o.hasEnded() && !o.idle() {
+		// An operator that makes the PodGroup itself may set the scheduler of the pods too.
+		made := o.podGroup == nil || c.isManaged(o.podGroup)
+		if all && made && w.minMember > max(owned.Size, countOf(o.pods).unended) && !o.hasEnded() && !o.idle() {
 			w.lack = fmt.Sprintf("minMember is %d, and only %s will ask for this scheduler: %s", w.minMember, reason.Plural(int(owned.Size), "pod"), others)
 		}
 	}
