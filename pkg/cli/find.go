@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ type target struct{ kind, name string }
 
 // shortNames are the short names that kubectl accepts for kinds.
 var shortNames = map[string]string{
-	"cj": "cronjob", "deploy": "deployment", "fpg": "podgroup", "pg": "podgroup", "pgs": "podgroup",
+	"cj": "cronjob", "deploy": "deployment", "lws": "leaderworkerset", "fpg": "podgroup", "pg": "podgroup", "pgs": "podgroup",
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
@@ -65,9 +66,9 @@ type candidate struct {
 	*whyAnswer
 }
 
-// find returns the answer about the object that a user names.
-// It fails if there is no such object, or more than one.
-func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
+// find returns the answer about the object that a user names, and for a LeaderWorkerSet the
+// answers about its units. It fails if there is no such object, or more than one.
+func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	ns := &namespace{}
 	var err error
 	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
@@ -93,13 +94,31 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 		}
 		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
 	case 1:
-		return found[0].whyAnswer, nil
+		return []*whyAnswer{found[0].whyAnswer}, nil
+	}
+	if units := unitsOf(found, n); len(units) == len(found) {
+		return units, nil
 	}
 	var as []string
 	for _, f := range found {
 		as = append(as, f.fullName)
 	}
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
+}
+
+// unitsOf returns the answers about units of the LeaderWorkerSet that a target names, by their names.
+func unitsOf(found []candidate, n target) []*whyAnswer {
+	var units []*whyAnswer
+	for _, f := range found {
+		if f.Pod == nil && f.Unit != "" && f.Owner == leaderWorkerSet+"/"+n.name {
+			units = append(units, f.whyAnswer)
+		}
+	}
+	slices.SortFunc(units, func(a, b *whyAnswer) int {
+		// The names end in numbers.
+		return cmp.Or(cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
+	})
+	return units
 }
 
 // String returns the target as a user types it.
@@ -139,8 +158,10 @@ func (ns *namespace) candidates(n target) []candidate {
 
 // isOwnedBy reports whether n names an owner of the PodGroup or an owner of one of its pods.
 func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
+	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
-		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
+		n.names(leaderWorkerSet, leaderWorkerSetOf(pg, own)) ||
+		slices.ContainsFunc(own, func(pod *corev1.Pod) bool {
 			_, made := ns.ownerNamed(pod, n)
 			return made
 		})

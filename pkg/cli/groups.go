@@ -26,8 +26,10 @@ import (
 type groupSummary struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Owner is the object for which the group is named, as KIND/NAME.
+	// Owner is the object for which the group is named, as KIND/NAME. For a
+	// unit of a LeaderWorkerSet it is the LeaderWorkerSet, and Unit is the unit.
 	Owner string `json:"of,omitempty"`
+	Unit  string `json:"unit,omitempty"`
 	// Size is the number of pods that have not ended, and at least Minimum.
 	Size int32 `json:"size"`
 	// Minimum is the number of pods that the group needs to start.
@@ -162,7 +164,11 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	}
 	if refs := pg.OwnerReferences; len(refs) == 1 {
 		g.Owner = refs[0].Kind + "/" + refs[0].Name
+		if set := leaderWorkerSetOf(pg, pods); set != "" {
+			g.Owner, g.Unit = leaderWorkerSet+"/"+set, refs[0].Name
+		}
 	}
+	pods = ofScheduler(pg, pods)
 	for _, pod := range pods {
 		if translate.Holds(pod) {
 			g.Nodes[pod.Spec.NodeName]++
@@ -189,8 +195,39 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	return g
 }
 
+const (
+	// leaderWorkerSet is a kind. leaderWorkerSetLabel is the label with its name on the pods of its units.
+	leaderWorkerSet      = "LeaderWorkerSet"
+	leaderWorkerSetLabel = "leaderworkerset.sigs.k8s.io/name"
+)
+
+// leaderWorkerSetOf returns the name of the LeaderWorkerSet of which the group is a unit. It returns "" if
+// the group is none: the owner of a unit's PodGroup is the leader pod.
+func leaderWorkerSetOf(pg *scheduling.PodGroup, pods []*corev1.Pod) string {
+	if refs := pg.OwnerReferences; len(refs) != 1 || refs[0].Kind != "Pod" {
+		return ""
+	}
+	for _, pod := range pods {
+		if set := pod.Labels[leaderWorkerSetLabel]; set != "" {
+			return set
+		}
+	}
+	return ""
+}
+
+// ofScheduler leaves out the pods of other schedulers, which the group does not count. If the controller
+// did not make the PodGroup, its scheduler is not known, and no pod is left out.
+func ofScheduler(pg *scheduling.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
+	scheduler := pg.Annotations[podgroup.SchedulerAnnotation]
+	if scheduler == "" {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
+}
+
 // waitingCondition returns the condition that says why a group waits: Valid if it is False, else
-// Scheduled if it is False, else Incomplete if it is True. It returns nil if there is none.
+// Scheduled if it is False, else MembersExpected if it is False, else Incomplete if it is True. It
+// returns nil if there is none.
 func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	for _, c := range []struct {
 		kind string
@@ -198,6 +235,7 @@ func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	}{
 		{podgroup.ConditionValid, metav1.ConditionFalse},
 		{report.ConditionScheduled, metav1.ConditionFalse},
+		{scheduling.ConditionMembersExpected, metav1.ConditionFalse},
 		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
 	} {
 		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {

@@ -20,10 +20,9 @@ func (s *whyAnswer) addHints(scheduler string) {
 	ours := 0
 	for _, pod := range s.members {
 		switch name := pod.Spec.SchedulerName; {
-		case !waits(pod):
-		case name == scheduler:
+		case name == scheduler && waits(pod):
 			ours++
-		default:
+		case name != scheduler && whyEnded(pod) == "":
 			otherSchedulers[name]++
 		}
 	}

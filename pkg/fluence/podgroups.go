@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -114,6 +116,9 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	}
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)
+	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {
+		g.Suspended, g.WhyNotExpected = c.Reason == reason.Suspended, c.Message
+	}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}

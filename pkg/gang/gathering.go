@@ -54,11 +54,17 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 	}
 	want := int(s.podGroup.MinMember)
 	if have := s.number(waitingMembers) + s.preplaced(); have < want || len(s.members) == 0 {
-		pods := "pods"
+		if s.podGroup.Suspended {
+			return reason.Suspended, s.podGroup.WhyNotExpected
+		}
+		pods, absent := "pods", ""
 		if want-have <= 1 {
 			pods = "pod"
 		}
-		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
+		if s.podGroup.WhyNotExpected != "" {
+			absent = "; " + s.podGroup.WhyNotExpected
+		}
+		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d%s", max(1, want-have), pods, have, want, absent)
 	}
 	return "", ""
 }

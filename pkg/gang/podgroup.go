@@ -19,6 +19,10 @@ type PodGroup struct {
 	Timeout time.Duration
 	// Ended is true if no more pods are to come.
 	Ended bool
+	// Suspended is true if the objects that make the pods are suspended.
+	Suspended bool
+	// WhyNotExpected says why pods that the group lacks are not made. It is empty if they are to come.
+	WhyNotExpected string
 	// Policy is the value of MatchPolicyAnnotation.
 	Policy string
 	// Topology holds the values of the topology annotations.

@@ -57,6 +57,7 @@ func TestIdentityOf(t *testing.T) {
 		{"apps", "StatefulSet", "leaders", "6"}:  ownerOfKind(leaderWorkerSet),
 		{"apps", "StatefulSet", "workers", "7"}:  leader,
 		{"apps", "ReplicaSet", "of-job", "8"}:    ownerOfKind(jobSet),
+		{"batch", "Job", "of-ray", "a"}:          {"ray.io", "RayJob", "train", "b"},
 	}
 	unit := func(name string, uid types.UID) Owner {
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: name, UID: uid}
@@ -90,6 +91,9 @@ func TestIdentityOf(t *testing.T) {
 		"the Jobs of a JobSet are one group":                       {nil, Owner{"batch", "Job", "of-set", "1"}, named(ownerOfKind(jobSet), true)},
 		"the launcher's Job of an MPIJob is of its group":          {nil, Owner{"batch", "Job", "of-mpi", "2"}, named(ownerOfKind(mpiJob), true)},
 		"the workers of an MPIJob are its own":                     {nil, ownerOfKind(mpiJob), named(ownerOfKind(mpiJob), true)},
+		"head and workers of a RayCluster are its own":             {nil, ownerOfKind(rayCluster), named(ownerOfKind(rayCluster), true)},
+		"the submitter of a RayJob is by itself":                   {nil, Owner{"batch", "Job", "of-ray", "a"}, named(Owner{"batch", "Job", "of-ray", "a"}, true)},
+		"the pods of a PyTorchJob are its own":                     {nil, ownerOfKind(pyTorchJob), named(ownerOfKind(pyTorchJob), true)},
 		"the leader of a LeaderWorkerSet names its unit":           {nil, Owner{"apps", "StatefulSet", "leaders", "6"}, named(unit("p", "1"), true)},
 		"the workers of a LeaderWorkerSet follow their leader":     {nil, Owner{"apps", "StatefulSet", "workers", "7"}, named(unit("train-0", "leader-uid"), true)},
 		"a StatefulSet is a gang":                                  {nil, ownerOfKind(statefulSet), named(ownerOfKind(statefulSet), true)},

@@ -58,7 +58,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.bracketedReasons()),
+			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key), q.required()) + q.rejected.bracketedReasons()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
 			// A match is overtaken if the cluster changed during the match. That change
 			// may cause none of these events, so the group also retries after a backoff.
@@ -104,6 +104,15 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 			LongBackoff: match.OutcomeOf(err) == match.OutcomeError,
 		}
 	}
+}
+
+// required returns the number of pods of all shapes that the match needs.
+func (q *attempt) required() int64 {
+	var n int64
+	for _, s := range q.shapes {
+		n += s.Required
+	}
+	return n
 }
 
 // equivalence returns what decides whether there is room for the plan, except the state of the cluster, as

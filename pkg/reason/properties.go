@@ -26,6 +26,7 @@ type Properties struct {
 var properties = map[string]Properties{
 	Placed:             {},
 	Gathering:          {Waits: true, Passing: true},
+	Suspended:          {Waits: true},
 	NoPodGroup:         {Waits: true},
 	OwnerNotSeen:       {Waits: true},
 	NotSeenYet:         {Waits: true},
@@ -47,6 +48,7 @@ var properties = map[string]Properties{
 	AskedTooLate:       {},
 	ValidGroupSize:     {},
 	InvalidAnnotation:  {},
+	MembersFailed:      {},
 	MembersMissing:     {Waits: true},
 	Complete:           {},
 	NotStarted:         {},
@@ -57,6 +59,8 @@ var properties = map[string]Properties{
 	RejectedByKubelet:  {},
 	NodesReserved:      {},
 	InvalidGroupName:   {},
+	OtherScheduler:     {},
+	SizesDiffer:        {},
 	OwnerUnreadable:    {},
 }
 

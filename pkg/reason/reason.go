@@ -66,6 +66,15 @@ const (
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
+// Reasons of the condition MembersExpected, with which it is False. Suspended is also a reason of the
+// condition Scheduled.
+const (
+	// Suspended: the owners of the group are suspended, so that they make no pods.
+	Suspended = "Suspended"
+	// MembersFailed: pods of the group have failed, and others were not made for them.
+	MembersFailed = "MembersFailed"
+)
+
 // Reasons of the condition Incomplete, and of events.
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.
@@ -93,6 +102,11 @@ const (
 	NodesReserved = "NodesReserved"
 	// InvalidGroupName: the group label of a pod cannot be the name of a PodGroup.
 	InvalidGroupName = "InvalidGroupName"
+	// OtherScheduler: the group needs more pods than its owners make for this scheduler,
+	// and other pods of these owners ask for another scheduler.
+	OtherScheduler = "OtherScheduler"
+	// SizesDiffer: the pod templates of an object have different size labels, or one has none.
+	SizesDiffer = "SizesDiffer"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

@@ -92,7 +92,7 @@ func (w *Additions) size(o group.Owner, spec any) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("encode spec: %w", err)
 	}
-	size, err := group.DefaultSize(o, text)
+	size, err := group.DefaultSize(o, text, w.scheduler)
 	if err != nil {
 		return 0, err
 	}

@@ -20,10 +20,10 @@ type OwnerInfo struct {
 	Size group.Size
 }
 
-// ownerInfoOf returns the OwnerInfo of an object. spec is JSON.
-func ownerInfoOf(o, controller group.Owner, spec []byte) OwnerInfo {
+// ownerInfoOf returns the OwnerInfo of an object, for pods of a scheduler. spec is JSON.
+func ownerInfoOf(o, controller group.Owner, spec []byte, scheduler string) OwnerInfo {
 	// The controller reports the error.
-	size, err := group.DefaultSize(o, spec)
+	size, err := group.DefaultSize(o, spec, scheduler)
 	if err != nil {
 		size = group.Size{}
 	}

@@ -76,6 +76,18 @@ func TestLabels(t *testing.T) {
 			kind: "Pod", object: pod("kubeflow.org MPIJob mpi", "", ""),
 			want: filled(nameOf("kubeflow.org", "MPIJob", "mpi"), 5, 5),
 		},
+		"a worker of an MPIJob whose launcher asks for another scheduler": {
+			kind: "Pod", object: pod("kubeflow.org MPIJob driven", "", ""),
+			want: filled(nameOf("kubeflow.org", "MPIJob", "driven"), 4, 4),
+		},
+		"a worker of an elastic PyTorchJob": {
+			kind: "Pod", object: pod("kubeflow.org PyTorchJob torch", "", ""),
+			want: filled(nameOf("kubeflow.org", "PyTorchJob", "torch"), 5, 3),
+		},
+		"a pod of a RayCluster": {
+			kind: "Pod", object: pod("ray.io RayCluster rl", "", ""),
+			want: filled(nameOf("ray.io", "RayCluster", "rl"), 7, 7),
+		},
 		"a pod of a ReplicaSet": {
 			kind: "Pod", object: pod("apps ReplicaSet lone", "", ""),
 			want: filled(nameOf("apps", "ReplicaSet", "lone"), 3, 1),

@@ -111,7 +111,7 @@ func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the object's spec: %w", err)
 	}
-	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text)
+	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text, c.scheduler)
 	c.pod.Name = ""
 	c.pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: c.podOwner.Group + "/v1", Kind: c.podOwner.Kind, Name: c.podOwner.Name, Controller: new(true),

@@ -56,7 +56,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	pg.Spec.MinMember = w.minMember
 	made := "for labelled pods"
 	if o.isNamedForOwner() {
-		made = fmt.Sprintf("for %s %s", o.topOwners[0].owner.Kind, o.topOwners[0].owner.Name)
+		made = fmt.Sprintf("for %s", o.topOwners[0])
 	}
 	return decision{create: pg}, memory{created: fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)}
 }

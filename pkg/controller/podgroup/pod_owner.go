@@ -74,7 +74,7 @@ func (p podOwner) size() (group.Size, error) {
 	if err != nil {
 		return group.Size{}, fmt.Errorf("encode the spec of %s %s: %w", p.ref.Kind, p.ref.Name, err)
 	}
-	return group.DefaultSize(p.owner(), spec)
+	return group.DefaultSize(p.owner(), spec, p.template.Spec.SchedulerName)
 }
 
 // idle reports whether the podOwner wants 0 pods, as the

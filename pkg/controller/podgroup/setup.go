@@ -55,7 +55,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		config:      config,
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
-		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}),
+		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}, config.SchedulerName),
 		events:      mgr.GetEventRecorder(FieldManager),
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},

@@ -82,6 +82,11 @@ type PodGroupList struct {
 	Items []PodGroup `json:"items"`
 }
 
+// ConditionMembersExpected is a condition of the controller, which the scheduler reads. It is
+// False while a group that has not started lacks pods that nobody makes for now: its owners are
+// suspended, or its pods have failed. It is absent otherwise.
+const ConditionMembersExpected = "MembersExpected"
+
 // CreationTimeAnnotation has the time at which the controller made the PodGroup, in
 // the form of status.creationTime, which the controller writes with its first status.
 const CreationTimeAnnotation = "fluence.flux-framework.org/creation-time"
