@@ -47,6 +47,9 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		}
 	}
 	if s.podGroup == nil {
+		if _, native := group.NativeName(s.key); native {
+			return reason.NotSupported, fmt.Sprintf("spec.schedulingGroup names %s: PodGroups of this API are not supported yet", group.KeyText(s.key))
+		}
 		if !s.needsPodGroup() {
 			return "", ""
 		}

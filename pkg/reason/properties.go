@@ -33,6 +33,7 @@ var properties = map[string]Properties{
 	InvalidMatchPolicy: {Waits: true},
 	InvalidTopology:    {Waits: true},
 	NotAllowed:         {Waits: true},
+	NotSupported:       {Waits: true},
 	NoRoom:             {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
 	NeverFits:          {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
 	NodesRuledOut:      {Waits: true, KeepsWaitingTime: true},

@@ -26,6 +26,8 @@ const (
 	InvalidTopology = "InvalidTopology"
 	// NotAllowed: an annotation asks for whole nodes in a namespace that may not have them.
 	NotAllowed = "NotAllowed"
+	// NotSupported: the group is a native PodGroup that asks for what Fluence does not have.
+	NotSupported = "NotSupported"
 	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
 	// NeverFits: the group would not fit even if all nodes were empty.

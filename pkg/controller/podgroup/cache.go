@@ -47,7 +47,7 @@ func slimPod(obj any) (any, error) {
 		return obj, nil
 	}
 	slimMeta(&pod.ObjectMeta)
-	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName}
+	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 	return pod, nil
 }
@@ -116,5 +116,5 @@ func slimOwnerMeta(m *metav1.ObjectMeta) {
 
 func slimTemplate(t *corev1.PodTemplateSpec) {
 	t.Annotations = group.ProjectAnnotations(t.Annotations)
-	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName}
+	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName, SchedulingGroup: t.Spec.SchedulingGroup}
 }

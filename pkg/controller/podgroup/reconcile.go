@@ -56,6 +56,9 @@ const conflictDelay = 100 * time.Millisecond
 
 // Reconcile brings one group to its wanted state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if _, native := group.NativeName(req.NamespacedName); native {
+		return ctrl.Result{}, nil
+	}
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
