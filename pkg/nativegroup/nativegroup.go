@@ -1,0 +1,176 @@
+// Package nativegroup reads PodGroups of scheduling.k8s.io, the API of Kubernetes itself, as
+// Fluence's own PodGroups, so that other packages know one form. Such a PodGroup is called native.
+//
+// The name of a converted PodGroup is the name in the key of its group (see group.NativeKey),
+// which no other PodGroup can have.
+package nativegroup
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// GroupVersion is the API group and version in which native PodGroups are read and written.
+var GroupVersion = schedulingv1beta1.SchemeGroupVersion
+
+// PodGroups is the resource of native PodGroups.
+var PodGroups = GroupVersion.WithResource("podgroups")
+
+// conditionPrefix begins the types of Fluence's conditions on a native PodGroup, because other
+// programs write conditions there as well. On Fluence's own PodGroups the types have no prefix.
+const conditionPrefix = "fluence.flux-framework.org/"
+
+// Convert returns a native PodGroup in the form of Fluence's own. It has the parts of the
+// metadata that identify the object, Fluence's annotations and its conditions. minMember is
+// the minimum of the group, and 0 while the policy is basic and nothing says a minimum. A
+// topology constraint becomes the annotation for it, unless Fault returns that it cannot.
+func Convert(native *schedulingv1beta1.PodGroup) *scheduling.PodGroup {
+	key := group.NativeKey(native.Namespace, native.Name)
+	pg := &scheduling.PodGroup{
+		TypeMeta: metav1.TypeMeta{APIVersion: GroupVersion.String(), Kind: "PodGroup"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, UID: native.UID, ResourceVersion: native.ResourceVersion,
+			Generation: native.Generation, CreationTimestamp: native.CreationTimestamp, DeletionTimestamp: native.DeletionTimestamp,
+			Annotations: group.ProjectAnnotations(native.Annotations), OwnerReferences: native.OwnerReferences,
+		},
+	}
+	pg.Spec.MinMember = minMember(native)
+	if level := topologyKey(native); level != "" {
+		if pg.Annotations == nil {
+			pg.Annotations = map[string]string{}
+		}
+		pg.Annotations[group.TopologyRequiredAnnotation] = level
+	}
+	for _, c := range native.Status.Conditions {
+		if kind, ours := strings.CutPrefix(c.Type, conditionPrefix); ours {
+			c.Type = kind
+			pg.Status.Conditions = append(pg.Status.Conditions, c)
+		}
+	}
+	return pg
+}
+
+// minMember returns how many pods of a native PodGroup start together. The annotation counts if the
+// policy is basic. If the policy is gang, the annotation can only lower minCount: a Job that is
+// nearly done makes fewer pods than that.
+func minMember(native *schedulingv1beta1.PodGroup) int32 {
+	said, _ := Minimum(native.Annotations)
+	gang := native.Spec.SchedulingPolicy.Gang
+	switch {
+	case gang == nil:
+		return said
+	case said > 0:
+		return min(said, gang.MinCount)
+	default:
+		return gang.MinCount
+	}
+}
+
+// Minimum reads group.MinMemberAnnotation. It returns 0 if there is none. The
+// error names the annotation and the value in words fit for a user.
+func Minimum(annotations map[string]string) (int32, error) {
+	value, ok := annotations[group.MinMemberAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(value, 10, 32)
+	if err != nil || n < 1 || n > group.MaxSize {
+		return 0, fmt.Errorf("annotation %s: %q: must be a whole number from 1 to %d", group.MinMemberAnnotation, value, group.MaxSize)
+	}
+	return int32(n), nil
+}
+
+// IsBasic reports whether the policy of a native PodGroup is not gang.
+func IsBasic(native *schedulingv1beta1.PodGroup) bool {
+	return native.Spec.SchedulingPolicy.Gang == nil
+}
+
+// Priority returns the priority that all pods of a native PodGroup must have.
+func Priority(native *schedulingv1beta1.PodGroup) int32 {
+	if p := native.Spec.Priority; p != nil {
+		return *p
+	}
+	return 0
+}
+
+// topologyKey returns the node label below one value of which all pods have to be.
+func topologyKey(native *schedulingv1beta1.PodGroup) string {
+	if c := native.Spec.SchedulingConstraints; c != nil && len(c.Topology) > 0 {
+		return c.Topology[0].Key
+	}
+	return ""
+}
+
+// Unsupported names a field of a native PodGroup that Fluence does not support, and its value,
+// in words fit for a user. No pod of such a group may start. It returns nothing if there is none.
+func Unsupported(native *schedulingv1beta1.PodGroup) string {
+	switch spec := native.Spec; {
+	case spec.ParentCompositePodGroupName != nil:
+		return fmt.Sprintf("spec.parentCompositePodGroupName: %q: Fluence does not place trees of PodGroups", *spec.ParentCompositePodGroupName)
+	case len(spec.ResourceClaims) > 0:
+		return fmt.Sprintf("spec.resourceClaims: %q: Fluence does not allocate claims that the pods of a group share", spec.ResourceClaims[0].Name)
+	case spec.SchedulingConstraints != nil && len(spec.SchedulingConstraints.Topology) > 1:
+		return fmt.Sprintf("spec.schedulingConstraints.topology[1].key: %q: Fluence knows one topology constraint only", spec.SchedulingConstraints.Topology[1].Key)
+	}
+	return ""
+}
+
+// InvalidTopology returns why the topology constraint of a native PodGroup cannot be kept, in words
+// fit for a user: its key is no level, or an annotation names another one. It returns nothing if
+// there is no constraint, or if it can be kept. The levels are those that annotations may name.
+func InvalidTopology(native *schedulingv1beta1.PodGroup, levels []group.Level) string {
+	const field = "spec.schedulingConstraints.topology[0].key"
+	key := topologyKey(native)
+	if key == "" {
+		return ""
+	}
+	wanted, err := levelOf(key, levels)
+	if err != nil {
+		return fmt.Sprintf("%s: %q: no node label of this key is a level: add it to topologyLevels, an argument of the scheduler", field, key)
+	}
+	said := native.Annotations[group.TopologyRequiredAnnotation]
+	if said == "" {
+		return ""
+	}
+	if other, err := levelOf(said, levels); err != nil || other != wanted {
+		return fmt.Sprintf("%s: %q and annotation %s: %q: set only one of them", field, key, group.TopologyRequiredAnnotation, said)
+	}
+	return ""
+}
+
+// levelOf returns the type of the level that a name means.
+func levelOf(name string, levels []group.Level) (string, error) {
+	topology, err := group.TopologyAnnotations{Required: name}.Parse(levels)
+	if err != nil {
+		return "", err
+	}
+	return topology.Required, nil
+}
+
+// NameOf returns the API version and the name of the object that
+// a PodGroup, converted or not, was read from.
+func NameOf(pg *scheduling.PodGroup) (apiVersion, name string) {
+	if name, native := group.NativeName(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}); native {
+		return GroupVersion.String(), name
+	}
+	return scheduling.GroupVersion.String(), pg.Name
+}
+
+// Conditions returns the scheduler's conditions of a PodGroup as they are written onto the native
+// one. They are in the order given.
+func Conditions(cs []metav1.Condition) []metav1.Condition {
+	all := make([]metav1.Condition, len(cs))
+	for i, c := range cs {
+		c.Type = conditionPrefix + c.Type
+		all[i] = c
+	}
+	return all
+}
