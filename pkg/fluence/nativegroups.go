@@ -44,6 +44,9 @@ type nativePodGroups struct {
 	mu sync.Mutex
 	// whyUnread is why native PodGroups cannot be read. It is empty if they can.
 	whyUnread string
+	// started has the PodGroups on which PodGroupInitiallyScheduled was written as True. The
+	// informer may not show that yet, and it must not become False again.
+	started map[types.UID]bool
 	// listed is called when native PodGroups were received once, or cannot be read.
 	listed func()
 }
@@ -66,7 +69,7 @@ func newNativePodGroups(ctx context.Context, config *rest.Config, w nativePodGro
 	if err != nil {
 		return nil, fmt.Errorf("build the client of native PodGroups: %w", err)
 	}
-	n := &nativePodGroups{client: client.RESTClient(), watcher: w, listed: func() {}}
+	n := &nativePodGroups{client: client.RESTClient(), watcher: w, started: map[types.UID]bool{}, listed: func() {}}
 	n.informer = cache.NewSharedIndexInformer(n.listWatch(), &schedulingv1beta1.PodGroup{}, 0, cache.Indexers{})
 	if err := n.informer.SetTransform(trimNativePodGroup); err != nil {
 		return nil, fmt.Errorf("watch native PodGroups: %w", err)
@@ -75,6 +78,7 @@ func newNativePodGroups(ctx context.Context, config *rest.Config, w nativePodGro
 		AddFunc:    func(obj any) { w.observeNativePodGroup(ctx, obj.(*schedulingv1beta1.PodGroup)) },
 		UpdateFunc: func(_, obj any) { w.observeNativePodGroup(ctx, obj.(*schedulingv1beta1.PodGroup)) },
 		DeleteFunc: func(obj any) {
+			n.forget(obj)
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 				w.podGroupGone(ctx, group.NativeKey(name.Namespace, name.Name))
 			}
@@ -84,6 +88,18 @@ func newNativePodGroups(ctx context.Context, config *rest.Config, w nativePodGro
 		return nil, fmt.Errorf("watch native PodGroups: %w", err)
 	}
 	return n, nil
+}
+
+// forget drops what is remembered of a deleted PodGroup.
+func (n *nativePodGroups) forget(obj any) {
+	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = unknown.Obj
+	}
+	if native, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.started, native.UID)
+	}
 }
 
 // listWatch returns how native PodGroups are read. Each answer says whether they can be.
@@ -188,15 +204,20 @@ func (n *nativePodGroups) get(namespace, name string) *schedulingv1beta1.PodGrou
 	return obj.(*schedulingv1beta1.PodGroup)
 }
 
-// apply writes the scheduler's conditions as podGroups.Apply does.
+// apply writes the scheduler's conditions as podGroups.Apply does,
+// and with them the condition that Kubernetes defines.
 func (n *nativePodGroups) apply(ctx context.Context, native *schedulingv1beta1.PodGroup, cs []metav1.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
+	n.mu.Lock()
+	started := n.started[native.UID]
+	n.mu.Unlock()
+	all := nativegroup.Conditions(native, cs, report.ConditionScheduled, started, metav1.Now())
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": nativegroup.GroupVersion.String(),
 		"kind":       "PodGroup",
 		"metadata":   map[string]any{"name": native.Name, "namespace": native.Namespace, "uid": native.UID},
-		"status":     map[string]any{"conditions": nativegroup.Conditions(cs)},
+		"status":     map[string]any{"conditions": all},
 	})
 	if err != nil {
 		return fmt.Errorf("encode the status of native PodGroup %s/%s: %w", native.Namespace, native.Name, err)
@@ -207,6 +228,11 @@ func (n *nativePodGroups) apply(ctx context.Context, native *schedulingv1beta1.P
 		Body(body).Do(ctx).Error()
 	if err != nil {
 		return fmt.Errorf("apply the status of native PodGroup %s/%s: %w", native.Namespace, native.Name, err)
+	}
+	if nativegroup.HasStarted(all) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.started[native.UID] = true
 	}
 	return nil
 }

@@ -192,6 +192,9 @@ func TestANativeGangStartsAsAWhole(t *testing.T) {
 		if c := r.native.conditions("train")["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Gathering || c.Message != gathering || c.Status != metav1.ConditionFalse || c.ObservedGeneration != 2 {
 			t.Errorf("the condition Scheduled is %+v, want %q", c, gathering)
 		}
+		if c := r.native.conditions("train")["PodGroupInitiallyScheduled"]; c.Reason != "Unschedulable" || c.Message != "Gathering: "+gathering || c.Status != metav1.ConditionFalse {
+			t.Errorf("the condition PodGroupInitiallyScheduled is %+v, want Unschedulable", c)
+		}
 		r.pod("train-3", objects.InNativeGroup("train"))
 		r.pass(5 * time.Second)
 		if got := r.assigned(); len(got) != 4 {
@@ -202,6 +205,25 @@ func TestANativeGangStartsAsAWhole(t *testing.T) {
 		}
 		if c := r.native.conditions("train")["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Placed || c.Status != metav1.ConditionTrue {
 			t.Errorf("the condition Scheduled is %+v, want Placed", c)
+		}
+		if c := r.native.conditions("train")["PodGroupInitiallyScheduled"]; c.Reason != "Scheduled" || c.Status != metav1.ConditionTrue {
+			t.Errorf("the condition PodGroupInitiallyScheduled is %+v, want True", c)
+		}
+		r.remove("train-0")
+		r.remove("train-1")
+		r.remove("train-2")
+		r.remove("train-3")
+		r.pod("train-4", objects.InNativeGroup("train"))
+		r.pass(10 * time.Second)
+		all := r.native.conditions("train")
+		if c := all["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Gathering || c.Status != metav1.ConditionFalse {
+			t.Errorf("the condition Scheduled is %+v, want Gathering again", c)
+		}
+		if c := all["PodGroupInitiallyScheduled"]; c.Status != metav1.ConditionTrue {
+			t.Errorf("the condition PodGroupInitiallyScheduled is %+v, want True for ever", c)
+		}
+		if n := len(r.native.applied); n > 4 {
+			t.Errorf("%d writes, want at most four: %+v", n, r.native.applied)
 		}
 		if n := len(r.podGroupAPI.written()); n > 0 {
 			t.Errorf("%d writes onto PodGroups of Fluence, want none", n)

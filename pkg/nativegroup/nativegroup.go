@@ -11,10 +11,12 @@ import (
 	"strings"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -164,13 +166,53 @@ func NameOf(pg *scheduling.PodGroup) (apiVersion, name string) {
 	return scheduling.GroupVersion.String(), pg.Name
 }
 
-// Conditions returns the scheduler's conditions of a PodGroup as they are written onto the native
-// one. They are in the order given.
-func Conditions(cs []metav1.Condition) []metav1.Condition {
-	all := make([]metav1.Condition, len(cs))
-	for i, c := range cs {
+// Conditions returns the scheduler's conditions of a PodGroup as they are written onto the
+// native one, and before them PodGroupInitiallyScheduled, which Kubernetes defines and which
+// follows from the condition of the type scheduled. It is True once the group has started, and
+// stays True. started says that it was written as True before. now is the time of a change.
+func Conditions(native *schedulingv1beta1.PodGroup, cs []metav1.Condition, scheduled string, started bool, now metav1.Time) []metav1.Condition {
+	var all []metav1.Condition
+	before := meta.FindStatusCondition(native.Status.Conditions, schedulingv1beta1.PodGroupInitiallyScheduled)
+	for _, c := range cs {
+		if c.Type == scheduled {
+			all = append(all, initiallyScheduled(before, c, started, now))
+		}
+	}
+	for _, c := range cs {
 		c.Type = conditionPrefix + c.Type
-		all[i] = c
+		all = append(all, c)
 	}
 	return all
+}
+
+// reasonScheduled is the reason with which kube-scheduler writes PodGroupInitiallyScheduled as True.
+const reasonScheduled = "Scheduled"
+
+// initiallyScheduled returns the condition PodGroupInitiallyScheduled that follows from c.
+func initiallyScheduled(before *metav1.Condition, c metav1.Condition, started bool, now metav1.Time) metav1.Condition {
+	if before != nil && before.Status == metav1.ConditionTrue {
+		return *before
+	}
+	because := c.Reason
+	c.Type = schedulingv1beta1.PodGroupInitiallyScheduled
+	switch {
+	case c.Status == metav1.ConditionTrue:
+		c.Reason = reasonScheduled
+	case started:
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, reasonScheduled, "the group has started before"
+	case because == reason.MatchError || because == reason.MatcherUnavailable:
+		c.Reason, c.Message = schedulingv1beta1.PodGroupReasonSchedulerError, because+": "+c.Message
+	default:
+		c.Reason, c.Message = schedulingv1beta1.PodGroupReasonUnschedulable, because+": "+c.Message
+	}
+	c.LastTransitionTime = now
+	if before != nil && before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	return c
+}
+
+// HasStarted reports whether the condition PodGroupInitiallyScheduled is True in a list.
+func HasStarted(cs []metav1.Condition) bool {
+	return meta.IsStatusConditionTrue(cs, schedulingv1beta1.PodGroupInitiallyScheduled)
 }
