@@ -57,6 +57,15 @@ func (c Cluster) With(more Cluster) Cluster {
 		}
 	}
 	c.PodGroups = groups
+	if more.NativePodGroups != nil {
+		native := slices.Clone(more.NativePodGroups)
+		for _, pg := range c.NativePodGroups {
+			if !slices.ContainsFunc(more.NativePodGroups, func(o schedulingv1beta1.PodGroup) bool { return o.Namespace == pg.Namespace && o.Name == pg.Name }) {
+				native = append(native, pg)
+			}
+		}
+		c.NativePodGroups = native
+	}
 	return c
 }
 
