@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/signal"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -33,13 +35,16 @@ import (
 // factory is not used, because the whole scheduler would wait for an API that is not served.
 //
 // An API server serves native PodGroups only if its administrator asks for them. While it does not,
-// or while the scheduler may not read them, the informer asks again at most once a minute. Only
-// pods that name a native PodGroup wait, and are told why.
+// or while the scheduler may not read them, the informer does not run. The API server is asked again
+// once a minute, and when another watch begins anew, because an API server that begins to serve a
+// kind was restarted. Only pods that name a native PodGroup wait, and are told why.
 type nativePodGroups struct {
 	client       rest.Interface
 	informer     cache.SharedIndexInformer
 	registration registration
 	watcher      nativePodGroupWatcher
+	// again wakes run to ask the API server again.
+	again chan struct{}
 
 	mu sync.Mutex
 	// whyUnread is why native PodGroups cannot be read. It is empty if they can.
@@ -47,8 +52,6 @@ type nativePodGroups struct {
 	// started has the PodGroups on which PodGroupInitiallyScheduled was written as True. The
 	// informer may not show that yet, and it must not become False again.
 	started map[types.UID]bool
-	// listed is called when native PodGroups were received once, or cannot be read.
-	listed func()
 }
 
 // nativePodGroupWatcher handles changes of native PodGroups.
@@ -57,6 +60,13 @@ type nativePodGroupWatcher interface {
 	podGroupGone(ctx context.Context, k types.NamespacedName)
 	nativePodGroupsUnread(why string)
 }
+
+const (
+	// nativePoll is the time between two questions whether native PodGroups can be read.
+	nativePoll = time.Minute
+	// nativeRetry is this time if the last question had no answer.
+	nativeRetry = 2 * time.Second
+)
 
 // Why native PodGroups cannot be read, in words fit for a user.
 const (
@@ -69,7 +79,7 @@ func newNativePodGroups(ctx context.Context, config *rest.Config, w nativePodGro
 	if err != nil {
 		return nil, fmt.Errorf("build the client of native PodGroups: %w", err)
 	}
-	n := &nativePodGroups{client: client.RESTClient(), watcher: w, started: map[types.UID]bool{}, listed: func() {}}
+	n := &nativePodGroups{client: client.RESTClient(), watcher: w, started: map[types.UID]bool{}, again: make(chan struct{}, 1)}
 	n.informer = cache.NewSharedIndexInformer(n.listWatch(), &schedulingv1beta1.PodGroup{}, 0, cache.Indexers{})
 	if err := n.informer.SetTransform(trimNativePodGroup); err != nil {
 		return nil, fmt.Errorf("watch native PodGroups: %w", err)
@@ -133,22 +143,20 @@ func (n *nativePodGroups) observeAnswer(ctx context.Context, err error) {
 		return // it is not known
 	}
 	n.mu.Lock()
-	changed, listed := n.whyUnread != why, n.listed
+	changed := n.whyUnread != why
 	n.whyUnread = why
 	n.mu.Unlock()
-	if changed {
-		n.watcher.nativePodGroupsUnread(why)
-		switch log := klog.FromContext(ctx); why {
-		case whyNotServed:
-			log.V(2).Info("The API server does not serve native PodGroups; pods that name one wait", "resource", nativegroup.PodGroups)
-		case whyMayNotRead:
-			log.Error(err, "The scheduler may not read native PodGroups, so pods that name one wait; grant list and watch", "resource", nativegroup.PodGroups.GroupResource())
-		default:
-			log.Info("Native PodGroups can be read now", "resource", nativegroup.PodGroups)
-		}
+	if !changed {
+		return
 	}
-	if why != "" {
-		listed()
+	n.watcher.nativePodGroupsUnread(why)
+	switch log := klog.FromContext(ctx); why {
+	case whyNotServed:
+		log.V(2).Info("The API server does not serve native PodGroups; pods that name one wait", "resource", nativegroup.PodGroups)
+	case whyMayNotRead:
+		log.Error(err, "The scheduler may not read native PodGroups, so pods that name one wait; grant list and watch", "resource", nativegroup.PodGroups.GroupResource())
+	default:
+		log.Info("Native PodGroups can be read now", "resource", nativegroup.PodGroups)
 	}
 }
 
@@ -164,13 +172,11 @@ func trimNativePodGroup(obj any) (any, error) {
 	return pg, nil
 }
 
-// run watches until ctx ends. listed is called when all native
-// PodGroups were received once, or cannot be read.
+// run watches until ctx ends, as soon as native PodGroups can be read. listed is
+// called when all of them were received once, or cannot be read.
 func (n *nativePodGroups) run(ctx context.Context, listed func()) {
-	n.mu.Lock()
-	n.listed = listed
-	n.mu.Unlock()
-	whenListed(ctx, n.registration, nativegroup.PodGroups.GroupResource().String(), listed)
+	// The first question may stay without an answer.
+	defer time.AfterFunc(syncTimeout, listed).Stop()
 	err := n.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		// observeAnswer reports these, once.
 		if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !errors.Is(err, io.EOF) {
@@ -180,8 +186,42 @@ func (n *nativePodGroups) run(ctx context.Context, listed func()) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to set the handler for errors of the watch of native PodGroups")
 	}
-	n.informer.RunWithContext(ctx)
+	for {
+		err := n.ask(ctx)
+		pause := nativeRetry
+		switch {
+		case err == nil:
+			whenListed(ctx, n.registration, nativegroup.PodGroups.GroupResource().String(), listed)
+			n.informer.RunWithContext(ctx)
+			return
+		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
+			listed()
+			pause = nativePoll
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-n.again:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
 }
+
+// ask asks the API server whether native PodGroups can be read. It returns nil if they can.
+func (n *nativePodGroups) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
+	defer cancel()
+	err := n.client.Get().Resource(nativegroup.PodGroups.Resource).Param("limit", "1").Do(ctx).Error()
+	n.observeAnswer(ctx, err)
+	return err
+}
+
+// askAgain makes run ask the API server again, unless native PodGroups are watched already.
+func (n *nativePodGroups) askAgain() { signal.Send(n.again) }
 
 // toGangNativePodGroup converts a native PodGroup to the form of package gang.
 func toGangNativePodGroup(native *schedulingv1beta1.PodGroup, levels []group.Level) gang.PodGroup {
@@ -250,7 +290,11 @@ func newBothPodGroups(ctx context.Context, config *rest.Config, w *watcher) (bot
 		return bothPodGroups{}, err
 	}
 	native, err := newNativePodGroups(ctx, config, w)
-	return bothPodGroups{own, native}, err
+	if err != nil {
+		return bothPodGroups{}, err
+	}
+	own.connected = native.askAgain
+	return bothPodGroups{own, native}, nil
 }
 
 // run watches until ctx ends. l is done only after both kinds were listed.

@@ -32,6 +32,9 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 			return reason.InvalidMatchPolicy, m.policyError.Error()
 		}
 	}
+	if s.podGroup != nil && s.podGroup.Fault != (Fault{}) {
+		return s.podGroup.Fault.Reason, s.podGroup.Fault.Message
+	}
 	if err := s.effectiveTopology().err; err != nil {
 		return reason.InvalidTopology, err.Error()
 	}
@@ -84,9 +87,6 @@ func (r *rules) whyNoPodGroup(s *groupState) string {
 // whyNotNative returns why a group with a native PodGroup may not be placed
 // yet, apart from the number of its pods. Both results are empty if it may.
 func whyNotNative(s *groupState) (why, message string) {
-	if f := s.podGroup.Fault; f != (Fault{}) {
-		return f.Reason, f.Message
-	}
 	if s.podGroup.MinMember == 0 && s.number(membersNeedingMinimum) > 0 {
 		return reason.NoMinimum, fmt.Sprintf("%s has the policy basic, which says no minimum, and its annotation %s does not say one: the controller writes it within seconds", group.KeyText(s.key), group.MinMemberAnnotation)
 	}
