@@ -24,6 +24,10 @@ import (
 // not say it. It writes nothing else, and neither creates nor deletes a native PodGroup.
 func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedName, name string) (ctrl.Result, error) {
 	if !r.native.isWatched() {
+		// When they are, the events of native PodGroups bring this group here again.
+		if r.native != nil {
+			r.native.named.Store(true)
+		}
 		return ctrl.Result{}, nil
 	}
 	native, err := r.nativePodGroup(ctx, key.Namespace, name)

@@ -21,12 +21,20 @@ import (
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 )
 
-// nativePoll is the time between two checks whether the API server serves native PodGroups.
-const nativePoll = time.Minute
+// The time between two checks whether the API server serves native PodGroups: nativePoll,
+// or nativePollSoon if a pod names one.
+const (
+	nativePoll     = time.Minute
+	nativePollSoon = 5 * time.Second
+)
 
 // A nativeWatch says whether native PodGroups are watched. They are watched as soon as the API
 // server serves them, which an administrator has to ask for. A nil nativeWatch says that they are not.
-type nativeWatch struct{ watched atomic.Bool }
+type nativeWatch struct {
+	watched atomic.Bool
+	// named is true if a pod has named a native PodGroup since the last check.
+	named atomic.Bool
+}
 
 // isWatched reports whether native PodGroups are watched.
 func (n *nativeWatch) isWatched() bool { return n != nil && n.watched.Load() }
@@ -53,7 +61,13 @@ func (n *nativeWatch) isServed(ctx context.Context, config Config, api discovery
 // run watches native PodGroups when the API server begins to serve them.
 // It returns when they are watched, or when ctx ends.
 func (n *nativeWatch) run(ctx context.Context, mgr manager.Manager, c controller.Controller, config Config, api discovery.ServerResourcesInterfaceWithContext) {
-	_ = wait.PollUntilContextCancel(ctx, nativePoll, false, func(ctx context.Context) (bool, error) {
+	last := time.Now()
+	_ = wait.PollUntilContextCancel(ctx, nativePollSoon, false, func(ctx context.Context) (bool, error) {
+		if time.Since(last) < nativePoll && !n.named.Load() {
+			return false, nil
+		}
+		last = time.Now()
+		n.named.Store(false)
 		if !n.isServed(ctx, config, api) {
 			return false, nil
 		}
