@@ -32,8 +32,8 @@ const conditionPrefix = "fluence.flux-framework.org/"
 
 // Convert returns a native PodGroup in the form of Fluence's own. It has the parts of the
 // metadata that identify the object, Fluence's annotations and its conditions. minMember is
-// the minimum of the group, and 0 while the policy is basic and nothing says a minimum. A
-// topology constraint becomes the annotation for it, unless Fault returns that it cannot.
+// the minimum of the group, and 0 while the policy is basic and nothing says a minimum. A topology
+// constraint becomes the annotation that asks for the same. See InvalidTopology and Unsupported.
 func Convert(native *schedulingv1beta1.PodGroup) *scheduling.PodGroup {
 	key := group.NativeKey(native.Namespace, native.Name)
 	pg := &scheduling.PodGroup{
