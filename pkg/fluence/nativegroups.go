@@ -227,9 +227,13 @@ func (n *nativePodGroups) askAgain() { signal.Send(n.again) }
 func toGangNativePodGroup(native *schedulingv1beta1.PodGroup, levels []group.Level) gang.PodGroup {
 	g := toGangPodGroup(nativegroup.Convert(native))
 	g.Basic, g.Priority = nativegroup.IsBasic(native), nativegroup.Priority(native)
+	required, domain, wrong := nativegroup.Topology(native, levels)
+	if g.Domain = domain; required != "" {
+		g.Topology.Required = required
+	}
 	if unsupported := nativegroup.Unsupported(native); unsupported != "" {
 		g.Fault = gang.Fault{Reason: reason.NotSupported, Message: unsupported}
-	} else if wrong := nativegroup.InvalidTopology(native, levels); wrong != "" {
+	} else if wrong != "" {
 		g.Fault = gang.Fault{Reason: reason.InvalidTopology, Message: wrong}
 	}
 	return g

@@ -257,9 +257,11 @@ func TestWhatHoldsTheGroupOfANativePodGroup(t *testing.T) {
 		"claims of the group": {nativeGang("train", 1, func(pg *schedulingv1beta1.PodGroup) {
 			pg.Spec.ResourceClaims = []schedulingv1beta1.PodGroupResourceClaim{{Name: "gpus"}}
 		}), ofJob, `spec.resourceClaims: "gpus": Fluence does not allocate claims that the pods of a group share`},
-		"a label that is no level": {nativeGang("train", 1, constrained("rack")), ofJob,
-			`spec.schedulingConstraints.topology[0].key: "rack": no node label of this key is a level: add it to topologyLevels, an argument of the scheduler`},
-		"nothing by a label that is a level": {nativeGang("train", 1, constrained(corev1.LabelHostname)), ofJob, ""},
+		"a topology that an annotation contradicts": {nativeGang("train", 1, constrained("rack"), func(pg *schedulingv1beta1.PodGroup) {
+			pg.Annotations = map[string]string{group.TopologyRequiredAnnotation: "node"}
+		}), ofJob, `spec.schedulingConstraints.topology[0].key: "rack" and annotation fluence.flux-framework.org/topology-required: "node": set only one of them`},
+		"nothing by a label that is no level": {nativeGang("train", 1, constrained("rack")), ofJob, ""},
+		"nothing by a label that is a level":  {nativeGang("train", 1, constrained(corev1.LabelHostname)), ofJob, ""},
 		"another priority": {nativeGang("train", 1, func(pg *schedulingv1beta1.PodGroup) { pg.Spec.Priority = new(int32(7)) }), ofJob,
 			"pods have priority 0, and podgroup.scheduling.k8s.io ns/train has 7: all pods of such a group must have its priority"},
 	}
@@ -282,6 +284,52 @@ func constrained(key string) func(*schedulingv1beta1.PodGroup) {
 	return func(pg *schedulingv1beta1.PodGroup) {
 		pg.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: key}}}
 	}
+}
+
+// The label is no level, so the matcher does not know its domains.
+func TestThePodsOfANativePodGroupStayInOneDomain(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.native.turnOn()
+		r.pass(time.Minute)
+		rack := func(name string) func(*corev1.Node) {
+			return func(n *corev1.Node) { n.Labels["rack"] = name }
+		}
+		// Any two of these nodes have room for the group, and only those of rack b are together.
+		r.node("n0", 2, rack("a"))
+		r.node("n1", 4)
+		r.node("n2", 2, rack("b"))
+		r.node("n3", 3, rack("b"))
+		r.node("n4", 2, rack("c"))
+		r.schedule()
+		r.native.put(nativeGang("train", 4, constrained("rack")))
+		r.nativePods("train", 4, objects.CPU("1"))
+		r.pass(5 * time.Second)
+		want := func(n int) {
+			t.Helper()
+			got := r.assigned()
+			for pod, node := range got {
+				if node != "n2" && node != "n3" {
+					t.Errorf("pod %s is on node %s, want all pods in rack b", pod, node)
+				}
+			}
+			if len(got) != n {
+				t.Errorf("assigned %v, want %d pods", got, n)
+			}
+		}
+		want(4)
+		// A late member follows its siblings, and waits if there is no room with them.
+		r.pod("train-4", objects.InNativeGroup("train"), objects.CPU("1"))
+		r.pass(5 * time.Second)
+		want(5)
+		r.pod("train-5", objects.InNativeGroup("train"), objects.CPU("1"))
+		r.pass(time.Minute)
+		want(5)
+		// No domain has room for this one, although the nodes have.
+		r.native.put(nativeGang("wide", 4, constrained("rack")))
+		r.nativePods("wide", 4, objects.CPU("1"))
+		r.pass(time.Minute)
+		want(5)
+	})
 }
 
 func TestPodsSayWhyTheirNativePodGroupIsNotKnown(t *testing.T) {

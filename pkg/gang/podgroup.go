@@ -32,6 +32,9 @@ type PodGroup struct {
 	Basic bool
 	// Priority is the priority that all pods of a native PodGroup must have.
 	Priority int32
+	// Domain is a node label that is no level: the nodes of all
+	// pods have to have the same value of it. It is empty if there is none.
+	Domain string
 	// Fault is why no pod of the group may start, whatever the pods are. It is zero if there is none.
 	Fault Fault
 	// Placed is how many pods had nodes when the status last reported it. 0

@@ -32,8 +32,8 @@ const conditionPrefix = "fluence.flux-framework.org/"
 
 // Convert returns a native PodGroup in the form of Fluence's own. It has the parts of the
 // metadata that identify the object, Fluence's annotations and its conditions. minMember is
-// the minimum of the group, and 0 while the policy is basic and nothing says a minimum. A topology
-// constraint becomes the annotation that asks for the same. See InvalidTopology and Unsupported.
+// the minimum of the group, and 0 while the policy is basic and nothing says a minimum. What
+// has no place in that form is left out: see Topology, Priority and Unsupported.
 func Convert(native *schedulingv1beta1.PodGroup) *scheduling.PodGroup {
 	key := group.NativeKey(native.Namespace, native.Name)
 	pg := &scheduling.PodGroup{
@@ -45,12 +45,6 @@ func Convert(native *schedulingv1beta1.PodGroup) *scheduling.PodGroup {
 		},
 	}
 	pg.Spec.MinMember = minMember(native)
-	if level := topologyKey(native); level != "" {
-		if pg.Annotations == nil {
-			pg.Annotations = map[string]string{}
-		}
-		pg.Annotations[group.TopologyRequiredAnnotation] = level
-	}
 	for _, c := range native.Status.Conditions {
 		if kind, ours := strings.CutPrefix(c.Type, conditionPrefix); ours {
 			c.Type = kind
@@ -125,33 +119,31 @@ func Unsupported(native *schedulingv1beta1.PodGroup) string {
 	return ""
 }
 
-// InvalidTopology returns why the topology constraint of a native PodGroup cannot be kept, in words
-// fit for a user: its key is no level, or an annotation names another one. It returns nothing if
-// there is no constraint, or if it can be kept. The levels are those that annotations may name.
-func InvalidTopology(native *schedulingv1beta1.PodGroup, levels []group.Level) string {
-	const field = "spec.schedulingConstraints.topology[0].key"
-	key := topologyKey(native)
+// Topology reads the topology constraint of a native PodGroup: a node label below one value of which
+// all pods have to be. If the label is a level, it is returned as required, and else as domain. wrong
+// says in words fit for a user that an annotation contradicts it. The levels are those that
+// annotations may name. All results are empty if there is no constraint.
+func Topology(native *schedulingv1beta1.PodGroup, levels []group.Level) (required, domain, wrong string) {
+	key, said := topologyKey(native), native.Annotations[group.TopologyRequiredAnnotation]
 	if key == "" {
-		return ""
+		return "", "", ""
 	}
 	wanted, err := levelOf(key, levels)
 	if err != nil {
-		return fmt.Sprintf("%s: %q: no node label of this key is a level: add it to topologyLevels, an argument of the scheduler", field, key)
+		domain = key
+	} else {
+		required = key
 	}
-	said := native.Annotations[group.TopologyRequiredAnnotation]
-	if said == "" {
-		return ""
+	if other, otherErr := levelOf(said, levels); said != "" && (err != nil || otherErr != nil || other != wanted) {
+		wrong = fmt.Sprintf("spec.schedulingConstraints.topology[0].key: %q and annotation %s: %q: set only one of them", key, group.TopologyRequiredAnnotation, said)
 	}
-	if other, err := levelOf(said, levels); err != nil || other != wanted {
-		return fmt.Sprintf("%s: %q and annotation %s: %q: set only one of them", field, key, group.TopologyRequiredAnnotation, said)
-	}
-	return ""
+	return required, domain, wrong
 }
 
-// levelOf returns the type of the level that a name means.
+// levelOf returns the type of the level that a name means. It returns nothing for an empty name.
 func levelOf(name string, levels []group.Level) (string, error) {
 	topology, err := group.TopologyAnnotations{Required: name}.Parse(levels)
-	if err != nil {
+	if err != nil || topology == nil {
 		return "", err
 	}
 	return topology.Required, nil

@@ -1,6 +1,7 @@
 package nativegroup
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestWhatIsKeptOfANativePodGroup(t *testing.T) {
 		TypeMeta: metav1.TypeMeta{APIVersion: "scheduling.k8s.io/v1beta1", Kind: "PodGroup"},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "scheduling.k8s.io/train", UID: "uid", Generation: 3, CreationTimestamp: created,
-			Annotations: map[string]string{group.MatchPolicyAnnotation: "low", group.TopologyRequiredAnnotation: "rack"},
+			Annotations: map[string]string{group.MatchPolicyAnnotation: "low", group.TopologyRequiredAnnotation: "node"},
 		},
 	}
 	want.Spec.MinMember = 4
@@ -70,9 +71,6 @@ func TestWhatIsKeptOfANativePodGroup(t *testing.T) {
 	got := Convert(pg)
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Convert() (-want +got):\n%s", diff)
-	}
-	if pg.Annotations[group.TopologyRequiredAnnotation] != "node" {
-		t.Errorf("Convert() has changed its argument: %v", pg.Annotations)
 	}
 	if apiVersion, name := NameOf(got); apiVersion != "scheduling.k8s.io/v1beta1" || name != "train" {
 		t.Errorf("NameOf() = %s, %s", apiVersion, name)
@@ -83,16 +81,20 @@ func TestWhatIsKeptOfANativePodGroup(t *testing.T) {
 	}
 }
 
-func TestATopologyConstraintThatCannotBeKept(t *testing.T) {
+func TestTopology(t *testing.T) {
 	levels := []group.Level{{Type: "rack", Key: "example.com/rack"}, {Type: "zone", Key: "topology.kubernetes.io/zone"}}
-	cases := map[string]struct{ key, annotation, want string }{
-		"none":                     {"", "zone", ""},
-		"a level":                  {"example.com/rack", "", ""},
-		"a level, said twice":      {"example.com/rack", "rack", ""},
-		"the nodes":                {"kubernetes.io/hostname", "", ""},
-		"no level":                 {"example.com/row", "", `spec.schedulingConstraints.topology[0].key: "example.com/row": no node label of this key is a level: add it to topologyLevels, an argument of the scheduler`},
-		"two levels":               {"example.com/rack", "zone", `spec.schedulingConstraints.topology[0].key: "example.com/rack" and annotation fluence.flux-framework.org/topology-required: "zone": set only one of them`},
-		"a level and what is none": {"example.com/rack", "row", `spec.schedulingConstraints.topology[0].key: "example.com/rack" and annotation fluence.flux-framework.org/topology-required: "row": set only one of them`},
+	both := func(key, said string) string {
+		return fmt.Sprintf("spec.schedulingConstraints.topology[0].key: %q and annotation fluence.flux-framework.org/topology-required: %q: set only one of them", key, said)
+	}
+	cases := map[string]struct{ key, annotation, required, domain, wrong string }{
+		"none":                     {"", "zone", "", "", ""},
+		"a level":                  {"example.com/rack", "", "example.com/rack", "", ""},
+		"a level, said twice":      {"example.com/rack", "rack", "example.com/rack", "", ""},
+		"the nodes":                {"kubernetes.io/hostname", "", "kubernetes.io/hostname", "", ""},
+		"no level":                 {"example.com/row", "", "", "example.com/row", ""},
+		"no level and a level":     {"example.com/row", "rack", "", "example.com/row", both("example.com/row", "rack")},
+		"two levels":               {"example.com/rack", "zone", "example.com/rack", "", both("example.com/rack", "zone")},
+		"a level and what is none": {"example.com/rack", "row", "example.com/rack", "", both("example.com/rack", "row")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -103,8 +105,8 @@ func TestATopologyConstraintThatCannotBeKept(t *testing.T) {
 			if tc.key != "" {
 				pg.Spec.SchedulingConstraints = &schedulingv1beta1.PodGroupSchedulingConstraints{Topology: []schedulingv1beta1.TopologyConstraint{{Key: tc.key}}}
 			}
-			if got := InvalidTopology(pg, levels); got != tc.want {
-				t.Errorf("InvalidTopology() = %q, want %q", got, tc.want)
+			if required, domain, wrong := Topology(pg, levels); required != tc.required || domain != tc.domain || wrong != tc.wrong {
+				t.Errorf("Topology() = %q, %q, %q, want %q, %q, %q", required, domain, wrong, tc.required, tc.domain, tc.wrong)
 			}
 		})
 	}
