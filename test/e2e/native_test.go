@@ -210,7 +210,9 @@ func TestNativePodGroups(t *testing.T) {
 		return n == 0, fmt.Sprintf("%d are left", n)
 	})
 
-	// A Job that asks for basic by name starts pod by pod, and so does one with the label.
+	// A Job that asks for basic by name starts pod by pod, and one that asks for a gang does not. The
+	// controller finds the native API at its start now.
+	s.restart(stack.Controller, func(*stack.Config) {})
 	s.applyText(strings.Replace(job("single", 5, "3"), "spec:\n", "spec:\n  scheduling: {schedulingPolicy: {basic: {}}}\n", 1))
 	s.native("single-", "has the minimum 1", func(pg *schedulingv1beta1.PodGroup) bool { return pg.Annotations[group.MinMemberAnnotation] == "1" })
 	s.running("single-", 4)
