@@ -18,12 +18,13 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A target is an argument NAME or KIND/NAME. kind is in lower case, and "" if it was not given.
+// A target is an argument NAME or KIND/NAME. kind is in lower case, and "" if it was not
+// given. It has no API group, except that nativeKind and ownKind stay as they are.
 type target struct{ kind, name string }
 
 // shortNames are the short names that kubectl accepts for kinds.
 var shortNames = map[string]string{
-	"cj": "cronjob", "deploy": "deployment", "lws": "leaderworkerset", "fpg": "podgroup", "pg": "podgroup", "pgs": "podgroup",
+	"cj": "cronjob", "deploy": "deployment", "lws": "leaderworkerset", "fpg": ownKind, "pg": "podgroup", "pgs": "podgroup",
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
@@ -36,7 +37,10 @@ func parseTarget(text string) (target, error) {
 	if name == "" || said && kind == "" {
 		return target{}, fmt.Errorf("%q: name a group or a pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups", text)
 	}
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without the API group
+	kind, apiGroup, _ := strings.Cut(strings.ToLower(kind), ".")
+	if full := strings.TrimSuffix(kind, "s") + "." + apiGroup; full == nativeKind || full == ownKind {
+		return target{full, name}, nil
+	}
 	if long, ok := shortNames[kind]; ok {
 		return target{long, name}, nil
 	}
@@ -46,6 +50,14 @@ func parseTarget(text string) (target, error) {
 // names reports whether the target names an object of this kind and name.
 func (n target) names(kind, name string) bool {
 	return n.name == name && (n.kind == "" || n.kind == strings.ToLower(kind))
+}
+
+// namesPodGroup reports whether the target names the PodGroup in the key of a group.
+func (n target) namesPodGroup(name string) bool {
+	if bare, native := group.NativeName(types.NamespacedName{Name: name}); native {
+		return n.names("PodGroup", bare) || n.names(nativeKind, bare)
+	}
+	return n.names("PodGroup", name) || n.names(ownKind, name)
 }
 
 // A namespace has the objects that were read from one namespace.
@@ -74,7 +86,7 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
 		return nil, err
 	}
-	if ns.groups, err = r.readPodGroups(ctx, r.namespace); err != nil {
+	if ns.groups, err = r.readGroups(ctx, r.namespace); err != nil {
 		if n.kind != "pod" {
 			return nil, err
 		}
@@ -89,7 +101,7 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	found := ns.candidates(n)
 	switch len(found) {
 	case 0:
-		if n.kind != "" && n.kind != "podgroup" && n.kind != "pod" {
+		if n.kind != "" && n.kind != "podgroup" && n.kind != nativeKind && n.kind != ownKind && n.kind != "pod" {
 			return nil, fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, r.namespace, n.kind, n.kind, n.kind, n.name)
 		}
 		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
@@ -134,8 +146,12 @@ func (ns *namespace) candidates(n target) []candidate {
 	var found []candidate
 	for i := range ns.groups {
 		pg := &ns.groups[i]
-		if n.names("PodGroup", pg.Name) || ns.isOwnedBy(pg, n) {
-			found = append(found, candidate{"podgroup/" + pg.Name, ns.answerForGroup(pg)})
+		if n.namesPodGroup(pg.Name) || ns.isOwnedBy(pg, n) {
+			fullName := shownName(pg.Name)
+			if fullName == pg.Name {
+				fullName = ownKind + "/" + pg.Name
+			}
+			found = append(found, candidate{fullName, ns.answerForGroup(pg)})
 		}
 	}
 	for _, pod := range ns.pods {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/simulate"
@@ -25,7 +26,8 @@ import (
 // A groupSummary has the properties of a group that are shown.
 type groupSummary struct {
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// Name is the name of the PodGroup, as KIND/NAME if the PodGroup is native.
+	Name string `json:"name"`
 	// Owner is the object for which the group is named, as KIND/NAME. For a
 	// unit of a LeaderWorkerSet it is the LeaderWorkerSet, and Unit is the unit.
 	Owner string `json:"of,omitempty"`
@@ -134,7 +136,7 @@ func counts(of map[string]int, maxNames int) string {
 
 // rows reads the groups of the reader's namespace.
 func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
-	groups, err := r.readPodGroups(ctx, r.namespace)
+	groups, err := r.readGroups(ctx, r.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -157,9 +159,56 @@ func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
 	return rows, nil
 }
 
+// The kinds of PodGroups, of Kubernetes and of Fluence, with their API groups. nativeKind
+// begins the names of native PodGroups where they are shown.
+const (
+	nativeKind = "podgroup.scheduling.k8s.io"
+	ownKind    = "podgroup.scheduling.x-k8s.io"
+)
+
+// shownName returns the name in the key of a group as it is shown, and as
+// the command why takes it: KIND/NAME for a native PodGroup.
+func shownName(name string) string {
+	if name, native := group.NativeName(types.NamespacedName{Name: name}); native {
+		return nativeKind + "/" + name
+	}
+	return name
+}
+
+// addNativeState sets what the status of a PodGroup says of its pods, and
+// what the status of a native one does not say.
+func (g *groupSummary) addNativeState(pods []*corev1.Pod) {
+	var running, succeeded, failed int32
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			g.Bound++
+		}
+		switch pod.Status.Phase {
+		case corev1.PodRunning:
+			running++
+		case corev1.PodSucceeded:
+			succeeded++
+		case corev1.PodFailed:
+			failed++
+		}
+	}
+	phase := scheduling.PodGroupPending
+	switch ended := succeeded + failed; {
+	case len(pods) > 0 && failed > 0 && int(ended) == len(pods):
+		phase = scheduling.PodGroupFailed
+	case len(pods) > 0 && int(ended) == len(pods):
+		phase = scheduling.PodGroupFinished
+	case running+succeeded >= max(1, g.Minimum):
+		phase = scheduling.PodGroupRunning
+	case g.Bound > 0:
+		phase = scheduling.PodGroupScheduling
+	}
+	g.Phase = string(phase)
+}
+
 func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	g := groupSummary{
-		Namespace: pg.Namespace, Name: pg.Name, Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
+		Namespace: pg.Namespace, Name: shownName(pg.Name), Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
 		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
 	}
 	if refs := pg.OwnerReferences; len(refs) == 1 {
@@ -178,6 +227,9 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 		}
 	}
 	g.Size = max(g.Size, g.Minimum)
+	if shownName(pg.Name) != pg.Name {
+		g.addNativeState(pods)
+	}
 	if pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed {
 		return g
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -142,7 +143,11 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 	if err != nil {
 		return err
 	}
-	r.notePending(cluster, configuration.Scheduler(), types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+	except := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	if s.podGroup != nil {
+		except.Name = s.podGroup.Name
+	}
+	r.notePending(cluster, configuration.Scheduler(), except)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	sim, err := simulate.New(ctx, cluster, configuration)
@@ -161,7 +166,11 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 }
 
 func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
-	fmt.Fprintf(w, "%s %s/%s", s.Kind, s.Namespace, o.paint(bold, s.Name))
+	kind, name := s.Kind, s.Name
+	if bare, native := strings.CutPrefix(name, nativeKind+"/"); native {
+		kind, name = nativeKind, bare
+	}
+	fmt.Fprintf(w, "%s %s/%s", kind, s.Namespace, o.paint(bold, name))
 	if s.Owner != "" {
 		fmt.Fprintf(w, " of %s", s.Owner)
 	}
@@ -171,7 +180,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	fmt.Fprintln(w)
 	if s.podGroup != nil {
 		minimum := ""
-		if s.Minimum < s.Size {
+		if s.Minimum > 0 && s.Minimum < s.Size {
 			minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
 		}
 		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, minimum, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
@@ -276,13 +285,13 @@ func (o *options) completeGroups(cmd *cobra.Command, args []string, _ string) ([
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	groups, err := r.readPodGroups(cmd.Context(), r.namespace)
+	groups, err := r.readGroups(cmd.Context(), r.namespace)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for _, pg := range groups {
-		names = append(names, pg.Name)
+		names = append(names, shownName(pg.Name))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

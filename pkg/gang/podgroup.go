@@ -31,10 +31,24 @@ type PodGroup struct {
 	Exclusivity Exclusivity
 	// ExclusivitySince is since when the status has said that.
 	ExclusivitySince time.Time
+	// Basic is true for a native PodGroup whose policy is basic. MinMember is
+	// then the minimum that the controller has found, and 0 if it has not yet.
+	Basic bool
+	// Priority is the priority that all pods of a native PodGroup must have.
+	Priority int32
+	// Domain is a node label that is no level: the nodes of all
+	// pods have to have the same value of it. It is empty if there is none.
+	Domain string
+	// Fault is why no pod of the group may start, whatever the pods are. It is zero if there is none.
+	Fault Fault
 	// Placed is how many pods had nodes when the status last reported it. 0
 	// means that the group has not been placed, or that nothing is known.
 	Placed int
 }
+
+// A Fault is a field of a PodGroup that is invalid or not supported: a
+// reason of package reason, and a message that names field and value.
+type Fault struct{ Reason, Message string }
 
 // An Exclusivity says whether a group has its nodes for itself.
 type Exclusivity int

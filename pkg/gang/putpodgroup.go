@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // PutPodGroup records a PodGroup as the API shows it. If the group
@@ -57,12 +59,25 @@ func (g Watches) applyMinimum(s *groupState) {
 // whyMinimumRaised returns why a group with
 // this number of assignments may not start now.
 func (s *groupState) whyMinimumRaised(assigned int) string {
-	return fmt.Sprintf("minMember of PodGroup %s is now %d, but only %d of its pods have nodes", s.key, s.minReserved+s.preplaced(), assigned+s.preplaced())
+	return fmt.Sprintf("%s of %s is now %d, but only %d of its pods have nodes", minimumName(s), group.KeyText(s.key), s.minReserved+s.preplaced(), assigned+s.preplaced())
 }
 
 // whyPodGroupDeleted returns why a group that needs its PodGroup may not start now.
 func (s *groupState) whyPodGroupDeleted() string {
-	return fmt.Sprintf("PodGroup %s was deleted", s.key)
+	return group.KeyText(s.key) + " was deleted"
+}
+
+// SetNativePodGroupsUnread records why native PodGroups cannot be read,
+// in words fit for a user. Nothing means that they can be read.
+func (g Watches) SetNativePodGroupsUnread(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.whyNativeUnread = why
+	for _, s := range g.groups {
+		if s.isNative {
+			s.gatheringKnown = false
+		}
+	}
 }
 
 // DropPodGroup forgets a PodGroup. Members that have nodes keep them. A

@@ -15,8 +15,10 @@ type groupState struct {
 	key types.NamespacedName
 	// inPodGroup is true if the key is the key of a PodGroup.
 	inPodGroup bool
-	podGroup   *PodGroup
-	levels     []group.Level
+	// isNative is true if it is the key of a native PodGroup.
+	isNative bool
+	podGroup *PodGroup
+	levels   []group.Level
 	tally
 	// representative is the UID of the member whose cycle places all
 	// members, or all late ones. It is empty if none was chosen.

@@ -125,6 +125,67 @@ func TestIdentityOf(t *testing.T) {
 	}
 }
 
+func TestIdentityInANativePodGroup(t *testing.T) {
+	owners := seenOwners{ownerOfKind(job): {}, ownerOfKind(replicaSet): {}, ownerOfKind(statefulSet): {}}
+	unseen := Owner{"batch", "Job", "new", "9"}
+	native := func(o Owner, needsMinimum bool) Identity {
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: "scheduling.k8s.io/train"}, InPodGroup: true, NeedsPodGroup: true, Owner: o, NeedsMinimum: needsMinimum}
+	}
+	waits := native(Owner{}, true)
+	waits.MissingOwner = unseen
+	cases := map[string]struct {
+		labels map[string]string
+		owner  Owner
+		want   Identity
+	}{
+		"a pod without an owner":               {nil, Owner{}, native(Owner{}, false)},
+		"its label says nothing":               {map[string]string{Label: "g"}, Owner{}, native(Owner{}, false)},
+		"a size label asks for a minimum":      {map[string]string{SizeLabel: "4"}, Owner{}, native(Owner{}, true)},
+		"a Job's pods start together":          {nil, ownerOfKind(job), native(ownerOfKind(job), true)},
+		"a label beside a Job":                 {map[string]string{Label: "g"}, ownerOfKind(job), native(ownerOfKind(job), true)},
+		"a ReplicaSet's pods start one by one": {nil, ownerOfKind(replicaSet), native(ownerOfKind(replicaSet), false)},
+		"a ReplicaSet's pods with a minimum":   {map[string]string{MinLabel: "2"}, ownerOfKind(replicaSet), native(ownerOfKind(replicaSet), true)},
+		"a static pod whatever its labels say": {map[string]string{MinLabel: "2"}, ownerOfKind(node), native(ownerOfKind(node), false)},
+		"an owner that was not seen":           {nil, unseen, waits},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := controlledPod("1", tc.labels, tc.owner)
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+			if got := IdentityOf(pod, owners); got != tc.want {
+				t.Errorf("IdentityOf() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestASchedulingGroupWithoutANameNamesNoPodGroup(t *testing.T) {
+	for _, of := range []*corev1.PodSchedulingGroup{{}, {PodGroupName: new("")}} {
+		pod := controlledPod("1", nil, Owner{})
+		pod.Spec.SchedulingGroup = of
+		if got := IdentityOf(pod, seenOwners{}); got.InPodGroup {
+			t.Errorf("IdentityOf() = %+v with schedulingGroup %+v, want a pod alone", got, of)
+		}
+	}
+}
+
+func TestKeysOfNativePodGroups(t *testing.T) {
+	key := NativeKey("ns", "train")
+	if name, native := NativeName(key); name != "train" || !native {
+		t.Errorf("NativeName(%v) = %q, %t", key, name, native)
+	}
+	if got, want := KeyText(key), "podgroup.scheduling.k8s.io ns/train"; got != want {
+		t.Errorf("KeyText(%v) = %q, want %q", key, got, want)
+	}
+	own := types.NamespacedName{Namespace: "ns", Name: "train"}
+	if name, native := NativeName(own); native {
+		t.Errorf("NativeName(%v) = %q, want none", own, name)
+	}
+	if got, want := KeyText(own), "PodGroup ns/train"; got != want {
+		t.Errorf("KeyText(%v) = %q, want %q", own, got, want)
+	}
+}
+
 func TestAnOwnerThatDoesNotControlThePodIsNone(t *testing.T) {
 	pod := controlledPod("1", nil, ownerOfKind(job))
 	pod.OwnerReferences[1].Controller = nil

@@ -14,6 +14,8 @@ const (
 	Gathering = "Gathering"
 	// NoPodGroup: the PodGroup that the pods wait for does not exist. It is reported on a pod.
 	NoPodGroup = "NoPodGroup"
+	// NoMinimum: it is not known yet how many pods of a native PodGroup start together.
+	NoMinimum = "NoMinimum"
 	// OwnerNotSeen: the owner of the pod has not been seen, so that the pod's group is not known.
 	OwnerNotSeen = "OwnerNotSeen"
 	// NotSeenYet: the plugin has not seen the pod yet.
@@ -26,6 +28,10 @@ const (
 	InvalidTopology = "InvalidTopology"
 	// NotAllowed: an annotation asks for whole nodes in a namespace that may not have them.
 	NotAllowed = "NotAllowed"
+	// InvalidPriority: a pod does not have the priority of its native PodGroup.
+	InvalidPriority = "InvalidPriority"
+	// NotSupported: the group is a native PodGroup that asks for what Fluence does not have.
+	NotSupported = "NotSupported"
 	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
 	// NeverFits: the group would not fit even if all nodes were empty.

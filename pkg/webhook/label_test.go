@@ -46,6 +46,12 @@ func TestLabels(t *testing.T) {
 			kind: "Pod", object: pod("batch Job train", "", ""),
 			want: filled(nameOf("batch", "Job", "train"), 8, 8),
 		},
+		"a pod of a Job in a native PodGroup": {
+			kind: "Pod", object: strings.Replace(pod("batch Job train", "", ""), "schedulerName: fluence", "schedulerName: fluence, schedulingGroup: {podGroupName: n}", 1),
+		},
+		"a Job whose pods name a native PodGroup": {
+			kind: "Job", object: "{metadata: {name: j, namespace: ns, labels: {" + group.SizeLabel + `: "2"}}, spec: {template: {spec: {schedulerName: fluence, schedulingGroup: {podGroupName: n}}}}}`,
+		},
 		"a pod of a Job that cannot be seen": {
 			kind: "Pod", object: pod("batch Job unseen", "", ""),
 		},

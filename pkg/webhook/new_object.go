@@ -85,6 +85,12 @@ func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObj
 	if c.pod.Labels, c.pod.Annotations, err = c.metadata(s.template...); err != nil {
 		return nil, err
 	}
+	switch name, named, err := unstructured.NestedString(c.fields, below(s.template, "spec", "schedulingGroup", "podGroupName")...); {
+	case err != nil:
+		return nil, fmt.Errorf("read the object: %w", err)
+	case named:
+		c.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	}
 	if s.template == nil {
 		return c, nil
 	}

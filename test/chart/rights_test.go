@@ -20,6 +20,7 @@ import (
 
 const (
 	streamed = "what is there comes by the watch; it is listed where an API server does not stream it"
+	native   = "this API server does not serve native PodGroups"
 	series   = "an event that is told again within minutes becomes a series"
 )
 
@@ -27,6 +28,11 @@ const (
 var unused = map[string]string{
 	"fluence-scheduler: list jobs.batch":                                        streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
+	"fluence-scheduler: watch podgroups.scheduling.k8s.io":                      native,
+	"fluence-scheduler: patch podgroups.scheduling.k8s.io/status":               native,
+	"fluence-controller: list podgroups.scheduling.k8s.io":                      native,
+	"fluence-controller: watch podgroups.scheduling.k8s.io":                     native,
+	"fluence-controller: patch podgroups.scheduling.k8s.io":                     native,
 	"fluence-controller: list jobs.batch":                                       streamed,
 	"fluence-controller: list podgroups.scheduling.x-k8s.io":                    streamed,
 	"fluence-controller: list replicasets.apps":                                 streamed,

@@ -27,6 +27,11 @@ type observation struct {
 	// topOwners are the owners at the top of these pods and podOwners. If
 	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
+	// needsMinimum is true if the group is of a native PodGroup, and pods of it start together by the
+	// rules of Fluence. See group.Identity.
+	needsMinimum bool
+	// inNative is true if pods of the group's owner are in a native PodGroup.
+	inNative bool
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
 	now            time.Time

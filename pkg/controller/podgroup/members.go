@@ -77,6 +77,8 @@ type membership struct {
 	// ownerNotCached is true if a pod may belong to the group through an owner that is not in the
 	// cache yet.
 	ownerNotCached bool
+	// needsMinimum and inNative are what observation has.
+	needsMinimum, inNative bool
 }
 
 // A topOwnerRef refers to an owner that a group is named for or could be named for. A unit of a
@@ -139,15 +141,32 @@ func (f *membership) addPods(set podSet, key types.NamespacedName, c cacheReader
 	ownerNotCached := id.MissingOwner != group.Owner{}
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, set)
+		if _, native := group.NativeName(key); native {
+			f.addPodOwner(pod, id.Owner, c)
+			f.needsMinimum = f.needsMinimum || id.NeedsMinimum && pod.DeletionTimestamp == nil && !hasEnded(pod)
+		}
 		f.addTopOwnerRef(c.topOwnerRefOfPod(pod, id.Owner))
 		// A labelled pod is in the group even while its owner is not in the cache. Then the pod has a
 		// controller, but its identity has no Owner.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		ownerNotCached = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
+		_, native := group.NativeName(id.Key)
+		f.inNative = f.inNative || native && id.Owner.PodGroupName() == key.Name
 		return
 	}
 	f.ownerNotCached = f.ownerNotCached || ownerNotCached && pod.DeletionTimestamp == nil && !hasEnded(pod)
+}
+
+// addPodOwner adds the podOwner of a pod in a native PodGroup. The templates
+// of most podOwners do not name the PodGroup, so it is found by the pod.
+func (f *membership) addPodOwner(pod *corev1.Pod, top group.Owner, c cacheReader) {
+	p, ok := asPodOwner(c.object(pod.Namespace, group.ControllerOf(pod)))
+	if !ok || slices.ContainsFunc(f.podOwners, func(have podOwner) bool { return have.GetUID() == p.GetUID() }) {
+		return
+	}
+	p.topUID = top.UID
+	f.podOwners = append(f.podOwners, p)
 }
 
 func (f *membership) addTopOwnerRef(t topOwnerRef) {

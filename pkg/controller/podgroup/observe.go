@@ -41,6 +41,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return o, err
 	}
 	o.pods, o.podOwners, o.otherSchedulers, o.ownerNotCached = f.pods, f.podOwners, f.otherSchedulers, f.ownerNotCached
+	o.needsMinimum, o.inNative = f.needsMinimum, f.inNative
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {

@@ -65,7 +65,7 @@ func (p podOwner) pod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.GetNamespace(), Labels: p.template.Labels, Annotations: p.template.Annotations,
 		OwnerReferences: []metav1.OwnerReference{ref},
-	}}
+	}, Spec: corev1.PodSpec{SchedulingGroup: p.template.Spec.SchedulingGroup}}
 }
 
 // size returns the number of pods that the podOwner wants. The error can be shown to users.

@@ -274,6 +274,11 @@ func (o observation) hasEnded() bool {
 // When no pod waits any more, a minimum that was lowered stays as it is. Otherwise the PodGroup of a
 // Job with few completions left would be written each time a pod ends.
 func (o observation) stableRemainingMin(size group.Size) int32 {
+	return o.stableRemaining(size, o.podGroup.Spec.MinMember)
+}
+
+// stableRemaining is stableRemainingMin for a group that has this minimum at present.
+func (o observation) stableRemaining(size group.Size, present int32) int32 {
 	left := o.remainingMin(size)
 	if left == size.Min {
 		return size.Min
@@ -283,7 +288,7 @@ func (o observation) stableRemainingMin(size group.Size) int32 {
 			return left
 		}
 	}
-	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
+	return max(left, min(size.Min, present))
 }
 
 // remainingMin returns the lower of two numbers: the minimum, and the pods that exist or
