@@ -49,7 +49,11 @@ func (e *Engine) build() error {
 		nodes = append(nodes, h.node)
 	}
 	if !e.probed {
-		e.probed, e.wrap = true, probe(e.options.Open)
+		wrap, err := probe(e.options.Open)
+		if err != nil {
+			return err
+		}
+		e.probed, e.wrap = true, wrap
 	}
 	text, err := e.buildJGF(nodes)
 	if err != nil {

@@ -10,23 +10,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// PutNode implements match.Engine. A node whose name
-// is a list of names (RFC 29) is match.ErrInvalid.
+// PutNode implements match.Engine. A node whose name is a list of names (RFC 29) is
+// match.ErrInvalid, and so is a node with more types or levels than have names in the library.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for i, g := range nodes {
-		if g == nil {
-			continue // The shadow rejects it.
+	if err := e.checkNodes(nodes); err != nil {
+		if stale := e.checkEpoch(ctx, at); stale != nil {
+			return stale
 		}
-		for k := range g.Vertices {
-			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
-				if err := e.checkEpoch(ctx, at); err != nil {
-					return err
-				}
-				return invalid("put node %d of %d: %q names several hosts", i+1, len(nodes), nameOf(v))
-			}
-		}
+		return err
 	}
 	if err := e.shadow.PutNode(ctx, at, nodes...); err != nil {
 		return err
@@ -48,6 +41,21 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 		e.dropGraph()
 	}
 	return nil
+}
+
+// checkNodes fails for nodes that the shadow accepts and the library does not.
+func (e *Engine) checkNodes(nodes []*resource.Graph) error {
+	for i, g := range nodes {
+		if g == nil {
+			continue // The shadow rejects it.
+		}
+		for k := range g.Vertices {
+			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
+				return invalid("put node %d of %d: %q names several hosts", i+1, len(nodes), nameOf(v))
+			}
+		}
+	}
+	return e.names.check(nodes)
 }
 
 // RemoveNode implements match.Engine. The node stays in the library's graph until the graph is

@@ -62,6 +62,7 @@ type Engine struct {
 	mu       sync.Mutex
 	epoch    match.Epoch // 0 before the first Reset
 	ready    bool
+	names    typeNames
 	granules granules
 	hosts    map[string]*host
 	levelUp  map[string]bool
@@ -107,7 +108,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, shadow: shadow}, nil
+	return &Engine{options: o, shadow: shadow, names: newTypeNames()}, nil
 }
 
 // Policies returns the policies that requests may name if the library's
@@ -135,7 +136,7 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	}
 	e.dropGraph()
 	e.epoch, e.ready = next, false
-	e.granules = newGranules(e.options.Granules)
+	e.granules = newGranules(e.options.Granules, e.names)
 	e.hosts = make(map[string]*host)
 	e.levelUp = make(map[string]bool)
 	e.jobs = make(map[match.JobID]map[string]*host)

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // maxUnits bounds the units of one type on one node. Each unit is a vertex.
@@ -27,15 +25,11 @@ type granules struct {
 	byUnit map[string]int64
 	// measure is the unit of measure in which the nodes count a type.
 	measure map[string]string
-	// names are the names of types in the library's graph. types is the inverse.
-	names, types map[string]string
+	names   typeNames
 }
 
-func newGranules(byType map[string]int64) granules {
-	return granules{
-		byType: byType, byUnit: DefaultGranules(),
-		measure: make(map[string]string), names: make(map[string]string), types: make(map[string]string),
-	}
+func newGranules(byType map[string]int64, names typeNames) granules {
+	return granules{byType: byType, byUnit: DefaultGranules(), measure: make(map[string]string), names: names}
 }
 
 // sizeOf returns the granule size of a type. unit is the unit of measure of the type if no node has
@@ -61,45 +55,13 @@ func (g *granules) roundUp(poolType string, n int64) int64 {
 	return n/size + min(1, n%size)
 }
 
-// name returns the name of a type in the library. It has only letters, digits and
-// underscores, because a slash would be a step of a path, and colons and commas
-// separate filters. It does not end in a digit: a vertex is named after its type
-// and number, so "gpu1" with number 2 would have the name of "gpu" with number 12.
-func (g *granules) name(poolType string) string {
-	if n, ok := g.names[poolType]; ok {
-		return n
-	}
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, poolType)
-	if reserved(name) {
-		name = "of_" + name
-	}
-	if last := name[len(name)-1]; last >= '0' && last <= '9' {
-		name += "_"
-	}
-	for g.types[name] != "" {
-		name += "_"
-	}
-	g.names[poolType], g.types[name] = name, poolType
-	return name
-}
-
-// reserved reports whether a name has another meaning in the library's graph.
-func reserved(name string) bool {
-	return name == "" || name == resource.TypeCluster || name == resource.TypeNode || name == jobspec.SlotType ||
-		name == nodeBasename || strings.HasPrefix(name, levelType)
-}
-
-// needs returns the units with the library's names of their types, in a fixed order.
+// needs returns the units with the library's names of their types, in a fixed order. The name of a
+// type that no node has had is "".
 func (g *granules) needs(units map[string]int64) []unitCount {
 	need := make([]unitCount, 0, len(units))
 	for poolType, n := range units {
 		if n > 0 {
-			need = append(need, unitCount{g.name(poolType), n})
+			need = append(need, unitCount{g.names[poolType], n})
 		}
 	}
 	slices.SortFunc(need, func(a, b unitCount) int { return cmp.Compare(a.typeName, b.typeName) })

@@ -77,7 +77,7 @@ func (d *graphBuilder) level(parent int, way []level) int {
 	key := pathKey(way)
 	at, ok := d.at[key]
 	if !ok {
-		vertexType := levelType + strconv.Itoa(len(way))
+		vertexType := levelName(len(way) - 1)
 		at = d.addVertex(parent, vertexType, vertexType, d.levels, d.next())
 		d.levels++
 		d.at[key] = at
@@ -114,7 +114,7 @@ func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
 		for poolType := range n.units {
 			if !seen[poolType] {
 				seen[poolType] = true
-				filters = append(filters, "ALL:"+e.granules.name(poolType))
+				filters = append(filters, "ALL:"+e.granules.names[poolType])
 			}
 		}
 	}

@@ -99,6 +99,7 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
+			e.granules.names.add(v.Type)
 			e.granules.measure[v.Type] = v.Unit
 		}
 	}

@@ -68,7 +68,8 @@ const (
 
 // A Process has the state that all clients of one process share.
 type Process struct {
-	busy atomic.Bool
+	busy  atomic.Bool
+	types typeTable
 	// Updates is the form in which UpdateAllocate accepts R, in a release that has it.
 	Updates UpdateForm
 	// Calls counts the calls by name. It counts InitContext
@@ -95,7 +96,7 @@ const (
 )
 
 // NewProcess returns a process without clients.
-func NewProcess() *Process { return &Process{Calls: make(map[string]int)} }
+func NewProcess() *Process { return &Process{Calls: make(map[string]int), types: newTypeTable()} }
 
 // Open returns a client without a graph.
 func (p *Process) Open(r Release) *Library {
@@ -136,10 +137,17 @@ func (l *Library) InitContext(jgf, options string) error {
 	if err != nil {
 		return err
 	}
-	l.graph, err = readGraph(jgf, options)
+	g, err := readGraph(jgf, options)
 	if err != nil {
 		return l.fail("reapi_cli_initialize: Runtime error: resource_query_t: ERROR: %v", err)
 	}
+	if l.release >= closesTypes {
+		if err := l.process.types.learn(typesOf(g, options)); err != nil {
+			return l.fail("reapi_cli_initialize: Runtime error: %v", err)
+		}
+		l.process.types.closed = true
+	}
+	l.graph = g
 	if len(l.graph.nodes) > 1 {
 		l.process.Calls["Load"]++
 	}
@@ -160,6 +168,9 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	js, err := jobspec.Parse([]byte(text))
 	if err != nil {
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: %v", l.next, err)
+	}
+	if l.release >= closesTypes && !l.process.types.knows(js.Resources) {
+		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: Value of \"type\" must be a resource type known to fluxion", l.next)
 	}
 	if failed == nil && l.release < V046 && l.graph.lacks(js) {
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
