@@ -2,6 +2,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <flux/core.h>
 
 typedef struct reapi_cli_ctx reapi_cli_ctx_t;
 typedef enum { MATCH_UNKNOWN } match_op_t;
