@@ -30,11 +30,11 @@ const (
 // loop loads the graph and keeps it up to date until ctx ends. After every error it begins again.
 func (i *Inventory) loop(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	verbosity, pause := 0, minRetryBackoff
+	outage, pause := outageLog{}, minRetryBackoff
 	for {
 		e, err := i.load(ctx)
 		if err == nil {
-			verbosity, pause = 0, minRetryBackoff
+			outage, pause = outageLog{}, minRetryBackoff
 			err = i.sendChanges(ctx, e)
 			i.setEpoch(0, Change{Kind: Lost})
 		}
@@ -44,9 +44,8 @@ func (i *Inventory) loop(ctx context.Context) {
 		if errors.Is(err, match.ErrStale) && e != 0 {
 			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "lostEpoch", e)
 		}
-		// An outage is one line in the log, however long it is.
-		logger.V(verbosity).Info("The engine cannot be kept up to date: its graph will be loaded again", "retryAfter", pause, "reason", err)
-		verbosity = 4
+		i.noteFailure(err)
+		logger.V(outage.verbosity(err)).Info("The engine cannot be kept up to date: its graph will be loaded again", "retryAfter", pause, "reason", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -176,7 +175,7 @@ func (i *Inventory) takeHolds(n int) []holdDelta {
 // setEpoch publishes a change together with the epoch that follows it.
 func (i *Inventory) setEpoch(e match.Epoch, c Change) {
 	i.mu.Lock()
-	i.epoch = e
+	i.epoch, i.why = e, ""
 	i.mu.Unlock()
 	i.publish(c)
 }

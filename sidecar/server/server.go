@@ -41,7 +41,8 @@ type Options struct {
 	// Credentials secure the connections. Defaults to none,
 	// as is right on a unix socket or a loopback address.
 	Credentials credentials.TransportCredentials
-	// Log gets a line for each call at debug level. Required.
+	// Log gets a line for each call at debug level, and a warning for each new reason for which Ready
+	// fails. Required.
 	Log *slog.Logger
 	// Metrics returns the metrics of the process in the text format of Prometheus. It may wait for
 	// the engine. Only one call runs at a time. Defaults to none.
@@ -84,7 +85,9 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, recoverUnary(&o), encodeErrorsUnary),
 		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, recoverStream(&o), encodeErrorsStream),
 	)
-	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1)})
+	fluxionpb.RegisterFluxionServer(s.grpc, &service{
+		engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1), readiness: readinessLog{log: o.Log},
+	})
 	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, recoverPanic: o.recoverPanic})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
