@@ -64,6 +64,10 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			err: match.ErrStale, code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
 			until: []gang.Event{gang.MatcherBack},
 		},
+		"a graph that is being loaded": {
+			err: fmt.Errorf("match job 7: %w", match.ErrLoading), code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
+			until: []gang.Event{gang.MatcherBack}, trips: true,
+		},
 		"another allocation": {
 			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: the job already holds an allocation for a different request", reason: "MatchError",
 			until: gang.ClusterEvents(), again: time.Second, released: true,

@@ -20,6 +20,8 @@ const (
 	// probeEvery is the time between two probes of whether the engine still has the graph. In a
 	// cluster without changes no other call would notice that the graph is gone.
 	probeEvery = 250 * time.Millisecond
+	// loadingPoll is the time after which an engine that is loading the graph is asked again.
+	loadingPoll = 100 * time.Millisecond
 	// batch bounds the nodes, and the slots, of one call,
 	// and so its duration and the size of its message.
 	batch = 256
@@ -90,13 +92,31 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 			return 0, err
 		}
 	}
-	err = i.call(ctx, s.timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
-	if err != nil {
+	if err := i.makeReady(ctx, s.timeout, e); err != nil {
 		return 0, fmt.Errorf("make the engine ready for requests: %w", err)
 	}
 	klog.FromContext(ctx).Info("Loaded the graph", "nodes", nodes, "pods", holds, "epoch", e, "took", time.Since(start))
 	i.setEpoch(e, Change{Kind: Loaded})
 	return e, nil
+}
+
+// makeReady makes the engine ready for matches. An engine that answers that it is loading the graph is
+// asked again, however long that takes: it would begin from the start if the graph were sent again.
+func (i *Inventory) makeReady(ctx context.Context, timeout time.Duration, e match.Epoch) error {
+	for verbosity := 0; ; verbosity = 4 {
+		err := i.call(ctx, timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
+		if !errors.Is(err, match.ErrLoading) {
+			return err
+		}
+		klog.FromContext(ctx).V(verbosity).Info("The engine is loading the graph; groups wait until it is loaded", "epoch", e)
+		timer := time.NewTimer(loadingPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
 }
 
 // sendChanges sends all changes, until the engine fails or ctx ends.

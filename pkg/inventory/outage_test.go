@@ -60,3 +60,49 @@ func TestTheReasonsOfAnOutageThatAreLoggedAreBounded(t *testing.T) {
 		t.Errorf("the first reason of the next outage has verbosity %d, want 0", v)
 	}
 }
+
+// An engine that answers that it is loading the graph is asked again, and nothing is sent anew.
+func TestAnEngineThatLoadsIsWaitedFor(t *testing.T) {
+	run(t, matchtest.NewFake, nil, func(w *world) {
+		w.nodes.add(node("n1", "8"))
+		w.fake.Fail(matchtest.Ready, fmt.Errorf("ready: %w", match.ErrLoading))
+		w.begin()
+		time.Sleep(10 * time.Minute) // in the bubble's time
+		if w.loaded() {
+			t.Error("the graph counts as loaded while the engine loads it")
+		}
+		w.fake.Fail(matchtest.Ready, nil)
+		w.within(time.Second, "the graph is loaded", w.loaded)
+		for method, want := range map[matchtest.Method]int{matchtest.Reset: 1, matchtest.PutNode: 1} {
+			if got := len(w.fake.Calls(method)); got != want {
+				t.Errorf("%d calls of %s, want %d", got, method, want)
+			}
+		}
+		loud := 0
+		for _, e := range w.entries() {
+			if e.Verbosity == 0 && strings.Contains(e.Message, "is loading the graph") {
+				loud++
+			}
+		}
+		if loud != 1 {
+			t.Errorf("the load is logged %d times at verbosity 0, want once", loud)
+		}
+		w.expectChanges("after the load", "Loaded")
+	})
+}
+
+func TestAnEngineThatIsRestartedWhileItLoadsGetsTheGraphAnew(t *testing.T) {
+	run(t, matchtest.NewFake, nil, func(w *world) {
+		w.nodes.add(node("n1", "8"))
+		w.fake.Fail(matchtest.Ready, match.ErrLoading)
+		w.begin()
+		time.Sleep(time.Second) // in the bubble's time
+		w.fake.Fail(matchtest.Ready, match.ErrStale)
+		time.Sleep(time.Second)
+		w.fake.Fail(matchtest.Ready, nil)
+		w.within(time.Second, "the graph is loaded", w.loaded)
+		if got := len(w.fake.Calls(matchtest.Reset)); got < 2 {
+			t.Errorf("%d calls of Reset, want another one", got)
+		}
+	})
+}

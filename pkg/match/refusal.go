@@ -17,6 +17,9 @@ var (
 	ErrUnsatisfiable = errors.New("request can never be satisfied")
 	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
 	ErrUnavailable = errors.New("the matcher does not answer")
+	// ErrLoading is also ErrUnavailable: the engine answers that it is loading its graph, and has done
+	// nothing else. The caller waits: it calls Ready again, and does not load the graph anew.
+	ErrLoading error = loadingError{}
 	// ErrConflict: the job already holds resources that it was given for a different request.
 	ErrConflict = errors.New("the job already holds an allocation for a different request")
 	// ErrStale: the call was made for another epoch of the graph.
@@ -24,6 +27,14 @@ var (
 	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
 )
+
+// loadingError is the type of ErrLoading.
+type loadingError struct{}
+
+func (loadingError) Error() string { return "the matcher is loading its graph" }
+
+// Is makes it an ErrUnavailable too.
+func (loadingError) Is(target error) bool { return target == ErrUnavailable }
 
 // A Code is the reason why a request was refused.
 type Code string

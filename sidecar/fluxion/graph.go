@@ -2,6 +2,7 @@ package fluxion
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,21 +38,21 @@ type graphBuilder struct {
 
 // buildJGF returns the graph of these nodes in JGF: a cluster, the levels,
 // the nodes in this order, and one vertex for each unit below its node.
-func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
-	policy, _ := match.PolicyOf(e.options.Policy)
+func buildJGF(policyName string, nodes []drawnNode) (string, error) {
+	policy, _ := match.PolicyOf(policyName)
 	d := graphBuilder{at: make(map[string]int), descending: policy.Order == match.DepthFirst}
 	if d.descending {
 		d.uniq = 1
-		for _, n := range nodes {
-			d.uniq += 1 + int64(len(n.levels))
-			for _, units := range n.units {
+		for _, x := range nodes {
+			d.uniq += 1 + int64(len(x.node.levels))
+			for _, units := range x.node.units {
 				d.uniq += units
 			}
 		}
 	}
 	root := d.addVertex(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
-	for i, n := range nodes {
-		at := root
+	for i, x := range nodes {
+		at, n := root, x.node
 		for depth := 1; depth < len(n.levels); depth++ {
 			at = d.level(at, n.levels[:depth+1])
 		}
@@ -61,7 +62,7 @@ func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
 		}
 		at = d.addVertex(at, resource.TypeNode, nodeBasename, n.number, uniq)
 		d.graph.Vertices[at].Rank = n.number
-		for _, a := range e.granules.needs(n.units) {
+		for _, a := range x.need {
 			for i := range a.n {
 				k := d.addVertex(at, a.typeName, a.typeName, units+i, d.next())
 				d.graph.Vertices[k].Rank = n.number
@@ -107,21 +108,16 @@ func (d *graphBuilder) addVertex(parent int, vertexType, basename string, id, un
 
 // loadOptions returns the options of the library's graph. It sets
 // all that matter, because the defaults differ between releases.
-func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
+func loadOptions(policyName string, nodes []drawnNode) (string, error) {
 	seen := make(map[string]bool)
-	var filters []string
 	for _, n := range nodes {
-		for poolType := range n.units {
-			if !seen[poolType] {
-				seen[poolType] = true
-				filters = append(filters, "ALL:"+e.granules.names[poolType])
-			}
+		for _, a := range n.need {
+			seen["ALL:"+a.typeName] = true
 		}
 	}
-	slices.Sort(filters)
 	text, err := json.Marshal(map[string]string{
-		"load_format": "jgf", "match_format": "jgf", "matcher_policy": e.options.Policy,
-		"prune_filters": strings.Join(filters, ","),
+		"load_format": "jgf", "match_format": "jgf", "matcher_policy": policyName,
+		"prune_filters": strings.Join(slices.Sorted(maps.Keys(seen)), ","),
 	})
 	return string(text), err
 }

@@ -39,6 +39,8 @@ type host struct {
 	others int
 	// holders is the number of slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
+	// inGraph is true while the library's graph shows the node as it is, with its slots booked.
+	inGraph bool
 	// restJob is the library's job for all slots here without a separate job. It is 0 if there is
 	// none.
 	restJob int64

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -77,6 +78,8 @@ type Process struct {
 	Calls map[string]int
 	// Current is the client that last loaded a graph.
 	Current *Library
+	// LoadTime, if set, returns how long the library takes to load a graph with this number of nodes.
+	LoadTime func(nodes int) time.Duration
 	// Fail, if set, is called before each call. Its error is the error of the call, with its text.
 	// A Match that fails this way has still booked its resources, as release 0.39 sometimes does.
 	Fail func(call string) error
@@ -132,12 +135,15 @@ func (l *Library) fail(format string, a ...any) error {
 
 // InitContext loads a graph.
 func (l *Library) InitContext(jgf, options string) error {
-	leave, err := l.enter("InitContext")
+	leave, failed := l.enter("InitContext")
 	defer leave()
-	if err != nil {
-		return err
-	}
 	g, err := readGraph(jgf, options)
+	if err == nil && l.process.LoadTime != nil {
+		time.Sleep(l.process.LoadTime(len(g.nodes)))
+	}
+	if failed != nil {
+		return failed
+	}
 	if err != nil {
 		return l.fail("reapi_cli_initialize: Runtime error: resource_query_t: ERROR: %v", err)
 	}
