@@ -20,6 +20,8 @@ var (
 //
 //   - A match succeeded if there is no error and an answer. Without room, releases before 0.52
 //     return neither, and later ones return an error without a text.
+//   - If release 0.54.0 has selected nothing, it leaves errno as an earlier call on the same thread
+//     left it. With 0 there it adds the text of nothingSelected, which means no room too.
 //   - Error texts accumulate until they are cleared, so they are cleared before and after each
 //     call.
 //   - After a match that failed with a text, release 0.39 may have booked something nevertheless,
@@ -36,6 +38,9 @@ type session struct {
 	// updates counts the job numbers that were chosen for UpdateAllocate.
 	updates int64
 }
+
+// nothingSelected ends the text of a refusal if errno happened to be 0.
+const nothingSelected = "traverser: Success"
 
 // firstUpdateJob is the first job number for
 // UpdateAllocate. The library numbers its own jobs from 1.
@@ -88,7 +93,7 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 		}
 		s.live[job] = true
 		return r, job, nil
-	case r == "" && (err == nil || text == ""):
+	case r == "" && (err == nil || text == "" || strings.HasSuffix(text, nothingSelected)):
 		return "", 0, errNoRoom
 	}
 	return "", 0, fmt.Errorf("the request %s failed: %w: %w", jobspec, err, errDamaged)

@@ -78,6 +78,9 @@ type Process struct {
 	Calls map[string]int
 	// Current is the client that last loaded a graph.
 	Current *Library
+	// ErrnoIsZero is true if calls are made on threads whose errno is 0. Then a refusal of release 0.54
+	// may have a text.
+	ErrnoIsZero bool
 	// LoadTime, if set, returns how long the library takes to load a graph with this number of nodes.
 	LoadTime func(nodes int) time.Duration
 	// Fail, if set, is called before each call. Its error is the error of the call, with its text.
@@ -224,9 +227,13 @@ func (l *Library) refuse(js *jobspec.Jobspec) error {
 	if _, err := l.graph.write(nil, &resource.Set{}); err != nil {
 		return l.fail("match writer emit: %v", err)
 	}
-	if l.release < V052 {
-		l.next++
+	// The number is used up, although no job gets it.
+	l.next++
+	switch {
+	case l.release < V052:
 		return nil
+	case l.release >= V054 && l.process.ErrnoIsZero:
+		return l.fail("match_allocate: ERROR: traverser: Success")
 	}
 	return errLibrary
 }
