@@ -99,6 +99,9 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.NoAnswer, q.effects.TimedOut = true, errors.Is(err, context.DeadlineExceeded)
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyUnavailable, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrPolicy):
+		// It may help to change the annotation, or the sidecar.
+		return &gang.Refusal{Reason: reason.InvalidMatchPolicy, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true}
 	default:
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.Err = err

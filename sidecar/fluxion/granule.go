@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 )
@@ -14,10 +16,13 @@ const maxUnits = 8192
 
 // DefaultGranules returns the sizes of the granules into which pools are cut, by the unit of
 // measure: 1 CPU for thousandths of a core, 1 GiB for bytes. For any other unit of measure a
-// granule is 1.
+// granule is 1. A granule of huge pages is a page.
 func DefaultGranules() map[string]int64 {
 	return map[string]int64{"m": 1000, "B": 1 << 30}
 }
+
+// hugePages begins the names of the types of huge pages. The size of a page follows.
+const hugePages = "hugepages-"
 
 // granules has the granule sizes of pools, and the names of their types in the library.
 type granules struct {
@@ -38,10 +43,33 @@ func (g *granules) sizeOf(poolType, unit string) int64 {
 	if n, ok := g.byType[poolType]; ok {
 		return n
 	}
+	if n := pageSize(poolType); n > 0 {
+		return n
+	}
 	if known, ok := g.measure[poolType]; ok {
 		unit = known
 	}
 	return max(1, g.byUnit[unit])
+}
+
+// pageSize returns the size of the pages of a type such as hugepages-2Mi, in bytes. It is 0 for all
+// other types.
+func pageSize(poolType string) int64 {
+	size, ok := strings.CutPrefix(poolType, hugePages)
+	if !ok {
+		return 0
+	}
+	for _, unit := range []struct {
+		suffix string
+		bytes  int64
+	}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}} {
+		if digits, ok := strings.CutSuffix(size, unit.suffix); ok {
+			if n, err := strconv.ParseInt(digits, 10, 32); err == nil && n > 0 {
+				return n * unit.bytes
+			}
+		}
+	}
+	return 0
 }
 
 // roundDown returns an amount in granules, rounded down, at most maxUnits.

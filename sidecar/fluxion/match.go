@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -96,7 +97,7 @@ func (e *Engine) check(r *match.Request) error {
 		return invalid("unknown operation %d", r.Op)
 	}
 	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
-		return invalid("unknown policy %q, must be one of %q", r.Policy, offered)
+		return fmt.Errorf("%w %q: must be one of %s", match.ErrPolicy, r.Policy, strings.Join(offered, ", "))
 	}
 	return nil
 }
@@ -104,11 +105,16 @@ func (e *Engine) check(r *match.Request) error {
 // plan has the shadow plan a request in whole granules. A request without room there is refused,
 // because the library never has more room in units than the shadow has in exact amounts.
 func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Jobspec) (*match.Allocation, error) {
+	requested := r.Jobspec
 	r.Jobspec = rounded
 	if r.Op == match.Allocate {
 		r.Op = match.WithoutAllocating
 	}
-	return e.shadow.Match(ctx, r)
+	a, err := e.shadow.Match(ctx, r)
+	if refusal, refused := errors.AsType[*match.Refusal](err); refused {
+		e.granules.restateShortages(&refusal.Reason, requested)
+	}
+	return a, err
 }
 
 // confirm asks Fluxion about a request that the shadow calls unsatisfiable. The shadow has proven

@@ -25,6 +25,7 @@ var errorCodes = []struct {
 	{codes.Unavailable, match.ErrUnavailable},
 	{codes.AlreadyExists, match.ErrConflict},
 	{codes.Aborted, match.ErrStale},
+	{codes.Unimplemented, match.ErrPolicy},
 	{codes.InvalidArgument, match.ErrInvalid},
 }
 

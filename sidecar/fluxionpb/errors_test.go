@@ -16,7 +16,7 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// contract has every error of the contract except match.ErrLoading, which is match.ErrUnavailable too.
+// contract has every error of the contract except those that are another error too.
 // A new error must be added here and to the table of codes.
 var contract = []error{
 	match.ErrBusy, match.ErrUnsatisfiable, match.ErrUnavailable, match.ErrConflict, match.ErrStale, match.ErrInvalid,
@@ -62,6 +62,13 @@ func TestLoadingIsToldFromSilence(t *testing.T) {
 	}
 	if lost := fluxionpb.FromStatus(status.New(codes.Unavailable, "connection refused")); errors.Is(lost, match.ErrLoading) {
 		t.Errorf("%q is taken for an answer", lost)
+	}
+}
+
+func TestAPolicyThatIsNotOfferedTravels(t *testing.T) {
+	in := fmt.Errorf("%w %q: must be one of low, lonode", match.ErrPolicy, "first")
+	if got := travel(t, in); !errors.Is(got, match.ErrPolicy) || !errors.Is(got, match.ErrInvalid) || got.Error() != in.Error() {
+		t.Errorf("%q became %q", in, got)
 	}
 }
 
