@@ -71,6 +71,7 @@ race: ## Run the tests of our own packages under the race detector.
 # Where the source of flux-sched lies, and below which prefix it is installed.
 FLUX_SCHED_ROOT :=
 FLUX_PREFIX := /usr
+FLUX_TAGS := fluxion
 REAPI := resource/reapi/bindings/c/reapi_cli.h
 .PHONY: test-fluxion
 test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its source tree.
@@ -79,7 +80,7 @@ test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its s
 	@CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c -I$(FLUX_PREFIX)/include" \
 		CGO_LDFLAGS="-L$(FLUX_PREFIX)/lib -L$(FLUX_PREFIX)/lib/flux -lreapi_cli -lflux-idset -lstdc++ -ljansson -lhwloc -lflux-hostlist -lboost_graph -lyaml-cpp" \
 		LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" \
-		go test -tags fluxion -count=1 -timeout=20m ./sidecar/fluxion
+		go test -tags $(FLUX_TAGS) -count=1 -timeout=20m ./sidecar/fluxion
 
 # E2E=-plain runs them on the plain manifests instead of the Helm chart.
 E2E :=

@@ -21,7 +21,8 @@
 //
 // # The graph in the library
 //
-// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph. After a node was added or
+// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph, except in builds with the tag
+// fluxion_subgraph: see Grower. After a node was added or
 // changed its units, the graph is loaded again before the next match, and all slots are booked
 // again. So many changes cost one load. Nodes that are removed, or change between up and down,
 // cost none.
@@ -85,10 +86,10 @@ type Engine struct {
 	loading *load
 	// keepUntil is the time until which an outdated graph is kept, if it has what a request needs.
 	keepUntil time.Time
+	// cannotGrow is true once the library has failed to grow or shrink a graph.
+	cannotGrow bool
 	// untold is the error of a load for which nobody has waited.
 	untold error
-	// graphNodes is the number of nodes in that graph.
-	graphNodes int
 	// probed is true once the library was probed.
 	probed bool
 	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if

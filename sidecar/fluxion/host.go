@@ -41,6 +41,8 @@ type host struct {
 	holders map[string]int
 	// inGraph is true while the library's graph shows the node as it is, with its slots booked.
 	inGraph bool
+	// path is the path of the node's vertex in that graph.
+	path string
 	// restJob is the library's job for all slots here without a separate job. It is 0 if there is
 	// none.
 	restJob int64

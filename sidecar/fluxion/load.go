@@ -108,6 +108,9 @@ func (e *Engine) forgetGraph() {
 // leaveGraph records that the library's graph no longer shows a host as it is, and cancels its jobs
 // there. The host gets no slots until the graph is loaded again.
 func (e *Engine) leaveGraph(h *host) {
+	if h.inGraph {
+		e.session.gone = append(e.session.gone, h.path)
+	}
 	jobs := []int64{h.restJob}
 	h.restJob, h.restUnits, h.inGraph = 0, nil, false
 	for _, s := range h.slots {
@@ -164,13 +167,6 @@ func (l *load) wait(ctx context.Context) error {
 	}
 }
 
-// A drawnNode is a node as it is drawn in the library's graph.
-type drawnNode struct {
-	name string
-	node *libraryNode
-	need []unitCount
-}
-
 // startLoad begins a load of all nodes.
 func (e *Engine) startLoad() {
 	var nodes []drawnNode
@@ -179,17 +175,26 @@ func (e *Engine) startLoad() {
 		if h.node == nil {
 			continue
 		}
-		// The names of types may change while the graph is drawn, so they are read here.
-		nodes = append(nodes, drawnNode{h.name, h.node, e.granules.needs(h.node.units)})
+		nodes = append(nodes, e.toDraw(h))
 		for _, n := range h.node.units {
 			vertices += n
 		}
 	}
-	slices.SortFunc(nodes, func(a, b drawnNode) int { return cmp.Compare(a.node.number, b.node.number) })
+	sortNodes(nodes)
 	old := e.session
 	e.forgetGraph()
 	e.loading = &load{done: make(chan struct{}), began: time.Now(), bound: loadGrace + time.Duration(vertices)*gracePerVertex}
 	go e.load(e.loading, old, nodes)
+}
+
+// toDraw returns how a host is drawn. The names of types may change later, so they are read here.
+func (e *Engine) toDraw(h *host) drawnNode {
+	return drawnNode{name: h.name, node: h.node, need: e.granules.needs(h.node.units)}
+}
+
+// sortNodes sorts nodes by number.
+func sortNodes(nodes []drawnNode) {
+	slices.SortFunc(nodes, func(a, b drawnNode) int { return cmp.Compare(a.node.number, b.node.number) })
 }
 
 // load carries out a load, which nobody else carries out at the same time.
@@ -222,19 +227,24 @@ func (e *Engine) openGraph(nodes []drawnNode) (*session, error) {
 		}
 		e.probed, e.wrap = true, wrap
 	}
-	text, err := buildJGF(e.options.Policy, nodes)
+	lib := e.options.Open()
+	_, mayGrow := lib.(Grower)
+	d := newDrawing(e.options.Policy, nodes, mayGrow)
+	text, err := d.draw(nodes)
 	if err != nil {
+		lib.Destroy()
 		return nil, fmt.Errorf("encode the graph as JGF: %w", err)
 	}
 	options, err := loadOptions(e.options.Policy, nodes)
 	if err != nil {
+		lib.Destroy()
 		return nil, fmt.Errorf("encode the options of the graph: %w", err)
 	}
-	s, err := openSession(e.options.Open(), text, options)
+	s, err := openSession(lib, text, options)
 	if err != nil {
 		return nil, err
 	}
-	s.wrap = e.wrap
+	s.wrap, s.drawing, s.nodes = e.wrap, d, len(nodes)
 	return s, nil
 }
 
@@ -245,7 +255,7 @@ func (e *Engine) bookAll(l *load, s *session, nodes []drawnNode) error {
 		s.close()
 		return nil
 	}
-	e.session, e.graphNodes = s, len(nodes)
+	e.session = s
 	for i, n := range nodes {
 		if i%bookedAtOnce == bookedAtOnce-1 {
 			e.mu.Unlock()
@@ -256,13 +266,23 @@ func (e *Engine) bookAll(l *load, s *session, nodes []drawnNode) error {
 		}
 		h := e.hosts[n.name]
 		if h == nil || h.node == nil || h.node.number != n.node.number || !sameLayout(h.node, n.node) {
+			s.gone = append(s.gone, n.path)
 			continue
 		}
-		h.inGraph = true
-		if err := e.replay(h); err != nil {
-			e.dropGraph()
-			return fmt.Errorf("book the slots on node %q: %w", h.name, err)
+		if err := e.enterGraph(h, n.path); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// enterGraph records that the library's graph shows a host as it is, at this path, and books the
+// host's slots. It drops the graph if that fails.
+func (e *Engine) enterGraph(h *host, path string) error {
+	h.inGraph, h.path = true, path
+	if err := e.replay(h); err != nil {
+		e.dropGraph()
+		return fmt.Errorf("book the slots on node %q: %w", h.name, err)
 	}
 	return nil
 }

@@ -154,6 +154,9 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 			e.dropGraph()
 		}
 	}()
+	if e.hasGraph() {
+		e.updateGraph()
+	}
 	if !e.hasGraph() || e.isDue() {
 		return nil, errNotLoaded
 	}

@@ -35,6 +35,11 @@ type session struct {
 	live map[int64]bool
 	// wrap turns JGF into the R for UpdateAllocate. It is nil if no form works with the release.
 	wrap func(jgf string) string
+	// drawing has the numbers of the vertices of the graph, and nodes is the number of its nodes.
+	drawing *drawing
+	nodes   int
+	// gone are the paths of nodes that the graph still has, but that are gone or look different now.
+	gone []string
 	// updates counts the job numbers that were chosen for UpdateAllocate.
 	updates int64
 }

@@ -102,7 +102,7 @@ func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
 			numbers = append(numbers, h.node.number)
 		}
 	}
-	if len(numbers) == e.graphNodes {
+	if e.session != nil && len(numbers) == e.session.nodes {
 		return "", len(numbers) > 0
 	}
 	slices.Sort(numbers)

@@ -84,3 +84,41 @@ func TestAJobspecWithATypeThatTheProcessDoesNotKnowIsInvalid(t *testing.T) {
 		t.Errorf("a type of the graph: %v", err)
 	}
 }
+
+func TestAGraphThatGrows(t *testing.T) {
+	p := reapitest.NewProcess()
+	g := p.OpenGrower()
+	if err := g.InitContext(jgf("core"), options("core")); err != nil {
+		t.Fatal(err)
+	}
+	room := func(poolType string) bool {
+		g.ClearErrMsg()
+		_, r, _, _, _, err := g.Match(5, `{"version":9999,"resources":[{"type":"slot","label":"s","count":1,"with":[{"type":"`+poolType+
+			`","count":1}]}],"tasks":[{"command":["a"],"slot":"s","count":{"per_slot":1}}],"attributes":{"system":{"duration":0}}}`)
+		return err == nil && r != ""
+	}
+	grown := strings.ReplaceAll(jgf("memory"), "node0", "node1")
+	grown = strings.ReplaceAll(strings.ReplaceAll(grown, `"id":"1"`, `"id":"11"`), `"id":"2"`, `"id":"12"`)
+	grown = strings.ReplaceAll(strings.ReplaceAll(grown, `"target":"1"`, `"target":"11"`), `"source":"1","target":"2"`, `"source":"11","target":"12"`)
+	for range 2 { // The same again adds nothing.
+		if err := g.AddSubgraph(grown); err != nil {
+			t.Fatalf("AddSubgraph() = %v: %s", err, g.GetErrMsg())
+		}
+		if !room("memory") || !room("core") {
+			t.Error("what is new, or what was there, has no room")
+		}
+	}
+	if err := g.RemoveSubgraph("/cluster0/node1"); err != nil || room("memory") {
+		t.Errorf("RemoveSubgraph() = %v, and what was removed has room: %v", err, room("memory"))
+	}
+	if err := g.RemoveSubgraph("/cluster0/node1"); err == nil || !strings.Contains(g.GetErrMsg(), "node1") {
+		t.Errorf("RemoveSubgraph() of no vertex = %v, %q", err, g.GetErrMsg())
+	}
+	// The new type stays known, and the table is closed for others.
+	if err := p.Open(reapitest.V054).InitContext(jgf("memory"), options("core")); err != nil {
+		t.Errorf("a graph with the type that came later: %v", err)
+	}
+	if err := p.Open(reapitest.V054).InitContext(jgf("pods"), options("core")); err == nil {
+		t.Error("a graph with a new type loads")
+	}
+}
