@@ -98,10 +98,15 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 		}
 		s.live[job] = true
 		return r, job, nil
-	case r == "" && (err == nil || text == "" || strings.HasSuffix(text, nothingSelected)):
+	case isRefusal(r, text, err):
 		return "", 0, errNoRoom
 	}
 	return "", 0, fmt.Errorf("the request %s failed: %w: %w", jobspec, err, errDamaged)
+}
+
+// isRefusal reports whether the answer of a match means that there is no room.
+func isRefusal(r, text string, err error) bool {
+	return r == "" && (err == nil || text == "" || strings.HasSuffix(text, nothingSelected))
 }
 
 // satisfiable reports whether the library is sure that the empty graph
