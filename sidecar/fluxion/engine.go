@@ -80,21 +80,7 @@ type Engine struct {
 	answers     map[match.JobID]pastAnswer
 	nextNumber  int64  // the next number of a node
 	slotCounter uint64 // counts all slots that were added so far
-	// session is the library with its graph loaded. It is nil while the graph must be loaded again.
-	session *session
-	// loading is the load that is under way. While its slots are booked there is a session too.
-	loading *load
-	// keepUntil is the time until which an outdated graph is kept, if it has what a request needs.
-	keepUntil time.Time
-	// cannotGrow is true once the library has failed to grow or shrink a graph.
-	cannotGrow bool
-	// untold is the error of a load for which nobody has waited.
-	untold error
-	// probed is true once the library was probed.
-	probed bool
-	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if
-	// UpdateAllocate accepts no form of R.
-	wrap func(jgf string) string
+	libraryState
 }
 
 var _ match.Engine = (*Engine)(nil)

@@ -33,6 +33,25 @@ const (
 	gracePerVertex = time.Millisecond
 )
 
+// A libraryState is what an engine has in the library, and what it knows about the library.
+type libraryState struct {
+	// session is the library with its graph loaded. It is nil while the graph must be loaded again.
+	session *session
+	// loading is the load that is under way. While its slots are booked there is a session too.
+	loading *load
+	// keepUntil is the time until which an outdated graph is kept, if it has what a request needs.
+	keepUntil time.Time
+	// untold is the error of a load for which nobody has waited.
+	untold error
+	// cannotGrow is true once the library has failed to grow or shrink a graph.
+	cannotGrow bool
+	// probed is true once the library was probed. Only loads use it, and wrap.
+	probed bool
+	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if
+	// UpdateAllocate accepts no form of R.
+	wrap func(jgf string) string
+}
+
 // A load loads one graph into the library, and books all slots.
 type load struct {
 	// done is closed at the end. After that err is the reason of a failure.
