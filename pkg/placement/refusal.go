@@ -36,6 +36,7 @@ func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang
 const (
 	WhyUnavailable = "the matcher does not answer"
 	WhyLoading     = "the matcher's graph is being loaded"
+	WhyBusy        = "the matcher answers, but it is busy with another call or loads its graph"
 )
 
 // refusalFor turns an error of the matcher into a refusal. A refusal for lack of room
@@ -89,11 +90,18 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.Is(err, match.ErrStale):
 		q.effects.Stale = true
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrLoading):
+		// The matcher has answered, so it has booked nothing.
+		q.effects.Loading = true
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// The matcher may have booked the request before its answer was lost.
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.NoAnswer, q.effects.TimedOut = true, errors.Is(err, context.DeadlineExceeded)
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyUnavailable, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrPolicy):
+		// It may help to change the annotation, or the sidecar.
+		return &gang.Refusal{Reason: reason.InvalidMatchPolicy, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true}
 	default:
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.Err = err

@@ -22,7 +22,7 @@ const (
 	NotSeenYet = "NotSeenYet"
 	// InvalidGroupSize: a size label is wrong. It is also a reason of the condition Valid.
 	InvalidGroupSize = "InvalidGroupSize"
-	// InvalidMatchPolicy: the annotation names no policy.
+	// InvalidMatchPolicy: the annotation names no policy, or one that the matcher does not offer.
 	InvalidMatchPolicy = "InvalidMatchPolicy"
 	// InvalidTopology: a topology annotation names an unknown level, or two contradict each other.
 	InvalidTopology = "InvalidTopology"
