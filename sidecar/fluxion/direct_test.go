@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,9 +77,9 @@ func TestTheCommandsOverFluxion(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			args := append(tc.args, graph...)
+			args := slices.Concat(tc.args, graph)
 			want, _, code := commandLine(t, args...)
-			got, says, overFluxion := commandLine(t, append(args, "--engine=fluxion")...)
+			got, says, overFluxion := commandLine(t, slices.Concat(args, []string{"--engine=fluxion"})...)
 			if code != tc.code || overFluxion != tc.code {
 				t.Errorf("the codes are %d embedded and %d over Fluxion, want %d: %s", code, overFluxion, tc.code, says)
 			}
