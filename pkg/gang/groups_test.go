@@ -395,8 +395,8 @@ func TestAGroupThatGathersSaysWhyItsPodsDoNotCome(t *testing.T) {
 		}
 	}
 	wants(PodGroup{}, reason.Gathering, "waits for 1 more pod: has 1 of minMember 2")
-	wants(PodGroup{WhyNotExpected: "pod w-1 has failed"}, reason.Gathering, "waits for 1 more pod: has 1 of minMember 2; pod w-1 has failed")
-	suspended := PodGroup{Suspended: true, WhyNotExpected: "Job/w is suspended"}
+	wants(PodGroup{Absence: Absence{WhyNotExpected: "pod w-1 has failed"}}, reason.Gathering, "waits for 1 more pod: has 1 of minMember 2; pod w-1 has failed")
+	suspended := PodGroup{Absence: Absence{Suspended: true, WhyNotExpected: "Job/w is suspended"}}
 	wants(suspended, reason.Suspended, "Job/w is suspended")
 	if w := s.WaitingGroups(); len(w) != 1 || w[0].Reason != reason.Suspended {
 		t.Errorf("waiting = %+v, want the group, suspended", w)

@@ -19,10 +19,7 @@ type PodGroup struct {
 	Timeout time.Duration
 	// Ended is true if no more pods are to come.
 	Ended bool
-	// Suspended is true if the objects that make the pods are suspended.
-	Suspended bool
-	// WhyNotExpected says why pods that the group lacks are not made. It is empty if they are to come.
-	WhyNotExpected string
+	Absence
 	// Policy is the value of MatchPolicyAnnotation.
 	Policy string
 	// Topology holds the values of the topology annotations.
@@ -44,6 +41,14 @@ type PodGroup struct {
 	// Placed is how many pods had nodes when the status last reported it. 0
 	// means that the group has not been placed, or that nothing is known.
 	Placed int
+}
+
+// An Absence is why pods that a group lacks are not made.
+type Absence struct {
+	// Suspended is true if the objects that make the pods are suspended.
+	Suspended bool
+	// WhyNotExpected says why the pods are not made, in words fit for a user. It is empty if they are to come.
+	WhyNotExpected string
 }
 
 // A Fault is a field of a PodGroup that is invalid or not supported: a

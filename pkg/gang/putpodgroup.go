@@ -20,7 +20,7 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 		was, recorded = *s.podGroup, s.podGroup.Exclusivity
 		// The scheduler itself writes these, the time only orders groups, and the last two are only told.
 		was.Exclusivity, was.ExclusivitySince, was.Placed, was.Created = pg.Exclusivity, pg.ExclusivitySince, pg.Placed, pg.Created
-		was.Suspended, was.WhyNotExpected = pg.Suspended, pg.WhyNotExpected
+		was.Absence = pg.Absence
 	}
 	if s.podGroup == nil || was != pg {
 		// The request may no longer be the refused one.
