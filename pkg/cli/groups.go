@@ -190,6 +190,7 @@ func (g *groupSummary) addNativeState(pods []*corev1.Pod) {
 			succeeded++
 		case corev1.PodFailed:
 			failed++
+		case corev1.PodPending, corev1.PodUnknown:
 		}
 	}
 	phase := scheduling.PodGroupPending

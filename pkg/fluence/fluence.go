@@ -147,7 +147,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }); err != nil {
 		return nil, err
 	}
-	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.watcher.levels...)
+	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	pl.activator = newActivator(pl.activate)

@@ -83,12 +83,12 @@ func (a *nativeAPI) put(pg *schedulingv1beta1.PodGroup) {
 	}
 }
 
-// conditions returns the conditions of a PodGroup, by their types.
-func (a *nativeAPI) conditions(name string) map[string]metav1.Condition {
+// conditionsOfTrain returns the conditions of the PodGroup train, by their types.
+func (a *nativeAPI) conditionsOfTrain() map[string]metav1.Condition {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := map[string]metav1.Condition{}
-	for _, c := range a.objects[name].Status.Conditions {
+	for _, c := range a.objects["train"].Status.Conditions {
 		all[c.Type] = c
 	}
 	return all
@@ -196,10 +196,10 @@ func TestANativeGangStartsAsAWhole(t *testing.T) {
 			t.Errorf("assigned %v, want none: a pod is missing", got)
 		}
 		const gathering = "waits for 1 more pod: has 3 of minCount 4"
-		if c := r.native.conditions("train")["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Gathering || c.Message != gathering || c.Status != metav1.ConditionFalse || c.ObservedGeneration != 2 {
+		if c := r.native.conditionsOfTrain()["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Gathering || c.Message != gathering || c.Status != metav1.ConditionFalse || c.ObservedGeneration != 2 {
 			t.Errorf("the condition Scheduled is %+v, want %q", c, gathering)
 		}
-		if c := r.native.conditions("train")["PodGroupInitiallyScheduled"]; c.Reason != "Unschedulable" || c.Message != "Gathering: "+gathering || c.Status != metav1.ConditionFalse {
+		if c := r.native.conditionsOfTrain()["PodGroupInitiallyScheduled"]; c.Reason != "Unschedulable" || c.Message != "Gathering: "+gathering || c.Status != metav1.ConditionFalse {
 			t.Errorf("the condition PodGroupInitiallyScheduled is %+v, want Unschedulable", c)
 		}
 		r.pod("train-3", objects.InNativeGroup("train"))
@@ -210,10 +210,10 @@ func TestANativeGangStartsAsAWhole(t *testing.T) {
 		if got := r.matches(); len(got) != 1 || len(got[0].Keys) != 4 {
 			t.Errorf("matches %+v, want one for all pods", got)
 		}
-		if c := r.native.conditions("train")["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Placed || c.Status != metav1.ConditionTrue {
+		if c := r.native.conditionsOfTrain()["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Placed || c.Status != metav1.ConditionTrue {
 			t.Errorf("the condition Scheduled is %+v, want Placed", c)
 		}
-		if c := r.native.conditions("train")["PodGroupInitiallyScheduled"]; c.Reason != "Scheduled" || c.Status != metav1.ConditionTrue {
+		if c := r.native.conditionsOfTrain()["PodGroupInitiallyScheduled"]; c.Reason != "Scheduled" || c.Status != metav1.ConditionTrue {
 			t.Errorf("the condition PodGroupInitiallyScheduled is %+v, want True", c)
 		}
 		r.remove("train-0")
@@ -222,7 +222,7 @@ func TestANativeGangStartsAsAWhole(t *testing.T) {
 		r.remove("train-3")
 		r.pod("train-4", objects.InNativeGroup("train"))
 		r.pass(10 * time.Second)
-		all := r.native.conditions("train")
+		all := r.native.conditionsOfTrain()
 		if c := all["fluence.flux-framework.org/Scheduled"]; c.Reason != reason.Gathering || c.Status != metav1.ConditionFalse {
 			t.Errorf("the condition Scheduled is %+v, want Gathering again", c)
 		}

@@ -132,9 +132,9 @@ func (s *story) nativeRefused(prefix, reason string, words ...string) {
 }
 
 // nativePlaced waits until both conditions say that the group has started.
-func (s *story) nativePlaced(prefix string) *schedulingv1beta1.PodGroup {
+func (s *story) nativePlaced(prefix string) {
 	s.Helper()
-	return s.native(prefix, "is placed", func(pg *schedulingv1beta1.PodGroup) bool {
+	s.native(prefix, "is placed", func(pg *schedulingv1beta1.PodGroup) bool {
 		return meta.IsStatusConditionTrue(pg.Status.Conditions, nativeScheduled) && meta.IsStatusConditionTrue(pg.Status.Conditions, initially)
 	})
 }

@@ -184,7 +184,7 @@ func (r running) waitWebhook(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var conn net.Conn
 		if conn, last = dialer.DialContext(ctx, "tcp", address); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // the process is starting
 		}
 		return true, conn.Close()
 	})
