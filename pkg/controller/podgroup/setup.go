@@ -60,7 +60,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
-		native:      &nativeWatch{},
+		native:      &nativeWatch{whyDenied: whyNativeDenied(mgr.GetClient())},
 		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -86,7 +86,7 @@ func (r *reconciler) watch(ctx context.Context, mgr manager.Manager, api discove
 	for _, k := range group.WatchedKinds() {
 		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
 	}
-	served := r.native.isServed(ctx, r.config, api)
+	served := r.native.canWatch(ctx, r.config, api)
 	if served {
 		b = b.WatchesRawSource(nativeEvents(mgr))
 		r.native.watched.Store(true)
