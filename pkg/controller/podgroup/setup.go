@@ -50,6 +50,11 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return err
 	}
+	// The manager's client waits until its cache has what it has created, and a review is never in a cache.
+	reviews, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make a client for access reviews: %w", err)
+	}
 	r := &reconciler{
 		metrics:     m,
 		config:      config,
@@ -60,7 +65,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
-		native:      &nativeWatch{whyDenied: whyNativeDenied(mgr.GetClient())},
+		native:      &nativeWatch{whyDenied: whyNativeDenied(reviews)},
 		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
