@@ -94,7 +94,7 @@ func (c Config) decideOnNative(o observation, native *schedulingv1beta1.PodGroup
 	} else {
 		w := c.wantedSize(o)
 		if w.unknown {
-			// Bare pods beside those of an owner ask for no minimum.
+			// The minimum is that of the owner. Pods without an owner do not count for it.
 			o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(s podSet) bool { return metav1.GetControllerOfNoCopy(s.pod) == nil })
 			w = c.wantedSize(o)
 		}
