@@ -44,7 +44,6 @@ const (
 	NodeInitialize = "node-initialize.yaml"
 	NodeHeartbeat  = "node-heartbeat-with-lease.yaml"
 	PodReady       = "pod-ready.yaml"
-	PodDelete      = "pod-delete.yaml"
 	KwokRole       = "role.yaml"
 )
 
