@@ -2,9 +2,11 @@ package fluence
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -39,17 +41,25 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 			continue
 		}
 		now, texts := map[types.NamespacedName]string{}, report.StableTexts{}
-		for _, b := range tl.groups.WaitingSiblings(tl.now()) {
-			now[b.Key] = b.Reason
-			if lasting[b.Key] != b.Reason || !report.NeedsWaitingStatus(b.Pod, b.Reason, b.Message, texts) {
+		for _, w := range tl.groups.WaitingSiblings(tl.now()) {
+			now[w.Key] = w.Reason
+			if lasting[w.Key] != w.Reason || len(w.Pods) == 0 {
 				continue
 			}
-			if pace.Wait(ctx) != nil {
-				return
+			toTell := slices.DeleteFunc(w.Pods, func(pod *corev1.Pod) bool {
+				return !report.NeedsWaitingStatus(pod, w.Reason, w.Message, texts)
+			})
+			if len(toTell) == 0 {
+				tl.groups.Told(w)
 			}
-			if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), b.Pod, b.Message); err != nil && ctx.Err() == nil {
-				tl.counters.countFailedWrite(writesPod)
-				klog.FromContext(ctx).Error(err, "Failed to write to a pod why its group waits", "pod", klog.KObj(b.Pod))
+			for _, pod := range toTell {
+				if pace.Wait(ctx) != nil {
+					return
+				}
+				if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), pod, w.Message); err != nil && ctx.Err() == nil {
+					tl.counters.countFailedWrite(writesPod)
+					klog.FromContext(ctx).Error(err, "Failed to write to a pod why its group waits", "pod", klog.KObj(pod))
+				}
 			}
 		}
 		lasting = now

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Lister is the role that answers questions about pods, groups and
-// jobs. It changes nothing, except that it may choose a representative.
+// Lister is the role that answers questions about pods, groups and jobs. It changes nothing,
+// except that it may choose a representative, and remembers which siblings have been told.
 type Lister struct{ *core }
 
 // GroupOf returns the group of a pod. It returns false if the pod is not known.

@@ -37,6 +37,8 @@ type registry struct {
 	// waitingForRoom holds the groups that wait for room, and
 	// groups that no longer do, until Starving removes them.
 	waitingForRoom map[types.NamespacedName]*groupState
+	// starving is the last result of Starving.
+	starving starvingResult
 	// yielders holds the part of waitingForRoom that leaves its turn to the next.
 	yielders map[types.NamespacedName]*groupState
 	// jobs holds the jobs under which members have assignments.
@@ -107,9 +109,10 @@ func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	}
 }
 
-// updateYield updates whether a group is one of the yielders. It has to be called after
-// each change of the group's yieldReason or of waitingForRoom, unless recompute follows.
+// updateYield updates whether a group is one of the yielders, and forgets the last result of Starving. It
+// has to be called after each change of the group's yieldReason or of waitingForRoom, unless recompute follows.
 func (r *registry) updateYield(s *groupState) {
+	r.starving.forget()
 	setIndexed(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
 }
 

@@ -59,6 +59,38 @@ func BenchmarkDue(b *testing.B) {
 	}
 }
 
+// BenchmarkStarving measures the search for the groups whose turn it is, while 4,000 wait. The lock is
+// held, and each tick searches. Nothing has changed since the last tick, or one group has.
+func BenchmarkStarving(b *testing.B) {
+	for name, changed := range map[string]bool{"changed=none": false, "changed=one": true} {
+		b.Run(name, func(b *testing.B) {
+			g := refusedGroups(b, Refusal{RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
+			pod := benchPod("g-7", 0)
+			for b.Loop() {
+				if changed {
+					g.PutPod(pod, noon)
+				}
+				if first := g.Starving(noon.Add(time.Minute), time.Second); len(first) != 1 {
+					b.Fatalf("it is the turn of %d groups", len(first))
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkWaitingSiblings measures a look at the siblings of 4,000 groups that have been told why they wait.
+func BenchmarkWaitingSiblings(b *testing.B) {
+	g := refusedGroups(b, Refusal{Reason: "NoRoom", Message: "no room", RetryOn: []Event{Released}, WaitsFor: WaitsForRoom})
+	for _, w := range g.WaitingSiblings(noon) {
+		g.Told(w)
+	}
+	for b.Loop() {
+		if all := g.WaitingSiblings(noon); len(all) != 4_000 {
+			b.Fatalf("%d groups wait", len(all))
+		}
+	}
+}
+
 // BenchmarkMoreUrgent measures the search for a replacement that goes before a pod, while
 // 4,000 groups wait and none of them has lost a member. Each scheduling cycle searches once.
 func BenchmarkMoreUrgent(b *testing.B) {

@@ -43,7 +43,11 @@ func (s *groupState) starvingGroup() (StarvingGroup, bool) {
 func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.starving.holds(now, minWait) {
+		return slices.Clone(g.starving.groups)
+	}
 	first := map[Turn]StarvingGroup{}
+	until := now.Add(maxStarvingAge)
 	for key, s := range g.waitingForRoom {
 		if s.roomSince.IsZero() {
 			delete(g.waitingForRoom, key)
@@ -51,6 +55,9 @@ func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 			continue
 		}
 		if !s.isStarving(now, minWait) {
+			if at := s.roomSince.Add(minWait); at.After(now) && at.Before(until) {
+				until = at
+			}
 			continue
 		}
 		h, ok := s.starvingGroup()
@@ -64,8 +71,30 @@ func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 		starving = append(starving, h)
 	}
 	slices.SortFunc(starving, byRank)
-	return starving
+	g.starving = starvingResult{groups: starving, minWait: minWait, at: now, until: until}
+	return slices.Clone(starving)
 }
+
+// maxStarvingAge is the longest time for which a result of Starving is kept.
+const maxStarvingAge = 10 * time.Second
+
+// A starvingResult is a result of Starving. It is kept, because Starving is called several times a
+// second, and looks at all groups that wait for room. It holds until a group changes, or
+// has waited long enough.
+type starvingResult struct {
+	groups  []StarvingGroup
+	minWait time.Duration
+	// The result holds from at to until. Both are zero if there is no result.
+	at, until time.Time
+}
+
+// holds reports whether Starving would return the same now.
+func (r *starvingResult) holds(now time.Time, minWait time.Duration) bool {
+	return r.minWait == minWait && !now.Before(r.at) && now.Before(r.until)
+}
+
+// forget makes Starving look at the groups again.
+func (r *starvingResult) forget() { *r = starvingResult{} }
 
 // StarvingAmong returns the given groups that are starving, in the order of the
 // queue. Unlike Starving it returns all of them, not one of each namespace

@@ -38,21 +38,30 @@ func (g Lister) WaitingGroups() []WaitingGroup {
 	return all
 }
 
-// A WaitingSibling is a pod that waits while another pod,
-// the representative, goes through the queue for its group.
-type WaitingSibling struct {
+// WaitingSiblings are the pods of a group that wait while another
+// pod, the representative, goes through the queue for the group.
+type WaitingSiblings struct {
 	Key types.NamespacedName
-	Pod *corev1.Pod
 	// Reason and Message say why the group waits.
 	Reason, Message string
+	// Pods are the siblings. There are none if Told was called, and nothing has changed since.
+	Pods []*corev1.Pod
+
+	look *siblingLook
+}
+
+// A siblingLook is what WaitingSiblings last returned for a group. told is true once Told was called.
+type siblingLook struct {
+	reason, message string
+	told            bool
 }
 
 // WaitingSiblings returns, for each group that has not started and
 // cannot be placed now, the waiting pods other than its representative.
-func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
+func (g Lister) WaitingSiblings(now time.Time) []WaitingSiblings {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	var all []WaitingSibling
+	var all []WaitingSiblings
 	for _, s := range g.unassignedGroups {
 		if s.started {
 			continue
@@ -64,12 +73,26 @@ func (g Lister) WaitingSiblings(now time.Time) []WaitingSibling {
 		if why == "" {
 			continue
 		}
-		representative := s.chooseRepresentative()
-		for uid, m := range s.members {
-			if uid != representative && m.isWaiting() && m.assignment == nil {
-				all = append(all, WaitingSibling{Key: s.key, Pod: m.pod, Reason: why, Message: msg})
+		w := WaitingSiblings{Key: s.key, Reason: why, Message: msg}
+		if l := s.siblingLook; l == nil || !l.told || l.reason != why || l.message != msg {
+			s.siblingLook = &siblingLook{reason: why, message: msg}
+			representative := s.chooseRepresentative()
+			for uid, m := range s.members {
+				if uid != representative && m.isWaiting() && m.assignment == nil {
+					w.Pods = append(w.Pods, m.pod)
+				}
 			}
 		}
+		w.look = s.siblingLook
+		all = append(all, w)
 	}
 	return all
+}
+
+// Told records that the siblings of a group have been told why the group waits. It has
+// no effect if a pod of the group has changed since WaitingSiblings returned them.
+func (g Lister) Told(w WaitingSiblings) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w.look.told = true
 }
