@@ -52,7 +52,7 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		}
 		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist: create it, or set the label %s on the pods to have it created", s.key, group.SizeLabel)
 	}
-	want := int(s.podGroup.MinMember)
+	want := minMemberOf(s)
 	if have := s.number(waitingMembers) + s.preplaced(); have < want || len(s.members) == 0 {
 		pods := "pods"
 		if want-have <= 1 {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,10 +41,20 @@ type Plan struct {
 	Holder string
 	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
+	Seating
 	Precedence
 	Replacement
 	MatchInfo
 	snapshot
+}
+
+// A Seating is what a Plan has to do with pods that are expected, and with their seats.
+type Seating struct {
+	// Expected is the number of the last pods of Required that do not exist yet: they stand for pods
+	// that are expected.
+	Expected int
+	// Seated lists other pods that have taken seats. The caller puts them into the queue.
+	Seated []*corev1.Pod
 }
 
 // A Precedence is the place of a Plan's pod in the queue, and in the order of reservations.
@@ -85,6 +96,8 @@ type snapshot struct {
 	completeSince time.Time
 	// podGroup is the UID of the group's PodGroup.
 	podGroup types.UID
+	// standIns has the templates of the stand-ins among Required, by UID, and the stand-ins.
+	standIns map[types.UID]standIn
 }
 
 // Pod returns the UID of the pod that the Plan is for.
@@ -130,13 +143,19 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		m.assignment.claimed = true
 		return Plan{Node: m.assignment.slot.Node}
 	}
+	var seating Seating
+	seating.Seated = slices.DeleteFunc(g.takeSeats(s, now), func(pod *corev1.Pod) bool { return pod.UID == uid })
+	if m.assignment != nil {
+		m.assignment.claimed = true
+		return Plan{Node: m.assignment.slot.Node, Seating: seating}
+	}
 	if v := g.verdict(m, now); !v.Pass {
 		if v.Message == "" {
 			v.Message = "waits while another pod of the group is scheduled on behalf of all"
 		}
-		return Plan{Wait: v}
+		return Plan{Wait: v, Seating: seating}
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
+	p := Plan{Seating: seating, Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
 	replaces := m.isReplacement()
 	switch {
 	case replaces:
@@ -187,6 +206,14 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		} else {
 			p.Optional = append(p.Optional, o.pod)
 		}
+	}
+	for _, e := range standIns(s) {
+		if p.standIns == nil {
+			p.standIns = map[types.UID]standIn{}
+		}
+		p.standIns[e.pod.UID] = e
+		p.Required = append(p.Required, e.pod)
+		p.Expected++
 	}
 	return p
 }

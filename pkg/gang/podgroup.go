@@ -27,6 +27,11 @@ type PodGroup struct {
 	Exclusivity Exclusivity
 	// ExclusivitySince is since when the status has said that.
 	ExclusivitySince time.Time
+	// Templates describes the pods that the group's owner makes. It is nil if the owner makes all of
+	// them at once, or if nothing is known of them.
+	Templates *Templates
+	// Seats is what the status records of the seats of the group.
+	Seats RecordedSeats
 	// Placed is how many pods had nodes when the status last reported it. 0
 	// means that the group has not been placed, or that nothing is known.
 	Placed int

@@ -30,6 +30,7 @@ type groupState struct {
 	refusalState
 	waitTimes
 	yieldState
+	seatState
 }
 
 // An incarnationState is what is known of a group's incarnation: the life of the group from its
