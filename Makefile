@@ -71,15 +71,16 @@ race: ## Run the tests of our own packages under the race detector.
 # Where the source of flux-sched lies, and below which prefix it is installed.
 FLUX_SCHED_ROOT :=
 FLUX_PREFIX := /usr
+FLUX_TAGS := fluxion
 REAPI := resource/reapi/bindings/c/reapi_cli.h
 .PHONY: test-fluxion
 test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its source tree.
 	@test -n "$(FLUX_SCHED_ROOT)" || { echo "test-fluxion: FLUX_SCHED_ROOT is not set: it names the source tree of flux-sched 0.54.0, whose headers are needed; see docs/fluxion.md" >&2; exit 1; }
 	@test -f "$(FLUX_SCHED_ROOT)/$(REAPI)" || { echo "test-fluxion: FLUX_SCHED_ROOT=$(FLUX_SCHED_ROOT) has no $(REAPI): it is no source tree of flux-sched; see docs/fluxion.md" >&2; exit 1; }
-	@CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c" \
+	@CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c -I$(FLUX_PREFIX)/include" \
 		CGO_LDFLAGS="-L$(FLUX_PREFIX)/lib -L$(FLUX_PREFIX)/lib/flux -lreapi_cli -lflux-idset -lstdc++ -ljansson -lhwloc -lflux-hostlist -lboost_graph -lyaml-cpp" \
 		LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" \
-		go test -tags fluxion -count=1 -timeout=20m ./sidecar/fluxion
+		go test -tags $(FLUX_TAGS) -count=1 -timeout=20m ./sidecar/fluxion
 
 # E2E=-plain runs them on the plain manifests instead of the Helm chart.
 E2E :=

@@ -20,6 +20,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/features"
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/flux-k8s/fluence/pkg/apiwatch"
@@ -43,8 +44,13 @@ enables it pods start together with the others of their group or not at all, on 
 that a matcher chose for the whole group.`,
 		Args: cobra.NoArgs,
 		// Feature gates must be set before anything runs.
-		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, l, plugins) },
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if err := opts.ComponentGlobalsRegistry.Set(); err != nil {
+				return err
+			}
+			return refuseGate(opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent))
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, l, plugins) },
 	}
 	sets := opts.Flags
 	verflag.AddFlags(sets.FlagSet("global"))
@@ -55,6 +61,18 @@ that a matcher chose for the whole group.`,
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, *sets, columns)
 	return cmd
+}
+
+// refuseGate returns an error if the gate GenericWorkload is on, by its own name or by a
+// switch for many gates, such as AllBeta. With the gate, the queue of kube-scheduler holds a
+// native PodGroup for as long as one of its pods is held, and Fluence holds all of them but one.
+// Fluence places native PodGroups without the gate.
+func refuseGate(gates featuregate.FeatureGate) error {
+	if !gates.Enabled(features.GenericWorkload) {
+		return nil
+	}
+	return fmt.Errorf("feature gate %s: true: %s does not work with this gate, and places PodGroups of scheduling.k8s.io without it; set --feature-gates=%s=false here, and leave the gate as it is in the other programs of the control plane",
+		features.GenericWorkload, name, features.GenericWorkload)
 }
 
 func run(cmd *cobra.Command, opts *options.Options, l *lease, plugins []app.Option) error {

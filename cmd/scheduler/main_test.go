@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/flux-k8s/fluence/pkg/fluence"
@@ -29,6 +30,40 @@ func TestCommandIsKubeSchedulerWithoutEarlyNominations(t *testing.T) {
 	}
 	if utilfeature.DefaultFeatureGate.Enabled(features.NominatedNodeNameForExpectation) {
 		t.Error("a waiting pod would get its node nominated")
+	}
+}
+
+func TestTheGateOfNativePodGroupsIsRefused(t *testing.T) {
+	cases := map[string]struct {
+		gates   string
+		refused bool
+	}{
+		"by its name":                  {"GenericWorkload=true", true},
+		"by a switch for many":         {"AllBeta=true", true},
+		"not if it is off":             {"AllBeta=true,GenericWorkload=false", false},
+		"not if others are on":         {"OpportunisticBatching=true", false},
+		"nor if nothing is set at all": {"", false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			gates := featuregate.NewFeatureGate()
+			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+				features.GenericWorkload:       {PreRelease: featuregate.Beta},
+				features.OpportunisticBatching: {PreRelease: featuregate.Beta},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if err := gates.Set(tc.gates); err != nil {
+				t.Fatal(err)
+			}
+			err := refuseGate(gates)
+			if (err != nil) != tc.refused {
+				t.Fatalf("refuseGate() = %v with --feature-gates=%s, want an error: %t", err, tc.gates, tc.refused)
+			}
+			if err != nil && !strings.Contains(err.Error(), "GenericWorkload") {
+				t.Errorf("the error does not name the gate: %v", err)
+			}
+		})
 	}
 }
 

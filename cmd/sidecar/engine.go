@@ -7,12 +7,13 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/sidecar/command"
 	"github.com/flux-k8s/fluence/sidecar/fluxion"
 )
 
 // The engines that can be served.
 const (
-	engineEmbedded = "embedded"
+	engineEmbedded = command.Embedded
 	engineFluxion  = "fluxion"
 )
 
@@ -36,12 +37,20 @@ func newEngine(o *options) (match.Engine, error) {
 		return engine.New(engine.Options{Policy: o.policy, Epoch: randomEpoch, Graph: g})
 	case engineFluxion:
 		if !fluxion.Available {
-			return nil, fmt.Errorf("--engine %q: this image lacks Fluxion's library; it is in those built from Dockerfile.sidecar", o.engine)
+			return nil, noFluxion(o.engine)
 		}
 		return fluxion.New(fluxion.Options{Policy: o.policy, Epoch: randomEpoch, Open: fluxion.Open, Granules: o.granules})
 	default:
-		return nil, fmt.Errorf("--engine %q: must be %q or %q", o.engine, engineEmbedded, engineFluxion)
+		return nil, unknownEngine(o.engine)
 	}
+}
+
+func noFluxion(name string) error {
+	return fmt.Errorf("--engine %q: this image lacks Fluxion's library; it is in those built from Dockerfile.sidecar", name)
+}
+
+func unknownEngine(name string) error {
+	return fmt.Errorf("--engine %q: must be %q or %q", name, engineEmbedded, engineFluxion)
 }
 
 func randomEpoch() match.Epoch {

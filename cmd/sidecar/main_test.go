@@ -303,6 +303,18 @@ func TestMistakesNameFlagAndValue(t *testing.T) {
 	}
 }
 
+func TestTheEngineOfACommand(t *testing.T) {
+	for name, want := range map[string]string{
+		"abacus":  `--engine "abacus": must be "embedded" or "fluxion"`,
+		"fluxion": `--engine "fluxion": this image lacks Fluxion's library`,
+	} {
+		out, err := program(t, "info", "--graph", "../../docs/examples/cluster.json", "--engine", name).CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), want) {
+			t.Errorf("--engine %s ended with %v and %q, want %q", name, err, out, want)
+		}
+	}
+}
+
 func TestVersion(t *testing.T) {
 	out, err := program(t, "--version").Output()
 	if err != nil || !strings.Contains(string(out), "v1.2.3") {

@@ -5,18 +5,28 @@ import (
 	"fmt"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/traverser"
 	"github.com/flux-k8s/fluence/sidecar/command"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
 )
 
-// openEngine returns the embedded engine with these options.
-func openEngine(options []byte) (match.GraphEngine, error) {
-	o, err := traverser.ParseOptions(options)
-	if err != nil {
-		return nil, err
+// openEngine returns the engine with this name, for the subcommands, with these options.
+func openEngine(name string, options []byte) (command.Engine, error) {
+	switch name {
+	case engineEmbedded:
+		o, err := traverser.ParseOptions(options)
+		if err != nil {
+			return nil, err
+		}
+		return engine.New(engine.Options{Epoch: randomEpoch, Graph: o})
+	case engineFluxion:
+		if !fluxion.Available {
+			return nil, noFluxion(name)
+		}
+		return fluxion.NewDirect(fluxion.Open, options)
+	default:
+		return nil, unknownEngine(name)
 	}
-	return engine.New(engine.Options{Epoch: randomEpoch, Graph: o})
 }
 
 // graph returns how the served engine walks graphs that are added to it.

@@ -49,7 +49,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 		fmt.Sprintf("what matches: %q, or %q where its library is part of the image", engineEmbedded, engineFluxion))
 	f.StringToInt64Var(&o.granules, "granule", nil,
 		"with Fluxion, how much of a type is one unit, in what the type is counted in: type=amount, several with commas;"+
-			" by default 1000 of thousandths, 1 GiB of bytes, and 1 of all else")
+			" by default 1000 of thousandths, 1 GiB of bytes, a page of huge pages, and 1 of all else")
 	f.StringVar(&o.policy, "policy", o.policy,
 		fmt.Sprintf("how nodes are chosen where a request does not say, one of %q", match.Policies()))
 	f.StringVar(&o.graphOptions, "graph-options", o.graphOptions,

@@ -18,6 +18,11 @@ import (
 // stopTimeout is how long running calls may take to end.
 const stopTimeout = 5 * time.Second
 
+// A loader is an engine that loads its graph in the background.
+type loader interface {
+	Loading() (loading, overdue bool)
+}
+
 // run serves until ctx ends, and then returns nil.
 func run(ctx context.Context, o *options, out io.Writer) error {
 	log := slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.Level(-o.verbosity)}))
@@ -36,6 +41,9 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	so := server.Options{Log: log, Metrics: m.text}
 	if o.engine == engineEmbedded {
 		so.Panicked = m.panics.Inc
+	}
+	if l, ok := e.(loader); ok {
+		so.Loading = l.Loading
 	}
 	if o.tls.Cert != "" {
 		config, err := o.tls.Server()

@@ -81,6 +81,8 @@ func TestCommands(t *testing.T) {
 	stale.Updated = noon.Add(-time.Hour)
 	unwell := well()
 	unwell.MatcherAnswers, unwell.LastMatch = false, nil
+	unloaded := well()
+	unloaded.Epoch, unloaded.WhyNotLoaded = 0, "make the engine ready for requests: ready: load the graph into Fluxion: no such type"
 	configured := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: configMap},
 		Data: map[string]string{"config.yaml": strings.Join([]string{
@@ -108,6 +110,10 @@ func TestCommands(t *testing.T) {
 		"why a pod of a group waits":                           {args: "why training-3", objects: cluster(), want: ExitNo},
 		"why a lone pod waits":                                 {args: "why pod/huge --now", objects: cluster(), want: ExitNo},
 		"why of what is not there":                             {args: "why nothing", objects: cluster(), want: ExitError},
+		"why of a LeaderWorkerSet":                             {args: "why vllm", objects: served(), want: ExitNo},
+		"why of a LeaderWorkerSet by its short name, as yaml":  {args: "why lws/vllm -o yaml", objects: served(), want: ExitNo},
+		"why of a unit of a LeaderWorkerSet":                   {args: "why vllm-0", objects: served()},
+		"groups of a LeaderWorkerSet":                          {args: "groups -o wide", objects: served()},
 		"groups that are in trouble":                           {args: "groups", objects: troubled()},
 		"why of a name that two things have":                   {args: "why dup", objects: troubled(), want: ExitError},
 		"why of a job as kubectl prints it":                    {args: "why job.batch/dup", objects: troubled()},
@@ -144,6 +150,20 @@ func TestCommands(t *testing.T) {
 		"a job that is there twice in the file":                {args: "simulate -f -", stdin: manifest("x", 1, "1") + "---\n" + manifest("x", 1, "1"), objects: cluster(), want: ExitError},
 		"a large job of another scheduler":                     {args: "simulate -f -", stdin: strings.Replace(manifest("x", 300, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
 		"a job whose pods would be called like others":         {args: "simulate -f -", stdin: manifest("training", 3, "1"), objects: append(cluster(), pod("training-#0", "", "1"))[2:], want: ExitYes},
+		"groups of both kinds":                                 {args: "groups -o wide", objects: natives()},
+		"groups of both kinds as yaml":                         {args: "groups -o yaml", objects: natives()[13:]},
+		"why a native PodGroup waits":                          {args: "why podgroup.scheduling.k8s.io/ring --now", objects: natives(), want: ExitNo},
+		"why a PodGroup of either kind waits":                  {args: "why ring", objects: natives(), want: ExitNo},
+		"why a pod of a native PodGroup waits":                 {args: "why ring-2", objects: natives(), want: ExitNo},
+		"why the job of a native PodGroup waits":               {args: "why job/plain", objects: natives(), want: ExitNo},
+		"why pods without their native PodGroup wait":          {args: "why gone", objects: natives(), want: ExitNo},
+		"why of the other kind of PodGroup":                    {args: "why fpg/ring", objects: natives(), want: ExitError},
+		"why of a native PodGroup that has started":            {args: "why podgroups.scheduling.k8s.io/pair", objects: natives()},
+		"a native PodGroup that would start":                   {args: "simulate -f - -o wide", stdin: nativeManifest("{schedulingPolicy: {gang: {minCount: 2}}}", 2, "2"), objects: cluster()},
+		"a native PodGroup that has to wait":                   {args: "simulate -f -", stdin: nativeManifest("{schedulingPolicy: {gang: {minCount: 3}}}", 2, "2"), objects: cluster(), want: ExitNo},
+		"a native PodGroup that is not supported":              {args: "simulate -f -", stdin: nativeManifest("{schedulingPolicy: {gang: {minCount: 2}}, resourceClaims: [{name: gpus, resourceClaimName: g}]}", 2, "2"), objects: cluster(), want: ExitNo},
+		"a job in a native PodGroup of the policy basic":       {args: "simulate -f -", stdin: nativeManifest("{schedulingPolicy: {basic: {}}}", 0, "") + "---\n" + strings.Replace(manifest("small", 4, "7"), "schedulerName: fluence", "schedulerName: fluence\n      schedulingGroup: {podGroupName: new}", 1), objects: cluster(), want: ExitNo},
+		"a native PodGroup without a policy":                   {args: "simulate -f -", stdin: nativeManifest("{schedulingPolicy: {}}", 2, "2"), objects: cluster(), want: ExitError},
 		"nodes are listed":                                     {args: "nodes", objects: cluster()},
 		"nodes with their levels":                              {args: "nodes -o wide" + levels, objects: cluster()},
 		"nodes that may not be read":                           {args: "nodes", forbidden: []string{"nodes"}, want: ExitError},
@@ -156,6 +176,7 @@ func TestCommands(t *testing.T) {
 		"a scheduler that is well":                             {args: "status", objects: []runtime.Object{figures(well())}},
 		"a scheduler that has not written for long":            {args: "status", objects: []runtime.Object{figures(stale)}, want: ExitNo},
 		"a scheduler whose matcher is silent":                  {args: "status", objects: []runtime.Object{figures(unwell)}, want: ExitNo},
+		"a scheduler whose graph is not loaded":                {args: "status", objects: []runtime.Object{figures(unloaded)}, want: ExitNo},
 		"no scheduler":                                         {args: "status", want: ExitNo},
 		"schedulers that stand by alone":                       {args: "status", objects: []runtime.Object{standingBy()}, want: ExitNo},
 		"a scheduler that may not be seen":                     {args: "status", forbidden: []string{"configmaps"}, want: ExitError},

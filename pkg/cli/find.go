@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,12 +18,13 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A target is an argument NAME or KIND/NAME. kind is in lower case, and "" if it was not given.
+// A target is an argument NAME or KIND/NAME. kind is in lower case, and "" if it was not
+// given. It has no API group, except that nativeKind and ownKind stay as they are.
 type target struct{ kind, name string }
 
 // shortNames are the short names that kubectl accepts for kinds.
 var shortNames = map[string]string{
-	"cj": "cronjob", "deploy": "deployment", "fpg": "podgroup", "pg": "podgroup", "pgs": "podgroup",
+	"cj": "cronjob", "deploy": "deployment", "lws": "leaderworkerset", "fpg": ownKind, "pg": "podgroup", "pgs": "podgroup",
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
@@ -35,7 +37,10 @@ func parseTarget(text string) (target, error) {
 	if name == "" || said && kind == "" {
 		return target{}, fmt.Errorf("%q: name a group or a pod, as NAME or KIND/NAME; kubectl fluence groups lists the groups", text)
 	}
-	kind, _, _ = strings.Cut(strings.ToLower(kind), ".") // without the API group
+	kind, apiGroup, _ := strings.Cut(strings.ToLower(kind), ".")
+	if full := strings.TrimSuffix(kind, "s") + "." + apiGroup; full == nativeKind || full == ownKind {
+		return target{full, name}, nil
+	}
 	if long, ok := shortNames[kind]; ok {
 		return target{long, name}, nil
 	}
@@ -45,6 +50,14 @@ func parseTarget(text string) (target, error) {
 // names reports whether the target names an object of this kind and name.
 func (n target) names(kind, name string) bool {
 	return n.name == name && (n.kind == "" || n.kind == strings.ToLower(kind))
+}
+
+// namesPodGroup reports whether the target names the PodGroup in the key of a group.
+func (n target) namesPodGroup(name string) bool {
+	if bare, native := group.NativeName(types.NamespacedName{Name: name}); native {
+		return n.names("PodGroup", bare) || n.names(nativeKind, bare)
+	}
+	return n.names("PodGroup", name) || n.names(ownKind, name)
 }
 
 // A namespace has the objects that were read from one namespace.
@@ -65,15 +78,15 @@ type candidate struct {
 	*whyAnswer
 }
 
-// find returns the answer about the object that a user names.
-// It fails if there is no such object, or more than one.
-func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
+// find returns the answer about the object that a user names, and for a LeaderWorkerSet the
+// answers about its units. It fails if there is no such object, or more than one.
+func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	ns := &namespace{}
 	var err error
 	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
 		return nil, err
 	}
-	if ns.groups, err = r.readPodGroups(ctx, r.namespace); err != nil {
+	if ns.groups, err = r.readGroups(ctx, r.namespace); err != nil {
 		if n.kind != "pod" {
 			return nil, err
 		}
@@ -88,18 +101,36 @@ func (r *reader) find(ctx context.Context, n target) (*whyAnswer, error) {
 	found := ns.candidates(n)
 	switch len(found) {
 	case 0:
-		if n.kind != "" && n.kind != "podgroup" && n.kind != "pod" {
+		if n.kind != "" && n.kind != "podgroup" && n.kind != nativeKind && n.kind != ownKind && n.kind != "pod" {
 			return nil, fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, r.namespace, n.kind, n.kind, n.kind, n.name)
 		}
 		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
 	case 1:
-		return found[0].whyAnswer, nil
+		return []*whyAnswer{found[0].whyAnswer}, nil
+	}
+	if units := unitsOf(found, n); len(units) == len(found) {
+		return units, nil
 	}
 	var as []string
 	for _, f := range found {
 		as = append(as, f.fullName)
 	}
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
+}
+
+// unitsOf returns the answers about units of the LeaderWorkerSet that a target names, by their names.
+func unitsOf(found []candidate, n target) []*whyAnswer {
+	var units []*whyAnswer
+	for _, f := range found {
+		if f.Pod == nil && f.Unit != "" && f.Owner == leaderWorkerSet+"/"+n.name {
+			units = append(units, f.whyAnswer)
+		}
+	}
+	slices.SortFunc(units, func(a, b *whyAnswer) int {
+		// The names end in numbers.
+		return cmp.Or(cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
+	})
+	return units
 }
 
 // String returns the target as a user types it.
@@ -115,8 +146,12 @@ func (ns *namespace) candidates(n target) []candidate {
 	var found []candidate
 	for i := range ns.groups {
 		pg := &ns.groups[i]
-		if n.names("PodGroup", pg.Name) || ns.isOwnedBy(pg, n) {
-			found = append(found, candidate{"podgroup/" + pg.Name, ns.answerForGroup(pg)})
+		if n.namesPodGroup(pg.Name) || ns.isOwnedBy(pg, n) {
+			fullName := shownName(pg.Name)
+			if fullName == pg.Name {
+				fullName = ownKind + "/" + pg.Name
+			}
+			found = append(found, candidate{fullName, ns.answerForGroup(pg)})
 		}
 	}
 	for _, pod := range ns.pods {
@@ -139,8 +174,10 @@ func (ns *namespace) candidates(n target) []candidate {
 
 // isOwnedBy reports whether n names an owner of the PodGroup or an owner of one of its pods.
 func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
+	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	return slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return n.names(ref.Kind, ref.Name) }) ||
-		slices.ContainsFunc(ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}], func(pod *corev1.Pod) bool {
+		n.names(leaderWorkerSet, leaderWorkerSetOf(pg, own)) ||
+		slices.ContainsFunc(own, func(pod *corev1.Pod) bool {
 			_, made := ns.ownerNamed(pod, n)
 			return made
 		})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/simulate"
@@ -25,9 +26,12 @@ import (
 // A groupSummary has the properties of a group that are shown.
 type groupSummary struct {
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// Owner is the object for which the group is named, as KIND/NAME.
+	// Name is the name of the PodGroup, as KIND/NAME if the PodGroup is native.
+	Name string `json:"name"`
+	// Owner is the object for which the group is named, as KIND/NAME. For a
+	// unit of a LeaderWorkerSet it is the LeaderWorkerSet, and Unit is the unit.
 	Owner string `json:"of,omitempty"`
+	Unit  string `json:"unit,omitempty"`
 	// Size is the number of pods that have not ended, and at least Minimum.
 	Size int32 `json:"size"`
 	// Minimum is the number of pods that the group needs to start.
@@ -132,7 +136,7 @@ func counts(of map[string]int, maxNames int) string {
 
 // rows reads the groups of the reader's namespace.
 func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
-	groups, err := r.readPodGroups(ctx, r.namespace)
+	groups, err := r.readGroups(ctx, r.namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -155,14 +159,66 @@ func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
 	return rows, nil
 }
 
+// The kinds of PodGroups, of Kubernetes and of Fluence, with their API groups. nativeKind
+// begins the names of native PodGroups where they are shown.
+const (
+	nativeKind = "podgroup.scheduling.k8s.io"
+	ownKind    = "podgroup.scheduling.x-k8s.io"
+)
+
+// shownName returns the name in the key of a group as it is shown, and as
+// the command why takes it: KIND/NAME for a native PodGroup.
+func shownName(name string) string {
+	if name, native := group.NativeName(types.NamespacedName{Name: name}); native {
+		return nativeKind + "/" + name
+	}
+	return name
+}
+
+// addNativeState sets what the status of a PodGroup says of its pods, and
+// what the status of a native one does not say.
+func (g *groupSummary) addNativeState(pods []*corev1.Pod) {
+	var running, succeeded, failed int32
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" {
+			g.Bound++
+		}
+		switch pod.Status.Phase {
+		case corev1.PodRunning:
+			running++
+		case corev1.PodSucceeded:
+			succeeded++
+		case corev1.PodFailed:
+			failed++
+		case corev1.PodPending, corev1.PodUnknown:
+		}
+	}
+	phase := scheduling.PodGroupPending
+	switch ended := succeeded + failed; {
+	case len(pods) > 0 && failed > 0 && int(ended) == len(pods):
+		phase = scheduling.PodGroupFailed
+	case len(pods) > 0 && int(ended) == len(pods):
+		phase = scheduling.PodGroupFinished
+	case running+succeeded >= max(1, g.Minimum):
+		phase = scheduling.PodGroupRunning
+	case g.Bound > 0:
+		phase = scheduling.PodGroupScheduling
+	}
+	g.Phase = string(phase)
+}
+
 func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	g := groupSummary{
-		Namespace: pg.Namespace, Name: pg.Name, Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
+		Namespace: pg.Namespace, Name: shownName(pg.Name), Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
 		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
 	}
 	if refs := pg.OwnerReferences; len(refs) == 1 {
 		g.Owner = refs[0].Kind + "/" + refs[0].Name
+		if set := leaderWorkerSetOf(pg, pods); set != "" {
+			g.Owner, g.Unit = leaderWorkerSet+"/"+set, refs[0].Name
+		}
 	}
+	pods = ofScheduler(pg, pods)
 	for _, pod := range pods {
 		if translate.Holds(pod) {
 			g.Nodes[pod.Spec.NodeName]++
@@ -172,6 +228,9 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 		}
 	}
 	g.Size = max(g.Size, g.Minimum)
+	if shownName(pg.Name) != pg.Name {
+		g.addNativeState(pods)
+	}
 	if pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed {
 		return g
 	}
@@ -189,8 +248,39 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	return g
 }
 
+const (
+	// leaderWorkerSet is a kind. leaderWorkerSetLabel is the label with its name on the pods of its units.
+	leaderWorkerSet      = "LeaderWorkerSet"
+	leaderWorkerSetLabel = "leaderworkerset.sigs.k8s.io/name"
+)
+
+// leaderWorkerSetOf returns the name of the LeaderWorkerSet of which the group is a unit. It returns "" if
+// the group is none: the owner of a unit's PodGroup is the leader pod.
+func leaderWorkerSetOf(pg *scheduling.PodGroup, pods []*corev1.Pod) string {
+	if refs := pg.OwnerReferences; len(refs) != 1 || refs[0].Kind != "Pod" {
+		return ""
+	}
+	for _, pod := range pods {
+		if set := pod.Labels[leaderWorkerSetLabel]; set != "" {
+			return set
+		}
+	}
+	return ""
+}
+
+// ofScheduler leaves out the pods of other schedulers, which the group does not count. If the controller
+// did not make the PodGroup, its scheduler is not known, and no pod is left out.
+func ofScheduler(pg *scheduling.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
+	scheduler := pg.Annotations[podgroup.SchedulerAnnotation]
+	if scheduler == "" {
+		return pods
+	}
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
+}
+
 // waitingCondition returns the condition that says why a group waits: Valid if it is False, else
-// Scheduled if it is False, else Incomplete if it is True. It returns nil if there is none.
+// Scheduled if it is False, else MembersExpected if it is False, else Incomplete if it is True. It
+// returns nil if there is none.
 func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	for _, c := range []struct {
 		kind string
@@ -198,6 +288,7 @@ func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
 	}{
 		{podgroup.ConditionValid, metav1.ConditionFalse},
 		{report.ConditionScheduled, metav1.ConditionFalse},
+		{scheduling.ConditionMembersExpected, metav1.ConditionFalse},
 		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
 	} {
 		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {

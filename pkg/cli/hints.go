@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -20,10 +21,9 @@ func (s *whyAnswer) addHints(scheduler string) {
 	ours := 0
 	for _, pod := range s.members {
 		switch name := pod.Spec.SchedulerName; {
-		case !waits(pod):
-		case name == scheduler:
+		case name == scheduler && waits(pod):
 			ours++
-		default:
+		case name != scheduler && whyEnded(pod) == "":
 			otherSchedulers[name]++
 		}
 	}
@@ -35,6 +35,9 @@ func (s *whyAnswer) addHints(scheduler string) {
 	}
 	switch err := podgroup.CheckName(s.wantedGroup); {
 	case s.wantedGroup == "" || ours == 0 || s.WaitingFor != "":
+	case shownName(s.wantedGroup) != s.wantedGroup:
+		s.WaitingFor = reason.NoPodGroup
+		s.Message = fmt.Sprintf("%s does not exist, or the API server does not serve this kind: create it", group.KeyText(types.NamespacedName{Namespace: s.Namespace, Name: s.wantedGroup}))
 	case err != nil:
 		s.WaitingFor, s.Message = reason.InvalidGroupName, err.Error()
 	default:

@@ -2,8 +2,10 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -135,6 +137,38 @@ func troubled() []runtime.Object {
 		podGroup(odd, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node"),
 			metav1.Condition{Type: "Valid", Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: `annotation incomplete-policy: "foo"`}),
 		pod("odd-0", "node-1", "1", ofJob(odd)), pod("odd-1", "", "1", ofJob(odd), objects.InPhase(corev1.PodSucceeded)))
+}
+
+// served has a LeaderWorkerSet with two units of two pods. One of them waits.
+func served() []runtime.Object {
+	leaders := group.Owner{Group: "apps", Kind: "StatefulSet", Name: "vllm", UID: "uid-sts-vllm"}
+	named := func(p *corev1.Pod) { p.Labels = map[string]string{leaderWorkerSetLabel: "vllm"} }
+	all := []runtime.Object{node("node-0", "a", "r0"), set(leaders, group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: "vllm", UID: "uid-vllm"})}
+	for i, on := range []string{"node-0", ""} {
+		leader := pod(fmt.Sprint("vllm-", i), on, "4", named, objects.OwnedBy(leaders))
+		workers := group.Owner{Group: "apps", Kind: "StatefulSet", Name: leader.Name, UID: "uid-sts-" + leader.UID}
+		pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "lab", Name: group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: leader.Name, UID: leader.UID}.PodGroupName(),
+			UID: "group-" + leader.UID, CreationTimestamp: ago(5 * time.Minute), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: leader.Name, UID: leader.UID}},
+		}}
+		pg.Spec.MinMember, pg.Status.Phase = 2, scheduling.PodGroupPending
+		pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 4; room for 0")}
+		if on != "" {
+			pg.Status.Phase, pg.Status.Scheduled = scheduling.PodGroupRunning, 2
+			pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node")}
+		}
+		all = append(all, leader, set(workers, group.Owner{Kind: "Pod", Name: leader.Name, UID: leader.UID}), pod(leader.Name+"-1", on, "4", named, objects.OwnedBy(workers)), pg)
+	}
+	return all
+}
+
+// set is a StatefulSet that another object controls.
+func set(o, controller group.Owner) *appsv1.StatefulSet {
+	apiVersion := strings.TrimPrefix(controller.Group+"/v1", "/")
+	return &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "lab", Name: o.Name, UID: o.UID,
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: apiVersion, Kind: controller.Kind, Name: controller.Name, UID: controller.UID, Controller: new(true)}},
+	}}
 }
 
 // figures is the ConfigMap with the status of a scheduler.

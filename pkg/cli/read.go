@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/versionskew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -110,6 +112,49 @@ func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]schedul
 	return groups, nil
 }
 
+// readNativePodGroups reads the native PodGroups of a namespace, or all if it is empty. It returns
+// nil if the API server does not serve them, and with a note if the user may not read them.
+func (r *reader) readNativePodGroups(ctx context.Context, namespace string) ([]schedulingv1beta1.PodGroup, error) {
+	what := nativegroup.PodGroups.GroupResource().String()
+	objects, err := listAll(ctx, what, lister(r.client.SchedulingV1beta1().PodGroups(namespace).List))
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case apierrors.IsForbidden(err):
+		r.notes = append(r.notes, fmt.Sprintf("you may not list %s: groups of this kind are left out", what))
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	groups := make([]schedulingv1beta1.PodGroup, 0, len(objects))
+	for _, o := range ofType[*schedulingv1beta1.PodGroup](objects) {
+		groups = append(groups, *o)
+	}
+	return groups, nil
+}
+
+// readGroups reads the PodGroups of both kinds, in one form.
+func (r *reader) readGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
+	groups, err := r.readPodGroups(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	native, err := r.readNativePodGroups(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return append(groups, converted(native)...), nil
+}
+
+// converted returns native PodGroups in the form of the others.
+func converted(native []schedulingv1beta1.PodGroup) []scheduling.PodGroup {
+	var groups []scheduling.PodGroup
+	for i := range native {
+		groups = append(groups, *nativegroup.Convert(&native[i]))
+	}
+	return groups
+}
+
 // readPods reads the pods of a namespace, or all if it is empty.
 func (r *reader) readPods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
 	objects, err := listAll(ctx, "pods", lister(r.client.CoreV1().Pods(namespace).List))
@@ -171,6 +216,9 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	case err != nil:
 		return c, err
 	}
+	if c.NativePodGroups, err = r.readNativePodGroups(ctx, ""); err != nil {
+		return c, err
+	}
 	return c, nil
 }
 
@@ -189,11 +237,10 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...typ
 		}
 	}
 	var unexplained []string
-	for i := range c.PodGroups {
-		pg := &c.PodGroups[i]
+	for _, pg := range slices.Concat(c.PodGroups, converted(c.NativePodGroups)) {
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if waiting[key] && waitingCondition(pg) == nil && !slices.Contains(except, key) {
-			unexplained = append(unexplained, key.String())
+		if waiting[key] && waitingCondition(&pg) == nil && !slices.Contains(except, key) {
+			unexplained = append(unexplained, pg.Namespace+"/"+shownName(pg.Name))
 		}
 	}
 	if len(unexplained) == 0 {

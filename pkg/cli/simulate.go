@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
@@ -141,7 +142,9 @@ func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Add
 			return nil, err
 		}
 		a := simulatedGroup{Namespace: key.Namespace, Name: key.Name, Kind: "PodGroup", Decision: d, first: at}
-		if !d.Named {
+		if name, native := group.NativeName(key); native {
+			a.Kind, a.Name = nativeKind, name
+		} else if !d.Named {
 			a.Kind, a.Name = "Pod", strings.Split(key.Name, "/")[1]
 		}
 		answers = append(answers, a)

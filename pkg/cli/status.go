@@ -100,7 +100,11 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
 	}
 	if status.Epoch == 0 {
-		answer.Wrong = append(answer.Wrong, "the matcher's graph is not loaded: groups wait until it is loaded")
+		wrong := "the matcher's graph is not loaded: groups wait until it is loaded"
+		if status.WhyNotLoaded != "" {
+			wrong += "; the matcher says: " + status.WhyNotLoaded
+		}
+		answer.Wrong = append(answer.Wrong, wrong)
 	}
 	answer.Healthy = len(answer.Wrong) == 0
 	return answer, nil

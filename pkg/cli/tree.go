@@ -88,7 +88,7 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups, err := r.readPodGroups(ctx, "")
+	groups, err := r.readGroups(ctx, "")
 	if err != nil {
 		r.notes = append(r.notes, err.Error())
 	}
@@ -121,7 +121,7 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels
 			if id := group.IdentityOf(pod, above); pod.Spec.SchedulerName == c.Scheduler() {
 				name := pod.Namespace + "/" + pod.Name
 				if id.InPodGroup {
-					name = id.Key.String()
+					name = id.Key.Namespace + "/" + shownName(id.Key.Name)
 				}
 				held.Groups[name]++
 			} else {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -55,7 +57,8 @@ func (o *options) whyCommand() *cobra.Command {
 		Long: `Say why a group or a pod waits, as its status says.
 
 The argument is the name of a PodGroup, of a pod, or of the object for which a PodGroup is
-named, such as a Job; use KIND/NAME if a name is ambiguous. With --now the scheduler's own
+named, such as a Job; use KIND/NAME if a name is ambiguous. For a LeaderWorkerSet all its
+units are shown. With --now the scheduler's own
 code decides on the cluster as it is now, after it has placed the groups that are ahead of
 this one in the queue. Nodes that the scheduler has chosen for pods that are not bound yet
 count as free.
@@ -90,28 +93,46 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	if err != nil {
 		return err
 	}
-	s, err := r.find(ctx, n)
+	answers, err := r.find(ctx, n)
 	if err != nil {
 		return err
 	}
-	if s.unclear() || now && s.Waits {
-		configuration, err := o.configuration(ctx, r)
-		if err != nil {
+	for _, s := range answers {
+		if err := o.explain(ctx, r, s, now); err != nil {
 			return err
-		}
-		s.addHints(configuration.Scheduler())
-		if now {
-			if err := r.decideNow(ctx, s, configuration); err != nil {
-				return err
-			}
 		}
 	}
 	o.notes(r.notes)
-	if err := f.print(o.Out, s, func(w io.Writer) error { return o.writeWhy(w, s) }); err != nil {
+	var printed any = answers
+	if len(answers) == 1 {
+		printed = answers[0]
+	}
+	if err := f.print(o.Out, printed, func(w io.Writer) error {
+		for _, s := range answers {
+			o.writeWhy(w, s)
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
-	if s.Waits {
+	if slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Waits }) {
 		return errNo
+	}
+	return nil
+}
+
+// explain adds to an answer what the status does not say.
+func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool) error {
+	if !s.unclear() && (!now || !s.Waits) {
+		return nil
+	}
+	configuration, err := o.configuration(ctx, r)
+	if err != nil {
+		return err
+	}
+	s.addHints(configuration.Scheduler())
+	if now {
+		return r.decideNow(ctx, s, configuration)
 	}
 	return nil
 }
@@ -122,7 +143,11 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 	if err != nil {
 		return err
 	}
-	r.notePending(cluster, configuration.Scheduler(), types.NamespacedName{Namespace: s.Namespace, Name: s.Name})
+	except := types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
+	if s.podGroup != nil {
+		except.Name = s.podGroup.Name
+	}
+	r.notePending(cluster, configuration.Scheduler(), except)
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	sim, err := simulate.New(ctx, cluster, configuration)
@@ -140,15 +165,22 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 	return nil
 }
 
-func (o *options) writeWhy(w io.Writer, s *whyAnswer) error {
-	fmt.Fprintf(w, "%s %s/%s", s.Kind, s.Namespace, o.paint(bold, s.Name))
+func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
+	kind, name := s.Kind, s.Name
+	if bare, native := strings.CutPrefix(name, nativeKind+"/"); native {
+		kind, name = nativeKind, bare
+	}
+	fmt.Fprintf(w, "%s %s/%s", kind, s.Namespace, o.paint(bold, name))
 	if s.Owner != "" {
 		fmt.Fprintf(w, " of %s", s.Owner)
+	}
+	if s.Unit != "" {
+		fmt.Fprintf(w, ", unit %s", s.Unit)
 	}
 	fmt.Fprintln(w)
 	if s.podGroup != nil {
 		minimum := ""
-		if s.Minimum < s.Size {
+		if s.Minimum > 0 && s.Minimum < s.Size {
 			minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
 		}
 		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, minimum, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
@@ -180,7 +212,6 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) error {
 	if s.Now != nil {
 		o.writeDecision(w, "now", *s.Now)
 	}
-	return nil
 }
 
 func (o *options) writePod(w io.Writer, p *podAnswer) {
@@ -254,13 +285,13 @@ func (o *options) completeGroups(cmd *cobra.Command, args []string, _ string) ([
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	groups, err := r.readPodGroups(cmd.Context(), r.namespace)
+	groups, err := r.readGroups(cmd.Context(), r.namespace)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
 	for _, pg := range groups {
-		names = append(names, pg.Name)
+		names = append(names, shownName(pg.Name))
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -50,10 +50,14 @@ func (ns *namespace) withoutPodGroup(n target) []candidate {
 			continue
 		}
 		kind, name := "PodGroup", id.Key.Name
-		if owner, ok := ns.ownerNamed(pod, n); ok {
-			kind, name = owner.Kind, owner.Name
+		named := n.namesPodGroup(id.Key.Name)
+		if bare, native := group.NativeName(id.Key); native {
+			kind, name = nativeKind, bare
 		}
-		if n.names(kind, name) {
+		if owner, ok := ns.ownerNamed(pod, n); ok {
+			kind, name, named = owner.Kind, owner.Name, true
+		}
+		if named {
 			s := answerFor(kind, pod.Namespace, name)
 			s.members = append(s.members, pod)
 			s.Waits = s.Waits || waits(pod)

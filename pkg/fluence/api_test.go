@@ -89,6 +89,17 @@ func (a *podGroupAPI) sendEvent(kind string, pg *scheduling.PodGroup) {
 	}
 }
 
+// interrupt ends all watches.
+func (a *podGroupAPI) interrupt() {
+	a.mu.Lock()
+	watches := a.watches
+	a.watches = nil
+	a.mu.Unlock()
+	for _, w := range watches {
+		_ = w.Close()
+	}
+}
+
 func (a *podGroupAPI) get(k types.NamespacedName) *scheduling.PodGroup {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -13,6 +13,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // base is the state that all parts of the plugin share.
@@ -62,6 +63,9 @@ func (r *readiness) whyNotReady() string {
 		return why
 	}
 	if !r.synced() || r.inventory.Epoch() == 0 {
+		if why := r.inventory.WhyNotLoaded(); why != "" {
+			return translate.Shorten(placement.WhyLoading + ": " + why)
+		}
 		return placement.WhyLoading
 	}
 	if !r.initialSync.isDone() {

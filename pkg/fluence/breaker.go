@@ -88,7 +88,13 @@ func (b *breaker) observePing(began time.Time, err error) {
 	defer b.mu.Unlock()
 	if !isSilence(err) {
 		b.silence, b.lastPing = 0, time.Time{}
+		if err != nil && b.why == placement.WhyUnavailable {
+			b.why = placement.WhyBusy
+		}
 		return
+	}
+	if b.why != "" {
+		b.why = placement.WhyUnavailable
 	}
 	since := b.lastPing
 	if since.IsZero() {
@@ -111,6 +117,15 @@ func (b *breaker) trip(why string) {
 	signal.Send(b.pingRequested)
 }
 
+// open opens the breaker, if it is closed, because a requested ping was not answered.
+func (b *breaker) open() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.why == "" {
+		b.why = placement.WhyUnavailable
+	}
+}
+
 // requestPing requests a ping. The breaker opens if the ping is not answered.
 func (b *breaker) requestPing() { signal.Send(b.pingRequested) }
 
@@ -122,7 +137,7 @@ func (b *breaker) run(ctx context.Context) {
 			return
 		case <-b.pingRequested:
 		}
-		open, _ := b.state()
+		open, why := b.state()
 		answers, _ := b.answers(ctx)
 		if !open && answers {
 			// A trip since the call of state has signalled tripped again.
@@ -130,10 +145,14 @@ func (b *breaker) run(ctx context.Context) {
 			continue
 		}
 		if !answers {
-			b.trip(placement.WhyUnavailable)
-			klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
-			if b.onOutage != nil {
-				b.onOutage()
+			if why == placement.WhyLoading && b.silentFor() == 0 {
+				klog.FromContext(ctx).Info("The matcher is loading its graph; groups wait")
+			} else {
+				b.open()
+				klog.FromContext(ctx).Info("The matcher does not answer; groups wait")
+				if b.onOutage != nil {
+					b.onOutage()
+				}
 			}
 			if wait.PollUntilContextCancel(ctx, pingEvery, false, b.answers) != nil {
 				return

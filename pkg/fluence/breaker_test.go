@@ -261,3 +261,43 @@ func TestAMatcherIsNotSilentWhileNobodyAsksIt(t *testing.T) {
 		wantSilence(t, b, 0)
 	})
 }
+
+// A matcher that loads its graph answers. Groups wait for the end of the load, and no outage is counted.
+func TestBreakerWaitsForAMatcherThatLoads(t *testing.T) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
+		outages := 0
+		b.onOutage = func() { outages++ }
+		p.up.Store(true)
+		p.loads.Store(true)
+		b.trip(placement.WhyLoading)
+		time.Sleep(30 * time.Second)
+		if open, why := b.state(); !open || why != placement.WhyLoading {
+			t.Errorf("the breaker is open: %v, because %q; want %q", open, why, placement.WhyLoading)
+		}
+		wantSilence(t, b, 0)
+		p.loads.Store(false)
+		time.Sleep(2 * pingEvery)
+		wantOpen(t, b, false)
+		if p.closed.Load() != 1 || outages != 0 {
+			t.Errorf("told %d times that it closed, and of %d outages; want once and none", p.closed.Load(), outages)
+		}
+	})
+}
+
+// The reason names what the last ping has shown.
+func TestBreakerTellsABusyMatcherFromASilentOne(t *testing.T) {
+	withBreaker(t, func(b *breaker, p *fakeMatcher) {
+		p.up.Store(true)
+		p.loads.Store(true)
+		b.trip(placement.WhyUnavailable)
+		time.Sleep(10 * time.Second)
+		if _, why := b.state(); why != placement.WhyBusy {
+			t.Errorf("a matcher that answers is not asked because %q, want %q", why, placement.WhyBusy)
+		}
+		p.up.Store(false)
+		time.Sleep(10 * time.Second)
+		if _, why := b.state(); why != placement.WhyUnavailable {
+			t.Errorf("a matcher that is silent is not asked because %q, want %q", why, placement.WhyUnavailable)
+		}
+	})
+}

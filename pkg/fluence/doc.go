@@ -35,6 +35,7 @@
 //	bind_queue.go          which pod is bound next?
 //	bind.go                how is a pod bound?
 //	podgroups.go           how are PodGroups watched and written?
+//	nativegroups.go        how are native PodGroups watched and written?
 //	owners.go              what controls a pod?
 //	group_reporter.go      which writers report to users?
 //	group_log.go           what is logged about a group?

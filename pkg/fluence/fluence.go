@@ -140,14 +140,14 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	}
 	core := h.SharedInformerFactory().Core().V1()
 	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
-	pl.watcher = watcher{base: pl.base, groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, stateCollector: &pl.stateCollector}
+	pl.watcher = watcher{base: pl.base, levels: levelsOf(levels), groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, stateCollector: &pl.stateCollector}
 	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.throttler = throttler{base: pl.base}
 	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
 	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }); err != nil {
 		return nil, err
 	}
-	pl.groups = gang.New(pl.owners, args.MatchPolicy, levelsOf(levels)...)
+	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	pl.activator = newActivator(pl.activate)
@@ -158,7 +158,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err := pl.initMatcher(matcher, filters, levels); err != nil {
 		return nil, err
 	}
-	podGroups, err := newPodGroups(ctx, h.KubeConfig(), &pl.watcher)
+	podGroups, err := newBothPodGroups(ctx, h.KubeConfig(), &pl.watcher)
 	if err != nil {
 		return nil, err
 	}

@@ -185,6 +185,9 @@ func (a *groupPlacer) handleMatcherEffects(ctx context.Context, plan gang.Plan, 
 	if after.NoAnswer {
 		a.breaker.trip(placement.WhyUnavailable)
 	}
+	if after.Loading {
+		a.breaker.trip(placement.WhyLoading)
+	}
 	if refused == nil || refused.Reason != reason.MatcherUnavailable {
 		a.timeouts.clear(key)
 	}

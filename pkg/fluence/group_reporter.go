@@ -13,7 +13,7 @@ type groupReporter struct {
 	*base
 	binder         *binder
 	stateCollector *stateCollector
-	podGroups      *podGroups
+	podGroups      bothPodGroups
 	recorder       events.EventRecorder
 	reporter       *report.Reporter
 	// events is the queue of events, which are sent after binds.

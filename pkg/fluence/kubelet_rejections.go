@@ -35,12 +35,12 @@ type kubeletRejections struct {
 	// standby sees the same pods and must not count them.
 	leading   func() bool
 	owners    group.Owners
-	podGroups *podGroups
+	podGroups bothPodGroups
 	recorder  events.EventRecorder
 	count     *metrics.Counter
 }
 
-func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.EventRecorder, owners group.Owners, p *podGroups, leading func() bool) (*kubeletRejections, error) {
+func newKubeletRejections(ctx context.Context, h fwk.Handle, recorder events.EventRecorder, owners group.Owners, p bothPodGroups, leading func() bool) (*kubeletRejections, error) {
 	rejections, err := registerMetric(metrics.NewCounter(&metrics.CounterOpts{
 		Name: "fluence_kubelet_rejections_total", StabilityLevel: metrics.ALPHA,
 		Help: "Pods that were bound and then rejected by their kubelet for lack of room, which another pod had taken meanwhile.",
@@ -121,7 +121,7 @@ func trimPod(obj any) (any, error) {
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 			Labels: pod.Labels, Annotations: pod.Annotations, OwnerReferences: group.ControllerReference(pod),
 		},
-		Spec:   corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName},
+		Spec:   corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup},
 		Status: corev1.PodStatus{Phase: pod.Status.Phase, Reason: pod.Status.Reason, Message: pod.Status.Message},
 	}, nil
 }

@@ -28,6 +28,7 @@ import (
 // transport sends each request to the one of three API servers that serves it.
 type transport struct {
 	podGroups *podGroupAPI
+	native    *nativeAPI
 	owners    *ownerAPI
 	binds     *bindAPI
 }
@@ -35,6 +36,9 @@ type transport struct {
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.x-k8s.io/") {
 		return t.podGroups.RoundTrip(r)
+	}
+	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.k8s.io/") {
+		return t.native.RoundTrip(r)
 	}
 	if r.Method == http.MethodPost {
 		return t.binds.RoundTrip(r)

@@ -9,15 +9,18 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -30,6 +33,8 @@ type podGroups struct {
 	client       rest.Interface
 	informer     cache.SharedIndexInformer
 	registration registration
+	// connected is called each time that a watch begins. It may be nil.
+	connected func()
 }
 
 // podGroupWatcher handles changes of PodGroups.
@@ -44,10 +49,18 @@ func newPodGroups(ctx context.Context, config *rest.Config, w podGroupWatcher) (
 		return nil, err
 	}
 	lw := cache.NewListWatchFromClient(client, scheduling.PodGroups.Resource, metav1.NamespaceAll, fields.Everything())
-	p := &podGroups{
-		client:   client,
-		informer: cache.NewSharedIndexInformer(lw, &scheduling.PodGroup{}, 0, cache.Indexers{}),
-	}
+	p := &podGroups{client: client}
+	follow := lw.WatchFuncWithContext
+	p.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: lw.ListWithContextFunc,
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			changes, err := follow(ctx, o)
+			if err == nil && p.connected != nil {
+				p.connected()
+			}
+			return changes, err
+		},
+	}, &scheduling.PodGroup{}, 0, cache.Indexers{})
 	if err := p.informer.SetTransform(trimPodGroup); err != nil {
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
 	}
@@ -114,6 +127,9 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	}
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)
+	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {
+		g.Suspended, g.WhyNotExpected = c.Reason == reason.Suspended, c.Message
+	}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}

@@ -116,7 +116,7 @@ func TestPreEnqueueHoldsAllWhoNeedTheMatcherWhileItIsAway(t *testing.T) {
 		"the graph is being loaded": {
 			lose: func(r *rig) { r.matcherFake.Fail(matchtest.Ready, errors.New("no")); r.loseGraph() },
 			back: func(r *rig) { r.matcherFake.Fail(matchtest.Ready, nil) },
-			want: placement.WhyLoading,
+			want: placement.WhyLoading + ": make the engine ready for requests: no",
 		},
 		"the inventory lost it": {
 			lose: func(r *rig) {

@@ -64,6 +64,15 @@ func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
 			err: match.ErrStale, code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
 			until: []gang.Event{gang.MatcherBack},
 		},
+		"a graph that is being loaded": {
+			err: fmt.Errorf("match job 7: %w", match.ErrLoading), code: fwk.Unschedulable, message: placement.WhyLoading, reason: "MatcherUnavailable",
+			until: []gang.Event{gang.MatcherBack}, trips: true,
+		},
+		"a policy that this sidecar does not offer": {
+			err:  fmt.Errorf("%w %q: must be one of low, lonode", match.ErrPolicy, "first"),
+			code: fwk.Unschedulable, message: `the matcher does not offer the policy "first": must be one of low, lonode`, reason: "InvalidMatchPolicy",
+			until: gang.ClusterEvents(), again: time.Second,
+		},
 		"another allocation": {
 			err: match.ErrConflict, code: fwk.Unschedulable, message: "match: the job already holds an allocation for a different request", reason: "MatchError",
 			until: gang.ClusterEvents(), again: time.Second, released: true,

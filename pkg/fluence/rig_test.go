@@ -73,6 +73,7 @@ type rig struct {
 
 	client      *fake.Clientset
 	podGroupAPI *podGroupAPI
+	native      *nativeAPI
 	owners      *ownerAPI
 	binds       *bindAPI
 	recorder    *recorder
@@ -155,7 +156,7 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 		if behind != nil {
 			engine = matchtest.Spy(behind)
 		}
-		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), owners: newOwnerAPI()}
+		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), native: newNativeAPI(), owners: newOwnerAPI()}
 		r.binds = &bindAPI{rig: r}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
@@ -214,7 +215,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	}
 	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, owners: r.owners, binds: r.binds}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))

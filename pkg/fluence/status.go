@@ -11,6 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/statusmap"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // stateCollector collects the state of the plugin for metrics and for the status ConfigMap.
@@ -57,6 +58,8 @@ type snapshot struct {
 	nodes int
 	// epoch is the epoch of the matcher's graph; 0 while the graph is being loaded.
 	epoch match.Epoch
+	// whyNotLoaded is what the matcher says why it does not load its graph; "" if it says nothing.
+	whyNotLoaded string
 	// leads reports whether this scheduler leads, or led a few seconds ago.
 	leads bool
 	// answers reports whether the matcher answers.
@@ -86,7 +89,7 @@ func (f *stateCollector) takeSnapshot() snapshot {
 	r := snapshot{
 		Stats: f.groups.Stats(), otherSchedulerPods: f.occupants.countOtherSchedulers(f.profile),
 		leads: f.leads.Load(), unsupportedAPIServer: f.unsupportedAPIServer.Load(),
-		nodes: f.inventory.Nodes(), epoch: f.inventory.Epoch(), pendingReleases: f.groupPlacer.releases.pending(),
+		nodes: f.inventory.Nodes(), epoch: f.inventory.Epoch(), whyNotLoaded: f.inventory.WhyNotLoaded(), pendingReleases: f.groupPlacer.releases.pending(),
 	}
 	r.bindQueue, r.events = f.binder.bindQueue.Snapshot(), f.groupReporter.events.Waiting()
 	r.standbys = f.handover.standbys()
@@ -117,7 +120,7 @@ func (f *stateCollector) takeSnapshot() snapshot {
 // toStatus converts a snapshot to the form of package statusmap.
 func (r snapshot) toStatus(from *stateCollector, identity ProcessIdentity) statusmap.Status {
 	f := statusmap.Status{
-		Epoch: uint64(r.epoch), Nodes: r.nodes,
+		Epoch: uint64(r.epoch), WhyNotLoaded: translate.Shorten(r.whyNotLoaded), Nodes: r.nodes,
 		GroupsByPhase: map[string]int{}, WaitingByReason: r.WaitingByReason,
 		PodsWithRoom: r.TentativePods + r.HeldPods, Drift: from.drifted.Load(), MatcherAnswers: r.answers,
 		Leader: identity.Name, Version: identity.Version,

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
@@ -14,6 +15,8 @@ import (
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -36,13 +39,15 @@ const (
 // watcher handles informer events and periodic work.
 type watcher struct {
 	*base
-	groupPlacer       *groupPlacer
-	throttler         *throttler
-	reserver          *reserver
-	binder            *binder
-	groupReporter     *groupReporter
-	stateCollector    *stateCollector
-	owners            *owners
+	groupPlacer    *groupPlacer
+	throttler      *throttler
+	reserver       *reserver
+	binder         *binder
+	groupReporter  *groupReporter
+	stateCollector *stateCollector
+	owners         *owners
+	// levels are the levels that topology annotations may name.
+	levels            []group.Level
 	kubeletRejections *kubeletRejections
 	eventDelayer      eventDelayer
 }
@@ -106,7 +111,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		w.apply(ctx, w.groups.MarkSynced())
 		w.activator.activateAll()
 	}
-	started, podGroupsListed := w.initialSync.addSource(), w.initialSync.addSource()
+	started := w.initialSync.addSource()
 	go func() {
 		if !cache.WaitForCacheSync(ctx.Done(), synced...) {
 			return
@@ -119,7 +124,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		go w.groupPlacer.releases.run(ctx)
 		go w.groupReporter.reporter.Run(ctx)
 		go w.groupReporter.events.Run(ctx)
-		go w.groupReporter.podGroups.run(ctx, podGroupsListed)
+		w.groupReporter.podGroups.run(ctx, &w.initialSync)
 		go w.kubeletRejections.run(ctx)
 		w.groupReporter.podStatuses.Run(ctx)
 		go w.groupReporter.reportSiblings(ctx, leading)
@@ -183,8 +188,22 @@ func affectsFilters(old, pod *corev1.Pod) bool {
 
 // observePodGroup handles a PodGroup that came or changed.
 func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) {
+	w.putPodGroup(ctx, pg, toGangPodGroup(pg))
+}
+
+// observeNativePodGroup handles a native PodGroup that came or changed.
+func (w *watcher) observeNativePodGroup(ctx context.Context, native *schedulingv1beta1.PodGroup) {
+	w.putPodGroup(ctx, nativegroup.Convert(native), toGangNativePodGroup(native, w.levels))
+}
+
+// nativePodGroupsUnread handles an answer of the API server that says why
+// native PodGroups cannot be read, or says nothing because they can.
+func (w *watcher) nativePodGroupsUnread(why string) { w.groups.SetNativePodGroupsUnread(why) }
+
+// putPodGroup handles a PodGroup that came or changed, in both of its forms.
+func (w *watcher) putPodGroup(ctx context.Context, pg *scheduling.PodGroup, g gang.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-	out := w.groups.PutPodGroup(k, toGangPodGroup(pg))
+	out := w.groups.PutPodGroup(k, g)
 	w.groups.RestoreWaitingSince(k, report.WaitsSince(pg))
 	w.apply(ctx, out)
 	w.groupReporter.reporter.ObservePodGroup(k)

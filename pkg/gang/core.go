@@ -4,6 +4,8 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // core is what all roles share: the rules, the groups, the lock
@@ -31,7 +33,8 @@ type core struct {
 func (g *core) group(key types.NamespacedName) *groupState {
 	s := g.groups[key]
 	if s == nil {
-		s = &groupState{key: key, levels: g.levels}
+		_, native := group.NativeName(key)
+		s = &groupState{key: key, isNative: native, levels: g.levels}
 		s.members = members{}
 		g.groups[key] = s
 	}

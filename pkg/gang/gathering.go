@@ -2,6 +2,8 @@ package gang
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -30,6 +32,9 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 			return reason.InvalidMatchPolicy, m.policyError.Error()
 		}
 	}
+	if s.podGroup != nil && s.podGroup.Fault != (Fault{}) {
+		return s.podGroup.Fault.Reason, s.podGroup.Fault.Message
+	}
 	if err := s.effectiveTopology().err; err != nil {
 		return reason.InvalidTopology, err.Error()
 	}
@@ -50,15 +55,63 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		if !s.needsPodGroup() {
 			return "", ""
 		}
-		return reason.NoPodGroup, fmt.Sprintf("waits for PodGroup %s, which does not exist: create it, or set the label %s on the pods to have it created", s.key, group.SizeLabel)
+		return reason.NoPodGroup, r.whyNoPodGroup(s)
 	}
 	want := minMemberOf(s)
+	if s.isNative {
+		if why, message := whyNotNative(s); why != "" {
+			return why, message
+		}
+	}
 	if have := s.number(waitingMembers) + s.preplaced(); have < want || len(s.members) == 0 {
-		pods := "pods"
+		if s.podGroup.Suspended {
+			return reason.Suspended, s.podGroup.WhyNotExpected
+		}
+		pods, absent := "pods", ""
 		if want-have <= 1 {
 			pods = "pod"
 		}
-		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of minMember %d", max(1, want-have), pods, have, want)
+		if s.podGroup.WhyNotExpected != "" {
+			absent = "; " + s.podGroup.WhyNotExpected
+		}
+		return reason.Gathering, fmt.Sprintf("waits for %d more %s: has %d of %s %d%s", max(1, want-have), pods, have, minimumName(s), want, absent)
 	}
 	return "", ""
+}
+
+// whyNoPodGroup says in words what has to be done so that the PodGroup exists.
+func (r *rules) whyNoPodGroup(s *groupState) string {
+	switch {
+	case s.isNative && r.whyNativeUnread != "":
+		return fmt.Sprintf("waits for %s: %s", group.KeyText(s.key), r.whyNativeUnread)
+	case s.isNative:
+		return fmt.Sprintf("waits for %s, which does not exist: create it", group.KeyText(s.key))
+	}
+	return fmt.Sprintf("waits for %s, which does not exist: create it, or set the label %s on the pods to have it created", group.KeyText(s.key), group.SizeLabel)
+}
+
+// whyNotNative returns why a group with a native PodGroup may not be placed
+// yet, apart from the number of its pods. Both results are empty if it may.
+func whyNotNative(s *groupState) (why, message string) {
+	if s.podGroup.MinMember == 0 && s.number(membersNeedingMinimum) > 0 {
+		return reason.NoMinimum, fmt.Sprintf("%s has the policy basic, which says no minimum, and its annotation %s does not say one: the controller writes it within seconds", group.KeyText(s.key), group.MinMemberAnnotation)
+	}
+	s.update()
+	for _, p := range slices.Sorted(maps.Keys(s.priorities)) {
+		if p != s.podGroup.Priority {
+			return reason.InvalidPriority, fmt.Sprintf("pods have priority %d, and %s has %d: all pods of such a group must have its priority", p, group.KeyText(s.key), s.podGroup.Priority)
+		}
+	}
+	return "", ""
+}
+
+// minimumName returns what the minimum of a group with a PodGroup is called in messages.
+func minimumName(s *groupState) string {
+	switch {
+	case !s.isNative:
+		return "minMember"
+	case s.podGroup.Basic:
+		return "the minimum"
+	}
+	return "minCount"
 }

@@ -381,6 +381,30 @@ func TestAPodGroupWithoutPodsIsGathering(t *testing.T) {
 	}
 }
 
+// The controller knows why pods do not come: their owner is suspended, or an operator keeps a pod that
+// has failed and makes no other for it.
+func TestAGroupThatGathersSaysWhyItsPodsDoNotCome(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 1)
+	wants := func(pg PodGroup, why, message string) {
+		t.Helper()
+		pg.UID, pg.MinMember, pg.Created = "pg", 2, noon
+		s.PutPodGroup(key, pg)
+		if v := s.PreEnqueue("0", s.now); v.Pass != (why == "") || v.Reason != why || v.Message != message {
+			t.Errorf("verdict = %+v, want %q, %q", v, why, message)
+		}
+	}
+	wants(PodGroup{}, reason.Gathering, "waits for 1 more pod: has 1 of minMember 2")
+	wants(PodGroup{Absence: Absence{WhyNotExpected: "pod w-1 has failed"}}, reason.Gathering, "waits for 1 more pod: has 1 of minMember 2; pod w-1 has failed")
+	suspended := PodGroup{Absence: Absence{Suspended: true, WhyNotExpected: "Job/w is suspended"}}
+	wants(suspended, reason.Suspended, "Job/w is suspended")
+	if w := s.WaitingGroups(); len(w) != 1 || w[0].Reason != reason.Suspended {
+		t.Errorf("waiting = %+v, want the group, suspended", w)
+	}
+	s.add("1")
+	wants(suspended, "", "") // it has what it needs, whatever its status says
+}
+
 func TestAssignmentsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)

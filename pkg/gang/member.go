@@ -17,8 +17,6 @@ type member struct {
 	// whyRevoked is why the last assignment was revoked, in words.
 	// It is empty if no assignment was revoked since the last match.
 	whyRevoked string
-	// needsPodGroup is true if the member waits for its PodGroup to exist.
-	needsPodGroup bool
 	// missingOwner is the owner that has to be seen before the
 	// member's group is known. It is zero if none is missing.
 	missingOwner group.Owner
@@ -33,6 +31,7 @@ type member struct {
 	// its group. It is unknown until settleExclusivity decides.
 	exclusivity Exclusivity
 
+	memberNeeds
 	podMeta
 	tallyEntry
 	queueEntry
@@ -41,6 +40,15 @@ type member struct {
 	// lastRefusal is the last refusal of a late member. It stays until
 	// the member has an assignment, even while the member may retry.
 	lastRefusal *Refusal
+}
+
+// memberNeeds is what a member waits for before it may be placed.
+type memberNeeds struct {
+	// needsPodGroup is true if the member waits for its PodGroup to exist.
+	needsPodGroup bool
+	// needsMinimum is true if the member waits for a
+	// minimum of its native PodGroup, if that has none.
+	needsMinimum bool
 }
 
 // podMeta is what the labels and annotations of a pod ask for.

@@ -31,17 +31,14 @@ type Plan struct {
 	// Optional lists the pods to place with them, as many as there is
 	// room for. No pod of a Plan has a lower priority than the first.
 	Optional []*corev1.Pod
-	// Near lists the nodes of the siblings that have a node or an assignment.
-	Near []string
 	// Timeout is the PodGroup's timeout, 0 if it has none.
 	Timeout time.Duration
 	// Policy is the match policy.
 	Policy string
 	// Holder is the name of the group for the matcher. It is the same in all matches of the group.
 	Holder string
-	// Topology is the topology that the group asks for. It is nil if the group asks for none.
-	Topology *jobspec.Topology
 	Seating
+	Nearness
 	Precedence
 	Replacement
 	MatchInfo
@@ -55,6 +52,17 @@ type Seating struct {
 	Expected int
 	// Seated lists other pods that have taken seats. The caller puts them into the queue.
 	Seated []*corev1.Pod
+}
+
+// A Nearness is how near to each other the pods of a group are to be.
+type Nearness struct {
+	// Near lists the nodes of the siblings that have a node or an assignment.
+	Near []string
+	// Topology is the topology that the group asks for. It is nil if the group asks for none.
+	Topology *jobspec.Topology
+	// Domain is a node label: the nodes of all pods of the group have to have the
+	// same value of it. It is empty if the group asks for no such label.
+	Domain string
 }
 
 // A Precedence is the place of a Plan's pod in the queue, and in the order of reservations.
@@ -174,7 +182,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.Near = append(p.Near, sibling.node())
 	}
 	if s.podGroup != nil {
-		p.Timeout, p.podGroup = s.podGroup.Timeout, s.podGroup.UID
+		p.Timeout, p.podGroup, p.Domain = s.podGroup.Timeout, s.podGroup.UID, s.podGroup.Domain
 	}
 	if s.started {
 		// The siblings have their nodes: only this pod is required.

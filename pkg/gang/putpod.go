@@ -93,7 +93,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		g.freeFormerPosition(m)
 	}
 	if !keepsGroup {
-		m.needsPodGroup = id.InPodGroup && id.NeedsPodGroup
+		m.needsPodGroup, m.needsMinimum = id.InPodGroup && id.NeedsPodGroup, id.NeedsMinimum
 	}
 	if m.assignment == nil && (waited || m.isWaiting()) {
 		// The request may no longer be the refused one.

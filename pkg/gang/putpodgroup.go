@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // PutPodGroup records a PodGroup as the API shows it. If the group
@@ -12,14 +14,11 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.group(key)
-	was := pg
 	recorded := ExclusivityUnknown
 	if s.podGroup != nil {
-		was, recorded = *s.podGroup, s.podGroup.Exclusivity
-		// The scheduler itself writes these, and the time only orders groups.
-		was.Exclusivity, was.ExclusivitySince, was.Placed, was.Created = pg.Exclusivity, pg.ExclusivitySince, pg.Placed, pg.Created
+		recorded = s.podGroup.Exclusivity
 	}
-	if s.podGroup == nil || was.asksForOther(pg) {
+	if s.podGroup == nil || s.podGroup.asksForOther(&pg) {
 		// The request may no longer be the refused one.
 		s.requestChanged()
 	}
@@ -38,11 +37,12 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	return g.output()
 }
 
-// asksForOther reports whether another state of a PodGroup asks for something else. What only the
-// scheduler writes does not count.
-func (p PodGroup) asksForOther(next PodGroup) bool {
+// asksForOther reports whether another state of a PodGroup asks for something else. What the scheduler
+// itself writes does not count, nor the creation time, which only orders groups, nor an Absence, which is only told.
+func (p *PodGroup) asksForOther(next *PodGroup) bool {
 	return p.UID != next.UID || p.MinMember != next.MinMember || p.Timeout != next.Timeout || p.Ended != next.Ended ||
-		p.Policy != next.Policy || p.Topology != next.Topology || !p.Templates.equal(next.Templates)
+		p.Policy != next.Policy || p.Topology != next.Topology || !p.Templates.equal(next.Templates) ||
+		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
 }
 
 // shrinkSeats gives back the seats of a group that its owner does not ask for any more.
@@ -80,12 +80,25 @@ func (g Watches) applyMinimum(s *groupState) {
 // whyMinimumRaised returns why a group with
 // this number of assignments may not start now.
 func (s *groupState) whyMinimumRaised(assigned int) string {
-	return fmt.Sprintf("minMember of PodGroup %s is now %d, but only %d of its pods have nodes", s.key, s.minReserved+s.preplaced(), assigned+s.preplaced())
+	return fmt.Sprintf("%s of %s is now %d, but only %d of its pods have nodes", minimumName(s), group.KeyText(s.key), s.minReserved+s.preplaced(), assigned+s.preplaced())
 }
 
 // whyPodGroupDeleted returns why a group that needs its PodGroup may not start now.
 func (s *groupState) whyPodGroupDeleted() string {
-	return fmt.Sprintf("PodGroup %s was deleted", s.key)
+	return group.KeyText(s.key) + " was deleted"
+}
+
+// SetNativePodGroupsUnread records why native PodGroups cannot be read,
+// in words fit for a user. Nothing means that they can be read.
+func (g Watches) SetNativePodGroupsUnread(why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.whyNativeUnread = why
+	for _, s := range g.groups {
+		if s.isNative {
+			s.gatheringKnown = false
+		}
+	}
 }
 
 // DropPodGroup forgets a PodGroup. Members that have nodes keep them. A

@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// rules is what applies to all groups. It does not change once pods come. Its
+// rules is what applies to all groups. Only whyNativeUnread changes once pods come. Its
 // methods decide about one group or one member, and know nothing of other groups.
 type rules struct {
 	owners group.Owners
@@ -19,6 +19,9 @@ type rules struct {
 	podRequests func(*corev1.Pod) map[string]int64
 	// seatRules say for how long seats are held.
 	seatRules SeatRules
+	// whyNativeUnread is why native PodGroups cannot be read. It
+	// is empty if they can, and changes with the API server's answers.
+	whyNativeUnread string
 	// exclusiveRules are the rules for whole nodes.
 	exclusiveRules ExclusiveRules
 }

@@ -43,10 +43,10 @@ func newSeatStory(t *testing.T) *story {
 func seatedPodGroup() PodGroup {
 	launcher := &corev1.Pod{}
 	launcher.Labels, launcher.Annotations = map[string]string{roleLabel: "launcher"}, map[string]string{"asks": "2"}
-	return PodGroup{UID: "pg", MinMember: 2, Created: noon, Templates: &Templates{Hash: "1", List: []Template{
+	return PodGroup{UID: "pg", MinMember: 2, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: []Template{
 		{Name: "worker", Coming: 2},
 		{Name: "launcher", Expected: 1, AfterReady: true, Pod: launcher},
-	}}}
+	}}}}
 }
 
 // startSeated adds the workers, matches them with a seat on node n-seat, records the seats and binds the workers.
@@ -264,9 +264,9 @@ func boundCondition() []corev1.PodCondition {
 // A stage whose pods come after those before have ended is a gang of its own size.
 func TestAStageIsAGangOfItsOwnSize(t *testing.T) {
 	s := newStory(t)
-	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Templates: &Templates{Hash: "1", List: []Template{
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: []Template{
 		{Name: "init", Coming: 1}, {Name: "train", Coming: 3, Stage: 1},
-	}}})
+	}}}})
 	s.add("init", role("init"))
 	s.match("init")
 	s.reserveAndBind("init")

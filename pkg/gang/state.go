@@ -15,8 +15,10 @@ type groupState struct {
 	key types.NamespacedName
 	// inPodGroup is true if the key is the key of a PodGroup.
 	inPodGroup bool
-	podGroup   *PodGroup
-	levels     []group.Level
+	// isNative is true if it is the key of a native PodGroup.
+	isNative bool
+	podGroup *PodGroup
+	levels   []group.Level
 	tally
 	// representative is the UID of the member whose cycle places all
 	// members, or all late ones. It is empty if none was chosen.
@@ -30,12 +32,12 @@ type groupState struct {
 	refusalState
 	waitTimes
 	yieldState
-	seatState
 }
 
 // An incarnationState is what is known of a group's incarnation: the life of the group from its
 // match until no member has an assignment or a node any more.
 type incarnationState struct {
+	seatState
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
 	// frozenOrderTime is the cached result of orderTime. It stays for the rest of the incarnation.

@@ -37,6 +37,8 @@ const (
 	refusedMembers
 	// membersNeedingPodGroup: the member waits for its PodGroup to exist.
 	membersNeedingPodGroup
+	// membersNeedingMinimum: the member has no node, and waits for a minimum of its native PodGroup.
+	membersNeedingMinimum
 	// faultyMembers: a member that waits and has a fault of its own, for which the group may not be placed.
 	faultyMembers
 	// membersInPositions: a present member with a position. presentWithoutPosition: one without a
@@ -103,6 +105,7 @@ func (m *member) count() memberCount {
 		refusedLateMembers:     m.wasRefused(),
 		refusedMembers:         m.isRemembered(),
 		membersNeedingPodGroup: m.needsPodGroup,
+		membersNeedingMinimum:  m.needsMinimum && m.isWaiting(),
 		faultyMembers:          m.isWaiting() && (m.missingOwner != (group.Owner{}) || m.labelFault != nil || m.policyError != nil),
 		membersInPositions:     m.isPresent() && m.position != nil,
 		presentWithoutPosition: m.isPresent() && m.position == nil,

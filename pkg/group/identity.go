@@ -29,8 +29,12 @@ type Identity struct {
 	// is zero if nothing controls the pod, and while MissingOwner is set.
 	Owner Owner
 	// MissingOwner is the object that has to be seen before the group is known. Until then
-	// NeedsPodGroup is true, and Key names the pod alone unless a label names the group.
+	// NeedsPodGroup is true, and Key names the pod alone unless a label or a field names the group.
 	MissingOwner Owner
+	// NeedsMinimum is true if the pod is in a native PodGroup, and would need a PodGroup of Fluence
+	// if it were not. If the native PodGroup says no minimum, the pod has to wait until the
+	// controller does. It is also true while MissingOwner is set.
+	NeedsMinimum bool
 }
 
 // Owners looks up what controls the owner of a pod.
@@ -41,15 +45,35 @@ type Owners interface {
 	ControllerOf(namespace string, o Owner) (Owner, bool)
 }
 
-// IdentityOf returns the identity of a pod. The group label decides. Without a label, or with an
-// empty one, the object at the top of the pod's owners decides. Without an owner the pod is alone.
+// IdentityOf returns the identity of a pod. The field spec.schedulingGroup decides, then the group
+// label. Without both, or with an empty label, the object at the top of the pod's owners decides.
+// Without an owner the pod is alone.
 func IdentityOf(pod *corev1.Pod, owners Owners) Identity {
 	id := identityByOwner(pod, owners)
+	if name := NativePodGroupOf(&pod.Spec); name != "" {
+		return id.inNativePodGroup(pod, name)
+	}
 	if name := pod.Labels[Label]; name != "" && name != id.Key.Name {
 		// The label decides. The owner need not be seen.
 		return Identity{Key: types.NamespacedName{Namespace: pod.Namespace, Name: name}, InPodGroup: true, NeedsPodGroup: true, Owner: id.Owner, MissingOwner: id.MissingOwner}
 	}
 	return id
+}
+
+// inNativePodGroup returns the identity of a pod that names a native
+// PodGroup. The receiver is the pod's identity by its owner.
+func (id Identity) inNativePodGroup(pod *corev1.Pod, name string) Identity {
+	return Identity{
+		Key: NativeKey(pod.Namespace, name), InPodGroup: true, NeedsPodGroup: true,
+		Owner: id.Owner, MissingOwner: id.MissingOwner,
+		NeedsMinimum: id.NeedsPodGroup || hasUserSize(pod) && !KindOf(id.Owner).NeverFormsGroup,
+	}
+}
+
+// hasUserSize reports whether a pod has a size label that was not filled in.
+func hasUserSize(pod *corev1.Pod) bool {
+	userLabels := WithoutDefaults(pod.Labels, pod.Annotations)
+	return userLabels[SizeLabel] != "" || userLabels[MinLabel] != ""
 }
 
 // identityByOwner returns the identity of a pod without regard to the group label.
@@ -62,8 +86,7 @@ func identityByOwner(pod *corev1.Pod, owners Owners) Identity {
 		return alone
 	}
 	k := KindOf(topOwner)
-	userLabels := WithoutDefaults(pod.Labels, pod.Annotations)
-	labelled := userLabels[SizeLabel] != "" || userLabels[MinLabel] != ""
+	labelled := hasUserSize(pod)
 	if topOwner == (Owner{}) || k.NeverFormsGroup || !k.FormsGroup && !labelled {
 		return alone
 	}

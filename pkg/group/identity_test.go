@@ -57,6 +57,7 @@ func TestIdentityOf(t *testing.T) {
 		{"apps", "StatefulSet", "leaders", "6"}:  ownerOfKind(leaderWorkerSet),
 		{"apps", "StatefulSet", "workers", "7"}:  leader,
 		{"apps", "ReplicaSet", "of-job", "8"}:    ownerOfKind(jobSet),
+		{"batch", "Job", "of-ray", "a"}:          {"ray.io", "RayJob", "train", "b"},
 	}
 	unit := func(name string, uid types.UID) Owner {
 		return Owner{Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, Name: name, UID: uid}
@@ -90,6 +91,9 @@ func TestIdentityOf(t *testing.T) {
 		"the Jobs of a JobSet are one group":                       {nil, Owner{"batch", "Job", "of-set", "1"}, named(ownerOfKind(jobSet), true)},
 		"the launcher's Job of an MPIJob is of its group":          {nil, Owner{"batch", "Job", "of-mpi", "2"}, named(ownerOfKind(mpiJob), true)},
 		"the workers of an MPIJob are its own":                     {nil, ownerOfKind(mpiJob), named(ownerOfKind(mpiJob), true)},
+		"head and workers of a RayCluster are its own":             {nil, ownerOfKind(rayCluster), named(ownerOfKind(rayCluster), true)},
+		"the submitter of a RayJob is by itself":                   {nil, Owner{"batch", "Job", "of-ray", "a"}, named(Owner{"batch", "Job", "of-ray", "a"}, true)},
+		"the pods of a PyTorchJob are its own":                     {nil, ownerOfKind(pyTorchJob), named(ownerOfKind(pyTorchJob), true)},
 		"the leader of a LeaderWorkerSet names its unit":           {nil, Owner{"apps", "StatefulSet", "leaders", "6"}, named(unit("p", "1"), true)},
 		"the workers of a LeaderWorkerSet follow their leader":     {nil, Owner{"apps", "StatefulSet", "workers", "7"}, named(unit("train-0", "leader-uid"), true)},
 		"a StatefulSet is a gang":                                  {nil, ownerOfKind(statefulSet), named(ownerOfKind(statefulSet), true)},
@@ -118,6 +122,67 @@ func TestIdentityOf(t *testing.T) {
 				t.Errorf("Of() = %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestIdentityInANativePodGroup(t *testing.T) {
+	owners := seenOwners{ownerOfKind(job): {}, ownerOfKind(replicaSet): {}, ownerOfKind(statefulSet): {}}
+	unseen := Owner{"batch", "Job", "new", "9"}
+	native := func(o Owner, needsMinimum bool) Identity {
+		return Identity{Key: types.NamespacedName{Namespace: "ns", Name: "scheduling.k8s.io/train"}, InPodGroup: true, NeedsPodGroup: true, Owner: o, NeedsMinimum: needsMinimum}
+	}
+	waits := native(Owner{}, true)
+	waits.MissingOwner = unseen
+	cases := map[string]struct {
+		labels map[string]string
+		owner  Owner
+		want   Identity
+	}{
+		"a pod without an owner":               {nil, Owner{}, native(Owner{}, false)},
+		"its label says nothing":               {map[string]string{Label: "g"}, Owner{}, native(Owner{}, false)},
+		"a size label asks for a minimum":      {map[string]string{SizeLabel: "4"}, Owner{}, native(Owner{}, true)},
+		"a Job's pods start together":          {nil, ownerOfKind(job), native(ownerOfKind(job), true)},
+		"a label beside a Job":                 {map[string]string{Label: "g"}, ownerOfKind(job), native(ownerOfKind(job), true)},
+		"a ReplicaSet's pods start one by one": {nil, ownerOfKind(replicaSet), native(ownerOfKind(replicaSet), false)},
+		"a ReplicaSet's pods with a minimum":   {map[string]string{MinLabel: "2"}, ownerOfKind(replicaSet), native(ownerOfKind(replicaSet), true)},
+		"a static pod whatever its labels say": {map[string]string{MinLabel: "2"}, ownerOfKind(node), native(ownerOfKind(node), false)},
+		"an owner that was not seen":           {nil, unseen, waits},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := controlledPod("1", tc.labels, tc.owner)
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("train")}
+			if got := IdentityOf(pod, owners); got != tc.want {
+				t.Errorf("IdentityOf() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestASchedulingGroupWithoutANameNamesNoPodGroup(t *testing.T) {
+	for _, of := range []*corev1.PodSchedulingGroup{{}, {PodGroupName: new("")}} {
+		pod := controlledPod("1", nil, Owner{})
+		pod.Spec.SchedulingGroup = of
+		if got := IdentityOf(pod, seenOwners{}); got.InPodGroup {
+			t.Errorf("IdentityOf() = %+v with schedulingGroup %+v, want a pod alone", got, of)
+		}
+	}
+}
+
+func TestKeysOfNativePodGroups(t *testing.T) {
+	key := NativeKey("ns", "train")
+	if name, native := NativeName(key); name != "train" || !native {
+		t.Errorf("NativeName(%v) = %q, %t", key, name, native)
+	}
+	if got, want := KeyText(key), "podgroup.scheduling.k8s.io ns/train"; got != want {
+		t.Errorf("KeyText(%v) = %q, want %q", key, got, want)
+	}
+	own := types.NamespacedName{Namespace: "ns", Name: "train"}
+	if name, native := NativeName(own); native {
+		t.Errorf("NativeName(%v) = %q, want none", own, name)
+	}
+	if got, want := KeyText(own), "PodGroup ns/train"; got != want {
+		t.Errorf("KeyText(%v) = %q, want %q", own, got, want)
 	}
 }
 

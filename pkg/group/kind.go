@@ -22,10 +22,8 @@ type Kind struct {
 	// Resource is the plural name, by which rights to read
 	// it are granted. It is set if FormsGroup is true.
 	Resource string
-	// Lifecycle says how an object reports that its work is over. It is nil if the work has no end.
+	// Lifecycle says how an object reports what becomes of its work. It is set if FormsGroup is true.
 	Lifecycle *Lifecycle
-	// Endless is true if the work has no end. If FormsGroup is true, either Lifecycle or Endless is set.
-	Endless bool
 	// Watched is true if the pods of an object may be in the group
 	// of another object, which controls this object. Such kinds are
 	// watched. Objects of other kinds are read when they are needed.
@@ -36,7 +34,8 @@ type Kind struct {
 	New func() Object
 	// NewList returns an empty list. It is nil if the kind is not watched.
 	NewList func() ObjectList
-	// PerPodLabels are the labels in which the pods of an object differ by design.
+	// PerPodLabels are the labels in which the pods of an object, or of one
+	// group of its pods, differ by design.
 	PerPodLabels []string
 
 	// children are the kinds that an object controls directly, and whose pods are in its group.
@@ -47,12 +46,15 @@ type Kind struct {
 }
 
 // A Lifecycle says how an object reports what becomes of its work.
-// A suspended object has the condition Suspended.
+// An object that was suspended has the condition Suspended.
 type Lifecycle struct {
-	// Completed and Failed are the types of two conditions: the object
-	// makes no more pods, because its work has succeeded or failed.
+	// Endless is true if the work has no end.
+	Endless bool
+	// Completed and Failed are the types of two conditions: the object makes no more
+	// pods, because its work has succeeded or failed. They are empty if Endless is true.
 	Completed, Failed string
-	// SuspendPath is the path, in the spec, of the boolean field that suspends the object.
+	// SuspendPath is the path, in the spec, of the boolean field that suspends the
+	// object: it then has no pods. It is nil if there is no such field.
 	SuspendPath []string
 }
 
@@ -82,11 +84,37 @@ var (
 	jobSet          = kindName{"jobset.x-k8s.io", "JobSet"}
 	mpiJob          = kindName{"kubeflow.org", "MPIJob"}
 	leaderWorkerSet = kindName{"leaderworkerset.x-k8s.io", "LeaderWorkerSet"}
+	rayCluster      = kindName{"ray.io", "RayCluster"}
+	pyTorchJob      = kindName{"kubeflow.org", "PyTorchJob"}
+	tfJob           = kindName{"kubeflow.org", "TFJob"}
+	xgBoostJob      = kindName{"kubeflow.org", "XGBoostJob"}
+	paddleJob       = kindName{"kubeflow.org", "PaddleJob"}
+	jaxJob          = kindName{"kubeflow.org", "JAXJob"}
 )
 
-// Kinds returns the kinds that are known. Three are not part of Kubernetes: they are
-// from the projects JobSet, Kubeflow (v1 and v2beta1 of MPIJob) and LeaderWorkerSet.
+// Kinds returns the kinds that are known. Some are not part of Kubernetes: they are from the projects
+// JobSet, LeaderWorkerSet, KubeRay and Kubeflow (v1; of MPIJob also v2beta1).
 func Kinds() []Kind { return slices.Clone(kinds) }
+
+// endless is the Lifecycle of kinds whose work has no end, and that cannot be suspended.
+var endless = &Lifecycle{Endless: true}
+
+// kubeflow returns what the kinds of Kubeflow have in common, without a sizer.
+func kubeflow(k kindName, resource string) Kind {
+	return Kind{
+		Group: k.group, Kind: k.kind, FormsGroup: true, NeedsPodGroup: true,
+		Resource: resource, Lifecycle: &Lifecycle{Completed: "Succeeded", Failed: "Failed", SuspendPath: []string{"runPolicy", "suspend"}},
+		PerPodLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"},
+		spec:         func() sizer { return &kubeflowSpec{} },
+	}
+}
+
+// mpi returns the kind MPIJob, whose launcher is the pod of a Job.
+func mpi() Kind {
+	k := kubeflow(mpiJob, "mpijobs")
+	k.children, k.spec = []kindName{job}, func() sizer { return &mpiJobSpec{} }
+	return k
+}
 
 var kinds = []Kind{
 	{
@@ -109,33 +137,44 @@ var kinds = []Kind{
 		},
 		spec: func() sizer { return &jobSetSpec{} },
 	},
+	mpi(),
+	kubeflow(pyTorchJob, "pytorchjobs"),
+	kubeflow(tfJob, "tfjobs"),
+	kubeflow(xgBoostJob, "xgboostjobs"),
+	kubeflow(paddleJob, "paddlejobs"),
+	kubeflow(jaxJob, "jaxjobs"),
 	{
-		Group: mpiJob.group, Kind: mpiJob.kind, FormsGroup: true, NeedsPodGroup: true, children: []kindName{job},
-		Resource: "mpijobs", Lifecycle: &Lifecycle{Completed: "Succeeded", Failed: "Failed", SuspendPath: []string{"runPolicy", "suspend"}},
-		PerPodLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/job-role"},
-		spec:         func() sizer { return &mpiJobSpec{} },
+		Group: rayCluster.group, Kind: rayCluster.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "rayclusters", Lifecycle: &Lifecycle{Endless: true, SuspendPath: []string{"suspend"}},
+		PerPodLabels: []string{
+			"ray.io/node-type", "ray.io/group", "ray.io/identifier",
+			"ray.io/worker-group-replica-index", "ray.io/worker-group-replica-name", "ray.io/replica-host-index",
+		},
+		spec: func() sizer { return &rayClusterSpec{} },
 	},
 	{
-		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "leaderworkersets", Endless: true,
-		PerPodLabels: []string{"leaderworkerset.sigs.k8s.io/worker-index"},
-		spec:         func() sizer { return &leaderWorkerSetSpec{} },
+		Group: leaderWorkerSet.group, Kind: leaderWorkerSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "leaderworkersets", Lifecycle: endless,
+		PerPodLabels: []string{
+			"leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/subgroup-index", "leaderworkerset.sigs.k8s.io/subgroup-key",
+		},
+		spec: func() sizer { return &leaderWorkerSetSpec{} },
 	},
 	{
-		Group: statefulSet.group, Kind: statefulSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "statefulsets", Endless: true,
+		Group: statefulSet.group, Kind: statefulSet.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "statefulsets", Lifecycle: endless,
 		Watched: true, Version: "v1", New: func() Object { return &appsv1.StatefulSet{} },
 		NewList:      func() ObjectList { return &appsv1.StatefulSetList{} },
-		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel},
+		PerPodLabels: []string{appsv1.PodIndexLabel, appsv1.StatefulSetPodNameLabel, appsv1.ControllerRevisionHashLabelKey},
 		spec:         func() sizer { return &statefulSetSpec{} },
 	},
 	{
-		Group: deployment.group, Kind: deployment.kind, FormsGroup: true, Resource: "deployments", Endless: true, children: []kindName{replicaSet},
-		spec: func() sizer { return &replicaSpec{} },
+		Group: deployment.group, Kind: deployment.kind, FormsGroup: true, Resource: "deployments", Lifecycle: endless, children: []kindName{replicaSet},
+		spec: func() sizer { return &replicasSpec{} },
 	},
 	{
-		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Endless: true,
+		Group: replicaSet.group, Kind: replicaSet.kind, FormsGroup: true, Resource: "replicasets", Lifecycle: endless,
 		Watched: true, Version: "v1", New: func() Object { return &appsv1.ReplicaSet{} },
-		NewList: func() ObjectList { return &appsv1.ReplicaSetList{} },
-		spec:    func() sizer { return &replicaSpec{} },
+		NewList:      func() ObjectList { return &appsv1.ReplicaSetList{} },
+		PerPodLabels: []string{appsv1.DefaultDeploymentUniqueLabelKey},
+		spec:         func() sizer { return &replicasSpec{} },
 	},
 	{Group: daemonSet.group, Kind: daemonSet.kind},
 	{Group: node.group, Kind: node.kind, NeverFormsGroup: true},

@@ -18,11 +18,11 @@ func TestEachKindIsDescribed(t *testing.T) {
 		if k.FormsGroup != (k.Resource != "") {
 			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its resource: %q", name, k.FormsGroup, k.Resource)
 		}
-		if k.FormsGroup && k.Endless == (k.Lifecycle != nil) {
-			t.Errorf("%s: endless %t, and kind.go says how it tells its end: %t", name, k.Endless, k.Lifecycle != nil)
+		if k.FormsGroup != (k.Lifecycle != nil) {
+			t.Errorf("%s: its pods have a group named for it: %t, and kind.go has its lifecycle: %t", name, k.FormsGroup, k.Lifecycle != nil)
 		}
-		if e := k.Lifecycle; e != nil && (e.Completed == "" || e.Failed == "" || len(e.SuspendPath) == 0) {
-			t.Errorf("%s: of its end %+v something is missing", name, *e)
+		if l := k.Lifecycle; l != nil && (l.Endless != (l.Completed == "") || l.Endless != (l.Failed == "") || !l.Endless && l.SuspendPath == nil) {
+			t.Errorf("%s: of its lifecycle %+v something is missing", name, *l)
 		}
 		if is := k.Version != "" && k.New != nil && k.NewList != nil; is != k.Watched {
 			t.Errorf("%s: watched %t, and kind.go has its version, New and NewList: %t", name, k.Watched, is)

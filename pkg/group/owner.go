@@ -1,10 +1,13 @@
 package group
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -71,30 +74,78 @@ func (o Owner) Watched() bool { return KindOf(o).Watched }
 //	Job                    min(parallelism, completions); min: the same
 //	JobSet                 the pods of all its Jobs; min: the pods of the Jobs that are made first
 //	MPIJob                 launcher and workers; min: the workers if the launcher waits for them
+//	PyTorchJob, TFJob ...  the pods of all roles; min: the same, or with elastic workers fewer
+//	RayCluster             head and workers; min: fewer if Ray scales the workers itself
 //	LeaderWorkerSet        a leader and its workers; min: 1 if the workers wait for the leader
 //	StatefulSet            replicas; min: 1 if pods are made one after another
 //	Deployment, ReplicaSet replicas; min: 1
 //	any other              1
 //
+// Only pod templates that name the scheduler count. If none does, all count: then a pod of the object
+// that asks for the scheduler has its schedulerName from elsewhere, such as from an admission webhook.
+//
 // A size is at least 1. DefaultSize returns an error if a number is below
 // 0, if the size is more than MaxSize, or if the spec is not a spec of this
 // kind. The error names the field and its value in words fit for a user.
-func DefaultSize(o Owner, spec []byte) (Size, error) {
-	kind := KindOf(o)
-	if !kind.Sized() {
+func DefaultSize(o Owner, spec []byte, scheduler string) (Size, error) {
+	if !KindOf(o).Sized() {
 		return Size{Size: 1, Min: 1}, nil
 	}
-	s := kind.spec()
-	if err := json.Unmarshal(spec, s); err != nil {
-		return Size{}, fmt.Errorf("read the spec of %s %s: %w", o.Kind, o.Name, err)
-	}
-	size, least, err := s.size()
+	parts, err := partsOf(o, spec)
 	if err != nil {
-		return Size{}, fmt.Errorf("%s %s: %w", o.Kind, o.Name, err)
+		return Size{}, err
 	}
+	size, least := sizeOfParts(parts, scheduler)
 	if size > MaxSize {
 		return Size{}, fmt.Errorf("%s %s asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
 	}
 	size = max(1, size)
 	return Size{Size: int32(size), Min: int32(min(size, max(1, least)))}, nil
+}
+
+// OtherSchedulers says in words fit for a user which pods of an owner DefaultSize does not count,
+// because their template names another scheduler. It returns "" if there are none.
+func OtherSchedulers(o Owner, spec []byte, scheduler string) string {
+	parts, err := partsOf(o, spec)
+	if err != nil || !slices.ContainsFunc(parts, func(p part) bool { return p.scheduler == scheduler }) {
+		return ""
+	}
+	var others []string
+	for _, p := range parts {
+		if p.scheduler != scheduler && p.pods > 0 {
+			others = append(others, OtherScheduler(o, p.name, p.pods, p.scheduler))
+		}
+	}
+	return strings.Join(others, ", ")
+}
+
+// OtherScheduler says in words fit for a user that pods of an owner ask for another scheduler. part
+// names the pod template in the spec of the owner. It is empty if the spec has one template.
+func OtherScheduler(o Owner, part string, pods int64, scheduler string) string {
+	of, have := o.Kind+"/"+o.Name, "pods of %s have"
+	if part != "" {
+		of += ", " + part + ","
+	}
+	if pods == 1 {
+		have = "pod of %s has"
+	}
+	return fmt.Sprintf("%d "+have+" schedulerName %s", pods, of, cmp.Or(scheduler, corev1.DefaultSchedulerName))
+}
+
+// partsOf reads the spec of an owner. It returns nothing if the spec does not
+// say how many pods there are to be.
+func partsOf(o Owner, spec []byte) ([]part, error) {
+	kind := KindOf(o)
+	if !kind.Sized() {
+		return nil, nil
+	}
+	s := kind.spec()
+	if err := json.Unmarshal(spec, s); err != nil {
+		return nil, fmt.Errorf("read the spec of %s %s: %w", o.Kind, o.Name, err)
+	}
+	parts, err := s.parts()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w", o.Kind, o.Name, err)
+	}
+	return parts, nil
 }

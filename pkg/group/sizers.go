@@ -1,14 +1,63 @@
 package group
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 )
 
-// A sizer is the part of a spec that says how many pods there
-// are to be. It returns the size of the group and its minimum.
+// A sizer is the part of a spec that says how many pods there are to be. It
+// returns the pods of each pod template, in the order in which they are made.
 type sizer interface {
-	size() (size, least int64, err error)
+	parts() ([]part, error)
+}
+
+// A part is the pods that an object makes from one pod template.
+type part struct {
+	// name is the name of the part in the spec. It is empty if the spec has one part.
+	name string
+	// pods is how many there are to be. least is how many of them are made
+	// at once, and needed for the start.
+	pods, least int64
+	// scheduler is the schedulerName of the template. Empty means the default scheduler.
+	scheduler string
+	// after are the names of the parts that have to run or to end before this part is made.
+	after []string
+}
+
+// sizeOfParts adds up the parts of a scheduler. If no template names this scheduler, it adds up all
+// parts: a pod that asks for the scheduler has its name from elsewhere, such as from an operator or an
+// admission webhook. The minimum has only parts that wait for no other part of the scheduler.
+func sizeOfParts(parts []part, scheduler string) (size, least int64) {
+	all := !slices.ContainsFunc(parts, func(p part) bool { return p.scheduler == scheduler })
+	// waited has for each part whether a part that is made after it has to wait for pods that count.
+	waited := map[string]bool{}
+	for _, p := range parts {
+		counts := all || p.scheduler == scheduler
+		waits := slices.ContainsFunc(p.after, func(name string) bool { w, known := waited[name]; return w || !known })
+		waited[p.name] = waits || counts && p.pods > 0
+		if !counts {
+			continue
+		}
+		if size += p.pods; size > MaxSize {
+			// The sum must not overflow.
+			return size, size
+		}
+		if !waits {
+			least += p.least
+		}
+	}
+	return size, least
+}
+
+// A podTemplate is what is read of a pod template.
+type podTemplate struct {
+	Spec struct {
+		SchedulerName string `json:"schedulerName"`
+	} `json:"spec"`
 }
 
 // replicas is a number that defaults to 1.
@@ -17,10 +66,13 @@ type replicas struct{ *int32 }
 func (r *replicas) UnmarshalJSON(data []byte) error { return json.Unmarshal(data, &r.int32) }
 
 // count returns the number. An error names the field.
-func (r replicas) count(field string) (int64, error) {
+func (r replicas) count(field string) (int64, error) { return r.countOr(1, field) }
+
+// countOr returns the number, or another default. An error names the field.
+func (r replicas) countOr(otherwise int64, field string) (int64, error) {
 	switch {
 	case r.int32 == nil:
-		return 1, nil
+		return otherwise, nil
 	case *r.int32 < 0:
 		return 0, fmt.Errorf("%s: %d: must not be negative", field, *r.int32)
 	default:
@@ -29,19 +81,21 @@ func (r replicas) count(field string) (int64, error) {
 }
 
 type jobSpec struct {
-	Parallelism replicas `json:"parallelism"`
-	Completions replicas `json:"completions"`
+	Parallelism replicas    `json:"parallelism"`
+	Completions replicas    `json:"completions"`
+	Template    podTemplate `json:"template"`
 }
 
-// size returns the smaller of parallelism and completions,
+// parts returns the smaller of parallelism and completions,
 // or parallelism if there are no completions.
-func (s *jobSpec) size() (size, least int64, err error) {
+func (s *jobSpec) parts() ([]part, error) {
 	n, err := s.Parallelism.count("spec.parallelism")
-	if err != nil || s.Completions.int32 == nil {
-		return n, n, err
+	if err != nil {
+		return nil, err
 	}
-	c, err := s.Completions.count("spec.completions")
-	return min(n, c), min(n, c), err
+	c, err := s.Completions.countOr(math.MaxInt32, "spec.completions")
+	n = min(n, c)
+	return []part{{pods: n, least: n, scheduler: s.Template.Spec.SchedulerName}}, err
 }
 
 type jobSetSpec struct {
@@ -49,101 +103,214 @@ type jobSetSpec struct {
 		Order string `json:"startupPolicyOrder"`
 	} `json:"startupPolicy"`
 	ReplicatedJobs []struct {
-		Replicas  replicas          `json:"replicas"`
-		DependsOn []json.RawMessage `json:"dependsOn"`
-		Template  struct {
+		Name      string   `json:"name"`
+		Replicas  replicas `json:"replicas"`
+		DependsOn []struct {
+			Name string `json:"name"`
+		} `json:"dependsOn"`
+		Template struct {
 			Spec jobSpec `json:"spec"`
 		} `json:"template"`
 	} `json:"replicatedJobs"`
 }
 
-// size adds up the pods of all Jobs. The minimum has only Jobs that are made first:
-// Jobs that depend on no other and, if Jobs are made in order, the first of them.
-func (s *jobSetSpec) size() (size, least int64, err error) {
+// parts returns the pods of each replicated Job. A Job is made after those that it depends on and,
+// if Jobs are made in order, after the one before it.
+func (s *jobSetSpec) parts() ([]part, error) {
+	var parts []part
 	for i, j := range s.ReplicatedJobs {
 		n, err := j.Replicas.count(fmt.Sprintf("spec.replicatedJobs[%d].replicas", i))
 		if err != nil {
-			return 0, 0, err
+			return nil, err
 		}
-		pods, _, err := j.Template.Spec.size()
+		one, err := j.Template.Spec.parts()
 		if err != nil {
-			return 0, 0, fmt.Errorf("spec.replicatedJobs[%d].template: %w", i, err)
+			return nil, fmt.Errorf("spec.replicatedJobs[%d].template: %w", i, err)
 		}
-		size += n * pods
-		if size > MaxSize {
-			// The sum must not overflow.
-			return size, size, nil
+		p := one[0]
+		p.name, p.pods, p.least = j.Name, n*p.pods, n*p.least
+		for _, d := range j.DependsOn {
+			p.after = append(p.after, d.Name)
 		}
-		waits := len(j.DependsOn) > 0 || s.StartupPolicy.Order == "InOrder" && least > 0
-		if !waits {
-			least += n * pods
+		if s.StartupPolicy.Order == "InOrder" && i > 0 {
+			p.after = append(p.after, s.ReplicatedJobs[i-1].Name)
 		}
+		parts = append(parts, p)
 	}
-	return size, least, nil
+	return parts, nil
+}
+
+// A replicaSpec is one role of a workload of Kubeflow.
+type replicaSpec struct {
+	Replicas replicas    `json:"replicas"`
+	Template podTemplate `json:"template"`
+}
+
+// partsOfRoles returns the pods of each role, by the names of the roles. field is the path of roles.
+func partsOfRoles(field string, roles map[string]replicaSpec) ([]part, error) {
+	var parts []part
+	for _, role := range slices.Sorted(maps.Keys(roles)) {
+		n, err := roles[role].Replicas.count(fmt.Sprintf("%s[%s].replicas", field, role))
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{name: role, pods: n, least: n, scheduler: roles[role].Template.Spec.SchedulerName})
+	}
+	return parts, nil
 }
 
 type mpiJobSpec struct {
-	LauncherCreationPolicy string `json:"launcherCreationPolicy"`
-	ReplicaSpecs           map[string]struct {
-		Replicas replicas `json:"replicas"`
-	} `json:"mpiReplicaSpecs"`
+	LauncherCreationPolicy string                 `json:"launcherCreationPolicy"`
+	ReplicaSpecs           map[string]replicaSpec `json:"mpiReplicaSpecs"`
 }
 
-// size adds up the replicas of all roles. The minimum
-// leaves out a launcher that waits for the workers.
-func (s *mpiJobSpec) size() (size, least int64, err error) {
-	for role, r := range s.ReplicaSpecs {
-		n, err := r.Replicas.count(fmt.Sprintf("spec.mpiReplicaSpecs[%s].replicas", role))
-		if err != nil {
-			return 0, 0, err
-		}
-		size += n
-		if role != "Launcher" || s.LauncherCreationPolicy != "WaitForWorkersReady" {
-			least += n
-		}
-		if size > MaxSize {
-			return size, size, nil
-		}
+// parts returns launcher and workers. The launcher may wait for the workers.
+func (s *mpiJobSpec) parts() ([]part, error) {
+	parts, err := partsOfRoles("spec.mpiReplicaSpecs", s.ReplicaSpecs)
+	if s.LauncherCreationPolicy != "WaitForWorkersReady" {
+		return parts, err
 	}
-	return size, least, nil
+	isLauncher := func(p part) bool { return p.name == "Launcher" }
+	if i := slices.IndexFunc(parts, isLauncher); i >= 0 {
+		launcher := parts[i]
+		parts = slices.Delete(parts, i, i+1)
+		for _, p := range parts {
+			launcher.after = append(launcher.after, p.name)
+		}
+		parts = append(parts, launcher)
+	}
+	return parts, err
+}
+
+// A kubeflowSpec has the roles of one of the kinds of kubeflow.org/v1. The spec of a kind has one of the maps.
+type kubeflowSpec struct {
+	PyTorch map[string]replicaSpec `json:"pytorchReplicaSpecs"`
+	TF      map[string]replicaSpec `json:"tfReplicaSpecs"`
+	XGBoost map[string]replicaSpec `json:"xgbReplicaSpecs"`
+	Paddle  map[string]replicaSpec `json:"paddleReplicaSpecs"`
+	JAX     map[string]replicaSpec `json:"jaxReplicaSpecs"`
+	// Elastic is for PyTorchJob and PaddleJob: the workers may be fewer.
+	Elastic struct {
+		MinReplicas replicas `json:"minReplicas"`
+	} `json:"elasticPolicy"`
+}
+
+// parts returns the pods of each role. Elastic workers start with minReplicas.
+func (s *kubeflowSpec) parts() ([]part, error) {
+	var all []part
+	for _, of := range []struct {
+		field string
+		roles map[string]replicaSpec
+	}{
+		{"spec.pytorchReplicaSpecs", s.PyTorch},
+		{"spec.tfReplicaSpecs", s.TF},
+		{"spec.xgbReplicaSpecs", s.XGBoost},
+		{"spec.paddleReplicaSpecs", s.Paddle},
+		{"spec.jaxReplicaSpecs", s.JAX},
+	} {
+		parts, err := partsOfRoles(of.field, of.roles)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, parts...)
+	}
+	least, err := s.Elastic.MinReplicas.countOr(math.MaxInt32, "spec.elasticPolicy.minReplicas")
+	if i := slices.IndexFunc(all, func(p part) bool { return p.name == "Worker" }); i >= 0 {
+		all[i].least = min(all[i].pods, least)
+	}
+	return all, err
+}
+
+type rayClusterSpec struct {
+	Autoscaling bool `json:"enableInTreeAutoscaling"`
+	Head        struct {
+		Template podTemplate `json:"template"`
+	} `json:"headGroupSpec"`
+	Workers []struct {
+		Name        string      `json:"groupName"`
+		Suspend     bool        `json:"suspend"`
+		Replicas    replicas    `json:"replicas"`
+		MinReplicas replicas    `json:"minReplicas"`
+		MaxReplicas replicas    `json:"maxReplicas"`
+		Hosts       replicas    `json:"numOfHosts"`
+		Template    podTemplate `json:"template"`
+	} `json:"workerGroupSpecs"`
+}
+
+// parts returns the head and the workers of each worker group. A worker group has replicas, but at
+// least minReplicas and at most maxReplicas, with numOfHosts pods each. If Ray scales the cluster
+// itself, minReplicas are enough for the start.
+func (s *rayClusterSpec) parts() ([]part, error) {
+	parts := []part{{name: "head", pods: 1, least: 1, scheduler: s.Head.Template.Spec.SchedulerName}}
+	for i, w := range s.Workers {
+		field := func(name string) string { return fmt.Sprintf("spec.workerGroupSpecs[%d].%s", i, name) }
+		n, err := w.Replicas.countOr(0, field("replicas"))
+		least, err2 := w.MinReplicas.countOr(0, field("minReplicas"))
+		most, err3 := w.MaxReplicas.countOr(math.MaxInt32, field("maxReplicas"))
+		hosts, err4 := w.Hosts.count(field("numOfHosts"))
+		if err := cmp.Or(err, err2, err3, err4); err != nil {
+			return nil, err
+		}
+		n = min(max(n, least), most)
+		switch {
+		case w.Suspend:
+			n, least = 0, 0
+		case !s.Autoscaling:
+			least = n
+		}
+		parts = append(parts, part{name: w.Name, pods: n * hosts, least: min(n, least) * hosts, scheduler: w.Template.Spec.SchedulerName})
+	}
+	return parts, nil
 }
 
 type leaderWorkerSetSpec struct {
 	StartupPolicy string `json:"startupPolicy"`
 	Template      struct {
-		Size replicas `json:"size"`
+		Size   replicas     `json:"size"`
+		Leader *podTemplate `json:"leaderTemplate"`
+		Worker podTemplate  `json:"workerTemplate"`
 	} `json:"leaderWorkerTemplate"`
 }
 
-// size returns the size of a unit. The minimum is 1 if the workers wait for the leader.
-func (s *leaderWorkerSetSpec) size() (size, least int64, err error) {
-	size, err = s.Template.Size.count("spec.leaderWorkerTemplate.size")
-	if s.StartupPolicy == "LeaderReady" {
-		return size, 1, err
+// parts returns the leader and the workers of one unit. The workers may wait for the leader. Without
+// a template of its own the leader has the template of the workers.
+func (s *leaderWorkerSetSpec) parts() ([]part, error) {
+	n, err := s.Template.Size.count("spec.leaderWorkerTemplate.size")
+	n = max(1, n)
+	leader := part{name: "leader", pods: 1, least: 1, scheduler: s.Template.Worker.Spec.SchedulerName}
+	if s.Template.Leader != nil {
+		leader.scheduler = s.Template.Leader.Spec.SchedulerName
 	}
-	return size, size, err
+	workers := part{name: "workers", pods: n - 1, least: n - 1, scheduler: s.Template.Worker.Spec.SchedulerName}
+	if s.StartupPolicy == "LeaderReady" {
+		workers.after = []string{leader.name}
+	}
+	return []part{leader, workers}, err
 }
 
 type statefulSetSpec struct {
-	Replicas            replicas `json:"replicas"`
-	PodManagementPolicy string   `json:"podManagementPolicy"`
+	Replicas            replicas    `json:"replicas"`
+	PodManagementPolicy string      `json:"podManagementPolicy"`
+	Template            podTemplate `json:"template"`
 }
 
-// size returns the replicas. The minimum is 1 unless the pods are made in parallel.
-func (s *statefulSetSpec) size() (size, least int64, err error) {
-	size, err = s.Replicas.count("spec.replicas")
+// parts returns the replicas. The minimum is 1 unless the pods are made in parallel.
+func (s *statefulSetSpec) parts() ([]part, error) {
+	n, err := s.Replicas.count("spec.replicas")
+	p := part{pods: n, least: 1, scheduler: s.Template.Spec.SchedulerName}
 	if s.PodManagementPolicy == "Parallel" {
-		return size, size, err
+		p.least = n
 	}
-	return size, 1, err
+	return []part{p}, err
 }
 
-type replicaSpec struct {
-	Replicas replicas `json:"replicas"`
+type replicasSpec struct {
+	Replicas replicas    `json:"replicas"`
+	Template podTemplate `json:"template"`
 }
 
-// size returns the replicas. The minimum is 1.
-func (s *replicaSpec) size() (size, least int64, err error) {
-	size, err = s.Replicas.count("spec.replicas")
-	return size, 1, err
+// parts returns the replicas. The minimum is 1.
+func (s *replicasSpec) parts() ([]part, error) {
+	n, err := s.Replicas.count("spec.replicas")
+	return []part{{pods: n, least: 1, scheduler: s.Template.Spec.SchedulerName}}, err
 }

@@ -1,8 +1,11 @@
 package group
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,8 +88,8 @@ func exclusiveTemplate(replicatedJob, index string) string { return replicatedJo
 // Templates returns the templates of an owner, in the order of its spec, if some of its pods are made
 // only after others. Otherwise it returns nil: the owner makes all its pods at once. annotations are
 // those of the owner, and spec is its spec as JSON. Templates returns an error if the spec is no spec of
-// this kind.
-func Templates(o Owner, annotations map[string]string, spec []byte) ([]Template, error) {
+// this kind. Templates of other schedulers are left out, unless all are of other schedulers: see DefaultSize.
+func Templates(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	var of interface {
 		templates(annotations map[string]string) []Template
 	}
@@ -104,6 +107,10 @@ func Templates(o Owner, annotations map[string]string, spec []byte) ([]Template,
 		return nil, fmt.Errorf("read the spec of %s %s: %w", o.Kind, o.Name, err)
 	}
 	all := of.templates(annotations)
+	ofOther := func(t Template) bool { return t.Pod.Spec.SchedulerName != scheduler }
+	if slices.ContainsFunc(all, func(t Template) bool { return !ofOther(t) }) {
+		all = slices.DeleteFunc(all, ofOther)
+	}
 	for _, t := range all {
 		if t.Expected > 0 || t.Stage > 0 {
 			return all, nil
@@ -130,8 +137,9 @@ type jobSetTemplates struct {
 				Annotations map[string]string `json:"annotations"`
 			} `json:"metadata"`
 			Spec struct {
-				jobSpec
-				Template corev1.PodTemplateSpec `json:"template"`
+				Parallelism replicas               `json:"parallelism"`
+				Completions replicas               `json:"completions"`
+				Template    corev1.PodTemplateSpec `json:"template"`
 			} `json:"spec"`
 		} `json:"template"`
 	} `json:"replicatedJobs"`
@@ -155,13 +163,12 @@ func (s *jobSetTemplates) templates(annotations map[string]string) []Template {
 		}
 		stages[j.Name], waits[j.Name] = stage, after
 		jobs, err := j.Replicas.count("replicas")
-		if err != nil {
-			continue // the size of the group names the field
+		pods, err2 := j.Template.Spec.Parallelism.count("parallelism")
+		completions, err3 := j.Template.Spec.Completions.countOr(math.MaxInt32, "completions")
+		if cmp.Or(err, err2, err3) != nil {
+			continue // DefaultSize names the field
 		}
-		pods, _, err := j.Template.Spec.size()
-		if err != nil {
-			continue
-		}
+		pods = min(pods, completions)
 		exclusive := annotations[jobSetExclusiveAnnotation] != "" || j.Template.Metadata.Annotations[jobSetExclusiveAnnotation] != ""
 		strategy := annotations[jobSetSelectorAnnotation] != "" || j.Template.Metadata.Annotations[jobSetSelectorAnnotation] != ""
 		if !exclusive || strategy {

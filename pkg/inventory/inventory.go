@@ -131,6 +131,7 @@ type Inventory struct {
 	sentBinds map[types.UID]sentBind
 
 	epoch      match.Epoch // 0: not loaded
+	why        string      // why it is not loaded, see WhyNotLoaded
 	generation uint64
 
 	// Only the worker uses the fields below.

@@ -20,6 +20,8 @@ const (
 	// probeEvery is the time between two probes of whether the engine still has the graph. In a
 	// cluster without changes no other call would notice that the graph is gone.
 	probeEvery = 250 * time.Millisecond
+	// loadingPoll is the time after which an engine that is loading the graph is asked again.
+	loadingPoll = 100 * time.Millisecond
 	// batch bounds the nodes, and the slots, of one call,
 	// and so its duration and the size of its message.
 	batch = 256
@@ -30,11 +32,11 @@ const (
 // loop loads the graph and keeps it up to date until ctx ends. After every error it begins again.
 func (i *Inventory) loop(ctx context.Context) {
 	logger := klog.FromContext(ctx)
-	verbosity, pause := 0, minRetryBackoff
+	outage, pause := outageLog{}, minRetryBackoff
 	for {
 		e, err := i.load(ctx)
 		if err == nil {
-			verbosity, pause = 0, minRetryBackoff
+			outage, pause = outageLog{}, minRetryBackoff
 			err = i.sendChanges(ctx, e)
 			i.setEpoch(0, Change{Kind: Lost})
 		}
@@ -44,9 +46,8 @@ func (i *Inventory) loop(ctx context.Context) {
 		if errors.Is(err, match.ErrStale) && e != 0 {
 			logger.Info("The engine has another epoch although it kept answering: it was restarted, or another scheduler resets it", "lostEpoch", e)
 		}
-		// An outage is one line in the log, however long it is.
-		logger.V(verbosity).Info("The engine cannot be kept up to date: its graph will be loaded again", "retryAfter", pause, "reason", err)
-		verbosity = 4
+		i.noteFailure(err)
+		logger.V(outage.verbosity(err)).Info("The engine cannot be kept up to date: its graph will be loaded again", "retryAfter", pause, "reason", err)
 		select {
 		case <-ctx.Done():
 			return
@@ -91,13 +92,31 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 			return 0, err
 		}
 	}
-	err = i.call(ctx, s.timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
-	if err != nil {
+	if err := i.makeReady(ctx, s.timeout, e); err != nil {
 		return 0, fmt.Errorf("make the engine ready for requests: %w", err)
 	}
 	klog.FromContext(ctx).Info("Loaded the graph", "nodes", nodes, "pods", holds, "epoch", e, "took", time.Since(start))
 	i.setEpoch(e, Change{Kind: Loaded})
 	return e, nil
+}
+
+// makeReady makes the engine ready for matches. An engine that answers that it is loading the graph is
+// asked again, however long that takes: it would begin from the start if the graph were sent again.
+func (i *Inventory) makeReady(ctx context.Context, timeout time.Duration, e match.Epoch) error {
+	for verbosity := 0; ; verbosity = 4 {
+		err := i.call(ctx, timeout, func(ctx context.Context) error { return i.cfg.Engine.Ready(ctx, e) })
+		if !errors.Is(err, match.ErrLoading) {
+			return err
+		}
+		klog.FromContext(ctx).V(verbosity).Info("The engine is loading the graph; groups wait until it is loaded", "epoch", e)
+		timer := time.NewTimer(loadingPoll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-timer.C:
+		}
+	}
 }
 
 // sendChanges sends all changes, until the engine fails or ctx ends.
@@ -176,7 +195,7 @@ func (i *Inventory) takeHolds(n int) []holdDelta {
 // setEpoch publishes a change together with the epoch that follows it.
 func (i *Inventory) setEpoch(e match.Epoch, c Change) {
 	i.mu.Lock()
-	i.epoch = e
+	i.epoch, i.why = e, ""
 	i.mu.Unlock()
 	i.publish(c)
 }

@@ -89,6 +89,7 @@ type world struct {
 	fake        *matchtest.Fake
 	changes     []Change
 	log         func() string
+	entries     func() ktesting.Log
 
 	mu      sync.Mutex                // the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf returns
@@ -142,6 +143,7 @@ func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), tes
 		w.Inventory = inventory
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		w.log = func() string { return logger.GetSink().(ktesting.Underlier).GetBuffer().String() }
+		w.entries = func() ktesting.Log { return logger.GetSink().(ktesting.Underlier).GetBuffer().Data() }
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx) }()

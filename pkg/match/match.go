@@ -219,7 +219,9 @@ type Engine interface {
 	// Reset empties the graph and begins a new epoch. Until Ready, Match fails with ErrUnavailable.
 	Reset(ctx context.Context) (Epoch, error)
 
-	// Ready tells the engine that the graph is loaded. From then on Match gives answers.
+	// Ready tells the engine that the graph is complete. From then on Match gives answers. An engine
+	// that takes long may answer ErrLoading, also to a Match after later changes of the graph. Then the
+	// caller calls it again, until it succeeds or fails otherwise.
 	Ready(ctx context.Context, e Epoch) error
 }
 

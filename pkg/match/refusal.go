@@ -17,13 +17,30 @@ var (
 	ErrUnsatisfiable = errors.New("request can never be satisfied")
 	// ErrUnavailable: the engine does not answer, or its graph is not loaded yet.
 	ErrUnavailable = errors.New("the matcher does not answer")
+	// ErrLoading is also ErrUnavailable: the engine answers that it is loading its graph, and has done
+	// nothing else. The caller waits: it calls Ready again, and does not load the graph anew.
+	ErrLoading error = specialError{"the matcher is loading its graph", ErrUnavailable}
 	// ErrConflict: the job already holds resources that it was given for a different request.
 	ErrConflict = errors.New("the job already holds an allocation for a different request")
 	// ErrStale: the call was made for another epoch of the graph.
 	ErrStale = errors.New("stale epoch of the graph")
 	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
+	// ErrPolicy is also ErrInvalid: the engine does not offer the policy that the request names. The
+	// error names those that it offers.
+	ErrPolicy error = specialError{"the matcher does not offer the policy", ErrInvalid}
 )
+
+// A specialError is an error that is also another error of the contract.
+type specialError struct {
+	text string
+	of   error
+}
+
+func (e specialError) Error() string { return e.text }
+
+// Is makes it the other error too.
+func (e specialError) Is(target error) bool { return target == e.of }
 
 // A Code is the reason why a request was refused.
 type Code string

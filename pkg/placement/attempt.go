@@ -106,7 +106,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	}
 	q := &attempt{plan: plan, shapes: shapes, nodes: nodes, shunned: by.ReadsExistingPods(), topology: plan.Topology, budget: budget}
 	var err error
-	if q.constraints, err = interpod.New(q.shapes, exact, nodes, p.Levels, p.labelsOf(budget.ctx), budget.isOver); err != nil {
+	if q.constraints, err = interpod.New(q.shapes, exact, plan.Domain, nodes, p.Levels, p.labelsOf(budget.ctx), budget.isOver); err != nil {
 		return nil, &gang.Refusal{Reason: reason.NodesRuledOut, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true}
 	}
 	for i, s := range q.shapes {
@@ -129,6 +129,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 		if q.constraints != nil {
 			out.unresolvable = append(out.unresolvable, q.constraints.Unlabelled[i]...)
 		}
+		out.unresolvable = append(out.unresolvable, q.outsideDomain()...)
 		q.filtered = append(q.filtered, filtered)
 		q.add(out, s)
 	}
@@ -136,6 +137,28 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	q.cluster = p.ClusterState(plan)
 	q.excludeNodes(q.cluster.Reserved.Nodes)
 	return q, nil
+}
+
+// outsideDomain returns the nodes on which no pod of the group may be because of the domain that the
+// plan asks for: those without the label and, if siblings have nodes, those with another value.
+func (q *attempt) outsideDomain() []string {
+	key := q.plan.Domain
+	if key == "" {
+		return nil
+	}
+	near, there := sets.New(q.plan.Near...), sets.New[string]()
+	for _, n := range q.nodes {
+		if value, ok := n.Node().Labels[key]; ok && near.Has(n.Node().Name) {
+			there.Insert(value)
+		}
+	}
+	var outside []string
+	for _, n := range q.nodes {
+		if value, ok := n.Node().Labels[key]; !ok || len(there) > 0 && !there.Has(value) {
+			outside = append(outside, n.Node().Name)
+		}
+	}
+	return outside
 }
 
 // labelsOf returns a function that returns the labels of a namespace.

@@ -36,6 +36,7 @@ func (p *Placer) findSlots(ctx context.Context, q *attempt) ([]match.Slot, *gang
 const (
 	WhyUnavailable = "the matcher does not answer"
 	WhyLoading     = "the matcher's graph is being loaded"
+	WhyBusy        = "the matcher answers, but it is busy with another call or loads its graph"
 )
 
 // refusalFor turns an error of the matcher into a refusal. A refusal for lack of room
@@ -58,7 +59,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key)) + q.rejected.bracketedReasons()),
+			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key), q.required()) + q.rejected.bracketedReasons()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
 			// A match is overtaken if the cluster changed during the match. That change
 			// may cause none of these events, so the group also retries after a backoff.
@@ -89,11 +90,18 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.Is(err, match.ErrStale):
 		q.effects.Stale = true
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrLoading):
+		// The matcher has answered, so it has booked nothing.
+		q.effects.Loading = true
+		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyLoading, RetryOn: []gang.Event{gang.MatcherBack}}
 	case errors.Is(err, match.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		// The matcher may have booked the request before its answer was lost.
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.NoAnswer, q.effects.TimedOut = true, errors.Is(err, context.DeadlineExceeded)
 		return &gang.Refusal{Reason: reason.MatcherUnavailable, Message: WhyUnavailable, RetryOn: []gang.Event{gang.MatcherBack}}
+	case errors.Is(err, match.ErrPolicy):
+		// It may help to change the annotation, or the sidecar.
+		return &gang.Refusal{Reason: reason.InvalidMatchPolicy, Message: err.Error(), RetryOn: gang.ClusterEvents(), Backoff: true}
 	default:
 		q.effects.Release = append(q.effects.Release, gang.Release{Job: q.plan.Job})
 		q.effects.Err = err
@@ -106,12 +114,21 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	}
 }
 
+// required returns the number of pods of all shapes that the match needs.
+func (q *attempt) required() int64 {
+	var n int64
+	for _, s := range q.shapes {
+		n += s.Required
+	}
+	return n
+}
+
 // equivalence returns what decides whether there is room for the plan, except the state of the cluster, as
 // the Refusal.Equivalence of a plan without room. It returns "" if more than the request may
 // decide: filters that reject one pod because of another, the places of siblings, or volumes and
 // devices that a pod may have already.
 func (q *attempt) equivalence() string {
-	if q.constraints != nil || q.shunned || q.plan.Late || len(q.plan.Near) > 0 {
+	if q.constraints != nil || q.plan.Domain != "" || q.shunned || q.plan.Late || len(q.plan.Near) > 0 {
 		return ""
 	}
 	for _, s := range q.shapes {

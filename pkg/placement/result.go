@@ -58,6 +58,8 @@ type MatcherEffects struct {
 	Stale bool
 	// NoAnswer says that the matcher did not answer. TimedOut says that it did not answer in time.
 	NoAnswer, TimedOut bool
+	// Loading says that the matcher answered that it is loading its graph.
+	Loading bool
 	// Err is an unexpected error of the matcher. It is nil if there was none.
 	Err error
 }

@@ -53,7 +53,7 @@ func TestBudgetRefusalMessages(t *testing.T) {
 				})
 				shapes = append(shapes, &interpod.Shape{Pods: []*corev1.Pod{pod}, Required: 1})
 			}
-			siblings, err := interpod.New(shapes, false, nil, nil, func(string) labels.Set { return nil }, func() bool { return false })
+			siblings, err := interpod.New(shapes, false, "", nil, nil, func(string) labels.Set { return nil }, func() bool { return false })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,18 +14,24 @@ const (
 	Gathering = "Gathering"
 	// NoPodGroup: the PodGroup that the pods wait for does not exist. It is reported on a pod.
 	NoPodGroup = "NoPodGroup"
+	// NoMinimum: it is not known yet how many pods of a native PodGroup start together.
+	NoMinimum = "NoMinimum"
 	// OwnerNotSeen: the owner of the pod has not been seen, so that the pod's group is not known.
 	OwnerNotSeen = "OwnerNotSeen"
 	// NotSeenYet: the plugin has not seen the pod yet.
 	NotSeenYet = "NotSeenYet"
 	// InvalidGroupSize: a size label is wrong. It is also a reason of the condition Valid.
 	InvalidGroupSize = "InvalidGroupSize"
-	// InvalidMatchPolicy: the annotation names no policy.
+	// InvalidMatchPolicy: the annotation names no policy, or one that the matcher does not offer.
 	InvalidMatchPolicy = "InvalidMatchPolicy"
 	// InvalidTopology: a topology annotation names an unknown level, or two contradict each other.
 	InvalidTopology = "InvalidTopology"
 	// NotAllowed: an annotation asks for whole nodes in a namespace that may not have them.
 	NotAllowed = "NotAllowed"
+	// InvalidPriority: a pod does not have the priority of its native PodGroup.
+	InvalidPriority = "InvalidPriority"
+	// NotSupported: the group is a native PodGroup that asks for what Fluence does not have.
+	NotSupported = "NotSupported"
 	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
 	// NeverFits: the group would not fit even if all nodes were empty.
@@ -66,6 +72,15 @@ const (
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
+// Reasons of the condition MembersExpected, with which it is False. Suspended is also a reason of the
+// condition Scheduled.
+const (
+	// Suspended: the owners of the group are suspended, so that they make no pods.
+	Suspended = "Suspended"
+	// MembersFailed: pods of the group have failed, and others were not made for them.
+	MembersFailed = "MembersFailed"
+)
+
 // Reasons of the condition Incomplete, and of events.
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.
@@ -93,6 +108,11 @@ const (
 	NodesReserved = "NodesReserved"
 	// InvalidGroupName: the group label of a pod cannot be the name of a PodGroup.
 	InvalidGroupName = "InvalidGroupName"
+	// OtherScheduler: the group needs more pods than its owners make for this scheduler,
+	// and other pods of these owners ask for another scheduler.
+	OtherScheduler = "OtherScheduler"
+	// SizesDiffer: the pod templates of an object have different size labels, or one has none.
+	SizesDiffer = "SizesDiffer"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/fairqueue"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/signal"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -402,11 +403,12 @@ func (r *Reporter) RecordEvent(k types.NamespacedName, reason, message string) {
 
 // Reference returns the reference to a PodGroup for an event.
 func Reference(pg *scheduling.PodGroup) *corev1.ObjectReference {
+	apiVersion, name := nativegroup.NameOf(pg)
 	return &corev1.ObjectReference{
-		APIVersion:      scheduling.GroupVersion.String(),
+		APIVersion:      apiVersion,
 		Kind:            "PodGroup",
 		Namespace:       pg.Namespace,
-		Name:            pg.Name,
+		Name:            name,
 		UID:             pg.UID,
 		ResourceVersion: pg.ResourceVersion,
 	}

@@ -20,6 +20,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -66,6 +67,9 @@ func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string,
 	for i := range there.PodGroups {
 		w.names[nameOf(&there.PodGroups[i])] = errExists
 	}
+	for i := range there.NativePodGroups {
+		w.names[nameOf(&there.NativePodGroups[i])] = errExists
+	}
 	for _, u := range objects {
 		if len(w.namespaces) > 0 && u.GetKind() == "Namespace" {
 			w.namespaces[u.GetName()] = true
@@ -77,7 +81,7 @@ func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string,
 			return nil, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
 		}
 	}
-	if err := w.addPodGroups(); err != nil {
+	if err := errors.Join(w.addPodGroups(), w.addNativeMinimums()); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -126,6 +130,8 @@ func (w *Additions) add(u *unstructured.Unstructured) error {
 		return w.addDeployment(u)
 	case "PodGroup." + scheduling.GroupVersion.Group:
 		return w.addPodGroup(u)
+	case "PodGroup." + nativegroup.GroupVersion.Group:
+		return w.addNativePodGroup(u)
 	default:
 		if i := referencedIndex(u); i < len(referencedKinds) {
 			return w.addReferenced(u, referencedKinds[i])

@@ -7,17 +7,20 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"strings"
 
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A fakeAPI answers the plugin's own clients, by resource: it has
-// PodGroups, and the metadata of the owners of pods. It accepts no writes.
+// A fakeAPI answers the plugin's own clients, by resource: it has PodGroups of
+// both kinds, and the metadata of the owners of pods. It accepts no writes.
 type fakeAPI map[string][]byte
 
 func newFakeAPI(c Cluster) (fakeAPI, error) {
@@ -27,6 +30,11 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 		podGroups.Items = []scheduling.PodGroup{}
 	}
 	lists := map[string]any{scheduling.PodGroups.Resource: podGroups}
+	if c.NativePodGroups != nil {
+		native := schedulingv1beta1.PodGroupList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: c.NativePodGroups}
+		native.TypeMeta = metav1.TypeMeta{APIVersion: nativegroup.GroupVersion.String(), Kind: "PodGroupList"}
+		lists[nativePodGroups] = native
+	}
 	owners := map[string]*metav1.PartialObjectMetadataList{}
 	for _, k := range group.WatchedKinds() {
 		owners[k.Resource] = &metav1.PartialObjectMetadataList{
@@ -52,6 +60,10 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 	return s, nil
 }
 
+// nativePodGroups is what a fakeAPI calls the resource of native
+// PodGroups. Its name alone is that of Fluence's own PodGroups.
+var nativePodGroups = nativegroup.PodGroups.GroupResource().String()
+
 func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
 	list.Items = append(list.Items, metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
@@ -65,9 +77,15 @@ func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
 // RoundTrip answers a list. A watch stays open without events until its request ends.
 func (s fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := path.Base(r.URL.Path)
+	native := strings.HasPrefix(r.URL.Path, "/apis/"+nativegroup.GroupVersion.Group+"/")
+	if native {
+		resource = nativePodGroups
+	}
 	list, ok := s[resource]
 	q := r.URL.Query()
 	switch {
+	case native && !ok:
+		return errorResponse(apierrors.NewNotFound(nativegroup.PodGroups.GroupResource(), ""))
 	case r.Method != http.MethodGet || !ok:
 		return errorResponse(apierrors.NewMethodNotSupported(schema.GroupResource{Resource: resource}, r.Method))
 	case q.Get("sendInitialEvents") != "":

@@ -45,7 +45,7 @@ func (w *Additions) addPodGroups() error {
 	var keys []types.NamespacedName
 	for _, pod := range w.pods {
 		id := group.IdentityOf(pod, w.owners)
-		if !id.InPodGroup || have[id.Key] {
+		if _, native := group.NativeName(id.Key); native || !id.InPodGroup || have[id.Key] {
 			continue
 		}
 		if members[id.Key] == nil {

@@ -58,17 +58,26 @@ func (w *Additions) addPod(pod *corev1.Pod, path string) error {
 
 // prioritise sets a pod's priority from its class, or from the default class.
 func (w *Additions) prioritise(pod *corev1.Pod, path string) error {
+	class, err := w.priorityClass(pod.Spec.PriorityClassName, path)
+	if class != nil {
+		pod.Spec.Priority, pod.Spec.PreemptionPolicy = &class.Value, class.PreemptionPolicy
+	}
+	return err
+}
+
+// priorityClass returns the class of a name, or the default class if the name is
+// empty. It returns nil if there is no default class. path is the path to the name.
+func (w *Additions) priorityClass(name, path string) (*schedulingv1.PriorityClass, error) {
 	for o := range w.all() {
 		class, ok := o.(*schedulingv1.PriorityClass)
-		if ok && (class.Name == pod.Spec.PriorityClassName || pod.Spec.PriorityClassName == "" && class.GlobalDefault) {
-			pod.Spec.Priority, pod.Spec.PreemptionPolicy = &class.Value, class.PreemptionPolicy
-			return nil
+		if ok && (class.Name == name || name == "" && class.GlobalDefault) {
+			return class, nil
 		}
 	}
-	if name := pod.Spec.PriorityClassName; name != "" {
-		return fmt.Errorf("%s.priorityClassName: %q: there is no such PriorityClass, or it cannot be read", path, name)
+	if name != "" {
+		return nil, fmt.Errorf("%s.priorityClassName: %q: there is no such PriorityClass, or it cannot be read", path, name)
 	}
-	return nil
+	return nil, nil
 }
 
 // podFromTemplate creates a pod from a template.
@@ -92,7 +101,7 @@ func (w *Additions) size(o group.Owner, spec any) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("encode spec: %w", err)
 	}
-	size, err := group.DefaultSize(o, text)
+	size, err := group.DefaultSize(o, text, w.scheduler)
 	if err != nil {
 		return 0, err
 	}

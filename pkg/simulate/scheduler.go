@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -42,6 +43,8 @@ type Cluster struct {
 	Objects []runtime.Object
 	// PodGroups are the PodGroups of all namespaces.
 	PodGroups []scheduling.PodGroup
+	// NativePodGroups are those of scheduling.k8s.io. Nil means that the cluster does not serve them.
+	NativePodGroups []schedulingv1beta1.PodGroup
 }
 
 // With returns c with the objects of more. A PodGroup of more replaces the one of its name.
@@ -54,6 +57,15 @@ func (c Cluster) With(more Cluster) Cluster {
 		}
 	}
 	c.PodGroups = groups
+	if more.NativePodGroups != nil {
+		native := slices.Clone(more.NativePodGroups)
+		for _, pg := range c.NativePodGroups {
+			if !slices.ContainsFunc(more.NativePodGroups, func(o schedulingv1beta1.PodGroup) bool { return o.Namespace == pg.Namespace && o.Name == pg.Name }) {
+				native = append(native, pg)
+			}
+		}
+		c.NativePodGroups = native
+	}
 	return c
 }
 

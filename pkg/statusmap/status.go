@@ -31,6 +31,9 @@ type Status struct {
 	// Epoch is the epoch in which the matcher's graph is loaded, 0 while it is not
 	// loaded. It is a string in JSON, because many readers cannot hold 64-bit numbers.
 	Epoch uint64 `json:"epoch,string"`
+	// WhyNotLoaded is what the matcher says why it does not load its graph. It is empty if the graph is
+	// loaded, or if the matcher says nothing.
+	WhyNotLoaded string `json:"whyNotLoaded,omitempty"`
 	// Nodes is the number of nodes in the graph.
 	Nodes int `json:"nodes"`
 	// GroupsByPhase counts the groups, single pods among them,
@@ -59,7 +62,7 @@ type Status struct {
 // Same reports whether two statuses differ at most in Updated.
 func (f Status) Same(o Status) bool {
 	matched := f.LastMatch == o.LastMatch || f.LastMatch != nil && o.LastMatch != nil && f.LastMatch.Equal(*o.LastMatch)
-	return f.Epoch == o.Epoch && f.Nodes == o.Nodes && f.PodsWithRoom == o.PodsWithRoom && f.Drift == o.Drift &&
+	return f.Epoch == o.Epoch && f.WhyNotLoaded == o.WhyNotLoaded && f.Nodes == o.Nodes && f.PodsWithRoom == o.PodsWithRoom && f.Drift == o.Drift &&
 		f.MatcherAnswers == o.MatcherAnswers && f.Leader == o.Leader && f.Version == o.Version && matched &&
 		maps.Equal(f.GroupsByPhase, o.GroupsByPhase) && maps.Equal(f.WaitingByReason, o.WaitingByReason)
 }

@@ -12,7 +12,7 @@ import (
 func some() Status {
 	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	return Status{
-		Epoch: 7, Nodes: 16, PodsWithRoom: 12, Drift: 1, MatcherAnswers: true, LastMatch: &at,
+		Epoch: 7, WhyNotLoaded: "no such type", Nodes: 16, PodsWithRoom: 12, Drift: 1, MatcherAnswers: true, LastMatch: &at,
 		GroupsByPhase:   map[string]int{"held": 3, "complete": 1},
 		WaitingByReason: map[string]int{"NoRoom": 1},
 		Leader:          "fluence-scheduler-0", Version: "v1.2.3", Updated: at.Add(time.Minute),

@@ -21,13 +21,15 @@ const maxMessage = 1023
 //
 // blockerName is the name of the group whose end would help most (r.Blocker), such as "job
 // ns/name". If it is empty, this part is left out.
-func Message(r match.Reason, blockerName string) string {
+//
+// all is the number of pods of all kinds that were asked for. The reason is about one kind of them.
+func Message(r match.Reason, blockerName string, all int64) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, blockerName, n); len(m) <= maxMessage {
+		if m := message(r, blockerName, all, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	return Shorten(message(r, blockerName, 0))
+	return Shorten(message(r, blockerName, all, 0))
 }
 
 // MoreIfPrefix and EndsSuffix surround the name of the blocker. The name can change from one
@@ -56,12 +58,16 @@ func WhyNoRoom(asked, held, capacity Amounts) string {
 }
 
 // message returns the text of a reason with its first n shortages.
-func message(r match.Reason, blockerName string, n int) string {
+func message(r match.Reason, blockerName string, all int64, n int) string {
 	var b strings.Builder
+	wanted := pods(r.Wanted)
+	if all > r.Wanted {
+		wanted = fmt.Sprintf("%s, %d of one kind", pods(all), r.Wanted)
+	}
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
 	case match.NoNode:
-		b.WriteString("needs " + pods(r.Wanted) + inOneLevel(r))
+		b.WriteString("needs " + wanted + inOneLevel(r))
 		if r.Nodes == 0 {
 			b.WriteString(": the cluster has no nodes")
 			break
@@ -74,7 +80,7 @@ func message(r match.Reason, blockerName string, n int) string {
 		}
 		writeMore(&b, more)
 	case match.TooFew:
-		b.WriteString("needs " + pods(r.Wanted))
+		b.WriteString("needs " + wanted)
 		writeRequests(&b, shown)
 		b.WriteString(inOneLevel(r))
 		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
@@ -87,7 +93,7 @@ func message(r match.Reason, blockerName string, n int) string {
 			fmt.Fprintf(&b, "; room for %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
 		}
 	case match.NotFound:
-		fmt.Fprintf(&b, "needs %s%s: no placement was found", pods(r.Wanted), inOneLevel(r))
+		fmt.Fprintf(&b, "needs %s%s: no placement was found", wanted, inOneLevel(r))
 		if r.Found > 0 {
 			fmt.Fprintf(&b, " for more than %d", r.Found)
 		}
@@ -97,7 +103,7 @@ func message(r match.Reason, blockerName string, n int) string {
 		}
 		fmt.Fprintf(&b, ", although the %s%s would be enough", amounts, inVertex(r))
 	case match.TooHard:
-		b.WriteString("finding nodes for " + pods(r.Wanted) + " takes more steps than the matcher may take for one request: use fewer kinds of pods, affinity terms or spread constraints")
+		b.WriteString("finding nodes for " + wanted + " takes more steps than the matcher may take for one request: use fewer kinds of pods, affinity terms or spread constraints")
 		return b.String()
 	case match.Overtaken:
 		b.WriteString("nodes were found, but they were taken or changed during the search")

@@ -114,7 +114,36 @@ func TestMessage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Message(tc.reason, "job ns/long"); got != tc.want {
+			if got := Message(tc.reason, "job ns/long", tc.reason.Wanted); got != tc.want {
+				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A leader and its workers are two kinds of pods. The reason of the matcher is about one of them.
+func TestAMessageBeginsWithAllPodsOfTheGroup(t *testing.T) {
+	cpu := []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 2000, Nodes: 3}}
+	cases := map[string]struct {
+		reason match.Reason
+		want   string
+	}{
+		"too few": {
+			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 6, Found: 2, Nodes: 8, Shortages: cpu, WaitingHelps: true},
+			"needs 7 pods, 6 of one kind with cpu 4; room for 2: cpu is short on 3 of 8 nodes (at most 2 free on a node)",
+		},
+		"too few in a rack": {
+			match.Reason{Code: match.TooFew, Level: "rack", Vertex: "r1", Wanted: 1, Nodes: 8, Shortages: cpu, WaitingHelps: true},
+			"needs 7 pods, 1 of one kind with cpu 4 in one rack; room in rack r1 for 0: cpu is short on 3 nodes there (at most 2 free on a node)",
+		},
+		"no node": {
+			match.Reason{Code: match.NoNode, Wanted: 6, Nodes: 8, Excluded: 8},
+			"needs 7 pods, 6 of one kind: none of 8 nodes may be used; of 8 nodes, 8 are excluded",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Message(tc.reason, "", 7); got != tc.want {
 				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
 			}
 		})
@@ -129,7 +158,7 @@ func TestALongMessageIsCutBetweenResources(t *testing.T) {
 				Type: strings.Repeat("x", 200+n) + ".example.com/device", Wanted: 1, Nodes: 9,
 			})
 		}
-		m := Message(r, "")
+		m := Message(r, "", r.Wanted)
 		if len(m) >= 1024 || strings.ContainsAny(m, "\n\r") {
 			t.Errorf("%s: %d bytes: %s", code, len(m), m)
 		}

@@ -51,7 +51,7 @@ func FuzzWebhook(f *testing.F) {
 		// Every object that is looked up has the pod's controller and the object's spec.
 		find := func(_ string, o group.Owner) (OwnerInfo, bool) {
 			above := group.OwnerOf(metav1.OwnerReference{APIVersion: ownerAPI, Kind: named, Name: name, UID: types.UID(size)})
-			return ownerInfoOf(o, above, []byte(spec)), len(ownerName)%2 == 0
+			return ownerInfoOf(o, above, []byte(spec), "fluence"), len(ownerName)%2 == 0
 		}
 		ops := patch(c.fields, labeller{newObject: c, find: find}.edits("fluence"))
 		added := leaves(t, raw, ops)

@@ -14,7 +14,7 @@ func TestEachKindThatIsWatchedIsRead(t *testing.T) {
 	for _, k := range group.WatchedKinds() {
 		obj := k.New()
 		obj.SetUID("1")
-		s := newOwnerReader(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, 0)
+		s := newOwnerReader(fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(obj).Build(), nil, nil, "fluence", 0)
 		if known, ok := s.fromCache(t.Context(), "", group.Owner{Group: k.Group, Kind: k.Kind, UID: "1"}); !ok || known.Size.Size == 0 {
 			t.Errorf("a %s.%s that is watched is seen: %t, with the size %v", k.Kind, k.Group, ok, known.Size)
 		}

@@ -20,10 +20,10 @@ type OwnerInfo struct {
 	Size group.Size
 }
 
-// ownerInfoOf returns the OwnerInfo of an object. spec is JSON.
-func ownerInfoOf(o, controller group.Owner, spec []byte) OwnerInfo {
+// ownerInfoOf returns the OwnerInfo of an object, for pods of a scheduler. spec is JSON.
+func ownerInfoOf(o, controller group.Owner, spec []byte, scheduler string) OwnerInfo {
 	// The controller reports the error.
-	size, err := group.DefaultSize(o, spec)
+	size, err := group.DefaultSize(o, spec, scheduler)
 	if err != nil {
 		size = group.Size{}
 	}
@@ -40,15 +40,15 @@ type labeller struct {
 	find lookup
 }
 
-// edits returns what to add to an object. It returns nothing
-// if the object's pods do not ask for the scheduler.
+// edits returns what to add to an object. It returns nothing if the object's pods do
+// not ask for the scheduler, or name a native PodGroup: then their labels say nothing.
 //
 // To a pod template it adds only the group labels that the user wrote on the metadata of the object
 // itself. It adds no defaults there, because they would be wrong once the object is scaled.
 // Replacing the object by its manifest, which does not have the defaults, would change the template
 // and so start a rollout.
 func (l labeller) edits(scheduler string) []edit {
-	if l.scheduler != scheduler {
+	if l.scheduler != scheduler || group.NativePodGroupOf(&l.pod.Spec) != "" {
 		return nil
 	}
 	own := edit{path: []string{"metadata", "labels"}, values: map[string]string{}}

@@ -46,6 +46,12 @@ func TestLabels(t *testing.T) {
 			kind: "Pod", object: pod("batch Job train", "", ""),
 			want: filled(nameOf("batch", "Job", "train"), 8, 8),
 		},
+		"a pod of a Job in a native PodGroup": {
+			kind: "Pod", object: strings.Replace(pod("batch Job train", "", ""), "schedulerName: fluence", "schedulerName: fluence, schedulingGroup: {podGroupName: n}", 1),
+		},
+		"a Job whose pods name a native PodGroup": {
+			kind: "Job", object: "{metadata: {name: j, namespace: ns, labels: {" + group.SizeLabel + `: "2"}}, spec: {template: {spec: {schedulerName: fluence, schedulingGroup: {podGroupName: n}}}}}`,
+		},
 		"a pod of a Job that cannot be seen": {
 			kind: "Pod", object: pod("batch Job unseen", "", ""),
 		},
@@ -75,6 +81,18 @@ func TestLabels(t *testing.T) {
 		"a worker of an MPIJob": {
 			kind: "Pod", object: pod("kubeflow.org MPIJob mpi", "", ""),
 			want: filled(nameOf("kubeflow.org", "MPIJob", "mpi"), 5, 5),
+		},
+		"a worker of an MPIJob whose launcher asks for another scheduler": {
+			kind: "Pod", object: pod("kubeflow.org MPIJob driven", "", ""),
+			want: filled(nameOf("kubeflow.org", "MPIJob", "driven"), 4, 4),
+		},
+		"a worker of an elastic PyTorchJob": {
+			kind: "Pod", object: pod("kubeflow.org PyTorchJob torch", "", ""),
+			want: filled(nameOf("kubeflow.org", "PyTorchJob", "torch"), 5, 3),
+		},
+		"a pod of a RayCluster": {
+			kind: "Pod", object: pod("ray.io RayCluster rl", "", ""),
+			want: filled(nameOf("ray.io", "RayCluster", "rl"), 7, 7),
 		},
 		"a pod of a ReplicaSet": {
 			kind: "Pod", object: pod("apps ReplicaSet lone", "", ""),

@@ -85,6 +85,12 @@ func readNewObject(kind schema.GroupKind, namespace string, raw []byte) (*newObj
 	if c.pod.Labels, c.pod.Annotations, err = c.metadata(s.template...); err != nil {
 		return nil, err
 	}
+	switch name, named, err := unstructured.NestedString(c.fields, below(s.template, "spec", "schedulingGroup", "podGroupName")...); {
+	case err != nil:
+		return nil, fmt.Errorf("read the object: %w", err)
+	case named:
+		c.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
+	}
 	if s.template == nil {
 		return c, nil
 	}
@@ -111,7 +117,7 @@ func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the object's spec: %w", err)
 	}
-	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text)
+	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text, c.scheduler)
 	c.pod.Name = ""
 	c.pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: c.podOwner.Group + "/v1", Kind: c.podOwner.Kind, Name: c.podOwner.Name, Controller: new(true),

@@ -42,6 +42,8 @@ type ownerReader struct {
 	watched client.Reader
 	live    client.Reader
 	kinds   meta.RESTMapper
+	// scheduler is the schedulerName of the pods that are counted.
+	scheduler string
 	// timeout bounds a request to the API server.
 	timeout time.Duration
 
@@ -57,9 +59,9 @@ type ownerReader struct {
 }
 
 // newOwnerReader returns an ownerReader with an empty cache.
-func newOwnerReader(watched, live client.Reader, kinds meta.RESTMapper, timeout time.Duration) *ownerReader {
+func newOwnerReader(watched, live client.Reader, kinds meta.RESTMapper, scheduler string, timeout time.Duration) *ownerReader {
 	s := &ownerReader{
-		watched: watched, live: live, kinds: kinds, timeout: timeout,
+		watched: watched, live: live, kinds: kinds, scheduler: scheduler, timeout: timeout,
 		limit: rate.NewLimiter(rate.Every(lookupInterval), maxLookupsInFlight), inFlight: make(chan struct{}, maxLookupsInFlight),
 	}
 	s.cache.Store(cache.NewExpiring())
@@ -129,7 +131,7 @@ func (s *ownerReader) fromCache(ctx context.Context, namespace string, o group.O
 		return OwnerInfo{}, false
 	}
 	spec, err := json.Marshal(fields["spec"])
-	return ownerInfoOf(o, group.ControllerOf(obj), spec), err == nil
+	return ownerInfoOf(o, group.ControllerOf(obj), spec, s.scheduler), err == nil
 }
 
 // errBusy is the error if too many requests are waiting.
@@ -185,7 +187,7 @@ func (s *ownerReader) ask(ctx context.Context, namespace string, o group.Owner, 
 	if err != nil {
 		return OwnerInfo{}, fmt.Errorf("read the spec: %w", err)
 	}
-	return ownerInfoOf(o, controller, spec), nil
+	return ownerInfoOf(o, controller, spec, s.scheduler), nil
 }
 
 // remember caches an answer. The cache drops answers that are out of date.

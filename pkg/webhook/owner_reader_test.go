@@ -42,7 +42,7 @@ func seeing(get func(context.Context) error, cached, live []client.Object) *owne
 			return c.Get(ctx, key, obj, opts...)
 		},
 	}).Build()
-	return newOwnerReader(build(cached).Build(), asked, kinds, time.Second)
+	return newOwnerReader(build(cached).Build(), asked, kinds, "fluence", time.Second)
 }
 
 func replicaSet(name string, controller group.Owner) *appsv1.ReplicaSet {

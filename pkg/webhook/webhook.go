@@ -132,7 +132,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	if err := config.validate(); err != nil {
 		return err
 	}
-	owners := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.LookupTimeout)
+	owners := newOwnerReader(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetRESTMapper(), config.SchedulerName, config.LookupTimeout)
 	labels := newNamespaces(mgr.GetAPIReader(), config.LookupTimeout)
 	objects, err := newObjectCounter(metrics.Registry)
 	if err != nil {

@@ -37,6 +37,9 @@ var world = map[group.Owner]string{
 	owner("", "Pod", "serve-0"):                                   "{} of apps StatefulSet serve",
 	owner("apps", "StatefulSet", "serve-0"):                       "{} of core Pod serve-0",
 	owner("kubeflow.org", "MPIJob", "mpi"):                        "{mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 4}}}",
+	owner("kubeflow.org", "MPIJob", "driven"):                     "{mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 4, template: {spec: {schedulerName: fluence}}}}}",
+	owner("kubeflow.org", "PyTorchJob", "torch"):                  "{pytorchReplicaSpecs: {Master: {}, Worker: {replicas: 4}}, elasticPolicy: {minReplicas: 2}}",
+	owner("ray.io", "RayCluster", "rl"):                           "{headGroupSpec: {}, workerGroupSpecs: [{replicas: 6}]}",
 	owner("batch", "Job", "mpi-launcher"):                         "{} of kubeflow.org MPIJob mpi",
 }
 
@@ -63,10 +66,10 @@ func see(t *testing.T) lookup {
 			t.Fatal(err)
 		}
 		if !controlled {
-			return ownerInfoOf(o, group.Owner{}, spec), true
+			return ownerInfoOf(o, group.Owner{}, spec, "fluence"), true
 		}
 		f := strings.Fields(strings.Replace(above, "core ", "'' ", 1))
-		return ownerInfoOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec), true
+		return ownerInfoOf(o, owner(strings.Trim(f[0], "'"), f[1], f[2]), spec, "fluence"), true
 	}
 }
 

@@ -50,8 +50,11 @@ func (a *query) info(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := c.write(out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "\nloaded %d bytes of JGF in %v, into %d bytes of memory\n",
-		len(e.text), e.took.Round(time.Microsecond), used)
+	memory := ""
+	if a.engine == Embedded { // The memory of a library cannot be measured this way.
+		memory = fmt.Sprintf(", into %d bytes of memory", used)
+	}
+	_, err = fmt.Fprintf(out, "\nloaded %d bytes of JGF in %v%s\n", len(e.text), e.took.Round(time.Microsecond), memory)
 	return err
 }
 

@@ -29,14 +29,26 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// An Opener returns the engine for match, satisfy and info, with
-// Fluxion's initialisation options as JSON. It fails for invalid options.
-type Opener func(options []byte) (match.GraphEngine, error)
+// An Engine is the part of a match.GraphEngine that the commands use.
+type Engine interface {
+	Reset(ctx context.Context) (match.Epoch, error)
+	AddSubgraph(ctx context.Context, e match.Epoch, jgf []byte) error
+	Ready(ctx context.Context, e match.Epoch) error
+	Match(ctx context.Context, r match.Request) (*match.Allocation, error)
+}
+
+// Embedded is the engine that the commands use by default.
+const Embedded = "embedded"
+
+// An Opener returns the engine with this name, Embedded or another, for match, satisfy and info, with
+// Fluxion's initialisation options as JSON. It fails for unknown names and for invalid options.
+type Opener func(engine string, options []byte) (Engine, error)
 
 // A query has the flags that match, satisfy and info have in common: for a graph, and for an engine
 // that loads it.
 type query struct {
-	open Opener
+	open   Opener
+	engine string
 	// graph is the file of the graph. "-" is standard input.
 	graph string
 	// jobspecs are the files of the jobspecs. "-" is
@@ -62,6 +74,7 @@ const (
 
 func (a *query) addFlags(f *pflag.FlagSet) {
 	a.flags = f
+	f.StringVar(&a.engine, "engine", Embedded, `what matches: "embedded", or "fluxion" where its library is part of the program`)
 	f.StringVarP(&a.graph, "graph", "g", "", `file of the resource graph as JGF; "-" is standard input`)
 	f.StringVar(&a.options, "options", "{}", "initialisation options as Fluxion takes them, a JSON object")
 	f.StringVar(&a.policy, flagPolicy, "", "the option matcher_policy, for instance low")
@@ -129,7 +142,7 @@ func (a *query) clock() (time.Time, error) {
 
 // A loadedEngine is an engine with a graph, ready for matches.
 type loadedEngine struct {
-	match.GraphEngine
+	Engine
 	epoch match.Epoch
 	// text is the JGF of the graph.
 	text []byte
@@ -147,11 +160,11 @@ func (a *query) load(ctx context.Context, in io.Reader) (*loadedEngine, error) {
 	if err != nil {
 		return nil, usage("--options %q: %w", a.options, err)
 	}
-	e, err := a.open(text)
+	e, err := a.open(a.engine, text)
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	l := &loadedEngine{GraphEngine: e}
+	l := &loadedEngine{Engine: e}
 	if l.text, err = readInput(a.graph, in, fluxionpb.MaxGraph); err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func ask(t *testing.T, open Opener, in string, args ...string) (out, says string
 
 // scripted opens an engine with a script, and keeps the options with which it was opened.
 func scripted(fake *matchtest.Fake, options *string) Opener {
-	return func(o []byte) (match.GraphEngine, error) {
+	return func(_ string, o []byte) (Engine, error) {
 		if options != nil {
 			*options = string(o)
 		}
@@ -275,7 +275,7 @@ func TestMistakesInAQuestion(t *testing.T) {
 			[]string{"match", "--graph", g, "--jobspec", filepath.Join(dir, "bad.yaml")}, 1, []string{"bad.yaml", "line 4", "count", "many"},
 		},
 	}
-	open := func(options []byte) (match.GraphEngine, error) {
+	open := func(_ string, options []byte) (Engine, error) {
 		if strings.Contains(string(options), `"bad"`) {
 			return nil, errors.New(`policy: "bad"`)
 		}

@@ -154,6 +154,9 @@ func (p *attempt) adoptPlan(plan *match.Allocation) {
 
 // matchRun has the library give out a planned run.
 func (p *attempt) matchRun(ctx context.Context, x *slotRun) error {
+	if !x.host.inGraph {
+		return errNoRoom // The plan has a host that the library does not know as it is.
+	}
 	s := p.shape(x.shape)
 	r := request{count: exactly(x.count), need: s.need, hosts: hostlist([]int64{x.host.node.number})}
 	text, job, err := p.engine.session.match(ctx, r.encode())

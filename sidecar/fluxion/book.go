@@ -10,70 +10,6 @@ import (
 	"slices"
 )
 
-// hasGraph reports whether the library has the current graph loaded. If not, the graph is built
-// again before the next match, and changes need not be sent to the library until then.
-func (e *Engine) hasGraph() bool { return e.session != nil }
-
-// dropGraph drops the library's graph, so that it is built again before the next match.
-func (e *Engine) dropGraph() {
-	if e.session != nil {
-		e.session.close()
-		e.session = nil
-	}
-	for _, h := range e.hosts {
-		h.restJob, h.restUnits = 0, nil
-		for _, s := range h.slots {
-			s.ownJob = 0
-		}
-	}
-}
-
-// build loads the graph into the library, if it is not there, and books all slots. It ignores the
-// caller's deadline, because the next caller would have to repeat an aborted build from the start.
-func (e *Engine) build() error {
-	if e.hasGraph() || len(e.hosts) == 0 {
-		return nil
-	}
-	var hosts []*host
-	var nodes []*libraryNode
-	for _, h := range e.hosts {
-		if h.node != nil {
-			hosts = append(hosts, h)
-		}
-	}
-	if len(hosts) == 0 {
-		return nil
-	}
-	slices.SortFunc(hosts, func(a, b *host) int { return cmp.Compare(a.node.number, b.node.number) })
-	for _, h := range hosts {
-		nodes = append(nodes, h.node)
-	}
-	if !e.probed {
-		e.probed, e.wrap = true, probe(e.options.Open)
-	}
-	text, err := e.buildJGF(nodes)
-	if err != nil {
-		return fmt.Errorf("encode the graph as JGF: %w", err)
-	}
-	options, err := e.loadOptions(nodes)
-	if err != nil {
-		return fmt.Errorf("encode the options of the graph: %w", err)
-	}
-	s, err := openSession(e.options.Open(), text, options)
-	if err != nil {
-		return err
-	}
-	s.wrap = e.wrap
-	e.session, e.graphNodes = s, len(nodes)
-	for _, h := range hosts {
-		if err := e.replay(h); err != nil {
-			e.dropGraph()
-			return fmt.Errorf("book the slots on node %q: %w", h.name, err)
-		}
-	}
-	return nil
-}
-
 // replay books all slots of a host into a graph that has none of them. A slot that no longer fits
 // by itself is booked in the host's rest job, together with all other slots without a job.
 func (e *Engine) replay(h *host) error {
@@ -128,7 +64,7 @@ func (e *Engine) book(ctx context.Context, n *libraryNode, units map[string]int6
 // separate job in the library, rounded up to units, but at most the free units. The rest of the sum
 // is booked when other slots leave.
 func (e *Engine) bookRest(h *host) error {
-	if !e.hasGraph() || h.node == nil {
+	if !h.inGraph {
 		return nil
 	}
 	sums, own := make(map[string]int64), make(map[string]int64)
@@ -189,7 +125,7 @@ func (e *Engine) addSlot(name string, s *slot) {
 // removeSlot removes a slot from its host and releases its resources.
 func (e *Engine) removeSlot(h *host, s *slot) {
 	h.drop(s)
-	if s.ownJob != 0 && e.hasGraph() {
+	if s.ownJob != 0 {
 		if err := e.session.cancel(s.ownJob); err != nil {
 			e.dropGraph()
 		}

@@ -10,44 +10,49 @@ import (
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// PutNode implements match.Engine. A node whose name
-// is a list of names (RFC 29) is match.ErrInvalid.
+// PutNode implements match.Engine. A node whose name is a list of names (RFC 29) is
+// match.ErrInvalid, and so is a node with more types or levels than have names in the library.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if err := e.checkNodes(nodes); err != nil {
+		if stale := e.checkEpoch(ctx, at); stale != nil {
+			return stale
+		}
+		return err
+	}
+	if err := e.shadow.PutNode(ctx, at, nodes...); err != nil {
+		return err
+	}
+	for _, g := range nodes {
+		name, n := e.readNode(g)
+		h := e.host(name)
+		if h.node == nil {
+			n.number = e.newNumber()
+		} else {
+			n.number = h.node.number
+			if !sameLayout(h.node, n) {
+				e.leaveGraph(h)
+			}
+		}
+		h.node = n
+	}
+	return nil
+}
+
+// checkNodes fails for nodes that the shadow accepts and the library does not.
+func (e *Engine) checkNodes(nodes []*resource.Graph) error {
 	for i, g := range nodes {
 		if g == nil {
 			continue // The shadow rejects it.
 		}
 		for k := range g.Vertices {
 			if v := &g.Vertices[k]; v.Type == resource.TypeNode && strings.ContainsAny(nameOf(v), "[],") {
-				if err := e.checkEpoch(ctx, at); err != nil {
-					return err
-				}
 				return invalid("put node %d of %d: %q names several hosts", i+1, len(nodes), nameOf(v))
 			}
 		}
 	}
-	if err := e.shadow.PutNode(ctx, at, nodes...); err != nil {
-		return err
-	}
-	anew := false
-	for _, g := range nodes {
-		name, n := e.readNode(g)
-		h := e.host(name)
-		if h.node != nil {
-			n.number = h.node.number
-			anew = anew || !sameLayout(h.node, n)
-		} else {
-			n.number = e.newNumber()
-			anew = true
-		}
-		h.node = n
-	}
-	if anew {
-		e.dropGraph()
-	}
-	return nil
+	return e.names.check(nodes)
 }
 
 // RemoveNode implements match.Engine. The node stays in the library's graph until the graph is
@@ -62,20 +67,8 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 	if h == nil || h.node == nil {
 		return nil
 	}
+	e.leaveGraph(h)
 	h.node = nil
-	jobs := []int64{h.restJob}
-	h.restJob, h.restUnits = 0, nil
-	for _, s := range h.slots {
-		jobs = append(jobs, s.ownJob)
-		s.ownJob = 0
-	}
-	for _, job := range jobs {
-		if job != 0 && e.hasGraph() {
-			if err := e.session.cancel(job); err != nil {
-				e.dropGraph()
-			}
-		}
-	}
 	e.dropIfEmpty(h)
 	return nil
 }
@@ -130,6 +123,10 @@ func (e *Engine) addJobSlot(name string, s *slot) {
 // Update implements match.Engine. A slot that Match gave out keeps its own job in the library as
 // long as the update agrees with it. Any other slot is booked in the rest job of its host.
 func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) error {
+	if len(jobs) == 0 {
+		// It only asks for the epoch. It does not wait for a match of another call.
+		return e.shadow.Update(ctx, at)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.shadow.Update(ctx, at, jobs...); err != nil {
@@ -173,7 +170,10 @@ func amountsOf(r *resource.Set) map[string]int64 {
 }
 
 // Sizes returns the numbers of the shadow, which has all that is held: see engine.Engine.Sizes.
-func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) { return e.shadow.Sizes() }
+func (e *Engine) Sizes() (jobs, slots, nodes int, ready bool) {
+	jobs, slots, nodes, _ = e.shadow.Sizes()
+	return jobs, slots, nodes, e.ready.Load()
+}
 
 // Jobs implements match.Engine.
 func (e *Engine) Jobs(ctx context.Context, at match.Epoch) ([]match.Job, error) {

@@ -20,10 +20,20 @@ var offered = matchtest.Capabilities{
 // newEngine returns an engine that was never reset. Its epochs count up.
 func newEngine(t testing.TB, r reapitest.Release, p *reapitest.Process) *fluxion.Engine {
 	t.Helper()
+	return newEngineOver(t, match.PolicyLonode, func() fluxion.Library { return p.Open(r) })
+}
+
+// newGrowingEngine returns an engine over a library whose graph can grow and shrink.
+func newGrowingEngine(t testing.TB, policy string, p *reapitest.Process) *fluxion.Engine {
+	t.Helper()
+	return newEngineOver(t, policy, func() fluxion.Library { return p.OpenGrower() })
+}
+
+func newEngineOver(t testing.TB, policy string, open func() fluxion.Library) *fluxion.Engine {
+	t.Helper()
 	var last match.Epoch
 	e, err := fluxion.New(fluxion.Options{
-		Epoch: func() match.Epoch { last++; return last },
-		Open:  func() fluxion.Library { return p.Open(r) },
+		Policy: policy, Epoch: func() match.Epoch { last++; return last }, Open: open,
 	})
 	if err != nil {
 		t.Fatalf("New() = %v", err)
@@ -38,4 +48,9 @@ func TestConformance(t *testing.T) {
 			matchtest.Test(t, offered, func(t *testing.T) match.Engine { return newEngine(t, r, reapitest.NewProcess()) })
 		})
 	}
+	t.Run("with a graph that grows", func(t *testing.T) {
+		matchtest.Test(t, offered, func(t *testing.T) match.Engine {
+			return newGrowingEngine(t, match.PolicyLonode, reapitest.NewProcess())
+		})
+	})
 }

@@ -21,10 +21,16 @@
 //
 // # The graph in the library
 //
-// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph. After a node was added or
-// changed its units, the graph is built again before the next match, and all slots are booked
-// again. So many changes cost one build. Nodes that are removed, or change between up and down,
+// The library (fluxion-go v0.39.0) can neither grow nor shrink a graph, except in builds with the tag
+// fluxion_subgraph: see Grower. After a node was added or
+// changed its units, the graph is loaded again before the next match, and all slots are booked
+// again. So many changes cost one load. Nodes that are removed, or change between up and down,
 // cost none.
+//
+// A load takes seconds in large clusters. It runs in the background, all calls but Match and Ready are
+// answered meanwhile, and these two say match.ErrLoading. After a load that took long, the graph is
+// kept for a while although it is outdated: only requests that do not fit without the newest nodes
+// have it loaded again.
 package fluxion
 
 import (
@@ -34,6 +40,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -61,7 +69,9 @@ type Engine struct {
 
 	mu       sync.Mutex
 	epoch    match.Epoch // 0 before the first Reset
-	ready    bool
+	numbered bool        // the nodes have their numbers, from the first Ready on
+	ready    atomic.Bool // the graph was loaded in this epoch
+	names    typeNames
 	granules granules
 	hosts    map[string]*host
 	levelUp  map[string]bool
@@ -70,15 +80,7 @@ type Engine struct {
 	answers     map[match.JobID]pastAnswer
 	nextNumber  int64  // the next number of a node
 	slotCounter uint64 // counts all slots that were added so far
-	// session is the library with its graph loaded. It is nil while the graph must be built again.
-	session *session
-	// graphNodes is the number of nodes in that graph.
-	graphNodes int
-	// probed is true once the library was probed.
-	probed bool
-	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if
-	// UpdateAllocate accepts no form of R.
-	wrap func(jgf string) string
+	libraryState
 }
 
 var _ match.Engine = (*Engine)(nil)
@@ -107,7 +109,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, shadow: shadow}, nil
+	return &Engine{options: o, shadow: shadow, names: newTypeNames()}, nil
 }
 
 // Policies returns the policies that requests may name if the library's
@@ -134,8 +136,9 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 		return 0, err
 	}
 	e.dropGraph()
-	e.epoch, e.ready = next, false
-	e.granules = newGranules(e.options.Granules)
+	e.epoch, e.numbered, e.untold, e.keepUntil = next, false, nil, time.Time{}
+	e.ready.Store(false)
+	e.granules = newGranules(e.options.Granules, e.names)
 	e.hosts = make(map[string]*host)
 	e.levelUp = make(map[string]bool)
 	e.jobs = make(map[match.JobID]map[string]*host)
@@ -144,33 +147,45 @@ func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
 	return next, nil
 }
 
-// Ready implements match.Engine. It loads the graph into the library, and fails if that fails.
-// After a failure it can be called again.
+// Ready implements match.Engine. It has the graph loaded into the library, and fails if that fails.
+// While the library loads, the error is match.ErrLoading. After an error it can be called again.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.checkEpoch(ctx, at); err != nil {
-		return err
+	for {
+		if err := e.checkEpoch(ctx, at); err != nil {
+			return err
+		}
+		if e.ready.Load() {
+			return nil
+		}
+		if !e.numbered {
+			e.assignNumbers()
+			if err := e.shadow.Ready(context.WithoutCancel(ctx), at); err != nil {
+				return err
+			}
+			e.numbered = true
+		}
+		if e.hasGraph() || !e.hasNodes() {
+			e.ready.Store(true)
+			return nil
+		}
+		if err := e.waitForLoad(ctx); err != nil {
+			return fmt.Errorf("ready: %w", err)
+		}
 	}
-	if e.ready {
-		return nil
-	}
-	e.assignNumbers()
-	if err := e.build(); err != nil {
-		return fmt.Errorf("ready: %w", err)
-	}
-	if err := e.shadow.Ready(context.WithoutCancel(ctx), at); err != nil {
-		return err
-	}
-	e.ready = true
-	return nil
 }
 
-// Close frees the library's graph. The engine may be used again after it.
+// Close frees the library's graph, and waits for a load that is under way. The engine may be used
+// again after it.
 func (e *Engine) Close() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.dropGraph()
+	l := e.loading
+	e.mu.Unlock()
+	if l != nil {
+		<-l.done
+	}
 }
 
 // assignNumbers numbers the nodes in the order of their names.

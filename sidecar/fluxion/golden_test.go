@@ -3,6 +3,8 @@ package fluxion_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -106,18 +108,13 @@ func (p program) Info(jobid uint64) golden.Answer {
 	return got
 }
 
-// playGolden plays the recorded cases.
-func playGolden(t *testing.T, open func() fluxion.Library) {
+// playGolden plays the recorded cases with these ids, or all without any.
+func playGolden(t *testing.T, open func() fluxion.Library, ids ...string) {
 	t.Helper()
-	cases, err := golden.Load("../../test/testdata/golden")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases := goldenCases(t)
 	for i := range cases {
-		for k := range cases[i].Expect.Steps {
-			if want := &cases[i].Expect.Steps[k]; cases[i].Steps[k].Op == golden.OpMatch && want.Status == golden.Unsatisfiable {
-				want.Status = golden.Busy
-			}
+		if len(ids) > 0 && !slices.Contains(ids, cases[i].ID) {
+			continue
 		}
 		t.Run(cases[i].ID, func(t *testing.T) {
 			if err := golden.Play(&cases[i], openProgram(t, open)); err != nil {
@@ -127,10 +124,35 @@ func playGolden(t *testing.T, open func() fluxion.Library) {
 	}
 }
 
+// goldenCases reads the recorded cases. The binding does not return why there was no match, so each
+// is busy.
+func goldenCases(t *testing.T) []golden.Case {
+	t.Helper()
+	cases, err := golden.Load("../../test/testdata/golden")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range cases {
+		for k := range cases[i].Expect.Steps {
+			want := &cases[i].Expect.Steps[k]
+			switch {
+			case cases[i].Steps[k].Op != golden.OpMatch:
+			case want.Status == golden.Unsatisfiable:
+				want.Status = golden.Busy
+			case strings.Contains(want.ErrMsg, "traverser: Success"):
+				// Whether such a refusal has a text depends on the thread.
+				want.Status = golden.NoMatch
+			}
+		}
+	}
+	return cases
+}
+
 // The stand-in with which the engine is tested answers as the library does.
 func TestTheStandInIsLikeFluxion(t *testing.T) {
-	p := reapitest.NewProcess()
-	playGolden(t, func() fluxion.Library { return p.Open(reapitest.V054) })
+	// Each case has a process of its own, because the first graph of a process closes the table of
+	// its types.
+	playGolden(t, func() fluxion.Library { return reapitest.NewProcess().Open(reapitest.V054) })
 }
 
 func TestAnErrorOfTheStandInHasItsReasonInTheText(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
 // maxUnits bounds the units of one type on one node. Each unit is a vertex.
@@ -16,10 +16,13 @@ const maxUnits = 8192
 
 // DefaultGranules returns the sizes of the granules into which pools are cut, by the unit of
 // measure: 1 CPU for thousandths of a core, 1 GiB for bytes. For any other unit of measure a
-// granule is 1.
+// granule is 1. A granule of huge pages is a page.
 func DefaultGranules() map[string]int64 {
 	return map[string]int64{"m": 1000, "B": 1 << 30}
 }
+
+// hugePages begins the names of the types of huge pages. The size of a page follows.
+const hugePages = "hugepages-"
 
 // granules has the granule sizes of pools, and the names of their types in the library.
 type granules struct {
@@ -27,15 +30,11 @@ type granules struct {
 	byUnit map[string]int64
 	// measure is the unit of measure in which the nodes count a type.
 	measure map[string]string
-	// names are the names of types in the library's graph. types is the inverse.
-	names, types map[string]string
+	names   typeNames
 }
 
-func newGranules(byType map[string]int64) granules {
-	return granules{
-		byType: byType, byUnit: DefaultGranules(),
-		measure: make(map[string]string), names: make(map[string]string), types: make(map[string]string),
-	}
+func newGranules(byType map[string]int64, names typeNames) granules {
+	return granules{byType: byType, byUnit: DefaultGranules(), measure: make(map[string]string), names: names}
 }
 
 // sizeOf returns the granule size of a type. unit is the unit of measure of the type if no node has
@@ -44,10 +43,33 @@ func (g *granules) sizeOf(poolType, unit string) int64 {
 	if n, ok := g.byType[poolType]; ok {
 		return n
 	}
+	if n := pageSize(poolType); n > 0 {
+		return n
+	}
 	if known, ok := g.measure[poolType]; ok {
 		unit = known
 	}
 	return max(1, g.byUnit[unit])
+}
+
+// pageSize returns the size of the pages of a type such as hugepages-2Mi, in bytes. It is 0 for all
+// other types.
+func pageSize(poolType string) int64 {
+	size, ok := strings.CutPrefix(poolType, hugePages)
+	if !ok {
+		return 0
+	}
+	for _, unit := range []struct {
+		suffix string
+		bytes  int64
+	}{{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}} {
+		if digits, ok := strings.CutSuffix(size, unit.suffix); ok {
+			if n, err := strconv.ParseInt(digits, 10, 32); err == nil && n > 0 {
+				return n * unit.bytes
+			}
+		}
+	}
+	return 0
 }
 
 // roundDown returns an amount in granules, rounded down, at most maxUnits.
@@ -61,45 +83,13 @@ func (g *granules) roundUp(poolType string, n int64) int64 {
 	return n/size + min(1, n%size)
 }
 
-// name returns the name of a type in the library. It has only letters, digits and
-// underscores, because a slash would be a step of a path, and colons and commas
-// separate filters. It does not end in a digit: a vertex is named after its type
-// and number, so "gpu1" with number 2 would have the name of "gpu" with number 12.
-func (g *granules) name(poolType string) string {
-	if n, ok := g.names[poolType]; ok {
-		return n
-	}
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, poolType)
-	if reserved(name) {
-		name = "of_" + name
-	}
-	if last := name[len(name)-1]; last >= '0' && last <= '9' {
-		name += "_"
-	}
-	for g.types[name] != "" {
-		name += "_"
-	}
-	g.names[poolType], g.types[name] = name, poolType
-	return name
-}
-
-// reserved reports whether a name has another meaning in the library's graph.
-func reserved(name string) bool {
-	return name == "" || name == resource.TypeCluster || name == resource.TypeNode || name == jobspec.SlotType ||
-		name == nodeBasename || strings.HasPrefix(name, levelType)
-}
-
-// needs returns the units with the library's names of their types, in a fixed order.
+// needs returns the units with the library's names of their types, in a fixed order. The name of a
+// type that no node has had is "".
 func (g *granules) needs(units map[string]int64) []unitCount {
 	need := make([]unitCount, 0, len(units))
 	for poolType, n := range units {
 		if n > 0 {
-			need = append(need, unitCount{g.name(poolType), n})
+			need = append(need, unitCount{g.names[poolType], n})
 		}
 	}
 	slices.SortFunc(need, func(a, b unitCount) int { return cmp.Compare(a.typeName, b.typeName) })

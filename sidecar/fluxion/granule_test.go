@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/sidecar/fluxion"
@@ -121,4 +124,49 @@ func TestMoreThanAGraphCanHoldIsCutOff(t *testing.T) {
 	r.places(t, 1, matchtest.Slots("w", 2, matchtest.Pool{Type: "tokens", Amount: 4000}), "a a")
 	r.refuses(t, 2, matchtest.Slots("w", 1, matchtest.Pool{Type: "tokens", Amount: 4000}), match.ErrBusy)
 	r.places(t, 2, matchtest.Slots("w", 1, matchtest.Pool{Type: "tokens", Amount: 192}), "a")
+}
+
+func TestRefusalsAreInTheAmountsThatWereRequested(t *testing.T) {
+	cases := map[string]struct {
+		request *jobspec.Jobspec
+		verdict error
+		want    match.Shortage
+	}{
+		"a pod that fits by itself, but not in whole CPUs": {
+			matchtest.Slots("w", 1, matchtest.MilliCores(7500)), match.ErrUnsatisfiable,
+			match.Shortage{Type: "core", Unit: "m", Wanted: 7500, MaxOnNode: 7000, Nodes: 2},
+		},
+		"pods that fit on one node by themselves": {
+			matchtest.Slots("w", 15, matchtest.MilliCores(250)), match.ErrUnsatisfiable,
+			match.Shortage{Type: "core", Unit: "m", Wanted: 250, MaxOnNode: 7000},
+		},
+		"bytes": {
+			matchtest.Slots("w", 1, matchtest.Bytes(9*matchtest.GiB+1)), match.ErrUnsatisfiable,
+			match.Shortage{Type: "memory", Unit: "B", Wanted: 9*matchtest.GiB + 1, MaxOnNode: 8 * matchtest.GiB, Nodes: 2},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, reapitest.V054,
+				matchtest.Node("a", nil, matchtest.MilliCores(7900), matchtest.Memory(8)),
+				matchtest.Node("b", nil, matchtest.MilliCores(7600), matchtest.Memory(8)))
+			reason := r.refuses(t, 1, tc.request, tc.verdict)
+			if diff := cmp.Diff([]match.Shortage{tc.want}, reason.Shortages); diff != "" {
+				t.Errorf("the shortages differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestHugePagesAreCountedInPages(t *testing.T) {
+	pages := func(n int64) matchtest.Pool { return matchtest.Pool{Type: "hugepages-2Mi", Unit: "B", Amount: n << 21} }
+	large := matchtest.Pool{Type: "hugepages-1Gi", Unit: "B", Amount: 2 * matchtest.GiB}
+	odd := matchtest.Pool{Type: "hugepages-many", Unit: "B", Amount: 2 * matchtest.GiB}
+	r := newRig(t, reapitest.V054, matchtest.Node("a", nil, matchtest.Cores(8), pages(4), large, odd), matchtest.Node("b", nil, matchtest.Cores(8)))
+	r.places(t, 1, matchtest.Slots("w", 3, matchtest.Cores(1), pages(1)), "a a a")
+	r.places(t, 2, matchtest.Slots("w", 2, matchtest.Pool{Type: large.Type, Unit: "B", Amount: 1 << 29}), "a a")
+	r.refuses(t, 3, matchtest.Slots("w", 1, large), match.ErrBusy)
+	r.places(t, 3, matchtest.Slots("w", 2, matchtest.Pool{Type: odd.Type, Unit: "B", Amount: 1}), "a a")
+	r.refuses(t, 4, matchtest.Slots("w", 1, pages(2)), match.ErrBusy)
+	r.places(t, 4, matchtest.Slots("w", 1, pages(1)), "a")
 }

@@ -2,6 +2,8 @@ package fluxion
 
 import (
 	"encoding/json"
+	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,70 +25,110 @@ const (
 // nodeStride. So the uniq_ids of all nodes have the same remainder.
 const nodeStride = 10000
 
-// A graphBuilder builds the library's graph.
-type graphBuilder struct {
-	graph resource.Graph
-	at    map[string]int // the levels, by pathKey
+// growRoom is the number of nodes for which there are lower numbers, where numbers fall from node to
+// node and the graph may grow.
+const growRoom = 1 << 16
+
+// A drawing draws the library's graph, and later parts of it with the same numbers for the same
+// vertices.
+type drawing struct {
+	root   int64 // its uniq_id
+	levels map[string]drawnLevel
 	// uniq is the last uniq_id that was given to a vertex.
 	uniq int64
 	// descending is true under the policy first, which begins with the highest number.
 	// Then the numbers and the ids of units fall from node to node. Otherwise they rise.
 	descending bool
-	levels     int64
+	// units is the id of the first unit of the node before, if ids fall.
+	units int64
 }
 
-// buildJGF returns the graph of these nodes in JGF: a cluster, the levels,
-// the nodes in this order, and one vertex for each unit below its node.
-func (e *Engine) buildJGF(nodes []*libraryNode) (string, error) {
-	policy, _ := match.PolicyOf(e.options.Policy)
-	d := graphBuilder{at: make(map[string]int), descending: policy.Order == match.DepthFirst}
+// A drawnLevel has the numbers of a level.
+type drawnLevel struct{ id, uniq int64 }
+
+// A drawnNode is a node as it is drawn in the library's graph.
+type drawnNode struct {
+	name string
+	node *libraryNode
+	need []unitCount
+	// path is the path of the node's vertex, once it is drawn.
+	path string
+}
+
+// newDrawing returns a drawing that begins with these nodes. If it may grow, there is room for the
+// numbers of further nodes.
+func newDrawing(policyName string, nodes []drawnNode, mayGrow bool) *drawing {
+	policy, _ := match.PolicyOf(policyName)
+	d := &drawing{levels: make(map[string]drawnLevel), descending: policy.Order == match.DepthFirst}
 	if d.descending {
-		d.uniq = 1
-		for _, n := range nodes {
-			d.uniq += 1 + int64(len(n.levels))
-			for _, units := range n.units {
+		d.uniq, d.units = 2, int64(len(nodes)+1)*nodeStride
+		for _, x := range nodes {
+			d.uniq += 1 + int64(len(x.node.levels))
+			for _, units := range x.node.units {
 				d.uniq += units
 			}
 		}
+		if mayGrow {
+			d.uniq += 1 << 40
+			d.units += growRoom * nodeStride
+		}
 	}
-	root := d.addVertex(-1, resource.TypeCluster, resource.TypeCluster, 0, d.next())
-	for i, n := range nodes {
-		at := root
-		for depth := 1; depth < len(n.levels); depth++ {
-			at = d.level(at, n.levels[:depth+1])
+	d.root = d.next()
+	return d
+}
+
+// draw returns a graph of these nodes in JGF: the cluster, the levels above the nodes, the nodes in
+// this order, and one vertex for each unit below its node. It sets the paths of the nodes.
+func (d *drawing) draw(nodes []drawnNode) (string, error) {
+	var g resource.Graph
+	at := make(map[string]int)
+	root := addVertex(&g, -1, resource.TypeCluster, resource.TypeCluster, 0, d.root)
+	for i := range nodes {
+		x, parent := &nodes[i], root
+		for depth := 1; depth < len(x.node.levels); depth++ {
+			key := pathKey(x.node.levels[:depth+1])
+			if _, there := at[key]; !there {
+				l := d.level(key)
+				at[key] = addVertex(&g, parent, levelName(depth), levelName(depth), l.id, l.uniq)
+			}
+			parent = at[key]
 		}
-		uniq, units := n.number*nodeStride+1, n.number*nodeStride
+		uniq, units := x.node.number*nodeStride+1, x.node.number*nodeStride
 		if d.descending {
-			uniq, units = d.next(), int64(len(nodes)-i)*nodeStride
+			d.units -= nodeStride
+			uniq, units = d.next(), d.units
+			if units <= 0 {
+				return "", errNoNumbers
+			}
 		}
-		at = d.addVertex(at, resource.TypeNode, nodeBasename, n.number, uniq)
-		d.graph.Vertices[at].Rank = n.number
-		for _, a := range e.granules.needs(n.units) {
+		k := addVertex(&g, parent, resource.TypeNode, nodeBasename, x.node.number, uniq)
+		g.Vertices[k].Rank, x.path = x.node.number, g.Vertices[k].Path
+		for _, a := range x.need {
 			for i := range a.n {
-				k := d.addVertex(at, a.typeName, a.typeName, units+i, d.next())
-				d.graph.Vertices[k].Rank = n.number
+				u := addVertex(&g, k, a.typeName, a.typeName, units+i, d.next())
+				g.Vertices[u].Rank = x.node.number
 			}
 		}
 	}
-	text, err := d.graph.JGF()
+	text, err := g.JGF()
 	return string(text), err
 }
 
-// level returns the vertex of the last of these levels. It adds the vertex if there is none.
-func (d *graphBuilder) level(parent int, way []level) int {
-	key := pathKey(way)
-	at, ok := d.at[key]
+// errNoNumbers means that a graph has grown so often that there are no lower numbers left.
+var errNoNumbers = errors.New("no numbers are left for further nodes")
+
+// level returns the numbers of a level. It gives them if the level has none.
+func (d *drawing) level(key string) drawnLevel {
+	l, ok := d.levels[key]
 	if !ok {
-		vertexType := levelType + strconv.Itoa(len(way))
-		at = d.addVertex(parent, vertexType, vertexType, d.levels, d.next())
-		d.levels++
-		d.at[key] = at
+		l = drawnLevel{int64(len(d.levels)), d.next()}
+		d.levels[key] = l
 	}
-	return at
+	return l
 }
 
 // next returns an unused uniq_id for a vertex. Ascending ids leave out the ids of nodes.
-func (d *graphBuilder) next() int64 {
+func (d *drawing) next() int64 {
 	if d.descending {
 		d.uniq--
 		return d.uniq
@@ -99,29 +141,24 @@ func (d *graphBuilder) next() int64 {
 }
 
 // addVertex adds a vertex below its parent, and returns its index.
-func (d *graphBuilder) addVertex(parent int, vertexType, basename string, id, uniq int64) int {
-	at := d.graph.Hang(parent, resource.Vertex{Type: vertexType, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
-	d.graph.Vertices[at].UniqID, d.graph.Vertices[at].Basename = uniq, basename
+func addVertex(g *resource.Graph, parent int, vertexType, basename string, id, uniq int64) int {
+	at := g.Hang(parent, resource.Vertex{Type: vertexType, Name: basename + strconv.FormatInt(id, 10), ID: id, Size: 1})
+	g.Vertices[at].UniqID, g.Vertices[at].Basename = uniq, basename
 	return at
 }
 
 // loadOptions returns the options of the library's graph. It sets
 // all that matter, because the defaults differ between releases.
-func (e *Engine) loadOptions(nodes []*libraryNode) (string, error) {
+func loadOptions(policyName string, nodes []drawnNode) (string, error) {
 	seen := make(map[string]bool)
-	var filters []string
 	for _, n := range nodes {
-		for poolType := range n.units {
-			if !seen[poolType] {
-				seen[poolType] = true
-				filters = append(filters, "ALL:"+e.granules.name(poolType))
-			}
+		for _, a := range n.need {
+			seen["ALL:"+a.typeName] = true
 		}
 	}
-	slices.Sort(filters)
 	text, err := json.Marshal(map[string]string{
-		"load_format": "jgf", "match_format": "jgf", "matcher_policy": e.options.Policy,
-		"prune_filters": strings.Join(filters, ","),
+		"load_format": "jgf", "match_format": "jgf", "matcher_policy": policyName,
+		"prune_filters": strings.Join(slices.Sorted(maps.Keys(seen)), ","),
 	})
 	return string(text), err
 }

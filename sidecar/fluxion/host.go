@@ -39,6 +39,10 @@ type host struct {
 	others int
 	// holders is the number of slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
+	// inGraph is true while the library's graph shows the node as it is, with its slots booked.
+	inGraph bool
+	// path is the path of the node's vertex in that graph.
+	path string
 	// restJob is the library's job for all slots here without a separate job. It is 0 if there is
 	// none.
 	restJob int64
@@ -99,6 +103,7 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
+			e.granules.names.add(v.Type)
 			e.granules.measure[v.Type] = v.Unit
 		}
 	}

@@ -25,6 +25,21 @@ type Library interface {
 	Destroy()
 }
 
+// A Grower is a Library whose graph can grow and shrink. Releases before 0.54 have no such calls, and
+// fluxion-go v0.39.0 does not bind them.
+//
+// In release 0.54.0 a partial cancel aborts the process if the graph has grown by a type that no filter
+// names. Nothing here cancels in part: each slot is a job, which is cancelled as a whole.
+type Grower interface {
+	Library
+	// AddSubgraph adds vertices. The graph in JGF has the way from the root to what is new. A vertex
+	// that is there already, by path and rank, is not added again.
+	AddSubgraph(jgf string) error
+	// RemoveSubgraph removes the vertex at a path and all below it, even if jobs hold it. It fails if
+	// there is no such vertex.
+	RemoveSubgraph(path string) error
+}
+
 // matchAllocate is the library's number for "now or not at all".
 const matchAllocate = 1
 

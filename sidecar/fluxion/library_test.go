@@ -388,9 +388,14 @@ func TestPolicies(t *testing.T) {
 				req.Policy, req.Holder, req.Op = named, "h", match.WithoutAllocating
 				_, err := e.Match(t.Context(), req)
 				offered := strings.Contains(strings.Join(tc.offered, " ")+" ", named+" ")
-				if offered && err != nil || !offered && !errors.Is(err, match.ErrInvalid) {
+				if offered && err != nil || !offered && !errors.Is(err, match.ErrPolicy) {
 					t.Errorf("policy %s: Match() = %v, offered is %v", named, err, offered)
 				}
+			}
+			req := r.ask(1, cores(1))
+			req.Policy = match.PolicyHinodex
+			if _, err := e.Match(t.Context(), req); err == nil || !strings.HasSuffix(err.Error(), `"hinodex": must be one of `+strings.Join(tc.offered, ", ")) {
+				t.Errorf("Match() = %v, want the policy and those that are offered", err)
 			}
 			r.places(t, 2, cores(5), tc.want)
 		})

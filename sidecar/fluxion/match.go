@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
@@ -13,6 +14,7 @@ import (
 
 // Match implements match.Engine. It checks the deadline of ctx before each call of the
 // library, which knows no deadlines. It does not read the tasks and the duration of a jobspec.
+// While the library loads a graph that the request needs, the error is match.ErrLoading.
 func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	var waited time.Duration
 	if !e.mu.TryLock() {
@@ -21,17 +23,34 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 		waited = time.Since(called)
 	}
 	defer e.mu.Unlock()
-	a, err := e.match(ctx, r)
-	match.SetWaited(a, err, waited)
-	return a, err
+	for damaged := false; ; {
+		a, err := e.match(ctx, r)
+		if errors.Is(err, errNotLoaded) {
+			called := time.Now()
+			err = e.waitForLoad(ctx)
+			waited += time.Since(called)
+			if err == nil {
+				continue
+			}
+			err = fmt.Errorf("match job %d: %w", r.ID, err)
+		}
+		if errors.Is(err, errDamaged) && !damaged {
+			// Release 0.39 can book a request that it has denied. The graph is loaded again and the
+			// request tried again, because another request may have left the damage.
+			damaged = true
+			continue
+		}
+		match.SetWaited(a, err, waited)
+		return a, err
+	}
 }
 
 func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	if err := e.checkEpoch(ctx, r.Epoch); err != nil {
 		return nil, err
 	}
-	if !e.ready {
-		return nil, fmt.Errorf("%w: the graph is still loading", match.ErrUnavailable)
+	if !e.ready.Load() {
+		return nil, match.ErrLoading
 	}
 	if r.Policy == "" {
 		r.Policy = e.options.Policy
@@ -52,13 +71,7 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 		p.adoptPlan(plan)
 		return p.matchShadow(ctx)
 	}
-	a, err := e.place(ctx, e.newAttempt(&r, rounded), plan)
-	if errors.Is(err, errDamaged) {
-		// Release 0.39 can book a request that it has denied. The graph is built again and the
-		// request tried again, because another request may have left the damage.
-		a, err = e.place(ctx, e.newAttempt(&r, rounded), plan)
-	}
-	return a, err
+	return e.place(ctx, e.newAttempt(&r, rounded), plan)
 }
 
 func (e *Engine) newAttempt(r *match.Request, rounded *jobspec.Jobspec) *attempt {
@@ -84,7 +97,7 @@ func (e *Engine) check(r *match.Request) error {
 		return invalid("unknown operation %d", r.Op)
 	}
 	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
-		return invalid("unknown policy %q, must be one of %q", r.Policy, offered)
+		return fmt.Errorf("%w %q: must be one of %s", match.ErrPolicy, r.Policy, strings.Join(offered, ", "))
 	}
 	return nil
 }
@@ -92,11 +105,16 @@ func (e *Engine) check(r *match.Request) error {
 // plan has the shadow plan a request in whole granules. A request without room there is refused,
 // because the library never has more room in units than the shadow has in exact amounts.
 func (e *Engine) plan(ctx context.Context, r match.Request, rounded *jobspec.Jobspec) (*match.Allocation, error) {
+	requested := r.Jobspec
 	r.Jobspec = rounded
 	if r.Op == match.Allocate {
 		r.Op = match.WithoutAllocating
 	}
-	return e.shadow.Match(ctx, r)
+	a, err := e.shadow.Match(ctx, r)
+	if refusal, refused := errors.AsType[*match.Refusal](err); refused {
+		e.granules.restateShortages(&refusal.Reason, requested)
+	}
+	return a, err
 }
 
 // confirm asks Fluxion about a request that the shadow calls unsatisfiable. The shadow has proven
@@ -136,8 +154,11 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 			e.dropGraph()
 		}
 	}()
-	if err := e.build(); err != nil {
-		return nil, fmt.Errorf("match job %d: %w", p.request.ID, err)
+	if e.hasGraph() {
+		e.updateGraph()
+	}
+	if !e.hasGraph() || e.isDue() {
+		return nil, errNotLoaded
 	}
 	defer e.withoutJobs(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
@@ -146,6 +167,9 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
 	if err := p.matchRequest(ctx, plan); err != nil {
+		if errors.Is(err, errNoRoom) && p.needsLoad() {
+			return nil, p.fail(errNotLoaded)
+		}
 		return nil, p.fail(p.refusal(err))
 	}
 	if p.request.Op != match.Allocate {
@@ -180,7 +204,7 @@ func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 			s := h.slots[slotKey{id, key}]
 			away = append(away, lifted{h, s})
 			h.drop(s)
-			if s.ownJob != 0 && e.hasGraph() {
+			if s.ownJob != 0 {
 				if err := e.session.cancel(s.ownJob); err != nil {
 					e.dropGraph()
 				}
@@ -192,11 +216,11 @@ func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 	return func() {
 		for _, l := range away {
 			l.h.add(l.s)
-			if l.s.units == nil || l.h.node == nil {
-				e.bookRestOrDrop(l.h)
+			if !l.h.inGraph {
 				continue
 			}
-			if !e.hasGraph() {
+			if l.s.units == nil {
+				e.bookRestOrDrop(l.h)
 				continue
 			}
 			var err error

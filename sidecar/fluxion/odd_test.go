@@ -105,3 +105,18 @@ func TestANodeThatMovesIsDrawnAnew(t *testing.T) {
 	r.places(t, 1, cores(1), "a")
 	r.loads(t, 2)
 }
+
+// Release 0.54.0 adds a text to a refusal, depending on what an earlier call has left on its thread.
+func TestARefusalWithTheTextOfSuccessIsNoDamage(t *testing.T) {
+	r := newRig(t, reapitest.V054, four()...)
+	r.process.ErrnoIsZero = true
+	r.places(t, 1, matchtest.Slots("w", 5, matchtest.MilliCores(250)), "a a a a b")
+	// There is room in exact amounts, so that the library is asked.
+	asked := r.process.Calls["Match"]
+	r.refuses(t, 2, matchtest.Slots("w", 4, matchtest.MilliCores(250)), match.ErrBusy)
+	if got := r.process.Calls["Match"] - asked; got != 1 {
+		t.Errorf("the library was asked %d times, want once", got)
+	}
+	r.places(t, 2, cores(3), "b b b")
+	r.loads(t, 1)
+}

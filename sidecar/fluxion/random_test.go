@@ -28,16 +28,22 @@ type world struct {
 // and at most the sum of all slots, each rounded up, and never more than the node has.
 // A request is refused only if the second leaves no room. In the end all is free.
 func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
-	everyRelease(t, func(t *testing.T, release reapitest.Release) {
+	rigs := map[string]func(t *testing.T) *rig{
+		"with a graph that grows": func(t *testing.T) *rig { t.Helper(); return newGrowingRig(t, match.PolicyLonode) },
+	}
+	for _, release := range reapitest.Releases() {
+		rigs[release.String()] = func(t *testing.T) *rig { t.Helper(); return newRig(t, release) }
+	}
+	for name, begin := range rigs {
 		first := trials.Seed(t)
 		for i := range uint64(trials.Count(5)) {
 			seed := first + i
-			t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, "/seed ", seed), func(t *testing.T) {
 				w := &world{
 					random: rand.New(rand.NewPCG(seed, 0)), cores: make(map[string]int64),
 					number: make(map[string]int), down: make(map[string]bool),
 				}
-				w.rig = newRig(t, release)
+				w.rig = begin(t)
 				for range 120 {
 					w.step(t)
 					if t.Failed() {
@@ -52,7 +58,7 @@ func TestWhatTheLibraryHoldsIsWhatIsHeld(t *testing.T) {
 				w.check(t)
 			})
 		}
-	})
+	}
 }
 
 // step does one random thing and checks the result.

@@ -4,8 +4,33 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 )
+
+// restateShortages changes the shortages of a request in whole granules to what was requested and to
+// what the library can give out: the wanted amounts are those of the request, and the available ones
+// are whole granules. So what is available is less than what is wanted wherever it is too little.
+func (g *granules) restateShortages(reason *match.Reason, requested *jobspec.Jobspec) {
+	for i := range reason.Shortages {
+		x := &reason.Shortages[i]
+		wanted := int64(0)
+		for _, slot := range requested.Resources {
+			if slot.Label != reason.Slot {
+				continue
+			}
+			for _, w := range slot.With {
+				if w.Type == x.Type {
+					wanted = plus(wanted, w.Count.Min)
+				}
+			}
+		}
+		if wanted > 0 {
+			size := g.sizeOf(x.Type, x.Unit)
+			x.Wanted, x.MaxOnNode = wanted, x.MaxOnNode/size*size
+		}
+	}
+}
 
 // refusal returns the error for a request that fits in exact
 // amounts (the shadow), but not in whole units (the library).

@@ -27,7 +27,19 @@ type rig struct {
 func newRig(t testing.TB, release reapitest.Release, nodes ...*resource.Graph) *rig {
 	t.Helper()
 	p := reapitest.NewProcess()
-	r := &rig{Engine: newEngine(t, release, p), process: p}
+	return load(t, &rig{Engine: newEngine(t, release, p), process: p}, nodes...)
+}
+
+// newGrowingRig loads nodes into an engine over a library whose graph can grow and shrink.
+func newGrowingRig(t testing.TB, policy string, nodes ...*resource.Graph) *rig {
+	t.Helper()
+	p := reapitest.NewProcess()
+	return load(t, &rig{Engine: newGrowingEngine(t, policy, p), process: p}, nodes...)
+}
+
+// load loads nodes into the engine of a rig.
+func load(t testing.TB, r *rig, nodes ...*resource.Graph) *rig {
+	t.Helper()
 	var err error
 	if r.epoch, err = r.Reset(t.Context()); err != nil {
 		t.Fatalf("Reset() = %v", err)

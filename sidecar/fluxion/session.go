@@ -20,6 +20,8 @@ var (
 //
 //   - A match succeeded if there is no error and an answer. Without room, releases before 0.52
 //     return neither, and later ones return an error without a text.
+//   - If release 0.54.0 has selected nothing, it leaves errno as an earlier call on the same thread
+//     left it. With 0 there it adds the text of nothingSelected, which means no room too.
 //   - Error texts accumulate until they are cleared, so they are cleared before and after each
 //     call.
 //   - After a match that failed with a text, release 0.39 may have booked something nevertheless,
@@ -33,9 +35,17 @@ type session struct {
 	live map[int64]bool
 	// wrap turns JGF into the R for UpdateAllocate. It is nil if no form works with the release.
 	wrap func(jgf string) string
+	// drawing has the numbers of the vertices of the graph, and nodes is the number of its nodes.
+	drawing *drawing
+	nodes   int
+	// gone are the paths of nodes that the graph still has, but that are gone or look different now.
+	gone []string
 	// updates counts the job numbers that were chosen for UpdateAllocate.
 	updates int64
 }
+
+// nothingSelected ends the text of a refusal if errno happened to be 0.
+const nothingSelected = "traverser: Success"
 
 // firstUpdateJob is the first job number for
 // UpdateAllocate. The library numbers its own jobs from 1.
@@ -88,10 +98,15 @@ func (s *session) match(ctx context.Context, jobspec string) (r string, job int6
 		}
 		s.live[job] = true
 		return r, job, nil
-	case r == "" && (err == nil || text == ""):
+	case isRefusal(r, text, err):
 		return "", 0, errNoRoom
 	}
 	return "", 0, fmt.Errorf("the request %s failed: %w: %w", jobspec, err, errDamaged)
+}
+
+// isRefusal reports whether the answer of a match means that there is no room.
+func isRefusal(r, text string, err error) bool {
+	return r == "" && (err == nil || text == "" || strings.HasSuffix(text, nothingSelected))
 }
 
 // satisfiable reports whether the library is sure that the empty graph

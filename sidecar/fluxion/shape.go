@@ -50,9 +50,29 @@ func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Co
 	return append(to, holds)
 }
 
-// allowed reports whether slots of a shape may be on a host: at any time or, with present,
-// now. A host that lacks one of the types is excluded, because Fluxion 0.39 fails on it.
+// allowed reports whether the library may place slots of a shape on a host: see suits.
 func (p *attempt) allowed(s *shape, h *host, present bool) bool {
+	return h.inGraph && p.suits(s, h, present)
+}
+
+// needsLoad reports whether slots of the request may be on a host that is not in the library's graph.
+func (p *attempt) needsLoad() bool {
+	for _, h := range p.engine.hosts {
+		if h.inGraph {
+			continue
+		}
+		for at := range p.rounded.Resources {
+			if p.suits(p.shape(at), h, true) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// suits reports whether slots of a shape may be on a host: at any time or, with present, now.
+// A host that lacks one of the types is excluded, because Fluxion 0.39 fails on it.
+func (p *attempt) suits(s *shape, h *host, present bool) bool {
 	n := h.node
 	if n == nil || !covers(n.units, s.units) || !holds(s.always, h) {
 		return false
@@ -82,7 +102,7 @@ func (e *Engine) hostsWhere(may func(*host) bool) (list string, some bool) {
 			numbers = append(numbers, h.node.number)
 		}
 	}
-	if len(numbers) == e.graphNodes {
+	if e.session != nil && len(numbers) == e.session.nodes {
 		return "", len(numbers) > 0
 	}
 	slices.Sort(numbers)

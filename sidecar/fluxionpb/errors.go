@@ -13,16 +13,19 @@ import (
 
 // errorCodes has the code of each error of the contract. A status with one of these codes is an
 // error of the contract only if it carries a Failure, because gRPC uses the same codes for its own
-// errors.
+// errors. Of two errors with one code the first is decoded: an engine that answers that it is
+// unavailable is loading its graph.
 var errorCodes = []struct {
 	code codes.Code
 	err  error
 }{
 	{codes.ResourceExhausted, match.ErrBusy},
 	{codes.FailedPrecondition, match.ErrUnsatisfiable},
+	{codes.Unavailable, match.ErrLoading},
 	{codes.Unavailable, match.ErrUnavailable},
 	{codes.AlreadyExists, match.ErrConflict},
 	{codes.Aborted, match.ErrStale},
+	{codes.Unimplemented, match.ErrPolicy},
 	{codes.InvalidArgument, match.ErrInvalid},
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-k8s/fluence/sidecar/fluxionpb"
 )
 
-// contract has every error of the contract. A new
-// error must be added here and to the table of codes.
+// contract has every error of the contract except those that are another error too.
+// A new error must be added here and to the table of codes.
 var contract = []error{
 	match.ErrBusy, match.ErrUnsatisfiable, match.ErrUnavailable, match.ErrConflict, match.ErrStale, match.ErrInvalid,
 }
@@ -49,6 +49,26 @@ func TestErrorsOfTheContractTravelWhole(t *testing.T) {
 				t.Errorf("%q became a refusal", got)
 			}
 		})
+	}
+}
+
+// An engine that answers that it is unavailable is loading its graph. A connection that is lost is not.
+func TestLoadingIsToldFromSilence(t *testing.T) {
+	for _, answer := range []error{match.ErrLoading, match.ErrUnavailable} {
+		in := fmt.Errorf("job 7: %w", answer)
+		if got := travel(t, in); !errors.Is(got, match.ErrLoading) || !errors.Is(got, match.ErrUnavailable) || got.Error() != in.Error() {
+			t.Errorf("%q became %q, want that it is loading", in, got)
+		}
+	}
+	if lost := fluxionpb.FromStatus(status.New(codes.Unavailable, "connection refused")); errors.Is(lost, match.ErrLoading) {
+		t.Errorf("%q is taken for an answer", lost)
+	}
+}
+
+func TestAPolicyThatIsNotOfferedTravels(t *testing.T) {
+	in := fmt.Errorf("%w %q: must be one of low, lonode", match.ErrPolicy, "first")
+	if got := travel(t, in); !errors.Is(got, match.ErrPolicy) || !errors.Is(got, match.ErrInvalid) || got.Error() != in.Error() {
+		t.Errorf("%q became %q", in, got)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	grpchealth "google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -15,10 +17,14 @@ import (
 // occupiedAfter is the time for which a check waits for the engine before it answers UNKNOWN.
 const occupiedAfter = 250 * time.Millisecond
 
+// errLoadHangs is the answer to a check if the engine does not come to the end of a load.
+var errLoadHangs = status.Error(codes.DeadlineExceeded, "the engine has been loading its graph for longer than it should take")
+
 // health is gRPC's standard health service, extended by a probe of the engine.
 type health struct {
 	*grpchealth.Server
 	engine       match.Engine
+	loading      func() (loading, overdue bool)
 	calls        *calls
 	recoverPanic func(ctx context.Context, method string, err *error)
 
@@ -31,11 +37,13 @@ type health struct {
 type probe struct {
 	done chan struct{}
 	err  error
+	// loading is true if the engine takes calls, but no matches until its graph is loaded.
+	loading bool
 }
 
 // Check implements healthpb.HealthServer. It answers SERVING if the engine
-// accepts calls, and UNKNOWN while the engine works on another call that
-// is not overdue. If the engine hangs, there is no answer until ctx ends.
+// accepts calls, and UNKNOWN while the engine loads its graph or works on another
+// call that is not overdue. If the engine hangs, there is no answer until ctx ends.
 func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	answer, err := h.Server.Check(ctx, r)
 	if err != nil || answer.GetStatus() != healthpb.HealthCheckResponse_SERVING {
@@ -56,8 +64,11 @@ func (h *health) Check(ctx context.Context, r *healthpb.HealthCheckRequest) (*he
 			return nil, toStatus(ctx.Err())
 		}
 	}
-	if t.err != nil {
+	switch {
+	case t.err != nil:
 		return nil, t.err
+	case t.loading:
+		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_UNKNOWN}, nil
 	}
 	return answer, nil
 }
@@ -84,6 +95,11 @@ func (h *health) probe() *probe {
 		// nothing, and is answered when the engine is free.
 		if err := h.engine.Release(context.Background(), 0, 0); err != nil && !errors.Is(err, match.ErrStale) {
 			t.err = err
+			return
+		}
+		overdue := false
+		if t.loading, overdue = h.loading(); overdue {
+			t.err = errLoadHangs
 		}
 	}()
 	return t

@@ -36,7 +36,11 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		engine, under := &held{free: make(chan struct{}, 1)}, &calls{}
 		engine.free <- struct{}{}
-		h := &health{Server: grpchealth.NewServer(), engine: engine, calls: under, recoverPanic: func(context.Context, string, *error) {}}
+		loading, overdue := false, false
+		h := &health{
+			Server: grpchealth.NewServer(), engine: engine, calls: under, recoverPanic: func(context.Context, string, *error) {},
+			loading: func() (bool, bool) { return loading, overdue },
+		}
 		check := func() (healthpb.HealthCheckResponse_ServingStatus, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
@@ -86,6 +90,12 @@ func TestAnEngineThatIsAtWorkAnswers(t *testing.T) {
 		if under.atWork(time.Now()) {
 			t.Error("it is at work for calls that have ended")
 		}
+		loading = true
+		want("when it loads its graph", healthpb.HealthCheckResponse_UNKNOWN)
+		overdue = true
+		silent("when it does not come to the end of a load")
+		loading, overdue = false, false
+		want("when the graph is loaded", healthpb.HealthCheckResponse_SERVING)
 		h.engine = broken{}
 		if _, err := check(); !errors.Is(err, errBroken) {
 			t.Errorf("an engine that fails answers %v", err)

@@ -41,11 +41,15 @@ type Options struct {
 	// Credentials secure the connections. Defaults to none,
 	// as is right on a unix socket or a loopback address.
 	Credentials credentials.TransportCredentials
-	// Log gets a line for each call at debug level. Required.
+	// Log gets a line for each call at debug level, and a warning for each new reason for which Ready
+	// fails. Required.
 	Log *slog.Logger
 	// Metrics returns the metrics of the process in the text format of Prometheus. It may wait for
 	// the engine. Only one call runs at a time. Defaults to none.
 	Metrics func() ([]byte, error)
+	// Loading reports whether the engine loads its graph in the background, so that it takes calls but
+	// no matches, and whether that takes longer than it should. Defaults to never.
+	Loading func() (loading, overdue bool)
 	// Panicked is called after a call has panicked. The panic is logged, and the
 	// call answered with codes.Internal. Set it only if a panic cannot leave the
 	// engine half changed. Defaults to none: a panic ends the process.
@@ -53,8 +57,8 @@ type Options struct {
 }
 
 // A Server serves one engine, and the standard health service, which answers
-// SERVING until Stop. A health check is answered if the engine accepts calls
-// or works on one. If the engine hangs, the check gets no answer.
+// SERVING until Stop. A health check is answered if the engine accepts calls,
+// works on one or loads its graph. If the engine hangs, the check gets no answer.
 type Server struct {
 	grpc   *grpc.Server
 	health *grpchealth.Server
@@ -70,6 +74,9 @@ func New(e match.Engine, o Options) *Server {
 	if o.Credentials == nil {
 		o.Credentials = insecure.NewCredentials()
 	}
+	if o.Loading == nil {
+		o.Loading = func() (loading, overdue bool) { return false, false }
+	}
 	s := &Server{health: grpchealth.NewServer()}
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	s.grpc = grpc.NewServer(
@@ -84,8 +91,10 @@ func New(e match.Engine, o Options) *Server {
 		grpc.ChainUnaryInterceptor(logUnary(o.Log), s.calls.unary, recoverUnary(&o), encodeErrorsUnary),
 		grpc.ChainStreamInterceptor(s.watchUntilStop, logStream(o.Log), s.calls.stream, recoverStream(&o), encodeErrorsStream),
 	)
-	fluxionpb.RegisterFluxionServer(s.grpc, &service{engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1)})
-	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, calls: &s.calls, recoverPanic: o.recoverPanic})
+	fluxionpb.RegisterFluxionServer(s.grpc, &service{
+		engine: e, metrics: o.Metrics, gathering: make(chan struct{}, 1), readiness: readinessLog{log: o.Log},
+	})
+	healthpb.RegisterHealthServer(s.grpc, &health{Server: s.health, engine: e, loading: o.Loading, calls: &s.calls, recoverPanic: o.recoverPanic})
 	s.health.SetServingStatus(fluxionpb.Fluxion_ServiceDesc.ServiceName, healthpb.HealthCheckResponse_SERVING)
 	return s
 }

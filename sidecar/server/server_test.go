@@ -24,12 +24,18 @@ import (
 // start serves an engine, and returns the server with a connection to it.
 func start(t *testing.T, e match.Engine) (*server.Server, *grpc.ClientConn) {
 	t.Helper()
+	return startWith(t, e, server.Options{Log: slog.New(slog.DiscardHandler)})
+}
+
+// startWith is start with options.
+func startWith(t *testing.T, e match.Engine, o server.Options) (*server.Server, *grpc.ClientConn) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(e, server.Options{Log: slog.New(slog.DiscardHandler)})
+	s := server.New(e, o)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))

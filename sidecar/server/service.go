@@ -22,6 +22,7 @@ type service struct {
 	metrics func() ([]byte, error)
 	// gathering has an element while metrics runs.
 	gathering chan struct{}
+	readiness readinessLog
 }
 
 func (s *service) Match(m *fluxionpb.MatchRequest, out grpc.ServerStreamingServer[fluxionpb.MatchResponse]) error {
@@ -149,7 +150,9 @@ func (s *service) Reset(ctx context.Context, _ *fluxionpb.ResetRequest) (*fluxio
 }
 
 func (s *service) Ready(ctx context.Context, m *fluxionpb.ReadyRequest) (*fluxionpb.ReadyResponse, error) {
-	return &fluxionpb.ReadyResponse{}, s.engine.Ready(ctx, match.Epoch(m.GetEpoch()))
+	err := s.engine.Ready(ctx, match.Epoch(m.GetEpoch()))
+	s.readiness.observe(ctx, err)
+	return &fluxionpb.ReadyResponse{}, err
 }
 
 // Metrics returns the metrics of the process. Only one gathering runs at a time, and others wait

@@ -20,6 +20,7 @@ import (
 
 const (
 	streamed = "what is there comes by the watch; it is listed where an API server does not stream it"
+	native   = "this API server does not serve native PodGroups"
 	series   = "an event that is told again within minutes becomes a series"
 )
 
@@ -27,6 +28,11 @@ const (
 var unused = map[string]string{
 	"fluence-scheduler: list jobs.batch":                                        streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
+	"fluence-scheduler: watch podgroups.scheduling.k8s.io":                      native,
+	"fluence-scheduler: patch podgroups.scheduling.k8s.io/status":               native,
+	"fluence-controller: list podgroups.scheduling.k8s.io":                      native,
+	"fluence-controller: watch podgroups.scheduling.k8s.io":                     native,
+	"fluence-controller: patch podgroups.scheduling.k8s.io":                     native,
 	"fluence-controller: list jobs.batch":                                       streamed,
 	"fluence-controller: list podgroups.scheduling.x-k8s.io":                    streamed,
 	"fluence-controller: list replicasets.apps":                                 streamed,
@@ -86,6 +92,36 @@ kind: MPIJob
 metadata: {name: mpijob, namespace: kinds}
 spec: {mpiReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
 ---
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: pytorchjob, namespace: kinds}
+spec: {pytorchReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: TFJob
+metadata: {name: tfjob, namespace: kinds}
+spec: {tfReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: XGBoostJob
+metadata: {name: xgboostjob, namespace: kinds}
+spec: {xgbReplicaSpecs: {Master: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: PaddleJob
+metadata: {name: paddlejob, namespace: kinds}
+spec: {paddleReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: kubeflow.org/v1
+kind: JAXJob
+metadata: {name: jaxjob, namespace: kinds}
+spec: {jaxReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: ray.io/v1
+kind: RayCluster
+metadata: {name: raycluster, namespace: kinds}
+spec: {headGroupSpec: {template: {spec: ` + podSpec + `}}}
+---
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
 metadata: {name: unit, namespace: kinds}
@@ -110,7 +146,10 @@ func (s *site) everyKind() {
 	s.apply(makers)
 	s.apply(others)
 	s.owned("jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
-	s.owned("mpijob.kubeflow.org/mpijob", pod("of-mpijob"))
+	for _, kind := range []string{"mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"} {
+		s.owned(kind+".kubeflow.org/"+kind, pod("of-"+kind))
+	}
+	s.owned("raycluster.ray.io/raycluster", pod("of-raycluster"))
 	// A StatefulSet of leaders, and a StatefulSet of workers for each leader.
 	s.owned("leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
 	eventually.True(s.Context(), s, "a leader", func(ctx context.Context) (bool, string) {
@@ -118,7 +157,7 @@ func (s *site) everyKind() {
 		return err == nil, fmt.Sprint(err)
 	})
 	s.owned("pod/unit-0", set("unit-0"))
-	const n = 5 + 3 // PodGroups of makers and of others
+	const n = 5 + 9 // PodGroups of makers and of others
 	placed := func() {
 		s.Helper()
 		if _, err := s.WaitPlaced(s.Context(), "kinds", n); err != nil {

@@ -113,6 +113,23 @@ func (c *Cluster) Restart(ctx context.Context, name string) error {
 	return c.run(ctx, comp)
 }
 
+// Serve starts the API server again, so that it serves these APIs beside its defaults,
+// as with Config.RuntimeConfig. It returns when the API server is ready.
+func (c *Cluster) Serve(ctx context.Context, apis map[string]bool) error {
+	const flag = "--runtime-config="
+	c.mu.Lock()
+	comp := c.state.Components[KubeAPIServer]
+	comp.Args = slices.Clone(comp.Args)
+	for i, arg := range comp.Args {
+		if strings.HasPrefix(arg, flag) {
+			comp.Args[i] = flag + joinSwitches(apis)
+		}
+	}
+	c.state.Components[KubeAPIServer] = comp
+	c.mu.Unlock()
+	return c.Restart(ctx, KubeAPIServer)
+}
+
 // FreePorts returns n different ports of 127.0.0.1 that were free a
 // moment ago. Another program may take them before they are used.
 func FreePorts(n int) ([]int, error) {

@@ -170,6 +170,7 @@ func TestASuspendedJobStartsWhenItIsResumed(t *testing.T) {
 	s.running("paused-", 2)
 	suspend(true)
 	s.none("paused-")
+	s.refused("job-paused-", "Suspended", "Job/paused is suspended")
 	s.applyText(job("between", 2, "8"))
 	s.running("between-", 2)
 	suspend(false)

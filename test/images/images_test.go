@@ -249,8 +249,13 @@ func standIn(t *testing.T) (source, prefix string) {
 	if err := os.MkdirAll(lib, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// The headers of flux-core are below the prefix alone.
+	include := filepath.Join(prefix, "include")
+	if err := os.CopyFS(include, os.DirFS(filepath.Join(root(t), "test/images/testdata/flux-core"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range linked {
-		args := []string{"-shared", "-fPIC", "-I" + source, "-o", filepath.Join(lib, "lib"+name+".so")}
+		args := []string{"-shared", "-fPIC", "-I" + source, "-I" + include, "-o", filepath.Join(lib, "lib"+name+".so")}
 		if name == "reapi_cli" {
 			args = append(args, filepath.Join(source, "library.c"))
 		} else {

@@ -29,6 +29,7 @@ const (
 	leaseNamespace   = "fluence-system"
 
 	reasonGathering   = "Gathering"
+	reasonSuspended   = "Suspended"
 	reasonTopology    = "InvalidTopology"
 	reasonSize        = "InvalidGroupSize"
 	reasonPolicy      = "InvalidMatchPolicy"

@@ -92,7 +92,7 @@ func (g *groupFact) stale(c count) string {
 		switch {
 		case s.reason == reasonNoMatcher, s.reason == reasonNoPodGroup, s.reason == reasonBinding && c.serving == 0:
 			return fmt.Sprintf("it is still %s (%s)", s.reason, s.message)
-		case s.reason == reasonGathering && members >= g.minMember:
+		case (s.reason == reasonGathering || s.reason == reasonSuspended) && members >= g.minMember:
 			return fmt.Sprintf("it is still %s (%s), and %d pods exist, which is enough", s.reason, s.message, members)
 		}
 	}

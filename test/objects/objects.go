@@ -54,6 +54,11 @@ func InGroup(name string) func(*corev1.Pod) {
 	}
 }
 
+// InNativeGroup puts a pod into a PodGroup of scheduling.k8s.io.
+func InNativeGroup(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} }
+}
+
 // Amounts makes a list of resources from names and quantities in turn.
 func Amounts(pairs ...string) corev1.ResourceList {
 	list := corev1.ResourceList{}

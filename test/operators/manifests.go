@@ -3,7 +3,6 @@ package operators
 import (
 	"bytes"
 	"context"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -17,32 +16,47 @@ import (
 	"github.com/flux-k8s/fluence/test/cluster"
 )
 
+// webhookHost is the name by which the API server calls a webhook. A process on loopback has
+// no Service.
+const webhookHost = "localhost"
+
+// manifests are what a module installs.
+type manifests struct {
+	// folder is the folder of the module's manifests. kustomization is the folder in it that
+	// kustomize builds.
+	folder, kustomization string
+	// namespace is a namespace that the manifests need and do not create. It is empty if there is none.
+	namespace string
+	// crds are the CRDs that have to be served before the operator starts.
+	crds []string
+}
+
 // install installs what an operator needs, with its webhooks at a port of loopback.
-func install(ctx context.Context, c *cluster.Cluster, op operator, port int) error {
-	if op.createNamespace {
-		if _, _, err := c.Kubectl(ctx, "create", "namespace", op.namespace); err != nil {
+func (m manifests) install(ctx context.Context, c *cluster.Cluster, port int) error {
+	if m.namespace != "" {
+		if _, _, err := c.Kubectl(ctx, "create", "namespace", m.namespace); err != nil {
 			return fmt.Errorf("create the namespace: %w", err)
 		}
 	}
-	built, _, err := c.Kubectl(ctx, "kustomize", filepath.Join(op.manifests, op.kustomization))
+	built, _, err := c.Kubectl(ctx, "kustomize", filepath.Join(m.folder, m.kustomization))
 	if err != nil {
 		return fmt.Errorf("build the manifests: %w", err)
 	}
-	manifests, err := rewrite([]byte(built), port, c.CABundle())
+	rewritten, err := rewrite([]byte(built), port, c.CABundle())
 	if err != nil {
 		return err
 	}
-	if _, _, err := c.KubectlInput(ctx, bytes.NewReader(manifests), "apply", "--server-side", "-f", "-"); err != nil {
+	if _, _, err := c.KubectlInput(ctx, bytes.NewReader(rewritten), "apply", "--server-side", "-f", "-"); err != nil {
 		return fmt.Errorf("apply the manifests: %w", err)
 	}
-	return c.WaitCRDs(ctx, op.crds...)
+	return c.WaitCRDs(ctx, m.crds...)
 }
 
 // rewrite returns manifests without Deployments and Services, and with all webhooks at a port of
 // loopback, where a process has a certificate that the bundle vouches for.
-func rewrite(manifests []byte, port int, caBundle []byte) ([]byte, error) {
+func rewrite(text []byte, port int, caBundle []byte) ([]byte, error) {
 	var out bytes.Buffer
-	in := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	in := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
 		u := &unstructured.Unstructured{}
 		switch err := in.Decode(&u.Object); {
@@ -75,12 +89,12 @@ func rewrite(manifests []byte, port int, caBundle []byte) ([]byte, error) {
 				return nil, fmt.Errorf("rewrite the conversion of %s: %w", u.GetName(), err)
 			}
 		}
-		text, err := sigsyaml.Marshal(u.Object)
+		document, err := sigsyaml.Marshal(u.Object)
 		if err != nil {
 			return nil, fmt.Errorf("write the manifests: %w", err)
 		}
 		out.WriteString("---\n")
-		out.Write(text)
+		out.Write(document)
 	}
 }
 
@@ -94,11 +108,4 @@ func toLoopback(object map[string]any, port int, caBundle []byte, field ...strin
 		"url":      fmt.Sprintf("https://%s:%d%s", webhookHost, port, path),
 		"caBundle": base64.StdEncoding.EncodeToString(caBundle),
 	}, field...)
-}
-
-// roots returns the certificates that the cluster's servers are verified with.
-func (r running) roots() *x509.CertPool {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.CABundle())
-	return roots
 }

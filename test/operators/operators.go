@@ -3,13 +3,14 @@
 // their modules. They run as processes beside the control plane, with the rights of their service
 // accounts.
 //
-//	operators.go  Which operators are there, and how are they started?
 //	manifests.go  What of a module's manifests is installed?
+//	operators.go  Which operators are there, and how are they started?
 package operators
 
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
@@ -35,25 +36,14 @@ const (
 	MPIOperator     Name = "mpi-operator"
 )
 
-const (
-	// webhookHost is the name by which the API server calls a webhook. A process on loopback has
-	// no Service.
-	webhookHost = "localhost"
-	// startTimeout bounds the wait until a started operator works.
-	startTimeout = time.Minute
-)
+// startTimeout bounds the wait until a started operator works.
+const startTimeout = time.Minute
 
 // An operator is how one operator is installed and started.
 type operator struct {
-	// namespace and account are those of the operator's service account. The manifests create
-	// the namespace, unless createNamespace is true.
+	manifests
+	// namespace and account are those of the operator's service account.
 	namespace, account string
-	createNamespace    bool
-	// manifests is the folder of the module's manifests. kustomization is the folder in it that
-	// kustomize builds.
-	manifests, kustomization string
-	// crds are the CRDs that have to be served before the operator starts.
-	crds []string
 	// start starts the process and waits until it works.
 	start func(ctx context.Context, r running) error
 }
@@ -74,21 +64,18 @@ func operatorsOf(built *tools.Operators) map[Name]operator {
 	return map[Name]operator{
 		JobSet: {
 			namespace: "jobset-system", account: "jobset-controller-manager",
-			manifests: built.JobSetManifests, kustomization: "default",
-			crds:  []string{"jobsets.jobset.x-k8s.io"},
-			start: managerStart(built.JobSet, "config.jobset.x-k8s.io/v1alpha1"),
+			manifests: manifests{folder: built.JobSetManifests, kustomization: "default", crds: []string{"jobsets.jobset.x-k8s.io"}},
+			start:     managerStart(built.JobSet, "config.jobset.x-k8s.io/v1alpha1"),
 		},
 		LeaderWorkerSet: {
 			namespace: "lws-system", account: "lws-controller-manager",
-			manifests: built.LeaderWorkerSetManifests, kustomization: "default",
-			crds:  []string{"leaderworkersets.leaderworkerset.x-k8s.io"},
-			start: managerStart(built.LeaderWorkerSet, "config.lws.x-k8s.io/v1alpha1"),
+			manifests: manifests{folder: built.LeaderWorkerSetManifests, kustomization: "default", crds: []string{"leaderworkersets.leaderworkerset.x-k8s.io"}},
+			start:     managerStart(built.LeaderWorkerSet, "config.lws.x-k8s.io/v1alpha1"),
 		},
 		MPIOperator: {
-			namespace: "kubeflow", account: "mpi-operator", createNamespace: true,
-			manifests: built.MPIOperatorManifests, kustomization: "base",
-			crds:  []string{"mpijobs.kubeflow.org"},
-			start: mpiStart(built.MPIOperator),
+			namespace: "kubeflow", account: "mpi-operator",
+			manifests: manifests{folder: built.MPIOperatorManifests, kustomization: "base", namespace: "kubeflow", crds: []string{"mpijobs.kubeflow.org"}},
+			start:     mpiStart(built.MPIOperator),
 		},
 	}
 }
@@ -110,7 +97,7 @@ func Start(ctx context.Context, c *cluster.Cluster, name Name, log io.Writer, ar
 	if err != nil {
 		return err
 	}
-	if err := install(ctx, c, op, ports[0]); err != nil {
+	if err := op.install(ctx, c, ports[0]); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
 	kubeconfig, err := c.KubeconfigFor("system:serviceaccount:"+op.namespace+":"+op.account, "system:serviceaccounts", "system:serviceaccounts:"+op.namespace)
@@ -181,6 +168,13 @@ func (r running) writeCertificates() (string, error) {
 	return dir, nil
 }
 
+// roots returns the certificates that the cluster's servers are verified with.
+func (r running) roots() *x509.CertPool {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.CABundle())
+	return roots
+}
+
 // waitWebhook waits until the operator's webhooks answer. While they do not, the API server refuses
 // the objects that they are for.
 func (r running) waitWebhook(ctx context.Context) error {
@@ -190,7 +184,7 @@ func (r running) waitWebhook(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var conn net.Conn
 		if conn, last = dialer.DialContext(ctx, "tcp", address); last != nil {
-			return false, nil
+			return false, nil //nolint:nilerr // the process is starting
 		}
 		return true, conn.Close()
 	})

@@ -55,7 +55,7 @@ func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s
 func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
 	var own []metav1.Condition
 	for _, c := range s.Conditions {
-		if c.Type == ConditionValid || c.Type == ConditionIncomplete {
+		if c.Type == ConditionValid || c.Type == ConditionIncomplete || c.Type == scheduling.ConditionMembersExpected {
 			own = append(own, c)
 		}
 	}

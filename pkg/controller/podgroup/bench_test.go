@@ -43,7 +43,7 @@ func BenchmarkAPodEvent(b *testing.B) {
 			}
 			pg := podGroup(int32(size))
 			c := servedBy(b, config, pg, members)
-			r := &reconciler{config: config, client: c, ownerReader: newOwnerReader(c, clock.RealClock{}), clock: clock.RealClock{}, memories: map[types.NamespacedName]memory{}, pods: newPodIndex(), passing: rate.NewLimiter(rate.Inf, 0)}
+			r := &reconciler{config: config, client: c, ownerReader: newOwnerReader(c, clock.RealClock{}, "fluence"), clock: clock.RealClock{}, memories: map[types.NamespacedName]memory{}, pods: newPodIndex(), passing: rate.NewLimiter(rate.Inf, 0)}
 			q := priorityqueue.New[ctrl.Request]("bench")
 			defer q.ShutDown()
 			h, ctx := r.podEvents(), b.Context()

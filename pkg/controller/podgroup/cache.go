@@ -4,6 +4,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -47,7 +48,7 @@ func slimPod(obj any) (any, error) {
 		return obj, nil
 	}
 	slimMeta(&pod.ObjectMeta)
-	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName}
+	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
 	return pod, nil
 }
@@ -82,9 +83,13 @@ func slimMeta(m *metav1.ObjectMeta) {
 	m.OwnerReferences = group.ControllerReference(m)
 }
 
-// slimPodGroup drops the fields of a PodGroup that are not read. It keeps at most maxReferences
+// slimPodGroup drops the fields of a PodGroup, of either kind, that are not read. It keeps at most maxReferences
 // owner references, and of the managed fields only what slimManagedFields keeps.
 func slimPodGroup(obj any) (any, error) {
+	if native, ok := obj.(*schedulingv1beta1.PodGroup); ok {
+		slimNativePodGroup(native)
+		return native, nil
+	}
 	pg, ok := obj.(*scheduling.PodGroup)
 	if !ok {
 		return obj, nil
@@ -116,5 +121,5 @@ func slimOwnerMeta(m *metav1.ObjectMeta) {
 
 func slimTemplate(t *corev1.PodTemplateSpec) {
 	t.Annotations = group.ProjectAnnotations(t.Annotations)
-	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName}
+	t.Spec = corev1.PodSpec{SchedulerName: t.Spec.SchedulerName, SchedulingGroup: t.Spec.SchedulingGroup}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/klog/v2"
@@ -21,7 +22,7 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 	log := klog.FromContext(ctx)
 	var complained time.Time
 	return wait.PollUntilContextCancel(ctx, c.CRDPoll, true, func(ctx context.Context) (bool, error) {
-		served, err := c.servesPodGroup(ctx, api)
+		served, err := c.serves(ctx, api, scheduling.PodGroups)
 		if served {
 			if !complained.IsZero() {
 				log.Info("CRD " + scheduling.CRDName + " is installed now")
@@ -41,19 +42,19 @@ func (c Config) waitForCRD(ctx context.Context, api discovery.ServerResourcesInt
 	})
 }
 
-// servesPodGroup reports whether the API server serves PodGroup.
-func (c Config) servesPodGroup(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
+// serves reports whether the API server serves a resource.
+func (c Config) serves(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext, resource schema.GroupVersionResource) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, scheduling.GroupVersion.String())
+	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, resource.GroupVersion().String())
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("list the resources of %s: %w", scheduling.GroupVersion, err)
+		return false, fmt.Errorf("list the resources of %s: %w", resource.GroupVersion(), err)
 	}
 	for _, r := range list.APIResources {
-		if r.Name == scheduling.PodGroups.Resource {
+		if r.Name == resource.Resource {
 			return true, nil
 		}
 	}

@@ -56,7 +56,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 	pg.Spec.MinMember = w.minMember
 	made := "for labelled pods"
 	if o.isNamedForOwner() {
-		made = fmt.Sprintf("for %s %s", o.topOwners[0].owner.Kind, o.topOwners[0].owner.Name)
+		made = fmt.Sprintf("for %s", o.topOwners[0])
 	}
 	return decision{create: pg}, memory{created: fmt.Sprintf("Created the PodGroup %s: minMember %d", made, w.minMember)}
 }
@@ -77,6 +77,9 @@ func (c Config) needsPodGroup(o observation, live []podSet) bool {
 		return false
 	}
 	if o.isNamedForOwner() {
+		if len(live) == 0 && o.inNative {
+			return false
+		}
 		top := o.topOwners[0]
 		return top.isLive() && !top.hasEnded() && !top.suspended && (len(live) > 0 || c.wantsScheduler(o))
 	}
@@ -154,9 +157,13 @@ func (o observation) whyUnreadable() string {
 }
 
 // decideOnRemoval decides whether to remove a PodGroup. A PodGroup that this controller made for
-// bare pods is removed EmptyDelay after the last pod. All other PodGroups of this controller are
-// deleted with their owners.
+// bare pods is removed EmptyDelay after the last pod. One that has no pods is removed at once if its
+// owner's pods are in a native PodGroup. All other PodGroups of this controller are deleted with
+// their owners.
 func (c Config) decideOnRemoval(o observation, m memory) (decision, memory) {
+	if len(o.pods) == 0 && o.inNative && c.isManaged(o.podGroup) {
+		return decision{remove: true}, m
+	}
 	if len(o.pods) > 0 || !c.isManaged(o.podGroup) || len(o.podGroup.OwnerReferences) > 0 || o.hasLiveOwner() {
 		m.emptySince = time.Time{}
 		return decision{}, m

@@ -21,9 +21,17 @@ type observation struct {
 	// podOwners are the Jobs, ReplicaSets and StatefulSets
 	// whose pods are, or will be, of the group.
 	podOwners []podOwner
+	// otherSchedulers says which Jobs and so on are of the group,
+	// and ask for another scheduler. Their pods do not count.
+	otherSchedulers []string
 	// topOwners are the owners at the top of these pods and podOwners. If
 	// this controller made the PodGroup, its owner references are among them.
 	topOwners []topOwner
+	// needsMinimum is true if the group is of a native PodGroup, and pods of it start together by the
+	// rules of Fluence. See group.Identity.
+	needsMinimum bool
+	// inNative is true if pods of the group's owner are in a native PodGroup.
+	inNative bool
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
 	now            time.Time
@@ -67,7 +75,9 @@ type memory struct {
 	reportedComplete string
 	// reportedInvalid is the text of the last event about an invalid label or annotation.
 	reportedInvalid string
-	shortfall       shortfall
+	// reportedWarnings has the texts of the last events about sizes that are valid, and probably not meant.
+	reportedWarnings string
+	shortfall        shortfall
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.

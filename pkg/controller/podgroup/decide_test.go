@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -602,6 +603,87 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 				t.Errorf("decide() looks again after %v, want %v", d.requeueAfter, tc.want)
 			}
 		})
+	}
+}
+
+// A group that needs more pods than ask for the scheduler says so, once.
+func TestALackOfPodsOfTheSchedulerIsToldOnce(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
+	w := topOwner{topOwnerRef: topOwnerRefFrom(ref), size: group.Size{Size: 4, Min: 4}, otherSchedulers: "1 pod of JobSet/train, driver, has schedulerName other"}
+	pg := podGroup(5, ours, sized("kubectl-edit"), func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
+	o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(pods(4, ofTrain)), now: now}
+	d, m := DefaultConfig().decide(o, settled)
+	const want = "minMember is 5, and only 4 pods will ask for this scheduler: 1 pod of JobSet/train, driver, has schedulerName other"
+	if i := slices.IndexFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }); i < 0 || d.events[i].text != want {
+		t.Errorf("events %+v, want %q", d.events, want)
+	}
+	if d, _ = DefaultConfig().decide(o, m); slices.ContainsFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }) {
+		t.Errorf("told twice: %+v", d.events)
+	}
+	// An operator made this PodGroup, and may have set the scheduler of the driver.
+	o.podGroup = podGroup(5)
+	if d, _ = DefaultConfig().decide(o, settled); slices.ContainsFunc(d.events, func(n pendingEvent) bool { return n.reason == reason.OtherScheduler }) {
+		t.Errorf("told of a PodGroup of others: %+v", d.events)
+	}
+}
+
+// A group that lacks pods says why they do not come, as long as it has no pods on nodes.
+func TestMembersThatAreNotExpected(t *testing.T) {
+	suspended := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
+	second := func(j *batchv1.Job) { j.Name, j.UID = "eval", "other-uid" }
+	failed := func(name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Name = name
+			ofTrain(p)
+			in(corev1.PodFailed)(p)
+		}
+	}
+	byEval, running := referring("Job", "eval", "other-uid"), in(corev1.PodRunning)
+	cases := map[string]struct {
+		o    observation
+		want string
+	}{
+		"all are there":                   {of(job(2)).with(podGroup(2, ours, byTrain), pods(2, ofTrain)), ""},
+		"they are to come":                {of(job(2)).with(podGroup(2, ours, byTrain), pods(1, ofTrain)), ""},
+		"the Job is suspended":            {of(job(2, suspended)).with(podGroup(2, ours, byTrain), nil), "Suspended: Job/train is suspended"},
+		"it has ended":                    {of(job(2, suspended, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(podGroup(2, ours, byTrain), nil), ""},
+		"one of two is suspended":         {of(job(2, suspended), job(2, second)).with(podGroup(2, ours, byTrain, byEval), nil), ""},
+		"both are":                        {of(job(2, suspended), job(2, second, suspended)).with(podGroup(4, ours, byTrain, byEval), nil), "Suspended: Job/train and 1 owner more are suspended"},
+		"a StatefulSet is scaled to 0":    {of(statefulSet(0, appsv1.ParallelPodManagement)).with(podGroup(2, ours, referring("StatefulSet", "train", "set-uid")), nil), "Suspended: StatefulSet/train wants no pods for now"},
+		"a pod has failed":                {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a")))), "MembersFailed: pod a has failed"},
+		"more have":                       {of(job(4)).with(podGroup(4, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a")), pods(2, failed("b")))), "MembersFailed: pod a and 2 more have failed"},
+		"another was made for it":         {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(2, ofTrain), pods(1, failed("a")))), ""},
+		"it is being deleted":             {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain), pods(1, failed("a"), deleting))), ""},
+		"another of the group still runs": {of(job(2)).with(podGroup(2, ours, byTrain), join(pods(1, ofTrain, running), pods(1, failed("a")))), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.o.podGroup.Status.Conditions = []metav1.Condition{{Type: scheduling.ConditionMembersExpected, Status: metav1.ConditionFalse, Reason: "Old"}}
+			tc.o.podGroup.Status.Phase = scheduling.PodGroupScheduling
+			d, _ := DefaultConfig().decide(tc.o, settled)
+			if d.status == nil {
+				t.Fatalf("no status, but %+v", d)
+			}
+			got := ""
+			if c := meta.FindStatusCondition(d.status.Conditions, scheduling.ConditionMembersExpected); c != nil {
+				got = c.Reason + ": " + c.Message
+			}
+			if got != tc.want {
+				t.Errorf("says %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// A unit has the name of its leader pod. The event of its PodGroup names the LeaderWorkerSet too.
+func TestAUnitIsToldWithItsLeaderWorkerSet(t *testing.T) {
+	ref := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "vllm-0", UID: "1"}
+	top := topOwner{topOwnerRef: topOwnerRefFrom(ref), unitOf: "vllm", size: group.Size{Size: 2, Min: 2}}
+	o := observation{key: types.NamespacedName{Namespace: "ns", Name: top.owner.PodGroupName()}, topOwners: []topOwner{top}, pods: each(pods(1, ofTrain)), now: now}
+	d, m := DefaultConfig().decide(o, memory{})
+	const want = "Created the PodGroup for unit vllm-0 of LeaderWorkerSet vllm: minMember 2"
+	if d.create == nil || m.created != want {
+		t.Errorf("created %v, and says %q, want %q", d.create != nil, m.created, want)
 	}
 }
 

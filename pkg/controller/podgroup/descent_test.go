@@ -27,6 +27,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 var jobSet = schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}
@@ -109,7 +110,7 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 				if !slices.Contains(last, tc.group) {
 					t.Errorf("from %d: the last event concerns %q, want %q", first, last, tc.group)
 				}
-				f, err := cacheReader{ctx, r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: tc.group}, r.pods)
+				f, err := cacheReader{ctx, r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: tc.group}, r.pods, "fluence")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -132,6 +133,91 @@ func TestGroupsAreWholeInWhateverOrderTheyAreSeen(t *testing.T) {
 	}
 }
 
+// Two Jobs are one group by a label. The pods of one of them go to another scheduler.
+func TestAJobOfAnotherSchedulerIsNotCounted(t *testing.T) {
+	jobOf := func(name, scheduler string, parallelism int32) *batchv1.Job {
+		j := named(&batchv1.Job{}, name)
+		j.Spec.Parallelism = &parallelism
+		j.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{group.Label: "g"}}, Spec: corev1.PodSpec{SchedulerName: scheduler}}
+		return j
+	}
+	ended := jobOf("driver", "", 1)
+	ended.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	minimum := jobOf("workers", "fluence", 4)
+	minimum.Spec.Template.Labels[group.SizeLabel] = "5"
+	cases := map[string]struct {
+		objs     []client.Object
+		want     string
+		wantLack string
+	}{
+		"both ask for the scheduler": {[]client.Object{jobOf("driver", "fluence", 1), jobOf("workers", "fluence", 4)}, "minMember 5, size 5", ""},
+		"one asks for another": {
+			[]client.Object{jobOf("driver", "", 1), jobOf("workers", "fluence", 4)},
+			"minMember 4, size 4; not counted: 1 pod of Job/driver has schedulerName default-scheduler", "",
+		},
+		"and a label counts its pod": {
+			[]client.Object{jobOf("driver", "", 1), minimum},
+			"minMember 5, size 5; not counted: 1 pod of Job/driver has schedulerName default-scheduler",
+			"minMember is 5, and only 4 pods will ask for this scheduler: 1 pod of Job/driver has schedulerName default-scheduler",
+		},
+		"and has ended": {[]client.Object{ended, jobOf("workers", "fluence", 4)}, "minMember 4, size 4", ""},
+		"one names another, and its pods do not": {
+			[]client.Object{
+				jobOf("driver", "", 1), jobOf("workers", "fluence", 4),
+				controlled(objects.Pod("p", objects.InGroup("g")), "batch/v1", "Job", "driver", "driver-uid"),
+			},
+			"minMember 5, size 5", "",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var pods, others []client.Object
+			for _, obj := range tc.objs {
+				if _, is := obj.(*corev1.Pod); is {
+					pods = append(pods, obj)
+				} else {
+					others = append(others, obj)
+				}
+			}
+			r := fakeReconciler(t, append(others, pods...)...)
+			o, err := r.observe(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.config.wantedSize(o); got.message != tc.want || got.lack != tc.wantLack {
+				t.Errorf("size %q, lack %q; want %q, %q", got.message, got.lack, tc.want, tc.wantLack)
+			}
+		})
+	}
+}
+
+// A driver that another scheduler has placed ends before its workers.
+func TestTheEndOfAJobOfAnotherSchedulerLeavesTheMinimum(t *testing.T) {
+	jobOf := func(name, scheduler string, parallelism int32) *batchv1.Job {
+		j := controlled(named(&batchv1.Job{}, name), "jobset.x-k8s.io/v1alpha2", "JobSet", "js", "js-uid")
+		j.Spec.Parallelism, j.Spec.Template.Spec.SchedulerName = &parallelism, scheduler
+		return j
+	}
+	driver := jobOf("driver", "other", 1)
+	driver.Status.Succeeded = 1
+	set := group.Owner{Group: jobSet.Group, Kind: jobSet.Kind, Name: "js", UID: "js-uid"}
+	r := fakeReconciler(t, driver, jobOf("workers", "fluence", 4))
+	f, err := cacheReader{t.Context(), r.client}.membershipOf(types.NamespacedName{Namespace: "ns", Name: set.PodGroupName()}, r.pods, "fluence")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.podOwners) != 1 || f.podOwners[0].GetName() != "workers" || len(f.topOwnerRefs) != 1 || f.topOwnerRefs[0].owner != set || f.otherSchedulers != nil {
+		t.Errorf("membership %+v, want the Job workers, and the JobSet above it", f)
+	}
+	o := observation{
+		podGroup: podGroup(4, ours), podOwners: f.podOwners, pods: each(pods(4)),
+		topOwners: []topOwner{{topOwnerRef: f.topOwnerRefs[0], size: group.Size{Size: 4, Min: 4}}},
+	}
+	if got := DefaultConfig().wantedSize(o).minMember; got != 4 {
+		t.Errorf("minMember %d, want 4", got)
+	}
+}
+
 // While its owner is not in the cache, a pod causes no PodGroup, whatever its labels are.
 func TestPodsOfUnseenOwnersWait(t *testing.T) {
 	for name, label := range map[string]string{"by its owner": "", "by a label": "crew"} {
@@ -144,7 +230,7 @@ func TestPodsOfUnseenOwnersWait(t *testing.T) {
 				key.Name = label
 			}
 			r.indexPod(pod)
-			f, err := cacheReader{t.Context(), r.client}.membershipOf(key, r.pods)
+			f, err := cacheReader{t.Context(), r.client}.membershipOf(key, r.pods, "fluence")
 			if err != nil || !f.ownerNotCached {
 				t.Errorf("familyOf() = %+v, %v, want it unseen", f, err)
 			}
@@ -208,7 +294,7 @@ func fakeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	}
 	c := b.Build()
 	clock := clocktesting.NewFakeClock(now)
-	r := &reconciler{config: DefaultConfig(), client: c, ownerReader: newOwnerReader(c, clock), clock: clock, pods: newPodIndex()}
+	r := &reconciler{config: DefaultConfig(), client: c, ownerReader: newOwnerReader(c, clock, "fluence"), clock: clock, pods: newPodIndex()}
 	for _, obj := range objs {
 		r.indexPod(obj)
 	}
@@ -268,7 +354,7 @@ func TestFinding(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			f := newOwnerReader(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakeClock(now))
+			f := newOwnerReader(&scripted{obj: tc.obj, err: tc.err}, clocktesting.NewFakeClock(now), "fluence")
 			w, _, err := f.find(klog.NewContext(t.Context(), klog.New(nil)), "ns", ref)
 			got := "error"
 			if err == nil {
@@ -325,7 +411,7 @@ func TestFindingsAreRemembered(t *testing.T) {
 			api, clock := &scripted{err: tc.err}, clocktesting.NewFakeClock(now)
 			var log strings.Builder
 			ctx := klog.NewContext(t.Context(), klog.New(lines{&log}))
-			f := newOwnerReader(api, clock)
+			f := newOwnerReader(api, clock, "fluence")
 			find := func(wantReads int, wantAfter time.Duration) {
 				t.Helper()
 				_, after, err := f.find(ctx, "ns", ref)
@@ -372,7 +458,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}
-			f := newOwnerReader(api, clocktesting.NewFakeClock(now))
+			f := newOwnerReader(api, clocktesting.NewFakeClock(now), "fluence")
 			ctx := klog.NewContext(t.Context(), klog.New(nil))
 			if w, _, err := f.find(ctx, other.namespace, other.ref); err != nil || w.state != unreadable {
 				t.Fatalf("standing %v, %v, want that it cannot be read", w.state, err)
@@ -389,7 +475,7 @@ func TestAFindingIsOfOneReference(t *testing.T) {
 func TestFindingsAreFewAndSmall(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	api, clock := &scripted{err: &meta.NoKindMatchError{GroupKind: jobSet}}, clocktesting.NewFakeClock(now)
-	f := newOwnerReader(api, clock)
+	f := newOwnerReader(api, clock, "fluence")
 	ctx := klog.NewContext(t.Context(), klog.New(nil))
 	for what, ref := range map[string]metav1.OwnerReference{
 		"a UID":     {APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: types.UID(long)},

@@ -3,6 +3,7 @@ package podgroup
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,12 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	if !w.valid {
 		return notes
 	}
+	for _, n := range []pendingEvent{{reason: reason.OtherScheduler, text: w.lack}, {reason: reason.SizesDiffer, text: w.differ}} {
+		if n.eventType = corev1.EventTypeWarning; n.text != "" && !strings.Contains(m.reportedWarnings, n.text) {
+			notes = append(notes, n)
+		}
+	}
+	m.reportedWarnings = w.lack + w.differ
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.enoughPods

@@ -48,7 +48,7 @@ func FuzzDecide(f *testing.F) {
 			ref := member[0].OwnerReferences[0]
 			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), state: ownerState(bits >> 6)}
 			var err error
-			if w.size, err = group.DefaultSize(w.owner, body); err != nil {
+			if w.size, err = group.DefaultSize(w.owner, body, "fluence"); err != nil {
 				w.invalid = err.Error()
 			}
 			o.topOwners = []topOwner{w}

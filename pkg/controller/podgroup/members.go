@@ -3,6 +3,7 @@ package podgroup
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -69,11 +70,15 @@ func (c cacheReader) podOwnersOf(key types.NamespacedName) ([]podOwner, error) {
 type membership struct {
 	pods      []podSet
 	podOwners []podOwner
+	// otherSchedulers says which top owners in the cache ask for another scheduler.
+	otherSchedulers []string
 	// topOwnerRefs are the top owners of these pods and podOwners, each once.
 	topOwnerRefs []topOwnerRef
 	// ownerNotCached is true if a pod may belong to the group through an owner that is not in the
 	// cache yet.
 	ownerNotCached bool
+	// needsMinimum and inNative are what observation has.
+	needsMinimum, inNative bool
 }
 
 // A topOwnerRef refers to an owner that a group is named for or could be named for. A unit of a
@@ -86,7 +91,8 @@ type topOwnerRef struct {
 // membershipOf collects the objects of a group. It begins with the podOwners
 // that the cache has under the group's name. It goes on with the pods that
 // the index has under this name or under the name of one of these podOwners.
-func (c cacheReader) membershipOf(key types.NamespacedName, pods *podIndex) (membership, error) {
+// A podOwner that asks for another scheduler is left out, unless it has pods that ask for this one.
+func (c cacheReader) membershipOf(key types.NamespacedName, pods *podIndex, scheduler string) (membership, error) {
 	podOwners, err := c.podOwnersOf(key)
 	if err != nil {
 		return membership{}, err
@@ -97,16 +103,35 @@ func (c cacheReader) membershipOf(key types.NamespacedName, pods *podIndex) (mem
 		if name := p.owner().PodGroupName(); name != key.Name {
 			names = append(names, name)
 		}
-		if id := group.IdentityOf(p.pod(), c); id.InPodGroup && id.Key.Name == key.Name {
-			p.topUID = id.Owner.UID
-			f.podOwners = append(f.podOwners, p)
-			f.addTopOwnerRef(c.topOwnerRefOfPod(p.pod(), id.Owner))
-		}
 	}
-	for _, set := range pods.under(key.Namespace, names...) {
+	sets := pods.under(key.Namespace, names...)
+	for _, p := range podOwners {
+		id := group.IdentityOf(p.pod(), c)
+		if !id.InPodGroup || id.Key.Name != key.Name {
+			continue
+		}
+		p.topUID = id.Owner.UID
+		asks := p.template.Spec.SchedulerName == scheduler
+		if !asks && !slices.ContainsFunc(sets, func(set podSet) bool { return set.traits.ownerUID == p.GetUID() }) {
+			f.addOtherScheduler(p)
+			continue
+		}
+		f.podOwners = append(f.podOwners, p)
+		f.addTopOwnerRef(c.topOwnerRefOfPod(p.pod(), id.Owner))
+	}
+	for _, set := range sets {
 		f.addPods(set, key, c)
 	}
 	return f, nil
+}
+
+// addOtherScheduler notes a podOwner that asks for another scheduler. The spec of a
+// top owner that is not in the cache, such as a JobSet, says it for the Jobs below it.
+func (f *membership) addOtherScheduler(p podOwner) {
+	size, err := p.size()
+	if p.topUID == p.GetUID() && !p.idle() && !p.hasEnded() && err == nil {
+		f.otherSchedulers = append(f.otherSchedulers, group.OtherScheduler(p.owner(), "", int64(size.Size), p.template.Spec.SchedulerName))
+	}
 }
 
 // addPods adds the pods of a set if they belong to the group.
@@ -116,15 +141,32 @@ func (f *membership) addPods(set podSet, key types.NamespacedName, c cacheReader
 	ownerNotCached := id.MissingOwner != group.Owner{}
 	if id.InPodGroup && id.Key.Name == key.Name {
 		f.pods = append(f.pods, set)
+		if _, native := group.NativeName(key); native {
+			f.addPodOwner(pod, id.Owner, c)
+			f.needsMinimum = f.needsMinimum || id.NeedsMinimum && pod.DeletionTimestamp == nil && !hasEnded(pod)
+		}
 		f.addTopOwnerRef(c.topOwnerRefOfPod(pod, id.Owner))
 		// A labelled pod is in the group even while its owner is not in the cache. Then the pod has a
 		// controller, but its identity has no Owner.
 		ref := metav1.GetControllerOfNoCopy(pod)
 		ownerNotCached = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
+		_, native := group.NativeName(id.Key)
+		f.inNative = f.inNative || native && id.Owner.PodGroupName() == key.Name
 		return
 	}
 	f.ownerNotCached = f.ownerNotCached || ownerNotCached && pod.DeletionTimestamp == nil && !hasEnded(pod)
+}
+
+// addPodOwner adds the podOwner of a pod in a native PodGroup. The templates
+// of most podOwners do not name the PodGroup, so it is found by the pod.
+func (f *membership) addPodOwner(pod *corev1.Pod, top group.Owner, c cacheReader) {
+	p, ok := asPodOwner(c.object(pod.Namespace, group.ControllerOf(pod)))
+	if !ok || slices.ContainsFunc(f.podOwners, func(have podOwner) bool { return have.GetUID() == p.GetUID() }) {
+		return
+	}
+	p.topUID = top.UID
+	f.podOwners = append(f.podOwners, p)
 }
 
 func (f *membership) addTopOwnerRef(t topOwnerRef) {

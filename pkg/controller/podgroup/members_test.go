@@ -21,11 +21,12 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // What the cache keeps of pods and podOwners is enough for every decision.
 func TestSlimObjectsDecideTheSame(t *testing.T) {
-	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), ofTrain, func(p *corev1.Pod) {
+	fullPod := pods(1, in(corev1.PodRunning), labelled(group.SizeLabel, "4"), ofTrain, objects.InNativeGroup("n"), func(p *corev1.Pod) {
 		p.Annotations = map[string]string{"a": "b", group.IncompletePolicyAnnotation: "restart"}
 		p.Spec.Containers = []corev1.Container{{Name: "c"}}
 		p.ManagedFields, p.Finalizers = []metav1.ManagedFieldsEntry{{Manager: "m"}}, []string{"a/b"}
@@ -179,10 +180,14 @@ func TestNamesOf(t *testing.T) {
 		obj  client.Object
 		want []string
 	}{
-		"a bare pod":                     {bare(), nil},
-		"a labelled pod of a Job":        {pods(1, ofTrain)[0], []string{"g", train}},
-		"a Job":                          {job(4), []string{train}},
-		"a Job of labelled pods":         {job(4, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: "g"} }), []string{"g", train}},
+		"a bare pod":                 {bare(), nil},
+		"a labelled pod of a Job":    {pods(1, ofTrain)[0], []string{"g", train}},
+		"a Job":                      {job(4), []string{train}},
+		"a Job of labelled pods":     {job(4, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: "g"} }), []string{"g", train}},
+		"a pod in a native PodGroup": {pods(1, ofTrain, objects.InNativeGroup("n"))[0], []string{"scheduling.k8s.io/n", train}},
+		"a Job of such pods": {job(4, func(j *batchv1.Job) {
+			j.Spec.Template.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: new("n")}
+		}), []string{"scheduling.k8s.io/n", train}},
 		"a Job of a JobSet":              {under(job(4), "jobset.x-k8s.io/v1alpha2", "JobSet", "js", "1"), []string{train, name("jobset.x-k8s.io", "JobSet", "js", "1")}},
 		"a pod that may lead a unit":     {under(bare(), "apps/v1", "StatefulSet", "s", "s1"), []string{unit("p", "p1").PodGroupName(), name("apps", "StatefulSet", "s", "s1")}},
 		"the StatefulSet of the workers": {under(set(), "v1", "Pod", "p", "p1"), []string{name("apps", "StatefulSet", "s", "s1"), unit("p", "p1").PodGroupName()}},

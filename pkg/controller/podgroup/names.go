@@ -28,10 +28,10 @@ func possibleGroupNames(obj client.Object) []string {
 	}
 	p, isPodOwner := asPodOwner(obj)
 	if isPodOwner {
-		add(p.template.Labels[group.Label])
+		add(namedGroup(obj.GetNamespace(), p.template.Labels, &p.template.Spec))
 		add(p.owner().PodGroupName())
-	} else {
-		add(obj.GetLabels()[group.Label])
+	} else if pod, ok := obj.(*corev1.Pod); ok {
+		add(namedGroup(pod.Namespace, pod.Labels, &pod.Spec))
 	}
 	ref := metav1.GetControllerOfNoCopy(obj)
 	if ref == nil {
@@ -48,6 +48,15 @@ func possibleGroupNames(obj client.Object) []string {
 		add(group.OwnerOf(*ref).PodGroupName())
 	}
 	return names
+}
+
+// namedGroup returns the name of the group that a pod names, in a
+// field or else in a label. It returns "" if the pod names none.
+func namedGroup(namespace string, labels map[string]string, spec *corev1.PodSpec) string {
+	if name := group.NativePodGroupOf(spec); name != "" {
+		return group.NativeKey(namespace, name).Name
+	}
+	return labels[group.Label]
 }
 
 // unit returns the Owner for which the group of a leader of a LeaderWorkerSet and its workers is

@@ -36,11 +36,12 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("get pod group: %w", err)
 	}
-	f, err := cacheReader{ctx, r.client}.membershipOf(key, r.pods)
+	f, err := cacheReader{ctx, r.client}.membershipOf(key, r.pods, r.config.SchedulerName)
 	if err != nil {
 		return o, err
 	}
-	o.pods, o.podOwners, o.ownerNotCached = f.pods, f.podOwners, f.ownerNotCached
+	o.pods, o.podOwners, o.otherSchedulers, o.ownerNotCached = f.pods, f.podOwners, f.otherSchedulers, f.ownerNotCached
+	o.needsMinimum, o.inNative = f.needsMinimum, f.inNative
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
@@ -124,11 +125,12 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwner
 	if ref = metav1.GetControllerOfNoCopy(set); ref == nil || group.OwnerOf(*ref).Kind != leaderWorkerSet.Kind {
 		return top, 0, nil
 	}
+	top.unitOf = ref.Name
 	of, requeueAfter, err := r.ownerReader.find(ctx, namespace, *ref)
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	top.state, top.why, top.size, top.invalid = of.state, of.why, of.size, of.invalid
+	top.state, top.why, top.size, top.otherSchedulers, top.invalid = of.state, of.why, of.size, of.otherSchedulers, of.invalid
 	if of.state == missing {
 		top.state, top.deleting = unsized, true
 	}

@@ -38,8 +38,10 @@ const (
 // An ownerReader reads owners from the API server. It serves kinds whose CRD may not be installed.
 // These kinds are not watched, so it remembers each result for a short time.
 type ownerReader struct {
-	live  client.Reader
-	clock clock.PassiveClock
+	live client.Reader
+	// scheduler is the schedulerName of the pods that are counted.
+	scheduler string
+	clock     clock.PassiveClock
 	// recent holds a recentOwner for each ownerKey while it is fresh. It is not the cache of the informers.
 	recent *cache.Expiring
 	// loggedKinds holds the kinds that were logged as unreadable within logUnreadableEvery.
@@ -66,8 +68,8 @@ func ownerKeyOf(namespace string, ref metav1.OwnerReference) ownerKey {
 	return ownerKey{namespace, ref.APIVersion, ref.Kind, ref.Name, ref.UID}
 }
 
-func newOwnerReader(live client.Reader, c clock.Clock) *ownerReader {
-	return &ownerReader{live: live, clock: c, recent: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
+func newOwnerReader(live client.Reader, c clock.Clock, scheduler string) *ownerReader {
+	return &ownerReader{live: live, scheduler: scheduler, clock: c, recent: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
 }
 
 // forget makes the next find read the owner again.
@@ -129,7 +131,7 @@ func (f *ownerReader) read(ctx context.Context, namespace string, ref metav1.Own
 		// Another object has the name now.
 		return top, nil
 	}
-	return topOwnerOfUnstructured(ref, &obj)
+	return topOwnerOfUnstructured(ref, &obj, f.scheduler)
 }
 
 // pod reads a pod that is not in the cache, because it does not ask for the scheduler. It returns

@@ -14,7 +14,8 @@ type counts struct {
 	// counts the pods with a node that have not ended.
 	scheduled, onNodes int32
 	// active counts the pods on nodes that are not being deleted.
-	active                     int32
+	// unended counts the pods that have not ended and are not being deleted.
+	active, unended            int32
 	running, succeeded, failed int32
 }
 
@@ -23,6 +24,9 @@ func countOf(pods []podSet) counts {
 	for _, set := range pods {
 		pod := set.pod
 		c.members += set.n
+		if !hasEnded(pod) && pod.DeletionTimestamp == nil {
+			c.unended += set.n
+		}
 		if pod.Spec.NodeName != "" {
 			c.scheduled += set.n
 			if !hasEnded(pod) {

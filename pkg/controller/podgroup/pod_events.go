@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -86,6 +87,9 @@ func (r *reconciler) requestsOfPod(ctx context.Context, versions ...client.Objec
 // writes of this controller are in the cache. If it misses a new PodGroup, the group is only
 // reconciled earlier than needed.
 func (r *reconciler) hasPodGroup(ctx context.Context, req ctrl.Request) bool {
+	if name, native := group.NativeName(req.NamespacedName); native {
+		return r.hasNativeMinimum(ctx, req.Namespace, name)
+	}
 	var pg scheduling.PodGroup
 	return r.client.Get(ctx, req.NamespacedName, &pg, client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency) == nil
 }

@@ -63,8 +63,10 @@ type podTraits struct {
 	uid  types.UID
 	// labels and annotations have the keys and values of package group.
 	labels, annotations string
-	phase               corev1.PodPhase
-	onNode, deleting    bool
+	// native is the native PodGroup that the pod names.
+	native           string
+	phase            corev1.PodPhase
+	onNode, deleting bool
 }
 
 // decidingLabels are the labels of pods that are read.
@@ -72,7 +74,7 @@ var decidingLabels = [...]string{group.Label, group.SizeLabel, group.MinLabel}
 
 func traitsOf(pod *corev1.Pod) podTraits {
 	t := podTraits{
-		namespace: pod.Namespace, phase: pod.Status.Phase,
+		namespace: pod.Namespace, phase: pod.Status.Phase, native: group.NativePodGroupOf(&pod.Spec),
 		onNode: pod.Spec.NodeName != "", deleting: pod.DeletionTimestamp != nil,
 	}
 	if ref := metav1.GetControllerOfNoCopy(pod); ref != nil {

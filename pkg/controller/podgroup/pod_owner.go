@@ -65,7 +65,7 @@ func (p podOwner) pod() *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.GetNamespace(), Labels: p.template.Labels, Annotations: p.template.Annotations,
 		OwnerReferences: []metav1.OwnerReference{ref},
-	}}
+	}, Spec: corev1.PodSpec{SchedulingGroup: p.template.Spec.SchedulingGroup}}
 }
 
 // size returns the number of pods that the podOwner wants. The error can be shown to users.
@@ -74,7 +74,7 @@ func (p podOwner) size() (group.Size, error) {
 	if err != nil {
 		return group.Size{}, fmt.Errorf("encode the spec of %s %s: %w", p.ref.Kind, p.ref.Name, err)
 	}
-	return group.DefaultSize(p.owner(), spec)
+	return group.DefaultSize(p.owner(), spec, p.template.Spec.SchedulerName)
 }
 
 // idle reports whether the podOwner wants 0 pods, as the

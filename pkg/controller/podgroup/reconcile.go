@@ -36,6 +36,7 @@ type reconciler struct {
 	clock       clock.PassiveClock
 	metrics     *controllerMetrics
 	pods        *podIndex
+	native      *nativeWatch
 	// passing is the rate of passing statuses.
 	passing *rate.Limiter
 
@@ -56,9 +57,15 @@ const conflictDelay = 100 * time.Millisecond
 
 // Reconcile brings one group to its wanted state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if name, native := group.NativeName(req.NamespacedName); native {
+		return r.reconcileNative(ctx, req.NamespacedName, name)
+	}
 	o, err := r.observe(ctx, req.NamespacedName)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if r.waitsForNative(o) {
+		return ctrl.Result{}, nil
 	}
 	was := r.recall(o.key)
 	d, m := r.config.decide(o, was)

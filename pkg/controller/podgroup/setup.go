@@ -55,11 +55,12 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		config:      config,
 		client:      mgr.GetClient(),
 		live:        mgr.GetAPIReader(),
-		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}),
+		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}, config.SchedulerName),
 		events:      mgr.GetEventRecorder(FieldManager),
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
+		native:      &nativeWatch{},
 		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -67,12 +68,14 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		if err := config.waitForCRD(ctx, api); err != nil {
 			return nil //nolint:nilerr // the manager stops: that is no error
 		}
-		return r.watch(mgr)
+		return r.watch(ctx, mgr, api)
 	}))
 }
 
-// watch sets up the watches that make the manager call Reconcile.
-func (r *reconciler) watch(mgr manager.Manager) error {
+// watch sets up the watches that make the manager call Reconcile. The first
+// check whether native PodGroups are served comes before the first group. It
+// returns when native PodGroups are watched, or when ctx ends.
+func (r *reconciler) watch(ctx context.Context, mgr manager.Manager, api discovery.ServerResourcesInterfaceWithContext) error {
 	onPodOwnerChange := builder.WithPredicates(predicate.Funcs{UpdateFunc: podOwnerChanged})
 	podOwnerEvents := handler.EnqueueRequestsFromMapFunc(r.requestsOfPodOwner)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -83,8 +86,17 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 	for _, k := range group.WatchedKinds() {
 		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
 	}
-	if err := b.Complete(r); err != nil {
+	served := r.native.isServed(ctx, r.config, api)
+	if served {
+		b = b.WatchesRawSource(nativeEvents(mgr))
+		r.native.watched.Store(true)
+	}
+	c, err := b.Build(r)
+	if err != nil {
 		return fmt.Errorf("set up the controller: %w", err)
+	}
+	if !served {
+		r.native.run(ctx, mgr, c, r.config, api)
 	}
 	return nil
 }

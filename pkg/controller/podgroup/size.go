@@ -1,10 +1,14 @@
 package podgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // sizeDecision says which minimum and how many pods a group wants.
@@ -15,6 +19,10 @@ type sizeDecision struct {
 	// message is the size in words, or the error of an invalid size.
 	message string
 	valid   bool
+	// lack says that the minimum is more than all pods that ask for this scheduler. It is "" if it is not.
+	lack string
+	// differ says that the pod templates of the group's owner give it different sizes. It is "" if they do not.
+	differ string
 }
 
 // wantedSize returns the minimum and the number of pods that a group wants. The first of these
@@ -33,10 +41,14 @@ type sizeDecision struct {
 func (c Config) wantedSize(o observation) sizeDecision {
 	size, err := o.userSize()
 	owned, all, ownedErr := o.ownerSize()
+	differ := ""
 	switch {
 	case err != nil:
 	case size != group.Size{}:
 		size = size.WithDefault(owned.Size)
+		if all && o.isNamedForOwner() {
+			size, differ = o.largestSize(size, owned)
+		}
 	case ownedErr != nil:
 		err = ownedErr
 	case all:
@@ -44,7 +56,7 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	default:
 		size, err = sizeOf(o.labels(false))
 	}
-	w := sizeDecision{unknown: err == nil && size == group.Size{}, valid: err == nil}
+	w := sizeDecision{unknown: err == nil && size == group.Size{}, valid: err == nil, differ: differ}
 	user := ""
 	if o.podGroup != nil {
 		kept := max(1, o.podGroup.Spec.MinMember)
@@ -68,7 +80,94 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	default:
 		w.message = fmt.Sprintf("minMember %d, size %d", w.minMember, size.Size)
 	}
+	if differ != "" {
+		w.message += "; " + differ
+	}
+	if others := o.whyNotCounted(); others != "" && err == nil {
+		w.message += "; not counted: " + others
+		// An operator that makes the PodGroup itself may set the scheduler of the pods too.
+		made := o.podGroup == nil || c.isManaged(o.podGroup)
+		if all && made && w.minMember > max(owned.Size, countOf(o.pods).unended) && !o.hasEnded() && !o.idle() {
+			w.lack = fmt.Sprintf("minMember is %d, and only %s will ask for this scheduler: %s", w.minMember, reason.Plural(int(owned.Size), "pod"), others)
+		}
+	}
 	return w
+}
+
+// whyNotCounted says which pods of the group's owners do not count, because they ask for another
+// scheduler. It returns "" if there are none.
+func (o observation) whyNotCounted() string {
+	others := slices.Clone(o.otherSchedulers)
+	for _, top := range o.activeOwners() {
+		if top.otherSchedulers != "" {
+			others = append(others, top.otherSchedulers)
+		}
+	}
+	return clip(strings.Join(others, ", "))
+}
+
+// A sizeSource is a pod template or a pod of a group, and the size that it gives the group.
+type sizeSource struct {
+	name string
+	size group.Size
+}
+
+// largestSize returns the largest size that the pod templates of the group's owner give it, and that is at
+// least the given one. A template without size labels gives the size of the owner's spec. If two templates
+// disagree, differ says so.
+func (o observation) largestSize(size, owned group.Size) (largest group.Size, differ string) {
+	sources := o.sizeSources(owned)
+	if len(sources) == 0 {
+		return size, ""
+	}
+	slices.SortFunc(sources, func(a, b sizeSource) int {
+		return cmp.Or(cmp.Compare(a.size.Min, b.size.Min), cmp.Compare(a.size.Size, b.size.Size), cmp.Compare(a.name, b.name))
+	})
+	for _, s := range sources {
+		size = group.Size{Size: max(size.Size, s.size.Size), Min: max(size.Min, s.size.Min)}
+	}
+	if low, high := sources[0], sources[len(sources)-1]; low.size != high.size {
+		differ = fmt.Sprintf("the size labels differ: %s has minimum %d of size %d and %s has minimum %d of size %d; the larger counts, so set the same labels on all",
+			low.name, low.size.Min, low.size.Size, high.name, high.size.Min, high.size.Size)
+	}
+	return size, clip(differ)
+}
+
+// sizeSources lists the pod templates below the group's owner, and the pods that have no such template.
+// If no template has size labels, it lists all pods alone. It returns nothing for ReplicaSets, which differ
+// while a Deployment is rolled out.
+func (o observation) sizeSources(owned group.Size) []sizeSource {
+	var all []sizeSource
+	labelled := false
+	add := func(name string, labels, annotations map[string]string) {
+		// A wrong label does not come here, except on a pod whose template has labels.
+		said, err := group.SizeOf(group.WithoutDefaults(labels, annotations))
+		switch {
+		case err != nil:
+			return
+		case said == group.Size{}:
+			said = owned
+		default:
+			said, labelled = said.WithDefault(owned.Size), true
+		}
+		all = append(all, sizeSource{name, said})
+	}
+	for _, p := range activePodOwners(o.podOwners) {
+		if p.ref.Kind == "ReplicaSet" {
+			return nil
+		}
+		add("the template of "+p.ref.Kind+"/"+p.ref.Name, p.template.Labels, p.template.Annotations)
+	}
+	byTemplate := labelled
+	if !byTemplate {
+		all = nil
+	}
+	for _, set := range o.livePods() {
+		if !byTemplate || !slices.ContainsFunc(o.podOwners, func(p podOwner) bool { return p.GetUID() == set.traits.ownerUID }) {
+			add("one of its pods", set.pod.Labels, set.pod.Annotations)
+		}
+	}
+	return all
 }
 
 // userSize returns the size in the labels that users wrote. It is zero if there are none.
@@ -175,6 +274,11 @@ func (o observation) hasEnded() bool {
 // When no pod waits any more, a minimum that was lowered stays as it is. Otherwise the PodGroup of a
 // Job with few completions left would be written each time a pod ends.
 func (o observation) stableRemainingMin(size group.Size) int32 {
+	return o.stableRemaining(size, o.podGroup.Spec.MinMember)
+}
+
+// stableRemaining is stableRemainingMin for a group that has this minimum at present.
+func (o observation) stableRemaining(size group.Size, present int32) int32 {
 	left := o.remainingMin(size)
 	if left == size.Min {
 		return size.Min
@@ -184,7 +288,7 @@ func (o observation) stableRemainingMin(size group.Size) int32 {
 			return left
 		}
 	}
-	return max(left, min(size.Min, o.podGroup.Spec.MinMember))
+	return max(left, min(size.Min, present))
 }
 
 // remainingMin returns the lower of two numbers: the minimum, and the pods that exist or

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,8 +10,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -42,6 +46,7 @@ func TestWantedSize(t *testing.T) {
 	huge := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"}
 	const wrong = `label fluence.group-size: "x": must be a whole number from 1 to 100000`
 	complete := condition(batchv1.JobComplete, corev1.ConditionTrue, now)
+	driver := topOwner{topOwnerRef: topOwnerRefFrom(huge), size: group.Size{Size: 4, Min: 4}, otherSchedulers: "1 pod of JobSet/train, driver, has schedulerName other"}
 	cases := map[string]struct {
 		o         observation
 		want      int32
@@ -77,6 +82,7 @@ func TestWantedSize(t *testing.T) {
 		"wrong labels in a user's PodGroup":           {observation{podGroup: podGroup(3), pods: each(pods(2, labelled(group.SizeLabel, "x")))}, 3, wrong, true},
 		"a user has set minMember of ours":            {of(job(4)).with(podGroup(2, ours, sized("kubectl-edit")), nil), 2, "minMember 2 (set by kubectl-edit), size 4", false},
 		"only the scheduler wrote to ours beside us":  {of(job(4)).with(podGroup(2, ours, func(pg *scheduling.PodGroup) { sized("s")(pg); pg.ManagedFields[1].Subresource = "status" }), nil), 4, "minMember 4, size 4", false},
+		"a JobSet of which another has the driver":    {observation{topOwners: []topOwner{driver}}, 4, "minMember 4, size 4; not counted: 1 pod of JobSet/train, driver, has schedulerName other", false},
 		"more pods than a group may have":             {observation{topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 1, "JobSet train: asks for 200000 pods", true},
 		"more pods than a group may have, but labels": {observation{pods: each(pods(1, labelled(group.SizeLabel, "3"))), topOwners: []topOwner{{topOwnerRef: topOwnerRefFrom(huge), invalid: "JobSet train: asks for 200000 pods"}}}, 3, "minMember 3, size 3", false},
 	}
@@ -85,6 +91,56 @@ func TestWantedSize(t *testing.T) {
 			got := DefaultConfig().wantedSize(tc.o)
 			if got.minMember != tc.want || got.message != tc.wantWords || got.valid == tc.wantWrong {
 				t.Errorf("wantedSize() = %+v, want %d, %q, wrong %t", got, tc.want, tc.wantWords, tc.wantWrong)
+			}
+		})
+	}
+}
+
+// A label in one of two templates of a JobSet is not enough to make the whole group smaller.
+func TestTheLargestSizeOfSeveralTemplatesCounts(t *testing.T) {
+	const leader, worker = "the template of Job/leader", "the template of Job/workers"
+	differ := func(low string, a, b int, high string, c, d int) string {
+		return fmt.Sprintf("the size labels differ: %s has minimum %d of size %d and %s has minimum %d of size %d; the larger counts, so set the same labels on all", low, a, b, high, c, d)
+	}
+	labelled := func(name string, labels map[string]string) *batchv1.Job {
+		return job(1, func(j *batchv1.Job) { j.Name, j.UID, j.Spec.Template.Labels = name, types.UID(name), labels })
+	}
+	five, four := map[string]string{group.MinLabel: "5"}, map[string]string{group.SizeLabel: "4"}
+	filled := labelled("workers", map[string]string{group.SizeLabel: "4", group.MinLabel: "4"})
+	filled.Spec.Template.Annotations = map[string]string{group.DefaultedAnnotation: "4/4"}
+	ofTop := ownedBy("jobset.x-k8s.io/v1alpha2", "JobSet", "js", "1")
+	cases := map[string]struct {
+		jobs []client.Object
+		pods []*corev1.Pod
+		want string
+	}{
+		"no labels":                       {[]client.Object{labelled("leader", nil), labelled("workers", nil)}, nil, "minMember 13, size 13"},
+		"the same on both":                {[]client.Object{labelled("leader", five), labelled("workers", five)}, nil, "minMember 5, size 13"},
+		"on one of them":                  {[]client.Object{labelled("leader", nil), labelled("workers", five)}, nil, "minMember 13, size 13; " + differ(worker, 5, 13, leader, 13, 13)},
+		"different ones":                  {[]client.Object{labelled("leader", four), labelled("workers", five)}, nil, "minMember 5, size 13; " + differ(leader, 4, 4, worker, 5, 13)},
+		"one that was filled in is none":  {[]client.Object{labelled("leader", nil), filled}, nil, "minMember 13, size 13"},
+		"beside pods without a template":  {[]client.Object{labelled("leader", five)}, pods(2, ofTop), "minMember 13, size 13; " + differ(leader, 5, 13, "one of its pods", 13, 13)},
+		"on one kind of pods":             {nil, join(pods(2, ofTop), pods(1, ofTop, func(p *corev1.Pod) { p.Labels[group.MinLabel] = "5" })), "minMember 13, size 13; " + differ("one of its pods", 5, 13, "one of its pods", 13, 13)},
+		"on the pods, not on templates":   {[]client.Object{labelled("leader", nil)}, pods(2, ownedBy("batch/v1", "Job", "leader", "leader"), func(p *corev1.Pod) { p.Labels[group.MinLabel] = "5" }), "minMember 5, size 13"},
+		"pods of a template say no more":  {[]client.Object{labelled("leader", five)}, pods(1, ownedBy("batch/v1", "Job", "leader", "leader")), "minMember 5, size 13"},
+		"ReplicaSets differ by a rollout": {[]client.Object{&appsv1.ReplicaSet{Spec: appsv1.ReplicaSetSpec{Template: labelled("x", five).Spec.Template}}, &appsv1.ReplicaSet{}}, nil, "minMember 5, size 13"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			top := topOwner{topOwnerRef: topOwnerRefFrom(metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "js", UID: "1"}), size: group.Size{Size: 13, Min: 13}}
+			o := of(tc.jobs...).with(nil, tc.pods)
+			o.topOwners, o.key.Name = []topOwner{top}, top.owner.PodGroupName()
+			w := DefaultConfig().wantedSize(o)
+			if w.message != tc.want || (w.differ != "") != strings.Contains(tc.want, "differ") {
+				t.Errorf("wantedSize() = %+v, want %q", w, tc.want)
+			}
+			m := memory{}
+			o.podGroup = podGroup(13, ours)
+			for i := range 2 {
+				told := slices.ContainsFunc(m.newEvents(o, w), func(n pendingEvent) bool { return n.reason == reason.SizesDiffer })
+				if told != (w.differ != "" && i == 0) {
+					t.Errorf("look %d: an event that sizes differ: %t", i, told)
+				}
 			}
 		})
 	}

@@ -1,9 +1,12 @@
 package podgroup
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,7 +52,62 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 		valid.Status, valid.Reason, valid.Message = metav1.ConditionFalse, because, text
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
+	o.setExpected(&s, c, w)
 	return s
+}
+
+// setExpected sets or removes the condition MembersExpected.
+func (o observation) setExpected(s *scheduling.PodGroupStatus, c counts, w sizeDecision) {
+	because, text := reason.Suspended, o.whySuspended()
+	if text == "" && c.failed > 0 && c.onNodes == 0 && c.unended < w.minMember && !final(s.Phase) {
+		because, text = reason.MembersFailed, o.whoFailed()
+	}
+	if text == "" {
+		meta.RemoveStatusCondition(&s.Conditions, scheduling.ConditionMembersExpected)
+		return
+	}
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: scheduling.ConditionMembersExpected, Status: metav1.ConditionFalse, Reason: because, Message: clip(text),
+		ObservedGeneration: o.podGroup.Generation, LastTransitionTime: metav1.NewTime(o.now),
+	})
+}
+
+// whySuspended says which owners of the group are suspended. It returns "" if an owner makes pods, or
+// if all have ended.
+func (o observation) whySuspended() string {
+	var suspended []string
+	for _, top := range o.activeOwners() {
+		if !top.suspended {
+			return ""
+		}
+		suspended = append(suspended, top.owner.Kind+"/"+top.owner.Name)
+	}
+	switch {
+	case len(suspended) == 0:
+		return ""
+	case len(suspended) > 1:
+		return fmt.Sprintf("%s and %s more are suspended", suspended[0], reason.Plural(len(suspended)-1, "owner"))
+	case o.idle():
+		return suspended[0] + " wants no pods for now"
+	}
+	return suspended[0] + " is suspended"
+}
+
+// whoFailed says which pods of the group have failed and are still there. It names one of them.
+func (o observation) whoFailed() string {
+	name, more := "", int32(-1)
+	for _, set := range o.pods {
+		if set.pod.Status.Phase == corev1.PodFailed && set.pod.DeletionTimestamp == nil {
+			name, more = cmp.Or(name, set.pod.Name), more+set.n
+		}
+	}
+	switch {
+	case more < 0:
+		return ""
+	case more == 0:
+		return "pod " + name + " has failed"
+	}
+	return fmt.Sprintf("pod %s and %d more have failed", name, more)
 }
 
 // whyInvalid returns a reason and a text for the first
@@ -150,6 +208,7 @@ const firstStatusDelay = time.Second
 func (o observation) canBeHeld(next *scheduling.PodGroupStatus) bool {
 	shown := scheduling.CreationTime(o.podGroup)
 	return (o.podGroup.Status.Phase == "" || o.hasDefaultStatus()) && waits(next.Phase) && !meta.IsStatusConditionFalse(next.Conditions, ConditionValid) &&
+		meta.FindStatusCondition(next.Conditions, scheduling.ConditionMembersExpected) == nil &&
 		(next.CreationTime == nil || next.CreationTime.Equal(&shown))
 }
 
@@ -210,7 +269,11 @@ func urgent(before, next *scheduling.PodGroupStatus) bool {
 	return before.Phase != next.Phase && !starts ||
 		before.OccupiedBy != next.OccupiedBy ||
 		(before.CreationTime == nil) != (next.CreationTime == nil) ||
-		!equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Conditions, ConditionValid), meta.FindStatusCondition(next.Conditions, ConditionValid))
+		!sameCondition(before, next, ConditionValid) || !sameCondition(before, next, scheduling.ConditionMembersExpected)
+}
+
+func sameCondition(before, next *scheduling.PodGroupStatus, t string) bool {
+	return equality.Semantic.DeepEqual(meta.FindStatusCondition(before.Conditions, t), meta.FindStatusCondition(next.Conditions, t))
 }
 
 // sameDetails reports whether two statuses agree in the numbers that are worth a write, and in the

@@ -32,8 +32,12 @@ type topOwner struct {
 	// waitingSince is the time at which the owner was created or last resumed. It is zero while the
 	// owner is suspended, and for kinds without such a time.
 	waitingSince time.Time
-	// size is the number of pods that the owner wants.
-	size    group.Size
+	// size is the number of pods that the owner wants from this scheduler. otherSchedulers says which
+	// pods it wants from others (see group.OtherSchedulers).
+	size            group.Size
+	otherSchedulers string
+	// unitOf is the name of the LeaderWorkerSet if the owner is one of its units.
+	unitOf  string
 	invalid string
 }
 
@@ -50,6 +54,14 @@ const (
 	// unreadable means that the owner cannot be read, for instance for lack of permission.
 	unreadable
 )
+
+// String names the owner for users.
+func (top topOwner) String() string {
+	if top.unitOf != "" {
+		return fmt.Sprintf("unit %s of %s %s", top.owner.Name, top.owner.Kind, top.unitOf)
+	}
+	return top.owner.Kind + " " + top.owner.Name
+}
 
 // hasEnded reports whether the owner has ended, so that it creates no more pods.
 func (top topOwner) hasEnded() bool { return top.done || top.failed }
@@ -86,8 +98,8 @@ func conditionsOf(job *batchv1.Job) []metav1.Condition {
 	return all
 }
 
-// suspendedCondition is the type of the condition that Jobs,
-// JobSets and MPIJobs have once they have been suspended.
+// suspendedCondition is the type of the condition that Jobs, JobSets
+// and the kinds of Kubeflow have once they have been suspended.
 const suspendedCondition = string(batchv1.JobSuspended)
 
 // waitsSince returns when a workload was created or, if that is later, resumed.
@@ -100,24 +112,27 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 	return made
 }
 
-// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. It
-// leaves out fields that cannot be parsed.
-func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured) (topOwner, error) {
+// topOwnerOfUnstructured returns the topOwner for an object of a kind that is not watched. Its size
+// has the pods of the scheduler. It leaves out fields that cannot be parsed.
+func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured, scheduler string) (topOwner, error) {
 	top := topOwner{topOwnerRef: topOwnerRef{ref, group.OwnerOf(ref)}, deleting: obj.GetDeletionTimestamp() != nil}
 	spec, err := json.Marshal(obj.Object["spec"])
 	if err != nil {
 		return top, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	if top.size, err = group.DefaultSize(top.owner, spec); err != nil {
+	if top.size, err = group.DefaultSize(top.owner, spec, scheduler); err != nil {
 		top.invalid = err.Error()
 	}
-	end := group.KindOf(top.owner).Lifecycle
-	if end == nil {
+	top.otherSchedulers = clip(group.OtherSchedulers(top.owner, spec, scheduler))
+	life := group.KindOf(top.owner).Lifecycle
+	if life != nil && life.SuspendPath != nil {
+		// A suspend field that is not a boolean counts as false.
+		top.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, life.SuspendPath...)...)
+	}
+	if life == nil || life.Endless {
 		return top, nil
 	}
 	top.reportsEnd = true
-	// A suspend field that is not a boolean counts as false.
-	top.suspended, _, _ = unstructured.NestedBool(obj.Object, append([]string{"spec"}, end.SuspendPath...)...)
 	conditions := conditionsOfUnstructured(obj)
 	paused := false
 	for _, c := range conditions {
@@ -125,9 +140,9 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 			continue
 		}
 		switch c.Type {
-		case end.Completed:
+		case life.Completed:
 			top.done = true
-		case end.Failed:
+		case life.Failed:
 			top.failed = true
 		case suspendedCondition:
 			paused = true

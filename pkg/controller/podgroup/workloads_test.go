@@ -68,7 +68,12 @@ func (e *env) bindAll() {
 // untilSized waits until the status of a PodGroup shows this size.
 func (e *env) untilSized(name string, least, size int32) *scheduling.PodGroup {
 	e.Helper()
-	want := fmt.Sprintf("minMember %d, size %d", least, size)
+	return e.untilSays(name, least, fmt.Sprintf("minMember %d, size %d", least, size))
+}
+
+// untilSays waits until a PodGroup has this minimum, and its condition Valid this message.
+func (e *env) untilSays(name string, least int32, want string) *scheduling.PodGroup {
+	e.Helper()
 	return e.until(name, "it says "+want, func(pg *scheduling.PodGroup) bool {
 		if pg == nil || pg.Spec.MinMember != least {
 			return false
@@ -321,6 +326,72 @@ func TestAnMPIJobIsOneGroupOfLauncherAndWorkers(t *testing.T) {
 	e.job("solve-launcher", 1, "", func(j *batchv1.Job) { j.OwnerReferences = by(apiVersion, "MPIJob", mpi) })
 	e.bindAll()
 	e.untilPhase(name, scheduling.PodGroupRunning)
+	e.onlyGroups(name)
+}
+
+// Head and workers of a RayCluster are one group. Its end is not known, and it may be suspended.
+func TestARayClusterIsOneGroupOfHeadAndWorkers(t *testing.T) {
+	t.Parallel()
+	const apiVersion = "ray.io/v1"
+	e := newEnv(t, nil)
+	ray := e.foreign(apiVersion, "RayCluster", "rl", map[string]any{
+		"headGroupSpec": map[string]any{}, "workerGroupSpecs": []any{map[string]any{"groupName": "a", "replicas": int64(1), "numOfHosts": int64(2)}},
+	})
+	name := nameFor(apiVersion, "RayCluster", ray)
+	for i := range 3 {
+		template := e.template("rl")
+		e.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: fmt.Sprintf("rl-%d", i), Labels: template.Labels, OwnerReferences: by(apiVersion, "RayCluster", ray)},
+			Spec:       template.Spec,
+		})
+	}
+	pg := e.untilSized(name, 3, 3)
+	if o := pg.OwnerReferences; len(o) != 1 || o[0].UID != ray.GetUID() {
+		t.Errorf("owners %+v, want the RayCluster", o)
+	}
+	e.bindAll()
+	e.untilPhase(name, scheduling.PodGroupRunning)
+	e.onlyGroups(name)
+	// The operator deletes the pods of a suspended cluster.
+	e.patch(ray, `{"spec":{"suspend":true}}`)
+	if err := e.client.DeleteAllOf(e.ctx, &corev1.Pod{}, client.InNamespace(e.ns), client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	e.until(name, "it says that the RayCluster is suspended", func(pg *scheduling.PodGroup) bool {
+		c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Message == "RayCluster/rl is suspended"
+	})
+	e.delete(ray)
+	e.untilGone(name)
+}
+
+// A launcher without schedulerName goes to the default scheduler. The workers do not wait for it.
+func TestAPodOfAnotherSchedulerIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	const apiVersion = "kubeflow.org/v2beta1"
+	e := newEnv(t, nil)
+	mpi := e.foreign(apiVersion, "MPIJob", "solve", map[string]any{"mpiReplicaSpecs": map[string]any{
+		"Launcher": map[string]any{"replicas": int64(1)},
+		"Worker":   map[string]any{"replicas": int64(2), "template": map[string]any{"spec": map[string]any{"schedulerName": e.ns}}},
+	}})
+	name := nameFor(apiVersion, "MPIJob", mpi)
+	e.job("solve-launcher", 1, "", func(j *batchv1.Job) {
+		j.OwnerReferences = by(apiVersion, "MPIJob", mpi)
+		j.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName
+	})
+	for i := range 2 {
+		template := e.template("solve")
+		e.create(&corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: fmt.Sprintf("solve-worker-%d", i), Labels: template.Labels, OwnerReferences: by(apiVersion, "MPIJob", mpi)},
+			Spec:       template.Spec,
+		})
+	}
+	const others = "1 pod of MPIJob/solve, Launcher, has schedulerName default-scheduler"
+	pg := e.untilSays(name, 2, "minMember 2, size 2; not counted: "+others)
+	e.patch(pg, `{"spec":{"minMember":3}}`)
+	if text, want := e.event("PodGroup", name, reason.OtherScheduler), "minMember is 3, and only 2 pods will ask for this scheduler: "+others; text != want {
+		t.Errorf("the event says %q, want %q", text, want)
+	}
 	e.onlyGroups(name)
 }
 

@@ -50,7 +50,7 @@ func (s *Constraints) findColocated() {
 			if s.IsStopped() {
 				return
 			}
-			if !keys.Has(t.TopologyKey) {
+			if !keys.Has(t.TopologyKey) && t.TopologyKey != s.domain {
 				s.unite(s.colocatedWith(t.TopologyKey, i, selected))
 			}
 			keys.Insert(t.TopologyKey)

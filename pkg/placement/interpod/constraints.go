@@ -30,6 +30,8 @@ type Constraints struct {
 	spreads []*spreadConstraint
 	// colocated are the sets of shapes that must share a domain.
 	colocated []colocatedSet
+	// domain is the label of the domain that the group itself asks for. It is empty if there is none.
+	domain string
 	// Relaxed has, for each shape, the pod to run the filters on before any member is
 	// placed. It lacks the constraints that depend on other members.
 	Relaxed []*corev1.Pod
@@ -69,20 +71,21 @@ func isFilteredVolume(v corev1.Volume) bool {
 }
 
 // New returns the constraints among shapes. It returns nil if there is nothing to
-// verify: the group is one pod, or no filter can reject one pod because of another and
-// the shapes are exact. The constraints are incomplete once spent returns true. labelsOf
+// verify: the group is one pod, or it asks for no domain, no filter can reject one pod because of
+// another and the shapes are exact. domain is a label of which the nodes of all pods have to have the
+// same value, or empty. The constraints are incomplete once spent returns true. labelsOf
 // returns the labels of a namespace. New fails if the terms of a pod cannot be parsed.
-func New(shapes []*Shape, exact bool, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
-	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
+func New(shapes []*Shape, exact bool, domain string, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
+	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || domain == "" && exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
 		return nil, nil
 	}
-	return findConstraints(shapes, nodes, levels, labelsOf, isOverBudget)
+	return findConstraints(shapes, domain, nodes, levels, labelsOf, isOverBudget)
 }
 
 // findConstraints finds the constraints among shapes.
-func findConstraints(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
+func findConstraints(shapes []*Shape, domain string, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
 	s := &Constraints{
-		isOverBudget: isOverBudget, shapes: shapes, nodes: nodes, levels: levels, labelsOf: labelsOf,
+		isOverBudget: isOverBudget, shapes: shapes, domain: domain, nodes: nodes, levels: levels, labelsOf: labelsOf,
 		Unlabelled: make([][]string, len(shapes)),
 		domains:    map[string]domains{},
 	}
@@ -96,6 +99,14 @@ func findConstraints(shapes []*Shape, nodes []fwk.NodeInfo, levels []translate.L
 	}
 	if err := s.findSpreads(); err != nil {
 		return nil, err
+	}
+	if domain != "" {
+		// It comes first: the filters do not check it, as they check the affinity among the pods.
+		all := colocatedSet{key: domain}
+		for i := range shapes {
+			all.shapes = append(all.shapes, i)
+		}
+		s.colocated = append(s.colocated, all)
 	}
 	s.findColocated()
 	return s, nil

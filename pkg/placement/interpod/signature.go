@@ -180,7 +180,7 @@ func (b *Signer) selects(pod *corev1.Pod) []bool {
 // labels of the pods' controllers, and the group's name and sizes, which some pods
 // may lack. They make a difference only if a selector or matchLabelKeys reads them.
 var perPodLabels = func() []string {
-	labels := []string{"ray.io/worker-group-replica-index", group.Label, group.SizeLabel, group.MinLabel}
+	labels := []string{group.Label, group.SizeLabel, group.MinLabel}
 	for _, k := range group.Kinds() {
 		labels = append(labels, k.PerPodLabels...)
 	}

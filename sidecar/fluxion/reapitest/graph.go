@@ -43,9 +43,15 @@ func readGraph(jgf, options string) (*graph, error) {
 	if err := t.Add(part); err != nil {
 		return nil, err
 	}
-	g := &graph{Traverser: t, format: o.MatchFormat, types: make(map[string]map[string]bool)}
-	whole := t.Graph()
-	for _, v := range whole.Vertices {
+	g := &graph{Traverser: t, format: o.MatchFormat}
+	g.index()
+	return g, nil
+}
+
+// index records the nodes, and which types are where.
+func (g *graph) index() {
+	g.nodes, g.types = nil, make(map[string]map[string]bool)
+	for _, v := range g.Graph().Vertices {
 		if v.Type == resource.TypeNode {
 			g.nodes = append(g.nodes, v)
 		}
@@ -55,7 +61,6 @@ func readGraph(jgf, options string) (*graph, error) {
 		}
 		g.types[above][v.Type] = true
 	}
-	return g, nil
 }
 
 // couldMatch reports whether the empty graph has room.

@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -68,7 +69,8 @@ const (
 
 // A Process has the state that all clients of one process share.
 type Process struct {
-	busy atomic.Bool
+	busy  atomic.Bool
+	types typeTable
 	// Updates is the form in which UpdateAllocate accepts R, in a release that has it.
 	Updates UpdateForm
 	// Calls counts the calls by name. It counts InitContext
@@ -76,6 +78,11 @@ type Process struct {
 	Calls map[string]int
 	// Current is the client that last loaded a graph.
 	Current *Library
+	// ErrnoIsZero is true if calls are made on threads whose errno is 0. Then a refusal of release 0.54
+	// may have a text.
+	ErrnoIsZero bool
+	// LoadTime, if set, returns how long the library takes to load a graph with this number of nodes.
+	LoadTime func(nodes int) time.Duration
 	// Fail, if set, is called before each call. Its error is the error of the call, with its text.
 	// A Match that fails this way has still booked its resources, as release 0.39 sometimes does.
 	Fail func(call string) error
@@ -95,7 +102,7 @@ const (
 )
 
 // NewProcess returns a process without clients.
-func NewProcess() *Process { return &Process{Calls: make(map[string]int)} }
+func NewProcess() *Process { return &Process{Calls: make(map[string]int), types: newTypeTable()} }
 
 // Open returns a client without a graph.
 func (p *Process) Open(r Release) *Library {
@@ -131,15 +138,25 @@ func (l *Library) fail(format string, a ...any) error {
 
 // InitContext loads a graph.
 func (l *Library) InitContext(jgf, options string) error {
-	leave, err := l.enter("InitContext")
+	leave, failed := l.enter("InitContext")
 	defer leave()
-	if err != nil {
-		return err
+	g, err := readGraph(jgf, options)
+	if err == nil && l.process.LoadTime != nil {
+		time.Sleep(l.process.LoadTime(len(g.nodes)))
 	}
-	l.graph, err = readGraph(jgf, options)
+	if failed != nil {
+		return failed
+	}
 	if err != nil {
 		return l.fail("reapi_cli_initialize: Runtime error: resource_query_t: ERROR: %v", err)
 	}
+	if l.release >= closesTypes {
+		if err := l.process.types.learn(typesOf(g, options)); err != nil {
+			return l.fail("reapi_cli_initialize: Runtime error: %v", err)
+		}
+		l.process.types.closed = true
+	}
+	l.graph = g
 	if len(l.graph.nodes) > 1 {
 		l.process.Calls["Load"]++
 	}
@@ -160,6 +177,9 @@ func (l *Library) Match(op int, text string) (reserved bool, allocated string, a
 	js, err := jobspec.Parse([]byte(text))
 	if err != nil {
 		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: %v", l.next, err)
+	}
+	if l.release >= closesTypes && !l.process.types.knows(js.Resources) {
+		return false, "", 0, 0, 0, l.fail("match_allocate: ERROR: Jobspec error for %d: Value of \"type\" must be a resource type known to fluxion", l.next)
 	}
 	if failed == nil && l.release < V046 && l.graph.lacks(js) {
 		failed = l.fail("dfu_match: a leaf was met while a slot was looked for")
@@ -207,9 +227,13 @@ func (l *Library) refuse(js *jobspec.Jobspec) error {
 	if _, err := l.graph.write(nil, &resource.Set{}); err != nil {
 		return l.fail("match writer emit: %v", err)
 	}
-	if l.release < V052 {
-		l.next++
+	// The number is used up, although no job gets it.
+	l.next++
+	switch {
+	case l.release < V052:
 		return nil
+	case l.release >= V054 && l.process.ErrnoIsZero:
+		return l.fail("match_allocate: ERROR: traverser: Success")
 	}
 	return errLibrary
 }

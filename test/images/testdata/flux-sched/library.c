@@ -3,6 +3,8 @@
 
 reapi_cli_ctx_t *reapi_cli_new (void) { return (reapi_cli_ctx_t *)malloc (1); }
 void reapi_cli_destroy (reapi_cli_ctx_t *ctx) { free (ctx); }
+int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *R_subgraph) { return -1; }
+int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *path) { return -1; }
 int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *jgf, const char *options) { return -1; }
 int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t op, const char *jobspec, uint64_t *jobid,
                      bool *reserved, char **R, int64_t *at, double *ov) { return -1; }

@@ -1,13 +1,16 @@
-/* What fluxion-go v0.39.0 calls, declared as it calls it. */
+/* What fluxion-go v0.39.0 and this project call, declared as they call it. */
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <flux/core.h>
 
 typedef struct reapi_cli_ctx reapi_cli_ctx_t;
 typedef enum { MATCH_UNKNOWN } match_op_t;
 
 reapi_cli_ctx_t *reapi_cli_new (void);
 void reapi_cli_destroy (reapi_cli_ctx_t *ctx);
+int reapi_cli_add_subgraph (reapi_cli_ctx_t *ctx, const char *R_subgraph);
+int reapi_cli_remove_subgraph (reapi_cli_ctx_t *ctx, const char *path);
 int reapi_cli_initialize (reapi_cli_ctx_t *ctx, const char *jgf, const char *options);
 int reapi_cli_match (reapi_cli_ctx_t *ctx, match_op_t op, const char *jobspec, uint64_t *jobid,
                      bool *reserved, char **R, int64_t *at, double *ov);
