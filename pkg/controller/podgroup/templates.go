@@ -68,14 +68,16 @@ func placementOf(t corev1.PodTemplateSpec) map[string]any {
 		return all
 	}
 	s := t.Spec
-	return map[string]any{
-		"metadata": map[string]any{"labels": t.Labels},
-		"spec": corev1.PodSpec{
-			SchedulerName: s.SchedulerName, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
-			NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, TopologySpreadConstraints: s.TopologySpreadConstraints,
-			Containers: slim(s.Containers), InitContainers: slim(s.InitContainers), Resources: s.Resources, Overhead: s.Overhead, HostNetwork: s.HostNetwork,
-		},
+	placement := map[string]any{}
+	if len(t.Labels) > 0 {
+		placement["metadata"] = map[string]any{"labels": t.Labels}
 	}
+	placement["spec"] = corev1.PodSpec{
+		SchedulerName: s.SchedulerName, PriorityClassName: s.PriorityClassName, Priority: s.Priority,
+		NodeSelector: s.NodeSelector, Affinity: s.Affinity, Tolerations: s.Tolerations, TopologySpreadConstraints: s.TopologySpreadConstraints,
+		Containers: slim(s.Containers), InitContainers: slim(s.InitContainers), Resources: s.Resources, Overhead: s.Overhead, HostNetwork: s.HostNetwork,
+	}
+	return placement
 }
 
 // sameTemplates reports whether two lists of templates say the same. The API server may have written the
