@@ -36,8 +36,8 @@ import (
 //
 // An API server serves native PodGroups only if its administrator asks for them. While it does not,
 // or while the scheduler may not read them, the informer does not run. The API server is asked again
-// once a minute, and when another watch begins anew, because an API server that begins to serve a
-// kind was restarted. Only pods that name a native PodGroup wait, and are told why.
+// once a minute, and when another watch begins anew: the API server was then restarted, and may serve
+// another set of kinds. Meanwhile pods that name a native PodGroup wait, and are told why. No others wait.
 type nativePodGroups struct {
 	client       rest.Interface
 	informer     cache.SharedIndexInformer

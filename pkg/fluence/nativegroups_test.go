@@ -294,7 +294,7 @@ func TestThePodsOfANativePodGroupStayInOneDomain(t *testing.T) {
 		rack := func(name string) func(*corev1.Node) {
 			return func(n *corev1.Node) { n.Labels["rack"] = name }
 		}
-		// Any two of these nodes have room for the group, and only those of rack b are together.
+		// The group has room on any two of these nodes. Only rack b has two of them.
 		r.node("n0", 2, rack("a"))
 		r.node("n1", 4)
 		r.node("n2", 2, rack("b"))

@@ -106,7 +106,7 @@ func TestSiblingsAreReportedByTheLeaderAlone(t *testing.T) {
 	}
 }
 
-// The siblings of a large group are told at siblingReportRate, so that the API server is not flooded.
+// A large group has many siblings. Their statuses are written at siblingReportRate, which the API server bears.
 func TestSiblingsAreToldAtALimitedRate(t *testing.T) {
 	inRig(t, nil, func(r *rig) {
 		const siblings = 300

@@ -114,8 +114,8 @@ type jobSetSpec struct {
 	} `json:"replicatedJobs"`
 }
 
-// parts returns the pods of each replicated Job. A Job is made after those that it depends on and,
-// if Jobs are made in order, after the one before it.
+// parts returns the pods of each replicated Job. A Job is made after the Jobs that it depends on. If Jobs
+// are made in order, it is also made after the Job before it.
 func (s *jobSetSpec) parts() ([]part, error) {
 	var parts []part
 	for i, j := range s.ReplicatedJobs {

@@ -12,8 +12,7 @@ import (
 const maxLoggedReasons = 16
 
 // An outageLog decides how an outage is logged: one line for each different reason, however long the
-// outage is. Its first reason is often only that of a restart, and hides why the engine then stays
-// away.
+// outage is. The first reason is often a restart. Only a later one says why the engine stays away.
 type outageLog map[string]struct{}
 
 // verbosity returns the verbosity of the line for a reason: 0 if it is new in this outage.

@@ -27,7 +27,7 @@ var (
 	// ErrInvalid: the arguments are wrong, whatever jobs hold.
 	ErrInvalid = errors.New("invalid request")
 	// ErrPolicy is also ErrInvalid: the engine does not offer the policy that the request names. The
-	// error names those that it offers.
+	// error lists the policies that the engine offers.
 	ErrPolicy error = specialError{"the matcher does not offer the policy", ErrInvalid}
 )
 

@@ -121,8 +121,8 @@ func Unsupported(native *schedulingv1beta1.PodGroup) string {
 
 // Topology reads the topology constraint of a native PodGroup: a node label below one value of which
 // all pods have to be. If the label is a level, it is returned as required, and else as domain. wrong
-// says in words fit for a user that an annotation contradicts it. The levels are those that
-// annotations may name. All results are empty if there is no constraint.
+// is set if an annotation contradicts the constraint, and says so in words fit for a user. Annotations
+// may name the given levels. All results are empty if there is no constraint.
 func Topology(native *schedulingv1beta1.PodGroup, levels []group.Level) (required, domain, wrong string) {
 	key, said := topologyKey(native), native.Annotations[group.TopologyRequiredAnnotation]
 	if key == "" {

@@ -61,7 +61,7 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 }
 
 // nativePodGroups is what a fakeAPI calls the resource of native
-// PodGroups. Its name alone is that of Fluence's own PodGroups.
+// PodGroups. It has the API group, because Fluence's own PodGroups have the same name.
 var nativePodGroups = nativegroup.PodGroups.GroupResource().String()
 
 func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {

@@ -43,7 +43,8 @@ type Cluster struct {
 	Objects []runtime.Object
 	// PodGroups are the PodGroups of all namespaces.
 	PodGroups []scheduling.PodGroup
-	// NativePodGroups are those of scheduling.k8s.io. Nil means that the cluster does not serve them.
+	// NativePodGroups are the PodGroups of the API group scheduling.k8s.io. Nil means that the cluster
+	// does not serve this kind.
 	NativePodGroups []schedulingv1beta1.PodGroup
 }
 

@@ -36,7 +36,7 @@ func neutralName(n int) string { return fmt.Sprintf("type%02d_", n) }
 // levelName returns the name of the type of a level. The cluster has depth 0.
 func levelName(depth int) string { return levelType + strconv.Itoa(depth+1) }
 
-// suppliedNames returns all names that a graph may use, besides those of clusters and nodes.
+// suppliedNames returns all names that a graph may use for types, without the types cluster and node.
 func suppliedNames() []string {
 	names := slices.Sorted(maps.Values(ownNames))
 	for n := range maxTypes {

@@ -9,8 +9,8 @@ import (
 )
 
 // restateShortages changes the shortages of a request in whole granules to what was requested and to
-// what the library can give out: the wanted amounts are those of the request, and the available ones
-// are whole granules. So what is available is less than what is wanted wherever it is too little.
+// what the library can give out. The wanted amounts become the amounts of the request. The available
+// amounts are whole granules. So what is available is less than what is wanted wherever it is too little.
 func (g *granules) restateShortages(reason *match.Reason, requested *jobspec.Jobspec) {
 	for i := range reason.Shortages {
 		x := &reason.Shortages[i]

@@ -39,6 +39,7 @@ func (c *Cluster) authorise(ctx context.Context) error {
 		Rules: []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"nodes", "pods"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"pods/status"}, Verbs: []string{"patch"}},
+			{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"delete"}},
 		},
 	}
 	for user, role := range map[string]*rbacv1.ClusterRole{kwokUser: kwok, kubeletUser: kubelet} {

@@ -33,11 +33,11 @@ type Config struct {
 	// NoAudit leaves out the audit log, to which the API
 	// server writes each request. AuditEvents then fails.
 	NoAudit bool
-	// NoKubelet leaves out the fake kubelet: no pod is admitted, and none
-	// runs. It excludes APIOnly, which leaves out the kubelet already.
+	// NoKubelet leaves out the fake kubelet: no pod is admitted, none runs, and none is removed
+	// after its grace period. It excludes APIOnly, which leaves out the kubelet already.
 	NoKubelet bool
-	// NoPodStages makes KWOK manage nodes alone. They stay Ready, but no pod runs or ends,
-	// and none is removed after its grace period. It excludes APIOnly, which leaves out KWOK.
+	// NoPodStages makes KWOK manage nodes alone. They stay Ready, but no pod
+	// runs or ends. It excludes APIOnly, which leaves out KWOK.
 	NoPodStages bool
 	// NoHeartbeat makes KWOK write the status of a node once, to make it Ready. The
 	// node's lease then keeps it Ready. Without NoHeartbeat, KWOK writes the status

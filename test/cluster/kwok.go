@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -61,7 +60,9 @@ func (c *Cluster) startKwok(ctx context.Context, cfg Config) error {
 
 // kwokConfig returns KWOK's own stages followed by this package's. It
 // restricts KWOK's pod-ready to pods that the fake kubelet has admitted.
-// Otherwise a pod could be Ready for a moment before it is rejected.
+// Otherwise a pod could be Ready for a moment before it is rejected. KWOK's
+// pod-delete is left out: the fake kubelet removes pods. A stage removes a pod by
+// its name, and so removes another pod that got the name in the meantime.
 func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 	documents := [][]byte{[]byte(kwokOptions)}
 	stages := []string{tools.NodeInitialize}
@@ -69,21 +70,17 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 		stages = append(stages, tools.NodeHeartbeat)
 	}
 	if !cfg.NoPodStages {
-		stages = append(stages, tools.PodReady, tools.PodDelete)
+		stages = append(stages, tools.PodReady)
 	}
 	for _, name := range stages {
 		text, err := readText(filepath.Join(c.bins.KwokFiles, name))
 		if err != nil {
 			return nil, err
 		}
-		switch name {
-		case tools.PodReady:
-			text, err = admittedWithResources(text)
-		case tools.PodDelete:
-			text, err = delayed(text, deletionTakes)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("change the stage %s: %w", name, err)
+		if name == tools.PodReady {
+			if text, err = admittedWithResources(text); err != nil {
+				return nil, fmt.Errorf("change the stage %s: %w", name, err)
+			}
 		}
 		documents = append(documents, text)
 	}
@@ -102,22 +99,6 @@ func (c *Cluster) kwokConfig(cfg Config) ([]byte, error) {
 		documents = append(documents, text)
 	}
 	return bytes.Join(documents, separator), nil
-}
-
-// deletionTakes is how long a pod that is being deleted stays on its node. With real kubelets controllers
-// see that a pod is being deleted before it is gone, and some act on that.
-const deletionTakes = 200 * time.Millisecond
-
-// delayed returns a stage that is played so much later.
-func delayed(stage []byte, by time.Duration) ([]byte, error) {
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(stage, &u.Object); err != nil {
-		return nil, err
-	}
-	if err := unstructured.SetNestedField(u.Object, by.Milliseconds(), "spec", "delay", "durationMilliseconds"); err != nil {
-		return nil, err
-	}
-	return yaml.Marshal(u.Object)
 }
 
 // separator separates the documents of a YAML file.

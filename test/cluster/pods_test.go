@@ -13,7 +13,9 @@ import (
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -34,6 +36,7 @@ func TestPods(t *testing.T) {
 	t.Run("a job ends when its pods' time is over", func(t *testing.T) { testJob(t, c) })
 	t.Run("a pod fails when it is asked to", func(t *testing.T) { testFailAfter(t, c) })
 	t.Run("pods have addresses of their own, and containers are started again", func(t *testing.T) { testAddressAndRestart(t, c) })
+	t.Run("a pod that is deleted is gone, and another of its name stays", func(t *testing.T) { testRemoval(t, c) })
 	t.Run("overcommit", func(t *testing.T) { testOvercommit(t, c) })
 	t.Run("a burst of overcommit", func(t *testing.T) { testBurst(t, c) })
 	t.Run("nodes come and go", func(t *testing.T) { testNodes(t, c) })
@@ -138,6 +141,41 @@ func testAddressAndRestart(t *testing.T, c *cluster.Cluster) {
 			t.Error(err)
 		}
 	}
+}
+
+// testRemoval deletes a pod, removes it before the kubelet does, and creates another of its name. Then it
+// waits until the kubelet has removed a third pod, which was deleted last. By then it would have acted on the first.
+func testRemoval(t *testing.T, c *cluster.Cluster) {
+	ctx := within(t, time.Minute)
+	pods := c.Client().CoreV1().Pods(corev1.NamespaceDefault)
+	remove := func(name string, grace int64) {
+		t.Helper()
+		if err := pods.Delete(ctx, name, *metav1.NewDeleteOptions(grace)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := podSpec("cpu", "1")
+	spec.SchedulerName = "none"
+	for _, name := range []string{"removed", "last"} {
+		create(ctx, t, c, name, spec, nil)
+		bind(ctx, t, c, name, "node-0000")
+		until(ctx, t, c, name, corev1.PodRunning)
+	}
+	remove("removed", 30)
+	remove("removed", 0)
+	create(ctx, t, c, "removed", spec, nil)
+	remove("last", 30)
+	err := wait.PollUntilContextCancel(ctx, 20*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := pods.Get(ctx, "last", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+	if err != nil {
+		t.Fatalf("the deleted pod stays: %v", err)
+	}
+	if _, err := pods.Get(ctx, "removed", metav1.GetOptions{}); err != nil {
+		t.Errorf("the pod that got the name: %v", err)
+	}
+	remove("removed", 0)
 }
 
 func testFailAfter(t *testing.T, c *cluster.Cluster) {

@@ -61,7 +61,7 @@ func TestASuspendedJobIsNoLongerCalledPlaced(t *testing.T) {
 	s.running("rests-", 2)
 	s.placed("job-rests-")
 	s.kubectl("patch", "job", "rests", "-n", s.ns, "-p", `{"spec":{"suspend":true}}`)
-	s.refused("job-rests-", "Gathering", "has 0 of minMember 2")
+	s.refused("job-rests-", "Suspended", "Job/rests is suspended")
 	s.kubectl("patch", "job", "rests", "-n", s.ns, "-p", `{"spec":{"suspend":false}}`)
 	s.running("rests-", 2)
 	s.placed("job-rests-")

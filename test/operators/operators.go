@@ -10,10 +10,10 @@ package operators
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -168,18 +168,11 @@ func (r running) writeCertificates() (string, error) {
 	return dir, nil
 }
 
-// roots returns the certificates that the cluster's servers are verified with.
-func (r running) roots() *x509.CertPool {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(r.CABundle())
-	return roots
-}
-
 // waitWebhook waits until the operator's webhooks answer. While they do not, the API server refuses
 // the objects that they are for.
 func (r running) waitWebhook(ctx context.Context) error {
 	address := net.JoinHostPort(webhookHost, strconv.Itoa(r.webhookPort))
-	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: r.roots(), ServerName: webhookHost}}
+	dialer := &tls.Dialer{Config: r.HTTPClient().Transport.(*http.Transport).TLSClientConfig}
 	var last error
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var conn net.Conn

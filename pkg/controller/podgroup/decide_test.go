@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -737,5 +738,38 @@ func TestPassingStatusesTakeTurns(t *testing.T) {
 		if d, _ := at(late, m, bound); d.status == nil || r.defers(d, now.Add(late)) {
 			t.Fatalf("status %d is not written though its group has waited for passingStatusDelay", i+1)
 		}
+	}
+}
+
+// A reconcile whose status has to wait for its turn writes nothing and comes again in time. It remembers
+// what Incomplete goes by, so that its time does not begin anew.
+func TestADeferredStatusIsDecidedAgain(t *testing.T) {
+	train := job(3)
+	o := of(train)
+	created, _ := DefaultConfig().decide(o, memory{})
+	pg := created.create
+	pg.UID, pg.CreationTimestamp = "pg-uid", metav1.NewTime(now.Truncate(time.Second))
+	pg.Status.Phase, pg.ManagedFields = scheduling.PodGroupPending, []metav1.ManagedFieldsEntry{{Manager: FieldManager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: scheduling.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")}}
+	objs := []client.Object{train, pg}
+	for i, pod := range pods(3, bound) {
+		ofTrain(pod)
+		pod.Name, pod.UID, pod.Labels = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)), nil
+		objs = append(objs, pod)
+	}
+	r := fakeReconciler(t, objs...)
+	key := client.ObjectKeyFromObject(pg)
+	r.passing, r.memories = rate.NewLimiter(0, 0), map[types.NamespacedName]memory{}
+	was := memory{uid: pg.UID, firstSeen: now.Add(-time.Minute), hadPods: true, staleSince: now.Add(-r.config.StatusDelay)}
+	r.remember(key, was)
+	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > r.config.StatusDelay {
+		t.Errorf("Reconcile() = %+v, %v, want that it comes again within %v", result, err, r.config.StatusDelay)
+	}
+	var after scheduling.PodGroup
+	if err := r.client.Get(t.Context(), key, &after); err != nil || after.Status.Phase != scheduling.PodGroupPending {
+		t.Errorf("the phase is %q (%v), want that nothing is written", after.Status.Phase, err)
+	}
+	if m := r.recall(key); m.shortfall.completeWith != 3 || !m.staleSince.Equal(was.staleSince) {
+		t.Errorf("remembers %+v since %v, want that 3 pods had nodes, and the time as before", m.shortfall, m.staleSince)
 	}
 }

@@ -43,7 +43,7 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 		return ctrl.Result{}, err
 	}
 	n, d, m := r.config.decideOnNative(o, native, r.recall(key))
-	if n > 0 {
+	if n != 0 {
 		if err := r.annotateMinimum(ctx, native, n); err != nil {
 			return ctrl.Result{}, ignoreGone(err)
 		}
@@ -66,8 +66,11 @@ func (r *reconciler) nativePodGroup(ctx context.Context, namespace, name string)
 	return &native, nil
 }
 
-// decideOnNative returns the minimum to write into the annotation of a native PodGroup, and 0 if
-// there is nothing to write. The policy basic says no minimum, because every Job gets it that says
+// noMinimum asks for the removal of the annotation.
+const noMinimum = -1
+
+// decideOnNative returns the minimum to write into the annotation of a native PodGroup, noMinimum if
+// the annotation is to be removed, and 0 if there is nothing to write. The policy basic says no minimum, because every Job gets it that says
 // nothing. So the group has the minimum that a PodGroup of Fluence would have, by labels and owners.
 // A Job that asks for the policy basic by name opts out: its pods start one by one. If the policy
 // is gang, the minimum is written only when a Job has so few completions left that it makes fewer
@@ -75,11 +78,15 @@ func (r *reconciler) nativePodGroup(ctx context.Context, namespace, name string)
 func (c Config) decideOnNative(o observation, native *schedulingv1beta1.PodGroup, m memory) (minimum int32, d decision, next memory) {
 	d.requeueAfter = o.requeueAfter
 	live := o.livePods()
-	if len(live) == 0 || !o.needsMinimum || o.ownerNotCached {
-		return 0, d, m
-	}
 	// An annotation that cannot be read is written again.
 	have, _ := nativegroup.Minimum(native.Annotations)
+	switch {
+	case len(live) == 0 && have > 0 && (o.hasEnded() || len(o.activeOwners()) == 0):
+		// The next pods of the group may be of another size, or be all of a gang again.
+		return noMinimum, d, memory{}
+	case len(live) == 0, !o.needsMinimum, o.ownerNotCached:
+		return 0, d, m
+	}
 	var size group.Size
 	if gang := native.Spec.SchedulingPolicy.Gang; gang != nil {
 		owned, _, _ := o.ownerSize()
@@ -87,7 +94,7 @@ func (c Config) decideOnNative(o observation, native *schedulingv1beta1.PodGroup
 	} else {
 		w := c.wantedSize(o)
 		if w.unknown {
-			// Bare pods beside those of an owner ask for no minimum.
+			// The minimum is that of the owner. Pods without an owner do not count for it.
 			o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(s podSet) bool { return metav1.GetControllerOfNoCopy(s.pod) == nil })
 			w = c.wantedSize(o)
 		}
@@ -119,11 +126,15 @@ func (o observation) isExplicitlyBasic() bool {
 	})
 }
 
-// annotateMinimum writes group.MinMemberAnnotation. With the UID the write
-// fails if the PodGroup was created anew under its name.
+// annotateMinimum writes group.MinMemberAnnotation, or removes it if n is noMinimum. With the UID the
+// write fails if the PodGroup was created anew under its name.
 func (r *reconciler) annotateMinimum(ctx context.Context, native *schedulingv1beta1.PodGroup, n int32) error {
+	value := any(fmt.Sprint(n))
+	if n == noMinimum {
+		value = nil
+	}
 	data, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": native.UID, "annotations": map[string]string{group.MinMemberAnnotation: fmt.Sprint(n)},
+		"uid": native.UID, "annotations": map[string]any{group.MinMemberAnnotation: value},
 	}})
 	if err != nil {
 		return fmt.Errorf("encode the annotation of native pod group: %w", err)

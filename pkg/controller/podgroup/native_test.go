@@ -1,20 +1,28 @@
 package podgroup
 
 import (
+	"context"
 	"slices"
+	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -97,6 +105,9 @@ func TestTheMinimumOfANativePodGroup(t *testing.T) {
 		"bare pods beside them":                           {nativePodGroup(0), job(8), join(nativePods(1, ofTrain), nativePods(1)), "8"},
 		"bare pods alone ask for none":                    {nativePodGroup(0), job(8), nativePods(2), ""},
 		"bare pods with a label":                          {nativePodGroup(0), job(8), nativePods(2, labelled(group.SizeLabel, "2")), "2"},
+		"no pods are left":                                {nativePodGroup(0, saying("8")), job(8), nil, ""},
+		"a gang of which no pods are left":                {nativePodGroup(8, saying("1")), job(8), nil, ""},
+		"the pods of a Job that makes more have ended":    {nativePodGroup(0, saying("8")), job(8), nativePods(1, ofTrain, in(corev1.PodSucceeded)), "8"},
 		"pods that have ended":                            {nativePodGroup(0), job(8), nativePods(1, ofTrain, in(corev1.PodSucceeded)), ""},
 		"a gang says it itself":                           {nativePodGroup(4), job(8), nativePods(1, ofTrain), ""},
 		"a gang of a Job that makes fewer pods than that": {nativePodGroup(8), job(8, nearlyDone), nativePods(1, ofTrain), "3"},
@@ -179,4 +190,33 @@ func TestAPodGroupGoesWhoseOwnersPodsAreInANativePodGroup(t *testing.T) {
 	if d, _ := DefaultConfig().decide(o, settled); d.remove {
 		t.Error("a user's PodGroup is removed")
 	}
+}
+
+// Without the rights a watch would never sync, and keep the controller from all groups.
+func TestNativePodGroupsThatMayNotBeWatchedAreNot(t *testing.T) {
+	allowed := map[string]bool{"list": true}
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+		review := obj.(*authorizationv1.SelfSubjectAccessReview)
+		review.Status.Allowed = allowed[review.Spec.ResourceAttributes.Verb]
+		return nil
+	}})
+	served := discoveryOf{resource: nativegroup.PodGroups}
+	n := &nativeWatch{whyDenied: whyNativeDenied(c)}
+	if n.canWatch(t.Context(), DefaultConfig(), served) || !strings.Contains(n.lastDenied, "may not watch podgroups.scheduling.k8s.io") {
+		t.Errorf("native PodGroups are watched without the right to, or nothing says why: %q", n.lastDenied)
+	}
+	allowed["watch"] = true
+	if !n.canWatch(t.Context(), DefaultConfig(), served) {
+		t.Error("native PodGroups are not watched though the controller may")
+	}
+}
+
+// discoveryOf is an API server that serves one resource. It answers nothing else.
+type discoveryOf struct {
+	discovery.ServerResourcesInterfaceWithContext
+	resource schema.GroupVersionResource
+}
+
+func (d discoveryOf) ServerResourcesForGroupVersionWithContext(context.Context, string) (*metav1.APIResourceList, error) {
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: d.resource.Resource}}}, nil
 }

@@ -2,9 +2,11 @@ package podgroup
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -32,6 +34,11 @@ const (
 // server serves them, which an administrator has to ask for. A nil nativeWatch says that they are not.
 type nativeWatch struct {
 	watched atomic.Bool
+	// whyDenied returns an error if this controller may not list and watch them. A watch without
+	// the rights would keep the controller from all groups. Nil allows everything.
+	whyDenied func(ctx context.Context) error
+	// lastDenied is what whyDenied said last. It is logged once.
+	lastDenied string
 	// named is true if a pod has named a native PodGroup since the last check.
 	named atomic.Bool
 }
@@ -46,16 +53,46 @@ func nativeEvents(mgr manager.Manager) source.Source {
 	}))
 }
 
-// isServed reports whether the API server serves native PodGroups, as far as is known.
-func (n *nativeWatch) isServed(ctx context.Context, config Config, api discovery.ServerResourcesInterfaceWithContext) bool {
+// canWatch reports whether the API server serves native PodGroups, and this controller may watch them.
+func (n *nativeWatch) canWatch(ctx context.Context, config Config, api discovery.ServerResourcesInterfaceWithContext) bool {
 	served, err := config.serves(ctx, api, nativegroup.PodGroups)
 	switch {
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "Cannot find out whether the API server serves native PodGroups; will try again", "after", nativePoll)
-	case served:
+	case served && n.whyDenied != nil:
+		if err := n.whyDenied(ctx); err != nil {
+			if err.Error() == n.lastDenied {
+				return false
+			}
+			n.lastDenied = err.Error()
+			klog.FromContext(ctx).Error(err, "The API server serves native PodGroups, but the controller cannot watch them: groups of theirs wait; grant list and watch", "resource", nativegroup.PodGroups.GroupResource())
+			return false
+		}
+	}
+	if served {
 		klog.FromContext(ctx).Info("The API server serves native PodGroups; a Job gets a PodGroup of Fluence only if its pods name none of these", "resource", nativegroup.PodGroups)
 	}
 	return served
+}
+
+// whyNativeDenied returns the function whyDenied of a controller with this client.
+func whyNativeDenied(c client.Client) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, findTimeout)
+		defer cancel()
+		for _, verb := range []string{"list", "watch"} {
+			review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: nativegroup.PodGroups.Group, Version: nativegroup.PodGroups.Version, Resource: nativegroup.PodGroups.Resource},
+			}}
+			switch err := c.Create(ctx, review); {
+			case err != nil:
+				return fmt.Errorf("find out whether the controller may %s native PodGroups: %w", verb, err)
+			case !review.Status.Allowed:
+				return fmt.Errorf("the controller may not %s %s", verb, nativegroup.PodGroups.GroupResource())
+			}
+		}
+		return nil
+	}
 }
 
 // run watches native PodGroups when the API server begins to serve them.
@@ -68,7 +105,7 @@ func (n *nativeWatch) run(ctx context.Context, mgr manager.Manager, c controller
 		}
 		last = time.Now()
 		n.named.Store(false)
-		if !n.isServed(ctx, config, api) {
+		if !n.canWatch(ctx, config, api) {
 			return false, nil
 		}
 		if err := c.Watch(nativeEvents(mgr)); err != nil {

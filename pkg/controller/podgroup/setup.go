@@ -50,6 +50,11 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return err
 	}
+	// The manager's client waits until its cache has what it has created, and a review is never in a cache.
+	reviews, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if err != nil {
+		return fmt.Errorf("make a client for access reviews: %w", err)
+	}
 	r := &reconciler{
 		metrics:     m,
 		config:      config,
@@ -60,7 +65,7 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
-		native:      &nativeWatch{},
+		native:      &nativeWatch{whyDenied: whyNativeDenied(reviews)},
 		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
@@ -86,7 +91,7 @@ func (r *reconciler) watch(ctx context.Context, mgr manager.Manager, api discove
 	for _, k := range group.WatchedKinds() {
 		b = b.Watches(k.New(), podOwnerEvents, onPodOwnerChange)
 	}
-	served := r.native.isServed(ctx, r.config, api)
+	served := r.native.canWatch(ctx, r.config, api)
 	if served {
 		b = b.WatchesRawSource(nativeEvents(mgr))
 		r.native.watched.Store(true)

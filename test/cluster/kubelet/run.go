@@ -22,6 +22,8 @@ type kubelet struct {
 	client kubernetes.Interface
 	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName] // pods to write
 	doubts workqueue.TypedRateLimitingInterface[string]               // nodes to settle
+	// removals are pods to remove from the API server.
+	removals workqueue.TypedRateLimitingInterface[types.UID]
 
 	mu       sync.Mutex
 	ledger   *ledger
@@ -31,6 +33,7 @@ type kubelet struct {
 	unsaid   map[types.NamespacedName][]mark
 	lastEnds map[types.UID]*corev1.PodCondition
 	deferred map[types.UID]*corev1.Pod // pods whose resize waits for room
+	leaving  map[types.UID]*corev1.Pod // pods that are being deleted
 }
 
 func newKubelet(client kubernetes.Interface) *kubelet {
@@ -42,11 +45,13 @@ func newKubelet(client kubernetes.Interface) *kubelet {
 		at:       map[types.UID]time.Time{},
 		unsaid:   map[types.NamespacedName][]mark{},
 		lastEnds: map[types.UID]*corev1.PodCondition{},
+		removals: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[types.UID]()),
 		deferred: map[types.UID]*corev1.Pod{},
+		leaving:  map[types.UID]*corev1.Pod{},
 	}
 }
 
-// Run admits and rejects pods until ctx is done.
+// Run admits, rejects and removes pods until ctx is done.
 func Run(ctx context.Context, client kubernetes.Interface) error {
 	k := newKubelet(client)
 	bound := func(o *metav1.ListOptions) { o.FieldSelector = "spec.nodeName!=" }
@@ -85,10 +90,14 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 		for range checkers {
 			running.Go(func() { k.check(ctx) })
 		}
+		for range removers {
+			running.Go(func() { k.remove(ctx) })
+		}
 	}
 	<-ctx.Done()
 	k.queue.ShutDown()
 	k.doubts.ShutDown()
+	k.removals.ShutDown()
 	running.Wait()
 	return nil
 }
@@ -160,12 +169,14 @@ func (k *kubelet) removePod(pod *corev1.Pod) {
 	k.initial = slices.DeleteFunc(k.initial, sameAs(pod))
 	k.ledger.removePod(pod)
 	k.forget(pod)
+	delete(k.leaving, pod.UID)
 	k.settleDeferred(pod.Spec.NodeName)
 }
 
 // decide gives the pod to the ledger, and queues
 // what has to be written. The caller holds the lock.
 func (k *kubelet) decide(ctx context.Context, pod *corev1.Pod) {
+	k.leave(pod)
 	k.tell(ctx, pod.Spec.NodeName, k.ledger.putPod(pod))
 	if finished(pod) {
 		k.forget(pod)

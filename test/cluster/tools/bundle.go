@@ -68,7 +68,6 @@ func bundlesOf(root string) ([]*bundle, error) {
 		NodeInitialize: "kustomize/stage/node/fast/node-initialize.yaml",
 		NodeHeartbeat:  "kustomize/stage/node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
 		PodReady:       "kustomize/stage/pod/fast/pod-ready.yaml",
-		PodDelete:      "kustomize/stage/pod/fast/pod-delete.yaml",
 		KwokRole:       "kustomize/rbac/role.yaml",
 	} {
 		kwok.copies = append(kwok.copies, copied{module: "sigs.k8s.io/kwok", path: path, name: name})

@@ -44,7 +44,6 @@ const (
 	NodeInitialize = "node-initialize.yaml"
 	NodeHeartbeat  = "node-heartbeat-with-lease.yaml"
 	PodReady       = "pod-ready.yaml"
-	PodDelete      = "pod-delete.yaml"
 	KwokRole       = "role.yaml"
 )
 
@@ -52,15 +51,22 @@ const (
 // progress to log, one line for each program. It writes nothing if there is
 // nothing to build. The repository is the one above the current directory.
 func Build(ctx context.Context, log io.Writer) (*Binaries, error) {
-	root, err := RepositoryRoot()
+	root, cache, err := folders()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("find the cache folder: %w", err)
+	return build(ctx, root, cache, log)
+}
+
+// folders returns the repository's folder and the cache folder.
+func folders() (root, cache string, err error) {
+	if root, err = RepositoryRoot(); err != nil {
+		return "", "", err
 	}
-	return build(ctx, root, filepath.Join(cache, "fluence"), log)
+	if cache, err = os.UserCacheDir(); err != nil {
+		return "", "", fmt.Errorf("find the cache folder: %w", err)
+	}
+	return root, filepath.Join(cache, "fluence"), nil
 }
 
 // Operators are the paths of operators: controllers of other projects that make pods. All
@@ -78,16 +84,12 @@ type Operators struct {
 
 // BuildOperators builds the missing operators, as Build builds the programs of a control plane.
 func BuildOperators(ctx context.Context, log io.Writer) (*Operators, error) {
-	root, err := RepositoryRoot()
+	root, cache, err := folders()
 	if err != nil {
 		return nil, err
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return nil, fmt.Errorf("find the cache folder: %w", err)
-	}
 	b := operatorsOf(root)
-	dir, err := b.ensure(ctx, filepath.Join(cache, "fluence"), &progress{log: log, total: len(b.programs)})
+	dir, err := b.ensure(ctx, cache, &progress{log: log, total: len(b.programs)})
 	if err != nil {
 		return nil, fmt.Errorf("build %s: %w", b.name, err)
 	}
