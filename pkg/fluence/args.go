@@ -60,6 +60,12 @@ type Args struct {
 	// pause without progress is twice as long, up to four times MaxReserve. Zero
 	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`
+	// ExpectTimeout is how long room is held for pods that the owner of a group makes only after others
+	// of the group, while nothing but the owner is missing. It begins anew with each pod that
+	// comes. Defaults to 5m; at most ExpectTotal.
+	ExpectTimeout metav1.Duration `json:"expectTimeout"`
+	// ExpectTotal is how long such room is held from the start of the group. Defaults to 30m.
+	ExpectTotal metav1.Duration `json:"expectTotal"`
 	// MaxBinds is the maximum number of binds in flight. The API server
 	// accepts binds faster in parallel than one after another, and
 	// throttles them if there are too many. Defaults to 32; at least 1.
@@ -136,6 +142,8 @@ func defaultArgs() *Args {
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
+		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
+		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		MaxBinds:        32,
 		PodEvents:       PodEventsDeferred,
 		TellNames:       TellNamesOwn,
@@ -220,6 +228,12 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if d := a.MaxBypass.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBypass"), d.String(), "must be 0 or above"))
+	}
+	if d := a.ExpectTotal.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("expectTotal"), d.String(), "must be 0 or above"))
+	}
+	if d, most := a.ExpectTimeout.Duration, a.ExpectTotal.Duration; d < 0 || d > most {
+		errs = append(errs, field.Invalid(path.Child("expectTimeout"), d.String(), "must be from 0 to expectTotal, "+most.String()))
 	}
 	if n := a.MaxBinds; n < 1 {
 		errs = append(errs, field.Invalid(path.Child("maxBinds"), n, "must be at least 1"))

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/keymutex"
 
 	"github.com/flux-k8s/fluence/pkg/bindqueue"
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -153,11 +154,19 @@ type binder struct {
 	bindQueue      *bindQueue
 	// bindClient sends binds.
 	bindClient rest.Interface
+	// seats writes seats into PodGroups. recording makes one goroutine of a group do it.
+	seats     seatRecorder
+	recording keymutex.KeyMutex
+}
+
+// A seatRecorder writes the seats of a group into the status of its PodGroup.
+type seatRecorder interface {
+	applySeats(ctx context.Context, key types.NamespacedName, seats gang.RecordedSeats) error
 }
 
 func newBinder(b *base, state *stateCollector) (binder, error) {
 	core, err := newBindClient(b.handle.KubeConfig())
-	return binder{base: b, stateCollector: state, bindQueue: newBindQueue(b.args.MaxBinds), bindClient: core}, err
+	return binder{base: b, stateCollector: state, bindQueue: newBindQueue(b.args.MaxBinds), bindClient: core, recording: keymutex.NewHashed(0)}, err
 }
 
 // waitToBind blocks a pod's binding goroutine until the bind queue decides. arrive puts the pod

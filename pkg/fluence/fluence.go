@@ -150,6 +150,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
+	pl.groups.SetSeatRules(args.seatRules())
 	pl.activator = newActivator(pl.activate)
 	if pl.binder, err = newBinder(pl.base, &pl.stateCollector); err != nil {
 		return nil, err
@@ -162,6 +163,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err != nil {
 		return nil, err
 	}
+	pl.binder.seats = podGroups
 	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, stateCollector: &pl.stateCollector, podGroups: podGroups}
 	if err := pl.initReporting(leading, identity); err != nil {
 		return nil, err

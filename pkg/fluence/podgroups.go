@@ -89,6 +89,15 @@ func trimPodGroup(obj any) (any, error) {
 	pg.ManagedFields, pg.OwnerReferences, pg.Finalizers, pg.Labels = nil, nil, nil, nil
 	pg.Annotations = group.ProjectAnnotations(pg.Annotations)
 	pg.Spec.MinResources = nil
+	size := 0
+	for _, t := range pg.Spec.Templates {
+		if t.Pod != nil {
+			size += len(t.Pod.Raw)
+		}
+	}
+	if size > maxTemplates {
+		pg.Spec.Templates = nil
+	}
 	return pg, nil
 }
 
@@ -125,6 +134,7 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
 		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
 	}
+	g.Templates, g.Seats = templatesOf(pg), seatsOf(pg)
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {

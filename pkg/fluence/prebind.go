@@ -19,6 +19,9 @@ func (pl *Fluence) PreBindPreFlight(context.Context, fwk.CycleState, *corev1.Pod
 // PreBind blocks until the pod may be bound or its
 // bind is cancelled. The pod waits in the bind queue.
 func (pl *Fluence) PreBind(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	if why := pl.recordSeats(ctx, pod.UID); why != "" {
+		return bindCanceled(pod, node, why)
+	}
 	why, err := pl.waitToBind(ctx, pod.UID, func(p bindqueue.Pod, now time.Time) bool {
 		pl.bindQueue.Arrive(p, now)
 		return true

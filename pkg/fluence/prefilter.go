@@ -65,6 +65,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	// 4. Get the plan. If the pod has an assignment or must wait, the plan has nothing to place.
 	plan, out := pl.groups.Plan(pod.UID, pl.now())
 	pl.apply(ctx, out)
+	pl.activator.activatePods(plan.Seated)
 	if plan.Node == "" && plan.Wait.Message != "" {
 		return nil, unschedulable(plan.Wait.Message)
 	}
@@ -134,6 +135,7 @@ func (a *groupPlacer) placeReplacementsFirst(ctx context.Context, pod *corev1.Po
 		}
 		plan, out := a.groups.Plan(uid, a.now())
 		a.apply(ctx, out)
+		a.activator.activatePods(plan.Seated)
 		if len(plan.Required) == 0 {
 			return nil
 		}

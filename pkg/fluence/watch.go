@@ -107,8 +107,10 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		}
 		return true
 	}
+	seatsKnown := make(chan struct{})
 	w.initialSync.onDone = func() {
 		w.apply(ctx, w.groups.MarkSynced())
+		close(seatsKnown)
 		w.activator.activateAll()
 	}
 	started := w.initialSync.addSource()
@@ -133,6 +135,12 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		w.owners.run(ctx, &w.initialSync)
 		started()
 		go func() {
+			// The graph is loaded with the seats of the groups that run, which their PodGroups record.
+			select {
+			case <-seatsKnown:
+			case <-ctx.Done():
+				return
+			}
 			if err := w.inventory.Run(ctx); err != nil {
 				klog.FromContext(ctx).Error(err, "Failed to run the inventory; no group will be placed")
 			}
@@ -313,6 +321,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		}
 		now := w.now()
 		w.apply(ctx, w.groups.RevokeExpired(now))
+		w.expireSeats(ctx, now)
 		w.sweepWaiting()
 		w.binder.sweepBindQueue()
 		w.groupReporter.reportBindWaits(ctx)

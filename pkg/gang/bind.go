@@ -83,6 +83,11 @@ func (g Assignments) commitBind(d BindIntent, whyInvalid string, now time.Time) 
 		}
 		g.recompute(s)
 		return whyInvalid, true
+	case !s.started && s.unrecorded:
+		why := "the seats of the pods that are expected are not recorded"
+		g.revokeAll(s, why)
+		g.recompute(s)
+		return why, true
 	case !s.started && s.number(reservedMembers) < s.minimum():
 		why := fmt.Sprintf("%d pods of the group are reserved, but it starts with %d", s.number(reservedMembers), s.minimum())
 		g.revokeAll(s, why)

@@ -38,8 +38,8 @@
 // Package group finds the group of a pod, and reads the pod's labels and annotations. This package keeps
 // the state of the groups.
 //
-// Callers hold a Groups. It has seven sets of methods, the roles: Watches, Queueing, Matching,
-// Assignments, Retries, Turns and Lister. They share one core: the groups and one lock. Each file uses
+// Callers hold a Groups. It has eight sets of methods, the roles: Watches, Queueing, Matching,
+// Assignments, Seats, Retries, Turns and Lister. They share one core: the groups and one lock. Each file uses
 // the files before it. The first files hold what is known, the next ones decide by it, and then come the
 // core and the roles:
 //
@@ -61,6 +61,7 @@
 //	exclusive.go       May a group have whole nodes, and are its nodes exclusive?
 //	gathering.go       What does a group lack before it may be placed?
 //	representative.go  Which member is scheduled for the group?
+//	templates.go       Which pods does the owner of a group make later, and of which stage is a group?
 //	position.go        Which member replaces a lost one?
 //	verdict.go         May a pod enter the scheduling queue?
 //
@@ -80,6 +81,7 @@
 //	putpod.go          Watches: What follows when a pod comes, changes or goes?
 //	queueing.go        Queueing: Which pods may enter the queue now?
 //	moreurgent.go      Queueing: Which pod is placed first, although the queue has it later?
+//	seats.go           Seats: For which pods is room held that do not exist yet, and for how long?
 //	plan.go            Matching: What is to be placed?
 //	matched.go         Matching: What follows from the matcher's answer?
 //	assignments.go     Assignments: What follows from a scheduling cycle, or from a deadline?

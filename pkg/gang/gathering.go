@@ -57,7 +57,7 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		}
 		return reason.NoPodGroup, r.whyNoPodGroup(s)
 	}
-	want := int(s.podGroup.MinMember)
+	want := minMemberOf(s)
 	if s.isNative {
 		if why, message := whyNotNative(s); why != "" {
 			return why, message

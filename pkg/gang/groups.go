@@ -6,7 +6,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// Groups holds all groups. Its methods are in seven roles, one for each use.
+// Groups holds all groups. Its methods are in eight roles, one for each use.
 // They are safe for concurrent use, and wait for nothing except the lock.
 type Groups struct {
 	*core
@@ -16,6 +16,7 @@ type Groups struct {
 	Assignments
 	Retries
 	Turns
+	Seats
 	Lister
 }
 
@@ -24,7 +25,7 @@ type Groups struct {
 // none. The levels are the ones that topology annotations may name besides the nodes.
 func New(owners group.Owners, policy string, levels ...group.Level) *Groups {
 	c := &core{rules: rules{owners: owners, policy: policy, levels: levels}, registry: newRegistry()}
-	return &Groups{c, Watches{c}, Queueing{c}, Matching{c}, Assignments{c}, Retries{c}, Turns{c}, Lister{c}}
+	return &Groups{c, Watches{c}, Queueing{c}, Matching{c}, Assignments{c}, Retries{c}, Turns{c}, Seats{c}, Lister{c}}
 }
 
 // SetPodRequests sets the function that returns how much of each resource a pod asks for.
@@ -32,6 +33,9 @@ func New(owners group.Owners, policy string, levels ...group.Level) *Groups {
 func (g *Groups) SetPodRequests(requestsOf func(*corev1.Pod) map[string]int64) {
 	g.podRequests = requestsOf
 }
+
+// SetSeatRules sets for how long seats are held. It has to be called before any other method.
+func (g *Groups) SetSeatRules(r SeatRules) { g.seatRules = r }
 
 // SetExclusiveRules sets the rules for whole nodes. It has to be called before any other method.
 func (g *Groups) SetExclusiveRules(w ExclusiveRules) { g.exclusiveRules = w }

@@ -26,6 +26,7 @@ func (g Lister) MatchedAs(pod *corev1.Pod) (match.JobID, match.Slot, match.Epoch
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if m := g.members[pod.UID]; m != nil && m.assignment != nil && m.assignment.slot.Node == pod.Spec.NodeName {
+		// The key of a seat is not the pod's UID. The caller books the pod, and then releases the seat.
 		return m.assignment.job, m.assignment.slot, m.assignment.epoch
 	}
 	return 0, match.Slot{}, 0
@@ -63,7 +64,7 @@ func (g Lister) GroupOfJob(job match.JobID) (key types.NamespacedName, lonePod *
 	return s.key, s.first(func(m *member) bool { return m.assignment != nil && m.assignment.job == job }).pod, true
 }
 
-// Tentative returns the assignments that the API does not show yet, by job. The matcher has
+// Tentative returns the assignments that the API does not show yet, and the free seats, by job. The matcher has
 // to know these besides the pods. Otherwise it would give the same resources out again.
 func (g Lister) Tentative() []match.Job {
 	g.mu.Lock()
@@ -79,6 +80,17 @@ func (g Lister) Tentative() []match.Job {
 				ids = append(ids, m.assignment.job)
 			}
 			j.Slots = append(j.Slots, m.assignment.slot)
+		}
+	}
+	for _, s := range g.seatedGroups {
+		for _, t := range s.free {
+			j := byID[t.job]
+			if j == nil {
+				j = &match.Job{ID: t.job}
+				byID[t.job] = j
+				ids = append(ids, t.job)
+			}
+			j.Slots = append(j.Slots, t.slot)
 		}
 	}
 	slices.Sort(ids)

@@ -34,7 +34,12 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	}
 	s := representative.group
 	assigned := 0
+	var seats []*seat
 	for place, slot := range slots {
+		if e, is := p.standIns[types.UID(slot.Key)]; is {
+			seats = append(seats, &seat{template: e.template, job: p.Job, slot: slot, demand: g.demandOfPod(e.pod)})
+			continue
+		}
 		m := g.members[types.UID(slot.Key)]
 		if m == nil || m.group != s || !m.isWaiting() || m.assignment != nil {
 			g.out.release(p.Job, slot.Key)
@@ -61,11 +66,17 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		g.updateRetry(s)
 		return "", nil, fmt.Errorf("the match assigned no node to pod %s", representative.pod.Name)
 	case why != "":
+		for _, t := range seats {
+			g.out.release(t.job, t.slot.Key)
+		}
 		g.revokeAll(s, why)
 		g.recompute(s)
 		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if !p.Late {
+		if len(seats) > 0 {
+			g.holdSeats(s, seats)
+		}
 		s.exclusivity, s.matchedHere = Shared, true
 		if match.IsExclusive(p.Policy) {
 			s.exclusivity = Exclusive
@@ -117,10 +128,10 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 		return fmt.Sprintf("the match assigned no node to pod %s", representative.pod.Name)
 	case assigned >= s.minReserved:
 		return ""
-	case assigned >= len(p.Required):
+	case assigned >= len(p.Required)-p.Expected:
 		return s.whyMinimumRaised(assigned)
 	}
-	return fmt.Sprintf("only %d of the %d pods that start together still exist", assigned, len(p.Required))
+	return fmt.Sprintf("only %d of the %d pods that start together still exist", assigned, len(p.Required)-p.Expected)
 }
 
 // Refuse records that the pods of a Plan were not placed. If the group has not started, the

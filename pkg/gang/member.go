@@ -76,8 +76,10 @@ type queueEntry struct {
 	passedOtherPlugins bool
 }
 
-// memberPosition is the part of a member in the positions of its group.
+// memberPosition is the part of a member in the positions and the seats of its group.
 type memberPosition struct {
+	// seatless is true if a seat of the member's template was given back because of it.
+	seatless bool
 	// position is the position that the member fills, or waits to fill. It is nil if there is none.
 	position *position
 	// search is the number of the group's search that looked for a position. 0 means none.
@@ -109,6 +111,8 @@ type assignment struct {
 	binding bool
 	// bound is true once the bind was made.
 	bound bool
+	// seat is the seat that the member has taken. It is nil if a match was made for the member.
+	seat *seat
 }
 
 // isWaiting reports whether the member has no node and may be given one.

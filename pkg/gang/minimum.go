@@ -7,7 +7,7 @@ func (s *groupState) minimum() int {
 	if s.podGroup == nil {
 		return 1
 	}
-	return max(1, int(s.podGroup.MinMember)-s.preplaced())
+	return max(1, minMemberOf(s)-s.preplaced())
 }
 
 // required returns how many members a started group has to have: the

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -36,11 +37,21 @@ type Plan struct {
 	Policy string
 	// Holder is the name of the group for the matcher. It is the same in all matches of the group.
 	Holder string
+	Seating
 	Nearness
 	Precedence
 	Replacement
 	MatchInfo
 	snapshot
+}
+
+// A Seating is what a Plan has to do with pods that are expected, and with their seats.
+type Seating struct {
+	// Expected is the number of the last pods of Required that do not exist yet: they stand for pods
+	// that are expected.
+	Expected int
+	// Seated lists other pods that have taken seats. The caller puts them into the queue.
+	Seated []*corev1.Pod
 }
 
 // A Nearness is how near to each other the pods of a group are to be.
@@ -93,6 +104,8 @@ type snapshot struct {
 	completeSince time.Time
 	// podGroup is the UID of the group's PodGroup.
 	podGroup types.UID
+	// standIns has the templates of the stand-ins among Required, by UID, and the stand-ins.
+	standIns map[types.UID]standIn
 }
 
 // Pod returns the UID of the pod that the Plan is for.
@@ -138,13 +151,19 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		m.assignment.claimed = true
 		return Plan{Node: m.assignment.slot.Node}
 	}
+	var seating Seating
+	seating.Seated = slices.DeleteFunc(g.takeSeats(s, now), func(pod *corev1.Pod) bool { return pod.UID == uid })
+	if m.assignment != nil {
+		m.assignment.claimed = true
+		return Plan{Node: m.assignment.slot.Node, Seating: seating}
+	}
 	if v := g.verdict(m, now); !v.Pass {
 		if v.Message == "" {
 			v.Message = "waits while another pod of the group is scheduled on behalf of all"
 		}
-		return Plan{Wait: v}
+		return Plan{Wait: v, Seating: seating}
 	}
-	p := Plan{Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
+	p := Plan{Seating: seating, Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
 	replaces := m.isReplacement()
 	switch {
 	case replaces:
@@ -195,6 +214,14 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		} else {
 			p.Optional = append(p.Optional, o.pod)
 		}
+	}
+	for _, e := range standIns(s) {
+		if p.standIns == nil {
+			p.standIns = map[types.UID]standIn{}
+		}
+		p.standIns[e.pod.UID] = e
+		p.Required = append(p.Required, e.pod)
+		p.Expected++
 	}
 	return p
 }

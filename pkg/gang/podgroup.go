@@ -28,6 +28,15 @@ type PodGroup struct {
 	Exclusivity Exclusivity
 	// ExclusivitySince is since when the status has said that.
 	ExclusivitySince time.Time
+	Stages
+	Native
+	// Placed is how many pods had nodes when the status last reported it. 0
+	// means that the group has not been placed, or that nothing is known.
+	Placed int
+}
+
+// Native is what only native PodGroups say.
+type Native struct {
 	// Basic is true for a native PodGroup whose policy is basic. MinMember is
 	// then the minimum that the controller has found, and 0 if it has not yet.
 	Basic bool
@@ -38,9 +47,15 @@ type PodGroup struct {
 	Domain string
 	// Fault is why no pod of the group may start, whatever the pods are. It is zero if there is none.
 	Fault Fault
-	// Placed is how many pods had nodes when the status last reported it. 0
-	// means that the group has not been placed, or that nothing is known.
-	Placed int
+}
+
+// Stages is what is known of the pods that the owner of a group makes only after others.
+type Stages struct {
+	// Templates describes the pods that the group's owner makes. It is nil if the owner makes all of
+	// them at once, or if nothing is known of them.
+	Templates *Templates
+	// Seats is what the status records of the seats of the group.
+	Seats RecordedSeats
 }
 
 // An Absence is why pods that a group lacks are not made.

@@ -40,12 +40,19 @@ type demand struct {
 // resize in place adds later is left out, because it was not matched.
 func (r *rules) demandOf(m *member) demand {
 	if m.demand == nil {
-		m.demand = &demand{priority: rankOf(m.pod).Priority}
-		if r.podRequests != nil {
-			m.demand.amounts = r.podRequests(m.pod)
-		}
+		d := r.demandOfPod(m.pod)
+		m.demand = &d
 	}
 	return *m.demand
+}
+
+// demandOfPod returns what a pod asks for.
+func (r *rules) demandOfPod(pod *corev1.Pod) demand {
+	d := demand{priority: rankOf(pod).Priority}
+	if r.podRequests != nil {
+		d.amounts = r.podRequests(pod)
+	}
+	return d
 }
 
 // covers reports whether b fits into a: its priority is

@@ -109,13 +109,14 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 	case m.assignment == nil:
 	case m.hasNode() && m.assignment.slot.Node != pod.Spec.NodeName:
 		// Another scheduler bound the pod. The API is right, and the slot is free.
-		g.out.release(m.assignment.job, string(pod.UID))
+		g.out.release(m.assignment.job, m.assignment.slot.Key)
 		g.unassign(m)
 	case isTerminal(pod) && pod.Spec.NodeName != "":
 		// The pod may have ended before the inventory saw it on its node, so it is released here.
-		g.out.release(m.assignment.job, string(pod.UID))
+		g.out.release(m.assignment.job, m.assignment.slot.Key)
 		g.unassign(m)
 	case isTerminal(pod) || pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		g.leaveSeat(m, m.whyGone())
 		g.revoke(m, m.whyGone())
 	}
 	m.group.changed(m)
@@ -188,9 +189,10 @@ func (g Watches) DropPod(uid types.UID) Output {
 func (g Watches) drop(m *member, why string) {
 	if m.assignment != nil && m.hasNode() {
 		// The pod may have gone before the inventory saw it on its node, so it is released here.
-		g.out.release(m.assignment.job, string(m.pod.UID))
+		g.out.release(m.assignment.job, m.assignment.slot.Key)
 		g.unassign(m)
 	}
+	g.leaveSeat(m, why)
 	g.revoke(m, why)
 	m.vacate()
 	g.freeFormerPosition(m)

@@ -14,15 +14,11 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s := g.group(key)
-	was := pg
 	recorded := ExclusivityUnknown
 	if s.podGroup != nil {
-		was, recorded = *s.podGroup, s.podGroup.Exclusivity
-		// The scheduler itself writes these, the time only orders groups, and the last two are only told.
-		was.Exclusivity, was.ExclusivitySince, was.Placed, was.Created = pg.Exclusivity, pg.ExclusivitySince, pg.Placed, pg.Created
-		was.Absence = pg.Absence
+		recorded = s.podGroup.Exclusivity
 	}
-	if s.podGroup == nil || was != pg {
+	if s.podGroup == nil || s.podGroup.asksForOther(&pg) {
 		// The request may no longer be the refused one.
 		s.requestChanged()
 	}
@@ -31,6 +27,7 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 		s.reportedPlaced = 0
 	}
 	s.podGroup, s.inPodGroup = &pg, true
+	g.shrinkSeats(s)
 	g.applyMinimum(s)
 	g.recompute(s)
 	if s.resetExclusivity(recorded) {
@@ -38,6 +35,30 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	}
 	g.out.activate(key)
 	return g.output()
+}
+
+// asksForOther reports whether another state of a PodGroup asks for something else. What the scheduler
+// itself writes does not count, nor the creation time, which only orders groups, nor an Absence, which is only told.
+func (p *PodGroup) asksForOther(next *PodGroup) bool {
+	return p.UID != next.UID || p.MinMember != next.MinMember || p.Timeout != next.Timeout || p.Ended != next.Ended ||
+		p.Policy != next.Policy || p.Topology != next.Topology || !p.Templates.equal(next.Templates) ||
+		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
+}
+
+// shrinkSeats gives back the seats of a group that its owner does not ask for any more.
+func (g Watches) shrinkSeats(s *groupState) {
+	switch {
+	case len(s.free) == 0:
+	case s.podGroup.Ended:
+		g.giveBackSeats(s, "the group has ended", nil)
+	default:
+		left := map[string]int{}
+		s.update()
+		for _, t := range templatesOf(s) {
+			left[t.Name] = min(t.Expected, t.Coming+t.Expected-s.templates[t.Name].all)
+		}
+		g.giveBackSeats(s, "fewer pods are expected", func(template string) int { return left[template] })
+	}
 }
 
 // applyMinimum applies a minimum that may have changed since the
@@ -88,6 +109,7 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.out.forget(key)
 	if s := g.groups[key]; s != nil {
 		s.podGroup = nil
+		g.giveBackSeats(s, "the PodGroup was deleted", nil)
 		if s.needsPodGroup() && !s.started {
 			g.revokeAll(s, s.whyPodGroupDeleted())
 		}

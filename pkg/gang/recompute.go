@@ -17,6 +17,8 @@ func (g *core) recompute(s *groupState) {
 		s.reportedPlaced, s.reportedRefused, s.peakMinimum = 0, 0, 0
 		s.pastIncarnations++
 		s.clearRefusals()
+		g.giveBackSeats(s, "no pod of the group is left", nil)
+		s.seatState = seatState{}
 	}
 	if present == 0 {
 		s.exclusivity, s.matchedHere, s.reportedLateAnnotation = ExclusivityUnknown, false, false
@@ -72,6 +74,7 @@ func (g *core) recompute(s *groupState) {
 	if len(s.members) == 0 && s.podGroup == nil {
 		delete(g.groups, s.key)
 		delete(g.waitingForRoom, s.key)
+		delete(g.seatedGroups, s.key)
 		g.updateYield(s)
 	}
 }

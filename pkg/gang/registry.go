@@ -41,6 +41,8 @@ type registry struct {
 	starving starvingResult
 	// yielders holds the part of waitingForRoom that leaves its turn to the next.
 	yielders map[types.NamespacedName]*groupState
+	// seatedGroups holds the groups with free seats.
+	seatedGroups map[types.NamespacedName]*groupState
 	// jobs holds the jobs under which members have assignments.
 	jobs map[match.JobID]jobAssignments
 }
@@ -66,6 +68,7 @@ func newRegistry() registry {
 		retryPaces:        map[string]*retryPace{},
 		waitingForRoom:    map[types.NamespacedName]*groupState{},
 		yielders:          map[types.NamespacedName]*groupState{},
+		seatedGroups:      map[types.NamespacedName]*groupState{},
 		jobs:              map[match.JobID]jobAssignments{},
 	}
 }

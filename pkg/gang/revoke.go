@@ -17,7 +17,7 @@ func (g *core) revoke(m *member, why string) {
 	}
 	if !m.hasNode() {
 		// The inventory releases an assignment that the API shows.
-		g.out.release(m.assignment.job, string(m.pod.UID))
+		g.out.release(m.assignment.job, m.assignment.slot.Key)
 		g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		g.out.transition(Transition{Type: Revoked, Key: m.group.key, Job: m.assignment.job, Pods: 1, Reason: why})
 	}
@@ -30,7 +30,7 @@ func (g *core) revokeAll(s *groupState, why string) {
 	s.permitted, s.startReported = false, false
 	keys := map[match.JobID][]string{}
 	for _, m := range s.ordered(func(m *member) bool { return m.assignment != nil && !m.hasNode() }) {
-		keys[m.assignment.job] = append(keys[m.assignment.job], string(m.pod.UID))
+		keys[m.assignment.job] = append(keys[m.assignment.job], m.assignment.slot.Key)
 		g.out.Recheck = append(g.out.Recheck, m.pod.UID)
 		if m.assignment.reserved {
 			g.out.reject(m.pod.UID, why)
@@ -38,6 +38,7 @@ func (g *core) revokeAll(s *groupState, why string) {
 		m.whyRevoked = why
 		g.unassign(m)
 	}
+	g.giveBackSeats(s, why, nil)
 	for job, keys := range keys {
 		g.out.release(job, keys...)
 		g.out.transition(Transition{Type: Revoked, Key: s.key, Job: job, Pods: len(keys), Reason: why})

@@ -17,6 +17,8 @@ type rules struct {
 	// podRequests returns how much of each resource a pod
 	// asks for. Nil means that pods ask for nothing.
 	podRequests func(*corev1.Pod) map[string]int64
+	// seatRules say for how long seats are held.
+	seatRules SeatRules
 	// whyNativeUnread is why native PodGroups cannot be read. It
 	// is empty if they can, and changes with the API server's answers.
 	whyNativeUnread string

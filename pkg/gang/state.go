@@ -37,6 +37,7 @@ type groupState struct {
 // An incarnationState is what is known of a group's incarnation: the life of the group from its
 // match until no member has an assignment or a node any more.
 type incarnationState struct {
+	seatState
 	// pastIncarnations is the number of incarnations that have ended.
 	pastIncarnations uint64
 	// frozenOrderTime is the cached result of orderTime. It stays for the rest of the incarnation.

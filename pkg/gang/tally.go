@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
@@ -70,12 +72,23 @@ type memberCount struct {
 	priority int32
 	request  request
 	running  bool
+	template string
+	// ofTemplate says what the member counts as in its template.
+	ofTemplate templateCount
 }
 
 // count returns what the member counts as now.
 func (m *member) count() memberCount {
 	c := memberCount{priority: m.priority(), request: request{m.topology, m.pod.Annotations[group.MatchPolicyAnnotation]}, running: !isTerminal(m.pod)}
 	deleted := m.pod.DeletionTimestamp != nil
+	if c.template = group.TemplateOf(m.pod); c.template != "" {
+		if !deleted && m.pod.Status.Phase != corev1.PodFailed {
+			c.ofTemplate.all = 1
+		}
+		if m.isWaiting() || m.isPresent() {
+			c.ofTemplate.active = 1
+		}
+	}
 	c.has = [numProperties]bool{
 		waitingMembers:         m.isWaiting(),
 		unassignedMembers:      m.isWaiting() && m.assignment == nil,
@@ -111,6 +124,8 @@ type tally struct {
 	// priorities counts the members that are unassigned by their priority.
 	priorities map[int32]int
 	requests   map[request]requestCount
+	// templates counts the members by template.
+	templates map[string]templateCount
 	// refused are the members that are counted as refusedMembers.
 	refused members
 	// recount has the members that have changed since they were counted.
@@ -206,7 +221,11 @@ func (t *tally) add(m *memberCount, n int) {
 		}
 	}
 	if t.requests == nil {
-		t.requests, t.priorities = map[request]requestCount{}, map[int32]int{}
+		t.requests, t.priorities, t.templates = map[request]requestCount{}, map[int32]int{}, map[string]templateCount{}
+	}
+	if m.template != "" {
+		of := t.templates[m.template]
+		t.templates[m.template] = templateCount{of.all + n*m.ofTemplate.all, of.active + n*m.ofTemplate.active}
 	}
 	r := t.requests[m.request]
 	r.all += n

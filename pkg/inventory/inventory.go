@@ -52,7 +52,8 @@ type Config struct {
 	HolderOf func(*corev1.Pod) string
 	// MatchedAs returns the job and the slot that a Match of the caller booked for a pod on its
 	// node, and the epoch of the graph in which it did. The epoch is 0 if there is none. A pod that
-	// comes to its node with such a slot of the present epoch costs no Update. MatchedAs must not
+	// comes to its node with such a slot of the present epoch costs no Update. A slot whose key is not
+	// the pod's UID was held for the pod before the pod existed: it is released once the pod is booked. MatchedAs must not
 	// block. If the caller releases the slot, it has to call Recheck. If MatchedAs is nil, every slot
 	// is sent.
 	MatchedAs func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch)

@@ -62,6 +62,12 @@ func (l *ledger[K, V]) addSent(key K, v V) bool {
 	return true
 }
 
+// mayHave records that the engine may also have another value under a key that is queued.
+func (l *ledger[K, V]) mayHave(key K, other V) {
+	e := l.entries[key]
+	e.mayHave = l.merge(e.mayHave, other)
+}
+
 // desired returns the desired value of a key. The zero value stands for no value.
 func (l *ledger[K, V]) desired(key K) (v V) {
 	if e := l.entries[key]; e != nil {

@@ -85,3 +85,23 @@ func TestAPodThatWasMatchedIsLoadedAndReadAgain(t *testing.T) {
 		w.expect("read again", "Update pod: u1@n1 core=1000m", "Release group: u1")
 	})
 }
+
+// A slot that was held for a pod under another key is released once the pod itself is booked.
+func TestAPodThatComesToASlotThatWasHeldForIt(t *testing.T) {
+	a := pod("a", "u1", "n1", "1")
+	held := translate.HeldSlot(a)
+	held.Key = "seat"
+	configure := func(c *Config) {
+		c.MatchedAs = func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch) { return match.NewJobID("group"), held, 0 }
+	}
+	run(t, matchtest.NewFake, configure, func(w *world) {
+		w.nodes.add(node("n1", "8"))
+		w.begin()
+		w.step()
+		w.jobs["u1"] = match.NewJobID("group")
+		w.pods.add(a)
+		w.expect("the pod comes to its node", "Update group: u1@n1 core=1000m", "Release group: seat")
+		w.pods.remove(a)
+		w.expect("the pod goes", "Release group: u1")
+	})
+}

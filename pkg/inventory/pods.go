@@ -59,6 +59,11 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 		return
 	}
 	if i.holds.set(name, now, sameHolds) {
+		if matched.Key != "" && matched.Key != now[0].slot.Key {
+			// The pod has come to a slot that was held under another key. That
+			// slot is released after the pod's own is booked.
+			i.holds.mayHave(name, []hold{{job, matched}})
+		}
 		signal(i.wake)
 	}
 }

@@ -401,3 +401,119 @@ spec:
 	s.patch("mpijob/solve", `{"spec":{"runPolicy":{"suspend":false}}}`)
 	s.running("solve-", 5)
 }
+
+// Two LeaderWorkerSet units with LeaderReady have room for one: the one is whole, and the other waits,
+// whichever leader comes first.
+func TestUnitsWhoseWorkersComeLater(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2)
+	s.apply(strings.Replace(leaderWorkerSet(2, 4, "None"), "  replicas:", "  startupPolicy: LeaderReady\n  replicas:", 1))
+	s.eventually("one unit runs whole", func(context.Context) (bool, string) {
+		a, b := len(s.onNodes("serve-0")), len(s.onNodes("serve-1"))
+		return a == 4 && b == 0 || a == 0 && b == 4, fmt.Sprintf("%d and %d pods on nodes", a, b)
+	})
+	s.refused(1, reason.NoRoom, "needs 4 pods")
+}
+
+// The launcher of an MPIJob that waits for its workers has a seat among them.
+func TestALauncherThatComesAfterItsWorkersHasASeat(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 1)
+	s.apply(fmt.Sprintf(`
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: solve}
+spec:
+  launcherCreationPolicy: WaitForWorkersReady
+  mpiReplicaSpecs:
+    Launcher: {template: {spec: %s}}
+    Worker: {replicas: 4, template: {spec: %s}}
+`, podSpec("1"), podSpec("2")))
+	s.groups(1, 4)
+	s.refused(1, reason.NeverFits, "room for")
+	s.noneOnNodes("")
+	s.nodes("late", 1)
+	s.running("solve-", 5)
+}
+
+// With exclusive placement JobSet refuses all pods of a Job but the first, until that one has a node. The
+// Jobs start in racks with room for all their pods.
+func TestAJobSetWithARackForEachJob(t *testing.T) {
+	s := tell(t)
+	for rack := range 3 {
+		s.rack(rack, 2)
+	}
+	s.apply(fmt.Sprintf(`
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train, annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: topology.kubernetes.io/zone}}
+spec:
+  replicatedJobs:
+  - name: workers
+    replicas: 3
+    template: {spec: {parallelism: 4, completions: 4, backoffLimit: 0, template: {spec: %s}}}
+`, podSpec("4")))
+	s.running("train-", 12)
+	racks := map[string]string{}
+	for _, p := range s.pods("train-") {
+		job, rack := p.Labels["jobset.sigs.k8s.io/job-index"], p.Spec.NodeName[:len(p.Spec.NodeName)-2]
+		if racks[job] != "" && racks[job] != rack {
+			s.Errorf("Job %s has pods in %s and in %s", job, racks[job], rack)
+		}
+		racks[job] = rack
+	}
+}
+
+// rack adds n nodes of 8 CPUs with the same zone.
+func (s *story) rack(rack, n int) {
+	s.Helper()
+	_, err := s.AddNodes(s.Context(), cluster.Nodes{
+		Count: n,
+		Name:  func(i int) string { return fmt.Sprintf("%s-r%d-%d", s.ns, rack, i) },
+		Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU:    apiresource.MustParse("8"),
+			corev1.ResourceMemory: apiresource.MustParse("32Gi"),
+		},
+		Labels: func(int) map[string]string {
+			return map[string]string{corev1.LabelTopologyZone: fmt.Sprintf("r%d", rack)}
+		},
+	})
+	if err != nil {
+		s.Fatalf("add nodes: %v", err)
+	}
+}
+
+// A unit of a LeaderWorkerSet with exclusive placement has a rack with room for all its pods.
+func TestUnitsWithARackForEach(t *testing.T) {
+	s := tell(t)
+	s.rack(0, 2)
+	s.rack(1, 2)
+	s.apply(strings.Replace(leaderWorkerSet(2, 4, "None"), "metadata: {name: serve}", "metadata: {name: serve, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: topology.kubernetes.io/zone}}", 1))
+	s.running("serve-", 8)
+}
+
+// The stages of JobSets that start one after the other are gangs. Two JobSets whose second stages have
+// room for one do not block each other.
+func TestStagesAreGangs(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 2)
+	for _, name := range []string{"a", "b"} {
+		s.apply(fmt.Sprintf(`
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: %s}
+spec:
+  replicatedJobs:
+  - name: init
+    template: {spec: {template: {metadata: {annotations: {kwok.fluence.flux-framework.org/run-for: "1s"}}, spec: %s}}}
+  - name: train
+    dependsOn: [{name: init, status: Complete}]
+    template: {spec: {parallelism: 4, completions: 4, template: {spec: %s}}}
+`, name, podSpec("1"), podSpec("4")))
+	}
+	s.eventually("one second stage runs whole", func(context.Context) (bool, string) {
+		a, b := len(s.onNodes("a-train")), len(s.onNodes("b-train"))
+		return a == 4 && b == 0 || a == 0 && b == 4, fmt.Sprintf("%d and %d pods on nodes", a, b)
+	})
+	s.refused(1, reason.NoRoom, "needs 4 pods")
+}

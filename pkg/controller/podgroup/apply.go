@@ -21,6 +21,9 @@ func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s
 	if s.minMember > 0 {
 		fields["minMember"] = s.minMember
 	}
+	if len(s.templates) > 0 {
+		fields["templates"] = s.templates
+	}
 	metadata := map[string]any{"resourceVersion": pg.ResourceVersion}
 	if len(s.owners) > 0 {
 		metadata["ownerReferences"] = s.owners

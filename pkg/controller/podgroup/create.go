@@ -53,7 +53,7 @@ func (c Config) decideOnCreation(o observation, m memory) (decision, memory) {
 		},
 		OwnerReferences: o.references(),
 	}}
-	pg.Spec.MinMember = w.minMember
+	pg.Spec.MinMember, pg.Spec.Templates = w.minMember, o.wantedTemplates()
 	made := "for labelled pods"
 	if o.isNamedForOwner() {
 		made = fmt.Sprintf("for %s", o.topOwners[0])

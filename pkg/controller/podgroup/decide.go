@@ -105,6 +105,7 @@ type fieldsToApply struct {
 	owners []metav1.OwnerReference
 	// minMember is 0 if a user has set it.
 	minMember int32
+	templates []scheduling.PodsOfTemplate
 }
 
 // decide returns what to do for a group, and what to remember of it.

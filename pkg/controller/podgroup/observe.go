@@ -130,7 +130,7 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwner
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	top.state, top.why, top.size, top.otherSchedulers, top.invalid = of.state, of.why, of.size, of.otherSchedulers, of.invalid
+	top.state, top.why, top.size, top.otherSchedulers, top.templates, top.invalid = of.state, of.why, of.size, of.otherSchedulers, of.templates, of.invalid
 	if of.state == missing {
 		top.state, top.deleting = unsized, true
 	}

@@ -91,13 +91,17 @@ func (o observation) references() []metav1.OwnerReference {
 	return refs
 }
 
-// wantedFields returns the owner references and the minMember to write. It returns
+// wantedFields returns the owner references, the minMember and the templates to write. It returns
 // nil if they are up to date, or if this controller did not make the PodGroup.
 func (c Config) wantedFields(o observation, w sizeDecision) *fieldsToApply {
 	if !c.isManaged(o.podGroup) {
 		return nil
 	}
 	s := &fieldsToApply{owners: o.references(), minMember: w.minMember}
+	s.templates = o.wantedTemplates()
+	if o.hasEnded() || o.idle() || len(o.activeOwners()) == 0 {
+		s.templates = o.podGroup.Spec.Templates
+	}
 	if minMemberManager(o.podGroup) != "" {
 		s.minMember = 0
 	}
@@ -105,7 +109,7 @@ func (c Config) wantedFields(o observation, w sizeDecision) *fieldsToApply {
 	lacks := len(o.podGroup.OwnerReferences) < maxReferences && slices.ContainsFunc(s.owners, func(ref metav1.OwnerReference) bool {
 		return !slices.ContainsFunc(o.podGroup.OwnerReferences, func(have metav1.OwnerReference) bool { return have.UID == ref.UID })
 	})
-	if !lacks && (s.minMember == 0 || s.minMember == o.podGroup.Spec.MinMember) {
+	if !lacks && (s.minMember == 0 || s.minMember == o.podGroup.Spec.MinMember) && sameTemplates(s.templates, o.podGroup.Spec.Templates) {
 		return nil
 	}
 	return s

@@ -36,6 +36,8 @@ type topOwner struct {
 	// pods it wants from others (see group.OtherSchedulers).
 	size            group.Size
 	otherSchedulers string
+	// templates are the owner's templates, if it makes some pods only after others. See group.Templates.
+	templates []group.Template
 	// unitOf is the name of the LeaderWorkerSet if the owner is one of its units.
 	unitOf  string
 	invalid string
@@ -122,6 +124,12 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	}
 	if top.size, err = group.DefaultSize(top.owner, spec, scheduler); err != nil {
 		top.invalid = err.Error()
+	}
+	if top.templates, err = group.Templates(top.owner, obj.GetAnnotations(), spec, scheduler); err != nil {
+		top.invalid = err.Error()
+	}
+	if top.templates != nil && top.size.Min > 0 {
+		top.size.Min = firstStage(top.templates)
 	}
 	top.otherSchedulers = clip(group.OtherSchedulers(top.owner, spec, scheduler))
 	life := group.KindOf(top.owner).Lifecycle

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
@@ -35,9 +36,56 @@ type PodGroup struct {
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
-// PodGroupSpec is what the group needs: the fields of scheduler-plugins.
+// PodGroupSpec is what the group needs: the fields of scheduler-plugins and those that Fluence adds.
 type PodGroupSpec struct {
 	v1alpha1.PodGroupSpec `json:",inline"`
+
+	// Templates are the pods that the group's owner makes, if it makes some of them only after
+	// others. MinMember is then the number of the pods that are coming in the first stage.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	Templates []PodsOfTemplate `json:"templates,omitempty"`
+}
+
+// PodsOfTemplate are the pods that an owner makes from one pod template.
+type PodsOfTemplate struct {
+	// Name is the name of the template.
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// Coming is how many pods the owner makes without waiting for others of the stage.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Coming int32 `json:"coming,omitempty"`
+
+	// Expected is how many pods the owner makes after others of the stage have nodes or are
+	// ready. They are matched with the others, and room is held for them.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Expected int32 `json:"expected,omitempty"`
+
+	// After is what has to become of the others before the expected pods are made.
+	// +optional
+	// +kubebuilder:validation:Enum=Bound;Ready
+	After string `json:"after,omitempty"`
+
+	// Leader is the template of the pod in whose topology domain the expected pods have to be.
+	// +optional
+	Leader string `json:"leader,omitempty"`
+
+	// Stage is the number of the stage, counted from 0. The pods of a stage are made when those of
+	// the stages before have ended.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Stage int32 `json:"stage,omitempty"`
+
+	// Pod has the labels of the pod template, and the fields of its spec by which a pod is placed.
+	// +optional
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	Pod *runtime.RawExtension `json:"pod,omitempty"`
 }
 
 // PodGroupStatus is how far the group has come: the fields of scheduler-plugins
@@ -62,6 +110,11 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:Pattern=`^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{6}(Z|[+-]\d{2}:\d{2})$`
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is set once and never changed"
 	CreationTime *metav1.MicroTime `json:"creationTime,omitempty"`
+
+	// Seats is how many pods of each template have a seat or a node when the group starts, by
+	// template and node. It is written before the first pod is bound, if pods are expected.
+	// +optional
+	Seats map[string]map[string]int32 `json:"seats,omitempty"`
 
 	// Conditions are what is known of the group, by type. Each type belongs to
 	// one writer.
