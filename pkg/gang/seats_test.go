@@ -141,10 +141,13 @@ func TestAPodThatCannotTakeItsSeat(t *testing.T) {
 		}
 		s.Refuse(plan, Refusal{Reason: "NoRoom", RetryOn: ClusterEvents()}, s.now)
 		s.wantFreeSeats(1)
-		if other, _ := s.Plan("worker", s.now); other.InsteadOf != nil || len(other.Optional) > 0 {
+		other, _ := s.Plan("worker", s.now)
+		if other.InsteadOf != nil || len(other.Optional) > 0 {
 			t.Errorf("the plan of another pod has the seat %v and the pods %v", other.InsteadOf, names(other.Optional))
 		}
+		s.Refuse(other, Refusal{Reason: "NoRoom"}, s.now)
 		s.ObserveEvent(NodeChanged)
+		_, s.now = s.Due(s.now)
 		s.Due(s.now)
 		plan, _ = s.Plan("launcher", s.now)
 		_, _, out, err := s.Assign(plan, []match.Slot{{Key: "launcher", Node: "n-large"}}, s.now.Add(time.Minute))
@@ -579,8 +582,7 @@ func TestALateStageIsAGang(t *testing.T) {
 	s.update("init", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n-init", corev1.PodSucceeded })
 	s.add("t0", role("train"))
 	s.add("t1", role("train"))
-	s.wantEnqueueable()
-	if v := s.PreEnqueue("t0", s.now); v.Reason != reason.Gathering || !strings.Contains(v.Message, "1 more pod") {
+	if v := s.PreEnqueue("t0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.Contains(v.Message, "1 more pod") {
 		t.Errorf("verdict %+v, want that a pod of the stage is missing", v)
 	}
 	s.add("t2", role("train"))
