@@ -161,7 +161,7 @@ type binder struct {
 
 // A seatRecorder writes the seats of a group into the status of its PodGroup.
 type seatRecorder interface {
-	applySeats(ctx context.Context, key types.NamespacedName, seats gang.RecordedSeats) error
+	applySeats(ctx context.Context, key types.NamespacedName, r *gang.SeatRecord, now time.Time) error
 }
 
 func newBinder(b *base, state *stateCollector) (binder, error) {

@@ -34,6 +34,7 @@
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?
 //	bind.go                how is a pod bound?
+//	seats.go               how does a PodGroup record the seats of pods that come later?
 //	podgroups.go           how are PodGroups watched and written?
 //	nativegroups.go        how are native PodGroups watched and written?
 //	owners.go              what controls a pod?
@@ -43,6 +44,7 @@
 //	kubelet_rejections.go  which pods did a kubelet reject?
 //	reserver.go            when are nodes reserved, and which groups must leave them free?
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
+//	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
 //	watch.go               what follows from a change in the cluster, or from time?

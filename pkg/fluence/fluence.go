@@ -212,6 +212,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		return err
 	}
 	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { pl.observeEvent(gang.Released) })
+	pl.releases.seatsOf = pl.groups.SeatSlots
 	pl.placer = placement.NewPlacer(placement.Config{
 		Handle: pl.handle, PreFilters: filters, Levels: levels,
 		Matcher:      timedMatcher{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
@@ -259,6 +260,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 		pl.releases.add(r)
 		pl.removeFromBindQueue(r.Keys...)
 	}
+	pl.releases.book(out.Book...)
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)
 	}

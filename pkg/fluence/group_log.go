@@ -33,6 +33,8 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 	case gang.Revoked:
 		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
+	case gang.SeatsGivenBack:
+		log.Info("Group gave back seats", "group", t.Key, "seats", t.Pods, "reason", t.Reason)
 	case gang.Ended:
 		tl.logged.forget(t.Key)
 		log.Info("Group ended", "group", t.Key)

@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -53,6 +54,15 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 3. Find a node for each pod. This step changes
 	// only the matcher's graph, not the plugin's state.
 	plan = a.reserver.keepPodsWithSameReservedNodes(plan)
+	if plan.InsteadOf != nil {
+		a.lendSeat(ctx, plan)
+		defer func() {
+			a.rebookSeat(ctx, plan)
+			if refused != nil {
+				refused.Message = fmt.Sprintf("asks for more than its seat on node %s, which is kept; %s", plan.InsteadOf.Slots[0].Node, refused.Message)
+			}
+		}()
+	}
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
 		return "", found.Refusal

@@ -98,6 +98,10 @@ func trimPodGroup(obj any) (any, error) {
 	if size > maxTemplates {
 		pg.Spec.Templates = nil
 	}
+	if len(pg.Spec.Templates) > maxTemplateCount {
+		// One more than allowed shows that there are too many.
+		pg.Spec.Templates = pg.Spec.Templates[:maxTemplateCount+1]
+	}
 	return pg, nil
 }
 
@@ -134,7 +138,12 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
 		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
 	}
-	g.Templates, g.Seats = templatesOf(pg), seatsOf(pg)
+	g.Templates = templatesOf(pg)
+	g.Fault = templatesFault(pg, g.Templates)
+	g.Seats, g.StagesTogether = seatsOf(pg), pg.Annotations[group.StagesAnnotation]
+	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionSeatsHeld); c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason.ExpectedMissing {
+		g.ExpectedMissing = c.Message
+	}
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {

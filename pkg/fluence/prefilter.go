@@ -56,7 +56,9 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, unschedulable(why)
 	}
 
-	// 3. First place pods that go before this pod although the queue has them behind it.
+	// 3. First look for seats that were lost, and place pods that go before this pod although the queue
+	// has them behind it.
+	pl.searchSeats(ctx, nodes)
 	noAnswer := pl.placeReplacementsFirst(ctx, pod, nodes)
 	if why := pl.whyNotPlaceable(pod); why != "" {
 		return nil, unschedulable(why)

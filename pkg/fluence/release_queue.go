@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -31,17 +32,30 @@ type releaseQueue struct {
 	// onFreed is called after releases have succeeded.
 	onFreed func()
 
+	// seatsOf returns the seats of a group that are to be booked.
+	seatsOf func(types.NamespacedName) []match.Job
+
 	// mu guards queue and assumed.
 	mu    sync.Mutex
-	queue []gang.Release
+	queue []queuedCall
 	// assumed has the pods, by UID, that the scheduler's cache counts on their nodes before
 	// they are bound, with the jobs whose slots are released when their cycle has ended.
 	assumed map[string][]match.JobID
 	wakeup  chan struct{}
 }
 
-// releaseTimeout is the deadline of one release.
-const releaseTimeout = 2 * time.Second
+// A queuedCall is a release or, if seatsOf is not zero, the booking of the seats that
+// this group has when its turn comes. So a seat that was given back is not booked afterwards.
+type queuedCall struct {
+	gang.Release
+	seatsOf types.NamespacedName
+}
+
+// releaseTimeout is the deadline of one release, or of the booking of maxSlotsPerCall slots.
+const (
+	releaseTimeout  = 2 * time.Second
+	maxSlotsPerCall = 256
+)
 
 func newReleaseQueue(engine match.Engine, epoch func() match.Epoch, freed func()) *releaseQueue {
 	return &releaseQueue{engine: engine, epoch: epoch, onFreed: freed, assumed: map[string][]match.JobID{}, wakeup: make(chan struct{}, 1)}
@@ -63,7 +77,7 @@ func (r *releaseQueue) endCycle(pod types.UID) {
 	jobs := r.assumed[key]
 	delete(r.assumed, key)
 	for _, job := range jobs {
-		r.queue = append(r.queue, gang.Release{Job: job, Keys: []string{key}})
+		r.queue = append(r.queue, queuedCall{Release: gang.Release{Job: job, Keys: []string{key}}})
 	}
 	r.mu.Unlock()
 	if len(jobs) > 0 {
@@ -90,10 +104,60 @@ func (r *releaseQueue) add(releases ...gang.Release) {
 				continue
 			}
 		}
-		r.queue = append(r.queue, release)
+		r.queue = append(r.queue, queuedCall{Release: release})
 	}
 	r.mu.Unlock()
 	signal.Send(r.wakeup)
+}
+
+// book queues the booking of the seats of groups.
+func (r *releaseQueue) book(groups ...types.NamespacedName) {
+	if len(groups) == 0 {
+		return
+	}
+	r.mu.Lock()
+	for _, key := range groups {
+		if !slices.ContainsFunc(r.queue, func(q queuedCall) bool { return q.seatsOf == key }) {
+			r.queue = append(r.queue, queuedCall{seatsOf: key})
+		}
+	}
+	r.mu.Unlock()
+	signal.Send(r.wakeup)
+}
+
+// call sends a queued call.
+func (r *releaseQueue) call(ctx context.Context, epoch match.Epoch, c queuedCall) error {
+	if c.seatsOf == (types.NamespacedName{}) {
+		return r.releaseNow(ctx, epoch, c.Release)
+	}
+	for _, job := range r.seatsOf(c.seatsOf) {
+		for slots := range slices.Chunk(job.Slots, maxSlotsPerCall) {
+			if err := r.bookNow(ctx, epoch, match.Job{ID: job.ID, Slots: slots}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// releaseNow releases slots without the queue.
+func (r *releaseQueue) releaseNow(ctx context.Context, epoch match.Epoch, release gang.Release) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	if err := r.engine.Release(ctx, epoch, release.Job, release.Keys...); err != nil {
+		return fmt.Errorf("release an allocation: %w", err)
+	}
+	return nil
+}
+
+// bookNow books slots without the queue.
+func (r *releaseQueue) bookNow(ctx context.Context, epoch match.Epoch, job match.Job) error {
+	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
+	defer cancel()
+	if err := r.engine.Update(ctx, epoch, job); err != nil {
+		return fmt.Errorf("book seats: %w", err)
+	}
+	return nil
 }
 
 // pending returns the number of releases that the matcher has not confirmed. Those
@@ -108,7 +172,7 @@ func (r *releaseQueue) pending() int {
 func (r *releaseQueue) has(job match.JobID, key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Contains(r.assumed[key], job) || slices.ContainsFunc(r.queue, func(q gang.Release) bool {
+	return slices.Contains(r.assumed[key], job) || slices.ContainsFunc(r.queue, func(q queuedCall) bool {
 		return q.Job == job && (len(q.Keys) == 0 || slices.Contains(q.Keys, key))
 	})
 }
@@ -148,14 +212,11 @@ func (r *releaseQueue) drain(ctx context.Context) bool {
 		if epoch == 0 {
 			return false
 		}
-		callCtx, cancel := context.WithTimeout(ctx, releaseTimeout)
-		err := r.engine.Release(callCtx, epoch, next.Job, next.Keys...)
-		cancel()
-		switch {
+		switch err := r.call(ctx, epoch, next); {
 		case err == nil:
 			done = true
 		case errors.Is(err, match.ErrInvalid):
-			klog.FromContext(ctx).Error(err, "Failed to release an allocation: the matcher rejects it; it is not retried", "job", next.Job, "slots", len(next.Keys))
+			klog.FromContext(ctx).Error(err, "The matcher rejects a release or the booking of seats; it is not retried", "job", next.Job, "slots", len(next.Keys), "group", next.seatsOf)
 		default:
 			return false
 		}

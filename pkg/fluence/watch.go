@@ -108,9 +108,10 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		return true
 	}
 	seatsKnown := make(chan struct{})
+	know := sync.OnceFunc(func() { close(seatsKnown) })
 	w.initialSync.onDone = func() {
 		w.apply(ctx, w.groups.MarkSynced())
-		close(seatsKnown)
+		know()
 		w.activator.activateAll()
 	}
 	started := w.initialSync.addSource()
@@ -122,6 +123,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		// the activator calls, does not exist before.
 		go w.activator.run(ctx)
 		go w.binder.runBindQueue(ctx)
+		go w.rewriteSeats(ctx)
 		go w.breaker.run(ctx)
 		go w.groupPlacer.releases.run(ctx)
 		go w.groupReporter.reporter.Run(ctx)
@@ -321,7 +323,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		}
 		now := w.now()
 		w.apply(ctx, w.groups.RevokeExpired(now))
-		w.expireSeats(ctx, now)
+		w.keepSeats(ctx, now)
 		w.sweepWaiting()
 		w.binder.sweepBindQueue()
 		w.groupReporter.reportBindWaits(ctx)

@@ -120,6 +120,10 @@ func (g Assignments) FilterRejected(uid types.UID, now time.Time, why string) Ou
 	defer g.mu.Unlock()
 	if m := g.members[uid]; m != nil && m.assignment != nil && !m.assignment.reserved {
 		g.refuseWithBackoff(m, reason.NodeRefused, why, now)
+		if m.assignment.seat != nil {
+			m.seatless = true
+			g.noteGivenBack(m.group, 1, fmt.Sprintf("pod %s cannot take its seat: %s", m.pod.Name, why))
+		}
 		g.revoke(m, why)
 		g.recompute(m.group)
 	}

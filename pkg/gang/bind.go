@@ -83,7 +83,7 @@ func (g Assignments) commitBind(d BindIntent, whyInvalid string, now time.Time) 
 		}
 		g.recompute(s)
 		return whyInvalid, true
-	case !s.started && s.unrecorded:
+	case !s.started && s.podGroup != nil && s.isUnrecorded():
 		why := "the seats of the pods that are expected are not recorded"
 		g.revokeAll(s, why)
 		g.recompute(s)

@@ -82,6 +82,8 @@
 //	queueing.go        Queueing: Which pods may enter the queue now?
 //	moreurgent.go      Queueing: Which pod is placed first, although the queue has it later?
 //	seats.go           Seats: For which pods is room held that do not exist yet, and for how long?
+//	seatrecord.go      Seats: What does the PodGroup record of seats, and which follow from its record?
+//	seatsearch.go      Seats: What becomes of a seat whose room is lost?
 //	plan.go            Matching: What is to be placed?
 //	matched.go         Matching: What follows from the matcher's answer?
 //	assignments.go     Assignments: What follows from a scheduling cycle, or from a deadline?

@@ -37,7 +37,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	var seats []*seat
 	for place, slot := range slots {
 		if e, is := p.standIns[types.UID(slot.Key)]; is {
-			seats = append(seats, &seat{template: e.template, job: p.Job, slot: slot, demand: g.demandOfPod(e.pod)})
+			seats = append(seats, g.newSeat(e, p.Job, slot))
 			continue
 		}
 		m := g.members[types.UID(slot.Key)]
@@ -63,6 +63,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	switch {
 	case node == "" && p.Late:
 		// The siblings keep their assignments, because a match of late members is not all-or-nothing.
+		g.addSeats(s, seats)
 		g.updateRetry(s)
 		return "", nil, fmt.Errorf("the match assigned no node to pod %s", representative.pod.Name)
 	case why != "":
@@ -73,10 +74,11 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		g.recompute(s)
 		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
-	if !p.Late {
-		if len(seats) > 0 {
-			g.holdSeats(s, seats)
-		}
+	if p.Late {
+		g.addSeats(s, seats)
+		g.leaveSmallSeat(representative, p)
+	} else {
+		g.holdSeats(s, seats)
 		s.exclusivity, s.matchedHere = Shared, true
 		if match.IsExclusive(p.Policy) {
 			s.exclusivity = Exclusive

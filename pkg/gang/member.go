@@ -78,7 +78,7 @@ type queueEntry struct {
 
 // memberPosition is the part of a member in the positions and the seats of its group.
 type memberPosition struct {
-	// seatless is true if a seat of the member's template was given back because of it.
+	// seatless is true if the member could not take the seat that it had got. Then it takes no other.
 	seatless bool
 	// position is the position that the member fills, or waits to fill. It is nil if there is none.
 	position *position
@@ -151,9 +151,10 @@ func (m *member) isReserved() bool {
 	return m.assignment != nil && m.assignment.reserved && m.pod.DeletionTimestamp == nil
 }
 
-// isPlaceable reports whether the member waits without an assignment, and has no active refusal.
+// isPlaceable reports whether the member waits without an assignment, has no active
+// refusal, and does not wait for others of a stage that begins.
 func (m *member) isPlaceable(now time.Time) bool {
-	return m.isWaiting() && m.assignment == nil && !m.refusal.isActive(now)
+	return m.isWaiting() && m.assignment == nil && !m.refusal.isActive(now) && freshStageOf(m).whyGathers() == ""
 }
 
 // wasRefused reports whether a late member was refused, and still waits without an

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,8 @@ import (
 type Output struct {
 	// Release lists the slots to release in the matcher.
 	Release []Release
+	// Book lists the groups with seats that the matcher does not know: SeatSlots returns them.
+	Book []types.NamespacedName
 	// Reject lists the pods in Permit and in the bind queue that must not be bound.
 	Reject []types.UID
 	// RejectReason is the message for all pods in Reject.
@@ -61,20 +64,22 @@ const (
 	// Ended means that a started group has no present member any more.
 	// Members that are being deleted keep their nodes until they are gone.
 	Ended TransitionType = "Ended"
+	// SeatsGivenBack means that free seats of the group were given back, or were lost.
+	SeatsGivenBack TransitionType = "SeatsGivenBack"
 )
 
 // A Transition is a change in the life of a group.
 type Transition struct {
 	Type TransitionType
 	Key  types.NamespacedName
-	// Job is the job that the assignments were matched under. It is zero for Ended.
+	// Job is the job that the assignments were matched under. It is zero for Ended and SeatsGivenBack.
 	Job match.JobID
-	// Pods is the number of the assignments. It is zero for Ended.
+	// Pods is the number of the assignments or seats. It is zero for Ended.
 	Pods int
 	// CompleteSince is set for Started. It is since when the
 	// group has been complete, by what this process knows.
 	CompleteSince time.Time
-	// Reason is set for Revoked. It says why, in words.
+	// Reason is set for Revoked and SeatsGivenBack. It says why, in words.
 	Reason string
 }
 
@@ -103,6 +108,13 @@ type pending struct {
 
 func (p *pending) release(job match.JobID, keys ...string) {
 	p.Release = append(p.Release, Release{Job: job, Keys: keys})
+}
+
+// book adds a group to Book.
+func (p *pending) book(key types.NamespacedName) {
+	if !slices.Contains(p.Book, key) {
+		p.Book = append(p.Book, key)
+	}
 }
 
 // reject adds a pod to Reject. The first pod of a call decides RejectReason.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -52,6 +53,10 @@ type Seating struct {
 	Expected int
 	// Seated lists other pods that have taken seats. The caller puts them into the queue.
 	Seated []*corev1.Pod
+	// InsteadOf is the seat of the Plan's pod, which asks for more than it. It is nil if there is none. The
+	// caller releases the seat before the match, so that its room counts, and books it again if the match
+	// finds nothing, before it matches anything else.
+	InsteadOf *match.Job
 }
 
 // A Nearness is how near to each other the pods of a group are to be.
@@ -188,11 +193,24 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		// The siblings have their nodes: only this pod is required.
 		p.Job = g.nextJob(string(uid))
 		p.Required = []*corev1.Pod{m.pod}
+		required := map[types.UID]bool{uid: true}
+		if f := freshStageOf(m); f.stage > 0 {
+			// The stage is a gang of its own size.
+			for _, o := range f.waiters(s) {
+				if o != m && len(p.Required) < f.together {
+					p.Required, required[o.pod.UID] = append(p.Required, o.pod), true
+				}
+			}
+			p.addStandIns(standIns(s, expectedPods(s, f.stage, false), g.attempts))
+		}
+		if t := seatTooSmall(m); t != nil {
+			p.InsteadOf = &match.Job{ID: t.job, Slots: []match.Slot{t.slot}}
+		}
 		if replaces {
 			p.LostMembers = []LostMember{m.position.lostMember()}
 		}
 		for _, o := range s.ordered(func(o *member) bool {
-			return o != m && o.isPlaceable(now) && o.priority() >= m.priority() && (o.position != nil || !replaces)
+			return !required[o.pod.UID] && o.isPlaceable(now) && o.priority() >= m.priority() && (o.position != nil || !replaces) && seatTooSmall(o) == nil
 		}) {
 			p.Optional = append(p.Optional, o.pod)
 			if replaces {
@@ -215,14 +233,8 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 			p.Optional = append(p.Optional, o.pod)
 		}
 	}
-	for _, e := range standIns(s) {
-		if p.standIns == nil {
-			p.standIns = map[types.UID]standIn{}
-		}
-		p.standIns[e.pod.UID] = e
-		p.Required = append(p.Required, e.pod)
-		p.Expected++
-	}
+	together := s.podGroup != nil && group.Annotation(group.StagesAnnotation, map[string]string{group.StagesAnnotation: s.podGroup.StagesTogether}, m.pod) == group.StagesTogether
+	p.addStandIns(standIns(s, expectedPods(s, stageOf(s), together), g.attempts))
 	return p
 }
 

@@ -56,6 +56,11 @@ type Stages struct {
 	Templates *Templates
 	// Seats is what the status records of the seats of the group.
 	Seats RecordedSeats
+	// ExpectedMissing is the message of the status on pods that did not come while they had seats.
+	// It is empty if there is none.
+	ExpectedMissing string
+	// StagesTogether is the value of group.StagesAnnotation.
+	StagesTogether string
 }
 
 // An Absence is why pods that a group lacks are not made.

@@ -26,8 +26,17 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 		// Nothing was reported on this object yet.
 		s.reportedPlaced = 0
 	}
+	before := s.podGroup
 	s.podGroup, s.inPodGroup = &pg, true
-	g.shrinkSeats(s)
+	switch {
+	case pg.Ended:
+		g.giveBackSeats(s, "the group has ended", nil)
+	case before != nil && !before.Suspended && pg.Suspended:
+		// A PodGroup may still say so when the pods of a resumed owner start: only the change counts.
+		g.giveBackSeats(s, "the owner of the group was suspended", nil)
+	case before != nil && !before.Templates.equal(pg.Templates):
+		seekMore(s, before.Templates)
+	}
 	g.applyMinimum(s)
 	g.recompute(s)
 	if s.resetExclusivity(recorded) {
@@ -43,22 +52,6 @@ func (p *PodGroup) asksForOther(next *PodGroup) bool {
 	return p.UID != next.UID || p.MinMember != next.MinMember || p.Timeout != next.Timeout || p.Ended != next.Ended ||
 		p.Policy != next.Policy || p.Topology != next.Topology || !p.Templates.equal(next.Templates) ||
 		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
-}
-
-// shrinkSeats gives back the seats of a group that its owner does not ask for any more.
-func (g Watches) shrinkSeats(s *groupState) {
-	switch {
-	case len(s.free) == 0:
-	case s.podGroup.Ended:
-		g.giveBackSeats(s, "the group has ended", nil)
-	default:
-		left := map[string]int{}
-		s.update()
-		for _, t := range templatesOf(s) {
-			left[t.Name] = min(t.Expected, t.Coming+t.Expected-s.templates[t.Name].all)
-		}
-		g.giveBackSeats(s, "fewer pods are expected", func(template string) int { return left[template] })
-	}
 }
 
 // applyMinimum applies a minimum that may have changed since the
@@ -109,7 +102,8 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	g.out.forget(key)
 	if s := g.groups[key]; s != nil {
 		s.podGroup = nil
-		g.giveBackSeats(s, "the PodGroup was deleted", nil)
+		g.endSeats(s, "the PodGroup was deleted")
+		s.writtenVersion = s.version // there is no status to write
 		if s.needsPodGroup() && !s.started {
 			g.revokeAll(s, s.whyPodGroupDeleted())
 		}

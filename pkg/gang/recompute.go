@@ -10,17 +10,17 @@ func (g *core) recompute(s *groupState) {
 	s.gatheringKnown, s.topology, s.youngestNeededFor, s.siblingLook = false, nil, "", nil
 	onNode, refused, present := s.number(placedMembers), s.number(refusedLateMembers), s.number(presentMembers)
 	waiting, unconfirmed := s.number(unassignedMembers) > 0, s.number(tentativeMembers) > 0
-	ended := s.started && present == 0
+	kept := present == 0 && awaitsStage(s)
+	ended := s.started && present == 0 && !kept
 	if ended {
 		g.out.transition(Transition{Type: Ended, Key: s.key})
 		s.permitted, s.started, s.startReported, s.mayBeBound, s.completeSince = false, false, false, false, time.Time{}
 		s.reportedPlaced, s.reportedRefused, s.peakMinimum = 0, 0, 0
 		s.pastIncarnations++
 		s.clearRefusals()
-		g.giveBackSeats(s, "no pod of the group is left", nil)
-		s.seatState = seatState{}
+		g.endSeats(s, "no pod of the group is left")
 	}
-	if present == 0 {
+	if present == 0 && !kept {
 		s.exclusivity, s.matchedHere, s.reportedLateAnnotation = ExclusivityUnknown, false, false
 	}
 	if present == 0 && (ended || !waiting) {
@@ -44,6 +44,7 @@ func (g *core) recompute(s *groupState) {
 		s.representative = ""
 	}
 	g.updatePositions(s)
+	g.updateSeats(s)
 	s.reportedPlaced = min(s.reportedPlaced, onNode)
 	if news := onNode > s.reportedPlaced || refused != s.reportedRefused; s.podGroup != nil && s.number(unboundMembers) == 0 && onNode > 0 && news && onNode >= s.required() {
 		s.reportedPlaced, s.reportedRefused = max(s.reportedPlaced, onNode), refused

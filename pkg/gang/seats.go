@@ -2,8 +2,9 @@ package gang
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // Seats is the role that holds room for pods that are expected: pods that their owner makes only after
@@ -36,71 +38,169 @@ type seat struct {
 	template string
 	job      match.JobID
 	slot     match.Slot
-	demand   demand
+	// pod is the pod as it is expected, and demand what it asks for. A seat is for pods of any priority.
+	pod    *corev1.Pod
+	demand demand
 }
+
+func (r *rules) newSeat(e standIn, job match.JobID, slot match.Slot) *seat {
+	d := r.demandOfPod(e.pod)
+	d.priority = math.MaxInt32
+	return &seat{template: e.template, job: job, slot: slot, pod: e.pod, demand: d}
+}
+
+func (t *seat) place() place { return place{t.template, t.slot.Node} }
 
 // A seatState is the seats of a group's incarnation.
 type seatState struct {
 	// free are the seats that no pod has taken.
 	free []*seat
-	// unrecorded is true while the PodGroup's status lacks the seats. No pod of the group is bound then.
-	unrecorded bool
 	// heldSince is when the group started. awaitedSince is since when nothing but the owner is missing.
 	// Both are zero if that is not so, or not known.
 	heldSince, awaitedSince time.Time
 	// givenBack is why seats were given back. It is empty if none were.
 	givenBack string
+	// whyMissing says which pods did not come while they had seats. It is empty if there are none.
+	whyMissing string
+	seatRecord
+	seatSearch
 }
 
-// RecordedSeats is how many pods of each template have a seat or an assignment on each node, by
-// template and node, as a PodGroup's status records it when the group starts.
-type RecordedSeats map[string]map[string]int
+// hasSeat reports whether a free seat of a template is held, or looked for.
+func hasSeat(s *groupState, template string) bool {
+	return s.sought[template] > 0 || slices.ContainsFunc(s.free, func(t *seat) bool { return t.template == template })
+}
 
-// hold gives a group seats, by the slots of a match.
+// holdSeats gives a group seats, by the slots of a match. If it gets none, and the PodGroup's status still
+// shows those of an earlier incarnation, the status has to be written all the same.
 func (g *core) holdSeats(s *groupState, seats []*seat) {
-	s.seatState = seatState{free: seats, unrecorded: true}
+	stale := s.podGroup != nil && (len(s.podGroup.Seats) > 0 || s.podGroup.ExpectedMissing != "")
+	if len(seats) > 0 || stale || len(s.recorded) > 0 {
+		s.seatState = seatState{free: seats, seatRecord: seatRecord{recorded: s.recorded, version: s.version + 1, writtenVersion: s.writtenVersion}}
+	}
+	g.indexSeats(s)
+}
+
+// addSeats gives a started group further seats, by the slots of a match.
+func (g *core) addSeats(s *groupState, seats []*seat) {
+	for _, t := range seats {
+		s.free = append(s.free, t)
+		if s.left != nil {
+			s.left[t.place()]++
+		}
+		s.version++
+	}
+	g.indexSeats(s)
+}
+
+// leaveSmallSeat gives back the seat of a member that was matched because it asks for more.
+func (g *core) leaveSmallSeat(m *member, p Plan) {
+	if p.InsteadOf == nil {
+		return
+	}
+	s := m.group
+	s.free = slices.DeleteFunc(s.free, func(t *seat) bool {
+		if t.job != p.InsteadOf.ID || t.slot.Key != p.InsteadOf.Slots[0].Key {
+			return false
+		}
+		g.releaseSeat(s, t)
+		g.noteGivenBack(s, 1, fmt.Sprintf("pod %s asks for more than its template, and was matched anew", m.pod.Name))
+		return true
+	})
+}
+
+// HoldsSeat reports whether a group holds a seat, or a pod of it has taken the seat.
+func (g Seats) HoldsSeat(key types.NamespacedName, job match.JobID, id string) bool {
+	for _, j := range g.SeatSlots(key) {
+		if j.ID == job && slices.ContainsFunc(j.Slots, func(slot match.Slot) bool { return slot.Key == id }) {
+			return true
+		}
+	}
+	return false
+}
+
+// endSeats ends the seats of an incarnation. If the PodGroup's status shows some, it has to be written.
+func (g *core) endSeats(s *groupState, why string) {
+	shown := len(s.recorded) > 0 || s.whyMissing != "" || s.isUnrecorded()
+	g.giveBackSeats(s, why, nil)
+	r := seatRecord{version: s.version, writtenVersion: s.version}
+	if shown {
+		r.version++
+	}
+	s.seatState = seatState{seatRecord: r}
 	g.indexSeats(s)
 }
 
 // indexSeats brings the index of groups with seats up to date.
-func (g *core) indexSeats(s *groupState) { setIndexed(g.seatedGroups, s, len(s.free) > 0) }
+func (g *core) indexSeats(s *groupState) {
+	setIndexed(g.seatedGroups, s, len(s.free) > 0 || len(s.sought) > 0 || s.isUnrecorded())
+}
 
-// giveBackSeats releases free seats of a group. keep says how many of a template stay. Nil keeps none.
+// giveBackSeats releases free seats of a group. keep says how many of a template stay. Nil keeps none, and
+// ends the search for others.
 func (g *core) giveBackSeats(s *groupState, why string, keep func(template string) int) {
 	kept, n := map[string]int{}, 0
 	s.free = slices.DeleteFunc(s.free, func(t *seat) bool {
 		if kept[t.template]++; keep != nil && kept[t.template] <= keep(t.template) {
 			return false
 		}
-		g.out.release(t.job, t.slot.Key)
+		g.releaseSeat(s, t)
 		n++
 		return true
 	})
+	if keep == nil {
+		s.seatSearch = seatSearch{}
+	}
 	if n > 0 {
-		s.givenBack = why
+		g.noteGivenBack(s, n, why)
 	}
 	g.indexSeats(s)
 }
 
-// takeSeats gives free seats to members that wait. A member takes a seat of its template that covers
-// what it asks for. If it asks for more, the largest seat of its template is given back, and the
-// member is placed as any other late member. takeSeats returns the pods that have got a seat.
+// releaseSeat releases a seat. The caller removes it from the free ones.
+func (g *core) releaseSeat(s *groupState, t *seat) {
+	g.out.release(t.job, t.slot.Key)
+	if s.left[t.place()] > 0 {
+		s.left[t.place()]--
+	}
+}
+
+// noteGivenBack records that seats were given back.
+func (g *core) noteGivenBack(s *groupState, n int, why string) {
+	s.givenBack = why
+	switch {
+	case s.started || len(s.recorded) > 0:
+		s.version++
+	default:
+		s.writtenVersion = s.version // nothing was recorded
+	}
+	g.out.transition(Transition{Type: SeatsGivenBack, Key: s.key, Pods: n, Reason: why})
+}
+
+// awaitsStage reports whether a started group goes on although it has no pod on a node: seats are held
+// for a later stage, and pods of an earlier one have succeeded.
+func awaitsStage(s *groupState) bool {
+	if !s.started || s.podGroup == nil || s.podGroup.Ended || len(s.free) == 0 {
+		return false
+	}
+	later := slices.ContainsFunc(templatesOf(s), func(t Template) bool { return t.Stage > 0 && hasSeat(s, t.Name) })
+	return later && s.first(func(m *member) bool {
+		return m.pod.Status.Phase == corev1.PodSucceeded && m.pod.DeletionTimestamp == nil
+	}) != nil
+}
+
+// takeSeats gives free seats to members that wait. A member takes a seat of its template that covers what
+// it asks for. It returns the pods that have got a seat.
 func (g *core) takeSeats(s *groupState, now time.Time) []*corev1.Pod {
 	if len(s.free) == 0 || !s.started {
 		return nil
 	}
 	var taken []*corev1.Pod
 	for _, m := range s.ordered(func(m *member) bool { return m.isWaiting() && m.assignment == nil && !m.seatless }) {
-		of := func(t *seat) bool { return t.template == group.TemplateOf(m.pod) }
-		i := slices.IndexFunc(s.free, func(t *seat) bool { return of(t) && t.demand.covers(g.demandOf(m)) })
+		i := slices.IndexFunc(s.free, func(t *seat) bool {
+			return t.template == group.TemplateOf(m.pod) && t.demand.covers(g.demandOf(m))
+		})
 		if i < 0 {
-			if i = slices.IndexFunc(s.free, of); i >= 0 {
-				m.seatless = true
-				t := s.free[i]
-				s.free = slices.Delete(s.free, i, i+1)
-				g.out.release(t.job, t.slot.Key)
-				s.givenBack = fmt.Sprintf("pod %s asks for more than its template", m.pod.Name)
-			}
 			continue
 		}
 		t := s.free[i]
@@ -122,6 +222,19 @@ func (g *core) takeSeats(s *groupState, now time.Time) []*corev1.Pod {
 	return taken
 }
 
+// seatTooSmall returns a free seat of a member's template, if the member asks for more than each of them.
+// It is for a member that takeSeats has left without one.
+func seatTooSmall(m *member) *seat {
+	if !m.group.started || m.seatless {
+		return nil
+	}
+	i := slices.IndexFunc(m.group.free, func(t *seat) bool { return t.template == group.TemplateOf(m.pod) })
+	if i < 0 {
+		return nil
+	}
+	return m.group.free[i]
+}
+
 // leaveSeat makes the seat of a member that has gone, and was not bound, free again: its owner makes
 // another pod. It does nothing if the member has taken no seat.
 func (g *core) leaveSeat(m *member, why string) {
@@ -131,50 +244,92 @@ func (g *core) leaveSeat(m *member, why string) {
 	if m.assignment.reserved {
 		g.out.reject(m.pod.UID, why)
 	}
-	m.group.free = append(m.group.free, m.assignment.seat)
+	t := m.assignment.seat
+	m.group.free = append(m.group.free, t)
+	if m.group.seen[t.place()] > 0 {
+		m.group.seen[t.place()]--
+	}
 	m.whyRevoked = why
 	g.unassign(m)
 	g.indexSeats(m.group)
 }
 
-// ExpireSeats gives back the seats of groups that have expected pods for too long.
+// ExpireSeats gives back the seats of groups that have expected pods for too long. A scheduler that does
+// not lead must not call it: it follows what the leader records.
 func (g Seats) ExpireSeats(now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range g.seatedGroups {
-		if !s.started {
+		if !s.started || len(s.free)+len(s.sought) == 0 {
 			continue
 		}
 		if s.heldSince.IsZero() {
-			s.heldSince = now
+			s.heldSince = firstBind(s, now)
 		}
 		switch {
 		case !g.isAwaited(s):
 			s.awaitedSince = time.Time{}
 		case s.awaitedSince.IsZero():
-			s.awaitedSince = now
+			s.awaitedSince = lastChange(s, now)
 		}
+		var why string
 		switch {
 		case now.Sub(s.heldSince) >= g.seatRules.ExpectTotal:
-			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s of the start", g.seatRules.ExpectTotal), nil)
+			why = fmt.Sprintf("their pods did not come within %s of the start", g.seatRules.ExpectTotal)
 		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= g.seatRules.ExpectTimeout:
-			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s after the others were there", g.seatRules.ExpectTimeout), nil)
+			why = fmt.Sprintf("their pods did not come within %s after the others were there", g.seatRules.ExpectTimeout)
 		default:
 			continue
 		}
+		s.whyMissing = describeMissing(s, why)
+		g.giveBackSeats(s, why, nil)
+		s.version++
 		g.recompute(s)
 	}
 	return g.output()
 }
 
-// isAwaited reports whether nothing but the owner is missing for the expected pods to come.
-func (g *core) isAwaited(s *groupState) bool {
-	if s.number(unassignedMembers) > 0 || s.number(unboundMembers) > 0 {
-		return false
-	}
+// describeMissing says which pods of a group did not come, and why no room is held for them.
+func describeMissing(s *groupState, why string) string {
+	var all []string
 	for _, t := range templatesOf(s) {
-		if t.AfterReady && slices.ContainsFunc(s.free, func(f *seat) bool { return f.template == t.Name }) {
-			return s.first(func(m *member) bool { return m.keepsNode() && !isReady(m.pod) }) == nil
+		if n := openSeats(s, t); n > 0 && hasSeat(s, t.Name) {
+			all = append(all, fmt.Sprintf("%s of template %s", reason.Plural(n, "pod"), t.Name))
+		}
+	}
+	text := fmt.Sprintf("no room is held any more for %s: %s", strings.Join(all, ", "), why)
+	if s.podGroup != nil && s.podGroup.WhyNotExpected != "" {
+		text += "; " + s.podGroup.WhyNotExpected
+	}
+	return text
+}
+
+// isAwaited reports whether nothing but the owner is missing for some of the expected pods to come.
+func (g *core) isAwaited(s *groupState) bool {
+	return slices.ContainsFunc(templatesOf(s), func(t Template) bool { return hasSeat(s, t.Name) && isDue(s, t) })
+}
+
+// isDue reports whether the owner of a group may make the expected pods of a template: the templates
+// before it are complete and ready, its leader has a node, or the stages before its own have ended.
+func isDue(s *groupState, t Template) bool {
+	s.update()
+	before := true
+	for _, o := range templatesOf(s) {
+		before = before && o.Name != t.Name
+		switch {
+		case o.Stage < t.Stage && s.templates[o.Name].active > 0:
+			return false
+		case o.Stage != t.Stage:
+		case t.AfterReady && before:
+			if hasSeat(s, o.Name) || s.first(func(m *member) bool {
+				return m.counted.template == o.Name && m.counted.ofTemplate.all > 0 && !isTerminal(m.pod) && !(m.keepsNode() && isReady(m.pod))
+			}) != nil {
+				return false
+			}
+		case !t.AfterReady && o.Name == t.Leader:
+			if s.first(func(m *member) bool { return m.counted.template == o.Name && m.isPlaced() }) == nil {
+				return false
+			}
 		}
 	}
 	return true
@@ -187,78 +342,45 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// SeatsToRecord returns what a PodGroup's status has to record before a pod of the group is bound. It
-// returns nil if there is nothing to record.
-func (g Seats) SeatsToRecord(key types.NamespacedName) RecordedSeats {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.groups[key]
-	if s == nil || !s.unrecorded {
-		return nil
-	}
-	r := RecordedSeats{}
-	add := func(template, node string) {
-		if r[template] == nil {
-			r[template] = map[string]int{}
-		}
-		r[template][node]++
-	}
-	for _, t := range s.free {
-		add(t.template, t.slot.Node)
-	}
-	for _, m := range s.members {
-		if m.isPresent() {
-			add(group.TemplateOf(m.pod), m.node())
+// sinceTrue returns since when a condition of a pod is true, or zero if it is not.
+func sinceTrue(pod *corev1.Pod, of corev1.PodConditionType) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == of && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
 		}
 	}
-	return r
+	return time.Time{}
 }
 
-// SeatsRecorded records that the PodGroup's status has the seats of a group.
-func (g Seats) SeatsRecorded(key types.NamespacedName) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil {
-		s.unrecorded = false
-	}
-}
-
-// restoreSeats gives a started group, which another process has matched, the seats that its PodGroup's
-// status records and that no member has taken. No more are restored than pods are expected.
-func (g *core) restoreSeats(s *groupState) {
-	if !s.started || s.matchedHere || len(s.free) > 0 || s.podGroup == nil || len(s.podGroup.Seats) == 0 || g.seatRules.SlotOf == nil {
-		return
-	}
-	on := map[string]map[string]int{}
-	for _, m := range s.members {
-		if m.isPresent() {
-			name := group.TemplateOf(m.pod)
-			if on[name] == nil {
-				on[name] = map[string]int{}
-			}
-			on[name][m.node()]++
-		}
-	}
-	job := match.NewJobID("seats", s.id(""))
-	byTemplate := map[string][]standIn{}
-	for _, e := range standIns(s) {
-		byTemplate[e.template] = append(byTemplate[e.template], e)
-	}
-	for name, expected := range byTemplate {
-		for _, node := range slices.Sorted(maps.Keys(s.podGroup.Seats[name])) {
-			for range s.podGroup.Seats[name][node] - on[name][node] {
-				if len(expected) == 0 {
-					break
-				}
-				e := expected[0]
-				expected = expected[1:]
-				slot := g.seatRules.SlotOf(e.pod, node)
-				slot.Key = string(e.pod.UID)
-				s.free = append(s.free, &seat{template: name, job: job, slot: slot, demand: g.demandOfPod(e.pod)})
+// firstBind returns when the first pod of a group that has a node was bound. If this process has
+// matched the group, that is now. Otherwise the API says it, at most now.
+func firstBind(s *groupState, now time.Time) time.Time {
+	first := now
+	if !s.matchedHere {
+		for _, m := range s.members {
+			if at := sinceTrue(m.pod, corev1.PodScheduled); !at.IsZero() && m.keepsNode() && at.Before(first) {
+				first = at
 			}
 		}
 	}
-	g.indexSeats(s)
+	return first
+}
+
+// lastChange returns when the last pod of a group was bound or became ready. If this process has matched
+// the group, that is now. Otherwise the API says it, at most now.
+func lastChange(s *groupState, now time.Time) time.Time {
+	var last time.Time
+	if !s.matchedHere {
+		for _, m := range s.members {
+			if m.keepsNode() {
+				last = later(last, later(sinceTrue(m.pod, corev1.PodScheduled), sinceTrue(m.pod, corev1.PodReady)))
+			}
+		}
+	}
+	if last.IsZero() || last.After(now) {
+		return now
+	}
+	return last
 }
 
 // SeatCounts returns how many seats of a group are free.

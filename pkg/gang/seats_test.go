@@ -3,13 +3,17 @@ package gang
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 const roleLabel = "training.kubeflow.org/job-role"
@@ -55,9 +59,20 @@ func (s *story) startSeated() Plan {
 	s.add("0", role("worker"))
 	s.add("1", role("worker"))
 	p := s.matchSeated()
-	s.SeatsRecorded(key)
+	s.record()
 	s.reserveAndBind("0", "1")
 	return p
+}
+
+// record writes what is to be recorded of the seats.
+func (s *story) record() *SeatRecord {
+	s.Helper()
+	r := s.SeatsToRecord(key)
+	if r == nil {
+		s.Fatal("there is nothing to record")
+	}
+	s.SeatsRecorded(key, r)
+	return r
 }
 
 // matchSeated matches the workers, and a seat on node n-seat.
@@ -118,11 +133,29 @@ func TestAPodThatCannotTakeItsSeat(t *testing.T) {
 		s := newSeatStory(t)
 		p := s.startSeated()
 		s.add("launcher", role("launcher"), asking("3"))
-		plan, out := s.Plan("launcher", s.now)
-		if plan.Node != "" || plan.Job == 0 || !plan.Late {
-			t.Errorf("plan %+v, want a match of a late member", plan)
+		s.add("worker", role("worker"), asking("1"))
+		// It is matched alone, with the room of its seat, and keeps the seat if there is no room.
+		plan, _ := s.Plan("launcher", s.now)
+		if seat := plan.InsteadOf; plan.Job == 0 || !plan.Late || seat == nil || seat.ID != p.Job || seat.Slots[0].Node != "n-seat" {
+			t.Fatalf("plan %+v, want a match instead of the seat", plan)
+		}
+		s.Refuse(plan, Refusal{Reason: "NoRoom", RetryOn: ClusterEvents()}, s.now)
+		s.wantFreeSeats(1)
+		other, _ := s.Plan("worker", s.now)
+		if other.InsteadOf != nil || len(other.Optional) > 0 {
+			t.Errorf("the plan of another pod has the seat %v and the pods %v", other.InsteadOf, names(other.Optional))
+		}
+		s.Refuse(other, Refusal{Reason: "NoRoom"}, s.now)
+		s.ObserveEvent(NodeChanged)
+		_, s.now = s.Due(s.now)
+		s.Due(s.now)
+		plan, _ = s.Plan("launcher", s.now)
+		_, _, out, err := s.Assign(plan, []match.Slot{{Key: "launcher", Node: "n-large"}}, s.now.Add(time.Minute))
+		if err != nil {
+			t.Fatal(err)
 		}
 		s.wantReleased(out, p.Job, string(p.Required[2].UID))
+		s.wantFreeSeats(0)
 		if _, why := s.SeatCounts(key); why == "" {
 			t.Error("nothing says why the seat was given back")
 		}
@@ -134,8 +167,14 @@ func TestAPodThatCannotTakeItsSeat(t *testing.T) {
 		if plan, _ := s.Plan("launcher", s.now); plan.Node != "n-seat" {
 			t.Fatalf("the launcher is placed on %q", plan.Node)
 		}
-		s.wantReleased(s.FilterRejected("launcher", s.now, "a taint"), p.Job, string(p.Required[2].UID))
+		out := s.FilterRejected("launcher", s.now, "a taint")
+		s.wantReleased(out, p.Job, string(p.Required[2].UID))
 		s.wantFreeSeats(0)
+		if !slices.ContainsFunc(out.Transitions, func(t Transition) bool {
+			return t.Type == SeatsGivenBack && strings.Contains(t.Reason, "a taint")
+		}) {
+			t.Errorf("transitions %v, want the seat that was given back", out.Transitions)
+		}
 	})
 }
 
@@ -146,7 +185,7 @@ func TestSeatsAreRecordedBeforeTheFirstBind(t *testing.T) {
 	s.add("1", role("worker"))
 	p := s.matchSeated()
 	record := s.SeatsToRecord(key)
-	if got := fmt.Sprint(record); got != "map[launcher:map[n-seat:1] worker:map[n-0:1 n-1:1]]" {
+	if got := fmt.Sprint(record.Seats); got != "map[launcher:map[n-seat:1] worker:map[n-0:1 n-1:1]]" {
 		t.Errorf("to record: %s", got)
 	}
 	for _, name := range []types.UID{"0", "1"} {
@@ -197,6 +236,15 @@ func TestSeatsAreGivenBack(t *testing.T) {
 		}, false},
 		"the PodGroup is written for another reason": {func(s *story) Output { return s.PutPodGroup(key, seatedPodGroup()) }, true},
 		"the PodGroup is deleted":                    {func(s *story) Output { return s.DropPodGroup(key) }, false},
+		"the owner is suspended": {func(s *story) Output {
+			pg := seatedPodGroup()
+			pg.Suspended = true
+			return s.PutPodGroup(key, pg)
+		}, false},
+		"the launcher has come and has no node yet": {func(s *story) Output {
+			s.add("launcher", role("launcher"), asking("2"))
+			return s.PutPodGroup(key, seatedPodGroup())
+		}, true},
 		"no pod of the group is left": {func(s *story) Output {
 			s.DropPod("0")
 			return s.DropPod("1")
@@ -257,8 +305,328 @@ func TestSeatsAreRestored(t *testing.T) {
 	}
 }
 
+// bindElsewhere shows the workers and, with launcher, the launcher on their nodes, bound by another process.
+func (s *story) bindElsewhere(launcher bool) (out Output) {
+	for i, node := range []string{"n-0", "n-1"} {
+		s.add(fmt.Sprint(i), role("worker"), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = node, boundCondition() })
+	}
+	if launcher {
+		out = s.add("launcher", role("launcher"), func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "n-seat", boundCondition() })
+	}
+	return out
+}
+
+// recordedPodGroup is the PodGroup with the record of its seats.
+func recordedPodGroup() PodGroup {
+	pg := seatedPodGroup()
+	pg.Placed, pg.Seats = 2, RecordedSeats{"worker": {"n-0": 1, "n-1": 1}, "launcher": {"n-seat": 1}}
+	return pg
+}
+
+// A standby follows what its leader records: the seats are there when it takes over.
+func TestAStandbyFollowsTheSeatsOfItsLeader(t *testing.T) {
+	s := newSeatStory(t)
+	s.MarkSynced()
+	s.bindElsewhere(false)
+	s.wantFreeSeats(0)
+	out := s.PutPodGroup(key, recordedPodGroup())
+	s.wantFreeSeats(1)
+	jobs := s.SeatSlots(key)
+	if !slices.Equal(out.Book, []types.NamespacedName{key}) || len(jobs) != 1 || jobs[0].Slots[0].Node != "n-seat" || s.Tentative()[0].ID != jobs[0].ID {
+		t.Errorf("to be booked: %v with %+v, want the seat", out.Book, jobs)
+	}
+	if out := s.PutPodGroup(key, recordedPodGroup()); len(out.Book)+len(out.Release) > 0 {
+		t.Errorf("the same record again: %+v", out)
+	}
+	// The leader binds the launcher: the seat is the pod's.
+	s.wantReleased(s.bindElsewhere(true), jobs[0].ID, jobs[0].Slots[0].Key)
+	s.wantFreeSeats(0)
+	// A launcher that is lost later has no seat again.
+	s.DropPod("launcher")
+	s.wantFreeSeats(0)
+
+	// The leader gives a seat back: so does the standby.
+	s = newSeatStory(t)
+	s.MarkSynced()
+	s.bindElsewhere(false)
+	s.PutPodGroup(key, recordedPodGroup())
+	s.wantFreeSeats(1)
+	pg := recordedPodGroup()
+	pg.Seats = nil
+	if out := s.PutPodGroup(key, pg); len(out.Release) != 1 {
+		t.Errorf("released %v, want the seat", out.Release)
+	}
+	s.wantFreeSeats(0)
+}
+
+// What a scheduler has given back, the next one does not hold again. The times go on.
+func TestTimesOfSeatsOutliveARestart(t *testing.T) {
+	at := func(p *corev1.Pod, of corev1.PodConditionType, d time.Duration) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: of, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(d))})
+	}
+	start := func(t *testing.T, ready bool) *story {
+		s := newSeatStory(t)
+		s.PutPodGroup(key, recordedPodGroup())
+		for i, node := range []string{"n-0", "n-1"} {
+			s.add(fmt.Sprint(i), role("worker"), func(p *corev1.Pod) {
+				p.Spec.NodeName = node
+				at(p, corev1.PodScheduled, time.Duration(i)*time.Second)
+				if ready {
+					at(p, corev1.PodReady, time.Minute)
+				}
+			})
+		}
+		s.MarkSynced()
+		s.wantFreeSeats(1)
+		return s
+	}
+	cases := map[string]struct {
+		ready bool
+		after time.Duration
+		kept  bool
+	}{
+		"short of the total time":                    {false, 30*time.Minute - time.Second, true},
+		"the total time is over":                     {false, 30 * time.Minute, false},
+		"the others have been ready, not for long":   {true, 6*time.Minute - time.Second, true},
+		"the others have been ready for long enough": {true, 6 * time.Minute, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := start(t, tc.ready)
+			s.ExpireSeats(noon.Add(tc.after))
+			if tc.kept {
+				s.wantFreeSeats(1)
+				return
+			}
+			s.wantFreeSeats(0)
+			r := s.record()
+			if len(r.Seats) > 0 || r.Reason != reason.ExpectedMissing || !strings.Contains(r.Message, "1 pod of template launcher") {
+				t.Errorf("to record: %+v, want no seat and why", r)
+			}
+			// The PodGroup is seen once more as it was.
+			s.PutPodGroup(key, recordedPodGroup())
+			s.wantFreeSeats(0)
+		})
+	}
+}
+
+// A scheduler that starts knows which pods did not come, and ends that once they are there.
+func TestWhatIsMissingOutlivesARestart(t *testing.T) {
+	s := newSeatStory(t)
+	pg := seatedPodGroup()
+	pg.ExpectedMissing = "no room is held any more for 1 pod of template launcher"
+	s.PutPodGroup(key, pg)
+	s.bindElsewhere(false)
+	s.MarkSynced()
+	if got := s.UnrecordedSeats(); len(got) > 0 {
+		t.Errorf("to be recorded while the launcher is missing: %v", got)
+	}
+	s.bindElsewhere(true)
+	if r := s.record(); len(r.Seats) > 0 || r.Reason != "" {
+		t.Errorf("to record: %+v, want nothing", r)
+	}
+}
+
+// Once nothing lacks a seat any more, the PodGroup says nothing of seats.
+func TestTheRecordEndsWithTheSeats(t *testing.T) {
+	s := newSeatStory(t)
+	s.startSeated()
+	if got := s.UnrecordedSeats(); len(got) > 0 {
+		t.Errorf("to be recorded again: %v", got)
+	}
+	s.add("launcher", role("launcher"), asking("2"))
+	s.Plan("launcher", s.now)
+	s.wantFreeSeats(0)
+	if got := s.UnrecordedSeats(); len(got) > 0 {
+		t.Errorf("to be recorded while the launcher has no node: %v", got)
+	}
+	for name, node := range map[string]string{"0": "n-0", "1": "n-1", "launcher": "n-seat"} {
+		s.update(name, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = node, boundCondition() })
+	}
+	if got := s.UnrecordedSeats(); len(got) != 1 {
+		t.Fatalf("to be recorded: %v, want the group", got)
+	}
+	if r := s.record(); len(r.Seats) > 0 || r.Reason != "" {
+		t.Errorf("to record: %+v, want nothing", r)
+	}
+	if got := s.UnrecordedSeats(); len(got) > 0 {
+		t.Errorf("to be recorded again: %v", got)
+	}
+}
+
+// The time to wait for a pod begins when nothing but its owner is missing.
+func TestWhenExpectedPodsAreDue(t *testing.T) {
+	ready := func(p *corev1.Pod) {
+		p.Status.Conditions = append(boundCondition(), corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	}
+	unready := func(p *corev1.Pod) { p.Status.Conditions = boundCondition() }
+	list := []Template{
+		{Name: "a", Coming: 1, Pod: &corev1.Pod{}},
+		{Name: "b", Expected: 1, AfterReady: true, Pod: &corev1.Pod{}},
+		{Name: "c", Expected: 1, AfterReady: true, Pod: &corev1.Pod{}},
+		{Name: "d", Coming: 1, Expected: 1, Leader: "d", Pod: &corev1.Pod{}},
+		{Name: "e", Coming: 1, Stage: 1, Pod: &corev1.Pod{}},
+	}
+	cases := map[string]struct {
+		pods map[string]func(*corev1.Pod)
+		due  string
+	}{
+		"those before are not ready":               {map[string]func(*corev1.Pod){"a": unready}, ""},
+		"those before are ready":                   {map[string]func(*corev1.Pod){"a": ready}, "b"},
+		"all before are ready":                     {map[string]func(*corev1.Pod){"a": ready, "b": ready}, "c"},
+		"a leader has a node":                      {map[string]func(*corev1.Pod){"a": unready, "d": unready}, "d"},
+		"pods of the stages before have all ended": {map[string]func(*corev1.Pod){"a": func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }}, "b e"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newSeatStory(t)
+			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: list}}})
+			for template, change := range tc.pods {
+				s.add(template, role(template), func(p *corev1.Pod) { p.Spec.NodeName = "n-" + template }, change)
+			}
+			g := s.groups[key]
+			g.free = nil
+			for _, t := range list {
+				if t.Expected > 0 && tc.pods[t.Name] == nil || t.Name == "d" || t.Stage > 0 {
+					g.free = append(g.free, &seat{template: t.Name})
+				}
+			}
+			var due []string
+			for _, t := range list {
+				if hasSeat(g, t.Name) && isDue(g, t) {
+					due = append(due, t.Name)
+				}
+			}
+			if got := strings.Join(due, " "); got != tc.due {
+				t.Errorf("due: %q, want %q", got, tc.due)
+			}
+		})
+	}
+}
+
+// A seat whose room is lost is looked for again near the others.
+func TestALostSeatIsLookedForAgain(t *testing.T) {
+	s := newSeatStory(t)
+	p := s.startSeated()
+	held := s.HeldSeats()
+	if len(held) != 1 || held[0].Node != "n-seat" || held[0].Pod.Annotations["asks"] != "2" {
+		t.Fatalf("held: %+v", held)
+	}
+	if _, ok := s.PlanSeats(s.now); ok {
+		t.Error("a seat is looked for, and none is lost")
+	}
+	s.wantReleased(s.LoseSeat(key, held[0].ID, "too little room"), p.Job, held[0].ID)
+	s.wantFreeSeats(0)
+	if r := s.record(); r.Reason != reason.SeatsTaken || !strings.Contains(r.Message, "too little room") {
+		t.Errorf("to record: %+v, want why there is no seat", r)
+	}
+	plan, ok := s.PlanSeats(s.now)
+	if !ok || len(plan.Required) != 1 || plan.Expected != 1 || !slices.Equal(plan.Near, []string{"n-0", "n-1"}) {
+		t.Fatalf("plan %+v, want one seat near the others", plan)
+	}
+	if _, ok := s.PlanSeats(s.now); ok {
+		t.Error("a seat is looked for twice at once")
+	}
+	s.RefuseSeats(plan, "room for 0")
+	s.now = s.now.Add(searchPause)
+	if plan, ok = s.PlanSeats(s.now); !ok {
+		t.Fatal("the seat is not looked for again")
+	}
+	s.AssignSeats(plan, []match.Slot{{Key: string(plan.Required[0].UID), Node: "n-other"}})
+	s.wantFreeSeats(1)
+	if r := s.record(); r.Reason != "" || r.Seats["launcher"]["n-other"] != 1 {
+		t.Errorf("to record: %+v, want the seat on its new node", r)
+	}
+	s.add("launcher", role("launcher"), asking("2"))
+	if plan, _ := s.Plan("launcher", s.now); plan.Node != "n-other" {
+		t.Errorf("the launcher is placed on %q, want its new seat", plan.Node)
+	}
+}
+
+// If the owner wants more pods than before, seats for them are looked for.
+func TestSeatsGrowWithTheTemplates(t *testing.T) {
+	s := newSeatStory(t)
+	s.startSeated()
+	pg := seatedPodGroup()
+	more := *pg.Templates
+	more.Hash, more.List = "2", slices.Clone(more.List)
+	more.List[1].Expected = 3
+	pg.Templates = &more
+	s.PutPodGroup(key, pg)
+	if plan, ok := s.PlanSeats(s.now); !ok || len(plan.Required) != 2 {
+		t.Errorf("plan %+v, want two seats more", plan)
+	}
+}
+
 func boundCondition() []corev1.PodCondition {
 	return []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
+}
+
+// stagedPodGroup is a PodGroup whose pods of the template train come after those of init have ended, while
+// those of serve still run.
+func stagedPodGroup() PodGroup {
+	return PodGroup{UID: "pg", MinMember: 2, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: []Template{
+		{Name: "serve", Coming: 1, Pod: &corev1.Pod{}}, {Name: "init", Coming: 1, Pod: &corev1.Pod{}}, {Name: "train", Coming: 3, Stage: 1, Pod: &corev1.Pod{}},
+	}}}}
+}
+
+// A stage that begins while pods of an earlier one run is a gang as well.
+func TestALateStageIsAGang(t *testing.T) {
+	s := newSeatStory(t)
+	s.PutPodGroup(key, stagedPodGroup())
+	s.add("serve", role("serve"))
+	s.add("init", role("init"))
+	s.match("serve")
+	s.reserveAndBind("serve", "init")
+	s.update("serve", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "n-serve", boundCondition() })
+	s.update("init", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n-init", corev1.PodSucceeded })
+	s.add("t0", role("train"))
+	s.add("t1", role("train"))
+	if v := s.PreEnqueue("t0", s.now); v.Pass || v.Reason != reason.Gathering || !strings.Contains(v.Message, "1 more pod") {
+		t.Errorf("verdict %+v, want that a pod of the stage is missing", v)
+	}
+	s.add("t2", role("train"))
+	plan, _ := s.Plan("t0", s.now)
+	if got := names(plan.Required); len(got) != 3 || !plan.Late {
+		t.Errorf("the plan requires %v (late: %v), want the whole stage", got, plan.Late)
+	}
+}
+
+// With the annotation stages: together, all stages have room with the first, and keep it between two stages.
+func TestStagesTogether(t *testing.T) {
+	s := newSeatStory(t)
+	pg := PodGroup{UID: "pg", MinMember: 1, Created: noon, Stages: Stages{StagesTogether: group.StagesTogether, Templates: &Templates{Hash: "1", List: []Template{
+		{Name: "init", Coming: 1, Pod: &corev1.Pod{}}, {Name: "train", Coming: 2, Stage: 1, Pod: &corev1.Pod{}},
+	}}}}
+	s.PutPodGroup(key, pg)
+	s.add("init", role("init"))
+	p, _ := s.Plan("init", s.now)
+	if len(p.Required) != 3 || p.Expected != 2 {
+		t.Fatalf("the plan requires %v, %d expected; want all stages", names(p.Required), p.Expected)
+	}
+	slots := []match.Slot{{Key: "init", Node: "n-init"}, {Key: string(p.Required[1].UID), Node: "n-a"}, {Key: string(p.Required[2].UID), Node: "n-b"}}
+	if _, _, _, err := s.Assign(p, slots, s.now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	s.record()
+	s.reserveAndBind("init")
+	s.update("init", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n-init", corev1.PodSucceeded })
+	s.wantFreeSeats(2)
+	s.add("t0", role("train"))
+	s.add("t1", role("train"))
+	if plan, _ := s.Plan("t0", s.now); plan.Node == "" || len(plan.Seated) != 1 {
+		t.Errorf("plan %+v, want seats for both", plan)
+	}
+	s.wantFreeSeats(0)
+
+	// Without the annotation the second stage asks for itself.
+	s = newSeatStory(t)
+	pg.StagesTogether = ""
+	s.PutPodGroup(key, pg)
+	s.add("init", role("init"))
+	if p, _ := s.Plan("init", s.now); len(p.Required) != 1 {
+		t.Errorf("the plan requires %v, want the first stage", names(p.Required))
+	}
 }
 
 // A stage whose pods come after those before have ended is a gang of its own size.

@@ -73,8 +73,10 @@ type memberCount struct {
 	request  request
 	running  bool
 	template string
-	// ofTemplate says what the member counts as in its template.
+	// ofTemplate says what the member counts as in its template. place is where the member is
+	// present. It is zero if it is nowhere.
 	ofTemplate templateCount
+	place      place
 }
 
 // count returns what the member counts as now.
@@ -87,6 +89,15 @@ func (m *member) count() memberCount {
 		}
 		if m.isWaiting() || m.isPresent() {
 			c.ofTemplate.active = 1
+		}
+		if !deleted && c.running && m.pod.Spec.NodeName == "" && m.assignment == nil {
+			c.ofTemplate.unplaced = 1
+			if !m.isGated() {
+				c.ofTemplate.waiting = 1
+			}
+		}
+		if m.isPresent() {
+			c.place = place{c.template, m.node()}
 		}
 	}
 	c.has = [numProperties]bool{
@@ -124,8 +135,11 @@ type tally struct {
 	// priorities counts the members that are unassigned by their priority.
 	priorities map[int32]int
 	requests   map[request]requestCount
-	// templates counts the members by template.
+	// templates counts the members by template, and places those that are present by template and node.
 	templates map[string]templateCount
+	places    map[place]int
+	// templateChanges counts the changes of templates and places.
+	templateChanges uint64
 	// refused are the members that are counted as refusedMembers.
 	refused members
 	// recount has the members that have changed since they were counted.
@@ -188,7 +202,8 @@ func (t *tally) orderedWith(p property) []*member {
 func (t *tally) update() {
 	for _, m := range t.recount {
 		m.inRecount = false
-		if was := m.counted; was != nil {
+		changes, was := t.templateChanges, m.counted
+		if was != nil {
 			t.add(was, -1)
 			m.counted = nil
 			delete(t.refused, m.pod.UID)
@@ -199,6 +214,9 @@ func (t *tally) update() {
 		is := m.count()
 		m.counted = &is
 		t.add(&is, 1)
+		if was != nil && was.template == is.template && was.ofTemplate == is.ofTemplate && was.place == is.place {
+			t.templateChanges = changes
+		}
 		if is.has[refusedMembers] {
 			if t.refused == nil {
 				t.refused = members{}
@@ -222,10 +240,17 @@ func (t *tally) add(m *memberCount, n int) {
 	}
 	if t.requests == nil {
 		t.requests, t.priorities, t.templates = map[request]requestCount{}, map[int32]int{}, map[string]templateCount{}
+		t.places = map[place]int{}
 	}
 	if m.template != "" {
+		t.templateChanges++
 		of := t.templates[m.template]
-		t.templates[m.template] = templateCount{of.all + n*m.ofTemplate.all, of.active + n*m.ofTemplate.active}
+		t.templates[m.template] = templateCount{of.all + n*m.ofTemplate.all, of.active + n*m.ofTemplate.active, of.unplaced + n*m.ofTemplate.unplaced, of.waiting + n*m.ofTemplate.waiting}
+	}
+	if m.place != (place{}) {
+		if t.places[m.place] += n; t.places[m.place] == 0 {
+			delete(t.places, m.place)
+		}
 	}
 	r := t.requests[m.request]
 	r.all += n

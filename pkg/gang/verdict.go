@@ -50,6 +50,9 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	case s.started && m.refusal.isActive(now):
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
+		if why := freshStageOf(m).whyGathers(); why != "" {
+			return Verdict{Reason: reason.Gathering, Message: why}
+		}
 		if _, err := s.policyOr("", m); err != nil {
 			return Verdict{Reason: reason.InvalidMatchPolicy, Message: err.Error()}
 		}

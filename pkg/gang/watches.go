@@ -14,7 +14,7 @@ func (g Watches) MarkSynced() Output {
 	g.synced = true
 	for _, s := range g.groups {
 		g.settleExclusivity(s)
-		g.restoreSeats(s)
+		g.updateSeats(s)
 	}
 	return g.output()
 }

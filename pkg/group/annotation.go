@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// The annotations of a group. The PodGroup's value goes first. Otherwise the match policy is
+// The annotations of a group. The PodGroup's value goes first. Otherwise the match policy and the stages are
 // read from the pods. The incomplete policy and its timeout are read from the pod templates
 // of the group's owner, and from pods whose template is not known (see package podgroup).
 const (
@@ -25,6 +25,16 @@ const (
 	// IncompleteTimeoutAnnotation is this timeout, a duration of at least
 	// one second such as "90s". It defaults to the controller's timeout.
 	IncompleteTimeoutAnnotation = "fluence.flux-framework.org/incomplete-timeout"
+	// StagesAnnotation says when room is asked for for the stages that begin after others are complete.
+	// It is StagesOne or StagesTogether, and defaults to StagesOne.
+	StagesAnnotation = "fluence.flux-framework.org/stages"
+)
+
+const (
+	// StagesOne asks for the room of a stage when its pods are made.
+	StagesOne = "one"
+	// StagesTogether asks for the room of all stages with the first, and holds it.
+	StagesTogether = "together"
 )
 
 const (
@@ -93,6 +103,15 @@ func ParseIncompleteTimeout(value string, def time.Duration) (time.Duration, err
 		return 0, fmt.Errorf("annotation %s: %q: must be a duration of at least 1s, such as 90s", IncompleteTimeoutAnnotation, value)
 	}
 	return d, nil
+}
+
+// ValidateStages returns what is wrong with a value of StagesAnnotation, in words fit for a user. It
+// returns nil if the value is valid or empty.
+func ValidateStages(value string) error {
+	if value != "" && value != StagesOne && value != StagesTogether {
+		return fmt.Errorf("annotation %s: %q: must be one of %s, %s", StagesAnnotation, value, StagesOne, StagesTogether)
+	}
+	return nil
 }
 
 // ValidateMatchPolicy returns what is wrong with a value of MatchPolicyAnnotation,

@@ -53,6 +53,8 @@ var properties = map[string]Properties{
 	InvalidAnnotation:  {},
 	MembersFailed:      {},
 	MembersMissing:     {Waits: true},
+	ExpectedMissing:    {Waits: true},
+	SeatsTaken:         {},
 	Complete:           {},
 	NotStarted:         {},
 	Restarting:         {},

@@ -85,6 +85,9 @@ const (
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.
 	MembersMissing = "MembersMissing"
+	// ExpectedMissing: pods that the group's owner was to make after others did not come while room was
+	// held for them. It is also a reason of the condition SeatsHeld.
+	ExpectedMissing = "ExpectedMissing"
 	// Complete: the group has enough pods on nodes again.
 	Complete = "Complete"
 	// NotStarted: no member is on a node any more, so that the next members start together.
@@ -92,6 +95,12 @@ const (
 	// Restarting: the remaining pods of an incomplete group are evicted. The condition
 	// is written before the first eviction, so that another process can go on with it.
 	Restarting = "Restarting"
+)
+
+// Reasons of the condition SeatsHeld.
+const (
+	// SeatsTaken: other pods have taken the room that was held for pods to come.
+	SeatsTaken = "SeatsTaken"
 )
 
 // Reasons of events alone.

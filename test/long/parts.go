@@ -53,6 +53,7 @@ func parts() []part {
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
+		trials("kills-among-seats", 50, "test/e2e", "TestSeatsOutliveKills"),
 		{"load", 500, "Jobs", "go test -count=1 -timeout=2h ./test/e2e -run='^(TestManyJobsAtOnceStartEachAsAWhole|TestTheSchedulerIsKilledInTheMiddleOfManyBinds|TestNoBindIsToANodeThatOthersFilled)$' -load.jobs=COUNT"},
 		{"refused", 60, "seconds", "go test -count=1 -timeout=1h ./test/e2e -run='^TestTheAPIServerRefusesWhatFluenceAsks$' -load.refused=COUNTs"},
 		{"controller-jobs", 500, "Jobs", "go test -count=1 -timeout=1h ./pkg/controller/podgroup -run='^TestManyJobsAtOnce$' -jobs=COUNT"},

@@ -137,19 +137,28 @@ func (c Config) decideOnIncomplete(o observation, w sizeDecision, l shortfall) i
 	if active == 0 {
 		return clearIncomplete(wasReported, shortfall{}, active, need, have)
 	}
-	if need = l.updateThreshold(need, have); have >= need {
+	need = l.updateThreshold(need, have)
+	expected := ""
+	if have >= need {
+		expected = o.whyExpectedMissing()
+	}
+	if have >= need && expected == "" {
 		return clearIncomplete(wasReported, shortfall{completeWith: l.completeWith}, active, need, have)
 	}
 	policy, timeout, _ := o.incompletePolicy(c.IncompleteTimeout)
 	if l.since.IsZero() || have > l.maxOnNodes {
 		l.since, l.maxOnNodes = o.now, have
 	}
-	if wait := l.since.Add(timeout).Sub(o.now); wait > 0 && !wasReported {
+	// Pods that were expected have had their time already.
+	if wait := l.since.Add(timeout).Sub(o.now); wait > 0 && !wasReported && expected == "" {
 		return incompleteDecision{shortfall: l, requeueAfter: wait}
 	}
 	v := incompleteDecision{shortfall: l, mustWrite: !wasReported}
 	v.isReported = true
 	because, text := reason.MembersMissing, fmt.Sprintf("%d of %d pods are on nodes; policy %s", have, need, policy)
+	if expected != "" {
+		because, text = reason.ExpectedMissing, fmt.Sprintf("%s; policy %s", clip(expected), policy)
+	}
 	if !wasReported {
 		v.events = append(v.events, pendingEvent{eventType: corev1.EventTypeWarning, reason: because, text: text})
 	}
@@ -168,6 +177,19 @@ func (c Config) decideOnIncomplete(o observation, w sizeDecision, l shortfall) i
 	}
 	v.condition = &metav1.Condition{Status: metav1.ConditionTrue, Reason: because, Message: text}
 	return v
+}
+
+// whyExpectedMissing returns the scheduler's message on pods that their owner was to make after others, and
+// that did not come while room was held for them. It returns "" if there are none.
+func (o observation) whyExpectedMissing() string {
+	if o.hasEnded() || o.idle() {
+		return ""
+	}
+	c := meta.FindStatusCondition(o.podGroup.Status.Conditions, scheduling.ConditionSeatsHeld)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason.ExpectedMissing {
+		return ""
+	}
+	return c.Message
 }
 
 // isRestarting reports whether the group was being restarted when the condition was written.

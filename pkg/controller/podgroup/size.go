@@ -83,6 +83,9 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	if differ != "" {
 		w.message += "; " + differ
 	}
+	if _, why := o.templatesWithin(); why != "" {
+		w.message += "; " + why
+	}
 	if others := o.whyNotCounted(); others != "" && err == nil {
 		w.message += "; not counted: " + others
 		// An operator that makes the PodGroup itself may set the scheduler of the pods too.

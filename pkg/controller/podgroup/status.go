@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -117,6 +118,10 @@ func (o observation) whyInvalid(w sizeDecision) (because, text string) {
 		return reason.InvalidGroupSize, clip(w.message)
 	}
 	if _, _, err := o.incompletePolicy(0); err != nil {
+		return reason.InvalidAnnotation, clip(err.Error())
+	}
+	stages, err := o.annotation(group.StagesAnnotation)
+	if err := cmp.Or(err, group.ValidateStages(stages)); err != nil {
 		return reason.InvalidAnnotation, clip(err.Error())
 	}
 	return "", ""

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,34 +12,48 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// maxTemplates bounds the bytes of the templates in a PodGroup. A group with larger ones has none: its
-// expected pods are placed when they come.
-const maxTemplates = 128 << 10
+const (
+	// maxTemplates bounds the bytes of the templates in a PodGroup, and maxTemplateCount their number. A
+	// group with more of either has none: its expected pods are placed when they come.
+	maxTemplates     = 128 << 10
+	maxTemplateCount = 128
+)
 
 // wantedTemplates returns the templates of a group's owner, for the spec of the PodGroup. It returns nil
 // if the owner makes all its pods at once, if the group has several owners, or if a label of a user
 // gives a size: then the user has said what the group starts with.
 func (o observation) wantedTemplates() []scheduling.PodsOfTemplate {
+	all, _ := o.templatesWithin()
+	return all
+}
+
+// templatesWithin returns what wantedTemplates does. If the templates exceed a limit, it says which.
+func (o observation) templatesWithin() (all []scheduling.PodsOfTemplate, why string) {
 	if size, err := o.userSize(); err != nil || size != (group.Size{}) || !o.isNamedForOwner() || o.legacyCRD {
-		return nil
+		return nil, ""
 	}
 	active := o.activeOwners()
 	if len(active) != 1 || active[0].state != readable {
-		return nil
+		return nil, ""
 	}
-	var all []scheduling.PodsOfTemplate
+	if n := len(active[0].templates); n > maxTemplateCount {
+		return nil, fmt.Sprintf("no room is held for pods that are made later: %d templates, and %d are read at most", n, maxTemplateCount)
+	}
 	bytes := 0
 	for _, t := range active[0].templates {
 		data, err := json.Marshal(placementOf(t.Pod))
-		if bytes += len(data); err != nil || bytes > maxTemplates {
-			return nil
+		if err != nil || t.Coming > group.MaxSize || t.Expected > group.MaxSize {
+			return nil, ""
+		}
+		if bytes += len(data); bytes > maxTemplates {
+			return nil, fmt.Sprintf("no room is held for pods that are made later: what places them takes more than %d bytes", maxTemplates)
 		}
 		all = append(all, scheduling.PodsOfTemplate{
 			Name: t.Name, Coming: t.Coming, Expected: t.Expected, After: string(t.After), Leader: t.Leader, Stage: t.Stage,
 			Pod: &runtime.RawExtension{Raw: data},
 		})
 	}
-	return all
+	return all, ""
 }
 
 // firstStage returns how many pods are coming in the first stage, at least 1.

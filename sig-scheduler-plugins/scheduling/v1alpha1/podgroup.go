@@ -45,6 +45,7 @@ type PodGroupSpec struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=128
 	Templates []PodsOfTemplate `json:"templates,omitempty"`
 }
 
@@ -57,12 +58,14 @@ type PodsOfTemplate struct {
 	// Coming is how many pods the owner makes without waiting for others of the stage.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	Coming int32 `json:"coming,omitempty"`
 
 	// Expected is how many pods the owner makes after others of the stage have nodes or are
 	// ready. They are matched with the others, and room is held for them.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	Expected int32 `json:"expected,omitempty"`
 
 	// After is what has to become of the others before the expected pods are made.
@@ -72,12 +75,14 @@ type PodsOfTemplate struct {
 
 	// Leader is the template of the pod in whose topology domain the expected pods have to be.
 	// +optional
+	// +kubebuilder:validation:MaxLength=253
 	Leader string `json:"leader,omitempty"`
 
 	// Stage is the number of the stage, counted from 0. The pods of a stage are made when those of
 	// the stages before have ended.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=127
 	Stage int32 `json:"stage,omitempty"`
 
 	// Pod has the labels of the pod template, and the fields of its spec by which a pod is placed.
@@ -111,8 +116,9 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="is set once and never changed"
 	CreationTime *metav1.MicroTime `json:"creationTime,omitempty"`
 
-	// Seats is how many pods of each template have a seat or a node when the group starts, by
-	// template and node. It is written before the first pod is bound, if pods are expected.
+	// Seats is how many pods of each template have a seat or a node, by template and node. It is
+	// written before the first pod is bound, if pods are expected, and whenever seats are given
+	// back or moved. It is removed when no seat is left.
 	// +optional
 	Seats map[string]map[string]int32 `json:"seats,omitempty"`
 
@@ -134,6 +140,10 @@ type PodGroupList struct {
 
 	Items []PodGroup `json:"items"`
 }
+
+// ConditionSeatsHeld is a condition of the scheduler, which the controller reads. It is False
+// if pods that the group's owner makes after others have no seats any more, and absent otherwise.
+const ConditionSeatsHeld = "SeatsHeld"
 
 // ConditionMembersExpected is a condition of the controller, which the scheduler reads. It is
 // False while a group that has not started lacks pods that nobody makes for now: its owners are
