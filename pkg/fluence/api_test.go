@@ -143,7 +143,10 @@ func (a *podGroupAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 	var body struct {
 		Metadata metav1.ObjectMeta
-		Status   struct{ Conditions []metav1.Condition }
+		Status   struct {
+			Conditions []metav1.Condition
+			Seats      map[string]map[string]int32
+		}
 	}
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		return failed(apierrors.NewBadRequest(err.Error()))
@@ -152,12 +155,11 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 	k := types.NamespacedName{Namespace: parts[4], Name: parts[6]}
 	resource := scheduling.PodGroups.GroupResource()
 	a.mu.Lock()
-	a.writes = append(a.writes, write{
-		uid:       body.Metadata.UID,
-		manager:   r.URL.Query().Get("fieldManager"),
-		force:     r.URL.Query().Get("force"),
-		condition: body.Status.Conditions[0],
-	})
+	w := write{uid: body.Metadata.UID, manager: r.URL.Query().Get("fieldManager"), force: r.URL.Query().Get("force")}
+	if len(body.Status.Conditions) > 0 {
+		w.condition = body.Status.Conditions[0]
+	}
+	a.writes = append(a.writes, w)
 	pg, broken, n := a.objects[k], a.broken, len(a.writes)
 	a.mu.Unlock()
 	if broken != nil {
@@ -172,6 +174,11 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 		return failed(apierrors.NewConflict(resource, k.Name, nil))
 	}
 	pg = pg.DeepCopy()
+	if w.manager == seatsManager {
+		pg.Status.Seats = body.Status.Seats
+		a.put(pg)
+		return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pg))))
+	}
 	for _, own := range []string{report.ConditionScheduled, report.ConditionWholeNodes} {
 		// A field that its manager does not apply any more
 		// is removed, and a field that it applies is set.

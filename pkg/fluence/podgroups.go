@@ -134,7 +134,7 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
 		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
 	}
-	g.Templates, g.Seats = templatesOf(pg), seatsOf(pg)
+	g.Templates, g.Seats, g.Expect = templatesOf(pg), seatsOf(pg), group.ExpectAnnotationsOf(pg.Annotations)
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {

@@ -31,9 +31,10 @@ const maxSeats = 256 << 10
 const seatsManager = report.FieldManager + "-seats"
 
 // seatRules returns the rules for seats.
-func (a *Args) seatRules() gang.SeatRules {
+func (b *base) seatRules() gang.SeatRules {
 	return gang.SeatRules{
-		ExpectTimeout: a.ExpectTimeout.Duration, ExpectTotal: a.ExpectTotal.Duration, ScheduleTimeout: a.ScheduleTimeout.Duration,
+		ExpectTimeout: b.args.ExpectTimeout.Duration, ExpectTotal: b.args.ExpectTotal.Duration, ScheduleTimeout: b.args.ScheduleTimeout.Duration,
+		ExpectRules: b.expectRules(),
 		SlotOf: func(pod *corev1.Pod, node string) match.Slot {
 			on := pod.DeepCopy()
 			on.Spec.NodeName = node
@@ -95,7 +96,12 @@ func (b *binder) recordSeats(ctx context.Context, uid types.UID) (why string) {
 	if seats == nil {
 		return ""
 	}
-	if err := b.seats.applySeats(ctx, key, seats); err != nil {
+	err := b.seats.applySeats(ctx, key, seats)
+	if scheduling.LacksField(err) {
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this scheduler: the seats of pods that are expected are not recorded, and a restart forgets them; apply manifests/crds", "crd", scheduling.CRDName, "group", key)
+		err = nil
+	}
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Failed to record the seats of pods that are expected", "group", key)
 		return fmt.Sprintf("the seats of the pods that are expected could not be recorded: %v", err)
 	}

@@ -37,7 +37,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	var seats []*seat
 	for place, slot := range slots {
 		if e, is := p.standIns[types.UID(slot.Key)]; is {
-			seats = append(seats, &seat{template: e.template, job: p.Job, slot: slot, demand: g.demandOfPod(e.pod)})
+			seats = append(seats, &seat{template: e.template, job: p.Job, slot: slot, pod: e.pod, demand: g.demandOfPod(e.pod)})
 			continue
 		}
 		m := g.members[types.UID(slot.Key)]
@@ -77,6 +77,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		if len(seats) > 0 {
 			g.holdSeats(s, seats)
 		}
+		s.note = p.Note
 		s.exclusivity, s.matchedHere = Shared, true
 		if match.IsExclusive(p.Policy) {
 			s.exclusivity = Exclusive
@@ -141,6 +142,9 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if p.Note != "" {
+		r.Message += "; " + p.Note
+	}
 	g.out.reportRefusal(p.Required[0], r.Reason, r.Message)
 	// The refusal may have ended already, by an event during the
 	// match. And late members with other requests may be placed.

@@ -50,6 +50,8 @@ type Seating struct {
 	// Expected is the number of the last pods of Required that do not exist yet: they stand for pods
 	// that are expected.
 	Expected int
+	// Note says why these are not all expected pods, in words fit for a user. It is empty if they are.
+	Note string
 	// Seated lists other pods that have taken seats. The caller puts them into the queue.
 	Seated []*corev1.Pod
 }
@@ -215,7 +217,9 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 			p.Optional = append(p.Optional, o.pod)
 		}
 	}
-	for _, e := range standIns(s) {
+	var expected []standIn
+	expected, p.Note = g.boundSeats(s, standIns(s), now)
+	for _, e := range expected {
 		if p.standIns == nil {
 			p.standIns = map[types.UID]standIn{}
 		}

@@ -56,6 +56,8 @@ type Stages struct {
 	Templates *Templates
 	// Seats is what the status records of the seats of the group.
 	Seats RecordedSeats
+	// Expect holds the annotations about seats.
+	Expect group.ExpectAnnotations
 }
 
 // An Absence is why pods that a group lacks are not made.

@@ -29,6 +29,7 @@ type SeatRules struct {
 	ScheduleTimeout time.Duration
 	// SlotOf returns the slot that a pod would hold on a node.
 	SlotOf func(pod *corev1.Pod, node string) match.Slot
+	ExpectRules
 }
 
 // A seat is a slot that is held for an expected pod.
@@ -36,7 +37,9 @@ type seat struct {
 	template string
 	job      match.JobID
 	slot     match.Slot
-	demand   demand
+	// pod is the pod as it is expected, and demand what it asks for.
+	pod    *corev1.Pod
+	demand demand
 }
 
 // A seatState is the seats of a group's incarnation.
@@ -50,6 +53,10 @@ type seatState struct {
 	heldSince, awaitedSince time.Time
 	// givenBack is why seats were given back. It is empty if none were.
 	givenBack string
+	// note says why the group has not got all the seats that it asks for. It is empty if it has.
+	note string
+	// seenSince is since when the seats are held, also before the start, as settleSeats has seen it.
+	seenSince time.Time
 }
 
 // RecordedSeats is how many pods of each template have a seat or an assignment on each node, by
@@ -79,6 +86,7 @@ func (g *core) giveBackSeats(s *groupState, why string, keep func(template strin
 	if n > 0 {
 		s.givenBack = why
 	}
+	g.noteUnused(s, n)
 	g.indexSeats(s)
 }
 
@@ -114,6 +122,7 @@ func (g *core) takeSeats(s *groupState, now time.Time) []*corev1.Pod {
 		s.changed(m)
 		s.awaitedSince = time.Time{}
 		taken = append(taken, m.pod)
+		g.noteTaken(s, m, t)
 	}
 	if len(taken) > 0 {
 		g.recompute(s)
@@ -154,16 +163,17 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		case s.awaitedSince.IsZero():
 			s.awaitedSince = now
 		}
-		switch {
-		case now.Sub(s.heldSince) >= g.seatRules.ExpectTotal:
-			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s of the start", g.seatRules.ExpectTotal), nil)
-		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= g.seatRules.ExpectTimeout:
-			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s after the others were there", g.seatRules.ExpectTimeout), nil)
+		switch timeout, total, _ := g.expectTimes(s); {
+		case now.Sub(s.heldSince) >= total:
+			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s of the start", total), nil)
+		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= timeout:
+			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s after the others were there", timeout), nil)
 		default:
 			continue
 		}
 		g.recompute(s)
 	}
+	g.settleSeats(now)
 	return g.output()
 }
 
@@ -254,7 +264,7 @@ func (g *core) restoreSeats(s *groupState) {
 				expected = expected[1:]
 				slot := g.seatRules.SlotOf(e.pod, node)
 				slot.Key = string(e.pod.UID)
-				s.free = append(s.free, &seat{template: name, job: job, slot: slot, demand: g.demandOfPod(e.pod)})
+				s.free = append(s.free, &seat{template: name, job: job, slot: slot, pod: e.pod, demand: g.demandOfPod(e.pod)})
 			}
 		}
 	}

@@ -16,10 +16,10 @@ import (
 const maxTemplates = 128 << 10
 
 // wantedTemplates returns the templates of a group's owner, for the spec of the PodGroup. It returns nil
-// if the owner makes all its pods at once, if the group has several owners, or if a label of a user
-// gives a size: then the user has said what the group starts with.
+// if the owner makes all its pods at once, if the group has several owners, if the CRD is too old for
+// templates, or if a label of a user gives a size: then the user has said what the group starts with.
 func (o observation) wantedTemplates() []scheduling.PodsOfTemplate {
-	if size, err := o.userSize(); err != nil || size != (group.Size{}) || !o.isNamedForOwner() || o.legacyCRD {
+	if size, err := o.userSize(); err != nil || size != (group.Size{}) || !o.isNamedForOwner() || o.legacyCRD || o.noTemplates {
 		return nil
 	}
 	active := o.activeOwners()
