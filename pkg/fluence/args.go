@@ -64,8 +64,12 @@ type Args struct {
 	// of the group, while nothing but the owner is missing. It begins anew with each pod that
 	// comes. Defaults to 5m; at most ExpectTotal.
 	ExpectTimeout metav1.Duration `json:"expectTimeout"`
-	// ExpectTotal is how long such room is held from the start of the group. Defaults to 30m.
+	// ExpectTotal is how long such room is held from the start of the group. If one of the two is
+	// zero, none is held. Defaults to 30m.
 	ExpectTotal metav1.Duration `json:"expectTotal"`
+	// Expect selects the groups for which such room is held: ExpectAll, ExpectLabelled or ExpectNone. The
+	// label group.ExpectLabel of a namespace goes before it. Defaults to ExpectAll.
+	Expect string `json:"expect"`
 	// MaxBinds is the maximum number of binds in flight. The API server
 	// accepts binds faster in parallel than one after another, and
 	// throttles them if there are too many. Defaults to 32; at least 1.
@@ -122,6 +126,13 @@ const (
 	WholeNodesNone     = group.WholeNodesNone
 )
 
+// The values of Args.Expect, which are defined in package group.
+const (
+	ExpectAll      = group.ExpectAll
+	ExpectLabelled = group.ExpectLabelled
+	ExpectNone     = group.ExpectNone
+)
+
 // TLS names PEM files for mutual TLS.
 type TLS struct {
 	// CertFile is the scheduler's own certificate.
@@ -144,6 +155,7 @@ func defaultArgs() *Args {
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
+		Expect:          ExpectAll,
 		MaxBinds:        32,
 		PodEvents:       PodEventsDeferred,
 		TellNames:       TellNamesOwn,
@@ -234,6 +246,9 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if d, most := a.ExpectTimeout.Duration, a.ExpectTotal.Duration; d < 0 || d > most {
 		errs = append(errs, field.Invalid(path.Child("expectTimeout"), d.String(), "must be from 0 to expectTotal, "+most.String()))
+	}
+	if expect := group.ExpectModes(); !slices.Contains(expect, a.Expect) {
+		errs = append(errs, field.NotSupported(path.Child("expect"), a.Expect, expect))
 	}
 	if n := a.MaxBinds; n < 1 {
 		errs = append(errs, field.Invalid(path.Child("maxBinds"), n, "must be at least 1"))

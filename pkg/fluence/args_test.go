@@ -23,6 +23,9 @@ func TestDecodeArgs(t *testing.T) {
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
+		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
+		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
+		Expect:          "all",
 		MaxBinds:        32,
 		PodEvents:       "deferred",
 		TellNames:       "own",
@@ -35,6 +38,7 @@ func TestDecodeArgs(t *testing.T) {
 		MaxAsk:          metav1.Duration{Duration: 30 * time.Second},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: 15 * time.Minute},
+		Expect:          "labelled",
 		MaxBinds:        1,
 		PodEvents:       "always",
 		TellNames:       "all",
@@ -66,13 +70,16 @@ podEvents: always
 tellNames: all
 wholeNodes: none
 maxReserve: 0s
+expectTimeout: 0s
+expectTotal: 0s
+expect: labelled
 topologyLevels: [topology.kubernetes.io/zone, rack]
 statusNamespace: fluence-system
 `), want: all,
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s","maxAsk":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","expectTimeout":"0s","expectTotal":"0s","expect":"labelled","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -138,6 +145,9 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with no time to ask":            {"maxAsk: 0s", []string{`args.maxAsk: Invalid value: "0s": must be above 0 and at most 30s`}},
 		"with too much time to ask":      {"maxAsk: 31s", []string{`args.maxAsk: Invalid value: "31s": must be above 0 and at most 30s`}},
 		"with a time below none":         {"maxReserve: -1s", []string{`args.maxReserve: Invalid value: "-1s": must be 0 or at least 1m`}},
+		"with no time for seats":         {"expectTotal: -1s\nexpectTimeout: -1s", []string{`args.expectTotal: Invalid value: "-1s": must be 0 or above`, `args.expectTimeout: Invalid value: "-1s": must be from 0 to expectTotal, -1s`}},
+		"with seats beyond their time":   {"expectTimeout: 31m", []string{`args.expectTimeout: Invalid value: "31m0s": must be from 0 to expectTotal, 30m0s`}},
+		"with seats for some":            {"expect: some", []string{`args.expect: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
 		"with whole nodes for some":      {"wholeNodes: some", []string{`args.wholeNodes: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
 		"with nobody's names":            {"tellNames: none", []string{`args.tellNames: Unsupported value: "none": supported values: "own", "all"`}},
 		"with some events":               {"podEvents: some", []string{`args.podEvents: Unsupported value: "some": supported values: "deferred", "always"`}},

@@ -41,6 +41,7 @@ type base struct {
 type cluster struct {
 	nodes      corelisters.NodeLister
 	namespaces corelisters.NamespaceLister
+	quotas     *quotas
 	occupants  occupants
 	// bindChecks checks whether a node still takes a pod.
 	bindChecks bindChecks

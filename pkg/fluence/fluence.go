@@ -150,7 +150,10 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
-	pl.groups.SetSeatRules(args.seatRules())
+	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {
+		return nil, err
+	}
+	pl.groups.SetSeatRules(pl.seatRules())
 	pl.activator = newActivator(pl.activate)
 	if pl.binder, err = newBinder(pl.base, &pl.stateCollector); err != nil {
 		return nil, err
@@ -264,6 +267,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)
 	}
+	pl.countSeats(out.Seats)
 	for _, r := range out.Refusals {
 		pl.reportRefusal(r.Pod, r.Reason, r.Message)
 	}

@@ -120,14 +120,8 @@ func (g *gauges) addGroups() {
 		}
 		return float64(r.standbys.lastHandover.Unix())
 	})
-	g.add("fluence_reserved_nodes", "Nodes reserved for groups, by namespace; a namespace without any is left out.", func(r snapshot, emit func(float64, ...string)) {
-		if len(r.reservedNodes) == 0 {
-			emit(0, "") // without a namespace, so that the metric exists
-		}
-		for namespace, n := range r.reservedNodes {
-			emit(float64(n), namespace)
-		}
-	}, "namespace")
+	g.byNamespace("fluence_reserved_nodes", "Nodes reserved for groups, by namespace; a namespace without any is left out.", func(r snapshot) map[string]int { return r.reservedNodes })
+	g.byNamespace("fluence_seats_held", "Pods that do not exist yet, and for which room is held, by namespace; a namespace without any is left out.", func(r snapshot) map[string]int { return r.Seats })
 }
 
 // addBinds adds the gauges about binds and events, which only the leader exposes.
@@ -149,6 +143,19 @@ func (g *gauges) addBinds() {
 // add adds a metric with any number of values.
 func (g *gauges) add(name, help string, read func(r snapshot, emit func(float64, ...string)), labels ...string) {
 	g.entries = append(g.entries, gauge{desc: metrics.NewDesc(name, help, labels, nil, metrics.ALPHA, ""), collect: read})
+}
+
+// byNamespace adds a metric with a value for each namespace that read returns.
+func (g *gauges) byNamespace(name, help string, read func(r snapshot) map[string]int) {
+	g.add(name, help, func(r snapshot, emit func(float64, ...string)) {
+		values := read(r)
+		if len(values) == 0 {
+			emit(0, "") // without a namespace, so that the metric exists
+		}
+		for namespace, n := range values {
+			emit(float64(n), namespace)
+		}
+	}, "namespace")
 }
 
 // plain adds a metric with one value and no label.

@@ -48,6 +48,6 @@ func (tl *groupReporter) reportPlaced(p gang.PlacedGroup) {
 		pods += n
 	}
 	tl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
-	tl.reporter.Report(p.Key, report.Scheduled(report.Placement{Nodes: p.Nodes, Waiting: p.RefusedLate, Reason: p.Reason, Message: p.Message}), nil)
+	tl.reporter.Report(p.Key, report.Scheduled(report.Placement{Nodes: p.Nodes, Waiting: p.RefusedLate, Reason: p.Reason, Message: p.Message, Note: p.SeatNote}), nil)
 	tl.forgetIfGone(p.Key)
 }

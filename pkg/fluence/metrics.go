@@ -44,6 +44,8 @@ type groupCounters struct {
 	rematches         *metrics.Counter
 	overrun           *metrics.CounterVec
 	failedTime        *metrics.CounterVec
+	seatsTaken        *metrics.CounterVec
+	seatsWasted       *metrics.CounterVec
 }
 
 // writeCounters count what is sent to the API server.
@@ -117,6 +119,8 @@ func newCounters() (*counters, error) {
 	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server throttled (429, or 503 with Retry-After), by object.", "object", []string{writesBinding, writesEvent})
 	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that attempts to place a namespace's groups took beyond what is free. Groups of a namespace in debt are placed after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
 	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time of attempts to place a namespace's groups that found no nodes, of each attempt up to what is free, while it was more than a fifth of the time. Such groups are placed after others whose priority is not lower.", "namespace", []string{""})
+	vector(&c.seatsTaken, "fluence_seats_taken_total", "Pods that got the room that was held for them before they existed.", "namespace", []string{""})
+	vector(&c.seatsWasted, "fluence_seats_wasted_total", "Pods that did not come, or not in time, to the room that was held for them. The next groups of the namespace get none.", "namespace", []string{""})
 	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that left the bind queue unbound, because their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server rejected them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
@@ -205,7 +209,7 @@ func (c *counters) countFailedTime(namespace string, over time.Duration) {
 
 // forget drops the series of a namespace.
 func (c *counters) forget(namespace string) {
-	for _, v := range []*metrics.CounterVec{c.overrun, c.failedTime} {
+	for _, v := range []*metrics.CounterVec{c.overrun, c.failedTime, c.seatsTaken, c.seatsWasted} {
 		v.Delete(map[string]string{"namespace": namespace})
 	}
 }

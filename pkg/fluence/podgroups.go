@@ -140,7 +140,7 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	}
 	g.Templates = templatesOf(pg)
 	g.Fault = templatesFault(pg, g.Templates)
-	g.Seats, g.StagesTogether = seatsOf(pg), pg.Annotations[group.StagesAnnotation]
+	g.Seats, g.StagesTogether, g.Expect = seatsOf(pg), pg.Annotations[group.StagesAnnotation], group.ExpectAnnotationsOf(pg.Annotations)
 	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionSeatsHeld); c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason.ExpectedMissing {
 		g.ExpectedMissing = c.Message
 	}

@@ -39,9 +39,10 @@ const (
 const seatsManager = report.FieldManager + "-seats"
 
 // seatRules returns the rules for seats.
-func (a *Args) seatRules() gang.SeatRules {
+func (b *base) seatRules() gang.SeatRules {
 	return gang.SeatRules{
-		ExpectTimeout: a.ExpectTimeout.Duration, ExpectTotal: a.ExpectTotal.Duration, ScheduleTimeout: a.ScheduleTimeout.Duration,
+		ExpectTimeout: b.args.ExpectTimeout.Duration, ExpectTotal: b.args.ExpectTotal.Duration, ScheduleTimeout: b.args.ScheduleTimeout.Duration,
+		ExpectRules: b.expectRules(),
 		SlotOf: func(pod *corev1.Pod, node string) match.Slot {
 			on := pod.DeepCopy()
 			on.Spec.NodeName = node
@@ -165,7 +166,12 @@ func (b *binder) writeSeats(ctx context.Context, key types.NamespacedName) error
 	if r == nil {
 		return nil
 	}
-	if err := b.seats.applySeats(ctx, key, r, b.now()); err != nil {
+	err := b.seats.applySeats(ctx, key, r, b.now())
+	if scheduling.LacksField(err) {
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this scheduler: the seats of pods that are expected are not recorded, and a restart forgets them; apply manifests/crds", "crd", scheduling.CRDName, "group", key)
+		err = nil
+	}
+	if err != nil {
 		return err
 	}
 	b.groups.SeatsRecorded(key, r)

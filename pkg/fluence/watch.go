@@ -130,6 +130,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		go w.groupReporter.events.Run(ctx)
 		w.groupReporter.podGroups.run(ctx, &w.initialSync)
 		go w.kubeletRejections.run(ctx)
+		go w.quotas.run(ctx)
 		w.groupReporter.podStatuses.Run(ctx)
 		go w.groupReporter.reportSiblings(ctx, leading)
 		go w.stateCollector.statusWriter.Run(ctx)

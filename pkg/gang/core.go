@@ -25,6 +25,8 @@ type core struct {
 	// events counts the events of each kind. Refuse compares the counts
 	// with the counts in the Plan, to find what happened during the match.
 	events [numEvents]uint64
+	// seats is what is known of how namespaces have used their seats.
+	seats seatAccounts
 	// out collects the Output of the current call, and which groups it reports as placed.
 	out pending
 }

@@ -81,6 +81,7 @@
 //	putpod.go          Watches: What follows when a pod comes, changes or goes?
 //	queueing.go        Queueing: Which pods may enter the queue now?
 //	moreurgent.go      Queueing: Which pod is placed first, although the queue has it later?
+//	expect.go          How many seats may a namespace have, and which did it waste?
 //	seats.go           Seats: For which pods is room held that do not exist yet, and for how long?
 //	seatrecord.go      Seats: What does the PodGroup record of seats, and which follow from its record?
 //	seatsearch.go      Seats: What becomes of a seat whose room is lost?

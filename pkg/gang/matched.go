@@ -79,6 +79,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		g.leaveSmallSeat(representative, p)
 	} else {
 		g.holdSeats(s, seats)
+		s.note = p.Note
 		s.exclusivity, s.matchedHere = Shared, true
 		if match.IsExclusive(p.Policy) {
 			s.exclusivity = Exclusive
@@ -143,6 +144,9 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if p.Note != "" {
+		r.Message += "; " + p.Note
+	}
 	g.out.reportRefusal(p.Required[0], r.Reason, r.Message)
 	// The refusal may have ended already, by an event during the
 	// match. And late members with other requests may be placed.

@@ -28,6 +28,8 @@ type Output struct {
 	Refusals []PodRefusal
 	// Transitions lists the changes of groups, in order.
 	Transitions []Transition
+	// Seats lists what has become of seats.
+	Seats []SeatUse
 	// Placed lists the groups to report as placed. Each has a PodGroup, enough members on
 	// nodes, and no bind outstanding. Since the last report more members have come to nodes, or
 	// the refused late members or the late annotation have changed, or ReportAgain was called.
@@ -93,6 +95,8 @@ type PlacedGroup struct {
 	// LateAnnotation is the annotation that asked for whole
 	// nodes too late. Empty means that there is none.
 	LateAnnotation string
+	// SeatNote says why the group has not got all the seats that it asks for. It is empty if it has.
+	SeatNote string
 	// RefusedLate is the number of late members that were refused.
 	RefusedLate int
 	// Reason and Message are from the refusal of the oldest of these members.
@@ -146,7 +150,7 @@ func (p *pending) reportPlaced(key types.NamespacedName) {
 
 // placedGroup describes a group for Placed.
 func (r *rules) placedGroup(s *groupState) PlacedGroup {
-	p := PlacedGroup{Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s)}
+	p := PlacedGroup{Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s), SeatNote: s.note}
 	for _, m := range s.members {
 		if m.isPlaced() {
 			p.Nodes[m.node()]++

@@ -51,6 +51,8 @@ type Seating struct {
 	// Expected is the number of the last pods of Required that do not exist yet: they stand for pods
 	// that are expected.
 	Expected int
+	// Note says why these are not all expected pods, in words fit for a user. It is empty if they are.
+	Note string
 	// Seated lists other pods that have taken seats. The caller puts them into the queue.
 	Seated []*corev1.Pod
 	// InsteadOf is the seat of the Plan's pod, which asks for more than it. It is nil if there is none. The
@@ -201,7 +203,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 					p.Required, required[o.pod.UID] = append(p.Required, o.pod), true
 				}
 			}
-			p.addStandIns(standIns(s, expectedPods(s, f.stage, false), g.attempts))
+			g.addExpected(&p, s, standIns(s, expectedPods(s, f.stage, false), g.attempts), now)
 		}
 		if t := seatTooSmall(m); t != nil {
 			p.InsteadOf = &match.Job{ID: t.job, Slots: []match.Slot{t.slot}}
@@ -234,7 +236,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		}
 	}
 	together := s.podGroup != nil && group.Annotation(group.StagesAnnotation, map[string]string{group.StagesAnnotation: s.podGroup.StagesTogether}, m.pod) == group.StagesTogether
-	p.addStandIns(standIns(s, expectedPods(s, stageOf(s), together), g.attempts))
+	g.addExpected(&p, s, standIns(s, expectedPods(s, stageOf(s), together), g.attempts), now)
 	return p
 }
 
@@ -261,4 +263,10 @@ func (g Matching) Unclaim(uid types.UID) {
 	if m := g.members[uid]; m != nil && m.assignment != nil && !m.assignment.reserved {
 		m.assignment.claimed = false
 	}
+}
+
+// addExpected adds the stand-ins for which the group may have seats to the required pods of a Plan.
+func (g *core) addExpected(p *Plan, s *groupState, all []standIn, now time.Time) {
+	all, p.Note = g.boundSeats(s, all, now)
+	p.addStandIns(all)
 }

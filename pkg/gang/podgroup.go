@@ -61,6 +61,8 @@ type Stages struct {
 	ExpectedMissing string
 	// StagesTogether is the value of group.StagesAnnotation.
 	StagesTogether string
+	// Expect holds the annotations about seats.
+	Expect group.ExpectAnnotations
 }
 
 // An Absence is why pods that a group lacks are not made.

@@ -31,6 +31,7 @@ type SeatRules struct {
 	ScheduleTimeout time.Duration
 	// SlotOf returns the slot that a pod would hold on a node.
 	SlotOf func(pod *corev1.Pod, node string) match.Slot
+	ExpectRules
 }
 
 // A seat is a slot that is held for an expected pod.
@@ -64,6 +65,10 @@ type seatState struct {
 	whyMissing string
 	seatRecord
 	seatSearch
+	// note says why the group has not got all the seats that it asks for. It is empty if it has.
+	note string
+	// seenSince is since when the seats are held, also before the start, as settleSeats has seen it.
+	seenSince time.Time
 }
 
 // hasSeat reports whether a free seat of a template is held, or looked for.
@@ -154,6 +159,7 @@ func (g *core) giveBackSeats(s *groupState, why string, keep func(template strin
 	if n > 0 {
 		g.noteGivenBack(s, n, why)
 	}
+	g.noteUnused(s, n)
 	g.indexSeats(s)
 }
 
@@ -214,6 +220,7 @@ func (g *core) takeSeats(s *groupState, now time.Time) []*corev1.Pod {
 		s.changed(m)
 		s.awaitedSince = time.Time{}
 		taken = append(taken, m.pod)
+		g.noteTaken(s, m, t)
 	}
 	if len(taken) > 0 {
 		g.recompute(s)
@@ -272,12 +279,13 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		case s.awaitedSince.IsZero():
 			s.awaitedSince = lastChange(s, now)
 		}
+		timeout, total, _ := g.expectTimes(s)
 		var why string
 		switch {
-		case now.Sub(s.heldSince) >= g.seatRules.ExpectTotal:
-			why = fmt.Sprintf("their pods did not come within %s of the start", g.seatRules.ExpectTotal)
-		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= g.seatRules.ExpectTimeout:
-			why = fmt.Sprintf("their pods did not come within %s after the others were there", g.seatRules.ExpectTimeout)
+		case now.Sub(s.heldSince) >= total:
+			why = fmt.Sprintf("their pods did not come within %s of the start", total)
+		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= timeout:
+			why = fmt.Sprintf("their pods did not come within %s after the others were there", timeout)
 		default:
 			continue
 		}
@@ -286,6 +294,7 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		s.version++
 		g.recompute(s)
 	}
+	g.settleSeats(now)
 	return g.output()
 }
 

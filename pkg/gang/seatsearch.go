@@ -154,7 +154,8 @@ func (g Seats) PlanSeats(now time.Time) (Plan, bool) {
 		p.Domain, p.podGroup = s.podGroup.Domain, s.podGroup.UID
 		p.Job = Matching{g.core}.nextJob(s.id(""))
 		p.standIns = map[types.UID]standIn{}
-		for _, e := range standIns(s, s.sought, g.attempts) {
+		sought, _ := g.boundSeats(s, standIns(s, s.sought, g.attempts), now)
+		for _, e := range sought {
 			p.standIns[e.pod.UID] = e
 			p.Required = append(p.Required, e.pod)
 		}

@@ -37,13 +37,15 @@ type Stats struct {
 	// TentativePods is the number of pods with an assignment that the
 	// API does not show yet. HeldPods is the number of pods on nodes.
 	TentativePods, HeldPods int
+	// Seats is the number of seats that are held, by namespace.
+	Seats map[string]int
 }
 
 // Stats returns the counts of now.
 func (g Lister) Stats() Stats {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	c := Stats{Phases: map[Phase]int{}, WaitingByReason: map[string]int{}}
+	c := Stats{Phases: map[Phase]int{}, WaitingByReason: map[string]int{}, Seats: g.seatCounts()}
 	for _, s := range g.groups {
 		phase, why := g.phaseOf(s)
 		c.TentativePods, c.HeldPods = c.TentativePods+s.number(tentativeMembers), c.HeldPods+s.number(membersOnNodes)

@@ -12,4 +12,5 @@
 //	identity.go    Which group is a pod in?
 //	topology.go    How near to each other are the pods of a group placed?
 //	wholenodes.go  Who may ask for whole nodes?
+//	expect.go      For which groups is room held for pods that are made later, and for how long?
 package group

@@ -56,6 +56,8 @@ type Placement struct {
 	Waiting int
 	// Reason is why they have none. Message says it in a sentence.
 	Reason, Message string
+	// Note says why no room is held for pods that are expected. It is empty if room is held, or none are expected.
+	Note string
 }
 
 // Scheduled returns the status of a group with nodes. Its message lists at most 8 nodes.
@@ -80,6 +82,9 @@ func Scheduled(p Placement) GroupStatus {
 			are = "is"
 		}
 		message += fmt.Sprintf("; %s %s without a node: %s: %s", reason.Plural(p.Waiting, "more pod"), are, p.Reason, p.Message)
+	}
+	if p.Note != "" {
+		message += "; " + p.Note
 	}
 	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
 }

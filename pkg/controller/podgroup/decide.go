@@ -42,6 +42,8 @@ type observation struct {
 	requeueAfter time.Duration
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
+	// noTemplates is true if the CRD lacks spec.templates.
+	noTemplates bool
 }
 
 // memory is the state that the controller keeps about a group from one reconcile to the next. It is

@@ -47,9 +47,16 @@ type reconciler struct {
 	lastCreated map[types.NamespacedName]time.Time
 	// sweepSize is the size of lastCreated at which old entries are dropped.
 	sweepSize int
+	olderCRD
+}
+
+// An olderCRD is what the controller has found out about a CRD of PodGroup that is older than itself.
+type olderCRD struct {
 	// legacyUntil is the time until which the controller assumes that the CRD lacks the fields of
 	// this project.
 	legacyUntil time.Time
+	// noTemplatesUntil is the time until which it assumes that the CRD lacks spec.templates.
+	noTemplatesUntil time.Time
 }
 
 // conflictDelay is the time after which a write is tried again that was decided by an old PodGroup.
@@ -127,7 +134,16 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 		return r.remove(ctx, o)
 	}
 	if d.apply != nil {
-		if err := r.applyFields(ctx, o.podGroup, d.apply); err != nil {
+		err := r.applyFields(ctx, o.podGroup, d.apply)
+		if scheduling.LacksField(err) && len(d.apply.templates) > 0 {
+			klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: the pods that an owner makes later are not written, and no room is held for them; apply manifests/crds", "crd", scheduling.CRDName)
+			r.mu.Lock()
+			r.noTemplatesUntil = o.now.Add(legacyRetry)
+			r.mu.Unlock()
+			d.apply.templates = nil
+			err = r.applyFields(ctx, o.podGroup, d.apply)
+		}
+		if err != nil {
 			return ignoreGone(fmt.Errorf("apply spec of pod group: %w", err))
 		}
 		klog.FromContext(ctx).V(2).Info("Applied spec of pod group", "minMember", d.apply.minMember, "owners", len(d.apply.owners))

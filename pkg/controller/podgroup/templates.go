@@ -20,8 +20,8 @@ const (
 )
 
 // wantedTemplates returns the templates of a group's owner, for the spec of the PodGroup. It returns nil
-// if the owner makes all its pods at once, if the group has several owners, or if a label of a user
-// gives a size: then the user has said what the group starts with.
+// if the owner makes all its pods at once, if the group has several owners, if the CRD is too old for
+// templates, or if a label of a user gives a size: then the user has said what the group starts with.
 func (o observation) wantedTemplates() []scheduling.PodsOfTemplate {
 	all, _ := o.templatesWithin()
 	return all
@@ -29,7 +29,7 @@ func (o observation) wantedTemplates() []scheduling.PodsOfTemplate {
 
 // templatesWithin returns what wantedTemplates does. If the templates exceed a limit, it says which.
 func (o observation) templatesWithin() (all []scheduling.PodsOfTemplate, why string) {
-	if size, err := o.userSize(); err != nil || size != (group.Size{}) || !o.isNamedForOwner() || o.legacyCRD {
+	if size, err := o.userSize(); err != nil || size != (group.Size{}) || !o.isNamedForOwner() || o.legacyCRD || o.noTemplates {
 		return nil, ""
 	}
 	active := o.activeOwners()

@@ -1,3 +1,13 @@
+{{/* The seconds of a duration such as 1h30m. */}}
+{{- define "fluence.seconds" -}}
+{{- $seconds := 0.0 }}
+{{- range $part := regexFindAll "[0-9]+[a-z]+" . -1 }}
+{{- $each := get (dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001) (regexFind "[a-z]+" $part) }}
+{{- $seconds = addf $seconds (mulf (regexFind "[0-9]+" $part | float64) $each) }}
+{{- end }}
+{{- printf "%f" $seconds }}
+{{- end }}
+
 {{/* Refuses values that are wrong only together, before anything is installed. */}}
 {{- define "fluence.checks" -}}
 {{- $v := .Values }}
@@ -34,13 +44,12 @@
 {{- fail "serviceMonitor.enabled: there is nothing to find without metrics.enabled" }}
 {{- end }}
 {{- $reserve := $v.scheduler.args.maxReserve }}
-{{- $seconds := 0.0 }}
-{{- range $part := regexFindAll "[0-9]+[a-z]+" $reserve -1 }}
-{{- $each := get (dict "h" 3600.0 "m" 60.0 "s" 1.0 "ms" 0.001) (regexFind "[a-z]+" $part) }}
-{{- $seconds = addf $seconds (mulf (regexFind "[0-9]+" $part | float64) $each) }}
-{{- end }}
+{{- $seconds := include "fluence.seconds" $reserve | float64 }}
 {{- if and (gt $seconds 0.0) (lt $seconds 60.0) }}
 {{- fail (printf "scheduler.args.maxReserve: %q is neither 0s nor at least 1m" $reserve) }}
+{{- end }}
+{{- if gt (include "fluence.seconds" $v.scheduler.args.expectTimeout | float64) (include "fluence.seconds" $v.scheduler.args.expectTotal | float64) }}
+{{- fail (printf "scheduler.args.expectTimeout: %q is longer than scheduler.args.expectTotal, %q" $v.scheduler.args.expectTimeout $v.scheduler.args.expectTotal) }}
 {{- end }}
 {{- if and $v.prometheusRule.enabled (not $v.metrics.enabled) }}
 {{- fail "prometheusRule.enabled: its alerts have nothing to go by without metrics.enabled" }}
