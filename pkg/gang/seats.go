@@ -50,6 +50,8 @@ type seatState struct {
 	heldSince, awaitedSince time.Time
 	// givenBack is why seats were given back. It is empty if none were.
 	givenBack string
+	// reportedExpectation is the expectation in the last report of Placed.
+	reportedExpectation Expectation
 }
 
 // RecordedSeats is how many pods of each template have a seat or an assignment on each node, by
@@ -160,6 +162,7 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= g.seatRules.ExpectTimeout:
 			g.giveBackSeats(s, fmt.Sprintf("their pods did not come within %s after the others were there", g.seatRules.ExpectTimeout), nil)
 		default:
+			g.reportExpectation(s)
 			continue
 		}
 		g.recompute(s)
