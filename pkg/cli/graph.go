@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,7 +28,7 @@ func (o *options) graphCommand() *cobra.Command {
 		Use:   "graph",
 		Short: "Draw the cluster level by level: what is free, and where the groups are",
 		Long: `Draw the cluster level by level, as in the scheduler's graph: how much of each resource is
-free, and which groups have pods where. Nodes that the scheduler has chosen for pods that are
+free, and which groups have pods where, or seats for pods that do not exist yet. Nodes that the scheduler has chosen for pods that are
 not bound yet count as free.
 
 -o jgf prints the graph itself in the JSON Graph Format of the Flux project. The property
@@ -103,11 +104,7 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
 		for _, r := range resources {
 			row = append(row, freeText(p, r))
 		}
-		groups := counts(p.Groups, maxGroups(wide))
-		if groups == "" {
-			groups = "-"
-		}
-		rows = append(rows, append(row, groups, fmt.Sprint(p.Others)))
+		rows = append(rows, append(row, cmp.Or(groupsText(p, wide), "-"), fmt.Sprint(p.Others)))
 	}
 	walk(v.root, nil)
 	return table(w, rows)
@@ -119,6 +116,18 @@ func maxGroups(wide bool) int {
 		return 0
 	}
 	return 3
+}
+
+// groupsText names the groups that have pods or seats on a node.
+func groupsText(p *treeNode, wide bool) string {
+	groups, seats := counts(p.Groups, maxGroups(wide)), counts(p.Seats, maxGroups(wide))
+	switch {
+	case seats == "":
+		return groups
+	case groups == "":
+		return "seats of " + seats
+	}
+	return groups + ", seats of " + seats
 }
 
 // freeText returns the free and the total amount of a resource.
@@ -157,7 +166,7 @@ func (o *options) line(p *treeNode, resources []string, wide bool) string {
 	if p.Status != "" {
 		text += "  " + o.paint(red, p.Status)
 	}
-	if g := counts(p.Groups, maxGroups(wide)); g != "" {
+	if g := groupsText(p, wide); g != "" {
 		text += "  " + o.paint(green, g)
 	}
 	if wide && p.Others > 0 {

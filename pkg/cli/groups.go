@@ -32,7 +32,7 @@ type groupSummary struct {
 	// unit of a LeaderWorkerSet it is the LeaderWorkerSet, and Unit is the unit.
 	Owner string `json:"of,omitempty"`
 	Unit  string `json:"unit,omitempty"`
-	// Size is the number of pods that have not ended, and at least Minimum.
+	// Size is the number of pods that have not ended or are expected, and at least Minimum.
 	Size int32 `json:"size"`
 	// Minimum is the number of pods that the group needs to start.
 	Minimum int32  `json:"minimum"`
@@ -47,6 +47,11 @@ type groupSummary struct {
 	Created metav1.Time `json:"created"`
 	// Nodes counts the pods on each node.
 	Nodes map[string]int `json:"nodes,omitempty"`
+	// Expecting is what the scheduler says of the pods for which it holds seats. It is empty if it
+	// holds none.
+	Expecting string `json:"expecting,omitempty"`
+	// Seats counts the free seats on each node.
+	Seats map[string]int `json:"seats,omitempty"`
 }
 
 func (o *options) groupsCommand() *cobra.Command {
@@ -105,10 +110,11 @@ func (o *options) cells(rows []groupSummary, namespaces, wide bool) [][]string {
 	}
 	cells := [][]string{head}
 	for _, g := range rows {
-		c := []string{
-			g.Name, fmt.Sprint(g.Size), fmt.Sprint(g.Bound), cmp.Or(g.Phase, "<none>"),
-			cmp.Or(g.WaitingFor, "-"), o.age(g.Created),
+		waitingFor := cmp.Or(g.WaitingFor, "-")
+		if g.WaitingFor == "" && g.Expecting != "" {
+			waitingFor = reason.Expecting
 		}
+		c := []string{g.Name, fmt.Sprint(g.Size), fmt.Sprint(g.Bound), cmp.Or(g.Phase, "<none>"), waitingFor, o.age(g.Created)}
 		if wide {
 			c = append(c, cmp.Or(g.Owner, "-"), cmp.Or(counts(g.Nodes, 0), "-"))
 		}
@@ -227,6 +233,7 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 			g.Size++
 		}
 	}
+	g.addExpected(pg, pods)
 	g.Size = max(g.Size, g.Minimum)
 	if shownName(pg.Name) != pg.Name {
 		g.addNativeState(pods)

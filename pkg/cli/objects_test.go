@@ -147,10 +147,7 @@ func served() []runtime.Object {
 	for i, on := range []string{"node-0", ""} {
 		leader := pod(fmt.Sprint("vllm-", i), on, "4", named, objects.OwnedBy(leaders))
 		workers := group.Owner{Group: "apps", Kind: "StatefulSet", Name: leader.Name, UID: "uid-sts-" + leader.UID}
-		pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "lab", Name: group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: leader.Name, UID: leader.UID}.PodGroupName(),
-			UID: "group-" + leader.UID, CreationTimestamp: ago(5 * time.Minute), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: leader.Name, UID: leader.UID}},
-		}}
+		pg := unitOf(leader)
 		pg.Spec.MinMember, pg.Status.Phase = 2, scheduling.PodGroupPending
 		pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 4; room for 0")}
 		if on != "" {
@@ -158,6 +155,50 @@ func served() []runtime.Object {
 			pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node")}
 		}
 		all = append(all, leader, set(workers, group.Owner{Kind: "Pod", Name: leader.Name, UID: leader.UID}), pod(leader.Name+"-1", on, "4", named, objects.OwnedBy(workers)), pg)
+	}
+	return all
+}
+
+// unitOf is the PodGroup of a unit of a LeaderWorkerSet.
+func unitOf(leader *corev1.Pod) *scheduling.PodGroup {
+	return &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "lab", Name: group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: leader.Name, UID: leader.UID}.PodGroupName(),
+		UID: "group-" + leader.UID, CreationTimestamp: ago(5 * time.Minute), OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: leader.Name, UID: leader.UID}},
+	}}
+}
+
+// seated has a unit of a LeaderWorkerSet whose leader and first worker run. Two more workers have seats.
+func seated() []runtime.Object {
+	leaders := group.Owner{Group: "apps", Kind: "StatefulSet", Name: "vllm", UID: "uid-sts-vllm"}
+	numbered := func(n string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Labels = map[string]string{leaderWorkerSetLabel: "vllm", "leaderworkerset.sigs.k8s.io/worker-index": n}
+		}
+	}
+	leader := pod("vllm-0", "node-0", "4", numbered("0"), objects.OwnedBy(leaders))
+	workers := group.Owner{Group: "apps", Kind: "StatefulSet", Name: leader.Name, UID: "uid-sts-" + leader.UID}
+	pg := unitOf(leader)
+	pg.Spec.MinMember, pg.Status.Phase, pg.Status.Scheduled = 1, scheduling.PodGroupRunning, 2
+	pg.Spec.Templates = []scheduling.PodsOfTemplate{{Name: "leader", Coming: 1}, {
+		Name: "worker", Expected: 3, After: string(group.AfterReady),
+		Pod: &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"3"}}}]}}`)},
+	}}
+	pg.Status.Seats = map[string]map[string]int32{"leader": {"node-0": 1}, "worker": {"node-0": 1, "node-1": 2}}
+	pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Expecting", "2 of 4 bound, 2 expected, seats until 12:05 UTC: 2 pods on 2 nodes (node-0: 1, node-1: 1)")}
+	return []runtime.Object{
+		node("node-0", "a", "r0"), node("node-1", "a", "r0"), pg, leader, pod("vllm-0-1", "node-1", "3", numbered("1"), objects.OwnedBy(workers)),
+		set(leaders, group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: "vllm", UID: "uid-vllm"}),
+		set(workers, group.Owner{Kind: "Pod", Name: leader.Name, UID: leader.UID}),
+	}
+}
+
+// withoutSeats is the same group after its seats were given back.
+func withoutSeats() []runtime.Object {
+	all := seated()
+	for _, o := range all {
+		if pg, ok := o.(*scheduling.PodGroup); ok {
+			pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Placed", "2 pods on 2 nodes (node-0: 1, node-1: 1)")}
+		}
 	}
 	return all
 }

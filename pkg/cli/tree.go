@@ -9,11 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A treeNode is a vertex of the graph, down to the nodes: the cluster, a domain such as a zone or a
@@ -35,6 +37,8 @@ type treeNode struct {
 	Unschedulable translate.Amounts `json:"closed,omitempty"`
 	// Groups counts the pods of Fluence's groups, by group.
 	Groups map[string]int `json:"groups,omitempty"`
+	// Seats counts the seats that are held for pods of Fluence's groups that do not exist yet, by group.
+	Seats map[string]int `json:"seats,omitempty"`
 	// Others counts the pods of other schedulers.
 	Others   int         `json:"others,omitempty"`
 	Children []*treeNode `json:"below,omitempty"`
@@ -99,10 +103,10 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 	}
 	r.notePending(simulate.Cluster{Objects: slices.Concat(owners, objectsOf(pods)), PodGroups: groups}, configuration.Scheduler())
 	above := simulate.OwnersOf(owners)
-	return treeOf(ofType[*corev1.Node](nodes), pods, above, levels, configuration), nil
+	return treeOf(ofType[*corev1.Node](nodes), pods, groups, above, levels, configuration), nil
 }
 
-func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
+func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGroup, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
 	v := &tree{root: newTreeNode(graph.TypeCluster, graph.TypeCluster), graph: &graph.Graph{}, levels: levels}
 	on := map[string][]*corev1.Pod{}
 	for _, pod := range pods {
@@ -110,6 +114,7 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels
 			on[pod.Spec.NodeName] = append(on[pod.Spec.NodeName], pod)
 		}
 	}
+	seats := seatsByNode(groups, membersOf(pods, above))
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	vertices := map[string]int{}
 	for _, n := range nodes {
@@ -128,10 +133,38 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, above group.Owners, levels
 				held.Others++
 			}
 		}
+		for _, s := range seats[n.Name] {
+			for range s.n {
+				held.Used.Add(s.requests)
+			}
+			held.Seats[s.group] += s.n
+		}
 		v.insert(part, held)
 		v.merge(part, held, vertices)
 	}
 	return v
+}
+
+// seatsOnNode are free seats of a group on one node.
+type seatsOnNode struct {
+	group string
+	n     int
+	// requests are those of one pod.
+	requests translate.Amounts
+}
+
+// seatsByNode returns the free seats of all groups, by node.
+func seatsByNode(groups []scheduling.PodGroup, members map[types.NamespacedName][]*corev1.Pod) map[string][]seatsOnNode {
+	on := map[string][]seatsOnNode{}
+	for i := range groups {
+		pg := &groups[i]
+		for _, free := range freeSeats(pg, members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]) {
+			for node, n := range free.nodes {
+				on[node] = append(on[node], seatsOnNode{pg.Namespace + "/" + pg.Name, n, translate.Requests(free.pod)})
+			}
+		}
+	}
+	return on
 }
 
 func objectsOf(pods []*corev1.Pod) []runtime.Object {
@@ -143,7 +176,7 @@ func objectsOf(pods []*corev1.Pod) []runtime.Object {
 }
 
 func newTreeNode(kind, name string) *treeNode {
-	return &treeNode{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Unschedulable: translate.Amounts{}, Groups: map[string]int{}}
+	return &treeNode{Type: kind, Name: name, Size: translate.Amounts{}, Used: translate.Amounts{}, Unschedulable: translate.Amounts{}, Groups: map[string]int{}, Seats: map[string]int{}}
 }
 
 // insert puts a node below the domains to which its part of the graph belongs.
@@ -180,6 +213,9 @@ func (p *treeNode) addNode(n *treeNode) {
 	p.Others += n.Others
 	for g, pods := range n.Groups {
 		p.Groups[g] += pods
+	}
+	for g, seats := range n.Seats {
+		p.Seats[g] += seats
 	}
 }
 

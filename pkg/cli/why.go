@@ -188,6 +188,9 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	if len(s.Nodes) > 0 {
 		fmt.Fprintf(w, "  on %s\n", counts(s.Nodes, 8))
 	}
+	if len(s.Seats) > 0 {
+		fmt.Fprintf(w, "  seats on %s\n", counts(s.Seats, 8))
+	}
 	switch {
 	case s.WaitingFor != "":
 		fmt.Fprintf(w, "  waiting%s, reason %s\n    %s\n", o.since(s.Since), o.paint(yellow, s.WaitingFor), s.Message)
@@ -197,6 +200,8 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
 	case s.Waits:
 		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
+	case s.Expecting != "":
+		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
 	default:
 		fmt.Fprintf(w, "  %s\n", o.paint(green, "does not wait"))
 	}

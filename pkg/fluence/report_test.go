@@ -112,6 +112,18 @@ func TestReportMakesAnEventOfEveryNewReason(t *testing.T) {
 	})
 }
 
+// What the author of a group has asked for is no warning.
+func TestReportWarnsNobodyOfASuspendedGroup(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		r.createUnreportedPodGroup("uid")
+		r.report(reason.Suspended, "Job/w is suspended")
+		want := []event{{kind: "PodGroup", name: g.Name, reason: reason.Suspended, message: "Job/w is suspended", eventType: corev1.EventTypeNormal}}
+		if diff := cmp.Diff(want, r.recorder.of("PodGroup"), cmp.AllowUnexported(event{})); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A condition tells of a group that starts as it should. Events tell of one that does not.
 func TestReportSendsNoEventOfWhatPasses(t *testing.T) {
 	type told struct {

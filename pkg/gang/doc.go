@@ -62,6 +62,7 @@
 //	gathering.go       What does a group lack before it may be placed?
 //	representative.go  Which member is scheduled for the group?
 //	templates.go       Which pods does the owner of a group make later, and of which stage is a group?
+//	expectation.go     For how many pods, and until when, has a group seats?
 //	position.go        Which member replaces a lost one?
 //	verdict.go         May a pod enter the scheduling queue?
 //
@@ -73,7 +74,7 @@
 //	turns.go           Turns: Which groups have waited so long that others may not pass them?
 //	yield.go           Turns: Which group leaves its turn to the next, and for how long?
 //	refuse.go          What follows from a refusal?
-//	recompute.go       What follows from a change of a group's members?
+//	recompute.go       What follows from a change of a group's members or its seats?
 //	revoke.go          Which assignments are lost together?
 //
 //	watches.go         Watches: When is the state of the API known?

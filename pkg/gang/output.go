@@ -32,7 +32,7 @@ type Output struct {
 	Seats []SeatUse
 	// Placed lists the groups to report as placed. Each has a PodGroup, enough members on
 	// nodes, and no bind outstanding. Since the last report more members have come to nodes, or
-	// the refused late members or the late annotation have changed, or ReportAgain was called.
+	// the refused late members, the late annotation or the Expectation have changed, or ReportAgain was called.
 	Placed []PlacedGroup
 	// Activate lists the groups whose pods may now be let into the scheduling queue.
 	Activate []types.NamespacedName
@@ -101,6 +101,8 @@ type PlacedGroup struct {
 	RefusedLate int
 	// Reason and Message are from the refusal of the oldest of these members.
 	Reason, Message string
+	// Expectation is what the group has free seats for.
+	Expectation Expectation
 }
 
 // pending is the Output that the current call prepares.
@@ -150,7 +152,10 @@ func (p *pending) reportPlaced(key types.NamespacedName) {
 
 // placedGroup describes a group for Placed.
 func (r *rules) placedGroup(s *groupState) PlacedGroup {
-	p := PlacedGroup{Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s), SeatNote: s.note}
+	p := PlacedGroup{
+		Key: s.key, Nodes: map[string]int{}, Exclusive: s.exclusivity == Exclusive, LateAnnotation: r.lateAnnotation(s),
+		SeatNote: s.note, Expectation: r.expectation(s),
+	}
 	for _, m := range s.members {
 		if m.isPlaced() {
 			p.Nodes[m.node()]++

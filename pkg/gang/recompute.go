@@ -56,6 +56,7 @@ func (g *core) recompute(s *groupState) {
 			g.out.reportPlaced(s.key)
 		}
 	}
+	g.reportExpectation(s)
 	if !s.roomSince.IsZero() || !s.completeSince.IsZero() {
 		// A group with assignments keeps its times, even if a pod that joins it lacks something.
 		if why, _ := g.whyGathering(s); s.started || why != "" && !unconfirmed {
@@ -77,5 +78,17 @@ func (g *core) recompute(s *groupState) {
 		delete(g.waitingForRoom, s.key)
 		delete(g.seatedGroups, s.key)
 		g.updateYield(s)
+	}
+}
+
+// reportExpectation has a group that was reported as placed reported again if its expectation has
+// changed. While a pod is being bound it waits: the report of that pod says the same.
+func (g *core) reportExpectation(s *groupState) {
+	if s.reportedPlaced == 0 || s.podGroup == nil || s.number(unboundMembers) > 0 {
+		return
+	}
+	if e := g.expectation(s); e != s.reportedExpectation {
+		s.reportedExpectation = e
+		g.out.reportPlaced(s.key)
 	}
 }

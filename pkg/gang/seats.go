@@ -69,6 +69,8 @@ type seatState struct {
 	note string
 	// seenSince is since when the seats are held, also before the start, as settleSeats has seen it.
 	seenSince time.Time
+	// reportedExpectation is the expectation in the last report of Placed.
+	reportedExpectation Expectation
 }
 
 // hasSeat reports whether a free seat of a template is held, or looked for.
@@ -287,6 +289,7 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		case !s.awaitedSince.IsZero() && now.Sub(s.awaitedSince) >= timeout:
 			why = fmt.Sprintf("their pods did not come within %s after the others were there", timeout)
 		default:
+			g.reportExpectation(s)
 			continue
 		}
 		s.whyMissing = describeMissing(s, why)

@@ -20,13 +20,17 @@ type Properties struct {
 	// Passing is true if the reason normally ends by itself in a group that is about to start. Then
 	// the condition alone says so at first, and an event follows only if the reason lasts.
 	Passing bool
+	// Intended is true if the group's author has asked for what the reason says. Then its event is no
+	// warning.
+	Intended bool
 }
 
 // properties has an entry for each reason.
 var properties = map[string]Properties{
 	Placed:             {},
+	Expecting:          {},
 	Gathering:          {Waits: true, Passing: true},
-	Suspended:          {Waits: true},
+	Suspended:          {Waits: true, Intended: true},
 	NoPodGroup:         {Waits: true},
 	NoMinimum:          {Waits: true, Passing: true},
 	OwnerNotSeen:       {Waits: true},

@@ -10,6 +10,8 @@ package reason
 const (
 	// Placed: the pods have nodes.
 	Placed = "Placed"
+	// Expecting: the pods have nodes, and seats are held for pods that their owner makes later.
+	Expecting = "Expecting"
 	// Gathering: fewer pods exist than have to start together.
 	Gathering = "Gathering"
 	// NoPodGroup: the PodGroup that the pods wait for does not exist. It is reported on a pod.

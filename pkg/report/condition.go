@@ -15,8 +15,9 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// ConditionScheduled is a PodGroup condition that the scheduler owns. It is True with reason Placed
-// if the group's pods have nodes. Otherwise it is False with the one reason why they have none.
+// ConditionScheduled is a PodGroup condition that the scheduler owns. It is True if the group's pods
+// have nodes: with reason Expecting while seats are held for further pods, and else with reason Placed.
+// Otherwise it is False with the one reason why they have none.
 const ConditionScheduled = "Scheduled"
 
 // ConditionWholeNodes is a PodGroup condition that the scheduler owns. It is True
@@ -58,6 +59,10 @@ type Placement struct {
 	Reason, Message string
 	// Note says why no room is held for pods that are expected. It is empty if room is held, or none are expected.
 	Note string
+	// Expected is how many further pods have a seat and do not exist yet. SeatsUntil is when the seats
+	// are given back, if that is known.
+	Expected   int
+	SeatsUntil time.Time
 }
 
 // Scheduled returns the status of a group with nodes. Its message lists at most 8 nodes.
@@ -86,14 +91,21 @@ func Scheduled(p Placement) GroupStatus {
 	if p.Note != "" {
 		message += "; " + p.Note
 	}
-	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
+	if p.Expected == 0 {
+		return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: message}
+	}
+	expecting := fmt.Sprintf("%d of %d bound, %d expected", pods, pods+p.Expected, p.Expected)
+	if !p.SeatsUntil.IsZero() {
+		expecting += ", seats until " + p.SeatsUntil.UTC().Format("15:04 MST")
+	}
+	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Expecting, Message: expecting + ": " + message}
 }
 
 // PlacedPods returns how many pods had nodes when the condition Scheduled of a
-// PodGroup was written. It returns 0 if the condition is not True with reason Placed.
+// PodGroup was written. It returns 0 if the condition is not True with reason Placed or Expecting.
 func PlacedPods(pg *scheduling.PodGroup) int {
 	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
-	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason.Placed {
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason.Placed && c.Reason != reason.Expecting {
 		return 0
 	}
 	pods, _, _ := strings.Cut(c.Message, " ")

@@ -2,8 +2,11 @@ package report
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 func TestScheduledNamesNodesAndNumbers(t *testing.T) {
@@ -24,6 +27,39 @@ func TestScheduledNamesNodesAndNumbers(t *testing.T) {
 			got := Scheduled(Placement{Nodes: tc.nodes})
 			if want := (GroupStatus{Status: metav1.ConditionTrue, Reason: "Placed", Message: tc.want}); got != want {
 				t.Errorf("news = %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// A group with seats says how many pods are expected, and until when. It counts as placed.
+func TestScheduledNamesSeats(t *testing.T) {
+	cases := map[string]struct {
+		placement Placement
+		want      string
+	}{
+		"the end is known": {
+			Placement{Nodes: map[string]int{"n": 3}, Expected: 9, SeatsUntil: time.Date(2026, 3, 1, 15, 5, 59, 0, time.FixedZone("CET", 3600))},
+			"3 of 12 bound, 9 expected, seats until 14:05 UTC: 3 pods on 1 node (n: 3)",
+		},
+		"the end is not known": {
+			Placement{Nodes: map[string]int{"n": 1}, Expected: 1}, "1 of 2 bound, 1 expected: 1 pod on 1 node (n: 1)",
+		},
+		"a late member waits": {
+			Placement{Nodes: map[string]int{"n": 1}, Expected: 1, Waiting: 1, Reason: "NoRoom", Message: "room for 0"},
+			"1 of 2 bound, 1 expected: 1 pod on 1 node (n: 1); 1 more pod is without a node: NoRoom: room for 0",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Scheduled(tc.placement)
+			if want := (GroupStatus{Status: metav1.ConditionTrue, Reason: "Expecting", Message: tc.want}); got != want {
+				t.Errorf("status = %+v, want %+v", got, want)
+			}
+			pg := &scheduling.PodGroup{}
+			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: got.Status, Reason: got.Reason, Message: got.Message}}
+			if n := PlacedPods(pg); n != tc.placement.Nodes["n"] {
+				t.Errorf("the condition counts %d placed pods, want %d", n, tc.placement.Nodes["n"])
 			}
 		})
 	}

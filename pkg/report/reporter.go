@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -389,7 +388,10 @@ func (r *Reporter) drop(k types.NamespacedName, own *groupState) {
 }
 
 func (r *Reporter) event(about runtime.Object, n GroupStatus) {
-	kind := cmp.Or(map[metav1.ConditionStatus]string{metav1.ConditionTrue: corev1.EventTypeNormal}[n.Status], corev1.EventTypeWarning)
+	kind := corev1.EventTypeWarning
+	if n.Status == metav1.ConditionTrue || reason.PropertiesOf(n.Reason).Intended {
+		kind = corev1.EventTypeNormal
+	}
 	r.Recorder.Eventf(about, nil, kind, n.Reason, "Scheduling", "%s", n.Message)
 }
 

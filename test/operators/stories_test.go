@@ -16,20 +16,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
-	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/operators"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
-// fluence is the stack on which all stories run, one after another.
+// fluence is the stack on which all stories run. Most run side by side: each has nodes of its own.
 var fluence *stack.Stack
 
 // patience bounds every wait.
 const patience = 90 * time.Second
 
+// atOnce is how many stories run side by side. They wait most of their time.
+const atOnce = "6"
+
+// storyLabel is a label of nodes. Its value is the namespace of the story to which the node belongs.
+const storyLabel = "example.com/story"
+
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", atOnce); err != nil {
+		panic(err)
+	}
 	flag.Parse()
 	if testing.Short() {
 		os.Exit(m.Run())
@@ -74,16 +82,25 @@ type story struct {
 	*testing.T
 	*stack.Stack
 	ns string
+	// made is the number of nodes that the story has made.
+	made int
 }
 
-// tell begins a story. At its end its objects are deleted, and then no pod, no PodGroup and no node
-// that the matcher has given may be left.
+// tellBeside begins a story that runs beside others. Its pods have to name its nodes.
+func tellBeside(t *testing.T) *story {
+	t.Helper()
+	t.Parallel()
+	return tell(t)
+}
+
+// tell begins a story that runs while no other does. At its end its objects are deleted, and then no pod and
+// no PodGroup may be left.
 func tell(t *testing.T) *story {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("it needs a control plane")
 	}
-	s := &story{T: t, Stack: fluence, ns: strings.ToLower(t.Name())}
+	s := &story{T: t, Stack: fluence, ns: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
 	s.kubectl("create", "namespace", s.ns)
 	t.Cleanup(s.end)
 	s.eventually("the namespace has its service account", func(ctx context.Context) (bool, string) {
@@ -108,7 +125,7 @@ func (s *story) end() {
 		pods := s.pods("")
 		return err == nil && len(groups) == 0 && len(pods) == 0, fmt.Sprintf("%d PodGroups, %d pods, error %v", len(groups), len(pods), err)
 	})
-	nodes, err := s.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := s.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: storyLabel + "=" + s.ns})
 	if err != nil {
 		s.Errorf("list nodes: %v", err)
 		return
@@ -155,20 +172,24 @@ func (s *story) patch(object, change string) {
 	s.kubectl("patch", "-n", s.ns, object, "--type=merge", "-p", change)
 }
 
-// nodes adds nodes of 8 CPUs.
-func (s *story) nodes(prefix string, n int) {
+// nodes adds nodes of 8 CPUs to the story, all in one rack. A rack is a zone.
+func (s *story) nodes(rack string, n int) {
 	s.Helper()
 	_, err := s.AddNodes(s.Context(), cluster.Nodes{
 		Count: n,
-		Name:  func(i int) string { return fmt.Sprintf("%s-%s-%d", s.ns, prefix, i) },
+		Name:  func(i int) string { return fmt.Sprintf("%s-%d", s.ns, s.made+i) },
 		Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU:    apiresource.MustParse("8"),
 			corev1.ResourceMemory: apiresource.MustParse("32Gi"),
+		},
+		Labels: func(int) map[string]string {
+			return map[string]string{storyLabel: s.ns, corev1.LabelTopologyZone: s.ns + "-" + rack}
 		},
 	})
 	if err != nil {
 		s.Fatalf("add nodes: %v", err)
 	}
+	s.made += n
 }
 
 // eventually waits until done returns true. The text that done returns describes the progress.
@@ -252,28 +273,37 @@ func (s *story) groups(n int, minMember int32) {
 // refused waits until n PodGroups are refused for a reason, with all of the words in their messages.
 func (s *story) refused(n int, why string, words ...string) {
 	s.Helper()
-	s.eventually(fmt.Sprintf("%d PodGroups are refused: %s %q", n, why, words), func(ctx context.Context) (bool, string) {
+	s.scheduled(n, metav1.ConditionFalse, why, words...)
+}
+
+// told waits until a PodGroup has its nodes, with a reason and all of the words in its message.
+func (s *story) told(why string, words ...string) {
+	s.Helper()
+	s.scheduled(1, metav1.ConditionTrue, why, words...)
+}
+
+// scheduled waits until the condition Scheduled of n PodGroups has a status, a reason, and all of the words
+// in its message.
+func (s *story) scheduled(n int, status metav1.ConditionStatus, why string, words ...string) {
+	s.Helper()
+	s.eventually(fmt.Sprintf("%d PodGroups with Scheduled=%s, %s, %q", n, status, why, words), func(ctx context.Context) (bool, string) {
 		groups, err := s.PodGroups(ctx, s.ns)
 		if err != nil {
 			return false, err.Error()
 		}
-		refused, got := 0, []string{}
-		for i := range groups {
-			c := scheduled(&groups[i])
+		found, got := 0, []string{}
+		for _, pg := range groups {
+			c := meta.FindStatusCondition(pg.Status.Conditions, "Scheduled")
 			if c == nil {
 				continue
 			}
-			got = append(got, c.Reason+": "+c.Message)
-			if c.Status == metav1.ConditionFalse && c.Reason == why && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(c.Message, w) }) {
-				refused++
+			got = append(got, fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message))
+			if c.Status == status && c.Reason == why && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(c.Message, w) }) {
+				found++
 			}
 		}
-		return refused == n, strings.Join(got, "; ")
+		return found == n, strings.Join(got, "; ")
 	})
-}
-
-func scheduled(pg *scheduling.PodGroup) *metav1.Condition {
-	return meta.FindStatusCondition(pg.Status.Conditions, "Scheduled")
 }
 
 // noneOnNodes fails if a pod with a name prefix has a node.
@@ -284,49 +314,18 @@ func (s *story) noneOnNodes(prefix string) {
 	}
 }
 
-// podSpec is a pod's spec for a manifest in one line.
-func podSpec(cpu string) string {
-	return fmt.Sprintf("{schedulerName: fluence, restartPolicy: Never, containers: [{name: main, image: registry.example.com/main, resources: {requests: {cpu: %q}}}]}", cpu)
-}
-
-// jobSet is a JobSet of a leader and 3 Jobs of 4 workers: 13 pods.
-func jobSet(maxRestarts int) string {
-	return fmt.Sprintf(`
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata: {name: train}
-spec:
-  failurePolicy: {maxRestarts: %d}
-  replicatedJobs:
-  - name: leader
-    template: {spec: {backoffLimit: 0, template: {spec: %s}}}
-  - name: workers
-    replicas: 3
-    template: {spec: {parallelism: 4, completions: 4, backoffLimit: 0, template: {spec: %s}}}
-`, maxRestarts, podSpec("4"), podSpec("4"))
-}
-
-// leaderWorkerSet is a LeaderWorkerSet of so many units of so many pods of 4 CPUs.
-func leaderWorkerSet(replicas, size int, restartPolicy string) string {
-	return fmt.Sprintf(`
-apiVersion: leaderworkerset.x-k8s.io/v1
-kind: LeaderWorkerSet
-metadata: {name: serve}
-spec:
-  replicas: %d
-  leaderWorkerTemplate:
-    size: %d
-    restartPolicy: %s
-    workerTemplate: {spec: %s}
-`, replicas, size, restartPolicy, strings.Replace(podSpec("4"), "restartPolicy: Never, ", "", 1))
+// training is a JobSet of a leader and 3 Jobs of 4 workers: 13 pods.
+func (s *story) training(maxRestarts int) string {
+	return s.jobSet("train", fmt.Sprintf("failurePolicy: {maxRestarts: %d}", maxRestarts),
+		replicatedJob{name: "leader", jobs: 1, pods: 1, cpu: "4"}, replicatedJob{name: "workers", jobs: 3, pods: 4, cpu: "4"})
 }
 
 // All pods of a JobSet start together, or none. With room for a part of them the reason has the
 // numbers, and a node more is enough.
 func TestAJobSetStartsAsAWhole(t *testing.T) {
-	s := tell(t)
+	s := tellBeside(t)
 	s.nodes("n", 6)
-	s.apply(jobSet(0))
+	s.apply(s.training(0))
 	s.groups(1, 13)
 	s.refused(1, reason.NeverFits, "room for")
 	s.noneOnNodes("")
@@ -336,9 +335,9 @@ func TestAJobSetStartsAsAWhole(t *testing.T) {
 
 // A JobSet that restarts is placed as a whole again, each time.
 func TestAJobSetRestartsAsAWhole(t *testing.T) {
-	s := tell(t)
+	s := tellBeside(t)
 	s.nodes("n", 7)
-	s.apply(jobSet(2))
+	s.apply(s.training(2))
 	for range 2 {
 		old := s.running("train-", 13)
 		s.kubectl("annotate", "-n", s.ns, "pod", s.pods("train-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
@@ -349,9 +348,9 @@ func TestAJobSetRestartsAsAWhole(t *testing.T) {
 // Each leader of a LeaderWorkerSet is a group with its workers. A unit in which a container was
 // started again is made anew, and placed as a whole.
 func TestUnitsOfALeaderWorkerSet(t *testing.T) {
-	s := tell(t)
+	s := tellBeside(t)
 	s.nodes("n", 4)
-	s.apply(leaderWorkerSet(1, 4, "RecreateGroupOnPodRestart"))
+	s.apply(s.leaderWorkerSet("serve", "", 1, 4))
 	s.running("serve-0", 4)
 	s.patch("leaderworkerset/serve", `{"spec":{"replicas":2}}`)
 	old := s.running("serve-1", 4)
@@ -366,9 +365,9 @@ func TestUnitsOfALeaderWorkerSet(t *testing.T) {
 
 // With restartPolicy RecreateGroupOnPodRestart a unit that loses a pod is made anew as well.
 func TestAUnitOfALeaderWorkerSetLosesAPod(t *testing.T) {
-	s := tell(t)
+	s := tellBeside(t)
 	s.nodes("n", 2)
-	s.apply(leaderWorkerSet(1, 4, "RecreateGroupOnPodRestart"))
+	s.apply(s.leaderWorkerSet("serve", "", 1, 4))
 	old := s.running("serve-0", 4)
 	s.kubectl("delete", "-n", s.ns, "pod", "serve-0-3", "--wait=false")
 	s.replaced("serve-0", 4, old)
@@ -377,17 +376,9 @@ func TestAUnitOfALeaderWorkerSetLosesAPod(t *testing.T) {
 // The launcher and the workers of an MPIJob start together. A suspended MPIJob has no pods, and
 // starts as a whole when it is resumed.
 func TestAnMPIJobStartsAsAWhole(t *testing.T) {
-	s := tell(t)
+	s := tellBeside(t)
 	s.nodes("n", 1)
-	s.apply(fmt.Sprintf(`
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata: {name: solve}
-spec:
-  mpiReplicaSpecs:
-    Launcher: {template: {spec: %s}}
-    Worker: {replicas: 4, template: {spec: %s}}
-`, podSpec("1"), podSpec("2")))
+	s.apply(s.mpiJob("solve", "AtStartup"))
 	s.groups(1, 5)
 	s.refused(1, reason.NeverFits, "room for")
 	s.noneOnNodes("")
@@ -400,120 +391,4 @@ spec:
 	})
 	s.patch("mpijob/solve", `{"spec":{"runPolicy":{"suspend":false}}}`)
 	s.running("solve-", 5)
-}
-
-// Two LeaderWorkerSet units with LeaderReady have room for one: the one is whole, and the other waits,
-// whichever leader comes first.
-func TestUnitsWhoseWorkersComeLater(t *testing.T) {
-	s := tell(t)
-	s.nodes("n", 2)
-	s.apply(strings.Replace(leaderWorkerSet(2, 4, "None"), "  replicas:", "  startupPolicy: LeaderReady\n  replicas:", 1))
-	s.eventually("one unit runs whole", func(context.Context) (bool, string) {
-		a, b := len(s.onNodes("serve-0")), len(s.onNodes("serve-1"))
-		return a == 4 && b == 0 || a == 0 && b == 4, fmt.Sprintf("%d and %d pods on nodes", a, b)
-	})
-	s.refused(1, reason.NoRoom, "needs 4 pods")
-}
-
-// The launcher of an MPIJob that waits for its workers has a seat among them.
-func TestALauncherThatComesAfterItsWorkersHasASeat(t *testing.T) {
-	s := tell(t)
-	s.nodes("n", 1)
-	s.apply(fmt.Sprintf(`
-apiVersion: kubeflow.org/v2beta1
-kind: MPIJob
-metadata: {name: solve}
-spec:
-  launcherCreationPolicy: WaitForWorkersReady
-  mpiReplicaSpecs:
-    Launcher: {template: {spec: %s}}
-    Worker: {replicas: 4, template: {spec: %s}}
-`, podSpec("1"), podSpec("2")))
-	s.groups(1, 4)
-	s.refused(1, reason.NeverFits, "room for")
-	s.noneOnNodes("")
-	s.nodes("late", 1)
-	s.running("solve-", 5)
-}
-
-// With exclusive placement JobSet refuses all pods of a Job but the first, until that one has a node. The
-// Jobs start in racks with room for all their pods.
-func TestAJobSetWithARackForEachJob(t *testing.T) {
-	s := tell(t)
-	for rack := range 3 {
-		s.rack(rack, 2)
-	}
-	s.apply(fmt.Sprintf(`
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata: {name: train, annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: topology.kubernetes.io/zone}}
-spec:
-  replicatedJobs:
-  - name: workers
-    replicas: 3
-    template: {spec: {parallelism: 4, completions: 4, backoffLimit: 0, template: {spec: %s}}}
-`, podSpec("4")))
-	s.running("train-", 12)
-	racks := map[string]string{}
-	for _, p := range s.pods("train-") {
-		job, rack := p.Labels["jobset.sigs.k8s.io/job-index"], p.Spec.NodeName[:len(p.Spec.NodeName)-2]
-		if racks[job] != "" && racks[job] != rack {
-			s.Errorf("Job %s has pods in %s and in %s", job, racks[job], rack)
-		}
-		racks[job] = rack
-	}
-}
-
-// rack adds n nodes of 8 CPUs with the same zone.
-func (s *story) rack(rack, n int) {
-	s.Helper()
-	_, err := s.AddNodes(s.Context(), cluster.Nodes{
-		Count: n,
-		Name:  func(i int) string { return fmt.Sprintf("%s-r%d-%d", s.ns, rack, i) },
-		Allocatable: corev1.ResourceList{
-			corev1.ResourceCPU:    apiresource.MustParse("8"),
-			corev1.ResourceMemory: apiresource.MustParse("32Gi"),
-		},
-		Labels: func(int) map[string]string {
-			return map[string]string{corev1.LabelTopologyZone: fmt.Sprintf("r%d", rack)}
-		},
-	})
-	if err != nil {
-		s.Fatalf("add nodes: %v", err)
-	}
-}
-
-// A unit of a LeaderWorkerSet with exclusive placement has a rack with room for all its pods.
-func TestUnitsWithARackForEach(t *testing.T) {
-	s := tell(t)
-	s.rack(0, 2)
-	s.rack(1, 2)
-	s.apply(strings.Replace(leaderWorkerSet(2, 4, "None"), "metadata: {name: serve}", "metadata: {name: serve, annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: topology.kubernetes.io/zone}}", 1))
-	s.running("serve-", 8)
-}
-
-// The stages of JobSets that start one after the other are gangs. Two JobSets whose second stages have
-// room for one do not block each other.
-func TestStagesAreGangs(t *testing.T) {
-	s := tell(t)
-	s.nodes("n", 2)
-	for _, name := range []string{"a", "b"} {
-		s.apply(fmt.Sprintf(`
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata: {name: %s}
-spec:
-  replicatedJobs:
-  - name: init
-    template: {spec: {template: {metadata: {annotations: {kwok.fluence.flux-framework.org/run-for: "1s"}}, spec: %s}}}
-  - name: train
-    dependsOn: [{name: init, status: Complete}]
-    template: {spec: {parallelism: 4, completions: 4, template: {spec: %s}}}
-`, name, podSpec("1"), podSpec("4")))
-	}
-	s.eventually("one second stage runs whole", func(context.Context) (bool, string) {
-		a, b := len(s.onNodes("a-train")), len(s.onNodes("b-train"))
-		return a == 4 && b == 0 || a == 0 && b == 4, fmt.Sprintf("%d and %d pods on nodes", a, b)
-	})
-	s.refused(1, reason.NoRoom, "needs 4 pods")
 }
