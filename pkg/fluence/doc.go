@@ -36,6 +36,7 @@
 //	bind.go                how is a pod bound?
 //	podgroups.go           how are PodGroups watched and written?
 //	nativegroups.go        how are native PodGroups watched and written?
+//	native_members.go      which pods of a native PodGroup do not count, and which differ?
 //	owners.go              what controls a pod?
 //	group_reporter.go      which writers report to users?
 //	group_log.go           what is logged about a group?
