@@ -153,6 +153,9 @@ func (n *nativePodGroups) observeAnswer(ctx context.Context, verb string, err er
 	n.mu.Lock()
 	before := n.whyUnread()
 	n.refusals[verb] = why
+	if why == whyNotServed {
+		n.refusals[verbList], n.refusals[verbWatch] = why, why // until each has another answer
+	}
 	why = n.whyUnread()
 	n.mu.Unlock()
 	changed := before != why

@@ -44,7 +44,7 @@ func TestWhyNoNodeHasTheDomainOfAGroup(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := whyNoDomain(gang.Plan{Domain: tc.domain, Near: tc.near}, tc.nodes); got != tc.want {
+			if got := whyNoDomain(gang.Plan{Nearness: gang.Nearness{Domain: tc.domain, Near: tc.near}}, tc.nodes); got != tc.want {
 				t.Errorf("whyNoDomain() = %q, want %q", got, tc.want)
 			}
 		})

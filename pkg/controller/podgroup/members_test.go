@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func TestSlimObjectsDecideTheSame(t *testing.T) {
 			t.Errorf("slimPart() keeps %+v", p.template)
 		}
 		c := DefaultConfig()
-		if c.wantedSize(little) != c.wantedSize(full) || little.topOwners[0] != full.topOwners[0] || c.wantsScheduler(little) != c.wantsScheduler(full) || little.podOwners[0].donePods() != full.podOwners[0].donePods() {
+		if c.wantedSize(little) != c.wantedSize(full) || !reflect.DeepEqual(little.topOwners[0], full.topOwners[0]) || c.wantsScheduler(little) != c.wantsScheduler(full) || little.podOwners[0].donePods() != full.podOwners[0].donePods() {
 			t.Errorf("a slim %T decides otherwise: %+v, want %+v", obj, little, full)
 		}
 	}

@@ -69,6 +69,7 @@ func nativeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 	r := fakeReconciler(t, objs...)
 	r.native, r.memories, r.passing = &nativeWatch{}, map[types.NamespacedName]memory{}, rate.NewLimiter(rate.Inf, 1)
 	r.native.watched.Store(true)
+	r.events = &eventReasons{}
 	return r
 }
 
