@@ -186,7 +186,7 @@ func shownName(name string) string {
 func (g *groupSummary) addNativeState(pods []*corev1.Pod) {
 	var running, succeeded, failed int32
 	for _, pod := range pods {
-		if pod.Spec.NodeName != "" {
+		if translate.Holds(pod) {
 			g.Bound++
 		}
 		switch pod.Status.Phase {

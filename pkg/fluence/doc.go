@@ -37,6 +37,7 @@
 //	seats.go               how does a PodGroup record the seats of pods that come later?
 //	podgroups.go           how are PodGroups watched and written?
 //	nativegroups.go        how are native PodGroups watched and written?
+//	native_members.go      which pods of a native PodGroup do not count, and which differ?
 //	owners.go              what controls a pod?
 //	group_reporter.go      which writers report to users?
 //	group_log.go           what is logged about a group?

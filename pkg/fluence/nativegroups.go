@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -47,8 +48,9 @@ type nativePodGroups struct {
 	again chan struct{}
 
 	mu sync.Mutex
-	// whyUnread is why native PodGroups cannot be read. It is empty if they can.
-	whyUnread string
+	// refusals is why requests to read native PodGroups are refused, by their verbs. Rights may
+	// allow a list and not a watch, so an answer to one verb says nothing of the other.
+	refusals map[string]string
 	// started has the PodGroups on which PodGroupInitiallyScheduled was written as True. The
 	// informer may not show that yet, and it must not become False again.
 	started map[types.UID]bool
@@ -68,6 +70,12 @@ const (
 	nativeRetry = 2 * time.Second
 )
 
+// The verbs of the requests by which native PodGroups are read.
+const (
+	verbList  = "list"
+	verbWatch = "watch"
+)
+
 // Why native PodGroups cannot be read, in words fit for a user.
 const (
 	whyNotServed  = "the API server does not serve podgroups.scheduling.k8s.io"
@@ -79,7 +87,7 @@ func newNativePodGroups(ctx context.Context, config *rest.Config, w nativePodGro
 	if err != nil {
 		return nil, fmt.Errorf("build the client of native PodGroups: %w", err)
 	}
-	n := &nativePodGroups{client: client.RESTClient(), watcher: w, started: map[types.UID]bool{}, again: make(chan struct{}, 1)}
+	n := &nativePodGroups{client: client.RESTClient(), watcher: w, started: map[types.UID]bool{}, refusals: map[string]string{}, again: make(chan struct{}, 1)}
 	n.informer = cache.NewSharedIndexInformer(n.listWatch(), &schedulingv1beta1.PodGroup{}, 0, cache.Indexers{})
 	if err := n.informer.SetTransform(trimNativePodGroup); err != nil {
 		return nil, fmt.Errorf("watch native PodGroups: %w", err)
@@ -119,20 +127,20 @@ func (n *nativePodGroups) listWatch() *cache.ListWatch {
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			all, err := list(ctx, o)
-			n.observeAnswer(ctx, err)
+			n.observeAnswer(ctx, verbList, err)
 			return all, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			changes, err := follow(ctx, o)
-			n.observeAnswer(ctx, err)
+			n.observeAnswer(ctx, verbWatch, err)
 			return changes, err
 		},
 	}
 }
 
-// observeAnswer records from the API server's answer whether native
+// observeAnswer records from the API server's answer to a verb whether native
 // PodGroups can be read. It logs a change, and tells the watcher of it.
-func (n *nativePodGroups) observeAnswer(ctx context.Context, err error) {
+func (n *nativePodGroups) observeAnswer(ctx context.Context, verb string, err error) {
 	why := ""
 	switch {
 	case apierrors.IsNotFound(err):
@@ -143,9 +151,14 @@ func (n *nativePodGroups) observeAnswer(ctx context.Context, err error) {
 		return // it is not known
 	}
 	n.mu.Lock()
-	changed := n.whyUnread != why
-	n.whyUnread = why
+	before := n.whyUnread()
+	n.refusals[verb] = why
+	if why == whyNotServed {
+		n.refusals[verbList], n.refusals[verbWatch] = why, why // until each has another answer
+	}
+	why = n.whyUnread()
 	n.mu.Unlock()
+	changed := before != why
 	if !changed {
 		return
 	}
@@ -158,6 +171,12 @@ func (n *nativePodGroups) observeAnswer(ctx context.Context, err error) {
 	default:
 		log.Info("Native PodGroups can be read now", "resource", nativegroup.PodGroups)
 	}
+}
+
+// whyUnread returns why native PodGroups cannot be read. It
+// is empty if they can. The caller holds mu.
+func (n *nativePodGroups) whyUnread() string {
+	return cmp.Or(n.refusals[verbList], n.refusals[verbWatch])
 }
 
 // trimNativePodGroup is an informer transform that drops the fields that are not read.
@@ -216,7 +235,7 @@ func (n *nativePodGroups) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	err := n.client.Get().Resource(nativegroup.PodGroups.Resource).Param("limit", "1").Do(ctx).Error()
-	n.observeAnswer(ctx, err)
+	n.observeAnswer(ctx, verbList, err)
 	return err
 }
 

@@ -33,9 +33,9 @@ type nativeAPI struct {
 	objects map[string]*schedulingv1beta1.PodGroup
 	version int
 	watches []*io.PipeWriter
-	// lists counts the requests. forbidden forbids them.
-	lists     int
-	forbidden bool
+	// lists counts the requests. forbidden forbids them, and noWatch all watches.
+	lists              int
+	forbidden, noWatch bool
 	// applied are the conditions of each write.
 	applied [][]metav1.Condition
 }
@@ -48,7 +48,14 @@ func newNativeAPI() *nativeAPI {
 func (a *nativeAPI) turnOn() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.on, a.forbidden = true, false
+	a.on, a.forbidden, a.noWatch = true, false, false
+}
+
+// forbidWatch makes it forbid watches, and no other requests.
+func (a *nativeAPI) forbidWatch() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.on, a.forbidden, a.noWatch = true, false, true
 }
 
 // requests returns how many requests there were.
@@ -99,7 +106,7 @@ func (a *nativeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	q, resource := r.URL.Query(), nativegroup.PodGroups.GroupResource()
 	a.mu.Lock()
 	a.lists++
-	on, forbidden := a.on, a.forbidden
+	on, forbidden := a.on, a.forbidden || a.noWatch && q.Get("watch") != ""
 	a.mu.Unlock()
 	switch {
 	case !on:
@@ -350,6 +357,27 @@ func TestPodsSayWhyTheirNativePodGroupIsNotKnown(t *testing.T) {
 		r.native.turnOn()
 		r.pass(2 * time.Minute)
 		r.wantHeld(pod, waits+", which does not exist: create it")
+		r.native.put(nativeGang("train", 1))
+		r.pass(0)
+		r.wantPasses(pod)
+	})
+}
+
+// Each try of the informer lists, and then may not watch.
+func TestARightToListWithoutOneToWatchIsToldOnce(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		pod := r.nativePods("train", 1)[0]
+		r.native.forbidWatch()
+		r.pass(10 * time.Minute)
+		r.wantHeld(pod, "waits for podgroup.scheduling.k8s.io ns/train: the scheduler may not read podgroups.scheduling.k8s.io")
+		log := r.logged(0)
+		if told, taken := strings.Count(log, "may not read native PodGroups"), strings.Count(log, "can be read now"); told != 1 || taken != 0 {
+			t.Errorf("the missing right is logged %d times and taken back %d times, want once and never", told, taken)
+		}
+		r.wantPasses(r.pod("other"))
+
+		r.native.turnOn()
+		r.pass(2 * time.Minute)
 		r.native.put(nativeGang("train", 1))
 		r.pass(0)
 		r.wantPasses(pod)

@@ -49,7 +49,11 @@ type watcher struct {
 	// levels are the levels that topology annotations may name.
 	levels            []group.Level
 	kubeletRejections *kubeletRejections
-	eventDelayer      eventDelayer
+	// nativeChange is held while a native PodGroup is put or dropped. It is also put when its
+	// pods change, and may not come back by that when it was deleted.
+	nativeChange  sync.Mutex
+	nativeMembers *nativeMembers
+	eventDelayer  eventDelayer
 }
 
 // watch registers the plugin's event handlers and starts its goroutines.
@@ -167,6 +171,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.reserver.blockerGone(pod)
 	}
+	w.observeNativeMember(ctx, pod, w.nativeMembers.update)
 	if pod.Spec.SchedulerName == w.profile {
 		if pod.Spec.NodeName != "" {
 			w.groupReporter.reported.forget(pod.UID)
@@ -204,7 +209,31 @@ func (w *watcher) observePodGroup(ctx context.Context, pg *scheduling.PodGroup) 
 
 // observeNativePodGroup handles a native PodGroup that came or changed.
 func (w *watcher) observeNativePodGroup(ctx context.Context, native *schedulingv1beta1.PodGroup) {
-	w.putPodGroup(ctx, nativegroup.Convert(native), toGangNativePodGroup(native, w.levels))
+	w.nativeChange.Lock()
+	defer w.nativeChange.Unlock()
+	w.putNativePodGroup(ctx, native)
+}
+
+// putNativePodGroup handles a native PodGroup, with what its pods say. The caller holds nativeChange.
+func (w *watcher) putNativePodGroup(ctx context.Context, native *schedulingv1beta1.PodGroup) {
+	g := toGangNativePodGroup(native, w.levels)
+	w.nativeMembers.describe(native, &g)
+	w.putPodGroup(ctx, nativegroup.Convert(native), g)
+}
+
+// observeNativeMember puts the native PodGroup of a pod again if
+// the pod changes what has to be said of it. count counts the pod.
+func (w *watcher) observeNativeMember(ctx context.Context, pod *corev1.Pod, count func(*corev1.Pod) (types.NamespacedName, bool)) {
+	key, changed := count(pod)
+	if !changed {
+		return
+	}
+	w.nativeChange.Lock()
+	defer w.nativeChange.Unlock()
+	name, _ := group.NativeName(key)
+	if native := w.groupReporter.podGroups.native.get(key.Namespace, name); native != nil {
+		w.putNativePodGroup(ctx, native)
+	}
 }
 
 // nativePodGroupsUnread handles an answer of the API server that says why
@@ -222,6 +251,8 @@ func (w *watcher) putPodGroup(ctx context.Context, pg *scheduling.PodGroup, g ga
 
 // podGroupGone handles a PodGroup that was deleted.
 func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
+	w.nativeChange.Lock()
+	defer w.nativeChange.Unlock()
 	w.apply(ctx, w.groups.DropPodGroup(k))
 }
 
@@ -261,6 +292,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 	}
 	w.occupants.remove(pod)
+	w.observeNativeMember(ctx, pod, w.nativeMembers.remove)
 	w.placer.RemovePod(pod.UID)
 	w.reserver.blockerGone(pod)
 	if pod.Spec.SchedulerName != w.profile {

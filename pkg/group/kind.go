@@ -34,10 +34,13 @@ type Kind struct {
 	New func() Object
 	// NewList returns an empty list. It is nil if the kind is not watched.
 	NewList func() ObjectList
-	// PerPodLabels are the labels in which the pods of an object, or of one
-	// group of its pods, differ by design.
+	// PerPodLabels are the labels in which the pods of one role differ by design, such as the index
+	// of a pod. A label that names the role is none: pods of different roles may be treated differently.
 	PerPodLabels []string
 
+	// ownsPods is true if the kind is not watched, and an object controls
+	// pods itself: the templates of these pods are in its own spec only.
+	ownsPods bool
 	// children are the kinds that an object controls directly, and whose pods are in its group.
 	children []kindName
 	// spec returns an empty sizer for the object's spec. It is
@@ -102,9 +105,9 @@ var endless = &Lifecycle{Endless: true}
 // kubeflow returns what the kinds of Kubeflow have in common, without a sizer.
 func kubeflow(k kindName, resource string) Kind {
 	return Kind{
-		Group: k.group, Kind: k.kind, FormsGroup: true, NeedsPodGroup: true,
+		Group: k.group, Kind: k.kind, FormsGroup: true, NeedsPodGroup: true, ownsPods: true,
 		Resource: resource, Lifecycle: &Lifecycle{Completed: "Succeeded", Failed: "Failed", SuspendPath: []string{"runPolicy", "suspend"}},
-		PerPodLabels: []string{"training.kubeflow.org/replica-index", "training.kubeflow.org/replica-type", "training.kubeflow.org/job-role"},
+		PerPodLabels: []string{"training.kubeflow.org/replica-index"},
 		spec:         func() sizer { return &kubeflowSpec{} },
 	}
 }
@@ -133,7 +136,7 @@ var kinds = []Kind{
 		Resource: "jobsets", Lifecycle: &Lifecycle{Completed: "Completed", Failed: "Failed", SuspendPath: []string{"suspend"}},
 		PerPodLabels: []string{
 			"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-group-index",
-			"jobset.sigs.k8s.io/job-key", "jobset.sigs.k8s.io/replicatedjob-name", "jobset.sigs.k8s.io/replicatedjob-replicas",
+			"jobset.sigs.k8s.io/job-key",
 		},
 		spec: func() sizer { return &jobSetSpec{} },
 	},
@@ -144,9 +147,8 @@ var kinds = []Kind{
 	kubeflow(paddleJob, "paddlejobs"),
 	kubeflow(jaxJob, "jaxjobs"),
 	{
-		Group: rayCluster.group, Kind: rayCluster.kind, FormsGroup: true, NeedsPodGroup: true, Resource: "rayclusters", Lifecycle: &Lifecycle{Endless: true, SuspendPath: []string{"suspend"}},
+		Group: rayCluster.group, Kind: rayCluster.kind, FormsGroup: true, NeedsPodGroup: true, ownsPods: true, Resource: "rayclusters", Lifecycle: &Lifecycle{Endless: true, SuspendPath: []string{"suspend"}},
 		PerPodLabels: []string{
-			"ray.io/node-type", "ray.io/group", "ray.io/identifier",
 			"ray.io/worker-group-replica-index", "ray.io/worker-group-replica-name", "ray.io/replica-host-index",
 		},
 		spec: func() sizer { return &rayClusterSpec{} },

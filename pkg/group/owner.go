@@ -83,6 +83,7 @@ func (o Owner) Watched() bool { return KindOf(o).Watched }
 //
 // Only pod templates that name the scheduler count. If none does, all count: then a pod of the object
 // that asks for the scheduler has its schedulerName from elsewhere, such as from an admission webhook.
+// Templates that name a native PodGroup do not count: see NativeSizes.
 //
 // A size is at least 1. DefaultSize returns an error if a number is below
 // 0, if the size is more than MaxSize, or if the spec is not a spec of this
@@ -95,7 +96,44 @@ func DefaultSize(o Owner, spec []byte, scheduler string) (Size, error) {
 	if err != nil {
 		return Size{}, err
 	}
-	size, least := sizeOfParts(parts, scheduler)
+	return sizeIn("", o, parts, scheduler)
+}
+
+// NativeSizes returns what the pod templates of an owner ask for that name a native PodGroup, by the
+// name of the PodGroup. A size is as DefaultSize returns it, but its minimum is without the pods that
+// are made only after others of the PodGroup are bound. annotations are those of the owner. The result
+// is empty if no template names a native PodGroup.
+func NativeSizes(o Owner, annotations map[string]string, spec []byte, scheduler string) (map[string]Size, error) {
+	parts, err := partsOf(o, spec)
+	if err != nil {
+		return nil, err
+	}
+	var sizes map[string]Size
+	for _, p := range parts {
+		name := p.native()
+		if _, have := sizes[name]; have || name == "" {
+			continue
+		}
+		size, err := sizeIn(name, o, parts, scheduler)
+		if err != nil {
+			return nil, err
+		}
+		templates, err := templatesIn(name, o, annotations, spec, scheduler)
+		if err != nil {
+			return nil, err
+		}
+		size.Min = max(1, size.Min-followers(templates))
+		if sizes == nil {
+			sizes = map[string]Size{}
+		}
+		sizes[name] = size
+	}
+	return sizes, nil
+}
+
+// sizeIn returns the size of the parts of an owner that are in a native PodGroup, or in none if native is empty.
+func sizeIn(native string, o Owner, parts []part, scheduler string) (Size, error) {
+	size, least := sizeOfParts(parts, scheduler, native)
 	if size > MaxSize {
 		return Size{}, fmt.Errorf("%s %s asks for %d pods: a group has at most %d", o.Kind, o.Name, size, MaxSize)
 	}
@@ -103,17 +141,44 @@ func DefaultSize(o Owner, spec []byte, scheduler string) (Size, error) {
 	return Size{Size: int32(size), Min: int32(min(size, max(1, least)))}, nil
 }
 
+// A LabelledTemplate is a pod template in the spec of an owner.
+type LabelledTemplate struct {
+	// Name is the name of the template in the spec.
+	Name string
+	// Labels and Annotations are those of the template.
+	Labels, Annotations map[string]string
+	// Native is the native PodGroup that the template names. It is empty if it names none.
+	Native string
+}
+
+// LabelledTemplates returns the pod templates of an owner that controls its pods itself and is not watched,
+// so that the templates of its pods are nowhere else. It returns only those of the scheduler that ask for
+// pods. It returns nothing for owners of other kinds.
+func LabelledTemplates(o Owner, spec []byte, scheduler string) []LabelledTemplate {
+	parts, err := partsOf(o, spec)
+	if err != nil || !KindOf(o).ownsPods {
+		return nil
+	}
+	var all []LabelledTemplate
+	for _, p := range parts {
+		if p.pods > 0 && p.Spec.SchedulerName == scheduler {
+			all = append(all, LabelledTemplate{Name: p.name, Labels: p.Metadata.Labels, Annotations: p.Metadata.Annotations, Native: p.native()})
+		}
+	}
+	return all
+}
+
 // OtherSchedulers says in words fit for a user which pods of an owner DefaultSize does not count,
 // because their template names another scheduler. It returns "" if there are none.
 func OtherSchedulers(o Owner, spec []byte, scheduler string) string {
 	parts, err := partsOf(o, spec)
-	if err != nil || !slices.ContainsFunc(parts, func(p part) bool { return p.scheduler == scheduler }) {
+	if err != nil || !slices.ContainsFunc(parts, func(p part) bool { return p.Spec.SchedulerName == scheduler }) {
 		return ""
 	}
 	var others []string
 	for _, p := range parts {
-		if p.scheduler != scheduler && p.pods > 0 {
-			others = append(others, OtherScheduler(o, p.name, p.pods, p.scheduler))
+		if p.Spec.SchedulerName != scheduler && p.pods > 0 {
+			others = append(others, OtherScheduler(o, p.name, p.pods, p.Spec.SchedulerName))
 		}
 	}
 	return strings.Join(others, ", ")

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // A sizer is the part of a spec that says how many pods there are to be. It
@@ -22,21 +24,21 @@ type part struct {
 	// pods is how many there are to be. least is how many of them are made
 	// at once, and needed for the start.
 	pods, least int64
-	// scheduler is the schedulerName of the template. Empty means the default scheduler.
-	scheduler string
+	podTemplate
 	// after are the names of the parts that have to run or to end before this part is made.
 	after []string
 }
 
-// sizeOfParts adds up the parts of a scheduler. If no template names this scheduler, it adds up all
-// parts: a pod that asks for the scheduler has its name from elsewhere, such as from an operator or an
-// admission webhook. The minimum has only parts that wait for no other part of the scheduler.
-func sizeOfParts(parts []part, scheduler string) (size, least int64) {
-	all := !slices.ContainsFunc(parts, func(p part) bool { return p.scheduler == scheduler })
+// sizeOfParts adds up the parts of a scheduler whose template names a native PodGroup, or names none if
+// native is empty. If no template names this scheduler, it adds up all of these parts: a pod that asks
+// for the scheduler has its name from elsewhere, such as from an operator or an admission webhook. The
+// minimum has only parts that wait for no other part that counts.
+func sizeOfParts(parts []part, scheduler, native string) (size, least int64) {
+	all := !slices.ContainsFunc(parts, func(p part) bool { return p.Spec.SchedulerName == scheduler })
 	// waited has for each part whether a part that is made after it has to wait for pods that count.
 	waited := map[string]bool{}
 	for _, p := range parts {
-		counts := all || p.scheduler == scheduler
+		counts := p.native() == native && (all || p.Spec.SchedulerName == scheduler)
 		waits := slices.ContainsFunc(p.after, func(name string) bool { w, known := waited[name]; return w || !known })
 		waited[p.name] = waits || counts && p.pods > 0
 		if !counts {
@@ -55,9 +57,20 @@ func sizeOfParts(parts []part, scheduler string) (size, least int64) {
 
 // A podTemplate is what is read of a pod template.
 type podTemplate struct {
+	Metadata struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
 	Spec struct {
-		SchedulerName string `json:"schedulerName"`
+		// SchedulerName is empty for the default scheduler.
+		SchedulerName   string                     `json:"schedulerName"`
+		SchedulingGroup *corev1.PodSchedulingGroup `json:"schedulingGroup"`
 	} `json:"spec"`
+}
+
+// native returns the native PodGroup that the template names. It is empty if it names none.
+func (t podTemplate) native() string {
+	return NativePodGroupOf(&corev1.PodSpec{SchedulingGroup: t.Spec.SchedulingGroup})
 }
 
 // replicas is a number that defaults to 1.
@@ -95,7 +108,7 @@ func (s *jobSpec) parts() ([]part, error) {
 	}
 	c, err := s.Completions.countOr(math.MaxInt32, "spec.completions")
 	n = min(n, c)
-	return []part{{pods: n, least: n, scheduler: s.Template.Spec.SchedulerName}}, err
+	return []part{{pods: n, least: n, podTemplate: s.Template}}, err
 }
 
 type jobSetSpec struct {
@@ -154,7 +167,7 @@ func partsOfRoles(field string, roles map[string]replicaSpec) ([]part, error) {
 		if err != nil {
 			return nil, err
 		}
-		parts = append(parts, part{name: role, pods: n, least: n, scheduler: roles[role].Template.Spec.SchedulerName})
+		parts = append(parts, part{name: role, pods: n, least: n, podTemplate: roles[role].Template})
 	}
 	return parts, nil
 }
@@ -241,7 +254,7 @@ type rayClusterSpec struct {
 // least minReplicas and at most maxReplicas, with numOfHosts pods each. If Ray scales the cluster
 // itself, minReplicas are enough for the start.
 func (s *rayClusterSpec) parts() ([]part, error) {
-	parts := []part{{name: "head", pods: 1, least: 1, scheduler: s.Head.Template.Spec.SchedulerName}}
+	parts := []part{{name: "head", pods: 1, least: 1, podTemplate: s.Head.Template}}
 	for i, w := range s.Workers {
 		field := func(name string) string { return fmt.Sprintf("spec.workerGroupSpecs[%d].%s", i, name) }
 		n, err := w.Replicas.countOr(0, field("replicas"))
@@ -258,7 +271,7 @@ func (s *rayClusterSpec) parts() ([]part, error) {
 		case !s.Autoscaling:
 			least = n
 		}
-		parts = append(parts, part{name: w.Name, pods: n * hosts, least: min(n, least) * hosts, scheduler: w.Template.Spec.SchedulerName})
+		parts = append(parts, part{name: w.Name, pods: n * hosts, least: min(n, least) * hosts, podTemplate: w.Template})
 	}
 	return parts, nil
 }
@@ -277,11 +290,11 @@ type leaderWorkerSetSpec struct {
 func (s *leaderWorkerSetSpec) parts() ([]part, error) {
 	n, err := s.Template.Size.count("spec.leaderWorkerTemplate.size")
 	n = max(1, n)
-	leader := part{name: "leader", pods: 1, least: 1, scheduler: s.Template.Worker.Spec.SchedulerName}
+	leader := part{name: "leader", pods: 1, least: 1, podTemplate: s.Template.Worker}
 	if s.Template.Leader != nil {
-		leader.scheduler = s.Template.Leader.Spec.SchedulerName
+		leader.podTemplate = *s.Template.Leader
 	}
-	workers := part{name: "workers", pods: n - 1, least: n - 1, scheduler: s.Template.Worker.Spec.SchedulerName}
+	workers := part{name: "workers", pods: n - 1, least: n - 1, podTemplate: s.Template.Worker}
 	if s.StartupPolicy == "LeaderReady" {
 		workers.after = []string{leader.name}
 	}
@@ -297,7 +310,7 @@ type statefulSetSpec struct {
 // parts returns the replicas. The minimum is 1 unless the pods are made in parallel.
 func (s *statefulSetSpec) parts() ([]part, error) {
 	n, err := s.Replicas.count("spec.replicas")
-	p := part{pods: n, least: 1, scheduler: s.Template.Spec.SchedulerName}
+	p := part{pods: n, least: 1, podTemplate: s.Template}
 	if s.PodManagementPolicy == "Parallel" {
 		p.least = n
 	}
@@ -312,5 +325,5 @@ type replicasSpec struct {
 // parts returns the replicas. The minimum is 1.
 func (s *replicasSpec) parts() ([]part, error) {
 	n, err := s.Replicas.count("spec.replicas")
-	return []part{{pods: n, least: 1, scheduler: s.Template.Spec.SchedulerName}}, err
+	return []part{{pods: n, least: 1, podTemplate: s.Template}}, err
 }

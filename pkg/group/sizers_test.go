@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 )
@@ -171,4 +172,59 @@ func FuzzDefaultSize(f *testing.F) {
 			t.Errorf("DefaultSize() = %+v breaks 1 <= min <= size <= %d", got, MaxSize)
 		}
 	})
+}
+
+// Pods that name a native PodGroup are in no other group.
+func TestTheSizesOfNativePodGroups(t *testing.T) {
+	in := func(native string) string {
+		return fmt.Sprintf(`{"spec":{"schedulerName":"fluence","schedulingGroup":{"podGroupName":%q}}}`, native)
+	}
+	const out = `{"spec":{"schedulerName":"fluence"}}`
+	replicated := func(name string, pods int, template, more string) string {
+		return fmt.Sprintf(`{"name":%q,"template":{"spec":{"parallelism":%d,"template":%s}}%s}`, name, pods, template, more)
+	}
+	jobs := func(all ...string) string { return `{"replicatedJobs":[` + strings.Join(all, ",") + `]}` }
+	exclusive := map[string]string{jobSetExclusiveAnnotation: "rack"}
+	const ended = `,"dependsOn":[{"name":"driver","status":"Complete"}]`
+	cases := map[string]struct {
+		owner       Owner
+		annotations map[string]string
+		spec        string
+		want        map[string]Size
+		wantOwn     Size
+	}{
+		"none":                          {ownerOfKind(job), nil, `{"parallelism":4,"template":` + out + `}`, nil, Size{4, 4}},
+		"a Job":                         {ownerOfKind(job), nil, `{"parallelism":4,"template":` + in("n") + `}`, map[string]Size{"n": {4, 4}}, Size{1, 1}},
+		"a part of a JobSet":            {ownerOfKind(jobSet), nil, jobs(replicated("driver", 1, out, ""), replicated("workers", 8, in("n"), "")), map[string]Size{"n": {8, 8}}, Size{1, 1}},
+		"each part has its own":         {ownerOfKind(jobSet), nil, jobs(replicated("driver", 1, in("m"), ""), replicated("workers", 8, in("n"), "")), map[string]Size{"m": {1, 1}, "n": {8, 8}}, Size{1, 1}},
+		"a part that waits for another": {ownerOfKind(jobSet), nil, jobs(replicated("driver", 1, out, ""), replicated("workers", 8, in("n"), `,"dependsOn":[{"name":"driver"}]`)), map[string]Size{"n": {8, 8}}, Size{1, 1}},
+		"stages of one":                 {ownerOfKind(jobSet), nil, jobs(replicated("driver", 1, in("n"), ""), replicated("workers", 8, in("n"), ended)), map[string]Size{"n": {9, 1}}, Size{1, 1}},
+		"followers of leaders":          {ownerOfKind(jobSet), exclusive, jobs(replicated("driver", 2, out, ""), replicated("workers", 8, in("n"), "")), map[string]Size{"n": {8, 1}}, Size{2, 2}},
+		"after the end of another":      {ownerOfKind(jobSet), exclusive, jobs(replicated("driver", 2, out, ""), replicated("workers", 8, in("n"), ended)), map[string]Size{"n": {8, 1}}, Size{2, 2}},
+		"the workers of an MPIJob":      {ownerOfKind(mpiJob), nil, `{"mpiReplicaSpecs":{"Launcher":{"template":` + out + `},"Worker":{"replicas":8,"template":` + in("n") + `}}}`, map[string]Size{"n": {8, 8}}, Size{1, 1}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := NativeSizes(tc.owner, tc.annotations, []byte(tc.spec), "fluence")
+			if err != nil || !maps.Equal(got, tc.want) {
+				t.Errorf("NativeSizes() = %v, %v, want %v", got, err, tc.want)
+			}
+			if own, err := DefaultSize(tc.owner, []byte(tc.spec), "fluence"); err != nil || own != tc.wantOwn {
+				t.Errorf("DefaultSize() = %v, %v, want %v", own, err, tc.wantOwn)
+			}
+		})
+	}
+}
+
+// Only kinds whose pods have their templates nowhere else are asked for them.
+func TestLabelledTemplates(t *testing.T) {
+	const worker = `{"metadata":{"labels":{"a":"b"},"annotations":{"c":"d"}},"spec":{"schedulerName":"fluence","schedulingGroup":{"podGroupName":"n"}}}`
+	const master = `{"spec":{"schedulerName":"other"}}`
+	got := LabelledTemplates(ownerOfKind(pyTorchJob), []byte(`{"pytorchReplicaSpecs":{"Master":{"template":`+master+`},"Worker":{"template":`+worker+`},"Idle":{"replicas":0,"template":`+worker+`}}}`), "fluence")
+	if len(got) != 1 || got[0].Name != "Worker" || got[0].Native != "n" || got[0].Labels["a"] != "b" || got[0].Annotations["c"] != "d" {
+		t.Errorf("LabelledTemplates() = %+v, want that of the workers", got)
+	}
+	if got := LabelledTemplates(ownerOfKind(job), []byte(`{"template":`+worker+`}`), "fluence"); got != nil {
+		t.Errorf("LabelledTemplates() of a Job = %+v, want none", got)
+	}
 }

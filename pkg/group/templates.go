@@ -89,7 +89,28 @@ func exclusiveTemplate(replicatedJob, index string) string { return replicatedJo
 // only after others. Otherwise it returns nil: the owner makes all its pods at once. annotations are
 // those of the owner, and spec is its spec as JSON. Templates returns an error if the spec is no spec of
 // this kind. Templates of other schedulers are left out, unless all are of other schedulers: see DefaultSize.
+// Templates that name a native PodGroup are left out.
 func Templates(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
+	return templatesIn("", o, annotations, spec, scheduler)
+}
+
+// followers returns how many pods of the first stage of these templates are made only after others are bound.
+func followers(templates []Template) int32 {
+	var n, first int32
+	for i, t := range templates {
+		if i == 0 || t.Stage < first {
+			n, first = 0, t.Stage
+		}
+		if t.Stage == first && t.After == AfterBound {
+			n += t.Expected
+		}
+	}
+	return n
+}
+
+// templatesIn returns what Templates returns, of the templates that
+// name a native PodGroup, or name none if native is empty.
+func templatesIn(native string, o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	var of interface {
 		templates(annotations map[string]string) []Template
 	}
@@ -111,6 +132,7 @@ func Templates(o Owner, annotations map[string]string, spec []byte, scheduler st
 	if slices.ContainsFunc(all, func(t Template) bool { return !ofOther(t) }) {
 		all = slices.DeleteFunc(all, ofOther)
 	}
+	all = slices.DeleteFunc(all, func(t Template) bool { return NativePodGroupOf(&t.Pod.Spec) != native })
 	for _, t := range all {
 		if t.Expected > 0 || t.Stage > 0 {
 			return all, nil

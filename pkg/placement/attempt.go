@@ -89,6 +89,9 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 		// room: the one required pod and k-1 optional ones. The others are placed later.
 		plan.Optional = plan.Optional[:min(len(plan.Optional), k-1)]
 	}
+	if why := whyNoDomain(plan, nodes); why != "" {
+		return nil, &gang.Refusal{Reason: reason.NodesRuledOut, Message: why, RetryOn: gang.ClusterEvents(), Backoff: true}
+	}
 	extenders := p.extendersFor(plan)
 	pods := slices.Concat(plan.Required, plan.Optional)
 	budget.sizeText = reason.Plural(len(pods), "pod")
@@ -137,6 +140,34 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	q.cluster = p.ClusterState(plan)
 	q.excludeNodes(q.cluster.Reserved.Nodes)
 	return q, nil
+}
+
+// whyNoDomain returns why no node has the domain that a plan asks for, in
+// words fit for a user. It is empty if nodes may have it.
+func whyNoDomain(plan gang.Plan, nodes []fwk.NodeInfo) string {
+	key, without := plan.Domain, ""
+	if key == "" {
+		return ""
+	}
+	near, labelled, known := sets.New(plan.Near...), false, false
+	for _, n := range nodes {
+		_, ok := n.Node().Labels[key]
+		labelled = labelled || ok
+		switch name := n.Node().Name; {
+		case !near.Has(name):
+		case ok:
+			known = true
+		case without == "" || name < without:
+			without = name
+		}
+	}
+	switch {
+	case !labelled:
+		return fmt.Sprintf("no node has the label %s, of which all pods of the group must have the same value", key)
+	case without != "" && !known:
+		return fmt.Sprintf("all pods of the group must have the same value of the node label %s, and pods of it are on node %s, which does not have the label", key, without)
+	}
+	return ""
 }
 
 // outsideDomain returns the nodes on which no pod of the group may be because of the domain that the

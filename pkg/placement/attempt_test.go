@@ -6,12 +6,50 @@ import (
 	"strings"
 	"testing"
 
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
+
+func TestWhyNoNodeHasTheDomainOfAGroup(t *testing.T) {
+	node := func(name, rack string) fwk.NodeInfo {
+		info := schedulerframework.NewNodeInfo()
+		n := objects.ReadyNode(name, 1)
+		if rack != "" {
+			n.Labels["rack"] = rack
+		}
+		info.SetNode(n)
+		return info
+	}
+	cases := map[string]struct {
+		domain string
+		near   []string
+		nodes  []fwk.NodeInfo
+		want   string
+	}{
+		"none is asked for":                      {"", nil, []fwk.NodeInfo{node("n1", "")}, ""},
+		"some nodes have the label":              {"rack", nil, []fwk.NodeInfo{node("n1", ""), node("n2", "a")}, ""},
+		"no node has it":                         {"rack", nil, []fwk.NodeInfo{node("n1", "")}, "no node has the label rack, of which all pods of the group must have the same value"},
+		"siblings have it":                       {"rack", []string{"n2"}, []fwk.NodeInfo{node("n1", ""), node("n2", "a")}, ""},
+		"some siblings have it":                  {"rack", []string{"n1", "n2"}, []fwk.NodeInfo{node("n1", ""), node("n2", "a")}, ""},
+		"siblings are on nodes without it":       {"rack", []string{"n3", "n1"}, []fwk.NodeInfo{node("n3", ""), node("n1", ""), node("n2", "a")}, "all pods of the group must have the same value of the node label rack, and pods of it are on node n1, which does not have the label"},
+		"siblings are on nodes that are deleted": {"rack", []string{"n9"}, []fwk.NodeInfo{node("n1", ""), node("n2", "a")}, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := whyNoDomain(gang.Plan{Nearness: gang.Nearness{Domain: tc.domain, Near: tc.near}}, tc.nodes); got != tc.want {
+				t.Errorf("whyNoDomain() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
 
 // nodeNames returns n names of nodes, each length bytes long.
 func nodeNames(n, length int) []string {

@@ -68,6 +68,7 @@ var properties = map[string]Properties{
 	RejectedByKubelet:  {},
 	NodesReserved:      {},
 	InvalidGroupName:   {},
+	TwoGroups:          {},
 	OtherScheduler:     {},
 	SizesDiffer:        {},
 	OwnerUnreadable:    {},

@@ -30,7 +30,7 @@ const (
 	InvalidTopology = "InvalidTopology"
 	// NotAllowed: an annotation asks for whole nodes in a namespace that may not have them.
 	NotAllowed = "NotAllowed"
-	// InvalidPriority: a pod does not have the priority of its native PodGroup.
+	// InvalidPriority: a pod does not have the priority of its native PodGroup, or its preemption policy.
 	InvalidPriority = "InvalidPriority"
 	// NotSupported: the group is a native PodGroup that asks for what Fluence does not have.
 	NotSupported = "NotSupported"
@@ -117,6 +117,8 @@ const (
 	RejectedByKubelet = "RejectedByKubelet"
 	// NodesReserved: nodes that others could have had are reserved for the group from now on.
 	NodesReserved = "NodesReserved"
+	// TwoGroups: a pod names a native PodGroup, and a label names another group. The label does not count.
+	TwoGroups = "TwoGroups"
 	// InvalidGroupName: the group label of a pod cannot be the name of a PodGroup.
 	InvalidGroupName = "InvalidGroupName"
 	// OtherScheduler: the group needs more pods than its owners make for this scheduler,

@@ -105,6 +105,13 @@ func (w *Additions) size(o group.Owner, spec any) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	native, err := group.NativeSizes(o, nil, text, w.scheduler)
+	if err != nil {
+		return 0, err
+	}
+	for _, one := range native {
+		size = one // the owners of a file have one pod template each
+	}
 	w.sizes[o.UID] = size
 	return int(size.Size), nil
 }

@@ -41,6 +41,9 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 	c, err := cluster.Start(ctx, cluster.Config{
 		Dir:   cfg.Dir,
 		Nodes: firstNodes(cfg.Nodes),
+		// Native PodGroups are served.
+		FeatureGates:  map[string]bool{"GenericWorkload": true},
+		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
 		ExtraArgs: map[string][]string{
 			cluster.KubeAPIServer: {"--event-ttl=10m"},
 		},

@@ -11,10 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 )
 
-// podGroups is the resource of PodGroups.
-var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+// podGroups is the resource of PodGroups of Fluence, and nativePodGroups of those of Kubernetes.
+var (
+	podGroups       = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	nativePodGroups = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"}
+)
+
+// podGroups returns the client of the user's own PodGroup of a group.
+func (r *run) podGroups(g *group) dynamic.ResourceInterface {
+	if g.isNative() {
+		return r.dynamic.Resource(nativePodGroups).Namespace(g.ns)
+	}
+	return r.dynamic.Resource(podGroups).Namespace(g.ns)
+}
 
 // writers is the number of a group's pods that are created or deleted at a time.
 const writers = 8
@@ -85,7 +97,7 @@ func (r *run) createObjects(ctx context.Context, g *group) error {
 func (r *run) createMembers(ctx context.Context, g *group) error {
 	if g.OwnPodGroup {
 		err := r.try(ctx, func(ctx context.Context) error {
-			_, err := r.dynamic.Resource(podGroups).Namespace(g.ns).Create(ctx, g.podGroup(g.object), metav1.CreateOptions{})
+			_, err := r.podGroups(g).Create(ctx, g.podGroup(g.object), metav1.CreateOptions{})
 			return err
 		})
 		if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -158,7 +170,7 @@ func (r *run) delete(ctx context.Context, g *group) error {
 	})
 	if err == nil && g.OwnPodGroup {
 		err = r.try(ctx, func(ctx context.Context) error {
-			return r.dynamic.Resource(podGroups).Namespace(g.ns).Delete(ctx, g.object, metav1.DeleteOptions{})
+			return r.podGroups(g).Delete(ctx, g.object, metav1.DeleteOptions{})
 		})
 	}
 	return err

@@ -162,7 +162,10 @@ func (w Workload) member(group, pod string, i int) *corev1.Pod {
 	if w.Stand.Tolerant > 0 && i%w.Stand.Tolerant == 0 {
 		t.Spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}}
 	}
-	if w.Maker == Pods {
+	switch {
+	case w.isNative():
+		t.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	case w.Maker == Pods:
 		t.Labels[groupLabel] = group
 		if !w.OwnPodGroup {
 			t.Labels[sizeLabel] = strconv.Itoa(w.Size())
@@ -184,6 +187,17 @@ func (w Workload) podGroup(name string) *unstructured.Unstructured {
 			said[key] = value
 		}
 		meta["annotations"] = said
+	}
+	if w.isNative() {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": nativePodGroups.GroupVersion().String(),
+			"kind":       "PodGroup",
+			"metadata":   meta,
+			"spec": map[string]any{
+				"schedulingPolicy":  map[string]any{"gang": map[string]any{"minCount": int64(least)}},
+				"priorityClassName": priorityClass(w.Priority),
+			},
+		}}
 	}
 	return &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "scheduling.x-k8s.io/v1alpha1",

@@ -251,3 +251,15 @@ func TestAStandIsWrittenAsUsersDo(t *testing.T) {
 		}
 	}
 }
+
+// Half of the PodGroups that users make are native ones.
+func TestThePodsOfANativeGangNameIt(t *testing.T) {
+	for name, want := range map[int]string{1: "scheduling.k8s.io/v1beta1", 2: "scheduling.x-k8s.io/v1alpha1"} {
+		w := Workload{Maker: Pods, Name: name, Workers: 3, OwnPodGroup: true, Min: 2}
+		pod, podGroup := w.member("g", "p", 0), w.podGroup("g")
+		inSpec := pod.Spec.SchedulingGroup != nil && *pod.Spec.SchedulingGroup.PodGroupName == "g"
+		if native := name == 1; inSpec != native || (pod.Labels[groupLabel] == "g") == native || podGroup.GetAPIVersion() != want {
+			t.Errorf("pods of %v name it in their spec: %t, and by their labels %v; its PodGroup is %+v, want %s", w, inSpec, pod.Labels, podGroup, want)
+		}
+	}
+}

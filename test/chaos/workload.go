@@ -96,6 +96,7 @@ func (w Workload) String() string {
 	}{
 		{w.Min > 0, "min", w.Min},
 		{w.OwnPodGroup, "own-podgroup", true},
+		{w.isNative(), "native", true},
 		{w.Policy != "", "policy", w.Policy},
 		{w.Incomplete != "", "incomplete", w.Incomplete},
 		{w.Patience > 0, "patience", w.Patience},
@@ -111,6 +112,10 @@ func (w Workload) String() string {
 	}
 	return b.String()
 }
+
+// isNative reports whether the user's own PodGroup is of the API group scheduling.k8s.io. Half of
+// them are, by the name, so that the same dice are drawn as for those that are not.
+func (w Workload) isNative() bool { return w.OwnPodGroup && w.Name%2 == 1 }
 
 func namespaceName(n int) string { return fmt.Sprintf("chaos-%d", n%namespaces) }
 

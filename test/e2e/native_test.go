@@ -44,22 +44,14 @@ spec: {schedulingPolicy: {gang: {minCount: %d}}}
 }
 
 // tellNative begins a story on a stack of its own. Its control plane has the gates of native
-// PodGroups, and its API server does not serve them yet. The leases outlast an API server that
-// starts again.
-func tellNative(t *testing.T) *story {
+// PodGroups, and its API server does not serve them yet, unless edit changes that. The leases
+// outlast an API server that starts again.
+func tellNative(t *testing.T, edit func(*cluster.Config, *stack.Config)) *story {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Config{FeatureGates: map[string]bool{"GenericWorkload": true, "WorkloadWithJob": true}, Log: t.Output()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
-			t.Error(err)
-		}
-	})
-	own, err := stack.Start(ctx, c, stack.Config{
+	cfg := cluster.Config{FeatureGates: map[string]bool{"GenericWorkload": true, "WorkloadWithJob": true}, Log: t.Output()}
+	ownCfg := stack.Config{
 		Binaries: fluence.Built(),
 		Profile: func(config map[string]any) {
 			election := config["leaderElection"].(map[string]any)
@@ -68,7 +60,18 @@ func tellNative(t *testing.T) *story {
 		ControllerArgs: []string{"--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=50s"},
 		Verbosity:      4,
 		Log:            t.Output(),
+	}
+	edit(&cfg, &ownCfg)
+	c, err := cluster.Start(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
 	})
+	own, err := stack.Start(ctx, c, ownCfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +145,7 @@ func (s *story) nativePlaced(prefix string) {
 // Native PodGroups on a real control plane: before they are served, as gangs
 // of bare pods, and as what the Job controller makes of each Job.
 func TestNativePodGroups(t *testing.T) {
-	s := tellNative(t)
+	s := tellNative(t, func(*cluster.Config, *stack.Config) {})
 	s.nodes("n", 2, "4")
 	processes := map[string]any{stack.Scheduler: s.Process(stack.Scheduler), stack.Controller: s.Process(stack.Controller)}
 

@@ -20,6 +20,19 @@ func nameOf(o metav1.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
+// nativeKey returns the name of the group of a native PodGroup. No other PodGroup can have it.
+func nativeKey(key types.NamespacedName) types.NamespacedName {
+	return types.NamespacedName{Namespace: key.Namespace, Name: nativeAPI + "/" + key.Name}
+}
+
+// groupNameOf returns the name of the group that a pod names. The field counts before the label.
+func groupNameOf(p *corev1.Pod) string {
+	if g := p.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return nativeKey(types.NamespacedName{Name: *g.PodGroupName}).Name
+	}
+	return p.Labels[groupLabel]
+}
+
 func controllerOf(o metav1.Object) types.UID {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return ref.UID
@@ -33,7 +46,7 @@ func podFactOf(p *corev1.Pod) podFact {
 		uid:         p.UID,
 		created:     p.CreationTimestamp.Time,
 		scheduler:   p.Spec.SchedulerName,
-		label:       p.Labels[groupLabel],
+		label:       groupNameOf(p),
 		controller:  controllerOf(p),
 		node:        p.Spec.NodeName,
 		phase:       p.Status.Phase,
@@ -73,7 +86,7 @@ func nodeFactOf(n *corev1.Node) nodeFact {
 	}
 }
 
-// groupFactOf reads a PodGroup. A field that is missing or of another type counts as empty.
+// groupFactOf reads a PodGroup of either kind. A field that is missing or of another type counts as empty.
 func groupFactOf(u *unstructured.Unstructured) groupFact {
 	f := groupFact{
 		key:     nameOf(u),
@@ -88,14 +101,34 @@ func groupFactOf(u *unstructured.Unstructured) groupFact {
 	}
 	least, _, _ := unstructured.NestedInt64(u.Object, "spec", "minMember")
 	f.minMember = int(least)
+	if f.native = u.GroupVersionKind().Group == nativeAPI; f.native {
+		// Pods that an owner makes are not of a native PodGroup because the owner has one.
+		f.key, f.owners, f.minMember = nativeKey(f.key), nil, nativeMinimum(u)
+	}
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok {
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			f.conditions = append(f.conditions, conditionFact{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
+			f.conditions = append(f.conditions, conditionFact{strings.TrimPrefix(text("type"), conditionPrefix), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
 		}
 	}
 	return f
+}
+
+// nativeMinimum returns how many pods of a native PodGroup start together. With the policy
+// basic the annotation says it. With the policy gang, it can only lower minCount.
+func nativeMinimum(u *unstructured.Unstructured) int {
+	said, err := strconv.Atoi(u.GetAnnotations()[minimumAnnotation])
+	least, gang, _ := unstructured.NestedInt64(u.Object, "spec", "schedulingPolicy", "gang", "minCount")
+	switch {
+	case err != nil && !gang:
+		return 1
+	case err != nil:
+		return int(least)
+	case !gang:
+		return said
+	}
+	return min(int(least), said)
 }
 
 func ownerFactOf(o metav1.Object) ownerFact {
@@ -153,6 +186,9 @@ func eventFactOf(e *eventsv1.Event) eventFact {
 		note:       e.Note,
 		told:       e.EventTime.Time,
 		count:      1,
+	}
+	if strings.HasPrefix(e.Regarding.APIVersion, nativeAPI+"/") {
+		f.about = nativeKey(f.about)
 	}
 	if e.Series != nil {
 		f.told, f.count = e.Series.LastObservedTime.Time, int(max(e.Series.Count, 2))

@@ -70,7 +70,7 @@ type podFact struct {
 	uid        types.UID
 	created    time.Time
 	scheduler  string
-	label      string // of the group
+	label      string // of the group, or the key of its native PodGroup
 	controller types.UID
 	node       string
 	phase      corev1.PodPhase
@@ -110,9 +110,12 @@ type nodeFact struct {
 
 // A groupFact is what the rules need to know of a PodGroup.
 type groupFact struct {
-	key        types.NamespacedName
-	uid        types.UID
-	minMember  int
+	key       types.NamespacedName
+	uid       types.UID
+	minMember int
+	// native reports whether it is of the API group scheduling.k8s.io. The controller
+	// does not report on such a group that it lacks members.
+	native     bool
 	owners     []types.UID
 	made       bool // whether the controller made it, by its label
 	timeout    string

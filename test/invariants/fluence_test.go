@@ -68,7 +68,11 @@ func TestFluenceBreaksNothing(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Config{Nodes: cluster.Nodes{Count: 4, Labels: strictly}, Log: os.Stderr})
+	c, err := cluster.Start(ctx, cluster.Config{
+		Nodes: cluster.Nodes{Count: 4, Labels: strictly}, Log: os.Stderr,
+		FeatureGates:  map[string]bool{"GenericWorkload": true},
+		RuntimeConfig: map[string]bool{"scheduling.k8s.io/v1beta1": true},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +98,7 @@ func TestFluenceBreaksNothing(t *testing.T) {
 	p.running("strict-1")
 	p.losesANodeForGood("strict-0")
 	for round := range 3 {
-		p.apply(groupJob(fmt.Sprintf("small-%d", round), 3, 2, "1s") + groupJob(fmt.Sprintf("large-%d", round), 2, 7, "3s") + groupJob(fmt.Sprintf("never-%d", round), 9, 8, "1s"))
+		p.apply(groupJob(fmt.Sprintf("small-%d", round), 3, 2, "1s") + groupJob(fmt.Sprintf("large-%d", round), 2, 7, "3s") + groupJob(fmt.Sprintf("never-%d", round), 9, 8, "1s") + nativeGang(fmt.Sprintf("native-%d", round), 3, 2, "2s"))
 		p.settle()
 	}
 	p.restart(s)
@@ -114,6 +118,32 @@ func TestFluenceBreaksNothing(t *testing.T) {
 	if min(st.Binds, st.Started, st.Together, st.Partial, st.Removals, st.Waited, st.Told, st.Events, st.Excuses, st.Probed) == 0 || st.BindsUnknown > 0 {
 		t.Errorf("a rule was not put to the test: %v", st)
 	}
+}
+
+// nativeGang returns a native PodGroup and its pods, each of which asks for an amount of CPU and runs for a time.
+func nativeGang(name string, pods, cpu int, runFor string) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, `
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: %s}
+spec: {schedulingPolicy: {gang: {minCount: %d}}}
+`, name, pods)
+	for i := range pods {
+		fmt.Fprintf(&text, `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %[1]s-%[2]d, annotations: {kwok.fluence.flux-framework.org/run-for: %[4]s}}
+spec:
+  schedulerName: fluence
+  restartPolicy: Never
+  schedulingGroup: {podGroupName: %[1]s}
+  containers: [{name: c, image: none, resources: {requests: {cpu: %[3]d}}}]
+`, name, i, cpu, runFor)
+	}
+	return text.String()
 }
 
 // strictly labels half of the nodes.

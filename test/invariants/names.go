@@ -4,8 +4,13 @@ import "time"
 
 // These are the names that users of Fluence rely on: see docs/groups.md and manifests/rbac.
 const (
-	groupLabel        = "scheduling.x-k8s.io/pod-group"
-	sizeLabel         = "fluence.group-size"
+	groupLabel = "scheduling.x-k8s.io/pod-group"
+	sizeLabel  = "fluence.group-size"
+	// nativeAPI is the API group of native PodGroups. It begins the names of their groups in the rules,
+	// and conditionPrefix begins the types of Fluence's conditions on them.
+	nativeAPI         = "scheduling.k8s.io"
+	conditionPrefix   = "fluence.flux-framework.org/"
+	minimumAnnotation = "fluence.flux-framework.org/min-member"
 	timeoutAnnotation = "fluence.flux-framework.org/incomplete-timeout"
 	policyAnnotation  = "fluence.flux-framework.org/incomplete-policy"
 	policyRestart     = "restart"

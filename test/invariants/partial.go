@@ -237,9 +237,9 @@ func (g *groupFact) refusal() conditionFact {
 	return conditionFact{}
 }
 
-// weighLack judges a group that lacks members.
+// weighLack judges a group that lacks members. Nothing reports that on a native PodGroup.
 func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
-	if fam.lackTold || fam.group.incomplete() {
+	if fam.lackTold || fam.group.native || fam.group.incomplete() {
 		return
 	}
 	limit := j.timeout(fam) + j.cfg.Slack

@@ -22,6 +22,8 @@ func loses(s *script, edit ...func(*groupFact)) *script {
 	return running(s).after(time.Second).remove("a").pod("a2", "g").group("g", 2, append(edit, refusal())...)
 }
 
+func native(g *groupFact) { g.native = true }
+
 var partialGang = []broke{{RulePartialGang, "ns/g"}}
 
 // State 2, 3 and 9, and flow 17 of the lessons of earlier systems: no gang
@@ -46,6 +48,13 @@ func TestPartialGang(t *testing.T) {
 		"half is bound, and nothing follows for ever": {
 			tell: func(s *script) { two(s).bind("a", "n").after(time.Hour) },
 			want: partialGang,
+		},
+		"half of a native gang is bound and nothing follows": {
+			tell: func(s *script) { two(s).group("g", 2, native, refusal()).bind("a", "n").after(11 * time.Second) },
+			want: partialGang,
+		},
+		"a native gang lacks a pod for ever, and no condition says so": {
+			tell: func(s *script) { loses(s, native).after(time.Hour) },
 		},
 		"half is bound, and within seconds after an excuse the rest": {
 			tell: func(s *script) {

@@ -74,7 +74,8 @@ func (j *judge) atRest(fam *family) bool {
 		need = min(need, fam.met)
 	}
 	if have < need && c.serving > 0 {
-		return refused || fam.group.incomplete()
+		// Nothing says of a native PodGroup that pods of it are gone.
+		return refused || fam.group.incomplete() || fam.group.native && c.pending == 0
 	}
 	placed := false
 	for _, s := range fam.group.condition(conditionScheduled) {

@@ -24,6 +24,8 @@ func TestAtRest(t *testing.T) {
 		"a started group without a matcher": {tell: func(s *script) {
 			loses(s, because("MatcherUnavailable", "x")).group("g", 2, because("MatcherUnavailable", "x"))
 		}},
+		"a group that has lost a pod":        {tell: func(s *script) { running(s).remove("a") }},
+		"a native group that has lost a pod": {tell: func(s *script) { running(s).group("g", 2, native).remove("a") }, want: true},
 		"a pod of a StatefulSet that is gone": {
 			tell: func(s *script) { s.group("g", 1, placed()).owner().disown().pod("a", "g", controlled("set")) }, want: true,
 		},

@@ -31,7 +31,10 @@ const (
 	longestDeaf = 2 * time.Minute
 )
 
-var podGroups = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+var (
+	podGroups       = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	nativePodGroups = schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"}
+)
 
 // A source is the lists and watches of one kind, and
 // the functions that take its objects to the rules.
@@ -46,6 +49,9 @@ type source struct {
 	// gap takes to the rules a range of versions in which
 	// changes were missed. It is nil if that does no harm.
 	gap func(j *judge, after, to uint64, at time.Time)
+
+	// optional reports whether the kind is not watched if the API server does not serve it at the start.
+	optional bool
 
 	known   map[types.UID]types.NamespacedName
 	version string
@@ -78,12 +84,16 @@ func (c *Checker) sources() ([]*source, error) {
 	pods.gap, nodes.gap = (*judge).seeGap, (*judge).seeGap
 	pods.lose = func(j *judge, _ types.NamespacedName, uid types.UID, s seen) { j.lostPod(uid, s) }
 	nodes.lose = func(j *judge, key types.NamespacedName, _ types.UID, s seen) { j.lostNode(key.Name, s) }
-	groups := sourceOf[*unstructured.UnstructuredList]("podgroups", c.dynamic.Resource(podGroups), func(j *judge, o runtime.Object, s seen) {
-		j.seeGroup(groupFactOf(o.(*unstructured.Unstructured)), s)
-	})
+	seeGroup := func(j *judge, o runtime.Object, s seen) { j.seeGroup(groupFactOf(o.(*unstructured.Unstructured)), s) }
+	groups := sourceOf[*unstructured.UnstructuredList]("podgroups", c.dynamic.Resource(podGroups), seeGroup)
 	groups.lose = func(j *judge, key types.NamespacedName, uid types.UID, s seen) {
 		s.gone = true
 		j.seeGroup(groupFact{key: key, uid: uid}, s)
+	}
+	native := sourceOf[*unstructured.UnstructuredList]("native podgroups", c.dynamic.Resource(nativePodGroups), seeGroup)
+	native.optional = true
+	native.lose = func(j *judge, key types.NamespacedName, uid types.UID, s seen) {
+		groups.lose(j, nativeKey(key), uid, s)
 	}
 	forget := func(j *judge, _ types.NamespacedName, uid types.UID, s seen) {
 		s.gone = true
@@ -103,6 +113,7 @@ func (c *Checker) sources() ([]*source, error) {
 		apps("replicasets"),
 		apps("statefulsets"),
 		groups,
+		native,
 		pods,
 		sourceOf("events", c.client.EventsV1().Events(""), func(j *judge, o runtime.Object, s seen) {
 			j.seeEvent(eventFactOf(o.(*eventsv1.Event)), s)
@@ -128,6 +139,9 @@ func (c *Checker) watchAll(ctx context.Context) error {
 	}
 	c.tell(func(j *judge) { j.begin(time.Now()) })
 	for _, s := range sources {
+		if s.optional && s.version == "" {
+			continue
+		}
 		c.done.Go(func() { c.follow(ctx, s) })
 	}
 	return nil

@@ -32,6 +32,9 @@ type observation struct {
 	needsMinimum bool
 	// inNative is true if pods of the group's owner are in a native PodGroup.
 	inNative bool
+	// outside has for each top owner how many of its live pods are in other groups: in native
+	// PodGroups by their names, and in groups of Fluence under "". A group of Fluence has no "".
+	outside map[types.UID]map[string]int32
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
 	now            time.Time

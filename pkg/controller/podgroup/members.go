@@ -77,8 +77,9 @@ type membership struct {
 	// ownerNotCached is true if a pod may belong to the group through an owner that is not in the
 	// cache yet.
 	ownerNotCached bool
-	// needsMinimum and inNative are what observation has.
+	// needsMinimum, inNative and outside are what observation has.
 	needsMinimum, inNative bool
+	outside                map[types.UID]map[string]int32
 }
 
 // A topOwnerRef refers to an owner that a group is named for or could be named for. A unit of a
@@ -122,6 +123,9 @@ func (c cacheReader) membershipOf(key types.NamespacedName, pods *podIndex, sche
 	for _, set := range sets {
 		f.addPods(set, key, c)
 	}
+	if _, native := group.NativeName(key); native {
+		f.addSiblings(key, pods, c)
+	}
 	return f, nil
 }
 
@@ -151,11 +155,43 @@ func (f *membership) addPods(set podSet, key types.NamespacedName, c cacheReader
 		ref := metav1.GetControllerOfNoCopy(pod)
 		ownerNotCached = ref != nil && id.Owner == group.Owner{}
 	} else if id.InPodGroup {
-		_, native := group.NativeName(id.Key)
-		f.inNative = f.inNative || native && id.Owner.PodGroupName() == key.Name
+		if name, native := group.NativeName(id.Key); native && id.Owner.PodGroupName() == key.Name {
+			f.inNative = true
+			f.addOutside(id.Owner, name, set)
+		}
 		return
 	}
 	f.ownerNotCached = f.ownerNotCached || ownerNotCached && pod.DeletionTimestamp == nil && !hasEnded(pod)
+}
+
+// addSiblings counts the pods that the controllers of a native PodGroup's pods have in other groups.
+func (f *membership) addSiblings(key types.NamespacedName, pods *podIndex, c cacheReader) {
+	var names []string
+	for _, set := range f.pods {
+		if o := group.ControllerOf(set.pod); o != (group.Owner{}) && !slices.Contains(names, o.PodGroupName()) {
+			names = append(names, o.PodGroupName())
+		}
+	}
+	for _, set := range pods.under(key.Namespace, names...) {
+		if id := group.IdentityOf(set.pod, c); id.Key != key {
+			f.addOutside(id.Owner, set.traits.native, set)
+		}
+	}
+}
+
+// addOutside counts the pods of a set that are in another group. native is
+// the native PodGroup that they name. It is empty if they name none.
+func (f *membership) addOutside(top group.Owner, native string, set podSet) {
+	if top == (group.Owner{}) || set.pod.DeletionTimestamp != nil || hasEnded(set.pod) {
+		return
+	}
+	if f.outside == nil {
+		f.outside = map[types.UID]map[string]int32{}
+	}
+	if f.outside[top.UID] == nil {
+		f.outside[top.UID] = map[string]int32{}
+	}
+	f.outside[top.UID][native] += set.n
 }
 
 // addPodOwner adds the podOwner of a pod in a native PodGroup. The templates

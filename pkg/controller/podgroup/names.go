@@ -65,11 +65,18 @@ func unit(name string, uid types.UID) group.Owner {
 	return group.Owner{Group: leaderWorkerSet.Group, Kind: leaderWorkerSet.Kind, Name: name, UID: uid}
 }
 
-// namesOfPod returns the groups that an event of a pod concerns: the pod's
-// group or, while its owner is not in the cache, all groups that it may be in.
+// namesOfPod returns the groups that an event of a pod concerns: the pod's group or, while its owner is
+// not in the cache, all groups that it may be in. The pods of a native PodGroup also concern the group that
+// is named for their owner, because they do not count there.
 func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
 	id := group.IdentityOf(pod, owners)
 	switch {
+	case id.InPodGroup && group.NativePodGroupOf(&pod.Spec) != "":
+		names := possibleGroupNames(pod)
+		if id.Owner != (group.Owner{}) {
+			names = append(names, id.Owner.PodGroupName())
+		}
+		return names
 	case id.InPodGroup:
 		return []string{id.Key.Name}
 	case id.MissingOwner != group.Owner{}:

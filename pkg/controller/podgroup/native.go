@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +35,7 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if native == nil || native.DeletionTimestamp != nil {
+	if native == nil { // one that is being deleted is the group of its pods until its finalizer is gone
 		r.remember(key, memory{})
 		return ctrl.Result{}, nil
 	}
@@ -42,7 +43,9 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	n, d, m := r.config.decideOnNative(o, native, r.recall(key))
+	was := r.recall(key)
+	n, d, m := r.config.decideOnNative(o, native, was)
+	d.events = append(d.events, m.warnOfLabels(o, was)...)
 	if n != 0 {
 		if err := r.annotateMinimum(ctx, native, n); err != nil {
 			return ctrl.Result{}, ignoreGone(err)
@@ -117,6 +120,24 @@ func (c Config) decideOnNative(o observation, native *schedulingv1beta1.PodGroup
 		return 0, d, memory{}
 	}
 	return n, d, memory{}
+}
+
+// warnOfLabels reports once that a pod of a native PodGroup has a label that names another
+// group. was is the memory of the group before this reconcile.
+func (m *memory) warnOfLabels(o observation, was memory) []pendingEvent {
+	m.reportedWarnings = ""
+	for _, set := range o.livePods() {
+		name := set.pod.Labels[group.Label]
+		if name == "" {
+			continue
+		}
+		m.reportedWarnings = clip(fmt.Sprintf("label %s: %q: does not count, because spec.schedulingGroup of the pod names %s", group.Label, name, group.KeyText(o.key)))
+		if m.reportedWarnings == was.reportedWarnings {
+			return nil
+		}
+		return []pendingEvent{{about: set.pod, eventType: corev1.EventTypeWarning, reason: reason.TwoGroups, text: m.reportedWarnings}}
+	}
+	return nil
 }
 
 // isExplicitlyBasic reports whether a Job of the group asks for the policy basic by name.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/time/rate"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +48,11 @@ func saying(n string) func(*schedulingv1beta1.PodGroup) {
 	return func(pg *schedulingv1beta1.PodGroup) { pg.Annotations = map[string]string{group.MinMemberAnnotation: n} }
 }
 
+// leaving deletes a native PodGroup, which stays until no pod needs it.
+func leaving(pg *schedulingv1beta1.PodGroup) {
+	pg.DeletionTimestamp, pg.Finalizers = new(metav1.NewTime(start)), []string{"scheduling.k8s.io/podgroup-protection"}
+}
+
 // nativePods are n pods in native PodGroup "n".
 func nativePods(n int, edits ...func(*corev1.Pod)) []*corev1.Pod {
 	return pods(n, append([]func(*corev1.Pod){objects.InNativeGroup("n"), func(p *corev1.Pod) { p.Labels = map[string]string{} }}, edits...)...)
@@ -61,8 +67,9 @@ func nativeReconciler(t *testing.T, objs ...client.Object) *reconciler {
 		}
 	}
 	r := fakeReconciler(t, objs...)
-	r.native, r.memories = &nativeWatch{}, map[types.NamespacedName]memory{}
+	r.native, r.memories, r.passing = &nativeWatch{}, map[types.NamespacedName]memory{}, rate.NewLimiter(rate.Inf, 1)
 	r.native.watched.Store(true)
+	r.events = &eventReasons{}
 	return r
 }
 
@@ -105,6 +112,7 @@ func TestTheMinimumOfANativePodGroup(t *testing.T) {
 		"bare pods beside them":                           {nativePodGroup(0), job(8), join(nativePods(1, ofTrain), nativePods(1)), "8"},
 		"bare pods alone ask for none":                    {nativePodGroup(0), job(8), nativePods(2), ""},
 		"bare pods with a label":                          {nativePodGroup(0), job(8), nativePods(2, labelled(group.SizeLabel, "2")), "2"},
+		"it is being deleted, and its pods need it":       {nativePodGroup(0, leaving), job(8), nativePods(1, ofTrain), "8"},
 		"no pods are left":                                {nativePodGroup(0, saying("8")), job(8), nil, ""},
 		"a gang of which no pods are left":                {nativePodGroup(8, saying("1")), job(8), nil, ""},
 		"the pods of a Job that makes more have ended":    {nativePodGroup(0, saying("8")), job(8), nativePods(1, ofTrain, in(corev1.PodSucceeded)), "8"},
@@ -163,13 +171,12 @@ func TestAJobsPodGroupWaitsForAPodWhereNativePodGroupsAreServed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := nativeReconciler(t, objectsOf(tc.pods, j.DeepCopy())...)
 			r.native.watched.Store(tc.served)
-			o, err := r.observe(t.Context(), own.NamespacedName)
-			if err != nil {
+			if _, err := r.Reconcile(t.Context(), own); err != nil {
 				t.Fatal(err)
 			}
-			d, _ := r.config.decide(o, memory{})
-			if got := d.create != nil && !r.waitsForNative(o); got != tc.want {
-				t.Errorf("a PodGroup of Fluence is made: %t, want %t", got, tc.want)
+			var made scheduling.PodGroupList
+			if err := r.client.List(t.Context(), &made); err != nil || len(made.Items) > 0 != tc.want {
+				t.Errorf("PodGroups of Fluence: %+v, %v, want one: %t", made.Items, err, tc.want)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		return o, err
 	}
 	o.pods, o.podOwners, o.otherSchedulers, o.ownerNotCached = f.pods, f.podOwners, f.otherSchedulers, f.ownerNotCached
-	o.needsMinimum, o.inNative = f.needsMinimum, f.inNative
+	o.needsMinimum, o.inNative, o.outside = f.needsMinimum, f.inNative, f.outside
 	if o.podGroup != nil && r.config.isManaged(o.podGroup) {
 		// An owner whose pods are all gone is still an owner.
 		for _, ref := range o.podGroup.OwnerReferences {
@@ -49,6 +49,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 		}
 	}
 	slices.SortFunc(f.topOwnerRefs, func(a, b topOwnerRef) int { return cmp.Compare(a.owner.UID, b.owner.UID) })
+	_, isNative := group.NativeName(key)
 	reads := 0
 	for _, t := range f.topOwnerRefs {
 		if !t.owner.Watched() && group.KindOf(t.owner).Sized() {
@@ -57,7 +58,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 				continue
 			}
 		}
-		if o.podGroup == nil {
+		if o.podGroup == nil && !isNative && (len(o.pods) > 0 || !o.inNative) {
 			// Read the owner again: a PodGroup for an owner that has just been deleted would be
 			// collected at once.
 			r.ownerReader.forgetIfReadable(key.Namespace, t.ref)
@@ -130,7 +131,7 @@ func (r *reconciler) unitOwner(ctx context.Context, namespace string, t topOwner
 	if err != nil {
 		return topOwner{}, 0, err
 	}
-	top.state, top.why, top.size, top.otherSchedulers, top.templates, top.invalid = of.state, of.why, of.size, of.otherSchedulers, of.templates, of.invalid
+	top.state, top.why, top.size, top.otherSchedulers, top.templates, top.spec, top.invalid = of.state, of.why, of.size, of.otherSchedulers, of.templates, of.spec, of.invalid
 	if of.state == missing {
 		top.state, top.deleting = unsized, true
 	}

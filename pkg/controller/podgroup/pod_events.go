@@ -78,6 +78,10 @@ func (r *reconciler) requestsOfPod(ctx context.Context, versions ...client.Objec
 	for _, obj := range versions {
 		if pod, ok := obj.(*corev1.Pod); ok {
 			names = append(names, namesOfPod(pod, cacheReader{ctx, r.client})...)
+			if r.native.isWatched() {
+				// The pods of one controller may be in several groups. Those of one do not count in another.
+				names = append(names, r.pods.nativesUnder(pod.Namespace, possibleGroupNames(pod)...)...)
+			}
 		}
 	}
 	return requests(versions[0].GetNamespace(), names)

@@ -186,6 +186,22 @@ func (x *podIndex) under(namespace string, names ...string) []podSet {
 	return all
 }
 
+// nativesUnder returns the names of the native PodGroups' groups in which are
+// pods that have one of these names among their possibleGroupNames.
+func (x *podIndex) nativesUnder(namespace string, names ...string) []string {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	var natives []string
+	for _, name := range names {
+		for s := range x.byName[types.NamespacedName{Namespace: namespace, Name: name}] {
+			if native := group.NativeKey(namespace, s.traits.native).Name; s.traits.native != "" && !slices.Contains(natives, native) {
+				natives = append(natives, native)
+			}
+		}
+	}
+	return natives
+}
+
 // all returns each pod that is in these sets now.
 func (x *podIndex) all(sets []podSet) []*corev1.Pod {
 	x.mu.RLock()

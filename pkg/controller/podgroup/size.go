@@ -46,7 +46,7 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	case err != nil:
 	case size != group.Size{}:
 		size = size.WithDefault(owned.Size)
-		if all && o.isNamedForOwner() {
+		if all && o.hasOneOwner() {
 			size, differ = o.largestSize(size, owned)
 		}
 	case ownedErr != nil:
@@ -155,11 +155,11 @@ func (o observation) sizeSources(owned group.Size) []sizeSource {
 		}
 		all = append(all, sizeSource{name, said})
 	}
-	for _, p := range activePodOwners(o.podOwners) {
-		if p.ref.Kind == "ReplicaSet" {
-			return nil
-		}
-		add("the template of "+p.ref.Kind+"/"+p.ref.Name, p.template.Labels, p.template.Annotations)
+	if slices.ContainsFunc(activePodOwners(o.podOwners), func(p podOwner) bool { return p.ref.Kind == "ReplicaSet" }) {
+		return nil
+	}
+	for _, t := range o.labelledTemplates() {
+		add("the template of "+t.Name, t.Labels, t.Annotations)
 	}
 	byTemplate := labelled
 	if !byTemplate {
@@ -173,13 +173,30 @@ func (o observation) sizeSources(owned group.Size) []sizeSource {
 	return all
 }
 
+// labelledTemplates returns the pod templates of the group: those of the podOwners, and those
+// that are in the specs of top owners alone.
+func (o observation) labelledTemplates() []group.LabelledTemplate {
+	var all []group.LabelledTemplate
+	for _, p := range activePodOwners(o.podOwners) {
+		all = append(all, group.LabelledTemplate{Name: p.ref.Kind + "/" + p.ref.Name, Labels: p.template.Labels, Annotations: p.template.Annotations})
+	}
+	for _, top := range o.activeOwners() {
+		for _, t := range top.spec.labelled {
+			if t.Native == o.templatesHere(top) {
+				t.Name = top.owner.Kind + "/" + top.owner.Name + ", " + t.Name
+				all = append(all, t)
+			}
+		}
+	}
+	return all
+}
+
 // userSize returns the size in the labels that users wrote. It is zero if there are none.
 func (o observation) userSize() (group.Size, error) { return sizeOf(o.labels(true)) }
 
-// labels returns the labels of the pod templates and then of the pods, in
-// order of precedence: a list counts if no list before it gives a size. If the
-// group is named by a label and not for an owner, templates and pods count alike, in
-// one list. With userOnly, labels that were filled in by default are left out.
+// labels returns the labels of the pod templates and then of the pods, in order of precedence: a
+// list counts if no list before it gives a size. If the group has no owner or several, templates
+// and pods count alike, in one list. With userOnly, labels that were filled in by default are left out.
 func (o observation) labels(userOnly bool) [][]map[string]string {
 	read := func(labels, annotations map[string]string) map[string]string {
 		if userOnly {
@@ -188,15 +205,15 @@ func (o observation) labels(userOnly bool) [][]map[string]string {
 		return labels
 	}
 	var templates, pods []map[string]string
-	for _, p := range activePodOwners(o.podOwners) {
-		templates = append(templates, read(p.template.Labels, p.template.Annotations))
+	for _, t := range o.labelledTemplates() {
+		templates = append(templates, read(t.Labels, t.Annotations))
 	}
 	for _, set := range o.pods {
 		if set.pod.DeletionTimestamp == nil {
 			pods = append(pods, read(set.pod.Labels, set.pod.Annotations))
 		}
 	}
-	if o.isNamedForOwner() {
+	if o.hasOneOwner() {
 		return [][]map[string]string{templates, pods}
 	}
 	return [][]map[string]string{append(templates, pods...)}
@@ -234,10 +251,45 @@ func (o observation) ownerSize() (total group.Size, all bool, err error) {
 		case top.invalid != "":
 			return group.Size{}, false, errors.New(top.invalid)
 		}
-		total.Size = min(group.MaxSize, total.Size+top.size.Size)
-		total.Min = min(group.MaxSize, total.Min+top.size.Min)
+		size := o.sizeHere(top)
+		total.Size = min(group.MaxSize, total.Size+size.Size)
+		total.Min = min(group.MaxSize, total.Min+size.Min)
 	}
 	return total, total.Size > 0, nil
+}
+
+// sizeHere returns how many of an owner's pods are of this group. If pod templates of the owner name the
+// group's native PodGroup, these are their pods. Otherwise they are the pods of the templates that name none,
+// without those pods that are in other groups nevertheless: a controller has put a native PodGroup into
+// some of them, such as the Job controller, which does not write it into the Job.
+func (o observation) sizeHere(top topOwner) group.Size {
+	name, _ := group.NativeName(o.key)
+	if size, named := top.spec.nativeSizes[o.templatesHere(top)]; named || top.size.Size == 0 {
+		return size
+	}
+	size := top.size
+	for other, n := range o.outside[top.owner.UID] {
+		if _, named := top.spec.nativeSizes[other]; !named && other != name {
+			size = group.Size{Size: size.Size - n, Min: size.Min - n}
+		}
+	}
+	return group.Size{Size: max(1, size.Size), Min: max(1, size.Min)}
+}
+
+// templatesHere returns the native PodGroup that those pod templates of an
+// owner name which make this group's pods. It is empty if they name none.
+func (o observation) templatesHere(top topOwner) string {
+	name, _ := group.NativeName(o.key)
+	if _, named := top.spec.nativeSizes[name]; named {
+		return name
+	}
+	return ""
+}
+
+// hasOneOwner reports whether the pods of the group have one top owner, and no label names the group.
+func (o observation) hasOneOwner() bool {
+	_, native := group.NativeName(o.key)
+	return o.isNamedForOwner() || native && len(o.topOwners) == 1
 }
 
 // activeOwners returns the owners that create pods. If all

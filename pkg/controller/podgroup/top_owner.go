@@ -38,9 +38,19 @@ type topOwner struct {
 	otherSchedulers string
 	// templates are the owner's templates, if it makes some pods only after others. See group.Templates.
 	templates []group.Template
+	spec      ownerSpec
 	// unitOf is the name of the LeaderWorkerSet if the owner is one of its units.
 	unitOf  string
 	invalid string
+}
+
+// ownerSpec is what else is read of the spec of an owner.
+type ownerSpec struct {
+	// nativeSizes has the sizes of the native PodGroups that pod templates of the owner name. Pods
+	// of these templates do not count in the owner's size. See group.NativeSizes.
+	nativeSizes map[string]group.Size
+	// labelled are the pod templates of the owner that are in no podOwner.
+	labelled []group.LabelledTemplate
 }
 
 // An ownerState says how much is known about an owner.
@@ -78,6 +88,9 @@ func topOwnerOf(p podOwner) topOwner {
 	top.size = size
 	if err != nil {
 		top.invalid = err.Error()
+	}
+	if name := group.NativePodGroupOf(&p.template.Spec); name != "" {
+		top.spec.nativeSizes = map[string]group.Size{name: size}
 	}
 	if p.job != nil {
 		top.reportsEnd = true
@@ -131,6 +144,10 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	if top.templates != nil && top.size.Min > 0 {
 		top.size.Min = firstStage(top.templates)
 	}
+	if top.spec.nativeSizes, err = group.NativeSizes(top.owner, obj.GetAnnotations(), spec, scheduler); err != nil {
+		top.invalid = err.Error()
+	}
+	top.spec.labelled = group.LabelledTemplates(top.owner, spec, scheduler)
 	top.otherSchedulers = clip(group.OtherSchedulers(top.owner, spec, scheduler))
 	life := group.KindOf(top.owner).Lifecycle
 	if life != nil && life.SuspendPath != nil {

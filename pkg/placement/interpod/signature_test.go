@@ -62,42 +62,51 @@ func TestPerPodLabelsThatNobodyReadsMakeOneShape(t *testing.T) {
 	}
 }
 
-// Where an extender may read any label, the pods of a unit or of a Ray cluster that ask for the same
-// are one shape all the same.
-func TestTheLabelsOfOperatorsMakeOneShapeForAnExtender(t *testing.T) {
-	cases := map[string]func(i int) map[string]string{
-		"a leader and its workers, each of another StatefulSet": func(i int) map[string]string {
+// Where an extender may read any label, pods of one role that ask for the same are one shape all the
+// same. Pods of different roles are not, because the extender has to be asked about each role.
+func TestTheLabelsOfOperatorsMakeAShapeForEachRoleForAnExtender(t *testing.T) {
+	cases := map[string]struct {
+		labels func(i int) map[string]string
+		want   int
+	}{
+		"a leader and its workers, each of another StatefulSet": {want: 1, labels: func(i int) map[string]string {
 			return map[string]string{
 				"leaderworkerset.sigs.k8s.io/name": "w", "leaderworkerset.sigs.k8s.io/group-index": "0", "leaderworkerset.sigs.k8s.io/worker-index": fmt.Sprint(i),
 				"leaderworkerset.sigs.k8s.io/subgroup-index": fmt.Sprint(i / 2), "leaderworkerset.sigs.k8s.io/subgroup-key": fmt.Sprint("k", i/2),
 				"controller-revision-hash": fmt.Sprint("w-", min(i, 1)), "apps.kubernetes.io/pod-index": fmt.Sprint(i), "statefulset.kubernetes.io/pod-name": fmt.Sprint("w-0-", i),
 			}
-		},
-		"head and workers of a Ray cluster": func(i int) map[string]string {
+		}},
+		"head and workers of a Ray cluster": {want: 2, labels: func(i int) map[string]string {
 			kind := []string{"head", "worker"}[min(i, 1)]
 			return map[string]string{
 				"ray.io/cluster": "w", "ray.io/node-type": kind, "ray.io/group": kind, "ray.io/identifier": "w-" + kind,
 				"ray.io/worker-group-replica-index": fmt.Sprint(i / 2), "ray.io/worker-group-replica-name": fmt.Sprint("w-", i/2), "ray.io/replica-host-index": fmt.Sprint(i % 2),
 			}
-		},
-		"a rolling update of a Deployment": func(i int) map[string]string {
+		}},
+		"a rolling update of a Deployment": {want: 1, labels: func(i int) map[string]string {
 			return map[string]string{"app": "w", "pod-template-hash": fmt.Sprint(i / 4)}
-		},
-		"master and workers of a PyTorchJob": func(i int) map[string]string {
+		}},
+		"launcher and workers of an MPIJob": {want: 2, labels: func(i int) map[string]string {
+			return map[string]string{"training.kubeflow.org/job-role": []string{"launcher", "worker"}[min(i, 1)], "training.kubeflow.org/replica-index": fmt.Sprint(i)}
+		}},
+		"driver and workers of a JobSet": {want: 2, labels: func(i int) map[string]string {
+			return map[string]string{"jobset.sigs.k8s.io/replicatedjob-name": []string{"driver", "workers"}[min(i, 1)], "jobset.sigs.k8s.io/job-index": fmt.Sprint(i), "job-name": fmt.Sprint("w-", i)}
+		}},
+		"master and workers of a PyTorchJob": {want: 2, labels: func(i int) map[string]string {
 			kind := []string{"master", "worker"}[min(i, 1)]
 			return map[string]string{"training.kubeflow.org/job-name": "w", "training.kubeflow.org/replica-type": kind, "training.kubeflow.org/replica-index": fmt.Sprint(i)}
-		},
+		}},
 	}
-	for name, labels := range cases {
+	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var all []*corev1.Pod
 			for i := range 8 {
-				all = append(all, objects.Pod(fmt.Sprint(i), func(p *corev1.Pod) { p.Labels = labels(i) }))
+				all = append(all, objects.Pod(fmt.Sprint(i), func(p *corev1.Pod) { p.Labels = tc.labels(i) }))
 			}
 			by := NewSigner(all, nil, &AntiAffinities{}, nil, neverOverBudget)
 			by.ReadAllLabels()
-			if got := kindsOf(all, by); got != 1 {
-				t.Errorf("%d shapes, want 1", got)
+			if got := kindsOf(all, by); got != tc.want {
+				t.Errorf("%d shapes, want %d", got, tc.want)
 			}
 		})
 	}

@@ -92,11 +92,23 @@ func alwaysOf(contender, text string, m report.Measure, limit float64) report.Go
 	}}
 }
 
-// notInHalves returns goals that bound the seconds from a gang's first bind to its last.
-func notInHalves() []report.Goal {
+// withNativeGroups returns goals for Fluence with native PodGroups,
+// against kube-scheduler with the same PodGroups.
+func withNativeGroups() []report.Goal {
 	return []report.Goal{
-		always("seconds from a gang's first bind to its last, 99 of 100", report.GangP99, 0.3),
-		always("seconds from a gang's first bind to its last, the worst", report.GangWorst, 1),
+		atLeast("pods/s, to native's", report.Speed, "fluence-native", "native", 2.5),
+		atMost("CPU a pod of scheduler, sidecar and controller, to kube-scheduler's", programs, "fluence-native", "native", 1.0/3),
+	}
+}
+
+// notInHalves returns goals that bound the seconds from a gang's first bind to its last.
+func notInHalves() []report.Goal { return notInHalvesOf("fluence") }
+
+// notInHalvesOf returns the same goals for a contender of any name.
+func notInHalvesOf(contender string) []report.Goal {
+	return []report.Goal{
+		alwaysOf(contender, "seconds from a gang's first bind to its last, 99 of 100", report.GangP99, 0.3),
+		alwaysOf(contender, "seconds from a gang's first bind to its last, the worst", report.GangWorst, 1),
 	}
 }
 

@@ -53,6 +53,15 @@ func rows() []row {
 		},
 		{
 			Row: report.Row{
+				Name: "native-groups", Against: againstLike,
+				Goals: join(withNativeGroups(), notInHalvesOf("fluence-native"), governedAs("fluence-native")),
+			},
+			what:  "gangs of 8 with PodGroups of scheduling.k8s.io, also for Fluence",
+			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual, recorded: true,
+			bracket: like, contenders: []entry{{Spec: contender.Native()}, {Spec: contender.FluenceNative()}},
+		},
+		{
+			Row: report.Row{
 				Name: "gangs-64", Against: likes, Beyond: beyondLikes,
 				Goals: join(nearCeilings(), governed(), governedAs("fluence-events")),
 			},

@@ -91,9 +91,9 @@ func (s *Store) Remove(ctx context.Context, by Scheduler, g Gang) error {
 	if err := all(ctx, pods); err != nil || !g.Group {
 		return err
 	}
-	kind := nativeGroups
-	if by == Fluence {
-		kind = scheduling.PodGroups
+	kind := scheduling.PodGroups
+	if g.isNative(by) {
+		kind = nativeGroups
 	}
 	return all(ctx, []func(context.Context) error{s.removal(kind, s.namespace, g.Name)})
 }

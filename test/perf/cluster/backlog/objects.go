@@ -35,10 +35,10 @@ func pod(by Scheduler, cpu resource.Quantity, g Gang, name string) *corev1.Pod {
 	}
 	switch {
 	case !g.Group:
-	case by == Fluence:
-		p.Labels = map[string]string{scheduling.PodGroupLabel: g.Name}
-	default:
+	case g.isNative(by):
 		p.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &g.Name}
+	default:
+		p.Labels = map[string]string{scheduling.PodGroupLabel: g.Name}
 	}
 	return p
 }

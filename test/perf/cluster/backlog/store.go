@@ -94,10 +94,10 @@ func (s *Store) Make(ctx context.Context, by Scheduler, cpu resource.Quantity, g
 
 func (s *Store) makeGroup(ctx context.Context, by Scheduler, g Gang) error {
 	var err error
-	if by == Fluence {
-		err = s.fluence.Post().Namespace(s.namespace).Resource(scheduling.PodGroups.Resource).Body(fluenceGroup(g)).Do(ctx).Error()
-	} else {
+	if g.isNative(by) {
 		_, err = s.client.SchedulingV1beta1().PodGroups(s.namespace).Create(ctx, nativeGroup(g), metav1.CreateOptions{})
+	} else {
+		err = s.fluence.Post().Namespace(s.namespace).Resource(scheduling.PodGroups.Resource).Body(fluenceGroup(g)).Do(ctx).Error()
 	}
 	if err != nil {
 		return fmt.Errorf("create PodGroup %s: %w", g.Name, err)

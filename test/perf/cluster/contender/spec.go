@@ -23,6 +23,9 @@ type Spec struct {
 	Name string
 	// Groups gives the pods of a gang a PodGroup. Without it each pod is scheduled alone.
 	Groups bool
+	// NativeGroups makes the PodGroups of Fluence those of the API group scheduling.k8s.io, which
+	// kube-scheduler always has.
+	NativeGroups bool
 
 	sort sort
 	// gates enables the cluster's feature gates in kube-scheduler too.
@@ -72,6 +75,11 @@ func Fluence() Spec { return Spec{Name: "fluence", sort: fluence, Groups: true} 
 // so that a pod's event is sent with its bind.
 func FluenceEvents() Spec {
 	return Spec{Name: "fluence-events", sort: fluence, Groups: true, events: true}
+}
+
+// FluenceNative returns Fluence with PodGroups of the API group scheduling.k8s.io.
+func FluenceNative() Spec {
+	return Spec{Name: "fluence-native", sort: fluence, Groups: true, NativeGroups: true}
 }
 
 // FluenceAlone returns Fluence with each pod scheduled alone.

@@ -59,6 +59,7 @@ type phase struct {
 func (b *Bench) newPhase(plan Plan, binds *gauge.Binds, prefix string, rate float64, length time.Duration) *phase {
 	p := &phase{bench: b, plan: plan, binds: binds, rate: rate, length: length, times: plan.Stream.times(rate, length)}
 	for _, g := range backlog.Gangs(prefix, plan.size()*len(p.times), plan.size(), plan.Contender.Groups) {
+		g.Native = plan.Contender.NativeGroups
 		p.gangs = append(p.gangs, coming{Gang: g})
 	}
 	return p

@@ -59,7 +59,7 @@ func (p Plan) size() int {
 func (p Plan) gangs() []backlog.Gang {
 	gangs := backlog.Gangs("backlog", p.Pods, p.size(), p.Contender.Groups)
 	for i := range gangs {
-		gangs[i].Rack = p.Rack
+		gangs[i].Rack, gangs[i].Native = p.Rack, p.Contender.NativeGroups
 	}
 	return gangs
 }
@@ -75,7 +75,7 @@ func (p Plan) backlog() []backlog.Gang {
 // gang returns the gang of an arrival. A lone pod has no group.
 func (p Plan) gang(a Arrival) backlog.Gang {
 	g := backlog.Gangs(a.Name, a.Pods, a.Pods, p.Contender.Groups && a.Pods > 1)[0]
-	g.Urgent = a.Urgent
+	g.Urgent, g.Native = a.Urgent, p.Contender.NativeGroups
 	return g
 }
 

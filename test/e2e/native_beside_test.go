@@ -1,0 +1,253 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// Node labels: nativeRack is a topology level of the scheduler, and nativeRow is none.
+const (
+	nativeRack = "example.com/rack"
+	nativeRow  = "example.com/row"
+)
+
+// byDefault makes kube-scheduler schedule the pods of a manifest.
+func byDefault(manifest string) string {
+	return strings.ReplaceAll(manifest, "schedulerName: fluence", "schedulerName: default-scheduler")
+}
+
+// nativeCrew returns a native gang of pods with these amounts of CPU, and its PodGroup.
+func nativeCrew(name string, cpu ...string) string {
+	text := nativeGang(name, len(cpu))
+	for i, c := range cpu {
+		text += ofNative(name, i, c)
+	}
+	return text
+}
+
+// withSpec adds fields to the spec of the native PodGroup in a manifest.
+func withSpec(manifest, fields string) string {
+	return strings.Replace(manifest, "spec: {schedulingPolicy", "spec: {"+fields+", schedulingPolicy", 1)
+}
+
+// dropPods deletes pods with a name prefix at once, and waits until they are gone.
+func (s *story) dropPods(prefix string) {
+	s.Helper()
+	var names []string
+	for _, p := range s.pods(prefix) {
+		names = append(names, p.Name)
+	}
+	if len(names) > 0 {
+		s.kubectl(append([]string{"delete", "pods", "-n", s.ns, "--force", "--grace-period=0"}, names...)...)
+	}
+	s.podsGone(prefix)
+}
+
+// podsGone waits until no pod has a name prefix.
+func (s *story) podsGone(prefix string) {
+	s.Helper()
+	s.eventually("no pods "+prefix+"*", func(context.Context) (bool, string) {
+		n := len(s.pods(prefix))
+		return n == 0, fmt.Sprintf("%d are left", n)
+	})
+}
+
+// Native PodGroups of Fluence, kube-scheduler with its own gangs, and other groups of Fluence.
+func TestNativePodGroupsBesideOthers(t *testing.T) {
+	s := tellNative(t, func(c *cluster.Config, own *stack.Config) {
+		c.StockScheduler = true
+		c.FeatureGates["TopologyAwareWorkloadScheduling"] = true
+		c.RuntimeConfig = map[string]bool{"scheduling.k8s.io/v1beta1": true}
+		own.Args = map[string]any{"topologyLevels": []any{nativeRack}}
+	})
+	s.heterogeneous()
+	s.besideStock()
+	s.otherSchedulerInAGroup()
+	s.oneDomain()
+	s.besideAStatefulSet()
+	s.nativeAtRest()
+	s.nativeKilled()
+}
+
+// heterogeneous: kube-scheduler tries the pods of a gang in one order, and puts the
+// first where the second has to be. Fluence matches both at once.
+func (s *story) heterogeneous() {
+	s.Helper()
+	s.nodes("large", 1, "4")
+	s.nodes("small", 1, "2")
+	s.applyText(byDefault(nativeCrew("stock", "2", "4")))
+	s.native("stock", "is refused by kube-scheduler", func(pg *schedulingv1beta1.PodGroup) bool {
+		return meta.IsStatusConditionFalse(pg.Status.Conditions, initially)
+	})
+	s.noneOnNodes("stock-")
+	s.dropPods("stock-")
+	s.applyText(nativeCrew("mixture", "2", "4"))
+	s.running("mixture-", 2)
+	s.nativePlaced("mixture")
+	s.dropPods("mixture-")
+}
+
+// besideStock: each scheduler leaves the PodGroups of the other alone. kube-scheduler
+// evicts a group of Fluence as a whole, if it says so.
+func (s *story) besideStock() {
+	s.Helper()
+	s.applyText(byDefault(nativeCrew("theirs", "1", "1")))
+	s.running("theirs-", 2)
+	theirs := s.native("theirs", "has started", func(pg *schedulingv1beta1.PodGroup) bool {
+		return meta.IsStatusConditionTrue(pg.Status.Conditions, initially)
+	})
+	for _, c := range theirs.Status.Conditions {
+		if strings.HasPrefix(c.Type, "fluence.") {
+			s.Errorf("Fluence has written %+v onto a PodGroup of kube-scheduler", c)
+		}
+	}
+	if minimum, ok := theirs.Annotations[group.MinMemberAnnotation]; ok {
+		s.Errorf("Fluence has written the minimum %s onto a PodGroup of kube-scheduler", minimum)
+	}
+	s.dropPods("theirs-")
+	s.applyText(withSpec(nativeCrew("prey", "3", "2"), "disruptionMode: {all: {}}"))
+	s.running("prey-", 2)
+	class := s.priorities(1000)
+	s.applyText(prioritized(ofSize(lonePod("hunter", "default-scheduler"), "4"), class(1000)))
+	s.running("hunter", 1)
+	s.podsGone("prey-")
+	s.dropPods("hunter")
+}
+
+// otherSchedulerInAGroup: one pod of a group asks for another scheduler.
+func (s *story) otherSchedulerInAGroup() {
+	s.Helper()
+	s.applyText(nativeGang("half", 2) + ofNative("half", 0, "1") + byDefault(ofNative("half", 1, "1")))
+	s.native("half", "says that a pod does not count", func(pg *schedulingv1beta1.PodGroup) bool {
+		c := meta.FindStatusCondition(pg.Status.Conditions, nativeScheduled)
+		return c != nil && c.Reason == "Gathering" && c.Message == "waits for 1 more pod: has 1 of minCount 2; not counted: 1 pod with schedulerName default-scheduler"
+	})
+	s.noneOnNodes("half-")
+	s.dropPods("half-")
+}
+
+// oneDomain: the pods of a group are on nodes with one value of a label, whether
+// it is a topology level or not. So are those that come later.
+func (s *story) oneDomain() {
+	s.Helper()
+	in := map[string]string{}
+	for i, domain := range []string{"a", "a", "b", "b"} {
+		name := fmt.Sprintf("%s%d", domain, i)
+		in[name+"-0"] = domain
+		s.nodes(name, 1, "2", func(n *corev1.Node) { n.Labels[nativeRack], n.Labels[nativeRow] = domain, domain })
+	}
+	for prefix, key := range map[string]string{"level": nativeRack, "label": nativeRow} {
+		s.applyText(withSpec(nativeCrew(prefix, "1", "1", "1"), "schedulingConstraints: {topology: [{key: "+key+"}]}"))
+		s.running(prefix+"-", 3)
+		s.applyText(ofNative(prefix, 3, "1"))
+		s.running(prefix+"-", 4)
+		domains := map[string]int{}
+		for _, node := range s.onNodes(prefix + "-") {
+			domains[in[node]]++
+		}
+		if len(domains) != 1 || domains[""] > 0 {
+			s.Errorf("pods by the value of %s: %v, want all in one", key, domains)
+		}
+		s.dropPods(prefix + "-")
+	}
+}
+
+// besideAStatefulSet: kinds that have no native PodGroup have one of Fluence.
+func (s *story) besideAStatefulSet() {
+	s.Helper()
+	s.applyText(`apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: web}
+spec:
+  replicas: 2
+  podManagementPolicy: Parallel
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      schedulerName: fluence
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: "1"}}}]
+`)
+	s.running("web-", 2)
+	s.placed("statefulset-web-")
+	s.kubectl("delete", "statefulset", "web", "-n", s.ns, "--timeout=60s")
+	s.podsGone("web-")
+}
+
+// nativeAtRest: refused groups cost nothing while nothing happens that could help them.
+func (s *story) nativeAtRest() {
+	s.Helper()
+	const refused = 30
+	var text strings.Builder
+	for i := range refused {
+		text.WriteString(nativeCrew(fmt.Sprintf("wait%02d", i), "8", "8"))
+	}
+	s.applyText(text.String())
+	for i := range refused {
+		s.nativeRefused(fmt.Sprintf("wait%02d", i), "NeverFits", "needs 2 pods")
+	}
+	before, since := s.settled(), time.Now()
+	s.renewals(10)
+	if now, err := s.stir(s.Context()); err != nil || now != before {
+		s.Errorf("%d refused groups at rest cost %+v, and %+v a few seconds later, error %v", refused, before, now, err)
+	}
+	if writes := s.writes(since); len(writes) > 0 {
+		s.Errorf("%d refused groups at rest cost the writes %q", refused, writes)
+	}
+	s.dropPods("wait")
+}
+
+// nativeKilled: scheduler and sidecar are killed at every step of a gang's way. In
+// the end it is whole, and no pod was bound twice.
+func (s *story) nativeKilled() {
+	s.Helper()
+	s.gated(false)
+	n := 0
+	for _, m := range moments() {
+		if m.ahead != "" {
+			continue // it is about PodGroups that the controller makes
+		}
+		for _, killed := range [][]string{{stack.Scheduler}, {stack.Sidecar}, {stack.Scheduler, stack.Sidecar}} {
+			n++
+			name := fmt.Sprintf("gang%d", n)
+			s.gate(m.gate)
+			s.applyText(nativeGang(name, crewSize))
+			for i := range crewSize {
+				pod := ofNative(name, i, "1")
+				if slices.Contains(m.held, i) {
+					pod = strings.Replace(pod, "metadata: {", `metadata: {labels: {held: "yes"}, `, 1)
+				}
+				s.applyText(pod)
+			}
+			m.reached(s, name)
+			for _, process := range killed {
+				s.kill(process)
+			}
+			bound := slices.DeleteFunc(s.pods(""), onNoNode)
+			s.gate("")
+			for _, process := range killed {
+				s.startNamed(process)
+			}
+			s.running(name+"-", crewSize)
+			s.nativePlaced(name)
+			s.stayed(bound)
+			s.noneRejected()
+			s.allBooked()
+			s.dropPods(name + "-")
+			s.kubectl("delete", "podgroups.scheduling.k8s.io", name, "-n", s.ns)
+		}
+	}
+	s.boundOnce()
+}
