@@ -114,35 +114,79 @@ func copied(s images.Step) (from string, sources []string, ok bool) {
 // mounts matches the options of a RUN, which are for the builder.
 var mounts = regexp.MustCompile(`^(--\S+\s+)+`)
 
+// builds are the builds of each Dockerfile, by the tags that they set. With "" the Dockerfile's own count.
+var builds = map[string][]string{
+	"Dockerfile.scheduler": {""},
+	"Dockerfile.sidecar":   {"", withSubgraph},
+}
+
+// withSubgraph are the tags with which all files of the binding are compiled.
+const withSubgraph = "fluxion,fluxion_subgraph"
+
 // TestCommands runs the commands of the builds as they are written, with only the files that
 // the builds copy. A library that links but does nothing replaces the sidecar's base image.
 func TestCommands(t *testing.T) {
 	for name, programs := range dockerfiles {
-		t.Run(name, func(t *testing.T) {
-			out := t.TempDir()
-			ran := 0
-			for _, s := range read(t, name).Stages {
-				src := t.TempDir()
-				for _, step := range s.Steps {
-					if from, sources, ok := copied(step); ok && from == "" {
-						copyAll(t, sources, src)
+		for _, tags := range builds[name] {
+			t.Run(strings.TrimSpace(name+" "+tags), func(t *testing.T) {
+				if name == "Dockerfile.sidecar" {
+					requireCompiler(t)
+				}
+				out := t.TempDir()
+				ran := 0
+				for _, s := range read(t, name).Stages {
+					if _, ok := s.Args["TAGS"]; ok && tags != "" {
+						s.Args["TAGS"] = tags
 					}
-					if step.Word == "RUN" {
-						run(t, s, inShell(t, mounts.ReplaceAllString(step.Rest, "")), src, out)
-						ran++
+					src := t.TempDir()
+					for _, step := range s.Steps {
+						if from, sources, ok := copied(step); ok && from == "" {
+							copyAll(t, sources, src)
+						}
+						if step.Word == "RUN" {
+							run(t, s, inShell(t, mounts.ReplaceAllString(step.Rest, "")), src, out)
+							ran++
+						}
 					}
 				}
-			}
-			if ran == 0 {
-				t.Fatal("nothing is built")
-			}
-			if name == "Dockerfile.sidecar" {
-				hasItsLibraries(t, filepath.Join(out, "lib"))
-			}
-			for _, p := range programs {
-				starts(t, filepath.Join(out, p))
-			}
-		})
+				if ran == 0 {
+					t.Fatal("nothing is built")
+				}
+				if name == "Dockerfile.sidecar" {
+					hasItsLibraries(t, filepath.Join(out, "lib"))
+				}
+				for _, p := range programs {
+					starts(t, filepath.Join(out, p))
+				}
+			})
+		}
+	}
+}
+
+// requireCompiler skips a test that cannot run because there is no C compiler.
+func requireCompiler(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skipf("the binding of Fluxion's library is not compiled: there is no C compiler: %v", err)
+	}
+}
+
+// The file that calls the library beside fluxion-go takes the handle out of the client of fluxion-go,
+// which the compiler does not check.
+func TestTheSubgraphCallsHaveTheHandleOfTheBinding(t *testing.T) {
+	requireCompiler(t)
+	source, prefix := standIn(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	const name = "TestTheHandleOfTheBindingIsFound"
+	c := exec.CommandContext(ctx, "go", "test", "-tags", withSubgraph, "-vet=off", "-count=1", "-v", "-run", "^"+name+"$", "./sidecar/fluxion")
+	c.Dir = root(t)
+	c.Env = append(os.Environ(), "CGO_ENABLED=1",
+		"CGO_CFLAGS=-I"+source+" -I"+source+"/resource/reapi/bindings/c -I"+prefix+"/include",
+		"CGO_LDFLAGS=-L"+prefix+"/lib/flux -l"+strings.Join(linked, " -l")+" -lstdc++")
+	text, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "--- PASS: "+name) {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 
