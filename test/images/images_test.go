@@ -114,52 +114,38 @@ func copied(s images.Step) (from string, sources []string, ok bool) {
 // mounts matches the options of a RUN, which are for the builder.
 var mounts = regexp.MustCompile(`^(--\S+\s+)+`)
 
-// builds are the builds of each Dockerfile, by the tags that they set. With "" the Dockerfile's own count.
-var builds = map[string][]string{
-	"Dockerfile.scheduler": {""},
-	"Dockerfile.sidecar":   {"", withSubgraph},
-}
-
-// withSubgraph are the tags with which all files of the binding are compiled.
-const withSubgraph = "fluxion,fluxion_subgraph"
-
 // TestCommands runs the commands of the builds as they are written, with only the files that
 // the builds copy. A library that links but does nothing replaces the sidecar's base image.
 func TestCommands(t *testing.T) {
 	for name, programs := range dockerfiles {
-		for _, tags := range builds[name] {
-			t.Run(strings.TrimSpace(name+" "+tags), func(t *testing.T) {
-				if name == "Dockerfile.sidecar" {
-					requireCompiler(t)
-				}
-				out := t.TempDir()
-				ran := 0
-				for _, s := range read(t, name).Stages {
-					if _, ok := s.Args["TAGS"]; ok && tags != "" {
-						s.Args["TAGS"] = tags
+		t.Run(name, func(t *testing.T) {
+			if name == "Dockerfile.sidecar" {
+				requireCompiler(t)
+			}
+			out := t.TempDir()
+			ran := 0
+			for _, s := range read(t, name).Stages {
+				src := t.TempDir()
+				for _, step := range s.Steps {
+					if from, sources, ok := copied(step); ok && from == "" {
+						copyAll(t, sources, src)
 					}
-					src := t.TempDir()
-					for _, step := range s.Steps {
-						if from, sources, ok := copied(step); ok && from == "" {
-							copyAll(t, sources, src)
-						}
-						if step.Word == "RUN" {
-							run(t, s, inShell(t, mounts.ReplaceAllString(step.Rest, "")), src, out)
-							ran++
-						}
+					if step.Word == "RUN" {
+						run(t, s, inShell(t, mounts.ReplaceAllString(step.Rest, "")), src, out)
+						ran++
 					}
 				}
-				if ran == 0 {
-					t.Fatal("nothing is built")
-				}
-				if name == "Dockerfile.sidecar" {
-					hasItsLibraries(t, filepath.Join(out, "lib"))
-				}
-				for _, p := range programs {
-					starts(t, filepath.Join(out, p))
-				}
-			})
-		}
+			}
+			if ran == 0 {
+				t.Fatal("nothing is built")
+			}
+			if name == "Dockerfile.sidecar" {
+				hasItsLibraries(t, filepath.Join(out, "lib"))
+			}
+			for _, p := range programs {
+				starts(t, filepath.Join(out, p))
+			}
+		})
 	}
 }
 
@@ -171,15 +157,15 @@ func requireCompiler(t *testing.T) {
 	}
 }
 
-// The file that calls the library beside fluxion-go takes the handle out of the client of fluxion-go,
-// which the compiler does not check.
+// With the tag fluxion_subgraph one more file is compiled and linked, which calls the library beside
+// fluxion-go. It takes the handle out of the client of fluxion-go, which the compiler does not check.
 func TestTheSubgraphCallsHaveTheHandleOfTheBinding(t *testing.T) {
 	requireCompiler(t)
 	source, prefix := standIn(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	const name = "TestTheHandleOfTheBindingIsFound"
-	c := exec.CommandContext(ctx, "go", "test", "-tags", withSubgraph, "-vet=off", "-count=1", "-v", "-run", "^"+name+"$", "./sidecar/fluxion")
+	c := exec.CommandContext(ctx, "go", "test", "-tags", "fluxion,fluxion_subgraph", "-vet=off", "-count=1", "-v", "-run", "^"+name+"$", "./sidecar/fluxion")
 	c.Dir = root(t)
 	c.Env = append(os.Environ(), "CGO_ENABLED=1",
 		"CGO_CFLAGS=-I"+source+" -I"+source+"/resource/reapi/bindings/c -I"+prefix+"/include",
