@@ -73,14 +73,30 @@ FLUX_SCHED_ROOT :=
 FLUX_PREFIX := /usr
 FLUX_TAGS := fluxion
 REAPI := resource/reapi/bindings/c/reapi_cli.h
+WITH_FLUXION = CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c -I$(FLUX_PREFIX)/include" \
+	CGO_LDFLAGS="-L$(FLUX_PREFIX)/lib -L$(FLUX_PREFIX)/lib/flux -lreapi_cli -lflux-idset -lstdc++ -ljansson -lhwloc -lflux-hostlist -lboost_graph -lyaml-cpp"
+FLUX_LIBRARIES = LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" MALLOC_ARENA_MAX=1
+# The flags of the sidecar in the stories: units that are small enough for pods of parts of a CPU.
+FLUX_ARGS := --engine=fluxion --granule=core=50,memory=10485760
+# Stories that need a policy that a graph loaded with lonode does not offer, and the burst of thousands of pods.
+FLUX_SKIP := ^(TestAGroupIsPlacedByTheAnnotatedPolicy|TestThePolicyOfAGroupIsItsOwn|TestAPolicyThatIsNoneIsRefusedByName)$$|Burst
+# STORIES names the stories to run; all if it is empty, and none if it is "none".
+STORIES :=
 .PHONY: test-fluxion
-test-fluxion: ## Test the engine over the real Fluxion: FLUX_SCHED_ROOT is its source tree.
+test-fluxion: ## Test over the real Fluxion: FLUX_SCHED_ROOT is its source tree, STORIES names end-to-end stories.
 	@test -n "$(FLUX_SCHED_ROOT)" || { echo "test-fluxion: FLUX_SCHED_ROOT is not set: it names the source tree of flux-sched 0.54.0, whose headers are needed; see docs/fluxion.md" >&2; exit 1; }
 	@test -f "$(FLUX_SCHED_ROOT)/$(REAPI)" || { echo "test-fluxion: FLUX_SCHED_ROOT=$(FLUX_SCHED_ROOT) has no $(REAPI): it is no source tree of flux-sched; see docs/fluxion.md" >&2; exit 1; }
-	@CGO_ENABLED=1 CGO_CFLAGS="-I$(FLUX_SCHED_ROOT) -I$(FLUX_SCHED_ROOT)/resource/reapi/bindings/c -I$(FLUX_PREFIX)/include" \
-		CGO_LDFLAGS="-L$(FLUX_PREFIX)/lib -L$(FLUX_PREFIX)/lib/flux -lreapi_cli -lflux-idset -lstdc++ -ljansson -lhwloc -lflux-hostlist -lboost_graph -lyaml-cpp" \
-		LD_LIBRARY_PATH="$(FLUX_PREFIX)/lib:$(FLUX_PREFIX)/lib/flux:$$LD_LIBRARY_PATH" \
-		go test -tags $(FLUX_TAGS) -count=1 -timeout=20m ./sidecar/fluxion
+	@echo "Running the suite and the recorded answers over Fluxion"
+	@$(WITH_FLUXION) $(FLUX_LIBRARIES) go test -tags $(FLUX_TAGS) -count=1 -timeout=20m ./sidecar/fluxion
+	@test "$(STORIES)" != none || exit 0; $(MAKE) --no-print-directory test-fluxion-stories
+
+.PHONY: test-fluxion-stories
+test-fluxion-stories: tools
+	@echo "Building bin/fluence-sidecar-fluxion"
+	@$(WITH_FLUXION) go build -tags $(FLUX_TAGS) -ldflags "-X main.version=$(VERSION)" -o $(BIN)/fluence-sidecar-fluxion ./cmd/sidecar
+	@echo "Running the end-to-end stories over Fluxion"
+	@$(FLUX_LIBRARIES) go test -count=1 -vet=off -timeout=90m ./test/e2e -run '$(STORIES)' -skip '$(FLUX_SKIP)' \
+		-args -sidecar=$(BIN)/fluence-sidecar-fluxion -sidecar-args="$(FLUX_ARGS)"
 
 # E2E=-plain runs them on the plain manifests instead of the Helm chart.
 E2E :=

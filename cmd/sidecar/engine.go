@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
+	"os"
 
 	"github.com/flux-k8s/fluence/pkg/engine"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -27,7 +29,7 @@ func defaultEngine() string {
 
 // newEngine returns the engine that is served. Its epochs
 // are random, so that no epoch returns after a restart.
-func newEngine(o *options) (match.Engine, error) {
+func newEngine(o *options, log *slog.Logger) (match.Engine, error) {
 	switch o.engine {
 	case engineEmbedded:
 		g, err := o.graph()
@@ -39,7 +41,10 @@ func newEngine(o *options) (match.Engine, error) {
 		if !fluxion.Available {
 			return nil, noFluxion(o.engine)
 		}
-		return fluxion.New(fluxion.Options{Policy: o.policy, Epoch: randomEpoch, Open: fluxion.Open, Granules: o.granules})
+		return fluxion.New(fluxion.Options{
+			Policy: o.policy, Epoch: randomEpoch, Open: fluxion.Open, Granules: o.granules, Log: log,
+			MemoryLeft: func() int64 { return memoryLeft(os.DirFS("/")) },
+		})
 	default:
 		return nil, unknownEngine(o.engine)
 	}

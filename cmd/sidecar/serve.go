@@ -33,7 +33,7 @@ func run(ctx context.Context, o *options, out io.Writer) error {
 	if err := o.checkPolicy(); err != nil {
 		return err
 	}
-	e, err := newEngine(o)
+	e, err := newEngine(o, log)
 	if err != nil {
 		return err
 	}

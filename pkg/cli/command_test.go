@@ -83,6 +83,8 @@ func TestCommands(t *testing.T) {
 	unwell.MatcherAnswers, unwell.LastMatch = false, nil
 	unloaded := well()
 	unloaded.Epoch, unloaded.WhyNotLoaded = 0, "make the engine ready for requests: ready: load the graph into Fluxion: no such type"
+	outdated := well()
+	outdated.WhyNotLoaded = "ready: load the graph into Fluxion: no memory"
 	configured := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: configMap},
 		Data: map[string]string{"config.yaml": strings.Join([]string{
@@ -185,6 +187,7 @@ func TestCommands(t *testing.T) {
 		"a scheduler that has not written for long":            {args: "status", objects: []runtime.Object{figures(stale)}, want: ExitNo},
 		"a scheduler whose matcher is silent":                  {args: "status", objects: []runtime.Object{figures(unwell)}, want: ExitNo},
 		"a scheduler whose graph is not loaded":                {args: "status", objects: []runtime.Object{figures(unloaded)}, want: ExitNo},
+		"a scheduler whose latest graph is not loaded":         {args: "status", objects: []runtime.Object{figures(outdated)}, want: ExitNo},
 		"no scheduler":                                         {args: "status", want: ExitNo},
 		"schedulers that stand by alone":                       {args: "status", objects: []runtime.Object{standingBy()}, want: ExitNo},
 		"a scheduler that may not be seen":                     {args: "status", forbidden: []string{"configmaps"}, want: ExitError},

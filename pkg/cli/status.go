@@ -99,8 +99,11 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	if !status.MatcherAnswers {
 		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
 	}
-	if status.Epoch == 0 {
+	if status.Epoch == 0 || status.WhyNotLoaded != "" {
 		wrong := "the matcher's graph is not loaded: groups wait until it is loaded"
+		if status.Epoch != 0 {
+			wrong = "the matcher cannot load the latest graph: groups may wait, or be placed without the newest nodes, until it can"
+		}
 		if status.WhyNotLoaded != "" {
 			wrong += "; the matcher says: " + status.WhyNotLoaded
 		}

@@ -286,6 +286,23 @@ func TestWhatTheEngineRefusesKeepsNothingElseOut(t *testing.T) {
 	})
 }
 
+// What the engine has of a node that it rejects is outdated, so pods must not be placed there.
+func TestANodeThatTheEngineRejectsIsTakenFromIt(t *testing.T) {
+	run(t, matchtest.NewFake, nil, func(w *world) {
+		w.nodes.add(node("n1", "8"), node("n2", "8"))
+		w.begin()
+		w.step()
+		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid)
+		w.nodes.update(node("n1", "9"))
+		w.expect("an update that is rejected", "PutNode n1", "PutNode n1", "RemoveNode n1")
+		w.fake.FailNext(matchtest.PutNode, match.ErrInvalid, match.ErrInvalid)
+		w.nodes.add(node("n3", "8"))
+		w.expect("a new node that is rejected", "PutNode n3", "PutNode n3")
+		w.nodes.update(node("n1", "10"))
+		w.expect("an update that is accepted", "PutNode n1")
+	})
+}
+
 // listed is a source that lists the same at every load.
 type listed []match.Job
 

@@ -20,6 +20,9 @@ const (
 	// probeEvery is the time between two probes of whether the engine still has the graph. In a
 	// cluster without changes no other call would notice that the graph is gone.
 	probeEvery = 250 * time.Millisecond
+	// checkReadyEvery is the time after which the engine is asked again whether it could load the
+	// latest graph.
+	checkReadyEvery = 2 * time.Second
 	// loadingPoll is the time after which an engine that is loading the graph is asked again.
 	loadingPoll = 100 * time.Millisecond
 	// batch bounds the nodes, and the slots, of one call,
@@ -123,7 +126,8 @@ func (i *Inventory) makeReady(ctx context.Context, timeout time.Duration, e matc
 func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 	s := sender{inventory: i, epoch: e, timeout: i.cfg.Timeout}
 	audit := newAudit(s)
-	page, probe := time.Now().Add(i.cfg.AuditEvery), time.Now().Add(probeEvery)
+	page, probe, check := time.Now().Add(i.cfg.AuditEvery), time.Now().Add(probeEvery), time.Now().Add(checkReadyEvery)
+	failures := outageLog{}
 	for {
 		if now := time.Now(); !now.Before(page) { // also while there is much to send
 			page = now.Add(i.cfg.AuditEvery)
@@ -148,8 +152,15 @@ func (i *Inventory) sendChanges(ctx context.Context, e match.Epoch) error {
 		if now := time.Now(); !now.Before(probe) {
 			probe, asked = now.Add(probeEvery), true
 		}
-		if asked {
-			if err := s.probe(ctx); err != nil {
+		if !asked {
+			continue
+		}
+		if err := s.probe(ctx); err != nil {
+			return err
+		}
+		if now := time.Now(); !now.Before(check) {
+			check = now.Add(checkReadyEvery)
+			if err := s.checkReady(ctx, failures); err != nil {
 				return err
 			}
 		}

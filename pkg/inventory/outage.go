@@ -3,7 +3,10 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+
+	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -32,21 +35,48 @@ func (o outageLog) verbosity(why error) int {
 }
 
 // WhyNotLoaded returns the error with which the engine last answered instead of taking or loading the
-// graph. It is "" if the graph is loaded, or if the engine has not answered with an error.
+// graph. It is "" if the latest graph is loaded, or if the engine has not answered with an error. While
+// there is an epoch too, the engine could not load a later graph.
 func (i *Inventory) WhyNotLoaded() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.why
 }
 
-// noteFailure records why the graph is not loaded. Errors that only say that there was no answer, or
-// that the graph is gone, explain nothing.
+// noteFailure records why the graph is not loaded. Nil, and errors that only say that there was no
+// answer or that the graph is gone, explain nothing.
 func (i *Inventory) noteFailure(err error) {
 	why := ""
-	if !errors.Is(err, match.ErrUnavailable) && !errors.Is(err, match.ErrStale) && !errors.Is(err, context.DeadlineExceeded) {
+	if err != nil && !meansNoAnswer(err) {
 		why = err.Error()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.why = why
+}
+
+// meansNoAnswer reports whether an error only says that there was no answer, or that the graph is gone.
+func meansNoAnswer(err error) bool {
+	return errors.Is(err, match.ErrUnavailable) || errors.Is(err, match.ErrStale) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// checkReady asks whether the engine could load the latest graph. If it could not, that is recorded and
+// logged, and nothing is sent again: the engine may have the graph of before still, and tries again by
+// itself. An error means that the graph must be loaded again.
+func (s sender) checkReady(ctx context.Context, failures outageLog) error {
+	err := s.call(ctx, func(ctx context.Context) error { return s.inventory.cfg.Engine.Ready(ctx, s.epoch) })
+	switch {
+	case errors.Is(err, match.ErrLoading):
+		return nil
+	case err != nil && meansNoAnswer(err):
+		return fmt.Errorf("ask whether the engine is ready: %w", err)
+	}
+	s.inventory.noteFailure(err)
+	if err == nil {
+		clear(failures)
+		return nil
+	}
+	klog.FromContext(ctx).V(failures.verbosity(err)).Info("The engine cannot load the latest graph", "epoch", s.epoch, "reason", err)
+	return nil
 }

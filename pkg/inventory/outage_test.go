@@ -106,3 +106,37 @@ func TestAnEngineThatIsRestartedWhileItLoadsGetsTheGraphAnew(t *testing.T) {
 		}
 	})
 }
+
+// A later load that fails is told like the first one, and nothing is sent again because of it.
+func TestALaterLoadThatFailsIsTold(t *testing.T) {
+	run(t, matchtest.NewFake, nil, func(w *world) {
+		w.nodes.add(node("n1", "8"))
+		w.begin()
+		w.within(time.Second, "the graph is loaded", w.loaded)
+		epoch := w.Epoch()
+		w.fake.Fail(matchtest.Ready, errors.New("ready: no memory"))
+		w.within(2*checkReadyEvery, "the reason is known", func() bool { return strings.Contains(w.WhyNotLoaded(), "no memory") })
+		time.Sleep(time.Minute) // in the bubble's time
+		loud := 0
+		for _, e := range w.entries() {
+			if e.Verbosity == 0 && strings.Contains(e.Message, "cannot load the latest graph") && strings.Contains(fmt.Sprint(e.ParameterKVList...), "no memory") {
+				loud++
+			}
+		}
+		if loud != 1 {
+			t.Errorf("the reason is logged %d times at verbosity 0, want once", loud)
+		}
+		w.fake.Fail(matchtest.Ready, match.ErrLoading)
+		time.Sleep(2 * checkReadyEvery)
+		if why := w.WhyNotLoaded(); !strings.Contains(why, "no memory") {
+			t.Errorf("while the engine loads again the reason is %q, want the last one", why)
+		}
+		w.fake.Fail(matchtest.Ready, nil)
+		w.within(2*checkReadyEvery, "the reason is gone", func() bool { return w.WhyNotLoaded() == "" })
+		if got := w.Epoch(); got != epoch {
+			t.Errorf("the graph was sent again: epoch %d, want %d", got, epoch)
+		}
+		w.fake.FailNext(matchtest.Ready, match.ErrStale)
+		w.within(2*checkReadyEvery, "the loss is seen", func() bool { return w.Epoch() != epoch })
+	})
+}

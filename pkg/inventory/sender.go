@@ -34,34 +34,55 @@ func (s sender) send(ctx context.Context, nodes []nodeDelta, holds []holdDelta) 
 	return s.release(ctx, holds)
 }
 
+// sendNodes puts and removes nodes. A node that the engine rejects is removed from it, because what the
+// engine has of the node is outdated.
 func (s sender) sendNodes(ctx context.Context, deltas []nodeDelta) error {
 	var put []*resource.Graph
+	sent := map[string]bool{} // the nodes to put that the engine may have already
 	for _, d := range deltas {
 		if !d.gone {
 			put = append(put, d.after)
+			sent[d.key] = d.before != nil
 			delete(s.inventory.invalid, nodeSubject(d.key))
 			continue
 		}
 		if d.before == nil {
 			continue // never sent
 		}
-		err := s.call(ctx, func(ctx context.Context) error {
-			return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, d.key)
-		})
-		if err != nil {
-			return fmt.Errorf("remove node %s: %w", d.key, err)
+		if err := s.removeNode(ctx, d.key); err != nil {
+			return err
 		}
 	}
+	var rejected []string
 	err := inBatches(put, func(nodes []*resource.Graph) error {
 		return s.call(ctx, func(ctx context.Context) error {
 			return s.inventory.cfg.Engine.PutNode(ctx, s.epoch, nodes...)
 		})
 	}, func(node *resource.Graph, err error) {
-		klog.FromContext(ctx).Error(err, "The engine rejected a node as invalid", "node", nodeOf(node).Name)
-		s.inventory.invalid[nodeSubject(nodeOf(node).Name)] = struct{}{}
+		name := nodeOf(node).Name
+		klog.FromContext(ctx).Error(err, "The engine rejected a node as invalid: no pods are placed on it", "node", name)
+		s.inventory.invalid[nodeSubject(name)] = struct{}{}
+		if sent[name] {
+			rejected = append(rejected, name)
+		}
 	})
 	if err != nil {
 		return fmt.Errorf("put %d nodes: %w", len(put), err)
+	}
+	for _, name := range rejected {
+		if err := s.removeNode(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s sender) removeNode(ctx context.Context, name string) error {
+	err := s.call(ctx, func(ctx context.Context) error {
+		return s.inventory.cfg.Engine.RemoveNode(ctx, s.epoch, name)
+	})
+	if err != nil {
+		return fmt.Errorf("remove node %s: %w", name, err)
 	}
 	return nil
 }

@@ -90,6 +90,7 @@ type world struct {
 	changes     []Change
 	log         func() string
 	entries     func() ktesting.Log
+	ready       match.Epoch // the last one for which step has seen a Ready
 
 	mu      sync.Mutex                // the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf returns
@@ -205,8 +206,13 @@ func (w *world) step() string {
 	synctest.Wait()
 	var lines []string
 	for _, c := range w.fake.Calls() {
-		if c.Method == matchtest.Nodes || c.Method == matchtest.Update && len(c.Jobs) == 0 {
+		switch {
+		case c.Method == matchtest.Nodes, c.Method == matchtest.Update && len(c.Jobs) == 0:
 			continue // an audit or a probe
+		case c.Method == matchtest.Ready && c.Epoch == w.ready:
+			continue // a check of the epoch that is loaded
+		case c.Method == matchtest.Ready:
+			w.ready = c.Epoch
 		}
 		lines = append(lines, render(c))
 	}

@@ -221,7 +221,9 @@ type Engine interface {
 
 	// Ready tells the engine that the graph is complete. From then on Match gives answers. An engine
 	// that takes long may answer ErrLoading, also to a Match after later changes of the graph. Then the
-	// caller calls it again, until it succeeds or fails otherwise.
+	// caller calls it again, until it succeeds or fails otherwise. After it has succeeded, another call
+	// waits for nothing, and fails if the engine could not take in later changes. The graph is not
+	// lost by that, and the engine tries again by itself.
 	Ready(ctx context.Context, e Epoch) error
 }
 

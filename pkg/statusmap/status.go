@@ -31,8 +31,8 @@ type Status struct {
 	// Epoch is the epoch in which the matcher's graph is loaded, 0 while it is not
 	// loaded. It is a string in JSON, because many readers cannot hold 64-bit numbers.
 	Epoch uint64 `json:"epoch,string"`
-	// WhyNotLoaded is what the matcher says why it does not load its graph. It is empty if the graph is
-	// loaded, or if the matcher says nothing.
+	// WhyNotLoaded is what the matcher says why it does not load its graph or, with an epoch, the latest
+	// changes of it. It is empty if the graph is loaded, or if the matcher says nothing.
 	WhyNotLoaded string `json:"whyNotLoaded,omitempty"`
 	// Nodes is the number of nodes in the graph.
 	Nodes int `json:"nodes"`

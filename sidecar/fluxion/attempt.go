@@ -47,6 +47,10 @@ func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) erro
 			return err
 		}
 	}
+	plan, err := p.planOnCurrent(ctx, plan)
+	if err != nil {
+		return err
+	}
 	p.adoptPlan(plan)
 	for i := range p.runs {
 		if err := p.matchRun(ctx, &p.runs[i]); err != nil {
@@ -54,6 +58,44 @@ func (p *attempt) matchRequest(ctx context.Context, plan *match.Allocation) erro
 		}
 	}
 	return nil
+}
+
+// planOnCurrent returns a plan without hosts that the library does not know as they are. It is the
+// plan that there is, or another one. It fails with errNoRoom if there is none.
+func (p *attempt) planOnCurrent(ctx context.Context, plan *match.Allocation) (*match.Allocation, error) {
+	e := p.engine
+	if !slices.ContainsFunc(plan.Slots, func(s match.Slot) bool { return !e.isCurrent(e.hosts[s.Node]) }) {
+		return plan, nil
+	}
+	var unknown []string
+	for name, h := range e.hosts {
+		if h.node != nil && !e.isCurrent(h) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	plan, err := e.plan(ctx, *p.request, without(p.rounded, unknown))
+	if _, refused := errors.AsType[*match.Refusal](err); refused {
+		return nil, errNoRoom
+	}
+	return plan, err
+}
+
+// without returns a jobspec whose slots are not on these hosts now.
+func without(js *jobspec.Jobspec, hosts []string) *jobspec.Jobspec {
+	elsewhere := jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{{Op: jobspec.OpHostlist, Values: hosts}}}
+	c := *js
+	c.Attributes.System.Fluence = make(map[string]jobspec.SlotAttributes, len(js.Resources))
+	for _, r := range js.Resources {
+		a := js.Attributes.System.Fluence[r.Label]
+		now := elsewhere
+		if a.ConstraintsNow != nil {
+			now = jobspec.Constraint{Op: jobspec.OpAnd, Args: []jobspec.Constraint{*a.ConstraintsNow, elsewhere}}
+		}
+		a.ConstraintsNow = &now
+		c.Attributes.System.Fluence[r.Label] = a
+	}
+	return &c
 }
 
 // needsPlan reports whether a request has limits or a topology, or several shapes of which one has
@@ -154,9 +196,6 @@ func (p *attempt) adoptPlan(plan *match.Allocation) {
 
 // matchRun has the library give out a planned run.
 func (p *attempt) matchRun(ctx context.Context, x *slotRun) error {
-	if !x.host.inGraph {
-		return errNoRoom // The plan has a host that the library does not know as it is.
-	}
 	s := p.shape(x.shape)
 	r := request{count: exactly(x.count), need: s.need, hosts: hostlist([]int64{x.host.node.number})}
 	text, job, err := p.engine.session.match(ctx, r.encode())

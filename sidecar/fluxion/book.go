@@ -1,53 +1,71 @@
 package fluxion
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"math"
-	"slices"
+	"time"
 )
 
-// replay books all slots of a host into a graph that has none of them. A slot that no longer fits
-// by itself is booked in the host's rest job, together with all other slots without a job.
-func (e *Engine) replay(h *host) error {
-	h.restJob, h.restUnits = 0, nil
-	var own []*slot
-	for _, s := range h.slots {
-		if s.ownJob = 0; s.units != nil {
-			own = append(own, s)
-		}
-	}
-	slices.SortFunc(own, func(a, b *slot) int { return cmp.Compare(a.order, b.order) })
-	left := maps.Clone(h.node.units)
-	for _, s := range own {
-		if !covers(left, s.units) {
-			s.units = nil
-			continue
-		}
-		for poolType, n := range s.units {
-			left[poolType] -= n
-		}
-		job, err := e.book(context.Background(), h.node, s.units)
-		if err != nil {
-			return err
-		}
-		s.ownJob = job
-	}
-	return e.bookRest(h)
+// stepTime is for how long the library's bookings are brought up to date before other calls get
+// their turn. A step takes longer by at most one call of the library.
+const stepTime = 100 * time.Millisecond
+
+// step begins a step. over reports whether the step has ended, which it does with ctx at the latest.
+func step(ctx context.Context) (over func() bool) {
+	end := time.Now().Add(stepTime)
+	return func() bool { return ctx.Err() != nil || !time.Now().Before(end) }
 }
 
-// covers reports whether have is at least want in every type of want.
-func covers(have, want map[string]int64) bool {
-	for poolType, n := range want {
-		if have[poolType] < n {
-			return false
+// settle makes the library's bookings follow what is held, until a step is over. It reports whether
+// that is done. Hosts that are left get no slots. After an error the graph is dropped.
+func (e *Engine) settle(over func() bool) (done bool, err error) {
+	s := e.session
+	for len(s.ended) > 0 {
+		if over() {
+			return false, nil
+		}
+		last := len(s.ended) - 1
+		job := s.ended[last]
+		s.ended = s.ended[:last]
+		if err := s.cancel(job); err != nil {
+			e.dropGraph()
+			return false, err
 		}
 	}
-	return true
+	for h := range s.unbooked {
+		if over() {
+			return false, nil
+		}
+		delete(s.unbooked, h)
+		if err := e.bookRest(h); err != nil {
+			e.dropGraph()
+			return false, fmt.Errorf("book the slots on node %q: %w", h.name, err)
+		}
+	}
+	return true, nil
 }
+
+// settleSoon settles what a change of the cluster has left, for a step, unless a graph is being
+// loaded. The next match settles the remainder. The change counts even if the library fails.
+func (e *Engine) settleSoon(ctx context.Context) {
+	if !e.hasGraph() {
+		return
+	}
+	if _, err := e.settle(step(ctx)); err != nil {
+		e.warnDropped(ctx, err)
+	}
+}
+
+// warnDropped logs an error after which the graph was dropped, and which no caller gets.
+func (e *Engine) warnDropped(ctx context.Context, err error) {
+	e.options.Log.WarnContext(ctx, "Fluxion's graph is dropped, and is loaded again before the next match", "reason", err)
+}
+
+// isCurrent reports whether the library's graph shows a host as it is, with all that is held there.
+func (e *Engine) isCurrent(h *host) bool { return h.inGraph && !e.session.unbooked[h] }
 
 // book books units on a node, which must have room for them.
 func (e *Engine) book(ctx context.Context, n *libraryNode, units map[string]int64) (int64, error) {
@@ -105,33 +123,35 @@ func (e *Engine) bookRest(h *host) error {
 	return nil
 }
 
-// bookRestOrDrop is bookRest for callers that must not fail, because they report facts of the
-// cluster. After an error the library's graph is built again.
+// bookRestOrDrop is bookRest for callers that must not fail. After an error the library's graph is
+// loaded again.
 func (e *Engine) bookRestOrDrop(h *host) {
+	if e.session != nil {
+		delete(e.session.unbooked, h)
+	}
 	if err := e.bookRest(h); err != nil {
 		e.dropGraph()
+		e.warnDropped(context.Background(), err)
 	}
 }
 
-// addSlot adds a slot to its host, and books it in the host's rest job.
+// addSlot adds a slot to its host. A slot without a job is still to be booked in the host's rest job.
 func (e *Engine) addSlot(name string, s *slot) {
-	e.slotCounter++
-	s.order = e.slotCounter
 	h := e.host(name)
 	h.add(s)
-	e.bookRestOrDrop(h)
+	if h.inGraph && s.ownJob == 0 {
+		e.session.unbooked[h] = true
+	}
 }
 
-// removeSlot removes a slot from its host and releases its resources.
+// removeSlot removes a slot from its host. What the library holds for it is still to be released.
 func (e *Engine) removeSlot(h *host, s *slot) {
 	h.drop(s)
-	if s.ownJob != 0 {
-		if err := e.session.cancel(s.ownJob); err != nil {
-			e.dropGraph()
-		}
+	if h.inGraph {
+		e.session.ended = append(e.session.ended, s.ownJob)
+		e.session.unbooked[h] = true
 	}
-	s.ownJob = 0
-	e.bookRestOrDrop(h)
+	s.ownJob, s.units = 0, nil
 	e.dropIfEmpty(h)
 }
 

@@ -13,8 +13,10 @@ import (
 // PutNode implements match.Engine. A node whose name is a list of names (RFC 29) is
 // match.ErrInvalid, and so is a node with more types or levels than have names in the library.
 func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource.Graph) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	if err := e.checkNodes(nodes); err != nil {
 		if stale := e.checkEpoch(ctx, at); stale != nil {
 			return stale
@@ -37,6 +39,7 @@ func (e *Engine) PutNode(ctx context.Context, at match.Epoch, nodes ...*resource
 		}
 		h.node = n
 	}
+	e.settleSoon(ctx)
 	return nil
 }
 
@@ -58,8 +61,10 @@ func (e *Engine) checkNodes(nodes []*resource.Graph) error {
 // RemoveNode implements match.Engine. The node stays in the library's graph until the graph is
 // built again, but is not used any more.
 func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	if err := e.shadow.RemoveNode(ctx, at, name); err != nil {
 		return err
 	}
@@ -70,13 +75,16 @@ func (e *Engine) RemoveNode(ctx context.Context, at match.Epoch, name string) er
 	e.leaveGraph(h)
 	h.node = nil
 	e.dropIfEmpty(h)
+	e.settleSoon(ctx)
 	return nil
 }
 
 // SetStatus implements match.Engine.
 func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, status resource.Status) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	if err := e.shadow.SetStatus(ctx, at, name, status); err != nil {
 		return err
 	}
@@ -88,8 +96,10 @@ func (e *Engine) SetStatus(ctx context.Context, at match.Epoch, name string, sta
 
 // Release implements match.Engine.
 func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	if err := e.shadow.Release(ctx, at, id, keys...); err != nil {
 		return err
 	}
@@ -98,6 +108,7 @@ func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, ke
 			e.releaseSlot(h, h.slots[slotKey{id, key}])
 		}
 	}
+	e.settleSoon(ctx)
 	return nil
 }
 
@@ -127,8 +138,10 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 		// It only asks for the epoch. It does not wait for a match of another call.
 		return e.shadow.Update(ctx, at)
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	if err := e.shadow.Update(ctx, at, jobs...); err != nil {
 		return err
 	}
@@ -137,6 +150,7 @@ func (e *Engine) Update(ctx context.Context, at match.Epoch, jobs ...match.Job) 
 			e.updateSlot(jobs[i].ID, &jobs[i].Slots[k])
 		}
 	}
+	e.settleSoon(ctx)
 	return nil
 }
 

@@ -30,16 +30,22 @@
 // A load takes seconds in large clusters. It runs in the background, all calls but Match and Ready are
 // answered meanwhile, and these two say match.ErrLoading. After a load that took long, the graph is
 // kept for a while although it is outdated: only requests that do not fit without the newest nodes
-// have it loaded again.
+// have it loaded again. If a load fails, the graph of before is used, and no other load begins for a
+// while.
+//
+// # Bookings in the library
+//
+// A change of what is held counts at once in the shadow. The library follows in steps (see settle),
+// and between two steps other calls get their turn. Until it has followed, a host gets no slots.
 package fluxion
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -60,6 +66,11 @@ type Options struct {
 	// counted (such as m or B). Each is at least 1. Any other type has the default size for its
 	// unit of measure: see DefaultGranules.
 	Granules map[string]int64
+	// MemoryLeft returns the bytes that the process may still take. The graph of before is kept during
+	// a load only if the new one fits too. Defaults to none, which means that it always fits.
+	MemoryLeft func() int64
+	// Log gets a line for each failure that no caller is told. Defaults to none.
+	Log *slog.Logger
 }
 
 // An Engine is a match.Engine that matches with Fluxion.
@@ -67,7 +78,7 @@ type Engine struct {
 	options Options
 	shadow  *engine.Engine
 
-	mu       sync.Mutex
+	mu       lock
 	epoch    match.Epoch // 0 before the first Reset
 	numbered bool        // the nodes have their numbers, from the first Ready on
 	ready    atomic.Bool // the graph was loaded in this epoch
@@ -76,10 +87,9 @@ type Engine struct {
 	hosts    map[string]*host
 	levelUp  map[string]bool
 	// jobs has the host of each slot, by job and key.
-	jobs        map[match.JobID]map[string]*host
-	answers     map[match.JobID]pastAnswer
-	nextNumber  int64  // the next number of a node
-	slotCounter uint64 // counts all slots that were added so far
+	jobs       map[match.JobID]map[string]*host
+	answers    map[match.JobID]pastAnswer
+	nextNumber int64 // the next number of a node
 	libraryState
 }
 
@@ -93,6 +103,9 @@ func New(o Options) (*Engine, error) {
 	}
 	if o.Open == nil {
 		return nil, errors.New("fluxion options: no library")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 	for _, poolType := range slices.Sorted(maps.Keys(o.Granules)) {
 		if n := o.Granules[poolType]; n < 1 {
@@ -109,7 +122,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fluxion options: %w", err)
 	}
-	return &Engine{options: o, shadow: shadow, names: newTypeNames()}, nil
+	return &Engine{options: o, shadow: shadow, mu: newLock(), names: newTypeNames()}, nil
 }
 
 // Policies returns the policies that requests may name if the library's
@@ -129,29 +142,45 @@ func Policies(loaded string) []string {
 
 // Reset implements match.Engine.
 func (e *Engine) Reset(ctx context.Context) (match.Epoch, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if err := e.mu.acquire(ctx); err != nil {
+		return 0, err
+	}
+	defer e.mu.release()
 	next, err := e.shadow.Reset(ctx)
 	if err != nil {
 		return 0, err
 	}
 	e.dropGraph()
-	e.epoch, e.numbered, e.untold, e.keepUntil = next, false, nil, time.Time{}
+	// The last failure stays, so that resets do not have one load after the other fail.
+	e.epoch, e.numbered, e.untold, e.keepUntil = next, false, false, time.Time{}
 	e.ready.Store(false)
 	e.granules = newGranules(e.options.Granules, e.names)
 	e.hosts = make(map[string]*host)
 	e.levelUp = make(map[string]bool)
 	e.jobs = make(map[match.JobID]map[string]*host)
 	e.answers = make(map[match.JobID]pastAnswer)
-	e.nextNumber, e.slotCounter = 0, 0
+	e.nextNumber = 0
 	return next, nil
 }
 
 // Ready implements match.Engine. It has the graph loaded into the library, and fails if that fails.
-// While the library loads, the error is match.ErrLoading. After an error it can be called again.
+// While the library loads, the error is match.ErrLoading. After an error it can be called again. Once
+// it has succeeded it waits for nothing, and fails if the last load has failed: then the graph of
+// before still counts, or there is none until a load succeeds.
 func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	if e.ready.Load() {
+		if err := e.shadow.Update(ctx, at); err != nil { // It checks the epoch.
+			return err
+		}
+		if err := e.whyNotLoaded(); err != nil {
+			return fmt.Errorf("ready: %w", err)
+		}
+		return nil
+	}
+	if err := e.mu.acquire(ctx); err != nil {
+		return err
+	}
+	defer e.mu.release()
 	for {
 		if err := e.checkEpoch(ctx, at); err != nil {
 			return err
@@ -166,7 +195,12 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 			}
 			e.numbered = true
 		}
-		if e.hasGraph() || !e.hasNodes() {
+		if !e.hasNodes() {
+			e.failure.Store(nil) // There is nothing to load.
+			e.ready.Store(true)
+			return nil
+		}
+		if e.hasGraph() {
 			e.ready.Store(true)
 			return nil
 		}
@@ -179,10 +213,10 @@ func (e *Engine) Ready(ctx context.Context, at match.Epoch) error {
 // Close frees the library's graph, and waits for a load that is under way. The engine may be used
 // again after it.
 func (e *Engine) Close() {
-	e.mu.Lock()
+	e.mu.acquireAnyway()
 	e.dropGraph()
 	l := e.loading
-	e.mu.Unlock()
+	e.mu.release()
 	if l != nil {
 		<-l.done
 	}

@@ -1,8 +1,12 @@
 package fluxion_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
@@ -75,28 +80,118 @@ func TestTheOrderOfNodesAfterAGrowth(t *testing.T) {
 	}
 }
 
+// The reason is logged once, and each graph that is loaded may grow again.
 func TestAGraphThatCannotGrowIsLoadedAgain(t *testing.T) {
 	for _, broken := range []string{"AddSubgraph", "RemoveSubgraph"} {
 		t.Run(broken, func(t *testing.T) {
-			r := newGrowingRig(t, match.PolicyLonode, four()...)
+			var log bytes.Buffer // Only this test's calls write to it, one after the other.
+			p := reapitest.NewProcess()
+			e, err := fluxion.New(fluxion.Options{
+				Epoch: func() match.Epoch { return 1 }, Open: func() fluxion.Library { return p.OpenGrower() },
+				Log: slog.New(slog.NewTextHandler(&log, nil)),
+			})
+			if err != nil {
+				t.Fatalf("New() = %v", err)
+			}
+			t.Cleanup(e.Close)
+			r := load(t, &rig{Engine: e, process: p}, four()...)
 			r.places(t, 1, cores(2), "a a")
-			r.process.Fail = func(call string) error {
+			fails := func(call string) error {
 				if call == broken {
 					return errors.New("not today")
 				}
 				return nil
 			}
+			change := func(cores int64) {
+				r.put(t, matchtest.Node("a", nil, matchtest.Cores(cores)))
+				r.places(t, 10, matchtest.Slots("w", 3, matchtest.Cores(1)), "a a a")
+				r.release(t, 10)
+			}
+			logged := func() int { return strings.Count(log.String(), "cannot grow or shrink") }
+			r.process.Fail = fails
 			for i := range 3 {
-				r.put(t, matchtest.Node("a", nil, matchtest.Cores(int64(5+i))))
-				r.places(t, match.JobID(10+i), cores(3), "a a a")
-				r.release(t, match.JobID(10+i))
+				change(int64(5 + i))
 			}
 			r.loads(t, 4)
-			if got := r.process.Calls[broken]; got != 1 {
-				t.Errorf("%s was tried %d times, want once", broken, got)
+			if got := r.process.Calls[broken]; got != 3 {
+				t.Errorf("%s was tried %d times, want once for each graph", broken, got)
+			}
+			if logged() != 1 || !strings.Contains(log.String(), "not today") {
+				t.Errorf("logged is %s, want the reason once", log.String())
+			}
+			r.process.Fail = nil
+			change(8)
+			r.loads(t, 4)
+			r.process.Fail = fails
+			change(9)
+			if logged() != 2 {
+				t.Errorf("after a success the reason is logged %d times, want twice", logged())
 			}
 		})
 	}
+}
+
+// However long the library takes to follow many changes, other calls are answered after a step, who
+// fits without them is placed, and who does not is told that the graph is being loaded.
+func TestAGrowthThatTakesLongLetsOthersIn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const call = 60 * time.Millisecond // of the library
+		r := newGrowingRig(t, match.PolicyLonode, append(four(), numbered("z", 16, matchtest.Cores(1))...)...)
+		for i, n := range numbered("z", 8, matchtest.Cores(2)) {
+			r.put(t, n)
+			r.update(t, match.JobID(100+i), matchtest.Held("k", nameOf(n), matchtest.Cores(1)))
+		}
+		r.process.Fail = func(string) error {
+			time.Sleep(call)
+			return nil
+		}
+		short, cancel := context.WithTimeout(t.Context(), 10*call)
+		defer cancel()
+		began := time.Now()
+		if _, err := r.Match(short, r.ask(1, cores(20))); !errors.Is(err, match.ErrLoading) {
+			t.Errorf("Match() = %v, want the error %q", err, match.ErrLoading)
+		}
+		if took := time.Since(began); took > 10*call {
+			t.Errorf("the answer came after %v, in a call with %v", took, 10*call)
+		}
+		r.places(t, 2, cores(8), "a a a a b b b b")
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			// A core of each of the eight old nodes that are left, and of each of the eight that changed.
+			a, err := r.Match(t.Context(), r.ask(3, cores(16)))
+			if err != nil || len(a.Slots) != 16 {
+				t.Errorf("Match() = %v, %v, want 16 slots", a, err)
+			}
+		}()
+		time.Sleep(call / 2) // The match has begun.
+		began = time.Now()
+		r.update(t, 50, matchtest.Held("k", "a", matchtest.MilliCores(1)))
+		if took := time.Since(began); took > 450*time.Millisecond {
+			t.Errorf("another call waited for %v", took)
+		}
+		<-done
+		r.loads(t, 1)
+	})
+}
+
+// nameOf returns the name of a node.
+func nameOf(g *resource.Graph) string {
+	for i := range g.Vertices {
+		if g.Vertices[i].Type == resource.TypeNode {
+			return g.Vertices[i].Name
+		}
+	}
+	return ""
+}
+
+// numbered is n nodes with these pools.
+func numbered(prefix string, n int, pools ...matchtest.Pool) []*resource.Graph {
+	nodes := make([]*resource.Graph, n)
+	for i := range nodes {
+		nodes[i] = matchtest.Node(fmt.Sprintf("%s%02d", prefix, i), nil, pools...)
+	}
+	return nodes
 }
 
 func TestManyNewNodesAreLoaded(t *testing.T) {

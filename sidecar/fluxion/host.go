@@ -39,7 +39,8 @@ type host struct {
 	others int
 	// holders is the number of slots of each holder of the whole node. Shared slots do not count.
 	holders map[string]int
-	// inGraph is true while the library's graph shows the node as it is, with its slots booked.
+	// inGraph is true while the library's graph shows the node as it is. Its slots may have to be
+	// booked still: see session.unbooked.
 	inGraph bool
 	// path is the path of the node's vertex in that graph.
 	path string
@@ -64,12 +65,10 @@ type slot struct {
 	// amounts are exact, by type.
 	amounts map[string]int64
 	// ownJob is the library's job for this slot alone. It is 0 if the slot is booked in the rest
-	// job of its host, or not booked because there is no room.
+	// job of its host, or not booked because there is no room. It is not 0 only on hosts in the graph.
 	ownJob int64
-	// units are the units that ownJob holds, by type.
+	// units are the units that ownJob holds, by type. They are nil without ownJob.
 	units map[string]int64
-	// order is the slot's place in the order in which slots came.
-	order uint64
 }
 
 // readNode reads the graph of one node, which the shadow has accepted. If
@@ -103,7 +102,9 @@ func (e *Engine) readNode(g *resource.Graph) (string, *libraryNode) {
 			}
 		case !inner[i] && v.Status == resource.Up:
 			sizes[v.Type] = plus(sizes[v.Type], v.Size)
-			e.granules.names.add(v.Type)
+			if needsName(v) {
+				e.granules.names.add(v.Type)
+			}
 			e.granules.measure[v.Type] = v.Unit
 		}
 	}
@@ -148,6 +149,16 @@ func (e *Engine) usable(n *libraryNode) bool {
 // sameLayout reports whether two nodes look the same in the library's graph.
 func sameLayout(a, b *libraryNode) bool {
 	return slices.Equal(a.levels, b.levels) && maps.Equal(a.units, b.units)
+}
+
+// covers reports whether have is at least want in every type of want.
+func covers(have, want map[string]int64) bool {
+	for poolType, n := range want {
+		if have[poolType] < n {
+			return false
+		}
+	}
+	return true
 }
 
 // free returns the number of units of a type that no job of the library holds.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -213,50 +215,58 @@ func TestWhatWasBookedWithAnErrorIsNotLost(t *testing.T) {
 }
 
 func TestALibraryThatFailsForGoodIsAnErrorAndRecovers(t *testing.T) {
-	r := newRig(t, reapitest.V054, four()...)
-	r.places(t, 1, cores(2), "a a")
 	for _, broken := range []string{"Match", "InitContext", "Cancel"} {
-		r.process.Fail = func(call string) error {
-			if call == broken {
-				return errors.New("out of order")
-			}
-			return nil
-		}
-		r.put(t, matchtest.Node("c", nil, matchtest.Cores(int64(len(broken)))))
-		var refusal *match.Refusal
-		if _, err := r.Match(t.Context(), r.ask(2, cores(4))); err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "out of order") {
-			t.Errorf("while %s fails Match() = %v, want an error that says why", broken, err)
-		}
-		// What the cluster reports is accepted all the same.
-		r.update(t, 5, matchtest.Held("x", "b", matchtest.Cores(1)))
-		r.release(t, 5)
-		r.process.Fail = nil
-		r.places(t, 2, cores(3), "a a b")
-		r.release(t, 2)
-		r.holds(t, tally{"n0": {"core": 2}})
+		t.Run(broken, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, reapitest.V054, four()...)
+				r.places(t, 1, cores(2), "a a")
+				r.process.Fail = func(call string) error {
+					if call == broken {
+						return errors.New("out of order")
+					}
+					return nil
+				}
+				r.put(t, matchtest.Node("c", nil, matchtest.Cores(5)))
+				var refusal *match.Refusal
+				if _, err := r.Match(t.Context(), r.ask(2, cores(4))); err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "out of order") {
+					t.Errorf("Match() = %v, want an error that says why", err)
+				}
+				// What the cluster reports is accepted all the same.
+				r.update(t, 5, matchtest.Held("x", "b", matchtest.Cores(1)))
+				r.release(t, 5)
+				r.process.Fail = nil
+				time.Sleep(time.Minute) // until the graph is loaded again
+				r.places(t, 2, cores(3), "a a b")
+				r.release(t, 2)
+				r.holds(t, tally{"n0": {"core": 2}})
+			})
+		})
 	}
 }
 
 func TestReadyFailsWithTheLibraryAndCanBeCalledAgain(t *testing.T) {
-	p := reapitest.NewProcess()
-	p.Fail = func(string) error { return errors.New("out of order") }
-	r := &rig{Engine: newEngine(t, reapitest.V054, p), process: p}
-	var err error
-	if r.epoch, err = r.Reset(t.Context()); err != nil {
-		t.Fatalf("Reset() = %v", err)
-	}
-	r.put(t, four()...)
-	if err := r.Ready(t.Context(), r.epoch); err == nil || !strings.Contains(err.Error(), "out of order") {
-		t.Errorf("Ready() = %v, want the library's error", err)
-	}
-	if _, err := r.Match(t.Context(), r.ask(1, cores(1))); !errors.Is(err, match.ErrUnavailable) {
-		t.Errorf("Match() = %v, want the error %q", err, match.ErrUnavailable)
-	}
-	p.Fail = nil
-	if err := r.Ready(t.Context(), r.epoch); err != nil {
-		t.Fatalf("Ready() = %v", err)
-	}
-	r.places(t, 1, cores(1), "a")
+	synctest.Test(t, func(t *testing.T) {
+		p := reapitest.NewProcess()
+		p.Fail = func(string) error { return errors.New("out of order") }
+		r := &rig{Engine: newEngine(t, reapitest.V054, p), process: p}
+		var err error
+		if r.epoch, err = r.Reset(t.Context()); err != nil {
+			t.Fatalf("Reset() = %v", err)
+		}
+		r.put(t, four()...)
+		if err := r.Ready(t.Context(), r.epoch); err == nil || !strings.Contains(err.Error(), "out of order") {
+			t.Errorf("Ready() = %v, want the library's error", err)
+		}
+		if _, err := r.Match(t.Context(), r.ask(1, cores(1))); !errors.Is(err, match.ErrUnavailable) {
+			t.Errorf("Match() = %v, want the error %q", err, match.ErrUnavailable)
+		}
+		p.Fail = nil
+		time.Sleep(time.Minute) // until the graph is loaded again
+		if err := r.Ready(t.Context(), r.epoch); err != nil {
+			t.Fatalf("Ready() = %v", err)
+		}
+		r.places(t, 1, cores(1), "a")
+	})
 }
 
 // Once they have denied a request that cannot be satisfied, releases

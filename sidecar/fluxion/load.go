@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -14,7 +15,8 @@ import (
 // The library loads a graph in seconds or minutes, and knows no deadlines. So a graph is loaded in
 // the background, and while that takes, calls that need it get match.ErrLoading. All other calls are
 // answered meanwhile. Nobody else calls the library during a load, because it keeps state for the
-// whole process.
+// whole process. The graph of before is kept until the new one is loaded, if there is memory for
+// both. So it goes on being used if the load fails.
 
 // errNotLoaded means that a request needs a graph, or nodes, that are not in the library.
 var errNotLoaded = errors.New("the graph of the library is not loaded")
@@ -25,31 +27,49 @@ const (
 	// nodes that keep coming do not keep all requests waiting.
 	shortLoad  = time.Second
 	keepFactor = 10
-	// bookedAtOnce is the number of hosts whose slots are booked before other calls get their turn.
-	bookedAtOnce = 16
+	// minLoadBackoff is the pause after a load that has failed. It doubles with each further failure,
+	// up to maxLoadBackoff.
+	minLoadBackoff = time.Second
+	maxLoadBackoff = time.Minute
 	// loadGrace and gracePerVertex bound a load that is at work. The library takes about 30
 	// microseconds for a vertex.
 	loadGrace      = time.Minute
 	gracePerVertex = time.Millisecond
+	// bytesPerVertex is the memory that the library takes for a vertex, at the most, while it loads.
+	bytesPerVertex = 8 << 10
 )
 
 // A libraryState is what an engine has in the library, and what it knows about the library.
 type libraryState struct {
 	// session is the library with its graph loaded. It is nil while the graph must be loaded again.
+	// During a load it is the graph of before, if that is kept, and then the new one, once its slots
+	// are being booked.
 	session *session
-	// loading is the load that is under way. While its slots are booked there is a session too.
+	// loading is the load that is under way.
 	loading *load
 	// keepUntil is the time until which an outdated graph is kept, if it has what a request needs.
 	keepUntil time.Time
-	// untold is the error of a load for which nobody has waited.
-	untold error
-	// cannotGrow is true once the library has failed to grow or shrink a graph.
+	// failure is why the last load has failed. It is nil if that load has not failed.
+	failure atomic.Pointer[loadFailure]
+	// untold is true if no caller has got the last failure.
+	untold bool
+	// cannotGrow is true if the library has failed to grow or shrink the graph that is loaded.
 	cannotGrow bool
+	// growthFails is true from a failure to grow or shrink a graph to the next success.
+	growthFails bool
 	// probed is true once the library was probed. Only loads use it, and wrap.
 	probed bool
 	// wrap turns JGF into the R that UpdateAllocate accepts, as the probe found out. It is nil if
 	// UpdateAllocate accepts no form of R.
 	wrap func(jgf string) string
+}
+
+// A loadFailure is the last of several loads in a row that have failed.
+type loadFailure struct {
+	err error
+	// pause is the time from the failure to the next load, which may begin at until.
+	pause time.Duration
+	until time.Time
 }
 
 // A load loads one graph into the library, and books all slots.
@@ -62,10 +82,17 @@ type load struct {
 	began   time.Time
 	// bound is the time after which the load counts as hanging.
 	bound time.Duration
+	// old is the graph of before. It is nil if there is none. If it is kept it is closed when the new
+	// one is loaded, otherwise before.
+	old  *session
+	kept bool
+	// booking is true from the time at which the new graph is loaded. Until then only the load itself
+	// may call the library.
+	booking bool
 }
 
-// hasGraph reports whether the library has a graph in which all slots are booked. The graph may lack
-// the latest changes of nodes.
+// hasGraph reports whether the library has a graph, and may be called. The graph may lack the latest
+// changes of nodes, and some slots may still have to be booked in it.
 func (e *Engine) hasGraph() bool { return e.session != nil && e.loading == nil }
 
 // hasNodes reports whether there is anything to load.
@@ -80,7 +107,8 @@ func (e *Engine) hasNodes() bool {
 
 // isDue reports whether the graph is outdated, and has been kept for long enough.
 func (e *Engine) isDue() bool {
-	if time.Now().Before(e.keepUntil) {
+	now := time.Now()
+	if f := e.failure.Load(); now.Before(e.keepUntil) || f != nil && now.Before(f.until) {
 		return false
 	}
 	for _, h := range e.hosts {
@@ -94,8 +122,8 @@ func (e *Engine) isDue() bool {
 // Loading reports whether a graph is being loaded, and whether that takes so long that the library
 // seems to hang.
 func (e *Engine) Loading() (loading, overdue bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.mu.acquireAnyway()
+	defer e.mu.release()
 	if e.loading == nil {
 		return false, false
 	}
@@ -104,10 +132,12 @@ func (e *Engine) Loading() (loading, overdue bool) {
 
 // dropGraph drops the library's graph, so that it is loaded again before the next match.
 func (e *Engine) dropGraph() {
+	mayClose := true
 	if e.loading != nil {
-		e.loading.dropped = true
+		// The load closes the graph of before, because nobody else may call the library now.
+		e.loading.dropped, mayClose = true, e.loading.booking
 	}
-	if e.session != nil {
+	if e.session != nil && mayClose {
 		e.session.close()
 	}
 	e.forgetGraph()
@@ -119,52 +149,48 @@ func (e *Engine) forgetGraph() {
 	for _, h := range e.hosts {
 		h.restJob, h.restUnits, h.inGraph = 0, nil, false
 		for _, s := range h.slots {
-			s.ownJob = 0
+			s.ownJob, s.units = 0, nil
 		}
 	}
 }
 
-// leaveGraph records that the library's graph no longer shows a host as it is, and cancels its jobs
-// there. The host gets no slots until the graph is loaded again.
+// leaveGraph records that the library's graph no longer shows a host as it is, and ends its jobs
+// there. The host gets no slots until the graph shows it again.
 func (e *Engine) leaveGraph(h *host) {
-	if h.inGraph {
-		e.session.gone = append(e.session.gone, h.path)
+	if !h.inGraph {
+		return
 	}
-	jobs := []int64{h.restJob}
+	e.session.gone = append(e.session.gone, h.path)
+	e.session.ended = append(e.session.ended, h.restJob)
+	delete(e.session.unbooked, h)
 	h.restJob, h.restUnits, h.inGraph = 0, nil, false
 	for _, s := range h.slots {
-		jobs = append(jobs, s.ownJob)
-		s.ownJob = 0
-	}
-	for _, job := range jobs {
-		if job != 0 && e.session != nil {
-			if err := e.session.cancel(job); err != nil {
-				e.dropGraph()
-			}
-		}
+		e.session.ended = append(e.session.ended, s.ownJob)
+		s.ownJob, s.units = 0, nil
 	}
 }
 
 // waitForLoad has the graph loaded, if no load is under way, and waits for its end with the engine
 // unlocked. It waits for half of the time that ctx leaves, so that the caller still gets the answer
-// match.ErrLoading. The load goes on after that.
+// match.ErrLoading. The load goes on after that. For a while after a load that has failed, no other
+// begins, and the error is why it has failed.
 func (e *Engine) waitForLoad(ctx context.Context) error {
-	if err := e.untold; err != nil {
-		e.untold = nil
-		return err
-	}
-	if !e.hasNodes() && e.loading == nil {
-		return nil
-	}
 	if e.loading == nil {
+		if f := e.failure.Load(); f != nil && (e.untold || time.Now().Before(f.until)) {
+			e.untold = false
+			return f.err
+		}
+		if !e.hasNodes() {
+			return nil
+		}
 		e.startLoad()
 	}
 	l := e.loading
-	e.mu.Unlock()
+	e.mu.release()
 	err := l.wait(ctx)
-	e.mu.Lock()
-	if err != nil && errors.Is(e.untold, err) {
-		e.untold = nil
+	e.mu.acquireAnyway()
+	if f := e.failure.Load(); f != nil && errors.Is(err, f.err) {
+		e.untold = false
 	}
 	return err
 }
@@ -200,10 +226,14 @@ func (e *Engine) startLoad() {
 		}
 	}
 	sortNodes(nodes)
-	old := e.session
-	e.forgetGraph()
-	e.loading = &load{done: make(chan struct{}), began: time.Now(), bound: loadGrace + time.Duration(vertices)*gracePerVertex}
-	go e.load(e.loading, old, nodes)
+	e.loading = &load{
+		done: make(chan struct{}), began: time.Now(), bound: loadGrace + time.Duration(vertices)*gracePerVertex, old: e.session,
+		kept: e.session != nil && (e.options.MemoryLeft == nil || e.options.MemoryLeft() >= vertices*bytesPerVertex),
+	}
+	if !e.loading.kept {
+		e.forgetGraph()
+	}
+	go e.load(e.loading, nodes)
 }
 
 // toDraw returns how a host is drawn. The names of types may change later, so they are read here.
@@ -217,24 +247,58 @@ func sortNodes(nodes []drawnNode) {
 }
 
 // load carries out a load, which nobody else carries out at the same time.
-func (e *Engine) load(l *load, old *session, nodes []drawnNode) {
-	if old != nil {
-		old.close()
+func (e *Engine) load(l *load, nodes []drawnNode) {
+	if l.old != nil && !l.kept {
+		l.old.close()
 	}
 	s, err := e.openGraph(nodes)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if err == nil {
+	if err == nil && l.kept {
+		l.old.close()
+	}
+	e.mu.acquireAnyway()
+	defer e.mu.release()
+	switch {
+	case l.dropped && err == nil:
+		s.close()
+	case l.dropped:
+		if l.kept {
+			l.old.close()
+		}
+		err = nil // It is about a graph that is no longer wanted.
+	case err == nil:
 		err = e.bookAll(l, s, nodes)
 	}
-	if l.dropped && !errors.Is(err, errDamaged) {
-		err = nil // It is about a graph that is no longer wanted.
+	switch {
+	case err != nil:
+		e.noteLoadFailure(err)
+	case s != nil && e.session == s:
+		e.failure.Store(nil)
+		e.untold, e.cannotGrow = false, false
+		if took := time.Since(l.began); took >= shortLoad {
+			e.keepUntil = time.Now().Add(keepFactor * took)
+		}
 	}
-	if took := time.Since(l.began); took >= shortLoad {
-		e.keepUntil = time.Now().Add(keepFactor * took)
-	}
-	e.loading, e.untold, l.err = nil, err, err
+	e.loading, l.err = nil, err
 	close(l.done)
+}
+
+// noteLoadFailure records why a load has failed, and for how long no other begins.
+func (e *Engine) noteLoadFailure(err error) {
+	f := &loadFailure{err: err, pause: minLoadBackoff}
+	if last := e.failure.Load(); last != nil {
+		f.pause = min(2*last.pause, maxLoadBackoff)
+	}
+	f.until = time.Now().Add(f.pause)
+	e.failure.Store(f)
+	e.untold = true
+}
+
+// whyNotLoaded returns the error of the last load if it has failed. It does not need the lock.
+func (e *Engine) whyNotLoaded() error {
+	if f := e.failure.Load(); f != nil {
+		return f.err
+	}
+	return nil
 }
 
 // openGraph loads the graph of these nodes into the library.
@@ -267,41 +331,34 @@ func (e *Engine) openGraph(nodes []drawnNode) (*session, error) {
 	return s, nil
 }
 
-// bookAll books all slots into a graph that has none of them. Hosts that have changed since the graph
-// was drawn stay out. Between hosts it lets other calls in, which may change hosts that are booked.
+// bookAll puts a new graph in the place of the one of before, and books all slots in it. Hosts that
+// have changed since the graph was drawn stay out. After each step it lets other calls in.
 func (e *Engine) bookAll(l *load, s *session, nodes []drawnNode) error {
-	if l.dropped {
-		s.close()
-		return nil
-	}
-	e.session = s
-	for i, n := range nodes {
-		if i%bookedAtOnce == bookedAtOnce-1 {
-			e.mu.Unlock()
-			e.mu.Lock()
-		}
-		if l.dropped {
-			return nil
-		}
+	e.forgetGraph()
+	e.session, l.booking = s, true
+	for _, n := range nodes {
 		h := e.hosts[n.name]
 		if h == nil || h.node == nil || h.node.number != n.node.number || !sameLayout(h.node, n.node) {
 			s.gone = append(s.gone, n.path)
 			continue
 		}
-		if err := e.enterGraph(h, n.path); err != nil {
+		e.enterGraph(h, n.path)
+	}
+	for {
+		done, err := e.settle(step(context.Background()))
+		if done || err != nil {
 			return err
 		}
+		e.mu.yield()
+		if l.dropped {
+			return nil
+		}
 	}
-	return nil
 }
 
-// enterGraph records that the library's graph shows a host as it is, at this path, and books the
-// host's slots. It drops the graph if that fails.
-func (e *Engine) enterGraph(h *host, path string) error {
+// enterGraph records that the library's graph shows a host as it is, at this path. Its slots are still
+// to be booked.
+func (e *Engine) enterGraph(h *host, path string) {
 	h.inGraph, h.path = true, path
-	if err := e.replay(h); err != nil {
-		e.dropGraph()
-		return fmt.Errorf("book the slots on node %q: %w", h.name, err)
-	}
-	return nil
+	e.session.unbooked[h] = true
 }

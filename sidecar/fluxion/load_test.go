@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
@@ -37,6 +38,12 @@ func thousand() []*resource.Graph {
 // probe's graph has one node and takes no time.
 func slowRig(t *testing.T, nodes ...*resource.Graph) *rig {
 	t.Helper()
+	return slowRigWith(t, func(*fluxion.Options) {}, nodes...)
+}
+
+// slowRigWith is slowRig with other options.
+func slowRigWith(t *testing.T, change func(*fluxion.Options), nodes ...*resource.Graph) *rig {
+	t.Helper()
 	p := reapitest.NewProcess()
 	p.LoadTime = func(nodes int) time.Duration {
 		if nodes < 2 {
@@ -44,9 +51,17 @@ func slowRig(t *testing.T, nodes ...*resource.Graph) *rig {
 		}
 		return loadTime
 	}
-	r := &rig{Engine: newEngine(t, reapitest.V054, p), process: p}
+	var last match.Epoch
+	o := fluxion.Options{
+		Policy: match.PolicyLonode, Epoch: func() match.Epoch { last++; return last }, Open: func() fluxion.Library { return p.Open(reapitest.V054) },
+	}
+	change(&o)
+	e, err := fluxion.New(o)
+	if err != nil {
+		t.Fatalf("New() = %v", err)
+	}
+	r := &rig{Engine: e, process: p}
 	t.Cleanup(r.Close) // before the bubble ends
-	var err error
 	if r.epoch, err = r.Reset(t.Context()); err != nil {
 		t.Fatalf("Reset() = %v", err)
 	}
@@ -214,6 +229,201 @@ func TestAFailureThatNobodyWaitedForIsTold(t *testing.T) {
 		r.process.Fail = nil
 		r.begin(t)
 		r.places(t, 1, cores(1), "node-000")
+	})
+}
+
+// failing makes all loads fail from now on, after the time that a load takes.
+func (r *rig) failing() {
+	r.process.Fail = func(call string) error {
+		if call == "InitContext" {
+			return errors.New("no memory")
+		}
+		return nil
+	}
+}
+
+// A load that fails costs nobody the graph of before, if there is memory for two graphs. Matches go
+// on in it, with all that was booked and released meanwhile.
+func TestALoadThatFailsLeavesTheGraphOfBefore(t *testing.T) {
+	for name, left := range map[string]int64{"with memory for both": 1 << 40, "without memory for both": 8<<10*4000 - 1} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := slowRigWith(t, func(o *fluxion.Options) { o.MemoryLeft = func() int64 { return left } }, thousand()...)
+				r.begin(t)
+				r.places(t, 1, cores(3), "node-000 node-000 node-000")
+				r.update(t, 2, matchtest.Held("x", "node-001", matchtest.Cores(2)))
+				r.failing()
+				r.put(t, matchtest.Node("node-002", nil, matchtest.Cores(8)))
+				large := matchtest.Slots("w", 1, matchtest.Cores(8))
+				short, cancel := context.WithTimeout(t.Context(), timeout)
+				defer cancel()
+				if _, err := r.Match(short, r.ask(3, large)); !errors.Is(err, match.ErrLoading) {
+					t.Errorf("Match() = %v, want the error %q", err, match.ErrLoading)
+				}
+				r.release(t, 1, "0", "1")
+				r.release(t, 2)
+				r.update(t, 4, matchtest.Held("x", "node-003", matchtest.Cores(4)))
+				if err := r.RemoveNode(t.Context(), r.epoch, "node-004"); err != nil {
+					t.Fatalf("RemoveNode() = %v", err)
+				}
+				time.Sleep(loadTime)
+				if _, err := r.Match(t.Context(), r.ask(3, large)); err == nil || !strings.Contains(err.Error(), "no memory") {
+					t.Errorf("a match that needs the new graph: %v, want why it is not loaded", err)
+				}
+				if err := r.Ready(t.Context(), r.epoch); err == nil || !strings.Contains(err.Error(), "no memory") {
+					t.Errorf("Ready() = %v, want why the graph is not loaded", err)
+				}
+				a, err := r.Match(t.Context(), r.ask(5, cores(9)))
+				if strings.HasPrefix(name, "without") {
+					if err == nil {
+						t.Error("a group is placed without a graph")
+					}
+				} else {
+					r.placed(t, a, err, "node-000 node-000 node-000 node-001 node-001 node-001 node-001 node-005 node-005")
+					r.holds(t, tally{"n0": {"core": 4}, "n1": {"core": 4}, "n3": {"core": 4}, "n5": {"core": 2}})
+				}
+				r.process.Fail = nil
+				time.Sleep(time.Minute)
+				r.verdict(t, 3, large)
+				if err := r.Ready(t.Context(), r.epoch); err != nil {
+					t.Errorf("Ready() = %v, although the graph is loaded", err)
+				}
+			})
+		})
+	}
+}
+
+// After a load that has failed there is a pause, which doubles, also if the scheduler sends the graph
+// anew each time.
+func TestLoadsThatFailArePaused(t *testing.T) {
+	for name, again := range map[string]func(t *testing.T, r *rig){
+		"the graph stays": func(*testing.T, *rig) {},
+		"the graph is sent anew": func(t *testing.T, r *rig) {
+			t.Helper()
+			var err error
+			if r.epoch, err = r.Reset(t.Context()); err != nil {
+				t.Fatalf("Reset() = %v", err)
+			}
+			r.put(t, four()...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := slowRig(t, four()...)
+				r.failing()
+				r.process.LoadTime = nil
+				began := time.Now()
+				for time.Since(began) < 10*time.Minute {
+					if err := r.Ready(t.Context(), r.epoch); err == nil || !strings.Contains(err.Error(), "no memory") {
+						t.Fatalf("Ready() = %v, want why the graph is not loaded", err)
+					}
+					again(t, r)
+					time.Sleep(500 * time.Millisecond)
+				}
+				// 1, 2, 4, ... 32 seconds make six loads in the first minute, and then there is one a minute.
+				if n := r.process.Calls["InitContext"]; n < 14 || n > 17 {
+					t.Errorf("%d loads were begun in ten minutes, want about 16", n)
+				}
+			})
+		})
+	}
+}
+
+// A load that was dropped says nothing of the next graph: that is loaded again as soon as a node changes.
+func TestADroppedLoadDoesNotKeepTheNextGraph(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := slowRig(t, thousand()...)
+		r.process.LoadTime = func(nodes int) time.Duration {
+			if nodes < 1000 {
+				return 0
+			}
+			return loadTime
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		if err := r.Ready(ctx, r.epoch); !errors.Is(err, match.ErrLoading) {
+			t.Errorf("Ready() = %v, want the error %q", err, match.ErrLoading)
+		}
+		var err error
+		if r.epoch, err = r.Reset(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.put(t, four()...)
+		r.begin(t)
+		r.put(t, matchtest.Node("a", nil, matchtest.Cores(3)))
+		// If the outdated graph were kept, the slot would be on b.
+		r.places(t, 1, cores(1), "a")
+	})
+}
+
+// The library books for a while after it has loaded a graph. What comes between two bookings is
+// answered soon, and is booked once in the end.
+func TestWhatComesWhileAGraphIsBooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const booking = 70 * time.Millisecond
+		r := slowRig(t, numbered("m", 40, matchtest.Cores(4))...)
+		for i := range 40 {
+			r.update(t, match.JobID(100+i), matchtest.Held("k", fmt.Sprintf("m%02d", i), matchtest.Cores(2)))
+		}
+		r.process.LoadTime = nil
+		r.process.Fail = func(call string) error {
+			if call == "Match" || call == "Cancel" {
+				time.Sleep(booking)
+			}
+			return nil
+		}
+		ready := make(chan error)
+		go func() { ready <- r.Ready(t.Context(), r.epoch) }()
+		time.Sleep(10 * booking)
+		synctest.Wait()
+		if r.process.Calls["Load"] != 1 {
+			t.Fatalf("the graph was loaded %d times, and is not being booked", r.process.Calls["Load"])
+		}
+		for name, call := range map[string]func() error{
+			"a slot that comes": func() error {
+				return r.Update(t.Context(), r.epoch, match.Job{ID: 1, Slots: []match.Slot{matchtest.Held("k", "m00", matchtest.Cores(1))}})
+			},
+			"a slot that grows": func() error {
+				return r.Update(t.Context(), r.epoch, match.Job{ID: 139, Slots: []match.Slot{matchtest.Held("k", "m39", matchtest.Cores(3))}})
+			},
+			"a slot that moves": func() error {
+				return r.Update(t.Context(), r.epoch, match.Job{ID: 101, Slots: []match.Slot{matchtest.Held("k", "m38", matchtest.Cores(1))}})
+			},
+			"slots that end": func() error {
+				return errors.Join(r.Release(t.Context(), r.epoch, 102), r.Release(t.Context(), r.epoch, 137))
+			},
+			"a node that goes":    func() error { return r.RemoveNode(t.Context(), r.epoch, "m36") },
+			"a node that shrinks": func() error { return r.PutNode(t.Context(), r.epoch, matchtest.Node("m35", nil, matchtest.Cores(1))) },
+			"a node that comes":   func() error { return r.PutNode(t.Context(), r.epoch, matchtest.Node("n", nil, matchtest.Cores(1))) },
+		} {
+			began := time.Now()
+			if err := call(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if took := time.Since(began); took > 100*time.Millisecond+3*booking {
+				t.Errorf("%s waited for %v", name, took)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), 4*booking)
+		defer cancel()
+		if err := r.Ready(short, r.epoch); !errors.Is(err, match.ErrLoading) {
+			t.Errorf("Ready() = %v while the graph is booked, want the error %q", err, match.ErrLoading)
+		}
+		if err := <-ready; err != nil {
+			t.Errorf("Ready() = %v", err)
+		}
+		r.process.Fail = nil
+		r.places(t, 3, matchtest.Slots("w", 1, matchtest.Cores(3)), "m01")
+		want := tally{}
+		for i := range 40 {
+			want[fmt.Sprint("n", i)] = map[string]int64{"core": 2}
+		}
+		for name, n := range map[string]int64{"n0": 3, "n1": 3, "n2": 0, "n35": 0, "n36": 0, "n37": 0, "n38": 3, "n39": 3} {
+			if want[name] = map[string]int64{"core": n}; n == 0 {
+				delete(want, name)
+			}
+		}
+		r.holds(t, want)
 	})
 }
 

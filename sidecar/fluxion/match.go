@@ -16,16 +16,20 @@ import (
 // library, which knows no deadlines. It does not read the tasks and the duration of a jobspec.
 // While the library loads a graph that the request needs, the error is match.ErrLoading.
 func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation, error) {
+	giveUp := halfway(ctx)
 	var waited time.Duration
-	if !e.mu.TryLock() {
+	if !e.mu.try() {
 		called := time.Now()
-		e.mu.Lock()
+		if err := e.mu.acquire(ctx); err != nil {
+			return nil, err
+		}
 		waited = time.Since(called)
 	}
-	defer e.mu.Unlock()
+	defer e.mu.release()
 	for damaged := false; ; {
 		a, err := e.match(ctx, r)
-		if errors.Is(err, errNotLoaded) {
+		switch {
+		case errors.Is(err, errNotLoaded):
 			called := time.Now()
 			err = e.waitForLoad(ctx)
 			waited += time.Since(called)
@@ -33,6 +37,14 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 				continue
 			}
 			err = fmt.Errorf("match job %d: %w", r.ID, err)
+		case errors.Is(err, errUnfinished):
+			if giveUp.IsZero() || time.Now().Before(giveUp) {
+				called := time.Now()
+				e.mu.yield()
+				waited += time.Since(called)
+				continue
+			}
+			err = fmt.Errorf("match job %d: %w", r.ID, match.ErrLoading)
 		}
 		if errors.Is(err, errDamaged) && !damaged {
 			// Release 0.39 can book a request that it has denied. The graph is loaded again and the
@@ -44,6 +56,20 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (*match.Allocation,
 		return a, err
 	}
 }
+
+// halfway returns the time at which half of the time that ctx leaves is over. It is zero if ctx has no
+// deadline.
+func halfway(ctx context.Context) time.Time {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Until(deadline) / 2)
+}
+
+// errUnfinished means that a request needs room that the library will have once it has followed the
+// latest changes, which takes longer than a step.
+var errUnfinished = errors.New("the library has not followed the latest changes")
 
 func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation, error) {
 	if err := e.checkEpoch(ctx, r.Epoch); err != nil {
@@ -154,11 +180,13 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 			e.dropGraph()
 		}
 	}()
-	if e.hasGraph() {
-		e.updateGraph()
-	}
-	if !e.hasGraph() || e.isDue() {
+	followed := e.hasGraph() && e.follow(ctx)
+	if !e.hasGraph() || followed && e.isDue() {
 		return nil, errNotLoaded
+	}
+	if !followed && len(p.request.Ignore)+len(p.request.Expected) > 0 {
+		// Ended jobs may still hold what is booked here for the time of the request.
+		return nil, errUnfinished
 	}
 	defer e.withoutJobs(p.request.Ignore)()
 	defer e.expect(p.request.Expected)()
@@ -167,7 +195,10 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
 	if err := p.matchRequest(ctx, plan); err != nil {
-		if errors.Is(err, errNoRoom) && p.needsLoad() {
+		switch {
+		case errors.Is(err, errNoRoom) && !followed:
+			return nil, p.fail(errUnfinished)
+		case errors.Is(err, errNoRoom) && p.needsLoad():
 			return nil, p.fail(errNotLoaded)
 		}
 		return nil, p.fail(p.refusal(err))
@@ -192,8 +223,9 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 // withoutJobs removes the slots of these jobs until restore is called.
 func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 	type lifted struct {
-		h *host
-		s *slot
+		h     *host
+		s     *slot
+		units map[string]int64 // of the slot's own job, if it has one
 	}
 	var away []lifted
 	for i, id := range ids {
@@ -202,14 +234,15 @@ func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 		}
 		for key, h := range e.jobs[id] {
 			s := h.slots[slotKey{id, key}]
-			away = append(away, lifted{h, s})
+			away = append(away, lifted{h, s, s.units})
 			h.drop(s)
 			if s.ownJob != 0 {
 				if err := e.session.cancel(s.ownJob); err != nil {
 					e.dropGraph()
+					e.warnDropped(context.Background(), err)
 				}
-				s.ownJob = 0
 			}
+			s.ownJob, s.units = 0, nil
 			e.bookRestOrDrop(h)
 		}
 	}
@@ -219,14 +252,17 @@ func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
 			if !l.h.inGraph {
 				continue
 			}
-			if l.s.units == nil {
+			if l.units == nil {
 				e.bookRestOrDrop(l.h)
 				continue
 			}
-			var err error
-			if l.s.ownJob, err = e.book(context.Background(), l.h.node, l.s.units); err != nil {
+			job, err := e.book(context.Background(), l.h.node, l.units)
+			if err != nil {
 				e.dropGraph()
+				e.warnDropped(context.Background(), err)
+				continue
 			}
+			l.s.ownJob, l.s.units = job, l.units
 		}
 	}
 }

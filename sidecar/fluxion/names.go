@@ -102,9 +102,13 @@ func outline(g *resource.Graph) (types []string, levels int, name string) {
 			for p, ok := parents[i]; ok && levels <= len(g.Vertices); p, ok = parents[p] {
 				levels++
 			}
-		case !inner[i] && v.Size > 0:
+		case !inner[i] && needsName(v):
 			seen[v.Type] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(seen)), max(0, levels), name
 }
+
+// needsName reports whether the type of a pool needs a name. A pool without room has no vertices in
+// the library's graph.
+func needsName(pool *resource.Vertex) bool { return pool.Status == resource.Up && pool.Size > 0 }

@@ -10,6 +10,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/resource"
+	"github.com/flux-k8s/fluence/sidecar/fluxion"
 	"github.com/flux-k8s/fluence/sidecar/fluxion/reapitest"
 )
 
@@ -116,4 +117,51 @@ func TestOneProcessHasOneSupply(t *testing.T) {
 		t.Fatalf("Ready() = %v", err)
 	}
 	second.places(t, 1, matchtest.Slots("w", 1, pools("y", 64)...), "a")
+}
+
+// A pool without room has no vertices, so its type takes no name: an extended resource with the amount
+// 0 stays on a node for ever. The same goes for a pool that is down.
+func TestPoolsWithoutRoomTakeNoNames(t *testing.T) {
+	var empty []matchtest.Pool
+	for _, p := range pools("empty", 70) {
+		empty = append(empty, matchtest.Pool{Type: p.Type})
+	}
+	down := matchtest.Node("c", nil, append(pools("down", 70), matchtest.Cores(1))...)
+	for i := range down.Vertices {
+		if strings.HasPrefix(down.Vertices[i].Type, "down-") {
+			down.Vertices[i].Status = resource.Down
+		}
+	}
+	r := newRig(t, reapitest.V054, append(four(), matchtest.Node("d", nil, append(empty, matchtest.Cores(1))...), down)...)
+	r.put(t, matchtest.Node("e", nil, pools("x", 64)...))
+	r.places(t, 1, matchtest.Slots("w", 1, pools("x", 64)...), "e")
+	r.put(t, matchtest.Node("d", nil, append(empty, matchtest.Cores(9))...))
+	r.places(t, 2, matchtest.Slots("w", 1, matchtest.Cores(9)), "d")
+}
+
+// Without the supply in the filters of the first graph no graph with memory loads in release 0.54.0.
+func TestWithoutTheSupplyNoGraphLoads(t *testing.T) {
+	p := reapitest.NewProcess()
+	r := &rig{process: p, Engine: newEngineOver(t, match.PolicyLonode, func() fluxion.Library {
+		return unsupplied{p.Open(reapitest.V054)}
+	})}
+	var err error
+	if r.epoch, err = r.Reset(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, four()...)
+	const want = "This interner is finalized and must be open to add strings, found new string: 'memory': Cannot allocate memory"
+	if err := r.Ready(t.Context(), r.epoch); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Ready() = %v, want an error with %q", err, want)
+	}
+}
+
+// An unsupplied library gets no supply of names with its first graph, but only the types of that graph.
+type unsupplied struct{ *reapitest.Library }
+
+func (u unsupplied) InitContext(jgf, options string) error {
+	if strings.Contains(options, "type00_") {
+		options = `{"load_format":"jgf","match_format":"jgf","matcher_policy":"low","prune_filters":"ALL:core"}`
+	}
+	return u.Library.InitContext(jgf, options)
 }

@@ -80,17 +80,23 @@ func (r *rig) ask(id match.JobID, js *jobspec.Jobspec) match.Request {
 func (r *rig) places(t testing.TB, id match.JobID, js *jobspec.Jobspec, want string) *match.Allocation {
 	t.Helper()
 	a, err := r.Match(t.Context(), r.ask(id, js))
+	r.placed(t, a, err, want)
+	return a
+}
+
+// placed checks the answer to a match that must fit.
+func (r *rig) placed(t testing.TB, a *match.Allocation, err error, want string) {
+	t.Helper()
 	if err != nil {
-		t.Fatalf("Match(%d) = %v", id, err)
+		t.Fatalf("Match() = %v", err)
 	}
 	nodes := make([]string, len(a.Slots))
 	for i, s := range a.Slots {
 		nodes[i] = s.Node
 	}
 	if got := strings.Join(nodes, " "); got != want {
-		t.Errorf("Match(%d) placed on %q, want %q", id, got, want)
+		t.Errorf("Match(%d) placed on %q, want %q", a.ID, got, want)
 	}
-	return a
 }
 
 // refuses matches a jobspec that must not fit.

@@ -40,6 +40,10 @@ type session struct {
 	nodes   int
 	// gone are the paths of nodes that the graph still has, but that are gone or look different now.
 	gone []string
+	// ended are jobs that are still to be cancelled, and unbooked are the hosts whose rest job may not
+	// hold what it should. Both are worked off by settle.
+	ended    []int64
+	unbooked map[*host]bool
 	// updates counts the job numbers that were chosen for UpdateAllocate.
 	updates int64
 }
@@ -53,7 +57,7 @@ const firstUpdateJob = 1 << 40
 
 // openSession loads a graph.
 func openSession(lib Library, jgf, options string) (*session, error) {
-	s := &session{lib: lib, live: make(map[int64]bool)}
+	s := &session{lib: lib, live: make(map[int64]bool), unbooked: make(map[*host]bool)}
 	if _, err := s.call(context.Background(), func() error { return lib.InitContext(jgf, options) }); err != nil {
 		lib.Destroy()
 		return nil, fmt.Errorf("load the graph into Fluxion: %w", err)

@@ -52,7 +52,7 @@ func appendCondition(to []jobspec.Condition, c *jobspec.Constraint) []jobspec.Co
 
 // allowed reports whether the library may place slots of a shape on a host: see suits.
 func (p *attempt) allowed(s *shape, h *host, present bool) bool {
-	return h.inGraph && p.suits(s, h, present)
+	return p.engine.isCurrent(h) && p.suits(s, h, present)
 }
 
 // needsLoad reports whether slots of the request may be on a host that is not in the library's graph.

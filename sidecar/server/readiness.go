@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// A readinessLog logs why the engine does not become ready: once for each new reason, because a
-// scheduler calls Ready again and again.
+// A readinessLog logs why the engine does not become ready, or could not load the latest graph: once
+// for each new reason, because a scheduler calls Ready again and again.
 type readinessLog struct {
 	log *slog.Logger
 
@@ -36,6 +36,6 @@ func (r *readinessLog) observe(ctx context.Context, err error) {
 	r.last = reason
 	r.mu.Unlock()
 	if isNew && err != nil {
-		r.log.WarnContext(ctx, "The engine cannot be made ready: its graph is not loaded", "reason", reason)
+		r.log.WarnContext(ctx, "The engine cannot load its graph", "reason", reason)
 	}
 }

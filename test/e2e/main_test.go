@@ -26,6 +26,13 @@ var fluence *stack.Stack
 // plain installs Fluence by the plain manifests instead of the chart.
 var plain = flag.Bool("plain", false, "install Fluence by the plain manifests, without the chart")
 
+var (
+	// sidecar is another sidecar to run the stories with, such as one with Fluxion's library.
+	sidecar = flag.String("sidecar", "", "the absolute path of a program to run instead of the fluence-sidecar of this repository")
+	// sidecarArgs are its flags beside those of the installation.
+	sidecarArgs = flag.String("sidecar-args", "", "further flags of the sidecar, with blanks between them")
+)
+
 // metricsAddress is the address of the sidecar's metrics.
 var metricsAddress string
 
@@ -57,6 +64,8 @@ func run(m *testing.M) int {
 	}
 	fluence, err = stack.Start(ctx, c, stack.Config{
 		Chart:          chart,
+		SidecarBinary:  *sidecar,
+		SidecarArgs:    strings.Fields(*sidecarArgs),
 		SidecarMetrics: metricsAddress,
 		Args:           map[string]any{"topologyLevels": []string{"topology.kubernetes.io/zone"}},
 		Verbosity:      4,

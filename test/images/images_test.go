@@ -119,6 +119,9 @@ var mounts = regexp.MustCompile(`^(--\S+\s+)+`)
 func TestCommands(t *testing.T) {
 	for name, programs := range dockerfiles {
 		t.Run(name, func(t *testing.T) {
+			if name == "Dockerfile.sidecar" {
+				requireCompiler(t)
+			}
 			out := t.TempDir()
 			ran := 0
 			for _, s := range read(t, name).Stages {
@@ -143,6 +146,33 @@ func TestCommands(t *testing.T) {
 				starts(t, filepath.Join(out, p))
 			}
 		})
+	}
+}
+
+// requireCompiler skips a test that cannot run because there is no C compiler.
+func requireCompiler(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skipf("the binding of Fluxion's library is not compiled: there is no C compiler: %v", err)
+	}
+}
+
+// With the tag fluxion_subgraph one more file is compiled and linked, which calls the library beside
+// fluxion-go. It takes the handle out of the client of fluxion-go, which the compiler does not check.
+func TestTheSubgraphCallsHaveTheHandleOfTheBinding(t *testing.T) {
+	requireCompiler(t)
+	source, prefix := standIn(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	const name = "TestTheHandleOfTheBindingIsFound"
+	c := exec.CommandContext(ctx, "go", "test", "-tags", "fluxion,fluxion_subgraph", "-vet=off", "-count=1", "-v", "-run", "^"+name+"$", "./sidecar/fluxion")
+	c.Dir = root(t)
+	c.Env = append(os.Environ(), "CGO_ENABLED=1",
+		"CGO_CFLAGS=-I"+source+" -I"+source+"/resource/reapi/bindings/c -I"+prefix+"/include",
+		"CGO_LDFLAGS=-L"+prefix+"/lib/flux -l"+strings.Join(linked, " -l")+" -lstdc++")
+	text, err := c.CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "--- PASS: "+name) {
+		t.Errorf("%v: %s", err, text)
 	}
 }
 

@@ -68,8 +68,17 @@ func (s *Stack) socketOf(i instance) string   { return filepath.Join(s.Dir(), i.
 func (s *Stack) endpointOf(i instance) string { return "unix://" + s.socketOf(i) }
 
 func (s *Stack) startSidecar(ctx context.Context, i instance) error {
-	args := append(s.deployedFlags("sidecar"), "--listen="+s.endpointOf(i), "--metrics-listen="+i.metrics)
-	return s.start(ctx, i.sidecar, "sidecar", filepath.Join(s.cfg.Binaries, Sidecar), args...)
+	binary, args := s.cfg.sidecarCommand(s.deployedFlags("sidecar"), s.endpointOf(i), i.metrics)
+	return s.start(ctx, i.sidecar, "sidecar", binary, args...)
+}
+
+// sidecarCommand returns the program and the flags of a sidecar. deployed are the flags of the chart.
+// Of a flag that is given twice, the last one counts.
+func (c *Config) sidecarCommand(deployed []string, endpoint, metrics string) (binary string, args []string) {
+	if binary = c.SidecarBinary; binary == "" {
+		binary = filepath.Join(c.Binaries, Sidecar)
+	}
+	return binary, slices.Concat(deployed, []string{"--listen=" + endpoint, "--metrics-listen=" + metrics}, c.SidecarArgs)
 }
 
 func (s *Stack) startScheduler(ctx context.Context, i instance) error {

@@ -44,6 +44,10 @@ type Config struct {
 	Profile func(config map[string]any)
 	// SchedulerBinary runs instead of fluence-scheduler.
 	SchedulerBinary string
+	// SidecarBinary runs instead of fluence-sidecar, and SidecarArgs are further flags of the sidecar. A
+	// flag that the chart sets too counts as it is here.
+	SidecarBinary string
+	SidecarArgs   []string
 	// SidecarMetrics is the address of the sidecar's metrics. If it is empty,
 	// no sidecar serves metrics. The standby's sidecar has another port.
 	SidecarMetrics string
