@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -206,6 +207,41 @@ func TestReportTriesAgainUntilItIsWritten(t *testing.T) {
 		r.wantWrites([]string{"NoRoom why", "NoRoom why", "NoRoom why"}, []string{"NoRoom"})
 		r.pass(time.Hour)
 		r.wantWrites([]string{"NoRoom why", "NoRoom why", "NoRoom why"}, []string{"NoRoom"})
+	})
+}
+
+// A group that ends and starts again on the same nodes, as a JobSet does that restarts, has been
+// scheduled since its second start.
+func TestAGroupThatStartsAgainIsScheduledSinceThen(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		scheduled := func() metav1.Condition {
+			c := meta.FindStatusCondition(r.podGroupAPI.get(g).Status.Conditions, report.ConditionScheduled)
+			if c == nil || c.Reason != reason.Placed {
+				t.Fatalf("condition %+v, want that the group is placed", c)
+			}
+			return *c
+		}
+		r.node("n1", 8)
+		r.gang(2, 2)
+		r.schedule()
+		r.placedSoon(2)
+		r.pass(time.Minute)
+		first := scheduled()
+		r.end("g-0")
+		r.end("g-1")
+		again := time.Now().Truncate(time.Second)
+		for _, name := range []string{"g-2", "g-3"} {
+			r.pod(name, objects.InGroup(g.Name))
+		}
+		r.pass(time.Minute)
+		second := scheduled()
+		if !r.runs("g-3") || second.Message != first.Message || second.LastTransitionTime.Time.Before(again) {
+			t.Errorf("scheduled %q since %v, want %q since the second start at %v", second.Message, second.LastTransitionTime, first.Message, again)
+		}
+		r.pass(time.Hour)
+		if now := scheduled(); !now.LastTransitionTime.Equal(&second.LastTransitionTime) {
+			t.Errorf("scheduled since %v an hour later, want since %v", now.LastTransitionTime, second.LastTransitionTime)
+		}
 	})
 }
 

@@ -34,6 +34,7 @@ func TestDefaultSize(t *testing.T) {
 		"a Job that is a work queue":                  {ownerOfKind(job), `{"parallelism":4}`, Size{4, 4}},
 		"a Job with fewer completions than workers":   {ownerOfKind(job), `{"parallelism":4,"completions":3}`, Size{3, 3}},
 		"a Job with more completions than workers":    {ownerOfKind(job), `{"parallelism":4,"completions":10}`, Size{4, 4}},
+		"an Indexed Job":                              {ownerOfKind(job), `{"completionMode":"Indexed","parallelism":4,"completions":6}`, Size{4, 4}},
 		"a Job that runs nothing for now":             {ownerOfKind(job), `{"parallelism":0,"completions":10}`, Size{1, 1}},
 		"a Deployment":                                {ownerOfKind(deployment), `{"replicas":5}`, Size{5, 1}},
 		"a Deployment that says nothing":              {ownerOfKind(deployment), `{}`, Size{1, 1}},

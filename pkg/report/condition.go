@@ -36,13 +36,10 @@ type GroupStatus struct {
 	// lateAnnotation is the annotation that asked for whole
 	// nodes after the match. It is empty if none did.
 	lateAnnotation string
-	// incarnation tells apart groups that had the same name one after another. It is
-	// zero if there is no condition WholeNodes to write.
+	// incarnation tells apart the lives of a group: other pods may have the same nodes. It is
+	// zero if the group has not started.
 	incarnation uint64
 }
-
-// hasWholeNodesCondition reports whether there is a condition WholeNodes to write.
-func (n GroupStatus) hasWholeNodesCondition() bool { return n.exclusive || n.lateAnnotation != "" }
 
 // NotScheduled returns the status of a group without nodes.
 func NotScheduled(reason, message string) GroupStatus {

@@ -133,9 +133,7 @@ func NewReporter(c Config) *Reporter {
 // Report queues the latest status of a group to be written. While there is no
 // PodGroup, the status becomes an event of pod, if pod is not nil.
 func (r *Reporter) Report(k types.NamespacedName, n GroupStatus, pod *corev1.Pod) {
-	if n.exclusive, n.lateAnnotation, n.incarnation = r.Exclusive(k); !n.hasWholeNodesCondition() {
-		n.incarnation = 0
-	}
+	n.exclusive, n.lateAnnotation, n.incarnation = r.Exclusive(k)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n.Message = translate.Shorten(n.Message)
@@ -313,7 +311,8 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 		}
 		again = copied.messageOnlyWrites + 1
 	}
-	if before.Status != copied.Status {
+	placedAgain := copied.Status == metav1.ConditionTrue && before.incarnation != copied.incarnation
+	if before.Status != copied.Status || placedAgain {
 		since = metav1.Now()
 	}
 	conditions := []metav1.Condition{{

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,11 +23,15 @@ const webhookHost = "localhost"
 
 // manifests are what a module installs.
 type manifests struct {
-	// folder is the folder of the module's manifests. kustomization is the folder in it that
+	// folder is the folder of the module's manifests. kustomizations are the folders in it that
 	// kustomize builds.
-	folder, kustomization string
-	// namespace is a namespace that the manifests need and do not create. It is empty if there is none.
+	folder         string
+	kustomizations []string
+	// namespace is a namespace that the manifests need and do not create. Objects that name no
+	// namespace are put into it. It is empty if there is none.
 	namespace string
+	// without is the name of a CRD that is left out. It is empty if there is none.
+	without string
 	// crds are the CRDs that have to be served before the operator starts.
 	crds []string
 }
@@ -38,11 +43,11 @@ func (m manifests) install(ctx context.Context, c *cluster.Cluster, port int) er
 			return fmt.Errorf("create the namespace: %w", err)
 		}
 	}
-	built, _, err := c.Kubectl(ctx, "kustomize", filepath.Join(m.folder, m.kustomization))
+	built, err := m.build(ctx, c)
 	if err != nil {
 		return fmt.Errorf("build the manifests: %w", err)
 	}
-	rewritten, err := rewrite([]byte(built), port, c.CABundle())
+	rewritten, err := rewrite([]byte(built), m.without, port, c.CABundle())
 	if err != nil {
 		return err
 	}
@@ -52,9 +57,41 @@ func (m manifests) install(ctx context.Context, c *cluster.Cluster, port int) er
 	return c.WaitCRDs(ctx, m.crds...)
 }
 
-// rewrite returns manifests without Deployments and Services, and with all webhooks at a port of
-// loopback, where a process has a certificate that the bundle vouches for.
-func rewrite(text []byte, port int, caBundle []byte) ([]byte, error) {
+// build builds the kustomizations as one.
+func (m manifests) build(ctx context.Context, c *cluster.Cluster) (string, error) {
+	dir, err := os.MkdirTemp(c.Dir(), "kustomization-")
+	if err != nil {
+		return "", err
+	}
+	kustomization := map[string]any{}
+	if m.namespace != "" {
+		kustomization["namespace"] = m.namespace
+	}
+	var resources []string
+	for _, k := range m.kustomizations {
+		// Kustomize takes no absolute paths.
+		path, err := filepath.Rel(dir, filepath.Join(m.folder, k))
+		if err != nil {
+			return "", err
+		}
+		resources = append(resources, path)
+	}
+	kustomization["resources"] = resources
+	text, err := sigsyaml.Marshal(kustomization)
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), text, 0o600); err != nil {
+		return "", err
+	}
+	built, _, err := c.Kubectl(ctx, "kustomize", dir)
+	return built, err
+}
+
+// rewrite returns manifests without Deployments, Services and APIServices, and with all webhooks at a
+// port of loopback, where a process has a certificate that the bundle vouches for. It leaves out the CRD of
+// the name without.
+func rewrite(text []byte, without string, port int, caBundle []byte) ([]byte, error) {
 	var out bytes.Buffer
 	in := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {
@@ -66,7 +103,7 @@ func rewrite(text []byte, port int, caBundle []byte) ([]byte, error) {
 			return nil, fmt.Errorf("read the manifests: %w", err)
 		}
 		switch u.GetKind() {
-		case "", "Deployment", "Service":
+		case "", "Deployment", "Service", "APIService":
 			continue
 		case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 			hooks, _, err := unstructured.NestedSlice(u.Object, "webhooks")
@@ -82,6 +119,9 @@ func rewrite(text []byte, port int, caBundle []byte) ([]byte, error) {
 				return nil, err
 			}
 		case "CustomResourceDefinition":
+			if u.GetName() == without {
+				continue
+			}
 			if _, converts, _ := unstructured.NestedMap(u.Object, "spec", "conversion", "webhook", "clientConfig"); !converts {
 				break
 			}

@@ -25,6 +25,9 @@ import (
 // fluence is the stack on which all stories run. Most run side by side: each has nodes of its own.
 var fluence *stack.Stack
 
+// long adds the operators of long tests.
+var long = flag.Bool("operators.long", false, "start Kueue, Trainer and the training operator too, and the MPI operator with -gang-scheduling, for the stories that need them")
+
 // patience bounds every wait.
 const patience = 90 * time.Second
 
@@ -59,7 +62,11 @@ func run(m *testing.M) int {
 		}
 	}()
 	// The operators' kinds are there before Fluence starts. Their objects come later.
-	for _, name := range []operators.Name{operators.JobSet, operators.LeaderWorkerSet, operators.MPIOperator} {
+	names := []operators.Name{operators.JobSet, operators.LeaderWorkerSet, operators.MPIOperator}
+	if *long {
+		names = []operators.Name{operators.JobSet, operators.LeaderWorkerSet, operators.Trainer, operators.TrainingOperator, operators.Kueue}
+	}
+	for _, name := range names {
 		if err := operators.Start(ctx, c, name, os.Stderr); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -73,6 +80,13 @@ func run(m *testing.M) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if *long {
+		// With this flag the operator needs the CRD of PodGroup.
+		if err := operators.Start(ctx, c, operators.MPIOperator, os.Stderr, "-gang-scheduling=fluence"); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
 	}
 	return m.Run()
 }
@@ -144,8 +158,10 @@ func (s *story) dump(ctx context.Context) {
 		out, _, err := s.Kubectl(ctx, append(args, "-n", s.ns)...)
 		s.Logf("$ kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
-	for _, name := range []string{stack.Scheduler, stack.Controller, string(operators.JobSet), string(operators.LeaderWorkerSet), string(operators.MPIOperator)} {
-		s.Logf("--- %s:\n%s", name, s.Process(name).Tail(40))
+	for _, name := range []string{stack.Scheduler, stack.Controller, string(operators.JobSet), string(operators.LeaderWorkerSet), string(operators.MPIOperator), string(operators.Trainer), string(operators.TrainingOperator), string(operators.Kueue)} {
+		if p := s.Process(name); p != nil {
+			s.Logf("--- %s:\n%s", name, p.Tail(40))
+		}
 	}
 }
 

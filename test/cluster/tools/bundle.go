@@ -20,6 +20,8 @@ const (
 	kubeletBundle    = "fake-kubelet"
 	helmBundle       = "helm"
 	operatorsBundle  = "operators"
+	longBundle       = "operators136"
+	trainingBundle   = "training-operator"
 )
 
 // bundle is a set of programs that are built from one module into one folder.
@@ -106,6 +108,28 @@ func operatorsOf(root string) *bundle {
 			{module: "github.com/kubeflow/mpi-operator", path: "manifests", name: "mpi-operator-manifests"},
 		},
 	}
+}
+
+// longOperatorsOf returns the bundles of the operators that only long tests start. They do not compile with
+// the packages of Kubernetes 1.37, so nothing else here needs what they are built from.
+func longOperatorsOf(root string) []*bundle {
+	dir, training := filepath.Join(root, "hack", "tools", "operators136"), filepath.Join(root, "hack", "tools", "training-operator")
+	return []*bundle{{
+		name: longBundle, dir: dir, sources: []string{filepath.Join(dir, "kueue")},
+		programs: []program{
+			{name: "kueue", pkg: modulePath + "/hack/tools/operators136/kueue", ldflags: "-s -w"},
+			{name: "trainer", pkg: "github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", ldflags: "-s -w"},
+		},
+		copies: []copied{
+			{module: "sigs.k8s.io/kueue", path: "config", name: "kueue-manifests"},
+			{module: "github.com/kubeflow/trainer/v2", path: "manifests", name: "trainer-manifests"},
+			{module: "github.com/ray-project/kuberay/ray-operator", path: "config/crd/bases", name: "kuberay-crds"},
+		},
+	}, {
+		name: trainingBundle, dir: training, sources: []string{training},
+		programs: []program{{name: "training-operator", pkg: modulePath + "/hack/tools/training-operator", ldflags: "-s -w"}},
+		copies:   []copied{{module: "github.com/kubeflow/training-operator", path: "manifests", name: "training-operator-manifests"}},
+	}}
 }
 
 // versionStamp returns the linker flags that give the Kubernetes programs the version

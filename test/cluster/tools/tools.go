@@ -88,17 +88,61 @@ func BuildOperators(ctx context.Context, log io.Writer) (*Operators, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := operatorsOf(root)
-	dir, err := b.ensure(ctx, cache, &progress{log: log, total: len(b.programs)})
+	in, err := buildOne(ctx, operatorsOf(root), cache, log)
 	if err != nil {
-		return nil, fmt.Errorf("build %s: %w", b.name, err)
+		return nil, err
 	}
-	in := func(name string) string { return filepath.Join(dir, name) }
 	return &Operators{
 		JobSet: in("jobset"), JobSetManifests: in("jobset-manifests"),
 		LeaderWorkerSet: in("leaderworkerset"), LeaderWorkerSetManifests: in("leaderworkerset-manifests"),
 		MPIOperator: in("mpi-operator"), MPIOperatorManifests: in("mpi-operator-manifests"),
 	}, nil
+}
+
+// LongOperators are the paths of the operators that only long tests start. All paths are absolute. They
+// are built from the modules that hack/tools/operators136 and hack/tools/training-operator pin.
+type LongOperators struct {
+	// Kueue is the controller of Kueue. KueueManifests is the folder config of its module.
+	Kueue, KueueManifests string
+	// Trainer is the controller of TrainJob. TrainerManifests is the folder manifests of its module.
+	Trainer, TrainerManifests string
+	// TrainingOperator is the controller of PyTorchJob and the other kinds of kubeflow.org/v1.
+	// TrainingOperatorManifests is the folder manifests of its module.
+	TrainingOperator, TrainingOperatorManifests string
+	// KubeRayCRDs is the folder of the CRDs of KubeRay. Its controller is not built.
+	KubeRayCRDs string
+}
+
+// BuildLongOperators builds the missing ones of these operators. The first time it takes minutes.
+func BuildLongOperators(ctx context.Context, log io.Writer) (*LongOperators, error) {
+	root, cache, err := folders()
+	if err != nil {
+		return nil, err
+	}
+	bundles := longOperatorsOf(root)
+	in, err := buildOne(ctx, bundles[0], cache, log)
+	if err != nil {
+		return nil, err
+	}
+	training, err := buildOne(ctx, bundles[1], cache, log)
+	if err != nil {
+		return nil, err
+	}
+	return &LongOperators{
+		Kueue: in("kueue"), KueueManifests: in("kueue-manifests"),
+		Trainer: in("trainer"), TrainerManifests: in("trainer-manifests"),
+		KubeRayCRDs:      in("kuberay-crds"),
+		TrainingOperator: training("training-operator"), TrainingOperatorManifests: training("training-operator-manifests"),
+	}, nil
+}
+
+// buildOne builds a bundle, and returns a function that returns the path of a file in its folder.
+func buildOne(ctx context.Context, b *bundle, cache string, log io.Writer) (in func(name string) string, err error) {
+	dir, err := b.ensure(ctx, cache, &progress{log: log, total: len(b.programs)})
+	if err != nil {
+		return nil, fmt.Errorf("build %s: %w", b.name, err)
+	}
+	return func(name string) string { return filepath.Join(dir, name) }, nil
 }
 
 // build does the work of Build for a repository and a cache folder.
