@@ -122,11 +122,11 @@ func TestSeatsThatTakeTooMuchRoomAreNotWritten(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.podGroupAPI.put(leading(ns, "g", 2, "2"))
 		r.pass(time.Second)
-		seats := gang.RecordedSeats{"worker": {strings.Repeat("n", maxSeats): 1}}
-		if err := r.pl.binder.seats.applySeats(r.ctx, g, seats); err == nil || !strings.Contains(err.Error(), "a status may have 262144") {
+		seats := &gang.SeatRecord{Seats: gang.RecordedSeats{"worker": {strings.Repeat("n", maxSeats): 1}}}
+		if err := r.pl.binder.seats.applySeats(r.ctx, g, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "a status may have 262144") {
 			t.Errorf("applySeats = %v, want that they are too large", err)
 		}
-		if err := r.pl.binder.seats.applySeats(r.ctx, types.NamespacedName{Namespace: ns, Name: "none"}, seats); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		if err := r.pl.binder.seats.applySeats(r.ctx, types.NamespacedName{Namespace: ns, Name: "none"}, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "does not exist") {
 			t.Errorf("applySeats = %v, want that there is no PodGroup", err)
 		}
 		if writes := r.podGroupAPI.written(); len(writes) != 0 {

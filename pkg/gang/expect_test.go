@@ -63,7 +63,9 @@ func (s *story) carryOut(k types.NamespacedName, p Plan) {
 	if _, _, _, err := s.Assign(p, slots, s.now.Add(time.Minute)); err != nil {
 		s.Fatal(err)
 	}
-	s.SeatsRecorded(k)
+	if r := s.SeatsToRecord(k); r != nil {
+		s.SeatsRecorded(k, r)
+	}
 	s.reserveAndBind(k.Name+"-0", k.Name+"-1")
 }
 
