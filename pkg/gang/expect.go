@@ -271,6 +271,9 @@ func (a *seatAccounts) charge(namespace string, held time.Duration, end, now tim
 func (r *registry) seatCounts() map[string]int {
 	var counts map[string]int
 	for _, s := range r.seatedGroups {
+		if len(s.free) == 0 {
+			continue
+		}
 		if counts == nil {
 			counts = map[string]int{}
 		}
