@@ -69,7 +69,9 @@ func (a *groupPlacer) refuseThrottled(ctx context.Context, state fwk.CycleState,
 	}
 	plan, out := a.groups.Plan(pod.UID, in.began)
 	a.apply(ctx, out)
+	a.activator.activatePods(plan.Seated)
 	if len(plan.Required) == 0 {
+		a.groups.Unclaim(pod.UID) // it may have taken a seat, which PreFilter takes up
 		return nil
 	}
 	owes := a.throttler.checkThrottle(plan, in.began)

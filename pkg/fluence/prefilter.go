@@ -139,6 +139,7 @@ func (a *groupPlacer) placeReplacementsFirst(ctx context.Context, pod *corev1.Po
 		a.apply(ctx, out)
 		a.activator.activatePods(plan.Seated)
 		if len(plan.Required) == 0 {
+			a.groups.Unclaim(uid) // it may have taken a seat, which its own cycle takes up
 			return nil
 		}
 		if _, refused := a.placeGroup(ctx, plan, false, nodes); refused != nil {

@@ -162,6 +162,26 @@ func TestASeatIsInAGraphThatIsLoadedAnew(t *testing.T) {
 	})
 }
 
+// A pod takes its seat without a match, also if its namespace is throttled.
+func TestAThrottledPodTakesItsSeat(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		r.unitOfTwo()
+		r.pass(10 * time.Second)
+		before := len(r.matches())
+		r.pl.throttler.charge(ns, maxDebt, true)
+		r.pod("launcher", asRole("launcher"))
+		r.pass(time.Second)
+		if node := r.assigned()["launcher"]; node != "n1" {
+			t.Errorf("the launcher is on %q, want its seat", node)
+		}
+		if n := len(r.matches()) - before; n > 0 {
+			t.Errorf("%d matches were made for a pod that has a seat", n)
+		}
+	})
+}
+
 // A standby whose graph is loaded books the seats of a group that its leader has started.
 func TestAStandbyBooksTheSeatsOfItsLeader(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
