@@ -108,9 +108,10 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		return true
 	}
 	seatsKnown := make(chan struct{})
+	know := sync.OnceFunc(func() { close(seatsKnown) })
 	w.initialSync.onDone = func() {
 		w.apply(ctx, w.groups.MarkSynced())
-		close(seatsKnown)
+		know()
 		w.activator.activateAll()
 	}
 	started := w.initialSync.addSource()
