@@ -84,7 +84,7 @@ func (s *story) wantExpected(when, namespace, name string, want int, why string)
 	}
 }
 
-// A group that may have no seats starts with the pods that are there, and is told why.
+// A group that may have no seats starts with the pods that are there. Its message says why.
 func TestAGroupWithoutSeatsStartsWithTheOthers(t *testing.T) {
 	const why = "no room is held for 1 expected pod: it may not"
 	s := newSeatStory(t)
@@ -209,7 +209,7 @@ func TestWastedSeatsAreCharged(t *testing.T) {
 	}
 }
 
-// What becomes of seats is told by namespace, and first of all that there are some.
+// What becomes of seats is reported by namespace, and first of all that there are some.
 func TestTheUseOfSeatsIsTold(t *testing.T) {
 	s := newSeatStory(t)
 	k, p := s.planOf("ns", "a", expecting(2))
@@ -304,7 +304,7 @@ func TestRestoredSeatsAreCharged(t *testing.T) {
 	s.wantExpected("after a restart", "ns", "b", 0, "groups of namespace ns get none until")
 }
 
-// Annotations, of the PodGroup or else of a pod, can shorten how long seats are held. What they cannot do is told.
+// Annotations, of the PodGroup or else of a pod, can shorten how long seats are held. The message of the group says what they cannot do.
 func TestAnnotationsShortenHowLongSeatsAreHeld(t *testing.T) {
 	cases := map[string]struct {
 		podGroup group.ExpectAnnotations
