@@ -47,7 +47,7 @@ func (tl *groupReporter) reportPlaced(p gang.PlacedGroup) {
 	for _, n := range p.Nodes {
 		pods += n
 	}
-	tl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes), "expected", p.Expectation.Pods)
+	tl.log.V(2).Info("Group placed", "group", p.Key, "pods", pods, "nodes", len(p.Nodes))
 	tl.reporter.Report(p.Key, report.Scheduled(report.Placement{
 		Nodes: p.Nodes, Waiting: p.RefusedLate, Reason: p.Reason, Message: p.Message,
 		Expected: p.Expectation.Pods, SeatsUntil: p.Expectation.Until, Note: p.SeatNote,

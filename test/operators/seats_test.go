@@ -8,10 +8,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -98,6 +102,7 @@ func TestOneOfTwo(t *testing.T) {
 	for name, l := range layouts {
 		t.Run(name, func(t *testing.T) {
 			s := tellBeside(t)
+			seats := s.watchSeats()
 			last := len(l.racks) - 1
 			for rack, n := range l.racks {
 				if rack == last {
@@ -128,7 +133,7 @@ func TestOneOfTwo(t *testing.T) {
 			s.refused(1, reason.NoRoom, needs)
 			s.running(first+l.lastStage, l.pods)
 			if l.lastStage == "" {
-				s.inSeats(first)
+				s.inSeats(seats, first)
 			}
 		})
 	}
@@ -136,9 +141,12 @@ func TestOneOfTwo(t *testing.T) {
 
 // inSeats fails if the pods with a name prefix are not on the nodes of the seats of their templates, or if a
 // node selector that the operator has given one of them leaves out a node with such a seat.
-func (s *story) inSeats(prefix string) {
+func (s *story) inSeats(w *seatWatch, prefix string) {
 	s.Helper()
-	seats := s.seats()
+	seats := w.only()
+	if seats == nil {
+		s.Fatal("no PodGroup has recorded seats, or more than one; want one")
+	}
 	nodes, err := s.Client().CoreV1().Nodes().List(s.Context(), metav1.ListOptions{LabelSelector: storyLabel + "=" + s.ns})
 	if err != nil {
 		s.Fatal(err)
@@ -165,29 +173,64 @@ func (s *story) inSeats(prefix string) {
 	}
 }
 
-// seats returns the seats that a PodGroup of the story records, by template and node. Only one may have some.
-func (s *story) seats() map[string]map[string]int32 {
+// A seatWatch has the seats that PodGroups of a story have recorded when they started, by the name of the
+// PodGroup. The record is removed when all pods have come.
+type seatWatch struct {
+	mu    sync.Mutex
+	seats map[string]map[string]map[string]int32
+}
+
+// watchSeats begins to watch the seats of the story.
+func (s *story) watchSeats() *seatWatch {
 	s.Helper()
-	groups, err := s.PodGroups(s.Context(), s.ns)
+	client, err := dynamic.NewForConfig(s.RESTConfig())
 	if err != nil {
 		s.Fatal(err)
 	}
-	var found []scheduling.PodGroup
-	for _, pg := range groups {
-		if len(pg.Status.Seats) > 0 {
-			found = append(found, pg)
+	events, err := client.Resource(scheduling.PodGroups).Namespace(s.ns).Watch(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(events.Stop)
+	w := &seatWatch{seats: map[string]map[string]map[string]int32{}}
+	go func() {
+		for e := range events.ResultChan() {
+			u, ok := e.Object.(*unstructured.Unstructured)
+			if !ok {
+				continue
+			}
+			var pg scheduling.PodGroup
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &pg) != nil {
+				continue
+			}
+			w.mu.Lock()
+			if len(pg.Status.Seats) > 0 && w.seats[pg.Name] == nil {
+				w.seats[pg.Name] = pg.Status.Seats
+			}
+			w.mu.Unlock()
+		}
+	}()
+	return w
+}
+
+// only returns the seats, by template and node, of the only PodGroup that has recorded some. It returns nil
+// if there is none, or more than one.
+func (w *seatWatch) only() map[string]map[string]int32 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, seats := range w.seats {
+		if len(w.seats) == 1 {
+			return seats
 		}
 	}
-	if len(found) != 1 {
-		s.Fatalf("%d PodGroups have seats, want 1", len(found))
-	}
-	return found[0].Status.Seats
+	return nil
 }
 
 // While pods are expected, their seats are told and held: in the PodGroup, by kubectl fluence, and against
 // others. The operator is stopped so that it does not make the pods before that was seen.
 func TestSeatsAreTold(t *testing.T) {
 	s := tell(t)
+	seats := s.watchSeats()
 	example, err := os.ReadFile(s.Example("operators/leader-ready.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -216,7 +259,7 @@ func TestSeatsAreTold(t *testing.T) {
 	goOn()
 	s.running("serving-", 4)
 	s.told(reason.Placed, "4 pods on 4 nodes")
-	s.inSeats("serving-")
+	s.inSeats(seats, "serving-")
 }
 
 // ask returns what a command of kubectl fluence writes.
