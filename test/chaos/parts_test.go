@@ -252,7 +252,7 @@ func TestAStandIsWrittenAsUsersDo(t *testing.T) {
 	}
 }
 
-// Half of the PodGroups that users make are native ones.
+// Some of the PodGroups that users make are native ones.
 func TestThePodsOfANativeGangNameIt(t *testing.T) {
 	for name, want := range map[int]string{1: "scheduling.k8s.io/v1beta1", 2: "scheduling.x-k8s.io/v1alpha1"} {
 		w := Workload{Maker: Pods, Name: name, Workers: 3, OwnPodGroup: true, Min: 2}

@@ -113,9 +113,9 @@ func (w Workload) String() string {
 	return b.String()
 }
 
-// isNative reports whether the user's own PodGroup is of the API group scheduling.k8s.io. Half of
-// them are, by the name, so that the same dice are drawn as for those that are not.
-func (w Workload) isNative() bool { return w.OwnPodGroup && w.Name%2 == 1 }
+// isNative reports whether the user's own PodGroup is of the API group scheduling.k8s.io. That follows
+// from the name, so that the same dice are drawn as for other groups.
+func (w Workload) isNative() bool { return w.OwnPodGroup && w.Name%3 == 1 }
 
 func namespaceName(n int) string { return fmt.Sprintf("chaos-%d", n%namespaces) }
 
@@ -145,6 +145,9 @@ func drawWorkload(d *dice, m Maker) Workload {
 	if m == Pods && d.chance(40) {
 		w.Leader = &Shape{MilliCPU: oneOf(d, 2000, 3000, 4000), MiB: 1024}
 		w.OwnPodGroup = d.chance(30)
+	}
+	if m == Pods && w.Name%3 == 1 {
+		w.OwnPodGroup = true
 	}
 	if m != LonePod && w.Size() > 1 && d.chance(25) {
 		w.Min = d.between(1, w.Size())

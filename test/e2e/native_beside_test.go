@@ -161,6 +161,7 @@ func (s *story) oneDomain() {
 			s.Errorf("pods by the value of %s: %v, want all in one", key, domains)
 		}
 		s.dropPods(prefix + "-")
+		s.kubectl("delete", "podgroups.scheduling.k8s.io", prefix, "-n", s.ns)
 	}
 }
 
@@ -196,8 +197,12 @@ func (s *story) nativeAtRest() {
 	}
 	s.applyText(text.String())
 	for i := range refused {
-		s.nativeRefused(fmt.Sprintf("wait%02d", i), "NeverFits", "needs 2 pods")
+		s.nativeRefused(fmt.Sprintf("wait%02d", i), "NeverFits", "no node is large enough")
 	}
+	s.eventually("all pods that wait say why", func(ctx context.Context) (bool, string) {
+		n := s.silent(ctx)
+		return n == 0, fmt.Sprintf("%d do not", n)
+	})
 	before, since := s.settled(), time.Now()
 	s.renewals(10)
 	if now, err := s.stir(s.Context()); err != nil || now != before {

@@ -51,8 +51,13 @@ func tellNative(t *testing.T, edit func(*cluster.Config, *stack.Config)) *story 
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cfg := cluster.Config{FeatureGates: map[string]bool{"GenericWorkload": true, "WorkloadWithJob": true}, Log: t.Output()}
+	metrics, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
 	ownCfg := stack.Config{
-		Binaries: fluence.Built(),
+		Binaries:       fluence.Built(),
+		SidecarMetrics: metrics,
 		Profile: func(config map[string]any) {
 			election := config["leaderElection"].(map[string]any)
 			election["leaseDuration"], election["renewDeadline"] = "60s", "50s"
