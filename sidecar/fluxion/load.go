@@ -162,7 +162,6 @@ func (e *Engine) leaveGraph(h *host) {
 	}
 	e.session.gone = append(e.session.gone, h.path)
 	e.session.ended = append(e.session.ended, h.restJob)
-	delete(e.session.unbooked, h)
 	h.restJob, h.restUnits, h.inGraph = 0, nil, false
 	for _, s := range h.slots {
 		e.session.ended = append(e.session.ended, s.ownJob)
