@@ -112,7 +112,7 @@ func longOperatorsOf(ctx context.Context, log io.Writer) (map[Name]operator, err
 		TrainingOperator: {
 			namespace: "training", account: "training-operator",
 			manifests: manifests{
-				folder: built.TrainingOperatorManifests, kustomizations: []string{"base/crds", "base/rbac", "base/webhook"}, namespace: "training",
+				folder: built.TrainingOperatorManifests, kustomizations: []string{"base"}, namespace: "training",
 				without: "mpijobs.kubeflow.org", // the CRD of the MPI operator has the same name
 				crds:    []string{"pytorchjobs.kubeflow.org", "tfjobs.kubeflow.org", "xgboostjobs.kubeflow.org", "paddlejobs.kubeflow.org", "jaxjobs.kubeflow.org"},
 			},
