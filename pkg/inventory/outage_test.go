@@ -107,7 +107,7 @@ func TestAnEngineThatIsRestartedWhileItLoadsGetsTheGraphAnew(t *testing.T) {
 	})
 }
 
-// A later load that fails is told like the first one, and nothing is sent again because of it.
+// A later load that fails is reported like the first one, and nothing is sent again because of it.
 func TestALaterLoadThatFailsIsTold(t *testing.T) {
 	run(t, matchtest.NewFake, nil, func(w *world) {
 		w.nodes.add(node("n1", "8"))

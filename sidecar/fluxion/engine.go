@@ -69,7 +69,7 @@ type Options struct {
 	// MemoryLeft returns the bytes that the process may still take. The graph of before is kept during
 	// a load only if the new one fits too. Defaults to none, which means that it always fits.
 	MemoryLeft func() int64
-	// Log gets a line for each failure that no caller is told. Defaults to none.
+	// Log gets a line for each failure that no caller gets. Defaults to none.
 	Log *slog.Logger
 }
 

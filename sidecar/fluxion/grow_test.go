@@ -132,7 +132,7 @@ func TestAGraphThatCannotGrowIsLoadedAgain(t *testing.T) {
 }
 
 // However long the library takes to follow many changes, other calls are answered after a step, who
-// fits without them is placed, and who does not is told that the graph is being loaded.
+// fits without them is placed, and who does not gets the answer that the graph is being loaded.
 func TestAGrowthThatTakesLongLetsOthersIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const call = 60 * time.Millisecond // of the library
