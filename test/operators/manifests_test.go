@@ -44,21 +44,21 @@ func (s *story) jobSet(name, field string, all ...replicatedJob) string {
 	return text
 }
 
-// leaderWorkerSet is a LeaderWorkerSet of so many units of so many pods of 4 CPUs. field is a further
-// field of its spec.
-func (s *story) leaderWorkerSet(name, field string, units, size int) string {
+// leaderWorkerSet is a LeaderWorkerSet of one unit of four pods of 4 CPUs. field is a further field of its
+// spec.
+func (s *story) leaderWorkerSet(name, field string) string {
 	return fmt.Sprintf(`
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
 metadata: {name: %s}
 spec:
   %s
-  replicas: %d
+  replicas: 1
   leaderWorkerTemplate:
-    size: %d
+    size: 4
     restartPolicy: RecreateGroupOnPodRestart
     workerTemplate: {spec: %s}
-`, name, field, units, size, strings.Replace(s.podSpec("4"), "restartPolicy: Never, ", "", 1))
+`, name, field, strings.Replace(s.podSpec("4"), "restartPolicy: Never, ", "", 1))
 }
 
 // mpiJob is an MPIJob of a launcher and four workers, of 9 CPUs in all.

@@ -47,18 +47,18 @@ type layout struct {
 
 var layouts = map[string]layout{
 	"workers-after-a-ready-leader": {
-		workload: func(s *story, name string) string { return s.leaderWorkerSet(name, "startupPolicy: LeaderReady", 1, 4) },
+		workload: func(s *story, name string) string { return s.leaderWorkerSet(name, "startupPolicy: LeaderReady") },
 		racks:    []int{2}, pods: 4,
 	},
 	"a-unit-in-a-rack": {
 		workload: func(s *story, name string) string {
-			return annotated(s.leaderWorkerSet(name, "", 1, 4), leaderWorkerSetExclusive, rackLevel)
+			return annotated(s.leaderWorkerSet(name, ""), leaderWorkerSetExclusive, rackLevel)
 		},
 		racks: []int{2}, pods: 4, exclusive: true,
 	},
 	"a-unit-in-a-rack-after-its-leader": {
 		workload: func(s *story, name string) string {
-			return annotated(s.leaderWorkerSet(name, "startupPolicy: LeaderReady", 1, 4), leaderWorkerSetExclusive, rackLevel)
+			return annotated(s.leaderWorkerSet(name, "startupPolicy: LeaderReady"), leaderWorkerSetExclusive, rackLevel)
 		},
 		racks: []int{2}, pods: 4, exclusive: true,
 	},

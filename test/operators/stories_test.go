@@ -366,7 +366,7 @@ func TestAJobSetRestartsAsAWhole(t *testing.T) {
 func TestUnitsOfALeaderWorkerSet(t *testing.T) {
 	s := tellBeside(t)
 	s.nodes("n", 4)
-	s.apply(s.leaderWorkerSet("serve", "", 1, 4))
+	s.apply(s.leaderWorkerSet("serve", ""))
 	s.running("serve-0", 4)
 	s.patch("leaderworkerset/serve", `{"spec":{"replicas":2}}`)
 	old := s.running("serve-1", 4)
@@ -383,7 +383,7 @@ func TestUnitsOfALeaderWorkerSet(t *testing.T) {
 func TestAUnitOfALeaderWorkerSetLosesAPod(t *testing.T) {
 	s := tellBeside(t)
 	s.nodes("n", 2)
-	s.apply(s.leaderWorkerSet("serve", "", 1, 4))
+	s.apply(s.leaderWorkerSet("serve", ""))
 	old := s.running("serve-0", 4)
 	s.kubectl("delete", "-n", s.ns, "pod", "serve-0-3", "--wait=false")
 	s.replaced("serve-0", 4, old)
