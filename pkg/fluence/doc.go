@@ -42,7 +42,6 @@
 //	group_reporter.go      which writers report to users?
 //	group_log.go           what is logged about a group?
 //	siblings.go            what is reported to pods that only wait for their representative?
-//	seats.go               how are the seats of pods that do not exist yet kept?
 //	quotas.go              how many more pods do the ResourceQuotas of a namespace leave?
 //	expect.go              for which groups is room held for pods that do not exist yet?
 //	kubelet_rejections.go  which pods did a kubelet reject?

@@ -216,7 +216,7 @@ func (r *releaseQueue) drain(ctx context.Context) bool {
 		case err == nil:
 			done = true
 		case errors.Is(err, match.ErrInvalid):
-			klog.FromContext(ctx).Error(err, "The matcher rejects a release or the booking of seats; it is not retried", "job", next.Job, "slots", len(next.Keys), "group", next.seatsOf)
+			klog.FromContext(ctx).Error(err, "Failed to release an allocation or to book seats: the matcher rejects it; it is not retried", "job", next.Job, "slots", len(next.Keys), "group", next.seatsOf)
 		default:
 			return false
 		}

@@ -114,9 +114,9 @@ func (g *core) whyNoSeats(s *groupState, now time.Time) string {
 }
 
 // seatedPods returns the pods for which the groups of a group's namespace hold seats.
-func (g *core) seatedPods(s *groupState) []PodCount {
+func (r *registry) seatedPods(s *groupState) []PodCount {
 	var all []PodCount
-	for _, o := range g.seatedGroups {
+	for _, o := range r.seatedGroups {
 		if o.key.Namespace != s.key.Namespace {
 			continue
 		}
@@ -208,7 +208,7 @@ func (g *core) noteTaken(s *groupState, m *member, t *seat) {
 // could hold them as long as wanted by deleting each group in time. While it is charged, a namespace gets no
 // seats, and loses those that it got after the first of these: else it could
 // hold seats for longer than ExpectTotal by groups that start one after the other.
-func (g *core) settleSeats(now time.Time) {
+func (g Seats) settleSeats(now time.Time) {
 	for _, s := range g.seatedGroups {
 		switch {
 		case len(s.free) == 0:

@@ -266,7 +266,7 @@ func (g Matching) Unclaim(uid types.UID) {
 }
 
 // addExpected adds the stand-ins for which the group may have seats to the required pods of a Plan.
-func (g *core) addExpected(p *Plan, s *groupState, all []standIn, now time.Time) {
+func (g Matching) addExpected(p *Plan, s *groupState, all []standIn, now time.Time) {
 	all, p.Note = g.boundSeats(s, all, now)
 	p.addStandIns(all)
 }

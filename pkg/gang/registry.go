@@ -34,6 +34,15 @@ type registry struct {
 	classes map[string]*equivalenceClass
 	// retryPaces says how many groups of each throttled namespace may retry at once.
 	retryPaces map[string]*retryPace
+	roomWaiters
+	// seatedGroups holds the groups with free seats.
+	seatedGroups map[types.NamespacedName]*groupState
+	// jobs holds the jobs under which members have assignments.
+	jobs map[match.JobID]jobAssignments
+}
+
+// A roomWaiters finds the groups that wait for room.
+type roomWaiters struct {
 	// waitingForRoom holds the groups that wait for room, and
 	// groups that no longer do, until Starving removes them.
 	waitingForRoom map[types.NamespacedName]*groupState
@@ -41,10 +50,6 @@ type registry struct {
 	starving starvingResult
 	// yielders holds the part of waitingForRoom that leaves its turn to the next.
 	yielders map[types.NamespacedName]*groupState
-	// seatedGroups holds the groups with free seats.
-	seatedGroups map[types.NamespacedName]*groupState
-	// jobs holds the jobs under which members have assignments.
-	jobs map[match.JobID]jobAssignments
 }
 
 // A jobAssignments is the group of a job, and the number of assignments under the job.
@@ -66,10 +71,12 @@ func newRegistry() registry {
 		byRelevantEvents:  map[eventSet]map[*groupState]bool{},
 		classes:           map[string]*equivalenceClass{},
 		retryPaces:        map[string]*retryPace{},
-		waitingForRoom:    map[types.NamespacedName]*groupState{},
-		yielders:          map[types.NamespacedName]*groupState{},
-		seatedGroups:      map[types.NamespacedName]*groupState{},
-		jobs:              map[match.JobID]jobAssignments{},
+		roomWaiters: roomWaiters{
+			waitingForRoom: map[types.NamespacedName]*groupState{},
+			yielders:       map[types.NamespacedName]*groupState{},
+		},
+		seatedGroups: map[types.NamespacedName]*groupState{},
+		jobs:         map[match.JobID]jobAssignments{},
 	}
 }
 

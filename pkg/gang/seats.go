@@ -80,16 +80,16 @@ func hasSeat(s *groupState, template string) bool {
 
 // holdSeats gives a group seats, by the slots of a match. If it gets none, and the PodGroup's status still
 // shows those of an earlier incarnation, the status has to be written all the same.
-func (g *core) holdSeats(s *groupState, seats []*seat) {
+func (r *registry) holdSeats(s *groupState, seats []*seat) {
 	stale := s.podGroup != nil && (len(s.podGroup.Seats) > 0 || s.podGroup.ExpectedMissing != "")
 	if len(seats) > 0 || stale || len(s.recorded) > 0 {
 		s.seatState = seatState{free: seats, seatRecord: seatRecord{recorded: s.recorded, version: s.version + 1, writtenVersion: s.writtenVersion}}
 	}
-	g.indexSeats(s)
+	r.indexSeats(s)
 }
 
 // addSeats gives a started group further seats, by the slots of a match.
-func (g *core) addSeats(s *groupState, seats []*seat) {
+func (r *registry) addSeats(s *groupState, seats []*seat) {
 	for _, t := range seats {
 		s.free = append(s.free, t)
 		if s.left != nil {
@@ -97,11 +97,11 @@ func (g *core) addSeats(s *groupState, seats []*seat) {
 		}
 		s.version++
 	}
-	g.indexSeats(s)
+	r.indexSeats(s)
 }
 
 // leaveSmallSeat gives back the seat of a member that was matched because it asks for more.
-func (g *core) leaveSmallSeat(m *member, p Plan) {
+func (g Matching) leaveSmallSeat(m *member, p Plan) {
 	if p.InsteadOf == nil {
 		return
 	}
@@ -139,8 +139,8 @@ func (g *core) endSeats(s *groupState, why string) {
 }
 
 // indexSeats brings the index of groups with seats up to date.
-func (g *core) indexSeats(s *groupState) {
-	setIndexed(g.seatedGroups, s, len(s.free) > 0 || len(s.sought) > 0 || s.isUnrecorded())
+func (r *registry) indexSeats(s *groupState) {
+	setIndexed(r.seatedGroups, s, len(s.free) > 0 || len(s.sought) > 0 || s.isUnrecorded())
 }
 
 // giveBackSeats releases free seats of a group. keep says how many of a template stay. Nil keeps none, and
@@ -276,7 +276,7 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 			s.heldSince = firstBind(s, now)
 		}
 		switch {
-		case !g.isAwaited(s):
+		case !isAwaited(s):
 			s.awaitedSince = time.Time{}
 		case s.awaitedSince.IsZero():
 			s.awaitedSince = lastChange(s, now)
@@ -317,7 +317,7 @@ func describeMissing(s *groupState, why string) string {
 }
 
 // isAwaited reports whether nothing but the owner is missing for some of the expected pods to come.
-func (g *core) isAwaited(s *groupState) bool {
+func isAwaited(s *groupState) bool {
 	return slices.ContainsFunc(templatesOf(s), func(t Template) bool { return hasSeat(s, t.Name) && isDue(s, t) })
 }
 
