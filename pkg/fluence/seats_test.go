@@ -123,7 +123,7 @@ func TestSeatsThatTakeTooMuchRoomAreNotWritten(t *testing.T) {
 		r.podGroupAPI.put(leading(ns, "g", 2, "2"))
 		r.pass(time.Second)
 		seats := &gang.SeatRecord{Seats: gang.RecordedSeats{"worker": {strings.Repeat("n", maxSeats): 1}}}
-		if err := r.pl.binder.seats.applySeats(r.ctx, g, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "a status may have 262144") {
+		if err := r.pl.binder.seats.applySeats(r.ctx, g, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "may have 262144") {
 			t.Errorf("applySeats = %v, want that they are too large", err)
 		}
 		if err := r.pl.binder.seats.applySeats(r.ctx, types.NamespacedName{Namespace: ns, Name: "none"}, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "does not exist") {
