@@ -105,7 +105,7 @@ func TestSeatsAreCountedByNamespace(t *testing.T) {
 		if got := valueOf("fluence_seats_wasted_total", "gone"); got != 0 {
 			t.Errorf("%v are counted of a namespace that does not exist", got)
 		}
-		r.pl.throttler.forgetNamespace(ns)
+		r.pl.forgetNamespace(ns)
 		if got := valueOf("fluence_seats_wasted_total", ns); got != 0 {
 			t.Errorf("%v are left of a namespace that was deleted", got)
 		}

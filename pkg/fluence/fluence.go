@@ -166,7 +166,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err != nil {
 		return nil, err
 	}
-	pl.binder.seats = podGroups
+	pl.seats = podGroups
 	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, stateCollector: &pl.stateCollector, podGroups: podGroups}
 	if err := pl.initReporting(leading, identity); err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func TestHostileTemplatesAndSeats(t *testing.T) {
 }
 
 // unitOfTwo creates a PodGroup of a worker and a launcher that is made when the worker is bound, and the worker.
-func (r *rig) unitOfTwo() *corev1.Pod {
+func (r *rig) unitOfTwo() {
 	r.Helper()
 	pg := aPodGroup(g.Name, 1, "pg")
 	pod := &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"2"}}}]}}`)}
@@ -78,7 +78,7 @@ func (r *rig) unitOfTwo() *corev1.Pod {
 		{Name: "worker", Coming: 1, Pod: pod}, {Name: "launcher", Expected: 1, After: "Bound", Pod: pod},
 	}
 	r.podGroupAPI.put(pg)
-	return r.pod("worker", asRole("worker"))
+	r.pod("worker", asRole("worker"))
 }
 
 // asRole makes a pod of 2 cores one of group g with a role.
@@ -170,7 +170,7 @@ func TestAThrottledPodTakesItsSeat(t *testing.T) {
 		r.unitOfTwo()
 		r.pass(10 * time.Second)
 		before := len(r.matches())
-		r.pl.throttler.charge(ns, maxDebt, true)
+		r.pl.charge(ns, maxDebt, true)
 		r.pod("launcher", asRole("launcher"))
 		r.pass(time.Second)
 		if node := r.assigned()["launcher"]; node != "n1" {

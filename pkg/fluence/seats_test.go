@@ -37,12 +37,12 @@ func leading(namespace, name string, workers int32, cores string) *scheduling.Po
 }
 
 // leader creates such a PodGroup, and its leader.
-func (r *rig) leader(namespace, name string, workers int32, cores string, edit ...func(*scheduling.PodGroup)) *corev1.Pod {
+func (r *rig) leader(namespace, name string, workers int32, cores string, edit ...func(*scheduling.PodGroup)) {
 	r.Helper()
 	pg := leading(namespace, name, workers, cores)
 	objects.All(edit...)(pg)
 	r.podGroupAPI.put(pg)
-	return r.pod(name+"-0", objects.In(namespace), objects.InGroup(name), objects.CPU("1m"), asWorker("0"))
+	r.pod(name+"-0", objects.In(namespace), objects.InGroup(name), objects.CPU("1m"), asWorker("0"))
 }
 
 // asWorker gives a pod its place in a LeaderWorkerSet.
@@ -123,10 +123,10 @@ func TestSeatsThatTakeTooMuchRoomAreNotWritten(t *testing.T) {
 		r.podGroupAPI.put(leading(ns, "g", 2, "2"))
 		r.pass(time.Second)
 		seats := &gang.SeatRecord{Seats: gang.RecordedSeats{"worker": {strings.Repeat("n", maxSeats): 1}}}
-		if err := r.pl.binder.seats.applySeats(r.ctx, g, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "may have 262144") {
+		if err := r.pl.seats.applySeats(r.ctx, g, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "may have 262144") {
 			t.Errorf("applySeats = %v, want that they are too large", err)
 		}
-		if err := r.pl.binder.seats.applySeats(r.ctx, types.NamespacedName{Namespace: ns, Name: "none"}, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		if err := r.pl.seats.applySeats(r.ctx, types.NamespacedName{Namespace: ns, Name: "none"}, seats, time.Now()); err == nil || !strings.Contains(err.Error(), "does not exist") {
 			t.Errorf("applySeats = %v, want that there is no PodGroup", err)
 		}
 		if writes := r.podGroupAPI.written(); len(writes) != 0 {

@@ -334,7 +334,7 @@ func isDue(s *groupState, t Template) bool {
 		case o.Stage != t.Stage:
 		case t.AfterReady && before:
 			if hasSeat(s, o.Name) || s.first(func(m *member) bool {
-				return m.counted.template == o.Name && m.counted.ofTemplate.all > 0 && !isTerminal(m.pod) && !(m.keepsNode() && isReady(m.pod))
+				return m.counted.template == o.Name && m.counted.ofTemplate.all > 0 && !isTerminal(m.pod) && (!m.keepsNode() || !isReady(m.pod))
 			}) != nil {
 				return false
 			}

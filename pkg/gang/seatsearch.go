@@ -152,7 +152,7 @@ func (g Seats) PlanSeats(now time.Time) (Plan, bool) {
 			p.Near = append(p.Near, t.slot.Node)
 		}
 		p.Domain, p.podGroup = s.podGroup.Domain, s.podGroup.UID
-		p.Job = Matching{g.core}.nextJob(s.id(""))
+		p.Job = Matching(g).nextJob(s.id(""))
 		p.standIns = map[types.UID]standIn{}
 		sought, _ := g.boundSeats(s, standIns(s, s.sought, g.attempts), now)
 		for _, e := range sought {
