@@ -104,7 +104,8 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	}
 	// Call expect before Assign: a pod may lose its assignment right
 	// after Assign, and then unexpect has to come after expect.
-	a.binder.expect(slots)
+	ofPods := slotsOfPods(plan, slots)
+	a.binder.expect(ofPods)
 	node, siblings, out, err := a.groups.Assign(plan, slots, found.At.Add(timeout))
 	a.apply(ctx, out)
 	if err != nil {
@@ -114,18 +115,31 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	if a.inventory.Epoch() != found.Epoch {
 		// The graph was reloaded during the match and may lack these assignments.
 		a.apply(ctx, a.groups.RevokeAbandoned(plan.Pod(), plan.Job, found.At))
+		a.releases.book(plan.Key) // seats that a started group has got
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
 	// The siblings come into the queue after this call, but before the next pod is popped.
 	a.activator.activatePods(siblings)
-	if plan.InOrder && slots[0].Key != string(plan.Pod()) {
+	if plan.InOrder && ofPods[0].Key != string(plan.Pod()) {
 		// Another pod of the group has to be placed first.
 		a.groups.Unclaim(plan.Pod())
 		return "", nil
 	}
 	return node, nil
+}
+
+// slotsOfPods returns the slots of the pods of a plan that exist, without those of pods that are expected.
+func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
+	if plan.Expected == 0 {
+		return slots
+	}
+	expected := sets.New[string]()
+	for _, pod := range plan.Required[len(plan.Required)-plan.Expected:] {
+		expected.Insert(string(pod.UID))
+	}
+	return slices.DeleteFunc(slices.Clone(slots), func(s match.Slot) bool { return expected.Has(s.Key) })
 }
 
 // clusterState returns what Place needs besides the plan: the room of nominated pods and of

@@ -98,9 +98,9 @@ func trimPodGroup(obj any) (any, error) {
 	if size > maxTemplates {
 		pg.Spec.Templates = nil
 	}
-	if len(pg.Spec.Templates) > maxTemplateCount {
+	if len(pg.Spec.Templates) > group.MaxTemplates {
 		// One more than allowed shows that there are too many.
-		pg.Spec.Templates = pg.Spec.Templates[:maxTemplateCount+1]
+		pg.Spec.Templates = pg.Spec.Templates[:group.MaxTemplates+1]
 	}
 	return pg, nil
 }

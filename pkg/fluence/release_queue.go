@@ -38,6 +38,8 @@ type releaseQueue struct {
 	// mu guards queue and assumed.
 	mu    sync.Mutex
 	queue []queuedCall
+	// sending is true while the first call of the queue is sent.
+	sending bool
 	// assumed has the pods, by UID, that the scheduler's cache counts on their nodes before
 	// they are bound, with the jobs whose slots are released when their cycle has ended.
 	assumed map[string][]match.JobID
@@ -116,8 +118,12 @@ func (r *releaseQueue) book(groups ...types.NamespacedName) {
 		return
 	}
 	r.mu.Lock()
+	waiting := r.queue
+	if r.sending {
+		waiting = waiting[1:] // the first call may lack the latest seats
+	}
 	for _, key := range groups {
-		if !slices.ContainsFunc(r.queue, func(q queuedCall) bool { return q.seatsOf == key }) {
+		if !slices.ContainsFunc(waiting, func(q queuedCall) bool { return q.seatsOf == key }) {
 			r.queue = append(r.queue, queuedCall{seatsOf: key})
 		}
 	}
@@ -191,6 +197,12 @@ func (r *releaseQueue) run(ctx context.Context) {
 	}
 }
 
+func (r *releaseQueue) setSending(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sending = on
+}
+
 // drain sends the queued releases. It returns false if a release has to be retried.
 func (r *releaseQueue) drain(ctx context.Context) bool {
 	done := false
@@ -212,7 +224,10 @@ func (r *releaseQueue) drain(ctx context.Context) bool {
 		if epoch == 0 {
 			return false
 		}
-		switch err := r.call(ctx, epoch, next); {
+		r.setSending(true)
+		err := r.call(ctx, epoch, next)
+		r.setSending(false)
+		switch {
 		case err == nil:
 			done = true
 		case errors.Is(err, match.ErrInvalid):

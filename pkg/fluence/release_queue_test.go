@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -168,4 +170,40 @@ func TestPendingReleaseIsNoDrift(t *testing.T) {
 		}
 		r.pass(time.Minute)
 	})
+}
+
+// Seats that a group gets while its seats are being booked are booked as well.
+func TestSeatsThatComeDuringABookingAreBooked(t *testing.T) {
+	withReleaseQueue(t, func(c *releaseQueueTest) {
+		g := types.NamespacedName{Namespace: "ns", Name: "g"}
+		asked := 0
+		c.seatsOf = func(types.NamespacedName) []match.Job {
+			if asked++; asked == 1 {
+				c.book(g) // another seat has come
+			}
+			return nil
+		}
+		c.book(g)
+		synctest.Wait()
+		if asked != 2 {
+			t.Errorf("the seats of the group were asked for %d times, want twice", asked)
+		}
+	})
+}
+
+// Slots for pods that are expected are not announced to the bind queue: no pod comes for them.
+func TestSlotsOfPods(t *testing.T) {
+	pods := []*corev1.Pod{{}, {}, {}}
+	for i, uid := range []types.UID{"a", "b", "seat/1"} {
+		pods[i].UID = uid
+	}
+	slots := []match.Slot{{Key: "seat/1"}, {Key: "b"}, {Key: "a"}}
+	plan := gang.Plan{Required: pods}
+	if got := slotsOfPods(plan, slots); len(got) != 3 {
+		t.Errorf("slots %v, want all", got)
+	}
+	plan.Expected = 1
+	if got := slotsOfPods(plan, slots); len(got) != 2 || got[0].Key != "b" || got[1].Key != "a" {
+		t.Errorf("slots %v, want those of the pods that exist, in their order", got)
+	}
 }

@@ -74,6 +74,10 @@ func (a *groupPlacer) searchSeats(ctx context.Context, nodes []fwk.NodeInfo) {
 	if !ok {
 		return
 	}
+	if throttled := a.throttler.checkThrottle(plan, began); throttled != nil {
+		a.apply(ctx, a.groups.RefuseSeats(plan, throttled.Message))
+		return
+	}
 	var refused *gang.Refusal
 	budget := placement.NewBudget(ctx, a.now, began, a.args.MaxAsk.Duration)
 	defer func() { a.chargeAttempt(plan, budget, refused) }()

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -21,7 +22,7 @@ import (
 // Templates and seats may be written by any user who may write PodGroups.
 func TestHostileTemplatesAndSeats(t *testing.T) {
 	templates := func(all ...scheduling.PodsOfTemplate) []scheduling.PodsOfTemplate { return all }
-	many := make([]scheduling.PodsOfTemplate, maxTemplateCount+1)
+	many := make([]scheduling.PodsOfTemplate, group.MaxTemplates+1)
 	for i := range many {
 		many[i] = scheduling.PodsOfTemplate{Name: fmt.Sprint(i), Expected: 1}
 	}
@@ -30,7 +31,7 @@ func TestHostileTemplatesAndSeats(t *testing.T) {
 		want      string
 	}{
 		"none":                 {nil, ""},
-		"as many as may be":    {many[:maxTemplateCount], ""},
+		"as many as may be":    {many[:group.MaxTemplates], ""},
 		"too many":             {many, "spec.templates: has more than 128 templates"},
 		"a negative number":    {templates(scheduling.PodsOfTemplate{Name: "a", Coming: -1}), "spec.templates[0].coming: -1"},
 		"a huge number":        {templates(scheduling.PodsOfTemplate{Name: "a", Expected: 1 << 30}), "spec.templates[0].expected: 1073741824"},

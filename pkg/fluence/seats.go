@@ -23,9 +23,8 @@ import (
 )
 
 const (
-	// maxTemplateCount is the largest number of templates in a PodGroup, maxStage the largest stage.
-	maxTemplateCount = 128
-	maxStage         = 127
+	// maxStage is the largest stage.
+	maxStage = 127
 	// maxTemplates bounds the bytes of the pods in a PodGroup's templates. Larger ones are not read.
 	maxTemplates = 256 << 10
 	// maxTemplateName bounds the bytes of a template's name.
@@ -44,9 +43,9 @@ func (b *base) seatRules() gang.SeatRules {
 		ExpectTimeout: b.args.ExpectTimeout.Duration, ExpectTotal: b.args.ExpectTotal.Duration, ScheduleTimeout: b.args.ScheduleTimeout.Duration,
 		ExpectRules: b.expectRules(),
 		SlotOf: func(pod *corev1.Pod, node string) match.Slot {
-			on := pod.DeepCopy()
+			on := *pod
 			on.Spec.NodeName = node
-			return translate.HeldSlot(on)
+			return translate.HeldSlot(&on)
 		},
 	}
 }
@@ -91,8 +90,8 @@ func templatesFault(pg *scheduling.PodGroup, read *gang.Templates) gang.Fault {
 
 // whyInvalidTemplates returns which field of the templates of a PodGroup is invalid, or nothing.
 func whyInvalidTemplates(pg *scheduling.PodGroup) string {
-	if len(pg.Spec.Templates) > maxTemplateCount {
-		return fmt.Sprintf("spec.templates: has more than %d templates", maxTemplateCount)
+	if len(pg.Spec.Templates) > group.MaxTemplates {
+		return fmt.Sprintf("spec.templates: has more than %d templates", group.MaxTemplates)
 	}
 	pods, seen := int64(0), map[string]bool{}
 	for i, t := range pg.Spec.Templates {

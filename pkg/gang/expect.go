@@ -40,6 +40,8 @@ const maxCharge = 2 * time.Hour
 type seatAccounts struct {
 	// charges has the namespaces that have wasted seats lately.
 	charges map[string]seatCharge
+	// short has, by namespace, for how long seats were given back unused that were held for a shorter time.
+	short map[string]shortHolds
 	// unused has the seats that were given back unused since the last call of settleSeats.
 	unused []unusedSeats
 }
@@ -49,6 +51,13 @@ type seatCharge struct {
 	until time.Time
 	// pause is how long they get none. held is how long the wasted seats were held.
 	pause, held time.Duration
+}
+
+// A shortHolds adds up times for which a namespace has held seats that were given back unused, before
+// that counted as wasted. Times in which several were held count once. They are forgotten maxCharge after until.
+type shortHolds struct {
+	sum   time.Duration
+	until time.Time
 }
 
 // unusedSeats are seats of one group that were given back, or that pods took which ask for less.
@@ -69,29 +78,35 @@ type SeatUse struct {
 	Taken, Wasted int
 }
 
-// boundSeats returns the stand-ins that a group may have seats for. note says, in words fit for a user,
-// why these are not all, and which annotations about seats are ignored.
-func (g *core) boundSeats(s *groupState, all []standIn, now time.Time) (kept []standIn, note string) {
-	if len(all) == 0 {
+// boundSeats returns stand-ins for the expected pods that a group may have seats for. expected is how many it
+// expects, by template. note says, in words fit for a user, why these are not all, and which annotations
+// about seats are ignored.
+func (g *core) boundSeats(s *groupState, expected map[string]int, now time.Time) (kept []standIn, note string) {
+	sum := 0
+	for _, n := range expected {
+		sum += max(0, n)
+	}
+	if sum == 0 {
 		return nil, ""
 	}
 	timeout, total, ignored := g.expectTimes(s)
-	kept, why := all, g.whyNoSeats(s, now)
+	why := g.whyNoSeats(s, now)
 	if why == "" && min(timeout, total) <= 0 {
 		why = "the time for it is 0s"
 	}
-	if why != "" {
-		kept = nil
-	} else if g.seatRules.WithinQuota != nil {
-		n, lacks := g.seatRules.WithinQuota(s.key.Namespace, g.seatedPods(s), podCounts(all))
-		kept, why = all[:n], lacks
+	if why == "" {
+		kept = standIns(s, expected, g.attempts)
+		if g.seatRules.WithinQuota != nil {
+			n, lacks := g.seatRules.WithinQuota(s.key.Namespace, g.seatedPods(s), podCounts(kept))
+			kept, why = kept[:n], lacks
+		}
 	}
 	var notes []string
 	switch {
 	case len(kept) == 0:
-		notes = append(notes, fmt.Sprintf("no room is held for %s: %s", reason.Plural(len(all), "expected pod"), why))
-	case len(kept) < len(all):
-		notes = append(notes, fmt.Sprintf("room is held for %d of %s: %s", len(kept), reason.Plural(len(all), "expected pod"), why))
+		notes = append(notes, fmt.Sprintf("no room is held for %s: %s", reason.Plural(sum, "expected pod"), why))
+	case len(kept) < sum:
+		notes = append(notes, fmt.Sprintf("room is held for %d of %s: %s", len(kept), reason.Plural(sum, "expected pod"), why))
 	}
 	if ignored != nil && len(kept) > 0 {
 		notes = append(notes, ignored.Error())
@@ -205,7 +220,7 @@ func (g *core) noteTaken(s *groupState, m *member, t *seat) {
 
 // settleSeats charges namespaces for the seats that they have wasted. Seats are wasted if they
 // are given back unused after at least the time that is given to them, for whatever reason: else an author
-// could hold them as long as wanted by deleting each group in time. While it is charged, a namespace gets no
+// could hold them as long as wanted by deleting each group in time. Shorter times add up. While it is charged, a namespace gets no
 // seats, and loses those that it got after the first of these: else it could
 // hold seats for longer than ExpectTotal by groups that start one after the other.
 func (g Seats) settleSeats(now time.Time) {
@@ -221,7 +236,11 @@ func (g Seats) settleSeats(now time.Time) {
 	first := map[string]time.Time{}
 	for _, u := range g.seats.unused {
 		held := min(now.Sub(u.since), u.most)
-		if held <= 0 || held < u.least || !g.seats.charge(u.namespace, held, u.since.Add(held), now) {
+		end := u.since.Add(held)
+		if held < u.least {
+			held = g.seats.addShort(u, held)
+		}
+		if held <= 0 || held < u.least || !g.seats.charge(u.namespace, held, end, now) {
 			continue
 		}
 		g.out.Seats = append(g.out.Seats, SeatUse{Namespace: u.namespace, Wasted: u.seats})
@@ -237,6 +256,30 @@ func (g Seats) settleSeats(now time.Time) {
 	}
 	// Those that a group has just lost because of others do not count.
 	g.seats.unused = nil
+}
+
+// addShort adds the time for which seats were held to the sum of the short times of their namespace, and returns
+// the sum. A sum that is long enough to count as wasted is returned once, and begins anew.
+func (a *seatAccounts) addShort(u unusedSeats, held time.Duration) time.Duration {
+	for name, s := range a.short {
+		if u.since.Sub(s.until) >= maxCharge {
+			delete(a.short, name)
+		}
+	}
+	s, end := a.short[u.namespace], u.since.Add(held)
+	if from := later(s.until, u.since); end.After(from) {
+		s.sum += end.Sub(from)
+	}
+	s.until = later(s.until, end)
+	sum := s.sum
+	if sum >= u.least {
+		s.sum = 0
+	}
+	if a.short == nil {
+		a.short = map[string]shortHolds{}
+	}
+	a.short[u.namespace] = s
+	return sum
 }
 
 // charge charges a namespace for wasted seats, which were held for a time that ended at end: its groups get

@@ -348,3 +348,18 @@ func TestAnnotationsShortenHowLongSeatsAreHeld(t *testing.T) {
 		})
 	}
 }
+
+// An author who deletes each group before its seats count as wasted is charged when the times add up.
+func TestShortHoldsAddUp(t *testing.T) {
+	s := newSeatStory(t)
+	for i, want := range []bool{false, true} {
+		name := fmt.Sprint("short", i)
+		k, _ := s.startOf("ns", name, expecting(1))
+		s.after(4 * time.Minute)
+		s.DropPodGroup(k)
+		uses := s.after(time.Second)
+		if wasted := slices.ContainsFunc(uses, func(u SeatUse) bool { return u.Wasted > 0 }); wasted != want {
+			t.Errorf("after %d groups of 4 minutes: charged %v, want %v: %+v", i+1, wasted, want, uses)
+		}
+	}
+}

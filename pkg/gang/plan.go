@@ -203,7 +203,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 					p.Required, required[o.pod.UID] = append(p.Required, o.pod), true
 				}
 			}
-			g.addExpected(&p, s, standIns(s, expectedPods(s, f.stage, false), g.attempts), now)
+			g.addExpected(&p, s, expectedPods(s, f.stage, false), now)
 		}
 		if t := seatTooSmall(m); t != nil {
 			p.InsteadOf = &match.Job{ID: t.job, Slots: []match.Slot{t.slot}}
@@ -236,7 +236,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		}
 	}
 	together := s.podGroup != nil && group.Annotation(group.StagesAnnotation, map[string]string{group.StagesAnnotation: s.podGroup.StagesTogether}, m.pod) == group.StagesTogether
-	g.addExpected(&p, s, standIns(s, expectedPods(s, stageOf(s), together), g.attempts), now)
+	g.addExpected(&p, s, expectedPods(s, stageOf(s), together), now)
 	return p
 }
 
@@ -266,7 +266,8 @@ func (g Matching) Unclaim(uid types.UID) {
 }
 
 // addExpected adds the stand-ins for which the group may have seats to the required pods of a Plan.
-func (g Matching) addExpected(p *Plan, s *groupState, all []standIn, now time.Time) {
-	all, p.Note = g.boundSeats(s, all, now)
+func (g Matching) addExpected(p *Plan, s *groupState, expected map[string]int, now time.Time) {
+	var all []standIn
+	all, p.Note = g.boundSeats(s, expected, now)
 	p.addStandIns(all)
 }

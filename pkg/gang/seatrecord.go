@@ -217,14 +217,14 @@ func (g *core) restoreSeats(s *groupState) {
 		for range min(open[p.template], s.left[p]-s.seen[p]-used[p]) {
 			open[p.template]--
 			g.attempts++
-			pod := like[p.template].DeepCopy()
+			pod := *like[p.template]
 			pod.Name = fmt.Sprintf("%s (expected on %s)", p.template, p.node)
 			pod.UID = types.UID(fmt.Sprintf("seat/%s/%s/%d", s.id(""), p.template, g.attempts))
-			slot := g.seatRules.SlotOf(pod, p.node)
+			slot := g.seatRules.SlotOf(&pod, p.node)
 			if slot.Key = string(pod.UID); s.exclusivity == Exclusive {
 				slot.Holder = s.key.String()
 			}
-			s.free = append(s.free, g.newSeat(standIn{pod, p.template}, job, slot))
+			s.free = append(s.free, g.newSeat(standIn{&pod, p.template}, job, slot))
 			g.out.book(s.key)
 		}
 	}

@@ -56,7 +56,9 @@ func (t *seat) place() place { return place{t.template, t.slot.Node} }
 type seatState struct {
 	// free are the seats that no pod has taken.
 	free []*seat
-	// heldSince is when the group started. awaitedSince is since when nothing but the owner is missing.
+	// freshSeats is true if all free seats are of a later stage, which has begun since ExpireSeats was called.
+	freshSeats bool
+	// heldSince is when the group started or, with seats of a later stage, when that began. awaitedSince is since when nothing but the owner is missing.
 	// Both are zero if that is not so, or not known.
 	heldSince, awaitedSince time.Time
 	// givenBack is why seats were given back. It is empty if none were.
@@ -274,6 +276,9 @@ func (g Seats) ExpireSeats(now time.Time) Output {
 		}
 		if s.heldSince.IsZero() {
 			s.heldSince = firstBind(s, now)
+		}
+		if s.freshSeats {
+			s.freshSeats, s.heldSince = false, now
 		}
 		switch {
 		case !isAwaited(s):

@@ -592,6 +592,30 @@ func TestALateStageIsAGang(t *testing.T) {
 	}
 }
 
+// The time of the seats of a later stage begins with that stage, however long ago the group has started.
+func TestSeatsOfALateStageHaveTheirOwnTime(t *testing.T) {
+	s := newSeatStory(t)
+	pg := stagedPodGroup()
+	pg.Templates.List[2].Coming, pg.Templates.List[2].Expected = 1, 2
+	s.PutPodGroup(key, pg)
+	s.add("serve", role("serve"))
+	s.add("init", role("init"))
+	s.match("serve")
+	s.reserveAndBind("serve", "init")
+	s.update("serve", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Conditions = "n-serve", boundCondition() })
+	s.update("init", func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "n-init", corev1.PodSucceeded })
+	s.groups[key].heldSince = s.now // a seat of the first stage was held then, and was taken
+	s.now = s.now.Add(time.Hour)
+	s.ExpireSeats(s.now)
+	s.add("t0", role("train"))
+	s.match("t0")
+	s.now = s.now.Add(time.Second)
+	s.ExpireSeats(s.now)
+	if held := s.Stats().Seats[key.Namespace]; held != 2 {
+		t.Errorf("%d seats are held, want 2", held)
+	}
+}
+
 // With the annotation stages: together, all stages have room with the first, and keep it between two stages.
 func TestStagesTogether(t *testing.T) {
 	s := newSeatStory(t)

@@ -129,11 +129,24 @@ func endSearch(s *groupState) {
 	}
 }
 
+// anySought reports whether a search for seats may begin.
+func (r *registry) anySought(now time.Time) bool {
+	for _, s := range r.seatedGroups {
+		if len(s.sought) > 0 && !now.Before(s.nextSearch) {
+			return true
+		}
+	}
+	return false
+}
+
 // PlanSeats returns a Plan for the seats of a started group that are looked for. It returns false if there
 // are none. The pods of the Plan do not exist. The caller passes it to AssignSeats or RefuseSeats.
 func (g Seats) PlanSeats(now time.Time) (Plan, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if !g.anySought(now) {
+		return Plan{}, false
+	}
 	for _, s := range g.inSearchOrder() {
 		if !s.started || len(s.sought) == 0 || s.podGroup == nil || now.Before(s.nextSearch) {
 			continue
@@ -154,7 +167,7 @@ func (g Seats) PlanSeats(now time.Time) (Plan, bool) {
 		p.Domain, p.podGroup = s.podGroup.Domain, s.podGroup.UID
 		p.Job = Matching(g).nextJob(s.id(""))
 		p.standIns = map[types.UID]standIn{}
-		sought, _ := g.boundSeats(s, standIns(s, s.sought, g.attempts), now)
+		sought, _ := g.boundSeats(s, s.sought, now)
 		for _, e := range sought {
 			p.standIns[e.pod.UID] = e
 			p.Required = append(p.Required, e.pod)

@@ -186,7 +186,7 @@ func expectedPods(s *groupState, stage int, together bool) map[string]int {
 
 // standIns returns stand-ins, as many of each template as n says. A stand-in is like a member of its
 // template that waits, if there is one. Otherwise it is made from the template. The number
-// distinguishes them from others of the group.
+// distinguishes them from others of the group. There may be many: they share all but their own fields.
 func standIns(s *groupState, n map[string]int, number uint64) []standIn {
 	var all []standIn
 	for _, t := range templatesOf(s) {
@@ -195,10 +195,10 @@ func standIns(s *groupState, n map[string]int, number uint64) []standIn {
 		}
 		like := t.like(s)
 		for i := range n[t.Name] {
-			pod := like.DeepCopy()
+			pod := *like
 			pod.Name = fmt.Sprintf("%s (expected %d)", t.Name, i+1)
 			pod.UID = types.UID(fmt.Sprintf("seat/%s/%s/%d/%d", s.id(""), t.Name, number, i))
-			all = append(all, standIn{pod, t.Name})
+			all = append(all, standIn{&pod, t.Name})
 		}
 	}
 	return all

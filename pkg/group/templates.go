@@ -172,18 +172,22 @@ type jobSetTemplates struct {
 // them. With exclusive placement JobSet's webhook refuses all pods of a Job but the one of index 0,
 // until that pod has a node.
 func (s *jobSetTemplates) templates(annotations map[string]string) []Template {
-	stages, waits := map[string]int32{}, map[string]bool{}
+	stages := map[string]int32{}
 	var all []Template
 	for i, j := range s.ReplicatedJobs {
 		stage, after := int32(0), s.StartupPolicy.Order == "InOrder" && i > 0
 		for _, on := range j.DependsOn {
+			first := stages[on.Name]
 			if on.Status == "Complete" {
-				stage = max(stage, stages[on.Name]+1)
-			} else {
-				stage, after = max(stage, stages[on.Name]), true
+				first++
 			}
+			stage = max(stage, first)
 		}
-		stages[j.Name], waits[j.Name] = stage, after
+		for _, on := range j.DependsOn {
+			// The Jobs of earlier stages are there before this stage begins.
+			after = after || on.Status != "Complete" && stages[on.Name] == stage
+		}
+		stages[j.Name] = stage
 		jobs, err := j.Replicas.count("replicas")
 		pods, err2 := j.Template.Spec.Parallelism.count("parallelism")
 		completions, err3 := j.Template.Spec.Completions.countOr(math.MaxInt32, "completions")
@@ -203,17 +207,24 @@ func (s *jobSetTemplates) templates(annotations map[string]string) []Template {
 			all = append(all, t)
 			continue
 		}
-		for index := range min(jobs, MaxSize) {
+		// With more than MaxTemplates none is used, and only the number of pods counts: the last stands for the rest.
+		named := min(jobs, max(1, int64(MaxTemplates+1-len(all))))
+		for index := range named {
 			name := exclusiveTemplate(j.Name, strconv.FormatInt(index, 10))
 			t := Template{Name: name, Leader: name, Stage: stage, Pod: j.Template.Spec.Template, Coming: bounded(min(1, pods)), Expected: bounded(max(0, pods-1)), After: AfterBound}
 			if after {
 				t.Coming, t.Expected, t.After = 0, bounded(pods), AfterReady
+			} else if index == named-1 {
+				t.Coming = bounded(int64(t.Coming) * (jobs - index))
 			}
 			all = append(all, t)
 		}
 	}
 	return all
 }
+
+// MaxTemplates is the largest number of templates of a group.
+const MaxTemplates = 128
 
 // bounded returns n, at most MaxSize+1, which is too large for a group.
 func bounded(n int64) int32 { return int32(min(n, MaxSize+1)) }

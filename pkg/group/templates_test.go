@@ -44,21 +44,22 @@ func TestTemplates(t *testing.T) {
 		spec        string
 		want        string
 	}{
-		"a JobSet whose Jobs come at once":           {"JobSet", nil, jobSetOf("AnyOrder", jobOf("a", 2, 4, ""), jobOf("b", 1, 1, "")), ""},
-		"a Job after another is complete":            {"JobSet", nil, jobSetOf("", jobOf("a", 1, 1, ""), jobOf("b", 2, 4, complete)), "a 1, b 8 in stage 1"},
-		"a Job after another is ready":               {"JobSet", nil, jobSetOf("", jobOf("a", 1, 1, ""), jobOf("b", 2, 4, ready)), "a 1, b 0+8 after Ready"},
-		"Jobs in order":                              {"JobSet", nil, jobSetOf("InOrder", jobOf("a", 1, 2, ""), jobOf("b", 1, 3, "")), "a 2, b 0+3 after Ready"},
-		"a rack for each Job":                        {"JobSet", exclusive, jobSetOf("", jobOf("a", 2, 4, "")), "a/0 1+3 after Bound near a/0, a/1 1+3 after Bound near a/1"},
-		"a rack for each Job, by a selector":         {"JobSet", map[string]string{jobSetExclusiveAnnotation: "rack", jobSetSelectorAnnotation: "true"}, jobSetOf("", jobOf("a", 2, 4, "")), ""},
-		"a rack for each Job after others are ready": {"JobSet", exclusive, jobSetOf("", jobOf("a", 1, 2, ""), jobOf("b", 1, 2, ready)), "a/0 1+1 after Bound near a/0, b/0 0+2 after Ready near b/0"},
-		"a unit whose workers come at once":          {"LeaderWorkerSet", nil, `{"leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, ""},
-		"a unit whose workers come later":            {"LeaderWorkerSet", nil, `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, "leader 1, worker 0+3 after Ready"},
-		"a unit in a rack of its own":                {"LeaderWorkerSet", map[string]string{lwsExclusiveAnnotation: "rack"}, `{"leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, "leader 1, worker 0+3 after Bound near leader"},
-		"a unit of one pod":                          {"LeaderWorkerSet", nil, `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":1,"workerTemplate":` + pod + `}}`, ""},
-		"an MPIJob":                                  {"MPIJob", nil, `{"mpiReplicaSpecs":{"Launcher":{"template":` + pod + `},"Worker":{"replicas":4,"template":` + pod + `}}}`, ""},
-		"a launcher that waits":                      {"MPIJob", nil, `{"launcherCreationPolicy":"WaitForWorkersReady","mpiReplicaSpecs":{"Launcher":{"template":` + pod + `},"Worker":{"replicas":4,"template":` + pod + `}}}`, "worker 4, launcher 0+1 after Ready"},
-		"a launcher of another scheduler":            {"MPIJob", nil, `{"launcherCreationPolicy":"WaitForWorkersReady","mpiReplicaSpecs":{"Launcher":{"template":{}},"Worker":{"replicas":4,"template":` + pod + `}}}`, ""},
-		"a Job":                                      {"Job", nil, `{"parallelism":4,"template":` + pod + `}`, ""},
+		"a JobSet whose Jobs come at once":                                   {"JobSet", nil, jobSetOf("AnyOrder", jobOf("a", 2, 4, ""), jobOf("b", 1, 1, "")), ""},
+		"a Job after another is complete":                                    {"JobSet", nil, jobSetOf("", jobOf("a", 1, 1, ""), jobOf("b", 2, 4, complete)), "a 1, b 8 in stage 1"},
+		"a Job after another is ready":                                       {"JobSet", nil, jobSetOf("", jobOf("a", 1, 1, ""), jobOf("b", 2, 4, ready)), "a 1, b 0+8 after Ready"},
+		"Jobs in order":                                                      {"JobSet", nil, jobSetOf("InOrder", jobOf("a", 1, 2, ""), jobOf("b", 1, 3, "")), "a 2, b 0+3 after Ready"},
+		"a rack for each Job":                                                {"JobSet", exclusive, jobSetOf("", jobOf("a", 2, 4, "")), "a/0 1+3 after Bound near a/0, a/1 1+3 after Bound near a/1"},
+		"a rack for each Job, by a selector":                                 {"JobSet", map[string]string{jobSetExclusiveAnnotation: "rack", jobSetSelectorAnnotation: "true"}, jobSetOf("", jobOf("a", 2, 4, "")), ""},
+		"a rack for each Job after others are ready":                         {"JobSet", exclusive, jobSetOf("", jobOf("a", 1, 2, ""), jobOf("b", 1, 2, ready)), "a/0 1+1 after Bound near a/0, b/0 0+2 after Ready near b/0"},
+		"a Job of a later stage after a Job of an earlier one that is ready": {"JobSet", nil, jobSetOf("", jobOf("a", 1, 1, ""), jobOf("b", 1, 2, complete), jobOf("c", 1, 3, `,"dependsOn":[{"name":"b","status":"Complete"},{"name":"a","status":"Ready"}]`)), "a 1, b 2 in stage 1, c 3 in stage 2"},
+		"a unit whose workers come at once":                                  {"LeaderWorkerSet", nil, `{"leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, ""},
+		"a unit whose workers come later":                                    {"LeaderWorkerSet", nil, `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, "leader 1, worker 0+3 after Ready"},
+		"a unit in a rack of its own":                                        {"LeaderWorkerSet", map[string]string{lwsExclusiveAnnotation: "rack"}, `{"leaderWorkerTemplate":{"size":4,"workerTemplate":` + pod + `}}`, "leader 1, worker 0+3 after Bound near leader"},
+		"a unit of one pod":                                                  {"LeaderWorkerSet", nil, `{"startupPolicy":"LeaderReady","leaderWorkerTemplate":{"size":1,"workerTemplate":` + pod + `}}`, ""},
+		"an MPIJob":                                                          {"MPIJob", nil, `{"mpiReplicaSpecs":{"Launcher":{"template":` + pod + `},"Worker":{"replicas":4,"template":` + pod + `}}}`, ""},
+		"a launcher that waits":                                              {"MPIJob", nil, `{"launcherCreationPolicy":"WaitForWorkersReady","mpiReplicaSpecs":{"Launcher":{"template":` + pod + `},"Worker":{"replicas":4,"template":` + pod + `}}}`, "worker 4, launcher 0+1 after Ready"},
+		"a launcher of another scheduler":                                    {"MPIJob", nil, `{"launcherCreationPolicy":"WaitForWorkersReady","mpiReplicaSpecs":{"Launcher":{"template":{}},"Worker":{"replicas":4,"template":` + pod + `}}}`, ""},
+		"a Job":                                                              {"Job", nil, `{"parallelism":4,"template":` + pod + `}`, ""},
 	}
 	groups := map[string]string{"JobSet": jobSet.group, "LeaderWorkerSet": leaderWorkerSet.group, "MPIJob": mpiJob.group, "Job": job.group}
 	for name, tc := range cases {
@@ -91,5 +92,22 @@ func TestTemplateOf(t *testing.T) {
 		if got := TemplateOf(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels, Annotations: tc.annotations}}); got != tc.want {
 			t.Errorf("%s: TemplateOf() = %q, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// However many Jobs a JobSet promises, its templates take little memory, and their coming pods are counted.
+func TestTemplatesOfManyJobs(t *testing.T) {
+	job := `{"name":"%s","replicas":%d,"template":{"spec":{"parallelism":2,"completions":2,"template":{"spec":{"schedulerName":"fluence"}}}}}`
+	spec := fmt.Sprintf(`{"replicatedJobs":[`+job+`,`+job+`,`+job+`]}`, "a", 1000, "b", 90000, "c", 5)
+	all, err := Templates(Owner{Group: jobSet.group, Kind: jobSet.kind, Name: "many"}, map[string]string{jobSetExclusiveAnnotation: "rack"}, []byte(spec), "fluence")
+	if err != nil || len(all) <= MaxTemplates || len(all) > MaxTemplates+3 {
+		t.Fatalf("%d templates (error %v), want a few more than %d", len(all), err, MaxTemplates)
+	}
+	coming := int32(0)
+	for _, one := range all {
+		coming += one.Coming
+	}
+	if coming != 1000+90000+5 {
+		t.Errorf("%d pods are coming, want one of each Job", coming)
 	}
 }

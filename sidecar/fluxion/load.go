@@ -107,16 +107,18 @@ func (e *Engine) hasNodes() bool {
 
 // isDue reports whether the graph is outdated, and has been kept for long enough.
 func (e *Engine) isDue() bool {
-	now := time.Now()
-	if f := e.failure.Load(); now.Before(e.keepUntil) || f != nil && now.Before(f.until) {
+	lacks := false
+	for _, h := range e.hosts {
+		lacks = lacks || h.node != nil && !h.inGraph
+	}
+	if !lacks {
+		if e.hasGraph() {
+			e.failure.Store(nil) // What the graph lacked is gone, or has come into it.
+		}
 		return false
 	}
-	for _, h := range e.hosts {
-		if h.node != nil && !h.inGraph {
-			return true
-		}
-	}
-	return false
+	now, f := time.Now(), e.failure.Load()
+	return !now.Before(e.keepUntil) && (f == nil || !now.Before(f.until))
 }
 
 // Loading reports whether a graph is being loaded, and whether that takes so long that the library

@@ -87,7 +87,7 @@ func TestMissingCRDKeepsGangsWaitingAndNobodyElse(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	st, err := stack.Start(ctx, c, stack.Config{WithoutCRD: true, Log: t.Output()})
+	st, err := stack.Start(ctx, c, stack.Config{WithoutCRD: true, SidecarBinary: *sidecar, SidecarArgs: strings.Fields(*sidecarArgs), Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

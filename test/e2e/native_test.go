@@ -57,6 +57,8 @@ func tellNative(t *testing.T, edit func(*cluster.Config, *stack.Config)) *story 
 	}
 	ownCfg := stack.Config{
 		Binaries:       fluence.Built(),
+		SidecarBinary:  *sidecar,
+		SidecarArgs:    strings.Fields(*sidecarArgs),
 		SidecarMetrics: metrics,
 		Profile: func(config map[string]any) {
 			election := config["leaderElection"].(map[string]any)

@@ -30,7 +30,7 @@ func TestAnAPIServerOfAnotherVersionIsTold(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	st, err := stack.Start(ctx, c, stack.Config{Log: t.Output()})
+	st, err := stack.Start(ctx, c, stack.Config{SidecarBinary: *sidecar, SidecarArgs: strings.Fields(*sidecarArgs), Log: t.Output()})
 	if err != nil {
 		t.Fatal(err)
 	}

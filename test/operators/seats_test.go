@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -231,11 +230,7 @@ func (w *seatWatch) only() map[string]map[string]int32 {
 func TestSeatsAreTold(t *testing.T) {
 	s := tell(t)
 	seats := s.watchSeats()
-	example, err := os.ReadFile(s.Example("operators/leader-ready.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.apply(string(example))
+	s.example("leader-ready.yaml")
 	s.groups(1, 1)
 	operator := s.Process(string(operators.LeaderWorkerSet))
 	if err := operator.Pause(s.Context()); err != nil {

@@ -99,7 +99,9 @@ func (c Config) wantedFields(o observation, w sizeDecision) *fieldsToApply {
 	}
 	s := &fieldsToApply{owners: o.references(), minMember: w.minMember}
 	s.templates = o.wantedTemplates()
-	if o.hasEnded() || o.idle() || len(o.activeOwners()) == 0 {
+	active := o.activeOwners()
+	unread := slices.ContainsFunc(active, func(top topOwner) bool { return top.state != readable })
+	if o.hasEnded() || o.idle() || len(active) == 0 || unread {
 		s.templates = o.podGroup.Spec.Templates
 	}
 	if minMemberManager(o.podGroup) != "" {

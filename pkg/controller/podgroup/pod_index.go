@@ -194,7 +194,10 @@ func (x *podIndex) nativesUnder(namespace string, names ...string) []string {
 	var natives []string
 	for _, name := range names {
 		for s := range x.byName[types.NamespacedName{Namespace: namespace, Name: name}] {
-			if native := group.NativeKey(namespace, s.traits.native).Name; s.traits.native != "" && !slices.Contains(natives, native) {
+			if s.traits.native == "" {
+				continue
+			}
+			if native := group.NativeKey(namespace, s.traits.native).Name; !slices.Contains(natives, native) {
 				natives = append(natives, native)
 			}
 		}

@@ -50,6 +50,22 @@ func TestExpectedPodsThatDidNotCome(t *testing.T) {
 	}
 }
 
+// While the owner cannot be read, the PodGroup keeps its templates, and so its seats.
+func TestTemplatesStayWhileTheOwnerCannotBeRead(t *testing.T) {
+	owner := topOwnerRefFrom(metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"})
+	made := podGroup(2, ours)
+	made.Spec.Templates = []scheduling.PodsOfTemplate{{Name: "a", Coming: 2, Expected: 4}}
+	made.OwnerReferences = []metav1.OwnerReference{owner.ref}
+	for state, want := range map[ownerState]bool{unreadable: true, readable: false} {
+		o := observation{now: now, podGroup: made, pods: each(pods(2)), topOwners: []topOwner{{topOwnerRef: owner, state: state}}}
+		o.key.Namespace, o.key.Name = "ns", owner.owner.PodGroupName()
+		s := DefaultConfig().wantedFields(o, sizeDecision{minMember: 2})
+		if kept := s == nil || len(s.templates) == 1; kept != want {
+			t.Errorf("state %v: the templates are kept: %v, want %v", state, kept, want)
+		}
+	}
+}
+
 // More templates than a PodGroup may have are told in the condition Valid.
 func TestTooManyTemplates(t *testing.T) {
 	owner := topOwnerRefFrom(metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"})
@@ -58,13 +74,13 @@ func TestTooManyTemplates(t *testing.T) {
 		o.key.Namespace, o.key.Name = "ns", owner.owner.PodGroupName()
 		return o
 	}
-	if got := of(maxTemplateCount).wantedTemplates(); len(got) != maxTemplateCount {
-		t.Errorf("%d templates of %d are wanted", len(got), maxTemplateCount)
+	if got := of(group.MaxTemplates).wantedTemplates(); len(got) != group.MaxTemplates {
+		t.Errorf("%d templates of %d are wanted", len(got), group.MaxTemplates)
 	}
-	if got := of(maxTemplateCount + 1).wantedTemplates(); got != nil {
-		t.Errorf("%d templates are wanted, more than %d", len(got), maxTemplateCount)
+	if got := of(group.MaxTemplates + 1).wantedTemplates(); got != nil {
+		t.Errorf("%d templates are wanted, more than %d", len(got), group.MaxTemplates)
 	}
-	if w := DefaultConfig().wantedSize(of(maxTemplateCount + 1)); !strings.Contains(w.message, "129 templates, and 128 are read at most") {
+	if w := DefaultConfig().wantedSize(of(group.MaxTemplates + 1)); !strings.Contains(w.message, "more than 128 templates") {
 		t.Errorf("the size is described as %q, want that there are too many templates", w.message)
 	}
 }

@@ -3,6 +3,7 @@ package podgroup
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,12 +13,9 @@ import (
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-const (
-	// maxTemplates bounds the bytes of the templates in a PodGroup, and maxTemplateCount their number. A
-	// group with more of either has none: its expected pods are placed when they come.
-	maxTemplates     = 128 << 10
-	maxTemplateCount = 128
-)
+// maxTemplates bounds the bytes of the templates in a PodGroup, and group.MaxTemplates their number. A
+// group with more of either has none: its expected pods are placed when they come.
+const maxTemplates = 128 << 10
 
 // wantedTemplates returns the templates of a group's owner, for the spec of the PodGroup. It returns nil
 // if the owner makes all its pods at once, if the group has several owners, if the CRD is too old for
@@ -36,8 +34,8 @@ func (o observation) templatesWithin() (all []scheduling.PodsOfTemplate, why str
 	if len(active) != 1 || active[0].state != readable {
 		return nil, ""
 	}
-	if n := len(active[0].templates); n > maxTemplateCount {
-		return nil, fmt.Sprintf("no room is held for pods that are made later: %d templates, and %d are read at most", n, maxTemplateCount)
+	if len(active[0].templates) > group.MaxTemplates {
+		return nil, fmt.Sprintf("no room is held for pods that are made later: more than %d templates", group.MaxTemplates)
 	}
 	bytes := 0
 	for _, t := range active[0].templates {
@@ -56,11 +54,16 @@ func (o observation) templatesWithin() (all []scheduling.PodsOfTemplate, why str
 	return all, ""
 }
 
-// firstStage returns how many pods are coming in the first stage, at least 1.
+// firstStage returns how many pods are coming in the first stage, at least 1. The first
+// stage of this scheduler is a later one of the owner if another scheduler has the ones before.
 func firstStage(templates []group.Template) int32 {
+	first := int32(math.MaxInt32)
+	for _, t := range templates {
+		first = min(first, t.Stage)
+	}
 	n := int32(0)
 	for _, t := range templates {
-		if t.Stage == 0 {
+		if t.Stage == first {
 			n = min(group.MaxSize, n+t.Coming)
 		}
 	}

@@ -75,10 +75,11 @@ func TestFirstStage(t *testing.T) {
 		templates []group.Template
 		want      int32
 	}{
-		"those that come at once":  {[]group.Template{{Coming: 2, Expected: 5}, {Coming: 1}}, 3},
-		"none of a later stage":    {[]group.Template{{Coming: 2}, {Coming: 4, Stage: 1}}, 2},
-		"one at least":             {[]group.Template{{Expected: 4}}, 1},
-		"no more than a group has": {[]group.Template{{Coming: group.MaxSize}, {Coming: group.MaxSize}}, group.MaxSize},
+		"those that come at once":       {[]group.Template{{Coming: 2, Expected: 5}, {Coming: 1}}, 3},
+		"none of a later stage":         {[]group.Template{{Coming: 2}, {Coming: 4, Stage: 1}}, 2},
+		"others have the stages before": {[]group.Template{{Coming: 4, Stage: 1}, {Coming: 2, Stage: 2}}, 4},
+		"one at least":                  {[]group.Template{{Expected: 4}}, 1},
+		"no more than a group has":      {[]group.Template{{Coming: group.MaxSize}, {Coming: group.MaxSize}}, group.MaxSize},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
