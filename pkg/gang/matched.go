@@ -63,10 +63,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 	switch {
 	case node == "" && p.Late:
 		// The siblings keep their assignments, because a match of late members is not all-or-nothing.
-		if len(s.free) == 0 && len(seats) > 0 {
-			s.freshSeats, s.seenSince, s.awaitedSince = true, time.Time{}, time.Time{}
-		}
-		g.addSeats(s, seats)
+		g.addStageSeats(s, seats)
 		g.updateRetry(s)
 		return "", nil, fmt.Errorf("the match assigned no node to pod %s", representative.pod.Name)
 	case why != "":
@@ -78,7 +75,7 @@ func (g Matching) assignSlots(p Plan, slots []match.Slot, deadline time.Time) (n
 		return "", nil, fmt.Errorf("group %s changed during the match: %s", p.Key, why)
 	}
 	if p.Late {
-		g.addSeats(s, seats)
+		g.addStageSeats(s, seats)
 		g.leaveSmallSeat(representative, p)
 	} else {
 		g.holdSeats(s, seats)

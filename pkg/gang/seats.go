@@ -102,6 +102,14 @@ func (r *registry) addSeats(s *groupState, seats []*seat) {
 	r.indexSeats(s)
 }
 
+// addStageSeats gives a started group seats of a stage that has begun. If it has no others, their time begins now.
+func (g Matching) addStageSeats(s *groupState, seats []*seat) {
+	if len(s.free) == 0 && len(seats) > 0 {
+		s.freshSeats, s.seenSince, s.awaitedSince = true, time.Time{}, time.Time{}
+	}
+	g.addSeats(s, seats)
+}
+
 // leaveSmallSeat gives back the seat of a member that was matched because it asks for more.
 func (g Matching) leaveSmallSeat(m *member, p Plan) {
 	if p.InsteadOf == nil {
