@@ -28,6 +28,7 @@ const (
 var unused = map[string]string{
 	"fluence-scheduler: list jobs.batch":                                        streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
+	"fluence-scheduler: list resourcequotas":                                    streamed,
 	"fluence-scheduler: watch podgroups.scheduling.k8s.io":                      native,
 	"fluence-scheduler: patch podgroups.scheduling.k8s.io/status":               native,
 	"fluence-controller: list podgroups.scheduling.k8s.io":                      native,
