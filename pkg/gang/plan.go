@@ -151,7 +151,9 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	s := m.group
 	if m.assignment != nil && m.assignment.claimed && !m.assignment.reserved {
-		g.revoke(m, m.whyAbandoned())
+		if g.leaveSeat(m, m.whyAbandoned()); m.assignment != nil {
+			g.revoke(m, m.whyAbandoned())
+		}
 		g.recompute(s)
 	}
 	if m.assignment != nil {

@@ -616,6 +616,18 @@ func TestSeatsOfALateStageHaveTheirOwnTime(t *testing.T) {
 	}
 }
 
+// A pod whose cycle ended without a result takes its seat again, so that no seat is lost.
+func TestASeatStaysWithAPodWhoseCycleFailed(t *testing.T) {
+	s := newSeatStory(t)
+	s.startSeated()
+	s.add("late", asking("2"), role("launcher"))
+	first, _ := s.Plan("late", s.now)
+	again, out := s.Plan("late", s.now)
+	if first.Node != "n-seat" || again.Node != first.Node || len(out.Release) != 0 {
+		t.Errorf("the pod is sent to %q and then to %q, and %v is released; want its seat twice", first.Node, again.Node, out.Release)
+	}
+}
+
 // With the annotation stages: together, all stages have room with the first, and keep it between two stages.
 func TestStagesTogether(t *testing.T) {
 	s := newSeatStory(t)
