@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/stack"
 )
 
 // mostWrites is how often the PodGroup of a group that need not wait may be written until the
@@ -62,8 +63,9 @@ func (w *burstWatch) verdict(t *testing.T) {
 	}
 }
 
-// writesUntilRunning returns the writes of PodGroups in the audit log, by name, from
-// their creation until they were seen to run and to be placed. The caller holds the lock.
+// writesUntilRunning returns the writes of PodGroups in the audit log, by name, from their creation: the
+// scheduler's until they were seen to be placed, and others until they were seen to run. A group may
+// be over before it is said to be placed. The caller holds the lock.
 func (s *story) writesUntilRunning(w *burstWatch) map[string][]string {
 	s.Helper()
 	writes := map[string][]string{}
@@ -76,10 +78,17 @@ func (s *story) writesUntilRunning(w *burstWatch) map[string][]string {
 			continue
 		}
 		r := w.podGroups[ref.Name]
-		if r == nil || r.running.IsZero() || ev.Received.After(r.running) && ev.Received.After(r.placed) {
+		if r == nil || r.running.IsZero() {
 			continue
 		}
 		_, account, _ := strings.Cut(ev.User.Username, "fluence-system:")
+		until := r.running
+		if account == stack.Scheduler {
+			until = r.placed
+		}
+		if ev.Received.After(until) {
+			continue
+		}
 		writes[ref.Name] = append(writes[ref.Name], fmt.Sprintf("%.3fs: %s %s %s/%s: %d", ev.Received.Sub(w.start).Seconds(), account, ev.Verb, ref.Resource, ref.Subresource, ev.ResponseStatus.Code))
 	}
 	return writes
