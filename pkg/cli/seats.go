@@ -27,7 +27,7 @@ func expecting(pg *scheduling.PodGroup) string {
 // seatsOfTemplate are the seats that no pod of a template has taken.
 type seatsOfTemplate struct {
 	template string
-	// pod is a pod like those that the seats are for.
+	// pod is an example of the pods that the seats are for.
 	pod *corev1.Pod
 	// nodes counts the seats by node, and n all of them.
 	nodes map[string]int
@@ -61,8 +61,8 @@ func podsOf(t scheduling.PodsOfTemplate) int32 {
 	return min(t.Coming, group.MaxSize) + min(t.Expected, group.MaxSize)
 }
 
-// freeSeats returns the free seats of a group. pods are the pods of the group. The status has the seats
-// with which the group started, so that those of pods that are there do not count.
+// freeSeats returns the free seats of a group. The argument pods has the pods of the group. The status
+// counts their seats too, so freeSeats subtracts the pods that have nodes.
 func freeSeats(pg *scheduling.PodGroup, pods []*corev1.Pod) []seatsOfTemplate {
 	if expecting(pg) == "" {
 		return nil

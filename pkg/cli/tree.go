@@ -149,7 +149,7 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGro
 type seatsOnNode struct {
 	group string
 	n     int
-	// requests are those of one pod.
+	// requests is what one pod requests.
 	requests translate.Amounts
 }
 

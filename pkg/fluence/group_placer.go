@@ -130,7 +130,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// slotsOfPods returns the slots of the pods of a plan that exist, without those of pods that are expected.
+// slotsOfPods returns the slots of a plan without the slots of pods that do not exist yet.
 func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 	if plan.Expected == 0 {
 		return slots

@@ -18,8 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// nativeMembers counts, of the pods that name native PodGroups, those that ask for another scheduler,
-// which package gang does not know, and those that wait for a node, by their preemption policy.
+// nativeMembers counts two kinds of pods that name native PodGroups. Some ask for another scheduler: package
+// gang does not know them. The others wait for a node, and are counted by their preemption policy.
 type nativeMembers struct {
 	profile string
 

@@ -218,11 +218,11 @@ func (g *core) noteTaken(s *groupState, m *member, t *seat) {
 	}
 }
 
-// settleSeats charges namespaces for the seats that they have wasted. Seats are wasted if they
-// are given back unused after at least the time that is given to them, for whatever reason: else an author
-// could hold them as long as wanted by deleting each group in time. Shorter times add up. While it is charged, a namespace gets no
-// seats, and loses those that it got after the first of these: else it could
-// hold seats for longer than ExpectTotal by groups that start one after the other.
+// settleSeats charges namespaces for the seats that they have wasted. Seats are wasted if they are given back
+// unused after at least their time, for whatever reason. Otherwise an author could hold seats for ever by
+// deleting each group in time. Shorter times add up. A namespace that is charged gets no seats. It also
+// loses the seats that it got later than the first wasted ones. Otherwise it could hold seats for longer
+// than ExpectTotal, by groups that start one after the other.
 func (g Seats) settleSeats(now time.Time) {
 	for _, s := range g.seatedGroups {
 		switch {

@@ -30,8 +30,8 @@ func expecting(n int) PodGroup {
 	return pg
 }
 
-// planOf makes a group like that of a story in any namespace, with a pod for
-// each worker, and returns its key, its first pod and the plan for it.
+// planOf makes a group with a PodGroup and two workers. It returns
+// the group's key, and the plan for its first worker.
 func (s *story) planOf(namespace, name string, pg PodGroup) (types.NamespacedName, Plan) {
 	s.Helper()
 	k := types.NamespacedName{Namespace: namespace, Name: name}
@@ -251,10 +251,12 @@ func TestSeatsOfLaterGroupsGoWithWastedOnes(t *testing.T) {
 	if len(out.Release) == 0 {
 		t.Fatal("the seat of the group that goes is not released")
 	}
-	s.after(time.Second)
+	s.now = s.now.Add(time.Second)
+	out = s.ExpireSeats(s.now)
 	for k, want := range map[types.NamespacedName]int{older: 1, younger: 0, other: 1} {
-		if free, why := s.SeatCounts(k); free != want || want == 0 && !strings.Contains(why, "get none until") {
-			t.Errorf("group %s has %d seats (%s), want %d", k, free, why, want)
+		told := slices.ContainsFunc(out.Transitions, func(t Transition) bool { return t.Key == k && strings.Contains(t.Reason, "get none until") })
+		if free := len(s.groups[k].free); free != want || told != (want == 0) {
+			t.Errorf("group %s has %d seats, want %d: %+v", k, free, want, out.Transitions)
 		}
 	}
 }
@@ -341,7 +343,7 @@ func TestAnnotationsShortenHowLongSeatsAreHeld(t *testing.T) {
 				want int
 			}{{tc.total - time.Second, 1}, {time.Second, 0}} {
 				s.after(step.d)
-				if free, _ := s.SeatCounts(k); free != step.want {
+				if free := len(s.groups[k].free); free != step.want {
 					t.Errorf("%d seats are free after %s more, want %d", free, step.d, step.want)
 				}
 			}

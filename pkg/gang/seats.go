@@ -61,8 +61,6 @@ type seatState struct {
 	// heldSince is when the group started or, with seats of a later stage, when that began. awaitedSince is since when nothing but the owner is missing.
 	// Both are zero if that is not so, or not known.
 	heldSince, awaitedSince time.Time
-	// givenBack is why seats were given back. It is empty if none were.
-	givenBack string
 	// whyMissing says which pods did not come while they had seats. It is empty if there are none.
 	whyMissing string
 	seatRecord
@@ -185,7 +183,6 @@ func (g *core) releaseSeat(s *groupState, t *seat) {
 
 // noteGivenBack records that seats were given back.
 func (g *core) noteGivenBack(s *groupState, n int, why string) {
-	s.givenBack = why
 	switch {
 	case s.started || len(s.recorded) > 0:
 		s.version++
@@ -406,15 +403,4 @@ func lastChange(s *groupState, now time.Time) time.Time {
 		return now
 	}
 	return last
-}
-
-// SeatCounts returns how many seats of a group are free.
-func (g Seats) SeatCounts(key types.NamespacedName) (free int, givenBack string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	s := g.groups[key]
-	if s == nil {
-		return 0, ""
-	}
-	return len(s.free), s.givenBack
 }

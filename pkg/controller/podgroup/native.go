@@ -97,7 +97,7 @@ func (c Config) decideOnNative(o observation, native *schedulingv1beta1.PodGroup
 	} else {
 		w := c.wantedSize(o)
 		if w.unknown {
-			// The minimum is that of the owner. Pods without an owner do not count for it.
+			// The owner decides the minimum. Pods without an owner are left out.
 			o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(s podSet) bool { return metav1.GetControllerOfNoCopy(s.pod) == nil })
 			w = c.wantedSize(o)
 		}

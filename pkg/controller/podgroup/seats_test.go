@@ -66,7 +66,7 @@ func TestTemplatesStayWhileTheOwnerCannotBeRead(t *testing.T) {
 	}
 }
 
-// More templates than a PodGroup may have are told in the condition Valid.
+// The condition Valid says that an owner has more templates than a PodGroup may have.
 func TestTooManyTemplates(t *testing.T) {
 	owner := topOwnerRefFrom(metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "train", UID: "1"})
 	of := func(n int) observation {

@@ -173,8 +173,8 @@ func (o observation) sizeSources(owned group.Size) []sizeSource {
 	return all
 }
 
-// labelledTemplates returns the pod templates of the group: those of the podOwners, and those
-// that are in the specs of top owners alone.
+// labelledTemplates returns the pod templates of the group. The podOwners have most of
+// them. Others are only in the specs of top owners.
 func (o observation) labelledTemplates() []group.LabelledTemplate {
 	var all []group.LabelledTemplate
 	for _, p := range activePodOwners(o.podOwners) {
