@@ -199,3 +199,22 @@ func TestAnAuthorOfManyPromisesHoldsRoomOnce(t *testing.T) {
 		}
 	})
 }
+
+// Pods that do not exist yet are no pods on their way to a bind: large groups of others do not wait for them.
+func TestSeatsDoNotHoldUpTheBindsOfOthers(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 400)
+		r.schedule()
+		for _, name := range []string{"a", "b"} {
+			r.leader(mallory, name, 40, "1")
+		}
+		r.pass(100 * time.Millisecond)
+		pods := r.gang(16, 16, objects.CPU("1"))
+		r.pass(time.Second)
+		for _, p := range pods {
+			if r.assigned()[p.Name] == "" {
+				t.Errorf("pod %s has no node after a second", p.Name)
+			}
+		}
+	})
+}
