@@ -847,7 +847,9 @@ func TestNextGroupOfATurnGetsTheRefund(t *testing.T) {
 			r.schedule()
 			r.gang(2, 2, objects.CPU("3500m"))
 			r.pass(2 * time.Minute)
-			r.pod("other", objects.CPU("500m"), objects.Elsewhere)
+			// This pod does not fit beside a member of the gang either: if it ran on
+			// the next group's node, that group would wait for a pod of others.
+			r.pod("other", objects.CPU("800m"), objects.Elsewhere)
 			r.pod("next", objects.CPU("3500m"))
 			r.pass(tc.wait)
 			if tc.ends {
