@@ -125,7 +125,9 @@ func (a *audit) readPage(ctx context.Context) (v *comparison, listed int, err er
 		return nil, 0, err
 	}
 	v.addClusterNodes(nodes, cfg.Levels)
-	v.addPods(cfg.Pods.GetStore().List(), a.inventory.holdOf)
+	if err := v.addPods(cfg.Pods.GetIndexer(), a.inventory.holdOf); err != nil {
+		return nil, 0, err
+	}
 	v.addSources(cfg.Sources, cfg.Levels)
 	return v, len(page), nil
 }

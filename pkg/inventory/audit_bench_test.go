@@ -9,10 +9,11 @@ import (
 )
 
 // BenchmarkAuditPage compares one page of a cluster of ten pods a node with an
-// engine in the same process, as is done once a second.
+// engine in the same process, as is done once a second. Further pods have no node.
 func BenchmarkAuditPage(b *testing.B) {
-	for _, nodes := range []int{100, 1_000, 5_000, 10_000} {
-		b.Run(fmt.Sprintf("nodes=%d/pods=%d", nodes, 10*nodes), func(b *testing.B) {
+	for _, size := range []struct{ nodes, waiting int }{{100, 0}, {1_000, 0}, {1_000, 50_000}, {5_000, 0}, {10_000, 0}} {
+		nodes := size.nodes
+		b.Run(fmt.Sprintf("nodes=%d/pods=%d/waiting=%d", nodes, 10*nodes, size.waiting), func(b *testing.B) {
 			inNodes, inPods := newInformer(), newInformer()
 			i, err := New(Config{Engine: embedded(), Nodes: inNodes, Pods: inPods})
 			if err != nil {
@@ -29,6 +30,10 @@ func BenchmarkAuditPage(b *testing.B) {
 					i.setPod(nil, pod)
 				}
 			}
+			for w := range size.waiting {
+				name := fmt.Sprintf("waiting-%d", w)
+				done(inPods.store.Add(pod(name, types.UID(name), "", "1")))
+			}
 			e, err := i.load(b.Context())
 			if err != nil {
 				b.Fatal(err)
@@ -36,6 +41,7 @@ func BenchmarkAuditPage(b *testing.B) {
 			a := newAudit(sender{inventory: i, epoch: e, timeout: time.Minute})
 			b.ReportAllocs()
 			for b.Loop() {
+				a.restsUntil = time.Time{}
 				if err := a.comparePage(b.Context()); err != nil {
 					b.Fatal(err)
 				}

@@ -2,10 +2,12 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
@@ -96,18 +98,27 @@ func (v *comparison) addClusterNodes(nodes []any, levels []translate.Level) {
 	}
 }
 
-// addPods adds the slots of the pods on the nodes of the comparison. If the engine has a slot on
-// these nodes that belongs to none of these pods, addPods also searches the pods on all other nodes
-// for the key of the slot.
-func (v *comparison) addPods(pods []any, read func(*corev1.Pod) hold) {
+// addPods adds the slots of the pods on the nodes of the comparison. pods has the index podsByNode.
+// If the engine has a slot on these nodes that belongs to none of these pods, addPods also searches
+// the pods on all other nodes for the key of the slot.
+func (v *comparison) addPods(pods cache.Indexer, read func(*corev1.Pod) hold) error {
 	add := func(pod *corev1.Pod) {
 		s := v.slot(string(pod.UID))
 		s.pod = pod
 		s.cluster = append(s.cluster, read(pod))
 	}
-	for _, obj := range pods {
-		if pod, ok := obj.(*corev1.Pod); ok && v.covers(pod.Spec.NodeName) && translate.Holds(pod) {
-			add(pod)
+	for _, node := range pods.ListIndexFuncValues(podsByNode) {
+		if !v.covers(node) {
+			continue
+		}
+		there, err := pods.ByIndex(podsByNode, node)
+		if err != nil {
+			return fmt.Errorf("list pods on node %s: %w", node, err)
+		}
+		for _, obj := range there {
+			if pod, ok := obj.(*corev1.Pod); ok && translate.Holds(pod) {
+				add(pod)
+			}
 		}
 	}
 	lost := map[string]bool{}
@@ -117,13 +128,14 @@ func (v *comparison) addPods(pods []any, read func(*corev1.Pod) hold) {
 		}
 	}
 	if len(lost) == 0 {
-		return
+		return nil
 	}
-	for _, obj := range pods {
+	for _, obj := range pods.List() {
 		if pod, ok := obj.(*corev1.Pod); ok && lost[string(pod.UID)] && translate.Holds(pod) {
 			add(pod)
 		}
 	}
+	return nil
 }
 
 // addSources adds the slots of the sources that are on the nodes of the comparison, or that the

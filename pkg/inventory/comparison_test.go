@@ -37,10 +37,16 @@ func TestAViewShowsThePodsOnItsNodesAndThoseThatTheEngineHasThere(t *testing.T) 
 			v := &comparison{from: "n1", to: "n3", extraNodes: map[string]bool{"n7": true}, nodes: map[string]*nodeSides{}, slots: map[string]*slotSides{}}
 			v.addEngineNodes(tc.listed, nil)
 			var read []string
-			v.addPods(tc.pods, func(p *corev1.Pod) hold {
+			pods := newInformer()
+			done(addNodeIndex(pods))
+			for _, p := range tc.pods {
+				done(pods.store.Add(p))
+			}
+			done(v.addPods(pods.store, func(p *corev1.Pod) hold {
 				read = append(read, p.Name)
 				return hold{job: 7, slot: translate.HeldSlot(p)}
-			})
+			}))
+			slices.Sort(read)
 			var got []string
 			for _, key := range slices.Sorted(maps.Keys(v.slots)) {
 				if s := v.slots[key]; s.pod != nil {

@@ -40,7 +40,9 @@ type Config struct {
 	// into it or release slots of bound pods. Required.
 	Engine match.Engine
 	// Nodes and Pods are the informers of all *corev1.Node and *corev1.Pod. Required.
-	Nodes, Pods Informer
+	// New adds an index to that of the pods.
+	Nodes Informer
+	Pods  IndexInformer
 	// JobOf returns the job that a pod was matched for, or 0. It is called for pods with a
 	// node whenever they change and whenever they are compared, and for the pods of a Recheck.
 	// It must not block. If its answer for a pod changes, call Recheck. A pod without a job
@@ -178,6 +180,9 @@ func New(cfg Config) (*Inventory, error) {
 	}
 	if cfg.OnAudit == nil {
 		cfg.OnAudit = func(int, bool) {}
+	}
+	if err := addNodeIndex(cfg.Pods); err != nil {
+		return nil, err
 	}
 	return &Inventory{
 		cfg:       cfg,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 )
@@ -15,6 +16,34 @@ type Informer interface {
 	GetStore() cache.Store
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 	RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error
+}
+
+// An IndexInformer is an Informer with an index, for instance a cache.SharedIndexInformer.
+type IndexInformer interface {
+	Informer
+	GetIndexer() cache.Indexer
+	AddIndexers(indexers cache.Indexers) error
+}
+
+// podsByNode is the name of the index of pods by their node. Pods without a node are not in it.
+const podsByNode = "fluence.podsByNode"
+
+// addNodeIndex adds the index podsByNode if the informer does not have it yet. With it, a page of
+// an audit reads the pods on its nodes only, and not all those that wait for one.
+func addNodeIndex(pods IndexInformer) error {
+	if pods.GetIndexer().GetIndexers()[podsByNode] != nil {
+		return nil
+	}
+	err := pods.AddIndexers(cache.Indexers{podsByNode: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+			return []string{pod.Spec.NodeName}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("index pods by node: %w", err)
+	}
+	return nil
 }
 
 // watch calls set for each object that exists or changes, with its former state. It calls gone for

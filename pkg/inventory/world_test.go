@@ -26,14 +26,18 @@ import (
 type informer struct {
 	handler cache.ResourceEventHandler
 	synced  chan struct{}
-	store   cache.Store
+	store   cache.Indexer
 }
 
 func newInformer() *informer {
-	return &informer{synced: make(chan struct{}), store: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+	return &informer{synced: make(chan struct{}), store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 }
 
 func (i *informer) GetStore() cache.Store { return i.store }
+
+func (i *informer) GetIndexer() cache.Indexer { return i.store }
+
+func (i *informer) AddIndexers(indexers cache.Indexers) error { return i.store.AddIndexers(indexers) }
 
 func (i *informer) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	i.handler = h
