@@ -3,6 +3,7 @@
 // (package statusmap). It makes no decisions: it writes what its callers pass in.
 //
 //	stable_text.go  which part of a message stays the same while other pods come and go?
+//	numbers.go      how often are messages written of which only the numbers change?
 //	condition.go    what do the conditions of a PodGroup say, and what did they say before?
 //	reporter.go     when are conditions written, and when does an event go with them?
 //	event.go        when are the events of pods sent?

@@ -41,16 +41,17 @@ const (
 // writes in the background: otherwise a namespace with many unschedulable pods, whose
 // messages change each time, would hold up the scheduling loop. Namespaces take
 // turns. Of one pod only the latest status is written, and one that changes only numbers in the
-// message not sooner than messageInterval after the one before. It is retried until it is
+// message not sooner than messageInterval after the one before, and within numbersRate. It is retried until it is
 // stored, until a newer one replaces it, or until the pod has a node or is gone.
 //
 // It implements framework.APICacher, through which kube-scheduler's failure handler writes.
 type PodStatusWriter struct {
-	client kubernetes.Interface
-	pods   func() corelisters.PodLister
-	failed func()
-	order  *fairqueue.RoundRobin[podKey]
-	queue  workqueue.TypedDelayingInterface[podKey]
+	client  kubernetes.Interface
+	pods    func() corelisters.PodLister
+	failed  func()
+	order   *fairqueue.RoundRobin[podKey]
+	queue   workqueue.TypedDelayingInterface[podKey]
+	numbers numbersLimits
 
 	mu    sync.Mutex
 	items map[podKey]podStatus
@@ -80,6 +81,8 @@ type podStatus struct {
 	nominated *string
 	// urgent says that the status or the reason of the condition changes, and not only its message.
 	urgent bool
+	// numbersAt is when a write that changes only numbers has its turn. It is zero if it has none yet.
+	numbersAt time.Time
 	// failures counts the writes that failed. staleTries counts the tries since the last
 	// of them that found the cached pod outdated.
 	failures, staleTries int
@@ -155,6 +158,9 @@ func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	}
 	if newer.nominated == nil {
 		newer.nominated = older.nominated
+	}
+	if newer.numbersAt.IsZero() {
+		newer.numbersAt = older.numbersAt
 	}
 	s.items[k] = newer
 	return newer
@@ -334,7 +340,11 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 		return false, nil
 	}
 	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent && changesNumbersOnly(pod, is.condition) {
-		if left := s.untilNextMessage(k.uid); left > 0 {
+		left := s.untilNextMessage(k.uid)
+		if left <= 0 && is.numbersAt.IsZero() {
+			is.numbersAt = s.numbers.nextTurn(k.namespace)
+		}
+		if left = max(left, time.Until(is.numbersAt)); left > 0 {
 			s.putBack(k, is, left)
 			return false, nil
 		}

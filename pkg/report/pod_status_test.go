@@ -233,6 +233,35 @@ func TestNumbersAloneAreWrittenRarely(t *testing.T) {
 	}, "p")
 }
 
+// If the numbers of many pods change at once, the writes are bounded together, and all pods are told in the end.
+func TestNumbersOfManyPodsAreWrittenSlowly(t *testing.T) {
+	var names []string
+	for i := range 3 * numbersBurst {
+		names = append(names, fmt.Sprint("p", i))
+	}
+	withPodStatusWriter(t, func(w *podStatusTest) {
+		tell := func(text string) {
+			for _, name := range names {
+				w.patchStatus(name, text)
+			}
+		}
+		tell("room for 0")
+		w.pass(2 * maxMessageInterval)
+		before, _ := w.written()
+		tell("room for 1")
+		w.pass(10 * time.Second)
+		if writes, _ := w.written(); writes-before > numbersBurst+10*numbersRate+numbersRate {
+			t.Errorf("%d writes in 10 s, want at most %d and %d a second", writes-before, numbersBurst, numbersRate)
+		}
+		w.pass(2 * numbersBurst / numbersRate * time.Second)
+		for _, name := range names {
+			if got := w.message(name); got != "room for 1" {
+				t.Fatalf("in the end pod %s is told %q", name, got)
+			}
+		}
+	}, names...)
+}
+
 // The same holds for messages that come while others are being written.
 func TestStatusDuringAWriteIsWritten(t *testing.T) {
 	withPodStatusWriter(t, func(w *podStatusTest) {
@@ -366,7 +395,7 @@ func TestPodStatusWritesAlternateAmongNamespaces(t *testing.T) {
 				}
 			}
 		}
-		w.pass(many * w.takes)
+		w.pass(many/numbersRate*time.Second + maxMessageInterval)
 		for i := range many {
 			if got := w.message(fmt.Sprint("a-", i)); got != "round 9" {
 				t.Fatalf("pod %d of the others is told %q in the end", i, got)

@@ -65,6 +65,7 @@ type Reporter struct {
 	noConditions atomic.Bool
 	// writing counts the workers that write, or wait for binds.
 	writing atomic.Int32
+	numbers numbersLimits
 
 	mu    sync.Mutex
 	items map[types.NamespacedName]*groupState
@@ -92,6 +93,8 @@ type groupState struct {
 	since metav1.Time
 	// messageOnlyWrites counts the writes in a row that changed only the message.
 	messageOnlyWrites int
+	// numbersAt is when a write that changes only numbers has its turn. It is zero if it has none yet.
+	numbersAt time.Time
 	// eventSent says that an event other than Placed was sent since the group was last placed.
 	eventSent bool
 	// eventAt is when the event of a passing reason is due. It is zero if there is none.
@@ -309,6 +312,12 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 			r.queue.AddAfter(k, left)
 			return nil
 		}
+		if StableText(before.Message) == StableText(copied.Message) {
+			if left := r.untilNumbers(k.Namespace, stored); left > 0 {
+				r.queue.AddAfter(k, left)
+				return nil
+			}
+		}
 		again = copied.messageOnlyWrites + 1
 	}
 	placedAgain := copied.Status == metav1.ConditionTrue && before.incarnation != copied.incarnation
@@ -347,6 +356,16 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	return nil
 }
 
+// untilNumbers returns how long a write that changes only numbers of a group's message has to wait for its turn.
+func (r *Reporter) untilNumbers(namespace string, stored *groupState) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stored.numbersAt.IsZero() {
+		stored.numbersAt = r.numbers.nextTurn(namespace)
+	}
+	return time.Until(stored.numbersAt)
+}
+
 // eventOfChange sends the event of a status that was just written, unless the condition says enough.
 func (r *Reporter) eventOfChange(pg *scheduling.PodGroup, g *groupState) {
 	g.eventAt = time.Time{}
@@ -374,7 +393,7 @@ func (r *Reporter) markWritten(stored *groupState, copied groupState, since meta
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stored.written, stored.writtenAt, stored.since, stored.onPod, stored.messageOnlyWrites = copied.GroupStatus, time.Now(), since, copied.onPod, copied.messageOnlyWrites
-	stored.eventSent, stored.eventAt = copied.eventSent, copied.eventAt
+	stored.eventSent, stored.eventAt, stored.numbersAt = copied.eventSent, copied.eventAt, time.Time{}
 }
 
 // drop forgets the state of a group, unless another state has taken its place.
