@@ -43,6 +43,8 @@ type cluster struct {
 	namespaces corelisters.NamespaceLister
 	quotas     *quotas
 	occupants  occupants
+	restarts   restarts
+	pods       corelisters.PodLister
 	// bindChecks checks whether a node still takes a pod.
 	bindChecks bindChecks
 }

@@ -31,6 +31,7 @@
 //	debt.go                which namespaces are throttled?
 //	timeouts.go            which namespace is to blame for matches that time out?
 //	nominations.go         which pods of other schedulers are about to take room?
+//	restarts.go            which room is kept for pods that are made again?
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?
 //	bind.go                how is a pod bound?

@@ -139,7 +139,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	core := h.SharedInformerFactory().Core().V1()
-	pl.nodes, pl.namespaces = core.Nodes().Lister(), core.Namespaces().Lister()
+	pl.nodes, pl.namespaces, pl.pods = core.Nodes().Lister(), core.Namespaces().Lister(), core.Pods().Lister()
 	pl.watcher = watcher{base: pl.base, nativeMembers: newNativeMembers(h.ProfileName()), levels: levelsOf(levels), groupPlacer: &pl.groupPlacer, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter, stateCollector: &pl.stateCollector}
 	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.throttler = throttler{base: pl.base}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -74,6 +75,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 
 	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil {
+		a.tellKept(plan, refused)
 		a.reserver.reserve(ctx, plan, found, refused)
 		refused.AlsoRefused = found.FirstShape
 		return "", refused
@@ -118,6 +120,9 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		a.releases.book(plan.Key) // seats that a started group has got
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
+	if a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late) {
+		a.observeEvent(gang.Released)
+	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
 	// The siblings come into the queue after this call, but before the next pod is popped.
@@ -128,6 +133,26 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		return "", nil
 	}
 	return node, nil
+}
+
+// tellKept adds to a refusal for want of room for which groups room is kept.
+func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
+	if refused.Reason != reason.NoRoom {
+		return
+	}
+	least := minPriority(slices.Concat(plan.Required, plan.Optional))
+	refused.Message += a.restarts.describe(plan.Key, least, a.now(), func(key types.NamespacedName, priority int32) string {
+		return a.describeGroup(key, priority, plan.Key.Namespace)
+	})
+}
+
+// nodesOf returns the node of each slot.
+func nodesOf(slots []match.Slot) []string {
+	nodes := make([]string, len(slots))
+	for i := range slots {
+		nodes[i] = slots[i].Node
+	}
+	return nodes
 }
 
 // slotsOfPods returns the slots of a plan without the slots of pods that do not exist yet.
@@ -146,11 +171,12 @@ func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 // pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
+	// Only room of the same or a higher priority counts, as in kube-scheduler.
+	least := minPriority(slices.Concat(plan.Required, plan.Optional))
 	return placement.ClusterState{
-		At:    now,
-		Epoch: a.inventory.Epoch(),
-		// Only nominations of the same or a higher priority count, as in kube-scheduler.
-		Expected: a.nominations.slots(minPriority(slices.Concat(plan.Required, plan.Optional)), now),
+		At:       now,
+		Epoch:    a.inventory.Epoch(),
+		Expected: slices.Concat(a.nominations.slots(least, now), a.restarts.slots(plan.Key, least, a.pods, now)),
 		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
 		Reserved: reserved,
 	}

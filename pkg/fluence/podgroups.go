@@ -141,8 +141,13 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	g.Templates = templatesOf(pg)
 	g.Fault = templatesFault(pg, g.Templates)
 	g.Seats, g.StagesTogether, g.Expect = seatsOf(pg), pg.Annotations[group.StagesAnnotation], group.ExpectAnnotationsOf(pg.Annotations)
-	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionSeatsHeld); c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason.ExpectedMissing {
-		g.ExpectedMissing = c.Message
+	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionSeatsHeld); c != nil && c.Status == metav1.ConditionFalse {
+		switch c.Reason {
+		case reason.ExpectedMissing:
+			g.ExpectedMissing = c.Message
+		case reason.SeatsTaken:
+			g.SeatsTaken = c.Message
+		}
 	}
 	g.Exclusivity, g.ExclusivitySince = exclusivityOf(pg)
 	g.Placed = report.PlacedPods(pg)

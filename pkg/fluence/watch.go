@@ -167,6 +167,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	w.occupants.update(pod)
 	w.placer.UpdatePod(pod)
+	if old != nil && (pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed) {
+		w.keepForRestart(old)
+	}
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.reserver.blockerGone(pod)
@@ -244,6 +247,9 @@ func (w *watcher) nativePodGroupsUnread(why string) { w.groups.SetNativePodGroup
 func (w *watcher) putPodGroup(ctx context.Context, pg *scheduling.PodGroup, g gang.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	out := w.groups.PutPodGroup(k, g)
+	if g.Ended || g.Suspended {
+		w.endRestart(k)
+	}
 	w.groups.RestoreWaitingSince(k, report.WaitsSince(pg))
 	w.apply(ctx, out)
 	w.groupReporter.reporter.ObservePodGroup(k)
@@ -254,6 +260,7 @@ func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	w.nativeChange.Lock()
 	defer w.nativeChange.Unlock()
 	w.apply(ctx, w.groups.DropPodGroup(k))
+	w.endRestart(k)
 }
 
 // forget drops everything that the plugin keeps about a group outside package gang.
@@ -288,6 +295,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	if !ok {
 		return
 	}
+	w.keepForRestart(pod)
 	if translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 	}
@@ -356,6 +364,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		}
 		now := w.now()
 		w.apply(ctx, w.groups.RevokeExpired(now))
+		w.endRestarts(now)
 		w.keepSeats(ctx, now)
 		w.sweepWaiting()
 		w.binder.sweepBindQueue()

@@ -86,6 +86,7 @@
 //	seats.go           Seats: For which pods is room held that do not exist yet, and for how long?
 //	seatrecord.go      Seats: What does the PodGroup record of seats, and which follow from its record?
 //	seatsearch.go      Seats: What becomes of a seat whose room is lost?
+//	restart.go         Lister, Seats: For how long is the room of a pod kept that is made again?
 //	plan.go            Matching: What is to be placed?
 //	matched.go         Matching: What follows from the matcher's answer?
 //	assignments.go     Assignments: What follows from a scheduling cycle, or from a deadline?

@@ -3,12 +3,12 @@ package gang
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -237,8 +237,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 			p.Optional = append(p.Optional, o.pod)
 		}
 	}
-	together := s.podGroup != nil && group.Annotation(group.StagesAnnotation, map[string]string{group.StagesAnnotation: s.podGroup.StagesTogether}, m.pod) == group.StagesTogether
-	g.addExpected(&p, s, expectedPods(s, stageOf(s), together), now)
+	g.addExpected(&p, s, expectedPods(s, stageOf(s), asksTogether(s, m)), now)
 	return p
 }
 
@@ -271,5 +270,8 @@ func (g Matching) Unclaim(uid types.UID) {
 func (g Matching) addExpected(p *Plan, s *groupState, expected map[string]int, now time.Time) {
 	var all []standIn
 	all, p.Note = g.boundSeats(s, expected, now)
+	if _, err := g.restartTimeout(s); err != nil {
+		p.Note = strings.TrimPrefix(p.Note+"; "+err.Error(), "; ")
+	}
 	p.addStandIns(all)
 }

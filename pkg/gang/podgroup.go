@@ -59,6 +59,8 @@ type Stages struct {
 	// ExpectedMissing is the message of the status on pods that did not come while they had seats.
 	// It is empty if there is none.
 	ExpectedMissing string
+	// SeatsTaken is the message of the status on seats that were lost and are looked for. It is empty if there are none.
+	SeatsTaken string
 	// StagesTogether is the value of group.StagesAnnotation.
 	StagesTogether string
 	// Expect holds the annotations about seats.

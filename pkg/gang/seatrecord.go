@@ -32,8 +32,11 @@ type seatRecord struct {
 	// has at a place, without the seats that were given back. seen is the largest number of members that
 	// were present there since the record was read: their seats are taken.
 	left, seen map[place]int
-	// readMissing is what the status was last seen to say of pods that did not come.
-	readMissing string
+	// echoes are what this process has written and not read yet, the oldest first.
+	echoes []RecordedSeats
+	// readMissing is what the status was last seen to say of pods that did not come, and readTaken of
+	// seats that are looked for.
+	readMissing, readTaken string
 	// followed is what the seats were last restored by.
 	followed followedState
 }
@@ -99,6 +102,10 @@ func (g Seats) SeatsRecorded(key types.NamespacedName, r *SeatRecord) {
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil {
 		s.recorded, s.writtenVersion = r.Seats, r.version
+		s.echoes, s.readTaken = append(s.echoes, r.Seats), ""
+		if r.Reason == reason.SeatsTaken {
+			s.readTaken = r.Message
+		}
 		g.indexSeats(s)
 	}
 }
@@ -123,6 +130,7 @@ func (g *core) updateSeats(s *groupState) {
 		return
 	}
 	g.followRecord(s)
+	g.followSearch(s)
 	if len(s.free) > 0 {
 		open := map[string]int{}
 		for _, t := range templatesOf(s) {
@@ -158,10 +166,14 @@ func (g *core) followRecord(s *groupState) {
 		s.readMissing, s.whyMissing = s.podGroup.ExpectedMissing, s.podGroup.ExpectedMissing
 	}
 	news := !s.read.equal(s.podGroup.Seats)
+	if i := slices.IndexFunc(s.echoes, s.podGroup.Seats.equal); i >= 0 {
+		// This process may have written another record since. The status shows it later.
+		s.echoes, news = s.echoes[i+1:], false
+	}
 	if s.read = s.podGroup.Seats; news && !s.recorded.equal(s.read) {
 		s.seatRecord = seatRecord{
 			recorded: s.read, read: s.read, version: s.version, writtenVersion: s.version,
-			left: map[place]int{}, seen: map[place]int{}, readMissing: s.readMissing,
+			left: map[place]int{}, seen: map[place]int{}, readMissing: s.readMissing, readTaken: s.readTaken, echoes: s.echoes,
 		}
 		for template, nodes := range s.recorded {
 			for node, n := range nodes {
@@ -180,6 +192,31 @@ func (g *core) followRecord(s *groupState) {
 	g.restoreSeats(s)
 	state.free = len(s.free)
 	s.followed = state
+}
+
+// followSearch has the seats looked for that a started group has lost, by the status of its PodGroup, if another
+// process has matched the group.
+func (g *core) followSearch(s *groupState) {
+	if !g.synced || s.matchedHere || s.readTaken == s.podGroup.SeatsTaken {
+		return
+	}
+	if s.readTaken = s.podGroup.SeatsTaken; s.readTaken == "" {
+		s.seatSearch = seatSearch{}
+		return
+	}
+	if len(s.sought) > 0 {
+		return
+	}
+	free, stage := map[string]int{}, stageOf(s)
+	for _, t := range s.free {
+		free[t.template]++
+	}
+	for _, t := range templatesOf(s) {
+		if n := openSeats(s, t) - free[t.Name]; n > 0 && t.Stage <= stage {
+			seek(s, t.Name, n)
+			s.lost = s.readTaken
+		}
+	}
 }
 
 // restoreSeats gives a group the seats of its record that no member has taken.

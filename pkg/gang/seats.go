@@ -211,11 +211,16 @@ func (g *core) takeSeats(s *groupState, now time.Time) []*corev1.Pod {
 		return nil
 	}
 	var taken []*corev1.Pod
+	// tooLarge has, by template, what a member asked for that no seat covers. Others may ask for as much.
+	tooLarge := map[string]demand{}
 	for _, m := range s.ordered(func(m *member) bool { return m.isWaiting() && m.assignment == nil && !m.seatless }) {
-		i := slices.IndexFunc(s.free, func(t *seat) bool {
-			return t.template == group.TemplateOf(m.pod) && t.demand.covers(g.demandOf(m))
-		})
+		template, asks := group.TemplateOf(m.pod), g.demandOf(m)
+		if d, is := tooLarge[template]; is && asks.covers(d) {
+			continue
+		}
+		i := slices.IndexFunc(s.free, func(t *seat) bool { return t.template == template && t.demand.covers(asks) })
 		if i < 0 {
+			tooLarge[template] = asks
 			continue
 		}
 		t := s.free[i]
@@ -374,12 +379,21 @@ func sinceTrue(pod *corev1.Pod, of corev1.PodConditionType) time.Time {
 	return time.Time{}
 }
 
-// firstBind returns when the first pod of a group that has a node was bound. If this process has
-// matched the group, that is now. Otherwise the API says it, at most now.
+// firstBind returns when the first pod was bound of a group that has seats or, with seats of a later stage that
+// were not held with the first, of that stage. If this process has matched the group, that is now. Otherwise the
+// API says it, at most now.
 func firstBind(s *groupState, now time.Time) time.Time {
 	first := now
 	if !s.matchedHere {
+		stages := map[string]int{}
+		for _, t := range templatesOf(s) {
+			stages[t.Name] = t.Stage
+		}
+		stage := stageOf(s)
 		for _, m := range s.members {
+			if stages[group.TemplateOf(m.pod)] != stage && !asksTogether(s, m) {
+				continue
+			}
 			if at := sinceTrue(m.pod, corev1.PodScheduled); !at.IsZero() && m.keepsNode() && at.Before(first) {
 				first = at
 			}

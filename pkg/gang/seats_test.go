@@ -14,6 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 const roleLabel = "training.kubeflow.org/job-role"
@@ -683,4 +684,125 @@ func TestAStageIsAGangOfItsOwnSize(t *testing.T) {
 	if got := names(plan.Required); len(got) != 3 || plan.Late {
 		t.Errorf("the plan requires %v (late: %v), want the whole stage", got, plan.Late)
 	}
+}
+
+// If the pods of a stage are made again, the group does not wait for those that have succeeded.
+func TestAStageThatStartsAgainNeedsOnlyWhatIsLeft(t *testing.T) {
+	s := newStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: []Template{
+		{Name: "init", Coming: 1}, {Name: "train", Coming: 3, Stage: 1},
+	}}}})
+	s.add("init", role("init"), objects.InPhase(corev1.PodSucceeded))
+	s.add("t0", role("train"), objects.InPhase(corev1.PodSucceeded))
+	s.add("t1", role("train"), objects.InPhase(corev1.PodFailed))
+	s.add("t2", role("train"))
+	s.wantEnqueueable()
+	s.add("t3", role("train"))
+	if plan, _ := s.Plan("t2", s.now); len(plan.Required) != 2 {
+		t.Errorf("the plan requires %v, want the two that are left", names(plan.Required))
+	}
+}
+
+// A pod that asks for more than each seat leaves the seats to those that ask for less.
+func TestSeatsGoToThosePodsThatTheyAreLargeEnoughFor(t *testing.T) {
+	s := newSeatStory(t)
+	s.startSeated()
+	for name, asks := range map[string]string{"a-large": "5", "b-larger": "6", "c-small": "2"} {
+		s.add(name, role("launcher"), asking(asks))
+	}
+	if plan, _ := s.Plan("c-small", s.now); plan.Node != "n-seat" {
+		t.Errorf("the small pod is placed on %q, want the seat", plan.Node)
+	}
+}
+
+// seatTakenElsewhere is what a PodGroup says of which another process looks for a seat.
+func seatTakenElsewhere() PodGroup {
+	pg := seatedPodGroup()
+	pg.Placed, pg.Seats = 2, RecordedSeats{"worker": {"n-0": 1, "n-1": 1}}
+	pg.SeatsTaken = "a seat of template launcher has no room any more"
+	return pg
+}
+
+// A scheduler that starts looks for the seats that the one before has lost, and tells so until it has them.
+func TestASearchForSeatsOutlivesARestart(t *testing.T) {
+	s := newSeatStory(t)
+	s.PutPodGroup(key, seatTakenElsewhere())
+	s.bindElsewhere(false)
+	s.MarkSynced()
+	plan, ok := s.PlanSeats(s.now)
+	if !ok || len(plan.Required) != 1 {
+		t.Fatalf("plan %+v, want one seat", plan)
+	}
+	s.AssignSeats(plan, []match.Slot{{Key: string(plan.Required[0].UID), Node: "n-other"}})
+	s.PutPodGroup(key, seatTakenElsewhere())
+	s.wantFreeSeats(1)
+	if r := s.record(); r.Reason != "" || r.Seats["launcher"]["n-other"] != 1 {
+		t.Errorf("to record: %+v, want the new seat, and no reason", r)
+	}
+
+	// A standby ends the search when its leader has found the seat.
+	s = newSeatStory(t)
+	s.PutPodGroup(key, seatTakenElsewhere())
+	s.bindElsewhere(false)
+	s.MarkSynced()
+	s.PutPodGroup(key, recordedPodGroup())
+	s.wantFreeSeats(1)
+	if plan, ok := s.PlanSeats(s.now); ok {
+		t.Errorf("plan %+v, and nothing is missing", plan)
+	}
+}
+
+// What this process has written before its last record is no news when it is read.
+func TestAnOlderRecordOfOnesOwnIsNoNews(t *testing.T) {
+	s := newSeatStory(t)
+	s.PutPodGroup(key, recordedPodGroup())
+	s.bindElsewhere(false)
+	s.MarkSynced()
+	s.wantFreeSeats(1)
+	s.LoseSeat(key, s.HeldSeats()[0].ID, "too little room")
+	lost := s.record()
+	plan, _ := s.PlanSeats(s.now)
+	s.AssignSeats(plan, []match.Slot{{Key: string(plan.Required[0].UID), Node: "n-other"}})
+	found := s.record()
+	for _, r := range []*SeatRecord{lost, found} {
+		pg := seatTakenElsewhere()
+		if pg.Seats = r.Seats; r == found {
+			pg.SeatsTaken = ""
+		}
+		if out := s.PutPodGroup(key, pg); len(out.Book)+len(out.Release) > 0 {
+			t.Errorf("after a record of its own: %+v", out)
+		}
+		s.wantFreeSeats(1)
+	}
+	if node := s.HeldSeats()[0].Node; node != "n-other" {
+		t.Errorf("the seat is on %s", node)
+	}
+	// What another process writes is news.
+	if s.PutPodGroup(key, recordedPodGroup()); s.HeldSeats()[0].Node != "n-seat" {
+		t.Errorf("the seat is on %s, want that of the new record", s.HeldSeats()[0].Node)
+	}
+}
+
+// After a restart the time of a later stage's seats counts from the first bind of that stage.
+func TestSeatsOfALateStageKeepTheirTimeOverARestart(t *testing.T) {
+	s := newSeatStory(t)
+	pg := stagedPodGroup()
+	pg.Templates.List[2].Coming, pg.Templates.List[2].Expected = 1, 2
+	pg.Placed, pg.Seats = 2, RecordedSeats{"serve": {"n-serve": 1}, "train": {"n-0": 1, "n-1": 2}}
+	s.PutPodGroup(key, pg)
+	bound := func(after time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = boundCondition()
+			p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon.Add(after))
+		}
+	}
+	s.add("serve", role("serve"), objects.OnNode("n-serve"), bound(0))
+	s.add("t0", role("train"), objects.OnNode("n-0"), bound(time.Hour))
+	s.MarkSynced()
+	// The stage is the first that still runs: serve has to be seen as of the first stage.
+	s.update("serve", objects.All(objects.OnNode("n-serve"), objects.InPhase(corev1.PodSucceeded), bound(0)))
+	s.ExpireSeats(noon.Add(time.Hour + time.Minute))
+	s.wantFreeSeats(2)
+	s.ExpireSeats(noon.Add(time.Hour + 30*time.Minute))
+	s.wantFreeSeats(0)
 }

@@ -86,6 +86,9 @@ func (m *member) count() memberCount {
 	if c.template = group.TemplateOf(m.pod); c.template != "" {
 		if !deleted && m.pod.Status.Phase != corev1.PodFailed {
 			c.ofTemplate.all = 1
+			if m.pod.Status.Phase == corev1.PodSucceeded {
+				c.ofTemplate.succeeded = 1
+			}
 		}
 		if m.isWaiting() || m.isPresent() {
 			c.ofTemplate.active = 1
@@ -245,7 +248,11 @@ func (t *tally) add(m *memberCount, n int) {
 	if m.template != "" {
 		t.templateChanges++
 		of := t.templates[m.template]
-		t.templates[m.template] = templateCount{of.all + n*m.ofTemplate.all, of.active + n*m.ofTemplate.active, of.unplaced + n*m.ofTemplate.unplaced, of.waiting + n*m.ofTemplate.waiting}
+		t.templates[m.template] = templateCount{
+			all: of.all + n*m.ofTemplate.all, active: of.active + n*m.ofTemplate.active,
+			unplaced: of.unplaced + n*m.ofTemplate.unplaced, waiting: of.waiting + n*m.ofTemplate.waiting,
+			succeeded: of.succeeded + n*m.ofTemplate.succeeded,
+		}
 	}
 	if m.place != (place{}) {
 		if t.places[m.place] += n; t.places[m.place] == 0 {

@@ -57,6 +57,8 @@ type templateCount struct {
 	// unplaced counts those of all that have not ended, and have neither a node nor an assignment.
 	// waiting counts those of them that no scheduling gate holds.
 	unplaced, waiting int
+	// succeeded counts those of all that have succeeded.
+	succeeded int
 }
 
 // A place is a node with pods of a template.
@@ -92,10 +94,20 @@ func minMemberOf(s *groupState) int {
 	n := 0
 	for _, t := range templatesOf(s) {
 		if t.Stage == stage {
-			n += t.Coming
+			// If the others are started again, those that have succeeded are not.
+			n += max(0, min(t.Coming, t.Coming+t.Expected-s.templates[t.Name].succeeded))
 		}
 	}
 	return max(1, n)
+}
+
+// asksTogether reports whether the room of all stages of a group is asked for with the first, by the annotation
+// of the PodGroup or of a member.
+func asksTogether(s *groupState, m *member) bool {
+	if s.podGroup == nil {
+		return false
+	}
+	return group.Annotation(group.StagesAnnotation, map[string]string{group.StagesAnnotation: s.podGroup.StagesTogether}, m.pod) == group.StagesTogether
 }
 
 // openSeats returns how many pods of a template may have seats: those that are expected, and have

@@ -18,6 +18,10 @@ const (
 	// can only be shorter.
 	ExpectTimeoutAnnotation = "fluence.flux-framework.org/expect-timeout"
 	ExpectTotalAnnotation   = "fluence.flux-framework.org/expect-total"
+	// RestartTimeoutAnnotation is a duration such as "1m", and at most the scheduler's argument
+	// expectTimeout. For so long the room of a pod that fails or is deleted is kept for the pod that the
+	// owner makes in its place. Without it no room is kept.
+	RestartTimeoutAnnotation = "fluence.flux-framework.org/restart-timeout"
 )
 
 // ExpectTrue is the value of ExpectAnnotation that asks for room.
@@ -42,11 +46,11 @@ const (
 func ExpectModes() []string { return []string{ExpectAll, ExpectLabelled, ExpectNone} }
 
 // ExpectAnnotations holds the values of the annotations about room for pods that are made later.
-type ExpectAnnotations struct{ Expect, Timeout, Total string }
+type ExpectAnnotations struct{ Expect, Timeout, Total, Restart string }
 
 // ExpectAnnotationsOf reads the annotations of an object.
 func ExpectAnnotationsOf(annotations map[string]string) ExpectAnnotations {
-	return ExpectAnnotations{annotations[ExpectAnnotation], annotations[ExpectTimeoutAnnotation], annotations[ExpectTotalAnnotation]}
+	return ExpectAnnotations{annotations[ExpectAnnotation], annotations[ExpectTimeoutAnnotation], annotations[ExpectTotalAnnotation], annotations[RestartTimeoutAnnotation]}
 }
 
 // WhyNotExpect returns why no room is held for pods that the owner of a group makes later, in words fit
@@ -72,7 +76,7 @@ func WhyNotExpect(mode, namespace, label, annotation string) string {
 	return by
 }
 
-// ParseExpectTime reads a value of ExpectTimeoutAnnotation or ExpectTotalAnnotation. It returns most if
+// ParseExpectTime reads a value of one of the annotations about room that are durations. It returns most if
 // there is no value, and with an error if the value is wrong or longer. most is the value of the scheduler's
 // argument. The error names the annotation and the value in words fit for a user.
 func ParseExpectTime(annotation, value string, most time.Duration) (time.Duration, error) {

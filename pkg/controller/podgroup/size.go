@@ -268,6 +268,14 @@ func (o observation) sizeHere(top topOwner) group.Size {
 		return size
 	}
 	size := top.size
+	if top.spec.allNative && len(o.pods) > 0 {
+		// The API server has dropped the native PodGroup from the pods, because it does not serve any.
+		size = group.Size{}
+		for _, s := range top.spec.nativeSizes {
+			size = group.Size{Size: min(group.MaxSize, size.Size+s.Size), Min: min(group.MaxSize, size.Min+s.Min)}
+		}
+		return size
+	}
 	for other, n := range o.outside[top.owner.UID] {
 		if _, named := top.spec.nativeSizes[other]; !named && other != name {
 			size = group.Size{Size: size.Size - n, Min: size.Min - n}
@@ -350,17 +358,22 @@ func (o observation) stableRemaining(size group.Size, present int32) int32 {
 // are still to come. The second is lower if Jobs have few completions left.
 func (o observation) remainingMin(size group.Size) int32 {
 	var done int32
-	active := map[string]bool{}
+	active, doneOf := map[string]bool{}, map[string]int32{}
 	for _, top := range o.activeOwners() {
 		active[string(top.owner.UID)] = true
 	}
 	for _, p := range o.podOwners {
 		if active[string(p.topUID)] {
-			done += p.donePods()
+			n := p.donePods()
+			done += n
+			doneOf[group.TemplateOf(p.pod())] += n
 		}
 	}
 	if done == 0 {
 		return size.Min
+	}
+	if templates, _ := o.templatesWithin(); len(templates) > 0 {
+		return min(size.Min, firstStage(o.activeOwners()[0].templates, doneOf))
 	}
 	owned, _, err := o.ownerSize()
 	if err != nil {

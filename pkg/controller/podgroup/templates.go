@@ -54,9 +54,10 @@ func (o observation) templatesWithin() (all []scheduling.PodsOfTemplate, why str
 	return all, ""
 }
 
-// firstStage returns how many pods are coming in the first stage, at least 1. The first
-// stage of this scheduler is a later one of the owner if another scheduler has the ones before.
-func firstStage(templates []group.Template) int32 {
+// firstStage returns how many pods are coming in the first stage, at least 1, if so many pods of each template
+// are done, and are not made again. The first stage of this scheduler is a later one of the owner if another
+// scheduler has the ones before.
+func firstStage(templates []group.Template, done map[string]int32) int32 {
 	first := int32(math.MaxInt32)
 	for _, t := range templates {
 		first = min(first, t.Stage)
@@ -64,7 +65,7 @@ func firstStage(templates []group.Template) int32 {
 	n := int32(0)
 	for _, t := range templates {
 		if t.Stage == first {
-			n = min(group.MaxSize, n+t.Coming)
+			n = min(group.MaxSize, n+max(0, min(t.Coming, t.Coming+t.Expected-done[t.Name])))
 		}
 	}
 	return max(1, n)

@@ -73,17 +73,21 @@ func TestWhichPodGroupsHaveNoTemplates(t *testing.T) {
 func TestFirstStage(t *testing.T) {
 	cases := map[string]struct {
 		templates []group.Template
+		done      map[string]int32
 		want      int32
 	}{
-		"those that come at once":       {[]group.Template{{Coming: 2, Expected: 5}, {Coming: 1}}, 3},
-		"none of a later stage":         {[]group.Template{{Coming: 2}, {Coming: 4, Stage: 1}}, 2},
-		"others have the stages before": {[]group.Template{{Coming: 4, Stage: 1}, {Coming: 2, Stage: 2}}, 4},
-		"one at least":                  {[]group.Template{{Expected: 4}}, 1},
-		"no more than a group has":      {[]group.Template{{Coming: group.MaxSize}, {Coming: group.MaxSize}}, group.MaxSize},
+		"those that come at once":       {[]group.Template{{Coming: 2, Expected: 5}, {Coming: 1}}, nil, 3},
+		"none of a later stage":         {[]group.Template{{Coming: 2}, {Coming: 4, Stage: 1}}, nil, 2},
+		"others have the stages before": {[]group.Template{{Coming: 4, Stage: 1}, {Coming: 2, Stage: 2}}, nil, 4},
+		"one at least":                  {[]group.Template{{Expected: 4}}, nil, 1},
+		"no more than a group has":      {[]group.Template{{Coming: group.MaxSize}, {Coming: group.MaxSize}}, nil, group.MaxSize},
+		"without those that are done":   {[]group.Template{{Name: "a", Coming: 4}, {Name: "b", Coming: 3, Stage: 1}}, map[string]int32{"a": 3, "b": 1}, 1},
+		"followers are done first":      {[]group.Template{{Name: "a", Coming: 1, Expected: 3}, {Name: "b", Coming: 2}}, map[string]int32{"a": 3}, 3},
+		"all of a template are done":    {[]group.Template{{Name: "a", Coming: 1, Expected: 3}, {Name: "b", Coming: 2}}, map[string]int32{"a": 4}, 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := firstStage(tc.templates); got != tc.want {
+			if got := firstStage(tc.templates, tc.done); got != tc.want {
 				t.Errorf("firstStage = %d, want %d", got, tc.want)
 			}
 		})

@@ -1,0 +1,189 @@
+package fluence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// restartsWithin gives a pod the annotation that keeps its room.
+func restartsWithin(timeout string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if timeout != "" {
+			p.Annotations = map[string]string{group.RestartTimeoutAnnotation: timeout}
+		}
+	}
+}
+
+// recreateGang deletes the pods of group g, and makes others after a while.
+func (r *rig) recreateGang(n int, after time.Duration, edit ...func(*corev1.Pod)) {
+	r.Helper()
+	for i := range n {
+		r.remove(fmt.Sprintf("g-%d", i))
+	}
+	r.pass(after)
+	for i := range n {
+		r.pod(fmt.Sprintf("again-%d", i), append([]func(*corev1.Pod){objects.InGroup(g.Name)}, edit...)...)
+	}
+	r.pass(5 * time.Second)
+}
+
+// The room of a group whose pods are made again stays theirs, for as long as the annotation says.
+func TestRoomIsKeptForPodsThatAreMadeAgain(t *testing.T) {
+	cases := map[string]struct {
+		timeout string
+		after   time.Duration
+		// first is the prefix of the pods that run afterwards.
+		first string
+		edit  func(*corev1.Pod) // of the pods of the other group
+	}{
+		"in time":              {timeout: "30s", after: 20 * time.Second, first: "again-"},
+		"too late":             {timeout: "30s", after: 40 * time.Second, first: "other-"},
+		"without annotation":   {after: 20 * time.Second, first: "other-"},
+		"longer than allowed":  {timeout: "1h", after: 20 * time.Second, first: "other-"},
+		"no duration":          {timeout: "soon", after: 20 * time.Second, first: "other-"},
+		"for a lower priority": {timeout: "30s", after: 20 * time.Second, first: "other-", edit: func(p *corev1.Pod) { p.Spec.Priority = new(int32(10)) }},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.node("n2", 4)
+				r.pass(settleTime)
+				r.schedule()
+				r.gang(2, 2, objects.CPU("3"), restartsWithin(tc.timeout))
+				r.pass(5 * time.Second)
+				r.podGroupAPI.put(aPodGroup("other", 2, "other"))
+				for i := range 2 {
+					pod := []func(*corev1.Pod){objects.InGroup("other"), objects.CPU("3")}
+					if tc.edit != nil {
+						pod = append(pod, tc.edit)
+					}
+					r.pod(fmt.Sprintf("other-%d", i), pod...)
+				}
+				r.pass(5 * time.Second)
+				if !r.runs("g-0") || !r.runs("g-1") || r.runs("other-0") {
+					t.Fatalf("the first group is to run, and the other to wait: %v", r.assigned())
+				}
+				r.recreateGang(2, tc.after, objects.CPU("3"), restartsWithin(tc.timeout))
+				for pod := range r.assigned() {
+					if !strings.HasPrefix(pod, tc.first) {
+						t.Errorf("pod %s has a node, want that those of %s have it", pod, tc.first)
+					}
+				}
+				if !r.runs(tc.first+"0") || !r.runs(tc.first+"1") {
+					t.Errorf("the pods of %s are not whole on nodes: %v", tc.first, r.assigned())
+				}
+			})
+		})
+	}
+}
+
+// A group that has to leave kept room is told so, and gets the room when the group
+// for which it was kept has ended.
+func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(1, 1, objects.CPU("3"), restartsWithin("1m"))
+		r.pass(5 * time.Second)
+		r.podGroupAPI.put(aPodGroup("other", 1, "other"))
+		other := r.pod("other", objects.InGroup("other"), objects.CPU("3"))
+		r.pass(5 * time.Second)
+		r.remove("g-0")
+		r.pass(10 * time.Second)
+		const want = "; the room of 1 pod that ended is kept until "
+		if got := r.preEnqueueMessage(other); !strings.Contains(got, want) || !strings.HasSuffix(got, " for "+g.String()+", which restarts") {
+			t.Errorf("the other group is told %q, want the end of the room and for whom it is kept", got)
+		}
+		r.podGroupAPI.drop(g)
+		r.pass(5 * time.Second)
+		if !r.runs("other") {
+			t.Errorf("the room is still kept for a group that is gone: %s", r.preEnqueueMessage(other))
+		}
+	})
+}
+
+// Room that is kept in vain is charged to the namespace, which gets none afterwards.
+func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(1, 1, objects.CPU("3"), restartsWithin("1m"))
+		r.pass(5 * time.Second)
+		kept := func() bool {
+			r.pl.restarts.mu.Lock()
+			defer r.pl.restarts.mu.Unlock()
+			return len(r.pl.restarts.groups) > 0
+		}
+		r.remove("g-0")
+		if !kept() {
+			t.Fatal("no room is kept")
+		}
+		r.pass(61 * time.Second)
+		if kept() {
+			t.Fatal("the room is kept for longer than the annotation says")
+		}
+		r.pod("g-1", objects.InGroup(g.Name), objects.CPU("3"), restartsWithin("1m"))
+		r.pass(5 * time.Second)
+		if !r.runs("g-1") {
+			t.Fatal("the pod does not run")
+		}
+		if r.remove("g-1"); kept() {
+			t.Error("room is kept for a namespace that has just wasted some")
+		}
+	})
+}
+
+// Pods use the room of those that left, on their own node first.
+func TestRestartsAreUsedUp(t *testing.T) {
+	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	cases := map[string]struct {
+		nodes []string
+		all   bool
+		// left are the nodes whose room is still kept. freed is whether room was given up elsewhere.
+		left  []string
+		freed bool
+	}{
+		"one on its node":      {nodes: []string{"b"}, left: []string{"a", "c"}},
+		"one elsewhere":        {nodes: []string{"x"}, left: []string{"b", "c"}, freed: true},
+		"the group as a whole": {nodes: []string{"a", "b", "x"}, all: true, freed: true},
+		"all on their nodes":   {nodes: []string{"a", "b", "c"}, all: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r restarts
+			of := gang.Restart{Key: g, Timeout: time.Minute, Total: time.Hour}
+			for _, node := range []string{"a", "b", "c"} {
+				pod := objects.Pod("on-"+node, objects.OnNode(node))
+				pod.UID = types.UID(node)
+				r.keep(of, pod, match.Slot{Key: node, Node: node}, now)
+			}
+			if got := r.use(g, tc.nodes, tc.all); got != tc.freed {
+				t.Errorf("use() = %t, want %t", got, tc.freed)
+			}
+			var left []string
+			if k := r.groups[g]; k != nil {
+				for _, node := range []string{"a", "b", "c"} {
+					if _, is := k.pods[types.UID(node)]; is {
+						left = append(left, node)
+					}
+				}
+			}
+			if fmt.Sprint(left) != fmt.Sprint(tc.left) {
+				t.Errorf("the room of %v is kept, want %v", left, tc.left)
+			}
+		})
+	}
+}
