@@ -29,6 +29,25 @@ func TestTheExampleOfAJobSet(t *testing.T) {
 	s.running("training-", 8)
 }
 
+// A JobSet that restarts keeps its room, as it asks for, although another one waits for it.
+func TestAJobSetThatRestartsKeepsItsRoom(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 4)
+	s.example("jobset-keeps-its-room.yaml")
+	old := s.running("long-training-", 8)
+	s.example("jobset.yaml")
+	s.groups(2, 8)
+	s.refused(1, reason.NoRoom, "room for")
+	for range 2 {
+		s.kubectl("annotate", "-n", s.ns, "pod", s.pods("long-training-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
+		s.replaced("long-training-", 8, old)
+		s.noneOnNodes("training-")
+		old = s.running("long-training-", 8)
+	}
+	s.kubectl("delete", "-n", s.ns, "jobset", "long-training", "--wait=false")
+	s.running("training-", 8)
+}
+
 // The workers do not wait for a driver of another scheduler, which has no node here.
 func TestADriverOfAnotherSchedulerIsNotWaitedFor(t *testing.T) {
 	s := tell(t)

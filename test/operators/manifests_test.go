@@ -3,8 +3,6 @@ package operators_test
 import (
 	"fmt"
 	"strings"
-
-	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // podSpec is a pod's spec for a manifest, in one line. more are further fields, each with a comma.
@@ -27,8 +25,6 @@ type replicatedJob struct {
 	after, until string
 	// runFor is after how long a pod succeeds. It runs for ever if this is empty.
 	runFor string
-	// restartTimeout is for how long the room of its pods is kept when they are made again. It may be empty.
-	restartTimeout string
 }
 
 // jobSet is a JobSet. field is a further field of its spec.
@@ -36,9 +32,6 @@ func (s *story) jobSet(name, field string, all ...replicatedJob) string {
 	text := fmt.Sprintf("apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: %s}\nspec:\n  %s\n  replicatedJobs:\n", name, field)
 	for _, j := range all {
 		dependsOn, annotations := "", ""
-		if j.restartTimeout != "" {
-			annotations = fmt.Sprintf("metadata: {annotations: {%s: %q}}, ", group.RestartTimeoutAnnotation, j.restartTimeout)
-		}
 		if j.after != "" {
 			dependsOn = fmt.Sprintf("dependsOn: [{name: %s, status: %s}], ", j.after, j.until)
 		}

@@ -361,29 +361,6 @@ func TestAJobSetRestartsAsAWhole(t *testing.T) {
 	}
 }
 
-// A JobSet that restarts keeps its room, if it asks for that, although another one waits for the room.
-func TestAJobSetThatRestartsKeepsItsRoom(t *testing.T) {
-	s := tellBeside(t)
-	s.nodes("n", 7)
-	jobSet := func(name string) string {
-		return s.jobSet(name, "failurePolicy: {maxRestarts: 2}",
-			replicatedJob{name: "leader", jobs: 1, pods: 1, cpu: "4", restartTimeout: "1m"},
-			replicatedJob{name: "workers", jobs: 3, pods: 4, cpu: "4", restartTimeout: "1m"})
-	}
-	s.apply(jobSet("first"))
-	s.running("first-", 13)
-	s.apply(jobSet("second"))
-	s.groups(2, 13)
-	s.refused(1, reason.NoRoom, "room for")
-	for range 2 {
-		old := s.running("first-", 13)
-		s.kubectl("annotate", "-n", s.ns, "pod", s.pods("first-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
-		s.replaced("first-", 13, old)
-		s.noneOnNodes("second-")
-	}
-	s.kubectl("delete", "-n", s.ns, "jobset", "first", "--wait=false")
-	s.running("second-", 13)
-}
 
 // Each leader of a LeaderWorkerSet is a group with its workers. A unit in which a container was
 // started again is made anew, and placed as a whole.
