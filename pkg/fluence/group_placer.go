@@ -135,13 +135,18 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// tellKept adds to a refusal for want of room for which groups room is kept.
+// tellKept adds to a refusal for want of room for which groups room is kept. A group for which some is kept
+// retries by itself.
 func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
+	if len(a.restarts.nodesOf(plan.Key)) > 0 {
+		// Its own room is kept from all others, so that it finds nodes where they do not.
+		refused.Equivalence = ""
+	}
 	if refused.Reason != reason.NoRoom {
 		return
 	}
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
-	refused.Message += a.restarts.describe(plan.Key, least, a.now(), func(key types.NamespacedName, priority int32) string {
+	refused.Message += a.restarts.describe(plan.Key, least, func(key types.NamespacedName, priority int32) string {
 		return a.describeGroup(key, priority, plan.Key.Namespace)
 	})
 }
@@ -176,7 +181,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	return placement.ClusterState{
 		At:       now,
 		Epoch:    a.inventory.Epoch(),
-		Expected: slices.Concat(a.nominations.slots(least, now), a.restarts.slots(plan.Key, least, a.pods, now)),
+		Expected: slices.Concat(a.nominations.slots(least, now), a.restarts.slots(plan.Key, least, a.holdsNode)),
 		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
 		Reserved: reserved,
 	}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -18,10 +17,10 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// restarts has the room that pods of started groups have left, while it is kept for the pods
-// that the owners of the groups make in their place. To the matches of other groups of the same or a
-// lower priority the room is taken. The group itself may use it. It is kept in memory alone: a
-// restart of the scheduler ends it. The zero value is ready for use.
+// restarts has the room that pods of started groups leave, while it is kept for the pods that
+// the owners of the groups make in their place. To the matches of other groups of the same or a lower
+// priority the room is taken. The group itself may use it. A scheduler that does not lead keeps none,
+// and a restart of the scheduler ends it. The zero value is ready for use.
 type restarts struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*keptRoom
@@ -30,50 +29,38 @@ type restarts struct {
 // keptRoom is the room that is kept for one group.
 type keptRoom struct {
 	gang.Restart
-	pods map[types.UID]leavingPod
-	// first is when the first of the pods left, and last when the last did.
-	first, last time.Time
+	pods map[types.UID]*leavingPod
+	// last is when the last of the pods left. It is zero if none has.
+	last time.Time
 }
 
 // leavingPod is a pod that has failed or is being deleted, and its room.
 type leavingPod struct {
-	name types.NamespacedName
-	slot match.Slot
-}
-
-// until returns when the room is given up.
-func (k *keptRoom) until() time.Time {
-	if end := k.first.Add(k.Total); end.Before(k.last.Add(k.Timeout)) {
-		return end
-	}
-	return k.last.Add(k.Timeout)
+	name     types.NamespacedName
+	slot     match.Slot
+	priority int32
+	// left is when the pod was seen to hold its node no longer. It is zero while it does.
+	left time.Time
 }
 
 // keep keeps the room of a pod that fails or is being deleted.
-func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot, now time.Time) {
+func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.groups[of.Key]
 	if k == nil {
-		k = &keptRoom{pods: map[types.UID]leavingPod{}, first: now}
+		k = &keptRoom{pods: map[types.UID]*leavingPod{}}
 		if r.groups == nil {
 			r.groups = map[types.NamespacedName]*keptRoom{}
 		}
 		r.groups[of.Key] = k
 	}
 	k.Restart = of
-	if _, is := k.pods[pod.UID]; !is {
-		k.pods[pod.UID], k.last = leavingPod{types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, slot}, now
+	if k.pods[pod.UID] == nil && len(k.pods) < of.Pods {
+		k.pods[pod.UID] = &leavingPod{
+			name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, slot: slot, priority: of.Priority,
+		}
 	}
-}
-
-// giveUp gives up the room of a group, and reports whether there was any.
-func (r *restarts) giveUp(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, was := r.groups[key]
-	delete(r.groups, key)
-	return was
 }
 
 // use records that pods of a group were assigned to nodes. With all, the group needs no more room.
@@ -87,7 +74,7 @@ func (r *restarts) use(key types.NamespacedName, nodes []string, all bool) (free
 		return false
 	}
 	onNode := map[string][]types.UID{}
-	for _, uid := range slices.Sorted(maps.Keys(k.pods)) {
+	for _, uid := range k.uids() {
 		node := k.pods[uid].slot.Node
 		onNode[node] = append(onNode[node], uid)
 	}
@@ -100,7 +87,7 @@ func (r *restarts) use(key types.NamespacedName, nodes []string, all bool) (free
 			elsewhere++
 		}
 	}
-	for _, uid := range slices.Sorted(maps.Keys(k.pods)) {
+	for _, uid := range k.uids() {
 		if all || elsewhere > 0 {
 			delete(k.pods, uid)
 			elsewhere--
@@ -113,76 +100,140 @@ func (r *restarts) use(key types.NamespacedName, nodes []string, all bool) (free
 	return freed
 }
 
-// expire gives up the room that was kept for long enough.
-func (r *restarts) expire(now time.Time) (ended []*keptRoom) {
+// uids returns the pods in the order of their UIDs.
+func (k *keptRoom) uids() []types.UID { return slices.Sorted(maps.Keys(k.pods)) }
+
+// unused is room of a group that was given up, since the first of its pods left.
+type unused struct {
+	gang.Restart
+	pods  int
+	since time.Time
+}
+
+// expire gives up the room that was kept for long enough, and that the groups do not need any more. holds
+// reports whether a pod still holds its node. lacks returns how many pods a group lacks.
+func (r *restarts) expire(now time.Time, holds func(types.NamespacedName, types.UID) bool, lacks func(types.NamespacedName) int) (all []unused) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, k := range r.groups {
-		if !now.Before(k.until()) {
-			ended = append(ended, k)
+		left := 0
+		for uid, p := range k.pods {
+			switch {
+			case holds(p.name, uid):
+				p.left = time.Time{}
+				k.last = now
+			case p.left.IsZero():
+				p.left, k.last = now, now
+				left++
+			default:
+				left++
+			}
+		}
+		over := left - lacks(key)
+		u := unused{Restart: k.Restart, since: now}
+		for _, uid := range k.uids() {
+			p := k.pods[uid]
+			if p.left.IsZero() || over <= 0 && now.Sub(k.last) < k.Timeout && now.Sub(p.left) < k.Total {
+				continue
+			}
+			delete(k.pods, uid)
+			over--
+			u.pods++
+			if p.left.Before(u.since) {
+				u.since = p.left
+			}
+		}
+		if u.pods > 0 {
+			all = append(all, u)
+		}
+		if len(k.pods) == 0 {
 			delete(r.groups, key)
 		}
 	}
-	return ended
+	return all
 }
 
-// slots returns the room that a match for a group has to leave: what is kept for
-// other groups of this or a higher priority. A pod that is still on its node, by the lister, is left
-// out, because the matcher has it.
-func (r *restarts) slots(of types.NamespacedName, priority int32, pods corelisters.PodLister, now time.Time) (all []match.Slot) {
+// clear gives up all room.
+func (r *restarts) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, k := range r.before(of, priority, now) {
-		for _, uid := range slices.Sorted(maps.Keys(k.pods)) {
-			p := k.pods[uid]
-			if pod, err := pods.Pods(p.name.Namespace).Get(p.name.Name); err == nil && pod.UID == uid && translate.Holds(pod) {
-				continue
+	clear(r.groups)
+}
+
+// slots returns the room that a match for a group has to leave: what is kept for other
+// groups of this or a higher priority. A pod that still holds its node is left out, because the matcher has it.
+func (r *restarts) slots(of types.NamespacedName, priority int32, holds func(types.NamespacedName, types.UID) bool) (all []match.Slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.others(of) {
+		for _, uid := range k.uids() {
+			if p := k.pods[uid]; p.priority >= priority && !holds(p.name, uid) {
+				all = append(all, p.slot)
 			}
-			all = append(all, p.slot)
 		}
 	}
 	return all
 }
 
-// before returns the room that is kept for other groups of this or a higher priority, in the order of the
-// groups' names. The caller holds the lock.
-func (r *restarts) before(of types.NamespacedName, priority int32, now time.Time) (all []*keptRoom) {
+// others returns the room that is kept for other groups, the largest first. The caller holds the lock.
+func (r *restarts) others(of types.NamespacedName) (all []*keptRoom) {
 	for key, k := range r.groups {
-		if key != of && k.Priority >= priority && now.Before(k.until()) {
+		if key != of {
 			all = append(all, k)
 		}
 	}
-	slices.SortFunc(all, func(a, b *keptRoom) int { return cmp.Compare(a.Key.String(), b.Key.String()) })
+	slices.SortFunc(all, func(a, b *keptRoom) int {
+		return cmp.Or(cmp.Compare(len(b.pods), len(a.pods)), cmp.Compare(a.Key.String(), b.Key.String()))
+	})
 	return all
 }
 
-// describe says for which groups room is kept that a match for a group had to
-// leave. It returns nothing if there is none. name returns the words for a group.
-func (r *restarts) describe(of types.NamespacedName, priority int32, now time.Time, name func(types.NamespacedName, int32) string) string {
+// nodesOf returns the nodes on which room is kept for a group.
+func (r *restarts) nodesOf(key types.NamespacedName) (nodes []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := r.before(of, priority, now)
+	if k := r.groups[key]; k != nil {
+		for _, p := range k.pods {
+			nodes = append(nodes, p.slot.Node)
+		}
+	}
+	return nodes
+}
+
+// describe says for which groups room is kept that a match for a group had to leave. It returns nothing if
+// there is none. name returns the words for a group. A report leaves this text out when it compares
+// messages.
+func (r *restarts) describe(of types.NamespacedName, priority int32, name func(types.NamespacedName, int32) string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := slices.DeleteFunc(r.others(of), func(k *keptRoom) bool { return k.Priority < priority || k.last.IsZero() })
 	if len(all) == 0 {
 		return ""
 	}
 	k := all[0]
 	text := fmt.Sprintf("; the room of %s that ended is kept until %s for %s, which restarts",
-		reason.Plural(len(k.pods), "pod"), k.until().UTC().Format(time.RFC3339), name(k.Key, k.Priority))
+		reason.Plural(len(k.pods), "pod"), k.last.Add(k.Timeout).UTC().Format(time.RFC3339), name(k.Key, k.Priority))
 	if more := len(all) - 1; more > 0 {
 		text += fmt.Sprintf(", and for %s", reason.Plural(more, "other group"))
 	}
 	return text
 }
 
+// holdsNode reports whether a pod still holds its node, by the informer's store, which is
+// brought up to date before any event handler is called.
+func (b *base) holdsNode(name types.NamespacedName, uid types.UID) bool {
+	pod, err := b.pods.Pods(name.Namespace).Get(name.Name)
+	return err == nil && pod.UID == uid && translate.Holds(pod)
+}
+
 // keepForRestart keeps the room of a pod for the pod that is made in its place, if its group asks for that. The
 // argument is the last state of the pod before it failed, was being deleted or was gone. Call it before
 // the groups forget the pod.
 func (w *watcher) keepForRestart(was *corev1.Pod) {
-	if was.Spec.SchedulerName != w.profile || was.DeletionTimestamp != nil || !translate.Holds(was) {
+	if was.Spec.SchedulerName != w.profile || was.DeletionTimestamp != nil || !translate.Holds(was) || !w.stateCollector.leads.Load() {
 		return
 	}
-	now := w.now()
-	of, ok := w.groups.RestartOf(was.UID, now)
+	of, ok := w.groups.RestartOf(was.UID, w.now())
 	if !ok {
 		return
 	}
@@ -190,24 +241,21 @@ func (w *watcher) keepForRestart(was *corev1.Pod) {
 	if !slot.Shared {
 		slot.Holder = w.groups.HolderOf(was)
 	}
-	w.restarts.keep(of, was, slot, now)
+	w.restarts.keep(of, was, slot)
 }
 
-// endRestarts gives up the room of groups that have not used it in time.
+// endRestarts gives up the room of groups that have not used it in time, or do not need it any more.
 func (w *watcher) endRestarts(now time.Time) {
-	ended := w.restarts.expire(now)
-	for _, k := range ended {
-		w.log.V(2).Info("Room is no longer kept for pods that are made again", "group", k.Key, "pods", len(k.pods), "for", now.Sub(k.first))
-		w.groups.NoteKept(k.Restart, k.first, len(k.pods))
+	if !w.stateCollector.leads.Load() {
+		w.restarts.clear()
+		return
+	}
+	ended := w.restarts.expire(now, w.holdsNode, func(key types.NamespacedName) int { return w.groups.Lacks(key, now) })
+	for _, u := range ended {
+		w.log.V(2).Info("Room is no longer kept for pods that are made again", "group", u.Key, "pods", u.pods, "for", now.Sub(u.since))
+		w.groups.NoteKept(u.Restart, u.since, u.pods)
 	}
 	if len(ended) > 0 {
-		w.observeEvent(gang.Released)
-	}
-}
-
-// endRestart gives up the room of a group that has ended or is suspended.
-func (w *watcher) endRestart(key types.NamespacedName) {
-	if w.restarts.giveUp(key) {
 		w.observeEvent(gang.Released)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -88,6 +89,67 @@ func TestRoomIsKeptForPodsThatAreMadeAgain(t *testing.T) {
 	}
 }
 
+// The owner makes other pods while the first still terminate. The group that waits asks for the same, and has
+// waited for long enough to have nodes reserved for it.
+func TestAGroupThatRestartsNeitherFollowsNorYields(t *testing.T) {
+	for name, waited := range map[string]time.Duration{"the other is not starving": time.Minute, "the other has reserved nodes": 15 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 4)
+				r.node("n2", 4)
+				r.pass(settleTime)
+				r.schedule()
+				pods := r.gang(2, 2, objects.CPU("3"), restartsWithin("1m"))
+				r.pass(5 * time.Second)
+				r.podGroupAPI.put(aPodGroup("other", 2, "other"))
+				for i := range 2 {
+					r.pod(fmt.Sprintf("other-%d", i), objects.InGroup("other"), objects.CPU("3"), restartsWithin("1m"))
+				}
+				r.pass(waited)
+				for _, p := range pods {
+					r.update(p.Name, func(p *corev1.Pod) {
+						p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Now()}, []string{"test/terminates"}
+					})
+				}
+				for i := range 2 {
+					r.pod(fmt.Sprintf("again-%d", i), objects.InGroup(g.Name), objects.CPU("3"), restartsWithin("1m"))
+				}
+				r.pass(90 * time.Second)
+				for _, p := range pods {
+					r.must(r.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), ns, p.Name))
+				}
+				r.pass(10 * time.Second)
+				if !r.runs("again-0") || !r.runs("again-1") || r.runs("other-0") {
+					t.Errorf("pods on nodes: %v, want those of the group that restarts", r.assigned())
+				}
+			})
+		})
+	}
+}
+
+// No room is kept by a scheduler that does not lead, nor of pods that were created on their nodes.
+func TestWhoKeepsNoRoom(t *testing.T) {
+	for name, on := range map[string]func(r *rig){
+		"a standby":                       func(r *rig) { r.standby.Store(true); r.pass(10 * time.Second); r.remove("g-0") },
+		"of a pod with a node of its own": func(r *rig) { r.remove("placed") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.node("n1", 8)
+				r.pass(settleTime)
+				r.schedule()
+				r.gang(1, 1, objects.CPU("3"), restartsWithin("1m"))
+				r.pass(5 * time.Second)
+				r.pod("placed", objects.InGroup(g.Name), objects.CPU("4"), restartsWithin("1m"), objects.CreatedOn("n1"))
+				r.pass(5 * time.Second)
+				if on(r); len(r.pl.restarts.nodesOf(g)) > 0 {
+					t.Error("room is kept")
+				}
+			})
+		})
+	}
+}
+
 // A group that has to leave kept room is told so, and gets the room when the group
 // for which it was kept has ended.
 func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
@@ -131,7 +193,7 @@ func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
 		if !kept() {
 			t.Fatal("no room is kept")
 		}
-		r.pass(61 * time.Second)
+		r.pass(62 * time.Second)
 		if kept() {
 			t.Fatal("the room is kept for longer than the annotation says")
 		}
@@ -148,7 +210,6 @@ func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
 
 // Pods use the room of those that left, on their own node first.
 func TestRestartsAreUsedUp(t *testing.T) {
-	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	cases := map[string]struct {
 		nodes []string
 		all   bool
@@ -164,11 +225,11 @@ func TestRestartsAreUsedUp(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			var r restarts
-			of := gang.Restart{Key: g, Timeout: time.Minute, Total: time.Hour}
+			of := gang.Restart{Key: g, Timeout: time.Minute, Total: time.Hour, Pods: 3}
 			for _, node := range []string{"a", "b", "c"} {
 				pod := objects.Pod("on-"+node, objects.OnNode(node))
 				pod.UID = types.UID(node)
-				r.keep(of, pod, match.Slot{Key: node, Node: node}, now)
+				r.keep(of, pod, match.Slot{Key: node, Node: node})
 			}
 			if got := r.use(g, tc.nodes, tc.all); got != tc.freed {
 				t.Errorf("use() = %t, want %t", got, tc.freed)

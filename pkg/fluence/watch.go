@@ -247,9 +247,6 @@ func (w *watcher) nativePodGroupsUnread(why string) { w.groups.SetNativePodGroup
 func (w *watcher) putPodGroup(ctx context.Context, pg *scheduling.PodGroup, g gang.PodGroup) {
 	k := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 	out := w.groups.PutPodGroup(k, g)
-	if g.Ended || g.Suspended {
-		w.endRestart(k)
-	}
 	w.groups.RestoreWaitingSince(k, report.WaitsSince(pg))
 	w.apply(ctx, out)
 	w.groupReporter.reporter.ObservePodGroup(k)
@@ -260,7 +257,6 @@ func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	w.nativeChange.Lock()
 	defer w.nativeChange.Unlock()
 	w.apply(ctx, w.groups.DropPodGroup(k))
-	w.endRestart(k)
 }
 
 // forget drops everything that the plugin keeps about a group outside package gang.

@@ -14,30 +14,44 @@ import (
 type Restart struct {
 	Key      types.NamespacedName
 	Priority int32
-	// Timeout is for how long room is kept after the last pod has left. It is shorter than Total,
-	// which is for how long room is kept after the first pod has left.
+	// Timeout is for how long room is kept after the last pod has left. Total, which is not shorter,
+	// is for how long the room of a pod is kept after it has left.
 	Timeout, Total time.Duration
+	// Pods is for how many pods room is kept at most.
+	Pods int
 }
 
 // RestartOf returns the Restart of a pod's group. It returns false if no room is kept for the pod's successor:
 // the group has not started, does not ask for it by group.RestartTimeoutAnnotation, is suspended or has
-// ended, or its namespace gets no seats.
+// ended, or its namespace gets no seats. No room is kept of a pod that was created on its node either.
 func (g Lister) RestartOf(uid types.UID, now time.Time) (Restart, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m == nil || !m.hasNode() {
+	if m == nil || !m.keepsNode() || !m.group.started || !g.keepsRoom(m.group, now) {
 		return Restart{}, false
 	}
-	s := m.group
-	if !s.started || s.podGroup == nil || s.podGroup.Ended || s.podGroup.Suspended {
-		return Restart{}, false
+	timeout, _ := g.restartTimeout(m.group)
+	return Restart{
+		Key: m.group.key, Priority: m.priority(), Timeout: timeout, Total: max(timeout, g.seatRules.ExpectTotal), Pods: m.group.minimum(),
+	}, timeout > 0
+}
+
+// keepsRoom reports whether room may be kept for pods of a group that are made again.
+func (g *core) keepsRoom(s *groupState, now time.Time) bool {
+	return s.podGroup != nil && !s.podGroup.Ended && !s.podGroup.Suspended && g.whyNoSeats(s, now) == ""
+}
+
+// Lacks returns how many of the pods that a group requires have neither a node nor an assignment. It returns
+// 0 if no room may be kept for them any more: see RestartOf.
+func (g Lister) Lacks(key types.NamespacedName, now time.Time) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil || !g.keepsRoom(s, now) {
+		return 0
 	}
-	timeout, _ := g.restartTimeout(s)
-	if timeout <= 0 || g.whyNoSeats(s, now) != "" {
-		return Restart{}, false
-	}
-	return Restart{Key: s.key, Priority: m.priority(), Timeout: timeout, Total: g.seatRules.ExpectTotal}, true
+	return max(0, s.minimum()-s.number(presentMembers))
 }
 
 // restartTimeout returns for how long the room of a pod is kept that is made again. It is 0 without the annotation.
@@ -54,7 +68,7 @@ func (r *rules) restartTimeout(s *groupState) (time.Duration, error) {
 	return timeout, nil
 }
 
-// NoteKept notes that room was kept for pods since a time, and was not used. It counts as
+// NoteKept notes that room was kept for pods since a time, and was given up unused. It counts as
 // seats that were given back unused.
 func (g Seats) NoteKept(r Restart, since time.Time, pods int) {
 	g.mu.Lock()

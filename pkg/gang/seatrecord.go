@@ -32,8 +32,10 @@ type seatRecord struct {
 	// has at a place, without the seats that were given back. seen is the largest number of members that
 	// were present there since the record was read: their seats are taken.
 	left, seen map[place]int
-	// echoes are what this process has written and not read yet, the oldest first.
-	echoes []RecordedSeats
+	// echoes are the records that this process has written and not read yet, the oldest first, and
+	// takenEchoes the messages on seats that are looked for. They are kept if another process matched the group.
+	echoes      []RecordedSeats
+	takenEchoes []string
 	// readMissing is what the status was last seen to say of pods that did not come, and readTaken of
 	// seats that are looked for.
 	readMissing, readTaken string
@@ -102,9 +104,12 @@ func (g Seats) SeatsRecorded(key types.NamespacedName, r *SeatRecord) {
 	defer g.mu.Unlock()
 	if s := g.groups[key]; s != nil {
 		s.recorded, s.writtenVersion = r.Seats, r.version
-		s.echoes, s.readTaken = append(s.echoes, r.Seats), ""
-		if r.Reason == reason.SeatsTaken {
-			s.readTaken = r.Message
+		if !s.matchedHere {
+			taken := ""
+			if r.Reason == reason.SeatsTaken {
+				taken = r.Message
+			}
+			s.echoes, s.takenEchoes = append(s.echoes, r.Seats), append(s.takenEchoes, taken)
 		}
 		g.indexSeats(s)
 	}
@@ -173,7 +178,7 @@ func (g *core) followRecord(s *groupState) {
 	if s.read = s.podGroup.Seats; news && !s.recorded.equal(s.read) {
 		s.seatRecord = seatRecord{
 			recorded: s.read, read: s.read, version: s.version, writtenVersion: s.version,
-			left: map[place]int{}, seen: map[place]int{}, readMissing: s.readMissing, readTaken: s.readTaken, echoes: s.echoes,
+			left: map[place]int{}, seen: map[place]int{}, readMissing: s.readMissing, readTaken: s.readTaken, echoes: s.echoes, takenEchoes: s.takenEchoes,
 		}
 		for template, nodes := range s.recorded {
 			for node, n := range nodes {
@@ -200,7 +205,12 @@ func (g *core) followSearch(s *groupState) {
 	if !g.synced || s.matchedHere || s.readTaken == s.podGroup.SeatsTaken {
 		return
 	}
-	if s.readTaken = s.podGroup.SeatsTaken; s.readTaken == "" {
+	s.readTaken = s.podGroup.SeatsTaken
+	if i := slices.Index(s.takenEchoes, s.readTaken); i >= 0 {
+		s.takenEchoes = s.takenEchoes[i+1:]
+		return
+	}
+	if s.readTaken == "" {
 		s.seatSearch = seatSearch{}
 		return
 	}

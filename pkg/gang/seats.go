@@ -390,6 +390,11 @@ func firstBind(s *groupState, now time.Time) time.Time {
 			stages[t.Name] = t.Stage
 		}
 		stage := stageOf(s)
+		for i, t := range s.free {
+			if of := stages[t.template]; i == 0 || of < stage {
+				stage = of
+			}
+		}
 		for _, m := range s.members {
 			if stages[group.TemplateOf(m.pod)] != stage && !asksTogether(s, m) {
 				continue

@@ -799,8 +799,6 @@ func TestSeatsOfALateStageKeepTheirTimeOverARestart(t *testing.T) {
 	s.add("serve", role("serve"), objects.OnNode("n-serve"), bound(0))
 	s.add("t0", role("train"), objects.OnNode("n-0"), bound(time.Hour))
 	s.MarkSynced()
-	// The stage is the first that still runs: serve has to be seen as of the first stage.
-	s.update("serve", objects.All(objects.OnNode("n-serve"), objects.InPhase(corev1.PodSucceeded), bound(0)))
 	s.ExpireSeats(noon.Add(time.Hour + time.Minute))
 	s.wantFreeSeats(2)
 	s.ExpireSeats(noon.Add(time.Hour + 30*time.Minute))

@@ -131,12 +131,6 @@ func NativeSizes(o Owner, annotations map[string]string, spec []byte, scheduler 
 	return sizes, nil
 }
 
-// AllNative reports whether an owner has pod templates in its spec, and each of them names a native PodGroup.
-func AllNative(o Owner, spec []byte) bool {
-	parts, err := partsOf(o, spec)
-	return err == nil && len(parts) > 0 && !slices.ContainsFunc(parts, func(p part) bool { return p.native() == "" })
-}
-
 // sizeIn returns the size of the parts of an owner that are in a native PodGroup, or in none if native is empty.
 func sizeIn(native string, o Owner, parts []part, scheduler string) (Size, error) {
 	size, least := sizeOfParts(parts, scheduler, native)

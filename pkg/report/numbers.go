@@ -2,6 +2,7 @@ package report
 
 import (
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,32 +15,52 @@ import (
 const (
 	numbersRate  = 5
 	numbersBurst = 100
+	// minNumbersDelay is the shortest time for which such a write is put off.
+	minNumbersDelay = time.Second
 )
 
 // numbersLimits bounds the writes of namespaces that change only numbers. The zero value is ready for use.
 type numbersLimits struct {
 	mu          sync.Mutex
-	byNamespace map[string]*rate.Limiter
+	byNamespace map[string]*numbersLimit
 	sweepAt     time.Time
 }
 
-// nextTurn takes the next turn of a namespace to write, and returns when that is.
-func (l *numbersLimits) nextTurn(namespace string) time.Time {
+// A numbersLimit bounds the writes of one namespace.
+type numbersLimit struct {
+	*rate.Limiter
+	// putOff counts the writes that were put off and have not asked again. Those that never do, because
+	// their object is gone or is written for another reason, count until no write is put off for a while.
+	putOff int
+}
+
+// delay returns for how long a write has to be put off, or 0 if it may be made now. again says that the
+// write was put off before. most is the number of objects that may have such writes.
+func (l *numbersLimits) delay(namespace string, again bool, most int) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
 	if !now.Before(l.sweepAt) {
 		// A limiter that has all its tokens is as a new one.
-		maps.DeleteFunc(l.byNamespace, func(_ string, r *rate.Limiter) bool { return r.TokensAt(now) >= numbersBurst })
+		maps.DeleteFunc(l.byNamespace, func(_ string, n *numbersLimit) bool { return n.TokensAt(now) >= numbersBurst })
 		l.sweepAt = now.Add(time.Minute)
 	}
 	if l.byNamespace == nil {
-		l.byNamespace = map[string]*rate.Limiter{}
+		l.byNamespace = map[string]*numbersLimit{}
 	}
-	r := l.byNamespace[namespace]
-	if r == nil {
-		r = rate.NewLimiter(numbersRate, numbersBurst)
-		l.byNamespace[namespace] = r
+	n := l.byNamespace[namespace]
+	if n == nil {
+		n = &numbersLimit{Limiter: rate.NewLimiter(numbersRate, numbersBurst)}
+		l.byNamespace[namespace] = n
 	}
-	return now.Add(r.ReserveN(now, 1).DelayFrom(now))
+	if again && n.putOff > 0 {
+		n.putOff--
+	}
+	if n.AllowN(now, 1) {
+		return 0
+	}
+	n.putOff = min(n.putOff+1, most)
+	// Together they ask about as often as there are tokens.
+	wait := max(minNumbersDelay, time.Duration(n.putOff)*time.Second/numbersRate)
+	return wait/2 + rand.N(wait)
 }

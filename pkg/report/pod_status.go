@@ -81,8 +81,8 @@ type podStatus struct {
 	nominated *string
 	// urgent says that the status or the reason of the condition changes, and not only its message.
 	urgent bool
-	// numbersAt is when a write that changes only numbers has its turn. It is zero if it has none yet.
-	numbersAt time.Time
+	// putOff is true if a write that changes only numbers was put off, because there are too many.
+	putOff bool
 	// failures counts the writes that failed. staleTries counts the tries since the last
 	// of them that found the cached pod outdated.
 	failures, staleTries int
@@ -159,9 +159,7 @@ func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	if newer.nominated == nil {
 		newer.nominated = older.nominated
 	}
-	if newer.numbersAt.IsZero() {
-		newer.numbersAt = older.numbersAt
-	}
+	newer.putOff = newer.putOff || older.putOff
 	s.items[k] = newer
 	return newer
 }
@@ -241,6 +239,13 @@ func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 		s.order.MarkUrgent(k)
 	}
 	s.queue.AddAfter(k, after)
+}
+
+// count returns the number of statuses that wait to be written.
+func (s *PodStatusWriter) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.items)
 }
 
 // logFailure counts a write that failed. It logs the first one, and later at most one
@@ -341,10 +346,11 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	}
 	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent && changesNumbersOnly(pod, is.condition) {
 		left := s.untilNextMessage(k.uid)
-		if left <= 0 && is.numbersAt.IsZero() {
-			is.numbersAt = s.numbers.nextTurn(k.namespace)
+		if left <= 0 {
+			left = s.numbers.delay(k.namespace, is.putOff, s.count())
+			is.putOff = left > 0
 		}
-		if left = max(left, time.Until(is.numbersAt)); left > 0 {
+		if left > 0 {
 			s.putBack(k, is, left)
 			return false, nil
 		}

@@ -253,7 +253,7 @@ func TestNumbersOfManyPodsAreWrittenSlowly(t *testing.T) {
 		if writes, _ := w.written(); writes-before > numbersBurst+10*numbersRate+numbersRate {
 			t.Errorf("%d writes in 10 s, want at most %d and %d a second", writes-before, numbersBurst, numbersRate)
 		}
-		w.pass(2 * numbersBurst / numbersRate * time.Second)
+		w.pass(6 * numbersBurst / numbersRate * time.Second)
 		for _, name := range names {
 			if got := w.message(name); got != "room for 1" {
 				t.Fatalf("in the end pod %s is told %q", name, got)
@@ -395,7 +395,7 @@ func TestPodStatusWritesAlternateAmongNamespaces(t *testing.T) {
 				}
 			}
 		}
-		w.pass(many/numbersRate*time.Second + maxMessageInterval)
+		w.pass(4 * many / numbersRate * time.Second)
 		for i := range many {
 			if got := w.message(fmt.Sprint("a-", i)); got != "round 9" {
 				t.Fatalf("pod %d of the others is told %q in the end", i, got)

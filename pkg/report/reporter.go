@@ -93,8 +93,8 @@ type groupState struct {
 	since metav1.Time
 	// messageOnlyWrites counts the writes in a row that changed only the message.
 	messageOnlyWrites int
-	// numbersAt is when a write that changes only numbers has its turn. It is zero if it has none yet.
-	numbersAt time.Time
+	// putOff is true if a write that changes only numbers was put off, because there are too many.
+	putOff bool
 	// eventSent says that an event other than Placed was sent since the group was last placed.
 	eventSent bool
 	// eventAt is when the event of a passing reason is due. It is zero if there is none.
@@ -309,12 +309,13 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	again := 0
 	if before.Reason == copied.Reason && before.exclusive == copied.exclusive && before.lateAnnotation == copied.lateAnnotation && before.incarnation == copied.incarnation && !copied.writtenAt.IsZero() {
 		if left := messageInterval(copied.messageOnlyWrites) - time.Since(copied.writtenAt); left > 0 {
-			r.queue.AddAfter(k, left)
+			r.putOff(k, pg, stored, copied, left)
 			return nil
 		}
 		if StableText(before.Message) == StableText(copied.Message) {
-			if left := r.untilNumbers(k.Namespace, stored); left > 0 {
-				r.queue.AddAfter(k, left)
+			left := r.numbers.delay(k.Namespace, copied.putOff, r.groupCount())
+			if copied.putOff = left > 0; copied.putOff {
+				r.putOff(k, pg, stored, copied, left)
 				return nil
 			}
 		}
@@ -356,14 +357,27 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 	return nil
 }
 
-// untilNumbers returns how long a write that changes only numbers of a group's message has to wait for its turn.
-func (r *Reporter) untilNumbers(namespace string, stored *groupState) time.Duration {
+// putOff puts a write off. An event that is due meanwhile is sent all the same.
+func (r *Reporter) putOff(k types.NamespacedName, pg *scheduling.PodGroup, stored *groupState, copied groupState, left time.Duration) {
+	if at := copied.eventAt; !at.IsZero() {
+		if until := time.Until(at); until > 0 {
+			left = min(left, until)
+		} else {
+			r.event(Reference(pg), copied.GroupStatus)
+			copied.eventSent, copied.eventAt = true, time.Time{}
+		}
+	}
+	r.mu.Lock()
+	stored.eventSent, stored.eventAt, stored.putOff = copied.eventSent, copied.eventAt, copied.putOff
+	r.mu.Unlock()
+	r.queue.AddAfter(k, left)
+}
+
+// groupCount returns the number of groups.
+func (r *Reporter) groupCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if stored.numbersAt.IsZero() {
-		stored.numbersAt = r.numbers.nextTurn(namespace)
-	}
-	return time.Until(stored.numbersAt)
+	return len(r.items)
 }
 
 // eventOfChange sends the event of a status that was just written, unless the condition says enough.
@@ -393,7 +407,7 @@ func (r *Reporter) markWritten(stored *groupState, copied groupState, since meta
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stored.written, stored.writtenAt, stored.since, stored.onPod, stored.messageOnlyWrites = copied.GroupStatus, time.Now(), since, copied.onPod, copied.messageOnlyWrites
-	stored.eventSent, stored.eventAt, stored.numbersAt = copied.eventSent, copied.eventAt, time.Time{}
+	stored.eventSent, stored.eventAt, stored.putOff = copied.eventSent, copied.eventAt, false
 }
 
 // drop forgets the state of a group, unless another state has taken its place.

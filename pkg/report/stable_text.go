@@ -8,9 +8,10 @@ import (
 )
 
 // passing matches clauses that come and go with other groups and with the state of nodes: how many nodes
-// cannot be used, and which are reserved for another group. The group's own reservation is "for it".
+// cannot be used, which are reserved for another group, and whose room is kept. The group's own reservation is "for it".
 var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and \d+ (is|are) excluded)?|excluded)` +
-	`|; \d+ nodes? (is|are) reserved for [^;]+, which has waited \w+`)
+	`|; \d+ nodes? (is|are) reserved for [^;]+, which has waited \w+` +
+	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?`)
 
 // shortOn matches the phrases of package translate for a resource that is short.
 var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| is not enough for all pods`)

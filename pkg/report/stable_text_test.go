@@ -24,6 +24,8 @@ func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
 		"; of 1000 nodes, 2 are not ready",
 		"; of 1000 nodes, 1 is not ready and 2 are excluded",
 		"; 1 node is reserved for ns/big, which has waited 10m",
+		"; the room of 1 pod that ended is kept until 2026-11-26T14:05:00Z for ns/big, which restarts",
+		"; 1 node is reserved for ns/big, which has waited 10m; the room of 8 pods that ended is kept until 2026-11-26T14:05:00Z for a group of another namespace (priority 5), which restarts, and for 2 other groups",
 		"; of 1000 nodes, 1 is excluded; 1 node is reserved for ns/big, which has waited 10m",
 		"; 2 nodes are reserved for a group of another namespace (priority 5), which has waited 3h4m",
 		"; of 9 nodes, 3 are excluded; 1 node is reserved for ns/a, which has waited 10m; 2 nodes are reserved for ns/b, which has waited 1h",

@@ -361,7 +361,6 @@ func TestAJobSetRestartsAsAWhole(t *testing.T) {
 	}
 }
 
-
 // Each leader of a LeaderWorkerSet is a group with its workers. A unit in which a container was
 // started again is made anew, and placed as a whole.
 func TestUnitsOfALeaderWorkerSet(t *testing.T) {

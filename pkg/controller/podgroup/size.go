@@ -268,14 +268,6 @@ func (o observation) sizeHere(top topOwner) group.Size {
 		return size
 	}
 	size := top.size
-	if top.spec.allNative && len(o.pods) > 0 {
-		// The API server has dropped the native PodGroup from the pods, because it does not serve any.
-		size = group.Size{}
-		for _, s := range top.spec.nativeSizes {
-			size = group.Size{Size: min(group.MaxSize, size.Size+s.Size), Min: min(group.MaxSize, size.Min+s.Min)}
-		}
-		return size
-	}
 	for other, n := range o.outside[top.owner.UID] {
 		if _, named := top.spec.nativeSizes[other]; !named && other != name {
 			size = group.Size{Size: size.Size - n, Min: size.Min - n}

@@ -49,8 +49,6 @@ type ownerSpec struct {
 	// nativeSizes has the sizes of the native PodGroups that pod templates of the owner name. Pods
 	// of these templates do not count in the owner's size. See group.NativeSizes.
 	nativeSizes map[string]group.Size
-	// allNative is true if each pod template of the owner names a native PodGroup.
-	allNative bool
 	// labelled are the pod templates of the owner that are in no podOwner.
 	labelled []group.LabelledTemplate
 }
@@ -149,7 +147,6 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 	if top.spec.nativeSizes, err = group.NativeSizes(top.owner, obj.GetAnnotations(), spec, scheduler); err != nil {
 		top.invalid = err.Error()
 	}
-	top.spec.allNative = group.AllNative(top.owner, spec)
 	top.spec.labelled = group.LabelledTemplates(top.owner, spec, scheduler)
 	top.otherSchedulers = clip(group.OtherSchedulers(top.owner, spec, scheduler))
 	life := group.KindOf(top.owner).Lifecycle
