@@ -30,7 +30,7 @@ type restarts struct {
 type keptRoom struct {
 	gang.Restart
 	pods map[types.UID]*leavingPod
-	// last is when the last of the pods left. It is zero if none has.
+	// last is when the last of the pods left, or when one was last seen that still has to.
 	last time.Time
 }
 
@@ -44,7 +44,7 @@ type leavingPod struct {
 }
 
 // keep keeps the room of a pod that fails or is being deleted.
-func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot) {
+func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := r.groups[of.Key]
@@ -55,7 +55,7 @@ func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot) {
 		}
 		r.groups[of.Key] = k
 	}
-	k.Restart = of
+	k.Restart, k.last = of, now
 	if k.pods[pod.UID] == nil && len(k.pods) < of.Pods {
 		k.pods[pod.UID] = &leavingPod{
 			name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, slot: slot, priority: of.Priority,
@@ -153,6 +153,13 @@ func (r *restarts) expire(now time.Time, holds func(types.NamespacedName, types.
 	return all
 }
 
+// isEmpty reports whether no room is kept.
+func (r *restarts) isEmpty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.groups) == 0
+}
+
 // clear gives up all room.
 func (r *restarts) clear() {
 	r.mu.Lock()
@@ -206,7 +213,7 @@ func (r *restarts) nodesOf(key types.NamespacedName) (nodes []string) {
 func (r *restarts) describe(of types.NamespacedName, priority int32, name func(types.NamespacedName, int32) string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := slices.DeleteFunc(r.others(of), func(k *keptRoom) bool { return k.Priority < priority || k.last.IsZero() })
+	all := slices.DeleteFunc(r.others(of), func(k *keptRoom) bool { return k.Priority < priority })
 	if len(all) == 0 {
 		return ""
 	}
@@ -230,23 +237,27 @@ func (b *base) holdsNode(name types.NamespacedName, uid types.UID) bool {
 // argument is the last state of the pod before it failed, was being deleted or was gone. Call it before
 // the groups forget the pod.
 func (w *watcher) keepForRestart(was *corev1.Pod) {
-	if was.Spec.SchedulerName != w.profile || was.DeletionTimestamp != nil || !translate.Holds(was) || !w.stateCollector.leads.Load() {
+	if was.Spec.SchedulerName != w.profile || was.DeletionTimestamp != nil || !translate.Holds(was) {
 		return
 	}
-	of, ok := w.groups.RestartOf(was.UID, w.now())
-	if !ok {
+	now := w.now()
+	of, ok := w.groups.RestartOf(was.UID, now)
+	if !ok || !w.groupReporter.reporter.Leads() {
 		return
 	}
 	slot := translate.HeldSlot(was)
 	if !slot.Shared {
 		slot.Holder = w.groups.HolderOf(was)
 	}
-	w.restarts.keep(of, was, slot)
+	w.restarts.keep(of, was, slot, now)
 }
 
 // endRestarts gives up the room of groups that have not used it in time, or do not need it any more.
 func (w *watcher) endRestarts(now time.Time) {
-	if !w.stateCollector.leads.Load() {
+	if w.restarts.isEmpty() {
+		return
+	}
+	if !w.groupReporter.reporter.Leads() {
 		w.restarts.clear()
 		return
 	}

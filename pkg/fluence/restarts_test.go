@@ -229,7 +229,7 @@ func TestRestartsAreUsedUp(t *testing.T) {
 			for _, node := range []string{"a", "b", "c"} {
 				pod := objects.Pod("on-"+node, objects.OnNode(node))
 				pod.UID = types.UID(node)
-				r.keep(of, pod, match.Slot{Key: node, Node: node})
+				r.keep(of, pod, match.Slot{Key: node, Node: node}, time.Now())
 			}
 			if got := r.use(g, tc.nodes, tc.all); got != tc.freed {
 				t.Errorf("use() = %t, want %t", got, tc.freed)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -29,7 +30,7 @@ func TestTheExampleOfAJobSet(t *testing.T) {
 	s.running("training-", 8)
 }
 
-// A JobSet that restarts keeps its room, as it asks for, although another one waits for it.
+// A JobSet that restarts keeps its room, as it asks for, although others wait for it, and a quota delays its pods.
 func TestAJobSetThatRestartsKeepsItsRoom(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 4)
@@ -38,12 +39,24 @@ func TestAJobSetThatRestartsKeepsItsRoom(t *testing.T) {
 	s.example("jobset.yaml")
 	s.groups(2, 8)
 	s.refused(1, reason.NoRoom, "room for")
-	for range 2 {
-		s.kubectl("annotate", "-n", s.ns, "pod", s.pods("long-training-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
-		s.replaced("long-training-", 8, old)
-		s.noneOnNodes("training-")
-		old = s.running("long-training-", 8)
-	}
+	s.kubectl("create", "quota", "few", "-n", s.ns, "--hard=pods=8")
+	s.kubectl("annotate", "-n", s.ns, "pod", s.pods("long-training-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
+	s.eventually("the pods of the JobSet have gone", func(context.Context) (bool, string) {
+		n := len(s.pods("long-training-"))
+		return n == 0, fmt.Sprintf("%d are there", n)
+	})
+	const elsewhere = "default"
+	s.kubectl("run", "probe", "-n", elsewhere, "--image=registry.example.com/main",
+		`--overrides={"spec": {"schedulerName": "fluence", "containers": [{"name": "probe", "image": "registry.example.com/main", "resources": {"requests": {"cpu": "4"}}}]}}`)
+	s.eventually("a pod of another namespace is told that room is kept", func(context.Context) (bool, string) {
+		text := s.kubectl("get", "pod", "probe", "-n", elsewhere, "-o", "jsonpath={.status.conditions[*].message}")
+		return strings.Contains(text, "; the room of 8 pods that ended is kept until ") && strings.Contains(text, "Z for a group of another namespace (priority 0), which restarts"), text
+	})
+	s.kubectl("delete", "pod", "probe", "-n", elsewhere, "--wait=false")
+	s.noneOnNodes("training-")
+	s.kubectl("delete", "quota", "few", "-n", s.ns)
+	s.replaced("long-training-", 8, old)
+	s.noneOnNodes("training-")
 	s.kubectl("delete", "-n", s.ns, "jobset", "long-training", "--wait=false")
 	s.running("training-", 8)
 }
