@@ -119,10 +119,13 @@ func (r *registry) helpedBy(ev Event) iter.Seq[*groupState] {
 	}
 }
 
-// updateYield updates whether a group is one of the yielders, and forgets the last result of Starving. It
-// has to be called after each change of the group's yieldReason or of waitingForRoom, unless recompute follows.
+// updateYield updates whether a group is one of the yielders, and forgets the last result of Starving if the group
+// may change it. It has to be called after each change of the group's yieldReason or of waitingForRoom, unless
+// recompute follows.
 func (r *registry) updateYield(s *groupState) {
-	r.starving.forget()
+	if r.starving.mayChangeWith(s, r.waitingForRoom[s.key] == s) {
+		r.starving.forget()
+	}
 	setIndexed(r.yielders, s, s.yieldReason != "" && r.waitingForRoom[s.key] == s)
 }
 

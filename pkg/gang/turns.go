@@ -93,6 +93,32 @@ func (r *starvingResult) holds(now time.Time, minWait time.Duration) bool {
 	return r.minWait == minWait && !now.Before(r.at) && now.Before(r.until)
 }
 
+// mayChangeWith reports whether Starving might return something else because a group has changed: the group is in the
+// result, or goes before one that is. If the group starves later than the result was found, mayChangeWith
+// lets the result end at that time. waits says that the group is among those that wait for room.
+func (r *starvingResult) mayChangeWith(s *groupState, waits bool) bool {
+	switch {
+	case r.until.IsZero():
+		return false
+	case slices.ContainsFunc(r.groups, func(h StarvingGroup) bool { return h.Key == s.key }):
+		return true
+	case !waits || s.roomSince.IsZero():
+		return false
+	}
+	if at := s.roomSince.Add(r.minWait); at.After(r.at) {
+		if at.Before(r.until) {
+			r.until = at
+		}
+		return false
+	}
+	h, ok := s.starvingGroup()
+	if !ok || !s.isStarving(r.at, r.minWait) {
+		return false
+	}
+	i := slices.IndexFunc(r.groups, func(old StarvingGroup) bool { return TurnOf(old.Key, old.Rank) == TurnOf(h.Key, h.Rank) })
+	return i < 0 || h.Rank.Less(r.groups[i].Rank)
+}
+
 // forget makes Starving look at the groups again.
 func (r *starvingResult) forget() { *r = starvingResult{} }
 
