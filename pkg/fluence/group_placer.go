@@ -181,7 +181,8 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	return placement.ClusterState{
 		At:       now,
 		Epoch:    a.inventory.Epoch(),
-		Expected: slices.Concat(a.nominations.slots(least, now), a.restarts.slots(plan.Key, least, a.holdsNode)),
+		Expected: a.nominations.slots(least, now),
+		Kept:     a.restarts.slots(plan.Key, least, a.holdsNode),
 		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
 		Reserved: reserved,
 	}

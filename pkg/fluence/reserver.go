@@ -81,7 +81,8 @@ func (ts *reserver) updateReservations() {
 //     reservations never pause, the pod may use any node.
 //   - Otherwise it may use the lost member's node, even if that node is reserved. If other
 //     pods have taken the room there, it waits until the reservations of other nodes pause.
-//   - It may use a node on which room is kept for its group. So may the other pods of a group that restarts.
+//   - It may use a node on which room is kept for its group, and so may the other pods of a group that restarts,
+//     if they request what those before them did.
 //   - It may not use any other reserved node. Otherwise a user could move one member after the
 //     other to reserved nodes, and start the next group in the room that each of them leaves.
 func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
@@ -98,7 +99,7 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	for _, held := range all {
 		keys = append(keys, held.key)
 	}
-	kept := ts.restarts.nodesOf(plan.Key)
+	kept := ts.restarts.nodesFor(&plan)
 	for _, h := range ts.groups.StarvingAmong(keys, now, ts.args.MaxBypass.Duration) {
 		t := gang.TurnOf(h.Key, h.Rank)
 		held, ok := all[t]

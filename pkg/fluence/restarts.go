@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -38,6 +40,7 @@ type keptRoom struct {
 type leavingPod struct {
 	name     types.NamespacedName
 	slot     match.Slot
+	requests string
 	priority int32
 	// left is when the pod was seen to hold its node no longer. It is zero while it does.
 	left time.Time
@@ -58,14 +61,14 @@ func (r *restarts) keep(of gang.Restart, pod *corev1.Pod, slot match.Slot, now t
 	k.Restart, k.last = of, now
 	if k.pods[pod.UID] == nil && len(k.pods) < of.Pods {
 		k.pods[pod.UID] = &leavingPod{
-			name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, slot: slot, priority: of.Priority,
+			name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, slot: slot, requests: requestsText(pod), priority: of.Priority,
 		}
 	}
 }
 
 // use records that pods of a group were assigned to nodes. With all, the group needs no more room.
 // Otherwise each pod uses the room of one that has left, on the same node if there is one. It
-// reports whether room was given up on nodes that none of the pods is assigned to.
+// reports whether room was given up. The pods may take less of it than those before them.
 func (r *restarts) use(key types.NamespacedName, nodes []string, all bool) (freed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,6 +86,7 @@ func (r *restarts) use(key types.NamespacedName, nodes []string, all bool) (free
 		if there := onNode[node]; len(there) > 0 {
 			delete(k.pods, there[0])
 			onNode[node] = there[1:]
+			freed = true
 		} else {
 			elsewhere++
 		}
@@ -207,6 +211,42 @@ func (r *restarts) nodesOf(key types.NamespacedName) (nodes []string) {
 	return nodes
 }
 
+// nodesFor returns the nodes on which room is kept for the pods of a plan. It returns none unless each of the
+// pods requests the same as one that has left: others do not come past reservations.
+func (r *restarts) nodesFor(plan *gang.Plan) []string {
+	nodes := r.nodesOf(plan.Key)
+	if len(nodes) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left := map[string]int{}
+	if k := r.groups[plan.Key]; k != nil {
+		for _, p := range k.pods {
+			left[p.requests]++
+		}
+	}
+	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
+		if requests := requestsText(pod); left[requests] > 0 {
+			left[requests]--
+		} else {
+			return nil
+		}
+	}
+	return nodes
+}
+
+// requestsText returns a text that is the same for pods with the same requests.
+func requestsText(pod *corev1.Pod) string {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		amount := requests[name]
+		fmt.Fprintf(&text, "%s=%s ", name, amount.String())
+	}
+	return text.String()
+}
+
 // describe says for which groups room is kept that a match for a group had to leave. It returns nothing if
 // there is none. name returns the words for a group. A report leaves this text out when it compares
 // messages.
@@ -242,7 +282,11 @@ func (w *watcher) keepForRestart(was *corev1.Pod) {
 	}
 	now := w.now()
 	of, ok := w.groups.RestartOf(was.UID, now)
-	if !ok || !w.groupReporter.reporter.Leads() {
+	if !ok || was.Status.StartTime == nil || !w.groupReporter.reporter.Leads() {
+		return
+	}
+	// Otherwise pods that run for a moment now and then would hold room for ever.
+	if of.Timeout = min(of.Timeout, now.Sub(was.Status.StartTime.Time)); of.Timeout <= 0 {
 		return
 	}
 	slot := translate.HeldSlot(was)

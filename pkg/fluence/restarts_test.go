@@ -25,6 +25,14 @@ func restartsWithin(timeout string) func(*corev1.Pod) {
 	}
 }
 
+// ran lets pods have run for an hour.
+func (r *rig) ran(names ...string) {
+	r.Helper()
+	for _, name := range names {
+		r.update(name, func(p *corev1.Pod) { p.Status.StartTime = &metav1.Time{Time: time.Now().Add(-time.Hour)} })
+	}
+}
+
 // recreateGang deletes the pods of group g, and makes others after a while.
 func (r *rig) recreateGang(n int, after time.Duration, edit ...func(*corev1.Pod)) {
 	r.Helper()
@@ -46,12 +54,15 @@ func TestRoomIsKeptForPodsThatAreMadeAgain(t *testing.T) {
 		// first is the prefix of the pods that run afterwards.
 		first string
 		edit  func(*corev1.Pod) // of the pods of the other group
+		// restarted is whether the pods have not run yet.
+		restarted bool
 	}{
 		"in time":              {timeout: "30s", after: 20 * time.Second, first: "again-"},
 		"too late":             {timeout: "30s", after: 40 * time.Second, first: "other-"},
 		"without annotation":   {after: 20 * time.Second, first: "other-"},
 		"longer than allowed":  {timeout: "1h", after: 20 * time.Second, first: "other-"},
 		"no duration":          {timeout: "soon", after: 20 * time.Second, first: "other-"},
+		"after a short life":   {timeout: "30s", after: 20 * time.Second, first: "other-", restarted: true},
 		"for a lower priority": {timeout: "30s", after: 20 * time.Second, first: "other-", edit: func(p *corev1.Pod) { p.Spec.Priority = new(int32(10)) }},
 	}
 	for name, tc := range cases {
@@ -74,6 +85,9 @@ func TestRoomIsKeptForPodsThatAreMadeAgain(t *testing.T) {
 				r.pass(5 * time.Second)
 				if !r.runs("g-0") || !r.runs("g-1") || r.runs("other-0") {
 					t.Fatalf("the first group is to run, and the other to wait: %v", r.assigned())
+				}
+				if !tc.restarted {
+					r.ran("g-0", "g-1")
 				}
 				r.recreateGang(2, tc.after, objects.CPU("3"), restartsWithin(tc.timeout))
 				for pod := range r.assigned() {
@@ -106,6 +120,7 @@ func TestAGroupThatRestartsNeitherFollowsNorYields(t *testing.T) {
 					r.pod(fmt.Sprintf("other-%d", i), objects.InGroup("other"), objects.CPU("3"), restartsWithin("1m"))
 				}
 				r.pass(waited)
+				r.ran("g-0", "g-1")
 				for _, p := range pods {
 					r.update(p.Name, func(p *corev1.Pod) {
 						p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: time.Now()}, []string{"test/terminates"}
@@ -142,6 +157,7 @@ func TestWhoKeepsNoRoom(t *testing.T) {
 				r.pass(5 * time.Second)
 				r.pod("placed", objects.InGroup(g.Name), objects.CPU("4"), restartsWithin("1m"), objects.CreatedOn("n1"))
 				r.pass(5 * time.Second)
+				r.ran("g-0", "placed")
 				if on(r); len(r.pl.restarts.nodesOf(g)) > 0 {
 					t.Error("room is kept")
 				}
@@ -162,6 +178,7 @@ func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
 		r.podGroupAPI.put(aPodGroup("other", 1, "other"))
 		other := r.pod("other", objects.InGroup("other"), objects.CPU("3"))
 		r.pass(5 * time.Second)
+		r.ran("g-0")
 		r.remove("g-0")
 		r.pass(10 * time.Second)
 		const want = "; the room of 1 pod that ended is kept until "
@@ -189,6 +206,7 @@ func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
 			defer r.pl.restarts.mu.Unlock()
 			return len(r.pl.restarts.groups) > 0
 		}
+		r.ran("g-0")
 		r.remove("g-0")
 		if !kept() {
 			t.Fatal("no room is kept")
@@ -202,6 +220,7 @@ func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
 		if !r.runs("g-1") {
 			t.Fatal("the pod does not run")
 		}
+		r.ran("g-1")
 		if r.remove("g-1"); kept() {
 			t.Error("room is kept for a namespace that has just wasted some")
 		}
@@ -213,14 +232,15 @@ func TestRestartsAreUsedUp(t *testing.T) {
 	cases := map[string]struct {
 		nodes []string
 		all   bool
-		// left are the nodes whose room is still kept. freed is whether room was given up elsewhere.
+		// left are the nodes whose room is still kept. freed is whether room was given up.
 		left  []string
 		freed bool
 	}{
-		"one on its node":      {nodes: []string{"b"}, left: []string{"a", "c"}},
+		"one on its node":      {nodes: []string{"b"}, left: []string{"a", "c"}, freed: true},
 		"one elsewhere":        {nodes: []string{"x"}, left: []string{"b", "c"}, freed: true},
 		"the group as a whole": {nodes: []string{"a", "b", "x"}, all: true, freed: true},
-		"all on their nodes":   {nodes: []string{"a", "b", "c"}, all: true},
+		"all on their nodes":   {nodes: []string{"a", "b", "c"}, all: true, freed: true},
+		"none":                 {left: []string{"a", "b", "c"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -246,5 +266,32 @@ func TestRestartsAreUsedUp(t *testing.T) {
 				t.Errorf("the room of %v is kept, want %v", left, tc.left)
 			}
 		})
+	}
+}
+
+// Only pods that request what those before them did come past reservations of other groups.
+func TestRoomIsKeptForPodsLikeThoseThatLeft(t *testing.T) {
+	var r restarts
+	of := gang.Restart{Key: g, Timeout: time.Minute, Total: time.Hour, Pods: 3}
+	for _, node := range []string{"a", "b"} {
+		pod := objects.Pod("on-"+node, objects.OnNode(node), objects.CPU("2"))
+		pod.UID = types.UID(node)
+		r.keep(of, pod, match.Slot{Key: node, Node: node}, time.Now())
+	}
+	for want, cpu := range map[int][]string{2: {"2", "2"}, 0: {"2", "3"}} {
+		plan := gang.Plan{Key: g}
+		for i, c := range cpu {
+			plan.Required = append(plan.Required, objects.Pod(fmt.Sprint(i), objects.CPU(c)))
+		}
+		if nodes := r.nodesFor(&plan); len(nodes) != want {
+			t.Errorf("pods with cpu %v may use %v, want %d nodes", cpu, nodes, want)
+		}
+	}
+	many := gang.Plan{Key: g}
+	for i := range 3 {
+		many.Required = append(many.Required, objects.Pod(fmt.Sprint(i), objects.CPU("2")))
+	}
+	if nodes := r.nodesFor(&many); len(nodes) > 0 {
+		t.Errorf("more pods than have left may use %v", nodes)
 	}
 }

@@ -169,7 +169,7 @@ func expectAnnotations(s *groupState) group.ExpectAnnotations {
 	if s.podGroup != nil {
 		x = s.podGroup.Expect
 	}
-	for key, value := range map[string]*string{group.ExpectAnnotation: &x.Expect, group.ExpectTimeoutAnnotation: &x.Timeout, group.ExpectTotalAnnotation: &x.Total, group.RestartTimeoutAnnotation: &x.Restart} {
+	for key, value := range map[string]*string{group.ExpectAnnotation: &x.Expect, group.ExpectTimeoutAnnotation: &x.Timeout, group.ExpectTotalAnnotation: &x.Total} {
 		if *value != "" {
 			continue
 		}

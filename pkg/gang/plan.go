@@ -238,6 +238,9 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		}
 	}
 	g.addExpected(&p, s, expectedPods(s, stageOf(s), asksTogether(s, m)), now)
+	if _, err := g.restartTimeout(m); err != nil {
+		p.Note = strings.TrimPrefix(p.Note+"; "+err.Error(), "; ")
+	}
 	return p
 }
 
@@ -270,8 +273,5 @@ func (g Matching) Unclaim(uid types.UID) {
 func (g Matching) addExpected(p *Plan, s *groupState, expected map[string]int, now time.Time) {
 	var all []standIn
 	all, p.Note = g.boundSeats(s, expected, now)
-	if _, err := g.restartTimeout(s); err != nil {
-		p.Note = strings.TrimPrefix(p.Note+"; "+err.Error(), "; ")
-	}
 	p.addStandIns(all)
 }

@@ -28,22 +28,25 @@ func (g Lister) RestartOf(uid types.UID, now time.Time) (Restart, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m := g.members[uid]
-	if m == nil || !m.keepsNode() || !m.group.started || !g.keepsRoom(m.group, now) {
+	if m == nil || !m.keepsNode() || !m.group.started {
 		return Restart{}, false
 	}
-	timeout, _ := g.restartTimeout(m.group)
+	timeout, _ := g.restartTimeout(m)
+	if timeout <= 0 || !g.keepsRoom(m.group, now) {
+		return Restart{}, false
+	}
 	return Restart{
 		Key: m.group.key, Priority: m.priority(), Timeout: timeout, Total: max(timeout, g.seatRules.ExpectTotal), Pods: m.group.minimum(),
-	}, timeout > 0
+	}, true
 }
 
 // keepsRoom reports whether room may be kept for pods of a group that are made again.
-func (g *core) keepsRoom(s *groupState, now time.Time) bool {
+func (g Lister) keepsRoom(s *groupState, now time.Time) bool {
 	return s.podGroup != nil && !s.podGroup.Ended && !s.podGroup.Suspended && g.whyNoSeats(s, now) == ""
 }
 
-// Lacks returns how many of the pods that a group requires have neither a node nor an assignment. It returns
-// 0 if no room may be kept for them any more: see RestartOf.
+// Lacks returns how many of the pods that a group requires have no node. It returns 0 if no room may be kept
+// for them any more: see RestartOf.
 func (g Lister) Lacks(key types.NamespacedName, now time.Time) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,15 +54,22 @@ func (g Lister) Lacks(key types.NamespacedName, now time.Time) int {
 	if s == nil || !g.keepsRoom(s, now) {
 		return 0
 	}
-	return max(0, s.minimum()-s.number(presentMembers))
+	return max(0, s.minimum()-s.number(placedMembers))
 }
 
-// restartTimeout returns for how long the room of a pod is kept that is made again. It is 0 without the annotation.
-// The error says that the annotation is ignored, in words fit for a user.
-func (r *rules) restartTimeout(s *groupState) (time.Duration, error) {
-	value := expectAnnotations(s).Restart
+// restartTimeout returns for how long the room of a member is kept that is made again, by the annotation of the PodGroup
+// or of the member. It is 0 without the annotation. The error says that the annotation is ignored, in words fit for a user.
+func (r *rules) restartTimeout(m *member) (time.Duration, error) {
+	value := m.pod.Annotations[group.RestartTimeoutAnnotation]
+	if pg := m.group.podGroup; pg != nil && pg.Expect.Restart != "" {
+		value = pg.Expect.Restart
+	}
 	if value == "" {
 		return 0, nil
+	}
+	if len(templatesOf(m.group)) > 0 {
+		// The first pods would have room, and those that are made after them none.
+		return 0, fmt.Errorf("annotation %s: %q: is ignored, because the owner of the group makes some of its pods only after others", group.RestartTimeoutAnnotation, value)
 	}
 	timeout, err := group.ParseExpectTime(group.RestartTimeoutAnnotation, value, r.seatRules.ExpectTimeout)
 	if err != nil {

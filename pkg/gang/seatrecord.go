@@ -135,7 +135,9 @@ func (g *core) updateSeats(s *groupState) {
 		return
 	}
 	g.followRecord(s)
-	g.followSearch(s)
+	if g.synced {
+		followSearch(s)
+	}
 	if len(s.free) > 0 {
 		open := map[string]int{}
 		for _, t := range templatesOf(s) {
@@ -201,8 +203,8 @@ func (g *core) followRecord(s *groupState) {
 
 // followSearch has the seats looked for that a started group has lost, by the status of its PodGroup, if another
 // process has matched the group.
-func (g *core) followSearch(s *groupState) {
-	if !g.synced || s.matchedHere || s.readTaken == s.podGroup.SeatsTaken {
+func followSearch(s *groupState) {
+	if s.matchedHere || s.readTaken == s.podGroup.SeatsTaken {
 		return
 	}
 	s.readTaken = s.podGroup.SeatsTaken
@@ -226,6 +228,9 @@ func (g *core) followSearch(s *groupState) {
 			seek(s, t.Name, n)
 			s.lost = s.readTaken
 		}
+	}
+	if len(s.sought) == 0 {
+		s.version++ // the status says so for no reason any more
 	}
 }
 

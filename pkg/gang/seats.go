@@ -136,7 +136,7 @@ func (g Seats) HoldsSeat(key types.NamespacedName, job match.JobID, id string) b
 
 // endSeats ends the seats of an incarnation. If the PodGroup's status shows some, it has to be written.
 func (g *core) endSeats(s *groupState, why string) {
-	shown := len(s.recorded) > 0 || s.whyMissing != "" || s.isUnrecorded()
+	shown := len(s.recorded) > 0 || s.whyMissing != "" || s.isUnrecorded() || len(s.sought) > 0 || s.podGroup != nil && s.podGroup.SeatsTaken != ""
 	g.giveBackSeats(s, why, nil)
 	r := seatRecord{version: s.version, writtenVersion: s.version}
 	if shown {
@@ -164,6 +164,9 @@ func (g *core) giveBackSeats(s *groupState, why string, keep func(template strin
 		return true
 	})
 	if keep == nil {
+		if len(s.sought) > 0 {
+			s.version++
+		}
 		s.seatSearch = seatSearch{}
 	}
 	if n > 0 {

@@ -804,3 +804,44 @@ func TestSeatsOfALateStageKeepTheirTimeOverARestart(t *testing.T) {
 	s.ExpireSeats(noon.Add(time.Hour + 30*time.Minute))
 	s.wantFreeSeats(0)
 }
+
+// A group with seats keeps no room for pods that are made again, and is told so.
+func TestAGroupWithSeatsKeepsNoRoom(t *testing.T) {
+	restarts := func(p *corev1.Pod) { p.Annotations = map[string]string{group.RestartTimeoutAnnotation: "1m"} }
+	s := newSeatStory(t)
+	s.add("0", role("worker"), restarts)
+	s.add("1", role("worker"), restarts)
+	p := s.matchSeated()
+	if !strings.Contains(p.Note, `annotation fluence.flux-framework.org/restart-timeout: "1m": is ignored`) {
+		t.Errorf("note %q, want that the annotation is ignored", p.Note)
+	}
+	s.record()
+	s.reserveAndBind("0", "1")
+	s.update("0", objects.OnNode("n-0"))
+	if r, ok := s.RestartOf("0", s.now); ok {
+		t.Errorf("room is kept: %+v", r)
+	}
+
+	s = newSeatStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon})
+	s.add("0", restarts)
+	s.add("1")
+	s.match("0")
+	s.reserveAndBind("0", "1")
+	s.update("0", objects.OnNode("n-0"))
+	s.update("1", objects.OnNode("n-1"))
+	if r, ok := s.RestartOf("0", s.now); !ok || r.Timeout != time.Minute || r.Total != 30*time.Minute || r.Pods != 2 {
+		t.Errorf("restart %+v, %t; want a minute for two pods", r, ok)
+	}
+	if _, ok := s.RestartOf("1", s.now); ok {
+		t.Error("room is kept of a pod without the annotation")
+	}
+	s.DropPod("0")
+	if n := s.Lacks(key, s.now); n != 1 {
+		t.Errorf("the group lacks %d pods, want 1", n)
+	}
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 2, Created: noon, Ended: true})
+	if n := s.Lacks(key, s.now); n != 0 {
+		t.Errorf("a group that has ended lacks %d pods", n)
+	}
+}

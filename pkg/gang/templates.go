@@ -94,8 +94,10 @@ func minMemberOf(s *groupState) int {
 	n := 0
 	for _, t := range templatesOf(s) {
 		if t.Stage == stage {
-			// If the others are started again, those that have succeeded are not.
-			n += max(0, min(t.Coming, t.Coming+t.Expected-s.templates[t.Name].succeeded))
+			// If the others are made again, those that have succeeded are not, unless the owner wants
+			// more of them to succeed than it makes at a time.
+			has := s.templates[t.Name]
+			n += min(t.Coming, max(has.active, t.Coming+t.Expected-has.succeeded))
 		}
 	}
 	return max(1, n)

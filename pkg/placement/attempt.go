@@ -414,13 +414,13 @@ var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the ro
 // with that room, match returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
 // the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
-	expected := slices.Concat(q.cluster.Expected, q.cluster.Ended)
+	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept, q.cluster.Ended)
 	a, err := p.matchWith(ctx, q, op, requests, keys, expected, nil)
 	no, refused := errors.AsType[*match.Refusal](err)
 	if len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard || no.Reason.Code == match.Overtaken {
 		return a, err
 	}
-	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, q.cluster.Expected, nil); err != nil {
+	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, slices.Concat(q.cluster.Expected, q.cluster.Kept), nil); err != nil {
 		return nil, err
 	}
 	return nil, errOnlyStaleRoom

@@ -85,6 +85,8 @@ type ClusterState struct {
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.
 	Expected []match.Slot
+	// Kept is the room that pods have left and that is kept for others, as long as nodes are not reserved.
+	Kept []match.Slot
 	// Ended is the room of pods that have ended, of which the matcher knows,
 	// but the scheduler's snapshot still counts them on their nodes.
 	Ended []match.Slot

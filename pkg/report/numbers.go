@@ -15,8 +15,9 @@ import (
 const (
 	numbersRate  = 5
 	numbersBurst = 100
-	// minNumbersDelay is the shortest time for which such a write is put off.
-	minNumbersDelay = time.Second
+	// minNumbersDelay and maxNumbersDelay are about the shortest and the longest time for which
+	// such a write is put off at once.
+	minNumbersDelay, maxNumbersDelay = time.Second, 5 * time.Minute
 )
 
 // numbersLimits bounds the writes of namespaces that change only numbers. The zero value is ready for use.
@@ -34,12 +35,15 @@ type numbersLimit struct {
 	putOff int
 }
 
-// delay returns for how long a write has to be put off, or 0 if it may be made now. again says that the
-// write was put off before. most is the number of objects that may have such writes.
-func (l *numbersLimits) delay(namespace string, again bool, most int) time.Duration {
+// next returns until when a write has to be put off, or zero if it may be made now. notBefore is what next has
+// returned for the write before. A write does not ask again before that, however often it changes.
+func (l *numbersLimits) next(namespace string, notBefore time.Time) time.Time {
+	now := time.Now()
+	if now.Before(notBefore) {
+		return notBefore
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
 	if !now.Before(l.sweepAt) {
 		// A limiter that has all its tokens is as a new one.
 		maps.DeleteFunc(l.byNamespace, func(_ string, n *numbersLimit) bool { return n.TokensAt(now) >= numbersBurst })
@@ -53,14 +57,14 @@ func (l *numbersLimits) delay(namespace string, again bool, most int) time.Durat
 		n = &numbersLimit{Limiter: rate.NewLimiter(numbersRate, numbersBurst)}
 		l.byNamespace[namespace] = n
 	}
-	if again && n.putOff > 0 {
+	if !notBefore.IsZero() && n.putOff > 0 {
 		n.putOff--
 	}
 	if n.AllowN(now, 1) {
-		return 0
+		return time.Time{}
 	}
-	n.putOff = min(n.putOff+1, most)
+	n.putOff++
 	// Together they ask about as often as there are tokens.
-	wait := max(minNumbersDelay, time.Duration(n.putOff)*time.Second/numbersRate)
-	return wait/2 + rand.N(wait)
+	wait := min(maxNumbersDelay, max(minNumbersDelay, time.Duration(n.putOff)*time.Second/numbersRate))
+	return now.Add(wait/2 + rand.N(wait))
 }

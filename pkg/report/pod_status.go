@@ -81,8 +81,9 @@ type podStatus struct {
 	nominated *string
 	// urgent says that the status or the reason of the condition changes, and not only its message.
 	urgent bool
-	// putOff is true if a write that changes only numbers was put off, because there are too many.
-	putOff bool
+	// notBefore is until when a write that changes only numbers was put off, because there are too many. It is
+	// zero if it was not.
+	notBefore time.Time
 	// failures counts the writes that failed. staleTries counts the tries since the last
 	// of them that found the cached pod outdated.
 	failures, staleTries int
@@ -159,7 +160,9 @@ func (s *PodStatusWriter) put(k podKey, older, newer podStatus) podStatus {
 	if newer.nominated == nil {
 		newer.nominated = older.nominated
 	}
-	newer.putOff = newer.putOff || older.putOff
+	if newer.notBefore.IsZero() {
+		newer.notBefore = older.notBefore
+	}
 	s.items[k] = newer
 	return newer
 }
@@ -239,13 +242,6 @@ func (s *PodStatusWriter) putBack(k podKey, is podStatus, after time.Duration) {
 		s.order.MarkUrgent(k)
 	}
 	s.queue.AddAfter(k, after)
-}
-
-// count returns the number of statuses that wait to be written.
-func (s *PodStatusWriter) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.items)
 }
 
 // logFailure counts a write that failed. It logs the first one, and later at most one
@@ -347,8 +343,9 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	if _, nominates := status["nominatedNodeName"]; !nominates && !is.urgent && changesNumbersOnly(pod, is.condition) {
 		left := s.untilNextMessage(k.uid)
 		if left <= 0 {
-			left = s.numbers.delay(k.namespace, is.putOff, s.count())
-			is.putOff = left > 0
+			if is.notBefore = s.numbers.next(k.namespace, is.notBefore); !is.notBefore.IsZero() {
+				left = time.Until(is.notBefore)
+			}
 		}
 		if left > 0 {
 			s.putBack(k, is, left)

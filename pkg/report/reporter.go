@@ -93,8 +93,9 @@ type groupState struct {
 	since metav1.Time
 	// messageOnlyWrites counts the writes in a row that changed only the message.
 	messageOnlyWrites int
-	// putOff is true if a write that changes only numbers was put off, because there are too many.
-	putOff bool
+	// notBefore is until when a write that changes only numbers was put off, because there are too many. It is
+	// zero if it was not.
+	notBefore time.Time
 	// eventSent says that an event other than Placed was sent since the group was last placed.
 	eventSent bool
 	// eventAt is when the event of a passing reason is due. It is zero if there is none.
@@ -312,10 +313,9 @@ func (r *Reporter) writeCondition(ctx context.Context, k types.NamespacedName, p
 			r.putOff(k, pg, stored, copied, left)
 			return nil
 		}
-		if StableText(before.Message) == StableText(copied.Message) {
-			left := r.numbers.delay(k.Namespace, copied.putOff, r.groupCount())
-			if copied.putOff = left > 0; copied.putOff {
-				r.putOff(k, pg, stored, copied, left)
+		if copied.Status != metav1.ConditionTrue && StableText(before.Message) == StableText(copied.Message) {
+			if copied.notBefore = r.numbers.next(k.Namespace, copied.notBefore); !copied.notBefore.IsZero() {
+				r.putOff(k, pg, stored, copied, time.Until(copied.notBefore))
 				return nil
 			}
 		}
@@ -368,16 +368,9 @@ func (r *Reporter) putOff(k types.NamespacedName, pg *scheduling.PodGroup, store
 		}
 	}
 	r.mu.Lock()
-	stored.eventSent, stored.eventAt, stored.putOff = copied.eventSent, copied.eventAt, copied.putOff
+	stored.eventSent, stored.eventAt, stored.notBefore = copied.eventSent, copied.eventAt, copied.notBefore
 	r.mu.Unlock()
 	r.queue.AddAfter(k, left)
-}
-
-// groupCount returns the number of groups.
-func (r *Reporter) groupCount() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.items)
 }
 
 // eventOfChange sends the event of a status that was just written, unless the condition says enough.
@@ -407,7 +400,7 @@ func (r *Reporter) markWritten(stored *groupState, copied groupState, since meta
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	stored.written, stored.writtenAt, stored.since, stored.onPod, stored.messageOnlyWrites = copied.GroupStatus, time.Now(), since, copied.onPod, copied.messageOnlyWrites
-	stored.eventSent, stored.eventAt, stored.putOff = copied.eventSent, copied.eventAt, false
+	stored.eventSent, stored.eventAt, stored.notBefore = copied.eventSent, copied.eventAt, time.Time{}
 }
 
 // drop forgets the state of a group, unless another state has taken its place.

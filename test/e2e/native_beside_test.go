@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -21,6 +23,11 @@ import (
 const (
 	nativeRack = "example.com/rack"
 	nativeRow  = "example.com/row"
+)
+
+var (
+	nativeGroups  = flag.Int("native.groups", 4, "how many groups of each kind TestNativePodGroupsBesideOthers places in order")
+	nativeWaiting = flag.Int("native.refused", 30, "how many refused groups TestNativePodGroupsBesideOthers leaves at rest")
 )
 
 // byDefault makes kube-scheduler schedule the pods of a manifest.
@@ -77,6 +84,7 @@ func TestNativePodGroupsBesideOthers(t *testing.T) {
 	s.otherSchedulerInAGroup()
 	s.oneDomain()
 	s.besideAStatefulSet()
+	s.nativeInOrder()
 	s.nativeAtRest()
 	s.nativeKilled()
 }
@@ -187,17 +195,81 @@ spec:
 	s.podsGone("web-")
 }
 
+// nativeInOrder: native PodGroups and those of Fluence wait in one order, by priority and
+// then by age, beside pods of kube-scheduler. Each node that comes has room for one group.
+func (s *story) nativeInOrder() {
+	s.Helper()
+	class := s.priorities(10, 20)
+	var text strings.Builder
+	for i := range *nativeGroups {
+		native, own := fmt.Sprintf("turn-%03d-n", i), fmt.Sprintf("turn-%03d-o", i)
+		nativeClass := class([]int{20, 10, 10}[i%3])
+		text.WriteString(withSpec(nativeGang(native, 2), "priorityClassName: "+nativeClass))
+		fmt.Fprintf(&text, "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: %s}\nspec: {minMember: 2}\n---\n", own)
+		for j := range 2 {
+			// A third of the native groups and half of the others have the higher priority.
+			text.WriteString(prioritized(ofNative(native, j, "16"), nativeClass))
+			pod := ofSize(lonePod(fmt.Sprintf("%s-%d", own, j), "fluence"), "16") + "---\n"
+			pod = strings.Replace(pod, "metadata: {", "metadata: {labels: {"+group.Label+": "+own+"}, ", 1)
+			text.WriteString(prioritized(pod, class([]int{10, 20}[i%2])))
+		}
+		for j := range 5 {
+			text.WriteString(ofSize(lonePod(fmt.Sprintf("bulk-%d-%d", i, j), "default-scheduler"), "64") + "---\n")
+		}
+	}
+	s.applyText(text.String())
+	type turn struct {
+		priority int32
+		made     time.Time
+	}
+	turns := map[string]turn{}
+	for _, p := range s.pods("turn-") {
+		name := p.Name[:strings.LastIndex(p.Name, "-")]
+		t := turns[name]
+		if t.priority = *p.Spec.Priority; p.CreationTimestamp.After(t.made) {
+			t.made = p.CreationTimestamp.Time
+		}
+		turns[name] = t
+	}
+	started, last := map[string]bool{}, turn{priority: math.MaxInt32}
+	for i := range 2 * *nativeGroups {
+		s.nodes(fmt.Sprintf("turn%d", i), 1, "32")
+		var name string
+		s.eventually(fmt.Sprintf("%d groups on nodes", i+1), func(context.Context) (bool, string) {
+			on := map[string]int{}
+			for pod := range s.onNodes("turn-") {
+				on[pod[:strings.LastIndex(pod, "-")]]++
+			}
+			for n, pods := range on {
+				if !started[n] && pods == 2 {
+					name = n
+				}
+			}
+			return len(on) == i+1 && name != "", fmt.Sprint(on)
+		})
+		started[name] = true
+		// Creations are told in whole seconds.
+		next := turns[name]
+		if next.priority > last.priority || next.priority == last.priority && next.made.Before(last.made.Add(-time.Second)) {
+			s.Errorf("%s starts with %+v, after one with %+v", name, next, last)
+		}
+		last = next
+	}
+	s.dropPods("turn-")
+	s.dropPods("bulk-")
+}
+
 // nativeAtRest: refused groups cost nothing while nothing happens that could help them.
 func (s *story) nativeAtRest() {
 	s.Helper()
-	const refused = 30
+	refused := *nativeWaiting
 	var text strings.Builder
 	for i := range refused {
-		text.WriteString(nativeCrew(fmt.Sprintf("wait%02d", i), "8", "8"))
+		text.WriteString(nativeCrew(fmt.Sprintf("wait%03d", i), "64", "64"))
 	}
 	s.applyText(text.String())
 	for i := range refused {
-		s.nativeRefused(fmt.Sprintf("wait%02d", i), "NeverFits", "no node is large enough")
+		s.nativeRefused(fmt.Sprintf("wait%03d", i), "NeverFits", "no node is large enough")
 	}
 	s.eventually("all pods that wait say why", func(ctx context.Context) (bool, string) {
 		n := s.silent(ctx)

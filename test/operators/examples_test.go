@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/cluster/tools"
@@ -39,6 +40,13 @@ func TestAJobSetThatRestartsKeepsItsRoom(t *testing.T) {
 	s.example("jobset.yaml")
 	s.groups(2, 8)
 	s.refused(1, reason.NoRoom, "room for")
+	s.eventually("the pods have run for a while, for so long their room may be kept", func(context.Context) (bool, string) {
+		ran := time.Hour
+		for _, p := range s.pods("long-training-") {
+			ran = min(ran, time.Since(p.Status.StartTime.Time))
+		}
+		return ran >= 15*time.Second, ran.String()
+	})
 	s.kubectl("create", "quota", "few", "-n", s.ns, "--hard=pods=8")
 	s.kubectl("annotate", "-n", s.ns, "pod", s.pods("long-training-workers-1-0-")[0].Name, "kwok.fluence.flux-framework.org/fail-after=0s")
 	s.eventually("the pods of the JobSet have gone", func(context.Context) (bool, string) {

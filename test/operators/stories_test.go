@@ -28,6 +28,9 @@ var fluence *stack.Stack
 // long adds the operators of long tests.
 var long = flag.Bool("operators.long", false, "start Kueue, Trainer and the training operator too, and the MPI operator with -gang-scheduling, for the stories that need them")
 
+// native lets the API server serve native PodGroups, and the Job controller make them.
+var native = flag.Bool("operators.native", false, "run the stories on a control plane with native PodGroups")
+
 // patience bounds every wait.
 const patience = 90 * time.Second
 
@@ -51,7 +54,12 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Minute)
 	defer cancel()
-	c, err := cluster.Start(ctx, cluster.Config{Log: os.Stderr})
+	config := cluster.Config{Log: os.Stderr}
+	if *native {
+		config.FeatureGates = map[string]bool{"GenericWorkload": true, "WorkloadWithJob": true}
+		config.RuntimeConfig = map[string]bool{"scheduling.k8s.io/v1beta1": true}
+	}
+	c, err := cluster.Start(ctx, config)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
