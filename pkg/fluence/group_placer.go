@@ -135,7 +135,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	return node, nil
 }
 
-// tellKept adds to a refusal for want of room for which groups room is kept. A group for which some is kept
+// tellKept adds to a refusal for lack of room for which groups room is kept. A group for which some is kept
 // retries by itself.
 func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	if len(a.restarts.nodesOf(plan.Key)) > 0 {

@@ -166,7 +166,7 @@ func TestWhoKeepsNoRoom(t *testing.T) {
 	}
 }
 
-// A group that has to leave kept room is told so, and gets the room when the group
+// A refusal names the kept room that a group has to leave. The group gets the room when the group
 // for which it was kept has ended.
 func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
@@ -183,7 +183,7 @@ func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
 		r.pass(10 * time.Second)
 		const want = "; the room of 1 pod that ended is kept until "
 		if got := r.preEnqueueMessage(other); !strings.Contains(got, want) || !strings.HasSuffix(got, " for "+g.String()+", which restarts") {
-			t.Errorf("the other group is told %q, want the end of the room and for whom it is kept", got)
+			t.Errorf("the other group is refused with %q, want the end of the room and for whom it is kept", got)
 		}
 		r.podGroupAPI.drop(g)
 		r.pass(5 * time.Second)
@@ -193,8 +193,8 @@ func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
 	})
 }
 
-// Room that is kept in vain is charged to the namespace, which gets none afterwards.
-func TestRoomThatIsKeptInVainIsCharged(t *testing.T) {
+// Room that is not used is charged to the namespace, which gets none afterwards.
+func TestKeptRoomThatIsNotUsedIsCharged(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.node("n1", 4)
 		r.pass(settleTime)

@@ -805,7 +805,7 @@ func TestSeatsOfALateStageKeepTheirTimeOverARestart(t *testing.T) {
 	s.wantFreeSeats(0)
 }
 
-// A group with seats keeps no room for pods that are made again, and is told so.
+// A group with seats keeps no room for pods that are made again, and gets the reason.
 func TestAGroupWithSeatsKeepsNoRoom(t *testing.T) {
 	restarts := func(p *corev1.Pod) { p.Annotations = map[string]string{group.RestartTimeoutAnnotation: "1m"} }
 	s := newSeatStory(t)

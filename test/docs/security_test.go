@@ -159,7 +159,7 @@ var heldBy = map[string][]string{
 	"Seats count against what the namespace's ResourceQuotas leave.":                                                                                  {"pkg/fluence.TestWhoGetsSeats", "pkg/fluence.TestWhatQuotasLeave", "pkg/gang.TestSeatsStayWithinTheQuota"},
 	"A namespace wastes seats for at most `expectTotal` (30 minutes), with however many groups.":                                                      {"pkg/fluence.TestAnAuthorOfManyPromisesHoldsRoomOnce"},
 	"Then all of them are given back, and its next groups get none for as long, and each further time for twice as long, up to 2 hours.":              {"pkg/gang.TestWastedSeatsAreCharged", "pkg/gang.TestAChargeDoubles"},
-	"The room that [`restart-timeout`](groups.md#pods-that-are-made-again) keeps for pods which are made again counts as seats do if it ends unused.": {"pkg/fluence.TestRoomThatIsKeptInVainIsCharged"},
+	"The room that [`restart-timeout`](groups.md#pods-that-are-made-again) keeps for pods which are made again counts as seats do if it ends unused.": {"pkg/fluence.TestKeptRoomThatIsNotUsedIsCharged"},
 	"Quotas do not bound it.":                          {"test/operators.TestAJobSetThatRestartsKeepsItsRoom"},
 	"It is kept for no longer than its pods have run.": {"pkg/fluence.TestRoomIsKeptForPodsThatAreMadeAgain"},
 	"Seats also count as wasted if a group is deleted in time, or if its pods request less than the seats.":                                                                 {"pkg/gang.TestWastedSeatsAreCharged"},

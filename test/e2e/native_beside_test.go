@@ -196,11 +196,19 @@ spec:
 }
 
 // nativeInOrder: native PodGroups and those of Fluence wait in one order, by priority and
-// then by age, beside pods of kube-scheduler. Each node that comes has room for one group.
+// then by age, beside pods of kube-scheduler. Each pod that ends leaves room for one group.
 func (s *story) nativeInOrder() {
 	s.Helper()
 	class := s.priorities(10, 20)
 	var text strings.Builder
+	s.nodes("turn", 2**nativeGroups, "32")
+	for i := range 2 * *nativeGroups {
+		pod := ofSize(lonePod(fmt.Sprintf("before-%d", i), "nobody"), "32")
+		text.WriteString(strings.Replace(pod, "spec:\n", fmt.Sprintf("spec:\n  nodeName: turn-%d\n", i), 1) + "---\n")
+	}
+	s.applyText(text.String())
+	s.running("before-", 2**nativeGroups)
+	text.Reset()
 	for i := range *nativeGroups {
 		native, own := fmt.Sprintf("turn-%03d-n", i), fmt.Sprintf("turn-%03d-o", i)
 		nativeClass := class([]int{20, 10, 10}[i%3])
@@ -218,6 +226,10 @@ func (s *story) nativeInOrder() {
 		}
 	}
 	s.applyText(text.String())
+	s.eventually("all groups wait for room", func(ctx context.Context) (bool, string) {
+		n := s.silent(ctx)
+		return n == 0, fmt.Sprintf("%d pods have no reason", n)
+	})
 	type turn struct {
 		priority int32
 		made     time.Time
@@ -233,7 +245,7 @@ func (s *story) nativeInOrder() {
 	}
 	started, last := map[string]bool{}, turn{priority: math.MaxInt32}
 	for i := range 2 * *nativeGroups {
-		s.nodes(fmt.Sprintf("turn%d", i), 1, "32")
+		s.kubectl("delete", "pod", fmt.Sprintf("before-%d", i), "-n", s.ns, "--wait=false")
 		var name string
 		s.eventually(fmt.Sprintf("%d groups on nodes", i+1), func(context.Context) (bool, string) {
 			on := map[string]int{}
