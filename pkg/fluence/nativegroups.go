@@ -38,7 +38,7 @@ import (
 // An API server serves native PodGroups only if its administrator asks for them. While it does not,
 // or while the scheduler may not read them, the informer does not run. The API server is asked again
 // once a minute, and when another watch begins anew: the API server was then restarted, and may serve
-// another set of kinds. Meanwhile only the pods that name a native PodGroup wait. They are told why.
+// another set of kinds. Meanwhile pods that name a native PodGroup wait, with the reason. Other pods do not.
 type nativePodGroups struct {
 	client       rest.Interface
 	informer     cache.SharedIndexInformer

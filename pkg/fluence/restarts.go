@@ -214,17 +214,17 @@ func (r *restarts) nodesOf(key types.NamespacedName) (nodes []string) {
 // nodesFor returns the nodes on which room is kept for the pods of a plan. It returns none unless each of the
 // pods requests the same as one that has left: others do not come past reservations.
 func (r *restarts) nodesFor(plan *gang.Plan) []string {
-	nodes := r.nodesOf(plan.Key)
-	if len(nodes) == 0 {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	k := r.groups[plan.Key]
+	if k == nil {
+		return nil
+	}
+	var nodes []string
 	left := map[string]int{}
-	if k := r.groups[plan.Key]; k != nil {
-		for _, p := range k.pods {
-			left[p.requests]++
-		}
+	for _, p := range k.pods {
+		nodes = append(nodes, p.slot.Node)
+		left[p.requests]++
 	}
 	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
 		if requests := requestsText(pod); left[requests] > 0 {

@@ -227,7 +227,7 @@ func TestKeptRoomThatIsNotUsedIsCharged(t *testing.T) {
 	})
 }
 
-// Pods use the room of those that left, on their own node first.
+// A pod uses the room that another pod of its group has left. Room on its own node comes first.
 func TestRestartsAreUsedUp(t *testing.T) {
 	cases := map[string]struct {
 		nodes []string

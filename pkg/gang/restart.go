@@ -68,7 +68,7 @@ func (r *rules) restartTimeout(m *member) (time.Duration, error) {
 		return 0, nil
 	}
 	if len(templatesOf(m.group)) > 0 {
-		// The first pods would have room, and those that are made after them none.
+		// Room would be kept for the first pods alone. The pods that follow them would find none.
 		return 0, fmt.Errorf("annotation %s: %q: is ignored, because the owner of the group makes some of its pods only after others", group.RestartTimeoutAnnotation, value)
 	}
 	timeout, err := group.ParseExpectTime(group.RestartTimeoutAnnotation, value, r.seatRules.ExpectTimeout)

@@ -686,7 +686,7 @@ func TestAStageIsAGangOfItsOwnSize(t *testing.T) {
 	}
 }
 
-// If the pods of a stage are made again, the group does not wait for those that have succeeded.
+// Some pods of a stage have succeeded, and the others are made again. The group waits for the others alone.
 func TestAStageThatStartsAgainNeedsOnlyWhatIsLeft(t *testing.T) {
 	s := newStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Stages: Stages{Templates: &Templates{Hash: "1", List: []Template{
@@ -703,7 +703,7 @@ func TestAStageThatStartsAgainNeedsOnlyWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A pod that asks for more than each seat leaves the seats to those that ask for less.
+// No seat is large enough for two of the pods. The third pod gets the seat.
 func TestSeatsGoToThosePodsThatTheyAreLargeEnoughFor(t *testing.T) {
 	s := newSeatStory(t)
 	s.startSeated()

@@ -57,7 +57,7 @@ type templateCount struct {
 	// unplaced counts those of all that have not ended, and have neither a node nor an assignment.
 	// waiting counts those of them that no scheduling gate holds.
 	unplaced, waiting int
-	// succeeded counts those of all that have succeeded.
+	// succeeded counts the members that have succeeded. They are part of all.
 	succeeded int
 }
 
@@ -94,8 +94,8 @@ func minMemberOf(s *groupState) int {
 	n := 0
 	for _, t := range templatesOf(s) {
 		if t.Stage == stage {
-			// If the others are made again, those that have succeeded are not, unless the owner wants
-			// more of them to succeed than it makes at a time.
+			// A pod that has succeeded is not made again. An owner that wants more pods to succeed than it
+			// makes at a time makes others in its place: those that exist count.
 			has := s.templates[t.Name]
 			n += min(t.Coming, max(has.active, t.Coming+t.Expected-has.succeeded))
 		}

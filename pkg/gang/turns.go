@@ -94,8 +94,8 @@ func (r *starvingResult) holds(now time.Time, minWait time.Duration) bool {
 }
 
 // mayChangeWith reports whether Starving might return something else because a group has changed: the group is in the
-// result, or goes before one that is. If the group starves later than the result was found, mayChangeWith
-// lets the result end at that time. waits says that the group is among those that wait for room.
+// result, or goes before one that is. The group may also begin to starve
+// later: then the result ends at that time. The argument waits reports whether the group waits for room.
 func (r *starvingResult) mayChangeWith(s *groupState, waits bool) bool {
 	switch {
 	case r.until.IsZero():

@@ -40,7 +40,7 @@ type Config struct {
 	// into it or release slots of bound pods. Required.
 	Engine match.Engine
 	// Nodes and Pods are the informers of all *corev1.Node and *corev1.Pod. Required.
-	// New adds an index to that of the pods.
+	// New adds an index to the informer of the pods.
 	Nodes Informer
 	Pods  IndexInformer
 	// JobOf returns the job that a pod was matched for, or 0. It is called for pods with a

@@ -28,8 +28,8 @@ type IndexInformer interface {
 // podsByNode is the name of the index of pods by their node. Pods without a node are not in it.
 const podsByNode = "fluence.podsByNode"
 
-// addNodeIndex adds the index podsByNode if the informer does not have it yet. With it, a page of
-// an audit reads the pods on its nodes only, and not all those that wait for one.
+// addNodeIndex adds the index podsByNode if the informer does not have it yet. With the
+// index, a page of an audit reads the pods on its own nodes. It does not look at pods without a node.
 func addNodeIndex(pods IndexInformer) error {
 	if pods.GetIndexer().GetIndexers()[podsByNode] != nil {
 		return nil

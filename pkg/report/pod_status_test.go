@@ -233,7 +233,7 @@ func TestNumbersAloneAreWrittenRarely(t *testing.T) {
 	}, "p")
 }
 
-// If the numbers of many pods change at once, the writes are bounded together, and all pods are told in the end.
+// The numbers of many pods change at once. Their writes share one bound, and each pod is written to in the end.
 func TestNumbersOfManyPodsAreWrittenSlowly(t *testing.T) {
 	var names []string
 	for i := range 3 * numbersBurst {

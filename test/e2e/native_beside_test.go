@@ -195,8 +195,8 @@ spec:
 	s.podsGone("web-")
 }
 
-// nativeInOrder: native PodGroups and those of Fluence wait in one order, by priority and
-// then by age, beside pods of kube-scheduler. Each pod that ends leaves room for one group.
+// nativeInOrder: native PodGroups and PodGroups of Fluence wait in one order. The order is by priority, then by
+// age. Pods of kube-scheduler wait beside them. Each pod that ends leaves room for one group.
 func (s *story) nativeInOrder() {
 	s.Helper()
 	class := s.priorities(10, 20)
