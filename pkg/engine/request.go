@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 )
@@ -27,6 +28,10 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	switch {
 	case len(r.Ignore) > 0 && isBooking(r.Op):
 		return invalid("jobs to ignore: must be empty for an operation that books, is set for operation %d", r.Op)
+	case len(r.Ending) > 0 && isBooking(r.Op):
+		return invalid("ending slots: must be empty for an operation that books, are set for operation %d", r.Op)
+	case slices.ContainsFunc(r.Ending, func(s match.SlotRef) bool { return s.Job == r.ID && r.Op != match.Satisfiability }):
+		return invalid("ending slots: must not be of the job of the request, %d", r.ID)
 	case r.Duration < 0:
 		return invalid("duration must be at least 0, is %s", r.Duration)
 	}

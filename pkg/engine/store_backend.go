@@ -70,8 +70,8 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return p.satisfy(ctx, q)
 	}
 
-	// 3. Ignore jobs, until the match ends.
-	restoreJobs, steps, all := p.store.Ignore(r.Ignore, p.work.lockedSteps)
+	// 3. Ignore jobs and ending slots, until the match ends.
+	restoreJobs, steps, all := p.store.Ignore(r.Ignore, r.Ending, p.work.lockedSteps)
 	defer restoreJobs()
 	if !all {
 		return nil, nil, p.tooManyIgnored(q)

@@ -23,6 +23,9 @@ func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.All
 	if err := checkRequest(r, checkR); err != nil {
 		return nil, nil, err
 	}
+	if len(r.Ending) > 0 {
+		return nil, nil, invalid("ending slots: a graph that was added cannot leave out a part of a job")
+	}
 	if r.Jobspec == nil {
 		return nil, nil, invalid("no jobspec")
 	}

@@ -60,6 +60,11 @@ type Args struct {
 	// pause without progress is twice as long, up to four times MaxReserve. Zero
 	// means that reservations never pause. Defaults to 4h; otherwise at least 1m.
 	MaxReserve metav1.Duration `json:"maxReserve"`
+	// Handover is for how long room that pods leave by their end is offered only to the first group that waits
+	// for room, and to others of its priority or a higher one. It begins with the first of several
+	// ends. Afterwards lower priorities may take the room too. For one group such a time begins at most
+	// every 30s. Zero means that all may take the room at once. Defaults to 2s; at most 10s.
+	Handover metav1.Duration `json:"handover"`
 	// ExpectTimeout is how long room is held for pods that the owner of a group makes only after others
 	// of the group, while nothing but the owner is missing. It begins anew with each pod that
 	// comes. Defaults to 5m; at most ExpectTotal.
@@ -153,6 +158,7 @@ func defaultArgs() *Args {
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
+		Handover:        metav1.Duration{Duration: 2 * time.Second},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		Expect:          ExpectAll,
@@ -240,6 +246,9 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	}
 	if d := a.MaxBypass.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("maxBypass"), d.String(), "must be 0 or above"))
+	}
+	if d := a.Handover.Duration; d < 0 || d > 10*time.Second {
+		errs = append(errs, field.Invalid(path.Child("handover"), d.String(), "must be from 0 to 10s"))
 	}
 	if d := a.ExpectTotal.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("expectTotal"), d.String(), "must be 0 or above"))

@@ -70,6 +70,7 @@ podEvents: always
 tellNames: all
 wholeNodes: none
 maxReserve: 0s
+handover: 0s
 expectTimeout: 0s
 expectTotal: 0s
 expect: labelled
@@ -79,7 +80,7 @@ statusNamespace: fluence-system
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s","maxAsk":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","expectTimeout":"0s","expectTotal":"0s","expect":"labelled","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","handover":"0s","expectTimeout":"0s","expectTotal":"0s","expect":"labelled","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -132,31 +133,32 @@ func TestArgsAreInvalid(t *testing.T) {
 		text string
 		want []string
 	}{
-		"without an address":             {`endpoint: ""`, []string{`args.endpoint: Required value: the matcher's address, for instance unix:///run/fluence/fluxion.sock`}},
-		"with a namespace that is none":  {"statusNamespace: Fluence", []string{`args.statusNamespace: Invalid value: "Fluence": a lowercase RFC 1123 label`}},
-		"with a timeout of nothing":      {"matchTimeout: 0s", []string{`args.matchTimeout: Invalid value: "0s": must be above 0 and at most 30s`}},
-		"with a timeout below nothing":   {"matchTimeout: -1s", []string{`args.matchTimeout: Invalid value: "-1s": must be above 0 and at most 30s`}},
-		"with a timeout too long":        {"matchTimeout: 30001ms", []string{`args.matchTimeout: Invalid value: "30.001s": must be above 0 and at most 30s`}},
-		"with no time to schedule":       {"scheduleTimeout: 0s", []string{`args.scheduleTimeout: Invalid value: "0s": must be above 0 and at most 15m`}},
-		"with too long to schedule":      {"scheduleTimeout: 15m1s", []string{`args.scheduleTimeout: Invalid value: "15m1s": must be above 0 and at most 15m`}},
-		"with less than no bypass":       {"maxBypass: -1s", []string{`args.maxBypass: Invalid value: "-1s": must be 0 or above`}},
-		"with no bind at a time":         {"maxBinds: 0", []string{`args.maxBinds: Invalid value: 0: must be at least 1`}},
-		"with less than no bind":         {"maxBinds: -1", []string{`args.maxBinds: Invalid value: -1: must be at least 1`}},
-		"with no time to ask":            {"maxAsk: 0s", []string{`args.maxAsk: Invalid value: "0s": must be above 0 and at most 30s`}},
-		"with too much time to ask":      {"maxAsk: 31s", []string{`args.maxAsk: Invalid value: "31s": must be above 0 and at most 30s`}},
-		"with a time below none":         {"maxReserve: -1s", []string{`args.maxReserve: Invalid value: "-1s": must be 0 or at least 1m`}},
-		"with no time for seats":         {"expectTotal: -1s\nexpectTimeout: -1s", []string{`args.expectTotal: Invalid value: "-1s": must be 0 or above`, `args.expectTimeout: Invalid value: "-1s": must be from 0 to expectTotal, -1s`}},
-		"with seats beyond their time":   {"expectTimeout: 31m", []string{`args.expectTimeout: Invalid value: "31m0s": must be from 0 to expectTotal, 30m0s`}},
-		"with seats for some":            {"expect: some", []string{`args.expect: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
-		"with whole nodes for some":      {"wholeNodes: some", []string{`args.wholeNodes: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
-		"with nobody's names":            {"tellNames: none", []string{`args.tellNames: Unsupported value: "none": supported values: "own", "all"`}},
-		"with some events":               {"podEvents: some", []string{`args.podEvents: Unsupported value: "some": supported values: "deferred", "always"`}},
-		"with a policy nobody knows":     {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
-		"with a level that is no key":    {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},
-		"with a level named twice":       {"topologyLevels: [zone, rack, zone]", []string{`args.topologyLevels[2]: Invalid value: "zone"`}},
-		"with TLS that names no file":    {"tls: {}", []string{"args.tls.certFile: Required value", "args.tls.keyFile: Required value", "args.tls.caFile: Required value"}},
-		"with TLS that lacks one":        {"tls: {certFile: c, caFile: ca}", []string{"args.tls.keyFile: Required value: a PEM file"}},
-		"in two ways, and both are told": {"matchPolicy: fifo\nendpoint: ''", []string{"args.endpoint", "args.matchPolicy"}},
+		"without an address":               {`endpoint: ""`, []string{`args.endpoint: Required value: the matcher's address, for instance unix:///run/fluence/fluxion.sock`}},
+		"with a namespace that is none":    {"statusNamespace: Fluence", []string{`args.statusNamespace: Invalid value: "Fluence": a lowercase RFC 1123 label`}},
+		"with a timeout of nothing":        {"matchTimeout: 0s", []string{`args.matchTimeout: Invalid value: "0s": must be above 0 and at most 30s`}},
+		"with a timeout below nothing":     {"matchTimeout: -1s", []string{`args.matchTimeout: Invalid value: "-1s": must be above 0 and at most 30s`}},
+		"with a timeout too long":          {"matchTimeout: 30001ms", []string{`args.matchTimeout: Invalid value: "30.001s": must be above 0 and at most 30s`}},
+		"with no time to schedule":         {"scheduleTimeout: 0s", []string{`args.scheduleTimeout: Invalid value: "0s": must be above 0 and at most 15m`}},
+		"with too long to schedule":        {"scheduleTimeout: 15m1s", []string{`args.scheduleTimeout: Invalid value: "15m1s": must be above 0 and at most 15m`}},
+		"with less than no bypass":         {"maxBypass: -1s", []string{`args.maxBypass: Invalid value: "-1s": must be 0 or above`}},
+		"with no bind at a time":           {"maxBinds: 0", []string{`args.maxBinds: Invalid value: 0: must be at least 1`}},
+		"with less than no bind":           {"maxBinds: -1", []string{`args.maxBinds: Invalid value: -1: must be at least 1`}},
+		"with no time to ask":              {"maxAsk: 0s", []string{`args.maxAsk: Invalid value: "0s": must be above 0 and at most 30s`}},
+		"with too much time to ask":        {"maxAsk: 31s", []string{`args.maxAsk: Invalid value: "31s": must be above 0 and at most 30s`}},
+		"with a time below none":           {"maxReserve: -1s", []string{`args.maxReserve: Invalid value: "-1s": must be 0 or at least 1m`}},
+		"with a handover that is too long": {"handover: 11s", []string{`args.handover: Invalid value: "11s": must be from 0 to 10s`}},
+		"with no time for seats":           {"expectTotal: -1s\nexpectTimeout: -1s", []string{`args.expectTotal: Invalid value: "-1s": must be 0 or above`, `args.expectTimeout: Invalid value: "-1s": must be from 0 to expectTotal, -1s`}},
+		"with seats beyond their time":     {"expectTimeout: 31m", []string{`args.expectTimeout: Invalid value: "31m0s": must be from 0 to expectTotal, 30m0s`}},
+		"with seats for some":              {"expect: some", []string{`args.expect: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
+		"with whole nodes for some":        {"wholeNodes: some", []string{`args.wholeNodes: Unsupported value: "some": supported values: "all", "labelled", "none"`}},
+		"with nobody's names":              {"tellNames: none", []string{`args.tellNames: Unsupported value: "none": supported values: "own", "all"`}},
+		"with some events":                 {"podEvents: some", []string{`args.podEvents: Unsupported value: "some": supported values: "deferred", "always"`}},
+		"with a policy nobody knows":       {"matchPolicy: fifo", []string{`args.matchPolicy: Unsupported value: "fifo": supported values: "first", "low", "high", "lonode", "hinode", "firstnodex", "lonodex", "hinodex"`}},
+		"with a level that is no key":      {"topologyLevels: [zone, no key]", []string{`args.topologyLevels[1]: Invalid value: "no key"`}},
+		"with a level named twice":         {"topologyLevels: [zone, rack, zone]", []string{`args.topologyLevels[2]: Invalid value: "zone"`}},
+		"with TLS that names no file":      {"tls: {}", []string{"args.tls.certFile: Required value", "args.tls.keyFile: Required value", "args.tls.caFile: Required value"}},
+		"with TLS that lacks one":          {"tls: {certFile: c, caFile: ca}", []string{"args.tls.keyFile: Required value: a PEM file"}},
+		"in two ways, and both are told":   {"matchPolicy: fifo\nendpoint: ''", []string{"args.endpoint", "args.matchPolicy"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

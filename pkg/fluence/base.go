@@ -44,6 +44,9 @@ type cluster struct {
 	quotas     *quotas
 	occupants  occupants
 	restarts   restarts
+	ending     endingPods
+	claims     claims
+	freed      freedRoom
 	pods       corelisters.PodLister
 	// bindChecks checks whether a node still takes a pod.
 	bindChecks bindChecks

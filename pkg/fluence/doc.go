@@ -32,6 +32,8 @@
 //	timeouts.go            which namespace is to blame for matches that time out?
 //	nominations.go         which pods of other schedulers are about to take room?
 //	restarts.go            which room is kept for pods that are made again?
+//	claims.go              which group gets the room of pods that are ending?
+//	freed_room.go          who is the first to whom room is offered that pods have left?
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?
 //	bind.go                how is a pod bound?

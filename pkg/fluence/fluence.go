@@ -290,7 +290,11 @@ func (pl *Fluence) onChange(c inventory.Change) {
 	case inventory.Loaded:
 		pl.counters.graphLoads.Inc()
 		pl.observeEvent(gang.MatcherBack)
-	case inventory.NodeAdded, inventory.NodeChanged, inventory.NodeRemoved:
+	case inventory.NodeAdded:
+		// The event of the API may have let them ask before the matcher had the node.
+		pl.retryFirst()
+		pl.observeEvent(gang.NodeChanged)
+	case inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.Freed:
 		pl.observeEvent(gang.Released)

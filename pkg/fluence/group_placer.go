@@ -76,6 +76,8 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil {
 		a.tellKept(plan, refused)
+		a.claim(ctx, plan, found, refused)
+		a.endHandover(plan.Key)
 		a.reserver.reserve(ctx, plan, found, refused)
 		refused.AlsoRefused = found.FirstShape
 		return "", refused
@@ -120,7 +122,9 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		a.releases.book(plan.Key) // seats that a started group has got
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
-	if a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late) {
+	// All three are called, whatever the others return.
+	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.claims.drop(plan.Key), a.freed.drop(plan.Key)
+	if used || claimed || offered {
 		a.observeEvent(gang.Released)
 	}
 	a.groupReporter.logged.forget(plan.Key)
@@ -146,10 +150,17 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 		return
 	}
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
-	refused.Message += a.restarts.describe(plan.Key, least, func(key types.NamespacedName, priority int32) string {
+	name := func(key types.NamespacedName, priority int32) string {
 		return a.describeGroup(key, priority, plan.Key.Namespace)
-	})
+	}
+	refused.Message += a.restarts.describe(plan.Key, least, name)
+	if !goesFirst(plan) {
+		refused.Message += a.claims.describe(plan.Key, plan.Rank, name) + a.freed.describe(plan.Key, least, name)
+	}
 }
+
+// goesFirst reports whether the pods of a plan replace members that their group lacks. They go before all others.
+func goesFirst(plan gang.Plan) bool { return plan.Late && plan.Missing > 0 }
 
 // nodesOf returns the node of each slot.
 func nodesOf(slots []match.Slot) []string {
@@ -178,11 +189,15 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	// Only room of the same or a higher priority counts, as in kube-scheduler.
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
+	kept := a.restarts.slots(plan.Key, least, a.holdsNode)
+	if !goesFirst(plan) {
+		kept = slices.Concat(kept, a.claims.slots(plan.Key, plan.Rank), a.freed.slots(plan.Key, least))
+	}
 	return placement.ClusterState{
 		At:       now,
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
-		Kept:     a.restarts.slots(plan.Key, least, a.holdsNode),
+		Kept:     kept,
 		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
 		Reserved: reserved,
 	}

@@ -157,6 +157,18 @@ func (r *restarts) expire(now time.Time, holds func(types.NamespacedName, types.
 	return all
 }
 
+// keepsRoomOf reports whether the room of a pod is kept.
+func (r *restarts) keepsRoomOf(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range r.groups {
+		if k.pods[uid] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // isEmpty reports whether no room is kept.
 func (r *restarts) isEmpty() bool {
 	r.mu.Lock()

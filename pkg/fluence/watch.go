@@ -172,7 +172,12 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
+		w.offerFreedRoom(ctx, old)
 		w.reserver.blockerGone(pod)
+	}
+	if w.ending.update(pod) {
+		// The group that claims its room has to ask before others do.
+		w.observeEvent(gang.Released)
 	}
 	w.observeNativeMember(ctx, pod, w.nativeMembers.update)
 	if pod.Spec.SchedulerName == w.profile {
@@ -294,7 +299,9 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	w.keepForRestart(pod)
 	if translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
+		w.offerFreedRoom(ctx, pod)
 	}
+	w.ending.remove(pod.UID)
 	w.occupants.remove(pod)
 	w.observeNativeMember(ctx, pod, w.nativeMembers.remove)
 	w.placer.RemovePod(pod.UID)
@@ -361,6 +368,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		now := w.now()
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
+		w.endClaims(now)
 		w.keepSeats(ctx, now)
 		w.sweepWaiting()
 		w.binder.sweepBindQueue()

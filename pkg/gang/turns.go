@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -73,6 +74,38 @@ func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 	slices.SortFunc(starving, byRank)
 	g.starving = starvingResult{groups: starving, minWait: minWait, at: now, until: until}
 	return slices.Clone(starving)
+}
+
+// FirstWaiting returns, for each priority, the first group in queue order that waits for room, the highest
+// priority first. It leaves out groups that yield, or that wait for something else since a refusal.
+func (g Turns) FirstWaiting(now time.Time) []StarvingGroup {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	first := map[int32]StarvingGroup{}
+	for _, s := range g.waitingForRoom {
+		if s.started || !s.isStarving(now, 0) {
+			continue
+		}
+		h, ok := s.starvingGroup()
+		if old, there := first[h.Rank.Priority]; ok && (!there || h.Rank.Less(old.Rank)) {
+			first[h.Rank.Priority] = h
+		}
+	}
+	all := slices.Collect(maps.Values(first))
+	slices.SortFunc(all, byRank)
+	return all
+}
+
+// WaitsForRoom reports whether a group that has not started waits for room.
+func (g Turns) WaitsForRoom(key types.NamespacedName) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil || s.started || s.roomSince.IsZero() {
+		return false
+	}
+	why, _ := g.whyGathering(s)
+	return why == ""
 }
 
 // maxStarvingAge is the longest time for which a result of Starving is kept.

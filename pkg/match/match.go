@@ -99,6 +99,18 @@ type Request struct {
 	// Ignore lists jobs whose resources count as free. It is allowed only with operations that book
 	// nothing: Satisfiability, WithoutAllocating and WithoutAllocatingFuture.
 	Ignore []JobID
+	// Ending lists slots whose resources count as free, because their pods are about to end. Unlike
+	// Ignore it can name a part of a job. It is allowed with the same operations, and must not name
+	// the job of the request. Slots that no job holds are skipped. Satisfiability ignores Ending. An
+	// engine that cannot leave out a part of a job answers ErrInvalid.
+	Ending []SlotRef
+}
+
+// A SlotRef names slots of a job.
+type SlotRef struct {
+	Job JobID
+	// Keys are the keys of the slots. Without keys, all slots of the job are meant.
+	Keys []string
 }
 
 // A Slot is one task slot that was given out: the resources of one pod.

@@ -415,19 +415,27 @@ var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the ro
 // the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
 	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept, q.cluster.Ended)
-	a, err := p.matchWith(ctx, q, op, requests, keys, expected, nil)
+	a, err := p.matchWith(ctx, q, op, requests, keys, assumptions{expected: expected})
 	no, refused := errors.AsType[*match.Refusal](err)
 	if len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard || no.Reason.Code == match.Overtaken {
 		return a, err
 	}
-	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, slices.Concat(q.cluster.Expected, q.cluster.Kept), nil); err != nil {
+	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, assumptions{expected: slices.Concat(q.cluster.Expected, q.cluster.Kept)}); err != nil {
 		return nil, err
 	}
 	return nil, errOnlyStaleRoom
 }
 
-// matchWith matches as if the expected slots were held, and the ignored jobs held nothing.
-func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, expected []match.Slot, ignored []match.JobID) (*match.Allocation, error) {
+// assumptions are what a match takes for granted: the expected slots are held, and the ignored
+// jobs and the ending slots hold nothing.
+type assumptions struct {
+	expected []match.Slot
+	ignored  []match.JobID
+	ending   []match.SlotRef
+}
+
+// matchWith matches as if the assumptions were true.
+func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, as assumptions) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
 	defer cancel()
 	a, err := p.Matcher.Match(ctx, match.Request{
@@ -440,8 +448,9 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Policy:   q.plan.Policy,
 		Holder:   q.plan.Holder,
 		Near:     q.plan.Near,
-		Expected: expected,
-		Ignore:   ignored,
+		Expected: as.expected,
+		Ignore:   as.ignored,
+		Ending:   as.ending,
 	})
 	if a != nil {
 		q.budget.uncounted += a.Waited

@@ -23,6 +23,7 @@
 //	reservation_search.go  which nodes do filters rule out even without the pods that will end?
 //	candidates.go          which nodes could be reserved?
 //	reservable.go          how few of them are enough?
+//	after_end.go           does a group fit when the pods that are ending have gone?
 package placement
 
 import (

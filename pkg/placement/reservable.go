@@ -132,7 +132,7 @@ func (k reservationSearch) fits(ctx context.Context, in candidateNodes, among []
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(k.q.budget.left(), time.Millisecond))
 	defer cancel()
-	a, err := k.matchWith(ctx, k.q, match.WithoutAllocating, requests, k.q.keysFor(requests), k.q.cluster.Expected, in.endingJobs)
+	a, err := k.matchWith(ctx, k.q, match.WithoutAllocating, requests, k.q.keysFor(requests), assumptions{expected: k.q.cluster.Expected, ignored: in.endingJobs})
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
 		return nil, no.Reason.Code != match.TooHard
 	}

@@ -11,7 +11,10 @@ import (
 // cannot be used, which are reserved for another group, and whose room is kept. The group's own reservation is "for it".
 var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and \d+ (is|are) excluded)?|excluded)` +
 	`|; \d+ nodes? (is|are) reserved for [^;]+, which has waited \w+` +
-	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?`)
+	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?` +
+	`|; room is kept for [^;]+, which starts? when pods that are ending have gone(, and for \d+ other groups?)?` +
+	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
+	`|; it fits when pods that are ending have gone, and room is kept for it`)
 
 // shortOn matches the phrases of package translate for a resource that is short.
 var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| is not enough for all pods`)

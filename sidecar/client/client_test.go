@@ -93,6 +93,7 @@ func TestConformance(t *testing.T) {
 		Topology:       true,
 		Near:           true,
 		Ignore:         true,
+		Ending:         true,
 		Expected:       true,
 		Reasons:        true,
 		Reserve:        true,

@@ -114,6 +114,9 @@ func (e *Engine) check(r *match.Request) error {
 		if len(r.Ignore) > 0 {
 			return invalid("jobs to ignore: must be empty for an operation that books")
 		}
+		if len(r.Ending) > 0 {
+			return invalid("ending slots: must be empty for an operation that books")
+		}
 	case match.Satisfiability, match.WithoutAllocating:
 	case match.AllocateOrElseReserve, match.WithoutAllocatingFuture:
 		return invalid("operation %s: this engine does not support reservations", map[match.Op]string{
@@ -184,14 +187,14 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	if !e.hasGraph() || followed && e.isDue() {
 		return nil, errNotLoaded
 	}
-	if !followed && len(p.request.Ignore)+len(p.request.Expected) > 0 {
+	if !followed && len(p.request.Ignore)+len(p.request.Ending)+len(p.request.Expected) > 0 {
 		// Ended jobs may still hold what is booked here for the time of the request.
 		return nil, errUnfinished
 	}
-	defer e.withoutJobs(p.request.Ignore)()
+	defer e.withoutSlots(p.request.Ignore, p.request.Ending)()
 	defer e.expect(p.request.Expected)()
 	if !e.hasGraph() {
-		// withoutJobs or expect failed, and the graph was dropped.
+		// withoutSlots or expect failed, and the graph was dropped.
 		return nil, fmt.Errorf("match job %d: %w", p.request.ID, errDamaged)
 	}
 	if err := p.matchRequest(ctx, plan); err != nil {
@@ -220,30 +223,40 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	return a, nil
 }
 
-// withoutJobs removes the slots of these jobs until restore is called.
-func (e *Engine) withoutJobs(ids []match.JobID) (restore func()) {
+// withoutSlots removes the slots of these jobs, and the ending slots, until restore is called.
+func (e *Engine) withoutSlots(ids []match.JobID, ending []match.SlotRef) (restore func()) {
 	type lifted struct {
 		h     *host
 		s     *slot
 		units map[string]int64 // of the slot's own job, if it has one
 	}
 	var away []lifted
-	for i, id := range ids {
-		if slices.Contains(ids[:i], id) {
-			continue
+	lift := func(id match.JobID, key string, h *host) {
+		s := h.slots[slotKey{id, key}]
+		if s == nil {
+			return // it was removed already
 		}
-		for key, h := range e.jobs[id] {
-			s := h.slots[slotKey{id, key}]
-			away = append(away, lifted{h, s, s.units})
-			h.drop(s)
-			if s.ownJob != 0 {
-				if err := e.session.cancel(s.ownJob); err != nil {
-					e.dropGraph()
-					e.warnDropped(context.Background(), err)
-				}
+		away = append(away, lifted{h, s, s.units})
+		h.drop(s)
+		if s.ownJob != 0 {
+			if err := e.session.cancel(s.ownJob); err != nil {
+				e.dropGraph()
+				e.warnDropped(context.Background(), err)
 			}
-			s.ownJob, s.units = 0, nil
-			e.bookRestOrDrop(h)
+		}
+		s.ownJob, s.units = 0, nil
+		e.bookRestOrDrop(h)
+	}
+	for _, id := range ids {
+		for key, h := range e.jobs[id] {
+			lift(id, key, h)
+		}
+	}
+	for _, ref := range ending {
+		for key, h := range e.jobs[ref.Job] {
+			if len(ref.Keys) == 0 || slices.Contains(ref.Keys, key) {
+				lift(ref.Job, key, h)
+			}
 		}
 	}
 	return func() {

@@ -49,7 +49,7 @@ func (e *Engine) repeat(ctx context.Context, r *match.Request) (a *match.Allocat
 		return nil, false, nil // The shadow reports a conflict.
 	}
 	again := was.shadowRequest
-	again.Op, again.Now, again.Expected, again.Ignore = r.Op, r.Now, r.Expected, r.Ignore
+	again.Op, again.Now, again.Expected, again.Ignore, again.Ending = r.Op, r.Now, r.Expected, r.Ignore, r.Ending
 	a, err = e.shadow.Match(ctx, again)
 	if err != nil {
 		return nil, false, err

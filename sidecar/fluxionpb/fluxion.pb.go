@@ -170,7 +170,9 @@ type MatchRequest struct {
 	Holder string `protobuf:"bytes,11,opt,name=holder,proto3" json:"holder,omitempty"`
 	// Slots that others are about to take and that no job
 	// holds yet. They count as held for this request only.
-	Expected      []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
+	Expected []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
+	// Slots that count as free, because their pods are about to end.
+	Ending        []*SlotRef `protobuf:"bytes,13,rep,name=ending,proto3" json:"ending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -289,6 +291,66 @@ func (x *MatchRequest) GetExpected() []*Slot {
 	return nil
 }
 
+func (x *MatchRequest) GetEnding() []*SlotRef {
+	if x != nil {
+		return x.Ending
+	}
+	return nil
+}
+
+// A SlotRef names slots of a job: those with the keys, or all without keys.
+type SlotRef struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint64                 `protobuf:"fixed64,1,opt,name=id,proto3" json:"id,omitempty"`
+	Keys          []string               `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SlotRef) Reset() {
+	*x = SlotRef{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SlotRef) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SlotRef) ProtoMessage() {}
+
+func (x *SlotRef) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SlotRef.ProtoReflect.Descriptor instead.
+func (*SlotRef) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *SlotRef) GetId() uint64 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *SlotRef) GetKeys() []string {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 // A MatchResponse is a part of an allocation. The texts of
 // r and the slots are joined in the order of the messages.
 type MatchResponse struct {
@@ -304,7 +366,7 @@ type MatchResponse struct {
 
 func (x *MatchResponse) Reset() {
 	*x = MatchResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +378,7 @@ func (x *MatchResponse) String() string {
 func (*MatchResponse) ProtoMessage() {}
 
 func (x *MatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +391,7 @@ func (x *MatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchResponse.ProtoReflect.Descriptor instead.
 func (*MatchResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{1}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *MatchResponse) GetAllocation() *Allocation {
@@ -370,7 +432,7 @@ type Allocation struct {
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -382,7 +444,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -395,7 +457,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{2}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Allocation) GetId() uint64 {
@@ -454,7 +516,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -466,7 +528,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -479,7 +541,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{3}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Slot) GetKey() string {
@@ -543,7 +605,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -555,7 +617,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -568,7 +630,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{4}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Job) GetId() uint64 {
@@ -624,7 +686,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +698,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +711,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{5}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReleaseRequest) GetEpoch() uint64 {
@@ -681,7 +743,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +755,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +768,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{6}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{7}
 }
 
 type UpdateRequest struct {
@@ -720,7 +782,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +794,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +807,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{7}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *UpdateRequest) GetEpoch() uint64 {
@@ -770,7 +832,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -782,7 +844,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -795,7 +857,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{8}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{9}
 }
 
 type PutNodeRequest struct {
@@ -810,7 +872,7 @@ type PutNodeRequest struct {
 
 func (x *PutNodeRequest) Reset() {
 	*x = PutNodeRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -822,7 +884,7 @@ func (x *PutNodeRequest) String() string {
 func (*PutNodeRequest) ProtoMessage() {}
 
 func (x *PutNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -835,7 +897,7 @@ func (x *PutNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNodeRequest.ProtoReflect.Descriptor instead.
 func (*PutNodeRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{9}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PutNodeRequest) GetEpoch() uint64 {
@@ -860,7 +922,7 @@ type PutNodeResponse struct {
 
 func (x *PutNodeResponse) Reset() {
 	*x = PutNodeResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +934,7 @@ func (x *PutNodeResponse) String() string {
 func (*PutNodeResponse) ProtoMessage() {}
 
 func (x *PutNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +947,7 @@ func (x *PutNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNodeResponse.ProtoReflect.Descriptor instead.
 func (*PutNodeResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{10}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{11}
 }
 
 type RemoveNodeRequest struct {
@@ -898,7 +960,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +972,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +985,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{11}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RemoveNodeRequest) GetEpoch() uint64 {
@@ -948,7 +1010,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -960,7 +1022,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -973,7 +1035,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{12}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{13}
 }
 
 type SetStatusRequest struct {
@@ -989,7 +1051,7 @@ type SetStatusRequest struct {
 
 func (x *SetStatusRequest) Reset() {
 	*x = SetStatusRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1001,7 +1063,7 @@ func (x *SetStatusRequest) String() string {
 func (*SetStatusRequest) ProtoMessage() {}
 
 func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1014,7 +1076,7 @@ func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{13}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetStatusRequest) GetEpoch() uint64 {
@@ -1046,7 +1108,7 @@ type SetStatusResponse struct {
 
 func (x *SetStatusResponse) Reset() {
 	*x = SetStatusResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1120,7 @@ func (x *SetStatusResponse) String() string {
 func (*SetStatusResponse) ProtoMessage() {}
 
 func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1133,7 @@ func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
 }
 
 // An AddSubgraphRequest is a piece of a text. The
@@ -1091,7 +1153,7 @@ type AddSubgraphRequest struct {
 
 func (x *AddSubgraphRequest) Reset() {
 	*x = AddSubgraphRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1165,7 @@ func (x *AddSubgraphRequest) String() string {
 func (*AddSubgraphRequest) ProtoMessage() {}
 
 func (x *AddSubgraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1178,7 @@ func (x *AddSubgraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubgraphRequest.ProtoReflect.Descriptor instead.
 func (*AddSubgraphRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AddSubgraphRequest) GetEpoch() uint64 {
@@ -1148,7 +1210,7 @@ type AddSubgraphResponse struct {
 
 func (x *AddSubgraphResponse) Reset() {
 	*x = AddSubgraphResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1160,7 +1222,7 @@ func (x *AddSubgraphResponse) String() string {
 func (*AddSubgraphResponse) ProtoMessage() {}
 
 func (x *AddSubgraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,7 +1235,7 @@ func (x *AddSubgraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubgraphResponse.ProtoReflect.Descriptor instead.
 func (*AddSubgraphResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
 }
 
 type RemoveSubgraphRequest struct {
@@ -1187,7 +1249,7 @@ type RemoveSubgraphRequest struct {
 
 func (x *RemoveSubgraphRequest) Reset() {
 	*x = RemoveSubgraphRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1199,7 +1261,7 @@ func (x *RemoveSubgraphRequest) String() string {
 func (*RemoveSubgraphRequest) ProtoMessage() {}
 
 func (x *RemoveSubgraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1212,7 +1274,7 @@ func (x *RemoveSubgraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSubgraphRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSubgraphRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RemoveSubgraphRequest) GetEpoch() uint64 {
@@ -1237,7 +1299,7 @@ type RemoveSubgraphResponse struct {
 
 func (x *RemoveSubgraphResponse) Reset() {
 	*x = RemoveSubgraphResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1249,7 +1311,7 @@ func (x *RemoveSubgraphResponse) String() string {
 func (*RemoveSubgraphResponse) ProtoMessage() {}
 
 func (x *RemoveSubgraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1262,7 +1324,7 @@ func (x *RemoveSubgraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSubgraphResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSubgraphResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
 }
 
 type FindRequest struct {
@@ -1279,7 +1341,7 @@ type FindRequest struct {
 
 func (x *FindRequest) Reset() {
 	*x = FindRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1291,7 +1353,7 @@ func (x *FindRequest) String() string {
 func (*FindRequest) ProtoMessage() {}
 
 func (x *FindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1304,7 +1366,7 @@ func (x *FindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindRequest.ProtoReflect.Descriptor instead.
 func (*FindRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *FindRequest) GetEpoch() uint64 {
@@ -1340,7 +1402,7 @@ type FindResponse struct {
 
 func (x *FindResponse) Reset() {
 	*x = FindResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1414,7 @@ func (x *FindResponse) String() string {
 func (*FindResponse) ProtoMessage() {}
 
 func (x *FindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1427,7 @@ func (x *FindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindResponse.ProtoReflect.Descriptor instead.
 func (*FindResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FindResponse) GetR() []byte {
@@ -1384,7 +1446,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1396,7 +1458,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1409,7 +1471,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *JobsRequest) GetEpoch() uint64 {
@@ -1428,7 +1490,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1440,7 +1502,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1453,7 +1515,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobsResponse) GetJobs() []*Job {
@@ -1476,7 +1538,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1550,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1563,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *NodesRequest) GetEpoch() uint64 {
@@ -1534,7 +1596,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1608,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1621,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodesResponse) GetNodes() []*Node {
@@ -1587,7 +1649,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1599,7 +1661,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1612,7 +1674,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Node) GetName() string {
@@ -1651,7 +1713,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1725,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1738,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{27}
 }
 
 type ResetResponse struct {
@@ -1688,7 +1750,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1762,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1775,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{27}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResetResponse) GetEpoch() uint64 {
@@ -1732,7 +1794,7 @@ type ReadyRequest struct {
 
 func (x *ReadyRequest) Reset() {
 	*x = ReadyRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +1806,7 @@ func (x *ReadyRequest) String() string {
 func (*ReadyRequest) ProtoMessage() {}
 
 func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +1819,7 @@ func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyRequest.ProtoReflect.Descriptor instead.
 func (*ReadyRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{28}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReadyRequest) GetEpoch() uint64 {
@@ -1775,7 +1837,7 @@ type ReadyResponse struct {
 
 func (x *ReadyResponse) Reset() {
 	*x = ReadyResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1787,7 +1849,7 @@ func (x *ReadyResponse) String() string {
 func (*ReadyResponse) ProtoMessage() {}
 
 func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1800,7 +1862,7 @@ func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyResponse.ProtoReflect.Descriptor instead.
 func (*ReadyResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{30}
 }
 
 // A Failure in the details of a status marks an error of the contract.
@@ -1816,7 +1878,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +1890,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +1903,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{30}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Failure) GetReason() *Reason {
@@ -1886,7 +1948,7 @@ type Reason struct {
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1960,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +1973,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{31}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Reason) GetCode() string {
@@ -2031,7 +2093,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2043,7 +2105,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2056,7 +2118,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *End) GetJob() uint64 {
@@ -2087,7 +2149,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2161,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2174,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{33}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Shortage) GetType() string {
@@ -2158,7 +2220,7 @@ type MetricsRequest struct {
 
 func (x *MetricsRequest) Reset() {
 	*x = MetricsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2170,7 +2232,7 @@ func (x *MetricsRequest) String() string {
 func (*MetricsRequest) ProtoMessage() {}
 
 func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2183,7 +2245,7 @@ func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
 func (*MetricsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
 }
 
 // A MetricsResponse has metrics in the text format of Prometheus. Each
@@ -2197,7 +2259,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2271,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2284,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *MetricsResponse) GetText() []byte {
@@ -2237,7 +2299,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf1\x02\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x03\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -2251,7 +2313,11 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06ignore\x18\n" +
 	" \x03(\x06R\x06ignore\x12\x16\n" +
 	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
-	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\"}\n" +
+	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\x12+\n" +
+	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\"-\n" +
+	"\aSlotRef\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\tR\x04keys\"}\n" +
 	"\rMatchResponse\x126\n" +
 	"\n" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
@@ -2410,105 +2476,107 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                        // 0: fluence.v1.Op
 	(Status)(0),                    // 1: fluence.v1.Status
 	(*MatchRequest)(nil),           // 2: fluence.v1.MatchRequest
-	(*MatchResponse)(nil),          // 3: fluence.v1.MatchResponse
-	(*Allocation)(nil),             // 4: fluence.v1.Allocation
-	(*Slot)(nil),                   // 5: fluence.v1.Slot
-	(*Job)(nil),                    // 6: fluence.v1.Job
-	(*ReleaseRequest)(nil),         // 7: fluence.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),        // 8: fluence.v1.ReleaseResponse
-	(*UpdateRequest)(nil),          // 9: fluence.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 10: fluence.v1.UpdateResponse
-	(*PutNodeRequest)(nil),         // 11: fluence.v1.PutNodeRequest
-	(*PutNodeResponse)(nil),        // 12: fluence.v1.PutNodeResponse
-	(*RemoveNodeRequest)(nil),      // 13: fluence.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),     // 14: fluence.v1.RemoveNodeResponse
-	(*SetStatusRequest)(nil),       // 15: fluence.v1.SetStatusRequest
-	(*SetStatusResponse)(nil),      // 16: fluence.v1.SetStatusResponse
-	(*AddSubgraphRequest)(nil),     // 17: fluence.v1.AddSubgraphRequest
-	(*AddSubgraphResponse)(nil),    // 18: fluence.v1.AddSubgraphResponse
-	(*RemoveSubgraphRequest)(nil),  // 19: fluence.v1.RemoveSubgraphRequest
-	(*RemoveSubgraphResponse)(nil), // 20: fluence.v1.RemoveSubgraphResponse
-	(*FindRequest)(nil),            // 21: fluence.v1.FindRequest
-	(*FindResponse)(nil),           // 22: fluence.v1.FindResponse
-	(*JobsRequest)(nil),            // 23: fluence.v1.JobsRequest
-	(*JobsResponse)(nil),           // 24: fluence.v1.JobsResponse
-	(*NodesRequest)(nil),           // 25: fluence.v1.NodesRequest
-	(*NodesResponse)(nil),          // 26: fluence.v1.NodesResponse
-	(*Node)(nil),                   // 27: fluence.v1.Node
-	(*ResetRequest)(nil),           // 28: fluence.v1.ResetRequest
-	(*ResetResponse)(nil),          // 29: fluence.v1.ResetResponse
-	(*ReadyRequest)(nil),           // 30: fluence.v1.ReadyRequest
-	(*ReadyResponse)(nil),          // 31: fluence.v1.ReadyResponse
-	(*Failure)(nil),                // 32: fluence.v1.Failure
-	(*Reason)(nil),                 // 33: fluence.v1.Reason
-	(*End)(nil),                    // 34: fluence.v1.End
-	(*Shortage)(nil),               // 35: fluence.v1.Shortage
-	(*MetricsRequest)(nil),         // 36: fluence.v1.MetricsRequest
-	(*MetricsResponse)(nil),        // 37: fluence.v1.MetricsResponse
-	(*timestamppb.Timestamp)(nil),  // 38: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 39: google.protobuf.Duration
+	(*SlotRef)(nil),                // 3: fluence.v1.SlotRef
+	(*MatchResponse)(nil),          // 4: fluence.v1.MatchResponse
+	(*Allocation)(nil),             // 5: fluence.v1.Allocation
+	(*Slot)(nil),                   // 6: fluence.v1.Slot
+	(*Job)(nil),                    // 7: fluence.v1.Job
+	(*ReleaseRequest)(nil),         // 8: fluence.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),        // 9: fluence.v1.ReleaseResponse
+	(*UpdateRequest)(nil),          // 10: fluence.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 11: fluence.v1.UpdateResponse
+	(*PutNodeRequest)(nil),         // 12: fluence.v1.PutNodeRequest
+	(*PutNodeResponse)(nil),        // 13: fluence.v1.PutNodeResponse
+	(*RemoveNodeRequest)(nil),      // 14: fluence.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),     // 15: fluence.v1.RemoveNodeResponse
+	(*SetStatusRequest)(nil),       // 16: fluence.v1.SetStatusRequest
+	(*SetStatusResponse)(nil),      // 17: fluence.v1.SetStatusResponse
+	(*AddSubgraphRequest)(nil),     // 18: fluence.v1.AddSubgraphRequest
+	(*AddSubgraphResponse)(nil),    // 19: fluence.v1.AddSubgraphResponse
+	(*RemoveSubgraphRequest)(nil),  // 20: fluence.v1.RemoveSubgraphRequest
+	(*RemoveSubgraphResponse)(nil), // 21: fluence.v1.RemoveSubgraphResponse
+	(*FindRequest)(nil),            // 22: fluence.v1.FindRequest
+	(*FindResponse)(nil),           // 23: fluence.v1.FindResponse
+	(*JobsRequest)(nil),            // 24: fluence.v1.JobsRequest
+	(*JobsResponse)(nil),           // 25: fluence.v1.JobsResponse
+	(*NodesRequest)(nil),           // 26: fluence.v1.NodesRequest
+	(*NodesResponse)(nil),          // 27: fluence.v1.NodesResponse
+	(*Node)(nil),                   // 28: fluence.v1.Node
+	(*ResetRequest)(nil),           // 29: fluence.v1.ResetRequest
+	(*ResetResponse)(nil),          // 30: fluence.v1.ResetResponse
+	(*ReadyRequest)(nil),           // 31: fluence.v1.ReadyRequest
+	(*ReadyResponse)(nil),          // 32: fluence.v1.ReadyResponse
+	(*Failure)(nil),                // 33: fluence.v1.Failure
+	(*Reason)(nil),                 // 34: fluence.v1.Reason
+	(*End)(nil),                    // 35: fluence.v1.End
+	(*Shortage)(nil),               // 36: fluence.v1.Shortage
+	(*MetricsRequest)(nil),         // 37: fluence.v1.MetricsRequest
+	(*MetricsResponse)(nil),        // 38: fluence.v1.MetricsResponse
+	(*timestamppb.Timestamp)(nil),  // 39: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 40: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	38, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	39, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
-	5,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
-	4,  // 4: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
-	5,  // 5: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	38, // 6: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	38, // 7: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	39, // 8: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
-	5,  // 9: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	38, // 10: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
-	38, // 11: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
-	6,  // 12: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 13: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	38, // 14: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
-	6,  // 15: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	27, // 16: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
-	6,  // 17: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
-	33, // 18: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	39, // 19: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
-	35, // 20: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	34, // 21: fluence.v1.Reason.end:type_name -> fluence.v1.End
-	2,  // 22: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	7,  // 23: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	9,  // 24: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	11, // 25: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	13, // 26: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	15, // 27: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	17, // 28: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
-	19, // 29: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
-	21, // 30: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
-	23, // 31: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	25, // 32: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	28, // 33: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	30, // 34: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	36, // 35: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
-	3,  // 36: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	8,  // 37: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	10, // 38: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	12, // 39: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	14, // 40: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	16, // 41: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	18, // 42: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
-	20, // 43: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
-	22, // 44: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
-	24, // 45: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	26, // 46: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	29, // 47: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	31, // 48: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	37, // 49: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
-	36, // [36:50] is the sub-list for method output_type
-	22, // [22:36] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	39, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	40, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	6,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
+	3,  // 4: fluence.v1.MatchRequest.ending:type_name -> fluence.v1.SlotRef
+	5,  // 5: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
+	6,  // 6: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
+	39, // 7: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	39, // 8: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	40, // 9: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
+	6,  // 10: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	39, // 11: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	39, // 12: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	7,  // 13: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 14: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	39, // 15: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	7,  // 16: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	28, // 17: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	7,  // 18: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	34, // 19: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	40, // 20: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
+	36, // 21: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	35, // 22: fluence.v1.Reason.end:type_name -> fluence.v1.End
+	2,  // 23: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	8,  // 24: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	10, // 25: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	12, // 26: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	14, // 27: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	16, // 28: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	18, // 29: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	20, // 30: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	22, // 31: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	24, // 32: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	26, // 33: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	29, // 34: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	31, // 35: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	37, // 36: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
+	4,  // 37: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	9,  // 38: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	11, // 39: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	13, // 40: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	15, // 41: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	17, // 42: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	19, // 43: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	21, // 44: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	23, // 45: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	25, // 46: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	27, // 47: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	30, // 48: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	32, // 49: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	38, // 50: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
+	37, // [37:51] is the sub-list for method output_type
+	23, // [23:37] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -2522,7 +2590,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -52,6 +52,12 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	for _, id := range r.Ignore {
 		m.Ignore = append(m.Ignore, uint64(id))
 	}
+	for i, s := range r.Ending {
+		if err := CheckText(endingAt(i), s.Keys...); err != nil {
+			return nil, err
+		}
+		m.Ending = append(m.Ending, &SlotRef{Id: uint64(s.Job), Keys: s.Keys})
+	}
 	if err := checkSize(proto.Size(m)); err != nil {
 		return nil, fieldError("request", "%w", err)
 	}
@@ -103,7 +109,12 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 	for _, id := range m.GetIgnore() {
 		r.Ignore = append(r.Ignore, match.JobID(id))
 	}
+	for _, s := range m.GetEnding() {
+		r.Ending = append(r.Ending, match.SlotRef{Job: match.JobID(s.GetId()), Keys: s.GetKeys()})
+	}
 	return r, nil
 }
+
+func endingAt(i int) string { return fmt.Sprintf("ending[%d].keys", i) }
 
 func expectedAt(i int) string { return fmt.Sprintf("expected[%d]", i) }

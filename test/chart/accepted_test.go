@@ -20,9 +20,9 @@ import (
 // the plugin as arguments, and by the scheduler as configuration.
 func TestAccepted(t *testing.T) {
 	cases := map[string]string{
-		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s, maxReserve: 0s, expectTimeout: 0s, expectTotal: 0s, expect: none}}`,
+		"the shortest times":                 `scheduler: {args: {matchTimeout: 1ms, scheduleTimeout: 1s, maxBypass: 0s, maxReserve: 0s, handover: 0s, expectTimeout: 0s, expectTotal: 0s, expect: none}}`,
 		"a reservation in odd parts":         `scheduler: {args: {maxReserve: 0h59s1000ms}}`,
-		"the longest times":                  `scheduler: {args: {matchTimeout: 30s, maxAsk: 30s, tellNames: all, wholeNodes: all, scheduleTimeout: 15m, maxBypass: 1000h, maxReserve: 1000h, expectTimeout: 60m, expectTotal: 1h, expect: labelled}}`,
+		"the longest times":                  `scheduler: {args: {matchTimeout: 30s, maxAsk: 30s, tellNames: all, wholeNodes: all, scheduleTimeout: 15m, maxBypass: 1000h, maxReserve: 1000h, handover: 10s, expectTimeout: 60m, expectTotal: 1h, expect: labelled}}`,
 		"one bind at a time, with its event": `scheduler: {args: {maxBinds: 1, podEvents: always}}`,
 		"the longest in small units":         `scheduler: {args: {matchTimeout: 30000ms, scheduleTimeout: 900s, maxBypass: 1h30m10s5ms}}`,
 		"the first policy":                   `scheduler: {args: {matchPolicy: first}}`,

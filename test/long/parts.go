@@ -22,6 +22,7 @@ type part struct {
 func parts() []part {
 	return []part{
 		trials("pods-of-groups", 30_000, "pkg/controller/podgroup", "TestTheIndexHasWhatThereIs"),
+		trials("handovers", 400, "pkg/fluence", "TestTheFirstInOrderGetsWhatAJobLeaves"),
 		trials("seats", 30_000, "pkg/gang", "TestAssignmentsEqualUnreleasedSlots"),
 		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),

@@ -3,6 +3,7 @@ package store
 import (
 	"iter"
 	"maps"
+	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -31,10 +32,10 @@ type savedHost struct {
 	exclusivity solver.Exclusivity
 }
 
-// Ignore makes what these jobs hold count as free until restore is called. It returns the cost in
-// steps. It stops if the cost exceeds most, and all is false then. Invariant: no node is added or
-// removed before restore.
-func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int, all bool) {
+// Ignore makes what these jobs hold, and the ending slots, count as free until restore is called. It
+// returns the cost in steps. It stops if the cost exceeds most, and all is false then. Invariant: no
+// node is added or removed before restore.
+func (st *Store) Ignore(ids []match.JobID, ending []match.SlotRef, most int) (restore func(), steps int, all bool) {
 	g := &st.ignoring
 	g.number++
 	all = true
@@ -52,14 +53,45 @@ func (st *Store) Ignore(ids []match.JobID, most int) (restore func(), steps int,
 			g.ignore(s)
 		}
 	}
+	for _, ref := range ending {
+		j := st.jobs[ref.Job]
+		if !all || j == nil || j.reserved {
+			continue
+		}
+		slots := j.slotsOf(ref.Keys)
+		if steps += jobSteps + slotSteps*len(slots); steps > most {
+			all = false
+			break
+		}
+		for _, s := range slots {
+			g.ignore(s)
+		}
+	}
 	for _, h := range g.hosts {
 		h.recount(&st.graph.columns)
 	}
 	return func() { g.restore(&st.graph.columns) }, steps, all
 }
 
-// ignore ignores a slot. The caller has to recount the slot's host.
+// slotsOf returns the slots of a job with these keys, or all of them if there are no keys.
+func (j *Job) slotsOf(keys []string) []*Slot {
+	if len(keys) == 0 {
+		return slices.Collect(maps.Values(j.slots))
+	}
+	slots := make([]*Slot, 0, len(keys))
+	for _, key := range keys {
+		if s := j.slots[key]; s != nil {
+			slots = append(slots, s)
+		}
+	}
+	return slots
+}
+
+// ignore ignores a slot, once. The caller has to recount the slot's host.
 func (g *ignoreState) ignore(s *Slot) {
+	if s.ignoredBy == g.number {
+		return
+	}
 	h := s.host
 	if h.ignoredBy != g.number {
 		g.saveHost(h)

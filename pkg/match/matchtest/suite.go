@@ -38,6 +38,8 @@ type Capabilities struct {
 	Near bool
 	// Ignore: the resources of some jobs can count as free.
 	Ignore bool
+	// Ending: some slots of a job can count as free. Without it, ending slots are match.ErrInvalid.
+	Ending bool
 	// Expected: slots that no job holds can count as held for one request.
 	Expected bool
 	// Reserve: AllocateOrElseReserve reserves a later time. Without it, the operation is
@@ -83,6 +85,7 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"releases":    releaseRules,
 		"updates":     updateRules,
 		"nodes":       nodeRules,
+		"ending":      endingRules,
 		"expected":    expectedRules,
 		"amounts":     amountRules,
 		"lists":       listRules,
@@ -125,6 +128,7 @@ func limits(c Capabilities) bool      { return c.Limits }
 func topology(c Capabilities) bool    { return c.Topology }
 func near(c Capabilities) bool        { return c.Near }
 func ignores(c Capabilities) bool     { return c.Ignore }
+func endings(c Capabilities) bool     { return c.Ending }
 func expects(c Capabilities) bool     { return c.Expected }
 func reasons(c Capabilities) bool     { return c.Reasons }
 func wholeNodes(c Capabilities) bool  { return slices.Contains(c.Policies, match.PolicyLonodex) }

@@ -48,6 +48,9 @@
 {{- if and (gt $seconds 0.0) (lt $seconds 60.0) }}
 {{- fail (printf "scheduler.args.maxReserve: %q is neither 0s nor at least 1m" $reserve) }}
 {{- end }}
+{{- if gt (include "fluence.seconds" $v.scheduler.args.handover | float64) 10.0 }}
+{{- fail (printf "scheduler.args.handover: %q is longer than 10s" $v.scheduler.args.handover) }}
+{{- end }}
 {{- if gt (include "fluence.seconds" $v.scheduler.args.expectTimeout | float64) (include "fluence.seconds" $v.scheduler.args.expectTotal | float64) }}
 {{- fail (printf "scheduler.args.expectTimeout: %q is longer than scheduler.args.expectTotal, %q" $v.scheduler.args.expectTimeout $v.scheduler.args.expectTotal) }}
 {{- end }}
