@@ -23,6 +23,7 @@ func TestDecodeArgs(t *testing.T) {
 		ScheduleTimeout: metav1.Duration{Duration: time.Minute},
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
+		Handover:        metav1.Duration{Duration: 2 * time.Second},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		Expect:          "all",

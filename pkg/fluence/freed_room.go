@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -25,9 +26,11 @@ const (
 	handoverPause = 30 * time.Second
 	// maxAnswerTime is for how long after its handover a group may not have asked once more.
 	maxAnswerTime = time.Second
-	// firstWaitingPause is the shortest time between two searches for the first groups that found no handover
-	// to begin. A search looks at all groups that wait for room, and pods may end by the hundred in a second.
+	// firstWaitingPause is the shortest time between two searches for the first groups. A search looks
+	// at all groups that wait for room, and pods may end by the hundred in a second.
 	firstWaitingPause = 500 * time.Millisecond
+	// maxHandovers is the largest number of handovers at a time: that many priorities have one.
+	maxHandovers = 16
 )
 
 // freedRoom is the room that pods have just left by their end, while it is offered only to the first group that waits
@@ -52,36 +55,31 @@ type handoverOf struct {
 	slots    []match.Slot
 }
 
-// add records the end of a pod with this slot. It begins a handover of the given length for the first group that waits,
-// and reports that. first returns the first group of each priority, the highest first.
+// add records the end of a pod with this slot. It begins a handover of the given length for the first group of each priority
+// that may have one, and reports whether it did. first returns these groups, the highest priority first.
 func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, first func(time.Time) []gang.StarvingGroup) (begins bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !now.Before(f.nextSearch) {
+		f.nextSearch = now.Add(firstWaitingPause)
 		begins = f.begin(now, length, first(now))
-		if !begins {
-			f.nextSearch = now.Add(firstWaitingPause)
-		}
 	}
 	for _, h := range f.handovers {
 		if now.Before(h.until) {
 			h.slots = append(h.slots, slot)
-			return begins
 		}
 	}
 	return begins
 }
 
-// begin begins a handover for the first of these groups that may have one. It begins none for a priority below
-// one that has a handover: that one keeps the room from it already.
-func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.StarvingGroup) bool {
+// begin begins a handover for each of these groups that had none lately. One group of each priority may have
+// one at a time. Each has one of its own, so that what the first leaves is not at once taken by the last.
+func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.StarvingGroup) (begins bool) {
 	maps.DeleteFunc(f.begun, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) >= handoverPause })
 	for _, g := range first {
 		priority := g.Rank.Priority
-		if slices.ContainsFunc(f.handovers, func(h *handoverOf) bool { return now.Before(h.until) && h.priority >= priority }) {
-			return false
-		}
-		if _, lately := f.begun[g.Key]; lately {
+		_, lately := f.begun[g.Key]
+		if lately || len(f.handovers) >= maxHandovers || slices.ContainsFunc(f.handovers, func(h *handoverOf) bool { return h.priority == priority }) {
 			continue
 		}
 		if f.begun == nil {
@@ -89,10 +87,10 @@ func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.Star
 		}
 		f.begun[g.Key] = now
 		f.handovers = append(f.handovers, &handoverOf{key: g.Key, priority: priority, until: now.Add(length)})
-		slices.SortStableFunc(f.handovers, func(a, b *handoverOf) int { return cmp.Compare(b.priority, a.priority) })
-		return true
+		begins = true
 	}
-	return false
+	slices.SortStableFunc(f.handovers, func(a, b *handoverOf) int { return cmp.Compare(b.priority, a.priority) })
+	return begins
 }
 
 // over returns the groups whose handovers have lasted long enough.
@@ -125,9 +123,16 @@ func (f *freedRoom) end(over func(*handoverOf) bool) bool {
 func (f *freedRoom) slots(of types.NamespacedName, priority int32) (all []match.Slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	seen := sets.New[string]()
 	for _, h := range f.handovers {
-		if h.key != of && h.priority > priority {
-			all = append(all, h.slots...)
+		if h.key == of || h.priority <= priority {
+			continue
+		}
+		for _, s := range h.slots {
+			if !seen.Has(s.Key) {
+				seen.Insert(s.Key)
+				all = append(all, s)
+			}
 		}
 	}
 	return all

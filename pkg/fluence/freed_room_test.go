@@ -83,13 +83,13 @@ func TestTheFirstInOrderGetsWhatAJobLeaves(t *testing.T) {
 						r.gangOf([]string{"low", "high"}[g], []int{low, high}[g], []int32{10, 1000}[g])
 					}
 					// The pauses after refusals are longer the longer the groups have waited.
-					r.pass(5*time.Second + random.N(20*time.Second))
+					r.pass(5*time.Second + time.Duration(random.Int64N(int64(20*time.Second))))
 					if r.runs("low-0") || r.runs("high-0") {
 						t.Fatalf("both are to wait: %v", r.assigned())
 					}
 					for _, i := range random.Perm(nodes) {
 						r.remove(fmt.Sprintf("base-%d", i))
-						r.pass(tc.step/2 + random.N(tc.step/2))
+						r.pass(tc.step/2 + time.Duration(random.Int64N(int64(tc.step/2))))
 					}
 					r.pass(8 * time.Second)
 					if r.starts("high", high) == (tc.first == "high") && r.starts("low", low) == (tc.first == "low") {
