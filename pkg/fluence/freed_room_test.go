@@ -68,11 +68,12 @@ func TestTheFirstInOrderGetsWhatAJobLeaves(t *testing.T) {
 		// step is the time from one end to the next, on average.
 		step   time.Duration
 		trials int
-		first  string
+		// always is whether the first in order gets them in each trial.
+		always bool
 	}{
-		"within the handover":     {handover: 2 * time.Second, step: 100 * time.Millisecond, trials: trials.Count(8), first: "high"},
-		"without a handover":      {step: 250 * time.Millisecond, trials: 1, first: "low"},
-		"the handover is shorter": {handover: 200 * time.Millisecond, step: 250 * time.Millisecond, trials: 1, first: "low"},
+		"within the handover":     {handover: 2 * time.Second, step: 100 * time.Millisecond, trials: trials.Count(8), always: true},
+		"without a handover":      {step: 250 * time.Millisecond, trials: 6},
+		"the handover is shorter": {handover: 200 * time.Millisecond, step: 250 * time.Millisecond, trials: 6},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -92,13 +93,14 @@ func TestTheFirstInOrderGetsWhatAJobLeaves(t *testing.T) {
 						r.pass(tc.step/2 + time.Duration(random.Int64N(int64(tc.step/2))))
 					}
 					r.pass(8 * time.Second)
-					if r.starts("high", high) == (tc.first == "high") && r.starts("low", low) == (tc.first == "low") {
+					if r.starts("high", high) {
 						first++
 					}
 				})
 			}
-			if first != tc.trials {
-				t.Errorf("%s was the first in %d of %d trials", tc.first, first, tc.trials)
+			t.Logf("the higher priority was the first in %d of %d trials", first, tc.trials)
+			if (first == tc.trials) != tc.always {
+				t.Errorf("the higher priority was the first in %d of %d trials, want that it always is: %t", first, tc.trials, tc.always)
 			}
 		})
 	}
