@@ -79,6 +79,8 @@ func TestCommands(t *testing.T) {
 	t.Cleanup(func() { _ = talks.Close() })
 	stale := well()
 	stale.Updated = noon.Add(-time.Hour)
+	another := well()
+	another.Leader, another.MatcherAnswers = "fluence-scheduler-1", false
 	unwell := well()
 	unwell.MatcherAnswers, unwell.LastMatch = false, nil
 	unloaded := well()
@@ -183,16 +185,24 @@ func TestCommands(t *testing.T) {
 		"the graph on a terminal":                              {args: "graph" + levels, objects: cluster(), terminal: true},
 		"the graph as json":                                    {args: "graph -o json", objects: cluster()[:6]},
 		"the graph as jgf":                                     {args: "graph -o jgf" + levels, objects: cluster()[:6]},
-		"a scheduler that is well":                             {args: "status", objects: []runtime.Object{figures(well())}},
-		"a scheduler that has not written for long":            {args: "status", objects: []runtime.Object{figures(stale)}, want: ExitNo},
-		"a scheduler whose matcher is silent":                  {args: "status", objects: []runtime.Object{figures(unwell)}, want: ExitNo},
-		"a scheduler whose graph is not loaded":                {args: "status", objects: []runtime.Object{figures(unloaded)}, want: ExitNo},
-		"a scheduler whose latest graph is not loaded":         {args: "status", objects: []runtime.Object{figures(outdated)}, want: ExitNo},
+		"a scheduler that is well":                             {args: "status", objects: healthy(well())},
+		"a scheduler that has not written for long":            {args: "status", objects: healthy(stale), want: ExitNo},
+		"a scheduler whose matcher is silent":                  {args: "status", objects: healthy(unwell), want: ExitNo},
+		"a scheduler whose graph is not loaded":                {args: "status", objects: healthy(unloaded), want: ExitNo},
+		"a scheduler whose latest graph is not loaded":         {args: "status", objects: healthy(outdated), want: ExitNo},
+		"a scheduler that has lost its lease":                  {args: "status", objects: []runtime.Object{figures(unwell), lease("fluence-scheduler", 40*time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a scheduler that has taken over":                      {args: "status", objects: []runtime.Object{figures(another), lease("fluence-scheduler", time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a scheduler that has given its lease up":              {args: "status", objects: []runtime.Object{figures(well()), free("fluence-scheduler"), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a controller that is frozen":                          {args: "status", objects: []runtime.Object{figures(well()), lease("fluence-scheduler", time.Second), lease("fluence-controller", 40*time.Second)}, want: ExitNo},
+		"a controller that never was":                          {args: "status", objects: []runtime.Object{figures(well()), lease("fluence-scheduler", time.Second)}, want: ExitNo},
+		"a matcher that is frozen since the report":            {args: "status", objects: append(healthy(well()), unanswered(noon.Add(-time.Second))), want: ExitNo},
+		"a matcher that was frozen before the report":          {args: "status", objects: append(healthy(well()), unanswered(noon.Add(-2*time.Minute)))},
+		"a scheduler whose lease may not be read":              {args: "status", objects: healthy(well()), forbidden: []string{"leases", "podgroups"}},
 		"no scheduler":                                         {args: "status", want: ExitNo},
 		"schedulers that stand by alone":                       {args: "status", objects: []runtime.Object{standingBy()}, want: ExitNo},
 		"a scheduler that may not be seen":                     {args: "status", forbidden: []string{"configmaps"}, want: ExitError},
-		"a scheduler beside an API server of another version":  {args: "status", objects: []runtime.Object{figures(well())}, minor: "39", want: ExitNo},
-		"a scheduler as json":                                  {args: "status -o json", objects: []runtime.Object{figures(well())}},
+		"a scheduler beside an API server of another version":  {args: "status", objects: healthy(well()), minor: "39", want: ExitNo},
+		"a scheduler as json":                                  {args: "status -o json", objects: healthy(well())},
 		"a graph beside a group that may have been given room": {args: "graph", objects: append(cluster(), promised()...)},
 		"a job that would start":                               {args: "simulate -f - -o wide", stdin: manifest("small", 3, "2"), objects: cluster()},
 		"a job that has to wait":                               {args: "simulate -f -", stdin: manifest("large", 4, "6"), objects: cluster(), want: ExitNo},

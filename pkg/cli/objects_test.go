@@ -7,6 +7,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -219,6 +220,34 @@ func figures(f statusmap.Status) *corev1.ConfigMap {
 		panic(err)
 	}
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: statusmap.Name}, Data: data}
+}
+
+// lease is the Lease of a program whose first replica leads, and renewed it some time ago.
+func lease(name string, renewed time.Duration) *coordinationv1.Lease {
+	at := metav1.NewMicroTime(noon.Add(-renewed))
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fluence-system", Name: name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(name + "-0_8d6f"), LeaseDurationSeconds: new(int32(15)), RenewTime: &at},
+	}
+}
+
+// free is a Lease that its holder has given up.
+func free(name string) *coordinationv1.Lease {
+	l := lease(name, time.Second)
+	l.Spec.HolderIdentity = new("")
+	return l
+}
+
+// healthy is a status beside leases that are held.
+func healthy(f statusmap.Status) []runtime.Object {
+	return []runtime.Object{figures(f), lease("fluence-scheduler", time.Second), lease("fluence-controller", 2*time.Second)}
+}
+
+// unanswered is a PodGroup that waits for the matcher. The scheduler wrote its condition at a time.
+func unanswered(at time.Time) *scheduling.PodGroup {
+	pg := podGroup(job("training"), 8, 0, "Pending", scheduled(metav1.ConditionFalse, "MatcherUnavailable", "the matcher does not answer"))
+	pg.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Time: new(metav1.NewTime(at))}, {Manager: "fluence-controller", Time: new(metav1.NewTime(noon))}}
+	return pg
 }
 
 // standingBy is this ConfigMap if no scheduler has led yet.

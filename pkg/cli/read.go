@@ -89,16 +89,21 @@ func lister[L runtime.Object](f func(context.Context, metav1.ListOptions) (L, er
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return f(ctx, o) }
 }
 
-// readPodGroups reads the PodGroups of a namespace, or all if it is empty.
-func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
-	objects, err := listAll(ctx, "podgroups."+scheduling.GroupVersion.Group, func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+// listPodGroups lists the PodGroups of a namespace, or all if it is empty.
+func (r *reader) listPodGroups(namespace string) list {
+	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		l := &scheduling.PodGroupList{}
 		req := r.podGroups.Get().Resource(scheduling.PodGroups.Resource).Param("limit", fmt.Sprint(o.Limit)).Param("continue", o.Continue)
 		if namespace != "" {
 			req = req.Namespace(namespace)
 		}
 		return l, req.Do(ctx).Into(l)
-	})
+	}
+}
+
+// readPodGroups reads the PodGroups of a namespace, or all if it is empty.
+func (r *reader) readPodGroups(ctx context.Context, namespace string) ([]scheduling.PodGroup, error) {
+	objects, err := listAll(ctx, "podgroups."+scheduling.GroupVersion.Group, r.listPodGroups(namespace))
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("the API server does not serve PodGroups: install the CRD %s: %w", scheduling.CRDName, err)
 	}
