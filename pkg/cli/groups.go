@@ -17,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A groupSummary has the properties of a group that are shown.
@@ -242,15 +243,14 @@ func compareKeys(a, b types.NamespacedName) int {
 }
 
 // compare orders groups: those in the queue by their place, then those that wait for something else than room, then
-// suspended ones, then those that run, and those that ended last.
+// suspended ones, those that run by their start, and those that have finished, the last one first.
 func (g *groupSummary) compare(b *groupSummary) int {
 	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
 		return at // a place of 0 becomes the largest number
 	}
 	rank := []string{statusWaiting, statusSuspended, statusRunning, statusFinished}
-	byStart, byEnd := g.Started.Compare(b.Started.Time), b.Ended.Compare(g.Ended.Time)
-	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), byEnd, byStart,
-		cmp.Compare(b.Priority, g.Priority), g.Created.Compare(b.Created.Time), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
+	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), b.Ended.Compare(g.Ended.Time),
+		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
 }
 
 // resource returns the name of the group as kubectl takes it.
@@ -327,7 +327,7 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 		if g.podGroup == nil {
 			name = "-"
 		}
-		row = append(row, o.clock(g.Started), o.clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hostlist.Encode(sortedKeys(g.Nodes)), "-"))
+		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hostlist.Encode(sortedKeys(g.Nodes)), "-"))
 	}
 	if namespaces {
 		row = slices.Insert(row, 1, g.Namespace)
@@ -339,7 +339,7 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 // runs or has succeeded, and red for one that can never start or has failed.
 func (g *listedGroup) colour() paint {
 	switch {
-	case g.WaitingFor == reason.NeverFits, g.Status == statusFinished && g.Succeeded == 0 && g.Failed > 0:
+	case g.WaitingFor == reason.NeverFits, g.Phase == string(scheduling.PodGroupFailed):
 		return red
 	case g.WaitingFor != "" || g.Status == statusWaiting:
 		return yellow
@@ -357,15 +357,12 @@ func lasted(s *int64) string {
 	return duration.HumanDuration(time.Duration(*s) * time.Second)
 }
 
-// clock returns a time of the last day as the time of the day, and any other with its date.
-func (o *options) clock(t metav1.Time) string {
-	switch {
-	case t.IsZero():
+// clock returns a time as text.
+func clock(t metav1.Time) string {
+	if t.IsZero() {
 		return "-"
-	case o.now().Sub(t.Time) < 24*time.Hour:
-		return t.UTC().Format("15:04:05Z")
 	}
-	return t.UTC().Format("2006-01-02T15:04:05Z")
+	return t.UTC().Format(time.RFC3339)
 }
 
 // counts returns "NAME: N" for the names, sorted. After maxNames

@@ -78,7 +78,7 @@ func queued() []runtime.Object {
 	paused.Spec.Suspend = new(true)
 	older := podGroup(low, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 8; room for 1"))
 	older.CreationTimestamp = ago(10 * time.Minute)
-	older.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Subresource: "status", Time: new(ago(7 * time.Minute))}}
+	older.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Subresource: "status", Time: new(ago(2 * time.Minute))}}
 	running := podGroup(elastic, 2, 0, "Pending", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 2 nodes (node-0: 2, node-9: 1); 1 more pod is without a node: NoRoom: needs 1 pod with cpu 8; room for 0"))
 	ended := podGroup(cut, 2, 0, "Failed", metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded", Message: "0 pods succeeded", LastTransitionTime: ago(4 * time.Second)})
 	all := []runtime.Object{

@@ -292,7 +292,7 @@ func (o *options) writeNumbers(w io.Writer, s *whyAnswer) {
 	if pods := s.endedPods(); pods != "" {
 		ended = ", " + pods
 	}
-	fmt.Fprintf(w, "  %d of %d pods bound%s%s, phase %s, age %s\n", s.Bound, s.Size, minimum, ended, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+	fmt.Fprintf(w, "  %d of %s bound%s%s, phase %s, age %s\n", s.Bound, reason.Plural(int(s.Size), "pod"), minimum, ended, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
 }
 
 // itsPods returns how n pods of a node are named after the node.
