@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -103,10 +105,33 @@ func (ns *namespace) index() {
 func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
+	if c := ns.jobEnd(pg); c != nil && g.Status == statusFinished && !meta.IsStatusConditionTrue(pg.Status.Conditions, conditionFinished) {
+		g.Ended = c.LastTransitionTime
+		if c.Type == batchv1.JobFailed && c.Reason != "" {
+			g.Result = c.Reason
+		}
+		g.measure(ns.now)
+	}
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		g.Bound = pg.Status.Scheduled // its pods may be among those whose owners cannot be read
 	}
 	return g
+}
+
+// jobEnd returns the condition with which the Job of a PodGroup ended. It returns nil if there is none.
+func (ns *namespace) jobEnd(pg *scheduling.PodGroup) *batchv1.JobCondition {
+	for _, job := range ofType[*batchv1.Job](ns.owners) {
+		if !slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == job.UID }) {
+			continue
+		}
+		for i := range job.Status.Conditions {
+			c := &job.Status.Conditions[i]
+			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+				return c
+			}
+		}
+	}
+	return nil
 }
 
 func keyOf(pg *scheduling.PodGroup) types.NamespacedName {
