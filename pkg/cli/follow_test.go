@@ -8,10 +8,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // firstWrite calls first when something is written.
@@ -71,6 +73,26 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 		if text := strings.Join(got, " "); text != step.want {
 			t.Errorf("printed %q, want %q", text, step.want)
 		}
+	}
+}
+
+func TestWhyWaitsForAReason(t *testing.T) {
+	s := serve(t, fresh()...)
+	reads := 0
+	s.seen = func(resource string) {
+		if resource != scheduling.PodGroups.Resource {
+			return
+		}
+		if reads++; reads == 2*2 { // there are two kinds of PodGroups
+			pg := s.objects[scheduling.GroupVersion.WithResource(resource)][0].(*scheduling.PodGroup)
+			pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionFalse, reason.NoRoom, "room for 0")}
+		}
+	}
+	var out, side bytes.Buffer
+	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }},
+		[]string{"why", "fresh", "--wait", "1m", "--kubeconfig", s.kubeconfig()})
+	if code != ExitNo || !strings.Contains(out.String(), "reason "+reason.NoRoom) || reads < 4 {
+		t.Errorf("exit code %d after %d reads of PodGroups, output %q, stderr %q; want the reason", code, reads, &out, &side)
 	}
 }
 

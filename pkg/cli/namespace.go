@@ -31,6 +31,8 @@ type namespace struct {
 	owners   []runtime.Object
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
+	// jobEnds are the conditions with which Jobs ended.
+	jobEnds map[types.UID]batchv1.JobCondition
 	// hidden are the kinds of owners that could not be read.
 	hidden []string
 	// groupsUnreadable is true if PodGroups could not be read.
@@ -99,39 +101,47 @@ func (ns *namespace) in(name string) *namespace {
 func (ns *namespace) index() {
 	ns.groups = slices.Concat(ns.own, converted(ns.native))
 	ns.members = membersOf(ns.pods, ns.ownersOf)
+	ns.jobEnds = endsOf(ns.owners)
 }
 
 // summary describes a PodGroup.
 func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
-	if c := ns.jobEnd(pg); c != nil && g.Status == statusFinished && !meta.IsStatusConditionTrue(pg.Status.Conditions, conditionFinished) {
-		g.Ended = c.LastTransitionTime
-		if c.Type == batchv1.JobFailed && c.Reason != "" {
-			g.Result = c.Reason
-		}
-		g.measure(ns.now)
-	}
+	ns.addJobEnd(&g, pg)
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		g.Bound = pg.Status.Scheduled // its pods may be among those whose owners cannot be read
 	}
 	return g
 }
 
-// jobEnd returns the condition with which the Job of a PodGroup ended. It returns nil if there is none.
-func (ns *namespace) jobEnd(pg *scheduling.PodGroup) *batchv1.JobCondition {
-	for _, job := range ofType[*batchv1.Job](ns.owners) {
-		if !slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == job.UID }) {
-			continue
-		}
-		for i := range job.Status.Conditions {
-			c := &job.Status.Conditions[i]
+// endsOf returns the conditions with which Jobs ended, by the UIDs of the Jobs.
+func endsOf(owners []runtime.Object) map[types.UID]batchv1.JobCondition {
+	ends := map[types.UID]batchv1.JobCondition{}
+	for _, job := range ofType[*batchv1.Job](owners) {
+		for _, c := range job.Status.Conditions {
 			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-				return c
+				ends[job.UID] = c
 			}
 		}
 	}
-	return nil
+	return ends
+}
+
+// addJobEnd adds when and why the Job of a finished group ended, if its PodGroup does not say it.
+func (ns *namespace) addJobEnd(g *groupSummary, pg *scheduling.PodGroup) {
+	if g.Status != statusFinished || meta.IsStatusConditionTrue(pg.Status.Conditions, conditionFinished) {
+		return
+	}
+	for _, ref := range pg.OwnerReferences {
+		if c, ended := ns.jobEnds[ref.UID]; ended {
+			g.Ended = c.LastTransitionTime
+			if c.Type == batchv1.JobFailed && c.Reason != "" {
+				g.Result = c.Reason
+			}
+			g.measure(ns.now)
+		}
+	}
 }
 
 func keyOf(pg *scheduling.PodGroup) types.NamespacedName {

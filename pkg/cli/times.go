@@ -34,8 +34,10 @@ func (g *groupSummary) measure(now metav1.Time) {
 	if !g.Ended.IsZero() {
 		until = g.Ended
 	}
-	if !g.Started.IsZero() {
+	if endUnknown := g.Result != "" && g.Ended.IsZero(); !g.Started.IsZero() && !endUnknown {
 		g.RunSeconds = seconds(g.Started, until)
+	}
+	if !g.Started.IsZero() {
 		until = g.Started
 	}
 	// Without a start it is not known how long a group waited that has had nodes.
