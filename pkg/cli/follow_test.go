@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -42,12 +43,13 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 	var out bytes.Buffer
 	o := &options{IOStreams: genericiooptions.IOStreams{Out: &out}, now: func() time.Time { return noon }, color: "never"}
 	g := &groupsOptions{format: &outputFormat{}}
-	printed := map[string][]string{}
+	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(&out)}, rows: map[string][]string{}}
 	row := func(name string, bound int32, waited int64) listedGroup {
 		l := listedGroup{key: types.NamespacedName{Name: name}}
 		l.Name, l.Bound, l.WaitSeconds, l.Status = name, bound, &waited, statusWaiting
 		return l
 	}
+	bound := 0
 	for _, step := range []struct {
 		rows []listedGroup
 		want string
@@ -59,15 +61,19 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 		{[]listedGroup{row("a", 0, 0), row("b", 2, 7)}, "a"}, // gone and made again
 	} {
 		out.Reset()
-		if err := o.writeChanged(step.rows, g, printed, len(printed) == 0); err != nil {
+		if err := o.writeChanged(step.rows, g, shown, len(shown.rows) == 0); err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for line := range strings.Lines(out.String()) {
 			if fields := strings.Fields(line); fields[0] == "#" {
+				bound = strings.Index(line, "BOUND")
 				got = append(got, fields[:2]...)
 			} else {
 				got = append(got, fields[1])
+				if !strings.HasPrefix(line[bound:], fields[5]) {
+					t.Errorf("the columns are not below their heads: %q", line)
+				}
 			}
 		}
 		if text := strings.Join(got, " "); text != step.want {

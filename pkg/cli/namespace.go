@@ -110,7 +110,10 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	g := summaryOf(pg, pods, ns.now)
 	ns.addJobEnd(&g, pg)
 	if len(pods) == 0 && len(ns.hidden) > 0 {
-		g.Bound = pg.Status.Scheduled // its pods may be among those whose owners cannot be read
+		// Its pods may be among those whose owners cannot be read.
+		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
+		g.Status, g.WaitSeconds = g.status(pg), nil
+		g.measure(ns.now)
 	}
 	return g
 }
