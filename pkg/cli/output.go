@@ -22,6 +22,10 @@ const (
 	formatYAML = "yaml"
 	formatWide = "wide"
 	formatJGF  = "jgf"
+	formatName = "name"
+	// These end in "=", and a template or a list of columns follows.
+	formatJSONPath = "jsonpath="
+	formatColumns  = "custom-columns="
 )
 
 // An outputFormat is the value of the flag -o.
@@ -42,7 +46,10 @@ func addOutputFlag(cmd *cobra.Command, more ...string) *outputFormat {
 }
 
 func (f *outputFormat) validate() error {
-	if f.value != "" && !slices.Contains(f.valid, f.value) {
+	takes := func(valid string) bool {
+		return valid == f.value || strings.HasSuffix(valid, "=") && strings.HasPrefix(f.value, valid) && f.value != valid
+	}
+	if f.value != "" && !slices.ContainsFunc(f.valid, takes) {
 		return fmt.Errorf("--output: %q: must be one of %s", f.value, strings.Join(f.valid, ", "))
 	}
 	return nil
@@ -66,6 +73,12 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 		_, err = w.Write(out)
 		return err
 	}
+	if template, ok := strings.CutPrefix(f.value, formatJSONPath); ok {
+		text = func(w io.Writer) error { return writeJSONPath(w, template, v) }
+	}
+	if columns, ok := strings.CutPrefix(f.value, formatColumns); ok {
+		text = func(w io.Writer) error { return writeColumns(w, columns, v) }
+	}
 	// The text is buffered, so that a failed write to w
 	// is an error even if text ignores its own errors.
 	var b bytes.Buffer
@@ -78,11 +91,23 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 
 // table writes rows as aligned columns.
 func table(w io.Writer, rows [][]string) error {
-	t := printers.GetNewTabWriter(w)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+	return (&growingTable{printers.GetNewTabWriter(w)}).add(rows)
+}
+
+// A growingTable is a table to which rows are added later. Its columns stay as wide as they were.
+type growingTable struct {
+	w interface {
+		io.Writer
+		Flush() error
 	}
-	return t.Flush()
+}
+
+// add writes rows.
+func (t *growingTable) add(rows [][]string) error {
+	for _, row := range rows {
+		fmt.Fprintln(t.w, strings.Join(row, "\t"))
+	}
+	return t.w.Flush()
 }
 
 // notes writes the limits of an answer to stderr.
@@ -109,6 +134,9 @@ const (
 	red    paint = 31
 	green  paint = 32
 	yellow paint = 33
+	// plain is the colour of a terminal's other text. Its number has as many digits as those of the colours,
+	// so that the cells of a column stay aligned.
+	plain paint = 39
 )
 
 // paint colours text if colours are wanted.

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
@@ -21,21 +22,29 @@ const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
 // A statusAnswer is the answer of the command status.
 type statusAnswer struct {
-	// Healthy is true if the report is recent, and the matcher answers and has its graph.
+	// Healthy is true if scheduler and controller hold their leases, the report is recent, and the matcher
+	// answers and has its graph.
 	Healthy bool `json:"healthy"`
-	// Wrong has the reasons for which the scheduler is not healthy.
-	Wrong  []string          `json:"wrong,omitempty"`
+	// Wrong has the reasons why not.
+	Wrong []string `json:"wrong,omitempty"`
+	// Scheduler and Controller are their leases now. They are nil if they could not be read.
+	Scheduler  *leaseAnswer `json:"scheduler,omitempty"`
+	Controller *leaseAnswer `json:"controller,omitempty"`
+	// Unanswered is the number of groups whose PodGroup says, since the report, that the matcher does not answer.
+	Unanswered int `json:"unanswered,omitempty"`
+	// Status is the report. It is as old as its field updated.
 	Status *statusmap.Status `json:"figures,omitempty"`
 }
 
 func (o *options) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the state of the scheduler, as it last reported it",
-		Long: `Show the state of the scheduler, as it last reported it. The scheduler that is the
-leader writes the report into ConfigMap ` + statusmap.Name + ` of its namespace.
+		Short: "Show whether scheduler, matcher and controller are healthy",
+		Long: `Show whether scheduler, matcher and controller are healthy. Their leases and the reasons
+of waiting PodGroups are read now. The other figures are from the report that the leading
+scheduler writes into ConfigMap ` + statusmap.Name + ` of its namespace; its age is shown.
 
-Exit codes: 0 the scheduler is healthy, 1 error, 2 it is not healthy, or its last report is old.`,
+Exit codes: 0 healthy, 1 error, 2 not healthy, or the last report is old.`,
 		Args: cobra.NoArgs,
 	}
 	f := addOutputFlag(cmd)
@@ -57,6 +66,7 @@ func (o *options) status(ctx context.Context, f *outputFormat) error {
 	if err != nil {
 		return err
 	}
+	o.notes(r.notes)
 	if err := f.print(o.Out, answer, func(w io.Writer) error { return o.writeStatus(w, answer) }); err != nil {
 		return err
 	}
@@ -66,7 +76,7 @@ func (o *options) status(ctx context.Context, f *outputFormat) error {
 	return nil
 }
 
-// readStatus reads the report of the scheduler and checks it.
+// readStatus reads leases, report and PodGroups, and judges them.
 func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, error) {
 	name := o.schedulerNamespace + "/" + statusmap.Name
 	var answer statusAnswer
@@ -93,24 +103,91 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 		return statusAnswer{}, fmt.Errorf("ConfigMap %s: %w", name, err)
 	}
 	answer.Status = &status
-	if age := o.now().Sub(status.Updated); age > staleAfter {
-		answer.Wrong = append(answer.Wrong, fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s; see kubectl get pods -n %s", o.age(metav1.NewTime(status.Updated)), name, o.schedulerNamespace))
+	if answer.Scheduler, err = o.readLease(ctx, r, schedulerLease); err != nil {
+		return statusAnswer{}, err
 	}
-	if !status.MatcherAnswers {
-		answer.Wrong = append(answer.Wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
+	if answer.Controller, err = o.readLease(ctx, r, podgroup.FieldManager); err != nil {
+		return statusAnswer{}, err
 	}
-	if status.Epoch == 0 || status.WhyNotLoaded != "" {
-		wrong := "the matcher's graph is not loaded: groups wait until it is loaded"
-		if status.Epoch != 0 {
-			wrong = "the matcher cannot load the latest graph: groups may wait, or be placed without the newest nodes, until it can"
-		}
-		if status.WhyNotLoaded != "" {
-			wrong += "; the matcher says: " + status.WhyNotLoaded
-		}
-		answer.Wrong = append(answer.Wrong, wrong)
+	if answer.Unanswered, err = r.countUnanswered(ctx, status.Updated); err != nil {
+		return statusAnswer{}, err
+	}
+	if why := answer.noScheduler(o); why != "" {
+		// What this scheduler last wrote about its matcher says nothing about now.
+		answer.Wrong = append(answer.Wrong, why)
+	} else {
+		answer.Wrong = append(answer.Wrong, answer.wrongWithMatcher(o)...)
+	}
+	if why := answer.noController(o); why != "" {
+		answer.Wrong = append(answer.Wrong, why)
 	}
 	answer.Healthy = len(answer.Wrong) == 0
 	return answer, nil
+}
+
+// noScheduler says why no scheduler leads, or why its report is not known. It returns "" if one leads and reports.
+func (a *statusAnswer) noScheduler(o *options) string {
+	see := "see kubectl get pods -n " + o.schedulerNamespace
+	age, known := o.age(metav1.NewTime(a.Status.Updated)), a.Scheduler != nil && a.Scheduler.Exists
+	switch {
+	case known && a.Scheduler.Holder == "":
+		return "no scheduler is the leader: its lease is free; " + see
+	case known && a.Scheduler.Expired:
+		return fmt.Sprintf("the scheduler has not renewed its lease for %s: no scheduler is the leader; %s", o.age(a.Scheduler.Renewed), see)
+	case known && o.now().Sub(a.Status.Updated) > staleAfter:
+		return fmt.Sprintf("the last report is %s old, and %s holds the lease: it cannot write ConfigMap %s/%s; %s", age, a.Scheduler.process(), o.schedulerNamespace, statusmap.Name, see)
+	case o.now().Sub(a.Status.Updated) > staleAfter:
+		return fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s/%s; %s", age, o.schedulerNamespace, statusmap.Name, see)
+	case known && a.Scheduler.process() != a.Status.Leader:
+		return fmt.Sprintf("%s leads and has not reported yet: the report is by %s, which led before", a.Scheduler.process(), a.Status.Leader)
+	}
+	return ""
+}
+
+// wrongWithMatcher says what is wrong with the matcher of the scheduler that leads.
+func (a *statusAnswer) wrongWithMatcher(o *options) []string {
+	var wrong []string
+	switch status := a.Status; {
+	case !status.MatcherAnswers:
+		wrong = append(wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
+	case a.Unanswered > 0:
+		wrong = append(wrong, fmt.Sprintf("%s with the reason %s, written after the report of %s ago: the matcher does not answer; see the sidecar's log",
+			groupsWait(a.Unanswered), reason.MatcherUnavailable, o.age(metav1.NewTime(status.Updated))))
+	}
+	if a.Status.Epoch == 0 || a.Status.WhyNotLoaded != "" {
+		text := "the matcher's graph is not loaded: groups wait until it is loaded"
+		if a.Status.Epoch != 0 {
+			text = "the matcher cannot load the latest graph: groups may wait, or be placed without the newest nodes, until it can"
+		}
+		if a.Status.WhyNotLoaded != "" {
+			text += "; the matcher says: " + a.Status.WhyNotLoaded
+		}
+		wrong = append(wrong, text)
+	}
+	return wrong
+}
+
+// noController says why no controller works. It returns "" if one does, or if that is not known.
+func (a *statusAnswer) noController(o *options) string {
+	const follows = ": no PodGroups are made, and their phases are old; see kubectl get pods -n "
+	switch l := a.Controller; {
+	case l == nil:
+		return ""
+	case !l.Exists:
+		return fmt.Sprintf("no controller has held Lease %s/%s%s%s", o.schedulerNamespace, podgroup.FieldManager, follows, o.schedulerNamespace)
+	case l.Holder == "":
+		return "no controller works: its lease is free" + follows + o.schedulerNamespace
+	case l.Expired:
+		return fmt.Sprintf("the controller has not renewed its lease for %s%s%s", o.age(l.Renewed), follows, o.schedulerNamespace)
+	}
+	return ""
+}
+
+func groupsWait(n int) string {
+	if n == 1 {
+		return "1 group waits"
+	}
+	return fmt.Sprintf("%d groups wait", n)
 }
 
 func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
@@ -124,13 +201,22 @@ func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 	if f == nil {
 		return nil
 	}
+	updated := o.age(metav1.NewTime(f.Updated))
 	answers := "answers"
-	if !f.MatcherAnswers {
+	switch {
+	case r.noScheduler(o) != "":
+		answers = fmt.Sprintf("unknown (the report of %s ago is no longer true)", updated)
+	case !f.MatcherAnswers, r.Unanswered > 0:
 		answers = "does not answer"
 	}
+	leader := fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))
+	if p := r.Scheduler.process(); p != "" && p != f.Leader {
+		leader = p
+	}
 	return table(w, [][]string{
-		{"Leader", fmt.Sprintf("%s, version %s", dash(f.Leader), dash(f.Version))},
-		{"Updated", o.age(metav1.NewTime(f.Updated)) + " ago"},
+		{"Leader", leader + o.renewed(r.Scheduler)},
+		{"Controller", dash(r.Controller.process()) + o.renewed(r.Controller)},
+		{"Updated", updated + " ago; the lines below are from then"},
 		{"Matcher", answers},
 		{"Graph", fmt.Sprintf("%s; %s; epoch %d", reason.Plural(f.Nodes, "node"), holdRoom(f.PodsWithRoom), f.Epoch)},
 		{"Drift", reason.Plural(int(f.Drift), "difference") + " since the leader was started"},
@@ -142,9 +228,9 @@ func (o *options) writeStatus(w io.Writer, r statusAnswer) error {
 
 func holdRoom(pods int) string {
 	if pods == 1 {
-		return "1 pod has resources"
+		return "1 pod holds resources"
 	}
-	return fmt.Sprintf("%d pods have resources", pods)
+	return fmt.Sprintf("%d pods hold resources", pods)
 }
 
 func (o *options) ago(t *time.Time) string {

@@ -39,7 +39,11 @@ func (f *stateCollector) initStatus(leading func() bool, identity ProcessIdentit
 	f.statusWriter = &report.ConfigMapWriter{
 		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
 		Snapshot: func() statusmap.Status { return f.takeSnapshot().toStatus(f, identity) },
-		Failed:   func() { f.counters.countFailedWrite(writesConfigMap) },
+		Answers: func() bool {
+			open, _ := f.breaker.state()
+			return !open
+		},
+		Failed: func() { f.counters.countFailedWrite(writesConfigMap) },
 	}
 	f.handover = newHandover(f.handle.ClientSet(), f.args.StatusNamespace, identity.Name)
 	f.handover.leading, f.handover.silentFor = leading, f.breaker.silentFor

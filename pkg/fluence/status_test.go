@@ -107,6 +107,32 @@ func TestStatusIsWrittenRarely(t *testing.T) {
 	})
 }
 
+// Whether the matcher answers is written within seconds, but not more than once a second.
+func TestASilentMatcherIsWrittenAtOnce(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		r.pass(2 * report.ConfigMapInterval)
+		if !r.writtenStatus().MatcherAnswers {
+			t.Fatal("the matcher does not answer at the start")
+		}
+		const seconds = 10
+		before := r.statusWrites()
+		for i := range seconds {
+			silent := i%2 == 0
+			r.matcher.silence(silent)
+			r.pl.breaker.requestPing()
+			r.pass(2*pingTimeout + report.AnswersInterval)
+			if got := r.writtenStatus().MatcherAnswers; got == silent {
+				t.Errorf("matcherAnswers is %t, and silent is %t", got, silent)
+			}
+		}
+		if n := r.statusWrites() - before; n > seconds*3 {
+			t.Errorf("%d writes in %d seconds", n, seconds*3)
+		}
+	})
+}
+
 func TestStandbyWritesNoStatus(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pass(2 * report.ConfigMapInterval)

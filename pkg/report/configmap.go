@@ -13,11 +13,17 @@ import (
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 )
 
-// ConfigMapInterval is how often the status is compared with what was written last.
-const ConfigMapInterval = 5 * time.Second
+const (
+	// ConfigMapInterval is how often the status is compared with what was written last.
+	ConfigMapInterval = 5 * time.Second
+	// AnswersInterval is how often it is compared whether the matcher answers. It is also the
+	// shortest time between two writes because that has changed.
+	AnswersInterval = time.Second
+)
 
 // A ConfigMapWriter keeps the status ConfigMap (package statusmap) up to date while this
-// scheduler leads. It writes a status that has changed at most every statusmap.MinWriteInterval.
+// scheduler leads. It writes a status that has changed at most every statusmap.MinWriteInterval,
+// and within AnswersInterval if the matcher stops or begins to answer.
 // It writes any status every statusmap.MaxWriteInterval, as a sign of life.
 type ConfigMapWriter struct {
 	Client kubernetes.Interface
@@ -27,6 +33,8 @@ type ConfigMapWriter struct {
 	Leading func() bool
 	// Snapshot returns the present status.
 	Snapshot func() statusmap.Status
+	// Answers reports whether the matcher answers, as Snapshot does. It is called often.
+	Answers func() bool
 	// Failed is called for each write that failed.
 	Failed func()
 
@@ -43,22 +51,37 @@ func (s *ConfigMapWriter) Run(ctx context.Context) {
 	if s.Namespace == "" {
 		return
 	}
-	t := time.NewTicker(ConfigMapInterval)
-	defer t.Stop()
+	all, answers := time.NewTicker(ConfigMapInterval), time.NewTicker(AnswersInterval)
+	defer all.Stop()
+	defer answers.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-all.C:
 			s.writeIfDue(ctx, time.Now())
+		case <-answers.C:
+			if s.answersChanged() {
+				s.writeIfDue(ctx, time.Now())
+			}
 		}
 	}
+}
+
+// answersChanged reports whether the status that was written last is wrong on whether the matcher
+// answers. After a failed write it returns false, so that failures do not shorten the time between tries.
+func (s *ConfigMapWriter) answersChanged() bool {
+	return !s.written.Updated.IsZero() && s.lastLoggedError == "" && s.written.MatcherAnswers != s.Answers()
 }
 
 // writeIfDue writes the status if it is time to write and the status has changed, or
 // the ConfigMap is old.
 func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
-	if !s.lastAttempt.IsZero() && now.Sub(s.lastAttempt) < statusmap.MinWriteInterval {
+	pause := statusmap.MinWriteInterval
+	if s.answersChanged() {
+		pause = AnswersInterval
+	}
+	if !s.lastAttempt.IsZero() && now.Sub(s.lastAttempt) < pause {
 		return
 	}
 	if !s.Leading() {

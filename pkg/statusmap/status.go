@@ -18,7 +18,8 @@ const Name = "fluence-status"
 const dataKey = "figures.json"
 
 const (
-	// MinWriteInterval is the shortest time between two writes, however much changes.
+	// MinWriteInterval is the shortest time between two writes, however much changes. Only a matcher that
+	// stops or begins to answer is written sooner.
 	MinWriteInterval = 30 * time.Second
 	// MaxWriteInterval is how long figures that have not changed stay before they are
 	// written again. Figures that are older than MaxWriteInterval and MinWriteInterval
