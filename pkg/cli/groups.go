@@ -116,7 +116,7 @@ func (o *options) cells(rows []groupSummary, namespaces, wide bool) [][]string {
 		}
 		c := []string{g.Name, fmt.Sprint(g.Size), fmt.Sprint(g.Bound), cmp.Or(g.Phase, "<none>"), waitingFor, o.age(g.Created)}
 		if wide {
-			c = append(c, cmp.Or(g.Owner, "-"), cmp.Or(counts(g.Nodes, 0), "-"))
+			c = append(c, cmp.Or(g.Owner, "-"), cmp.Or(podsOnNodes(g.Nodes, 0), "-"))
 		}
 		if namespaces {
 			c = slices.Insert(c, 0, g.Namespace)

@@ -22,6 +22,8 @@ const (
 	formatYAML = "yaml"
 	formatWide = "wide"
 	formatJGF  = "jgf"
+	formatName = "name"
+	formatSVG  = "svg"
 )
 
 // An outputFormat is the value of the flag -o.
@@ -109,6 +111,8 @@ const (
 	red    paint = 31
 	green  paint = 32
 	yellow paint = 33
+	// plain is the terminal's own colour. In a table it makes cells as long as those with colours.
+	plain paint = 39
 )
 
 // paint colours text if colours are wanted.
