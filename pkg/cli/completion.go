@@ -11,11 +11,16 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// completeTargets completes what the command why takes: the owners of groups as kind/name, and PodGroups.
+// completeTargets completes one argument as completeGroups does.
 func (o *options) completeTargets(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return o.completeGroups(cmd, args, begun)
+}
+
+// completeGroups completes the owners of groups as kind/name, and PodGroups.
+func (o *options) completeGroups(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	return o.complete(cmd, begun, func(ctx context.Context, r *reader) ([]string, error) {
 		groups, err := r.readGroups(ctx, r.namespace)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -60,17 +60,6 @@ func (n target) namesPodGroup(name string) bool {
 	return n.names("PodGroup", name) || n.names(ownKind, name)
 }
 
-// A namespace has the objects that were read from one namespace.
-type namespace struct {
-	pods     []*corev1.Pod
-	groups   []scheduling.PodGroup
-	owners   []runtime.Object
-	ownersOf group.Owners
-	members  map[types.NamespacedName][]*corev1.Pod
-	// groupsUnreadable is true if PodGroups could not be read.
-	groupsUnreadable bool
-}
-
 // A candidate is an object that the argument may name.
 type candidate struct {
 	// fullName is the unambiguous KIND/NAME of the object.
@@ -81,30 +70,14 @@ type candidate struct {
 // find returns the answer about the object that a user names, and for a LeaderWorkerSet the
 // answers about its units. It fails if there is no such object, or more than one.
 func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
-	ns := &namespace{}
-	var err error
-	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
+	ns, err := r.readNamespace(ctx, n.kind == "pod")
+	if err != nil {
 		return nil, err
 	}
-	if ns.groups, err = r.readGroups(ctx, r.namespace); err != nil {
-		if n.kind != "pod" {
-			return nil, err
-		}
-		ns.groupsUnreadable = true
-		r.notes = append(r.notes, err.Error())
-	}
-	if ns.owners, err = r.readOwners(ctx, ns.pods); err != nil {
-		return nil, err
-	}
-	ns.ownersOf = simulate.OwnersOf(ns.owners)
-	ns.members = membersOf(ns.pods, ns.ownersOf)
 	found := ns.candidates(n)
 	switch len(found) {
 	case 0:
-		if n.kind != "" && n.kind != "podgroup" && n.kind != nativeKind && n.kind != ownKind && n.kind != "pod" {
-			return nil, fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, r.namespace, n.kind, n.kind, n.kind, n.name)
-		}
-		return nil, fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, r.namespace)
+		return nil, errNotFound(n, r.namespace)
 	case 1:
 		return []*whyAnswer{found[0].whyAnswer}, nil
 	}
@@ -116,6 +89,14 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 		as = append(as, f.fullName)
 	}
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
+}
+
+// errNotFound is the error about a target that names nothing in a namespace.
+func errNotFound(n target, in string) error {
+	if n.kind != "" && n.kind != "podgroup" && n.kind != nativeKind && n.kind != ownKind && n.kind != "pod" {
+		return fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, in, n.kind, n.kind, n.kind, n.name)
+	}
+	return fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, in)
 }
 
 // unitsOf returns the answers about units of the LeaderWorkerSet that a target names, by their names.
@@ -186,7 +167,7 @@ func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 // answerForGroup returns the answer about a PodGroup.
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
-	s := &whyAnswer{Kind: "PodGroup", groupSummary: summaryOf(pg, own), podGroup: pg, members: own}
+	s := &whyAnswer{Kind: "PodGroup", groupSummary: ns.summary(pg), podGroup: pg, members: own}
 	if s.WaitingFor == "" && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
@@ -199,14 +180,7 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 // answerForPod returns the answer about a pod's group or, if it has none, about the pod.
 func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	p := &podAnswer{Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase), Ended: whyEnded(pod)}
-	for _, c := range pod.Status.Conditions {
-		if waits(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			p.Reason, p.Message = c.Reason, c.Message
-		}
-	}
-	if gated(pod) {
-		p.Reason, p.Message = corev1.PodReasonSchedulingGated, whyGated([]*corev1.Pod{pod})
-	}
+	p.Reason, p.Message = whyPodWaits(pod)
 	id := group.IdentityOf(pod, ns.ownersOf)
 	if pg := ns.group(id); pg != nil {
 		s := ns.answerForGroup(pg)
@@ -217,10 +191,34 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	if ns.groupsUnreadable {
 		wants = ""
 	}
-	return &whyAnswer{
-		Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants,
-		groupSummary: groupSummary{Namespace: pod.Namespace, Name: pod.Name, Phase: p.Phase, Created: pod.CreationTimestamp, WaitingFor: p.Reason, Message: p.Message},
+	return &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
+}
+
+// whyPodWaits returns why a pod waits, as its condition PodScheduled or its gates say. Both results are empty if
+// nothing says it, or if it does not wait.
+func whyPodWaits(pod *corev1.Pod) (why, message string) {
+	if gated(pod) {
+		return corev1.PodReasonSchedulingGated, whyGated([]*corev1.Pod{pod})
 	}
+	for _, c := range pod.Status.Conditions {
+		if waits(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return reasonIn(c), c.Message
+		}
+	}
+	return "", ""
+}
+
+// reasonIn returns the reason of a pod's condition. Kubernetes has one word, Unschedulable, for what a
+// PodGroup would name NoRoom or NeverFits. The message says which of the two it is.
+func reasonIn(c corev1.PodCondition) string {
+	switch {
+	case c.Reason != corev1.PodReasonUnschedulable:
+	case strings.Contains(c.Message, "does not fit even when other pods end"), strings.Contains(c.Message, "no node is large enough"):
+		return reason.NeverFits
+	case strings.Contains(c.Message, "; room for "):
+		return reason.NoRoom
+	}
+	return c.Reason
 }
 
 // whyEnded says in words why a pod will not run any more. It returns "" if the pod can still run.

@@ -8,9 +8,19 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 )
+
+// A nodeList is the list of nodes as JSON and YAML.
+type nodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []*treeNode `json:"items"`
+}
+
+// nodeListKind is the kind of a nodeList.
+var nodeListKind = metav1.TypeMeta{Kind: "NodeList", APIVersion: groupListKind.APIVersion}
 
 func (o *options) nodesCommand() *cobra.Command {
 	var c choice
@@ -26,7 +36,7 @@ A NAME may be a list such as node-[0000-0003].`,
 		ValidArgsFunction: o.completeNodes,
 	}
 	cmd.Flags().BoolVar(&noHeaders, "no-headers", false, "print no headers")
-	f := addOutputFlag(cmd, formatWide, formatJGF, formatName)
+	f := addOutputFlag(cmd, formatWide, formatJGF, formatName, formatJSONPath, formatColumns)
 	o.addTree(cmd, f, &c, func(w io.Writer, v *tree) error {
 		switch f.value {
 		case formatJGF:
@@ -37,7 +47,7 @@ A NAME may be a list such as node-[0000-0003].`,
 			}
 			return nil
 		}
-		return f.print(w, v.root.nodes(), func(w io.Writer) error { return o.writeNodes(w, v, f.value == formatWide, !noHeaders) })
+		return f.print(w, nodeList{nodeListKind, v.root.nodes()}, func(w io.Writer) error { return o.writeNodes(w, v, f.value == formatWide, !noHeaders) })
 	})
 	return cmd
 }
@@ -67,7 +77,7 @@ property "used" of each pool says how much of it is held.`,
 	if err := cmd.RegisterFlagCompletionFunc("depth", o.completeLevelTypes); err != nil {
 		panic(err) // the flag was added right above
 	}
-	f := addOutputFlag(cmd, formatWide, formatJGF, formatSVG)
+	f := addOutputFlag(cmd, formatWide, formatJGF, formatSVG, formatJSONPath)
 	o.addTree(cmd, f, &c, func(w io.Writer, v *tree) error {
 		if !d.others {
 			for _, n := range v.root.nodes() {

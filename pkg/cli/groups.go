@@ -7,44 +7,40 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
-	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/simulate"
-	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 // A groupSummary has the properties of a group that are shown.
 type groupSummary struct {
 	Namespace string `json:"namespace"`
-	// Name is the name of the PodGroup, as KIND/NAME if the PodGroup is native.
+	// Name is the name of the PodGroup, as KIND/NAME if the PodGroup is native, or pod/NAME
+	// in a list for a pod that is scheduled alone.
 	Name string `json:"name"`
 	// Owner is the object for which the group is named, as KIND/NAME. For a
 	// unit of a LeaderWorkerSet it is the LeaderWorkerSet, and Unit is the unit.
 	Owner string `json:"of,omitempty"`
 	Unit  string `json:"unit,omitempty"`
-	// Size is the number of pods that have not ended or are expected, and at least Minimum.
-	Size int32 `json:"size"`
-	// Minimum is the number of pods that the group needs to start.
-	Minimum int32  `json:"minimum"`
-	Bound   int32  `json:"bound"`
-	Phase   string `json:"phase,omitempty"`
-	// WaitingFor is the reason why the group waits. It is empty if the group does not wait.
-	WaitingFor string      `json:"waitingFor,omitempty"`
-	Message    string      `json:"message,omitempty"`
-	Since      metav1.Time `json:"since,omitzero"`
+	groupNumbers
+	groupTimes
+	// Status is what the group does: waiting, running, suspended or finished.
+	Status string `json:"status,omitempty"`
+	Phase  string `json:"phase,omitempty"`
+	// Result is how a finished group ended.
+	Result string `json:"result,omitempty"`
+	// WaitingFor is the reason why the group, or some of its pods, wait. It is empty if none waits.
+	WaitingFor string `json:"waitingFor,omitempty"`
+	Message    string `json:"message,omitempty"`
 	// Fault says what is wrong with a group that runs.
-	Fault   string      `json:"fault,omitempty"`
-	Created metav1.Time `json:"created"`
+	Fault string `json:"fault,omitempty"`
 	// Nodes counts the pods on each node.
 	Nodes map[string]int `json:"nodes,omitempty"`
 	// Expecting is what the scheduler says of the pods for which it holds seats. It is empty if it
@@ -54,76 +50,318 @@ type groupSummary struct {
 	Seats map[string]int `json:"seats,omitempty"`
 }
 
+// groupNumbers are the numbers of a group.
+type groupNumbers struct {
+	// Position is the place in the queue, counted from 1. It is 0 if the group does not ask for nodes.
+	Position int `json:"position,omitempty"`
+	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
+	Priority int32 `json:"priority"`
+	// Size is the number of pods that have not ended or are expected, and at least Minimum.
+	Size int32 `json:"size"`
+	// Minimum is the number of pods that the group needs to start.
+	Minimum int32 `json:"minimum"`
+	// Bound is the number of pods on nodes that have not ended, and Pending the number that wait for a node.
+	Bound   int32 `json:"bound"`
+	Pending int32 `json:"pending,omitempty"`
+	// Succeeded and Failed are the numbers of pods that have ended.
+	Succeeded int32 `json:"succeeded,omitempty"`
+	Failed    int32 `json:"failed,omitempty"`
+}
+
+// groupTimes are the times of a group.
+type groupTimes struct {
+	Created metav1.Time `json:"created"`
+	// Started is when the first of its pods got a node, and Ended when the group ended.
+	Started metav1.Time `json:"started,omitzero"`
+	Ended   metav1.Time `json:"ended,omitzero"`
+	// Since is since when the reason counts, and Decided when the scheduler last decided on the group.
+	Since   metav1.Time `json:"since,omitzero"`
+	Decided metav1.Time `json:"decided,omitzero"`
+	// WaitSeconds is how long the group has waited, or waited before it started. RunSeconds is how
+	// long it has run.
+	WaitSeconds *int64 `json:"waitSeconds,omitempty"`
+	RunSeconds  *int64 `json:"runSeconds,omitempty"`
+}
+
+// A groupList is the list of groups as JSON and YAML.
+type groupList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []groupSummary `json:"items"`
+}
+
+// groupListKind is the kind of a groupList.
+var groupListKind = metav1.TypeMeta{Kind: "GroupList", APIVersion: "cli.fluence.flux-framework.org/v1"}
+
+// groupsOptions are the flags of the command groups.
+type groupsOptions struct {
+	format    *outputFormat
+	all       bool
+	watch     bool
+	noHeaders bool
+	groupFilter
+}
+
 func (o *options) groupsCommand() *cobra.Command {
-	var all bool
+	g := &groupsOptions{}
 	cmd := &cobra.Command{
-		Use:     "groups",
+		Use:     "groups [NAME...]",
 		Aliases: []string{"group", "podgroups"},
-		Short:   "List the groups: size, bound pods, phase, and what they wait for",
-		Example: "  kubectl fluence groups\n  kubectl fluence groups -A -o wide",
-		Args:    cobra.NoArgs,
+		Short:   "List the groups in the order of the queue: priority, size, bound pods, and what they wait for",
+		Long: `List the groups: first those that wait, in the order in which they ask for nodes,
+then those that run, then those that have finished. With names only these are listed;
+a name is that of a PodGroup, of a pod, or of the object that makes the pods, as for why.
+
+The order and the column # are the scheduler's own. Groups of all namespaces count, if you
+may list pods and PodGroups of all namespaces.`,
+		Example: `  kubectl fluence groups
+  kubectl fluence groups -A -o wide
+  kubectl fluence groups --status waiting --priority '>=100'
+  kubectl fluence groups job/training --watch`,
+		ValidArgsFunction: o.completeGroups,
 	}
-	f := addOutputFlag(cmd, formatWide)
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "list the groups of all namespaces")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := f.validate(); err != nil {
+	g.format = addOutputFlag(cmd, formatWide, formatName, formatJSONPath, formatColumns)
+	f := cmd.Flags()
+	f.BoolVarP(&g.all, "all-namespaces", "A", false, "list the groups of all namespaces")
+	f.BoolVarP(&g.watch, "watch", "w", false, "after the list, print the groups that change, until interrupted")
+	f.BoolVar(&g.noHeaders, "no-headers", false, "print no header")
+	g.addFlags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, names []string) error {
+		if err := g.validate(names); err != nil {
 			return err
 		}
-		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.groups(ctx, f, all) })
+		if g.watch {
+			return o.watchGroups(cmd.Context(), g)
+		}
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.groups(ctx, g) })
 	}
 	return cmd
 }
 
-func (o *options) groups(ctx context.Context, f *outputFormat, all bool) error {
-	r, err := o.reader()
-	if err != nil {
+// validate checks the flags and the names.
+func (g *groupsOptions) validate(names []string) error {
+	if err := g.format.validate(); err != nil {
 		return err
 	}
-	if all {
-		r.namespace = ""
+	if g.watch && g.format.value != "" && g.format.value != formatWide {
+		return fmt.Errorf("--watch: prints a table: leave --output out, or use --output %s", formatWide)
 	}
-	rows, err := r.rows(ctx)
+	return g.groupFilter.validate(names)
+}
+
+func (o *options) groups(ctx context.Context, g *groupsOptions) error {
+	rows, r, err := o.listGroups(ctx, g)
 	if err != nil {
 		return err
 	}
 	o.notes(r.notes)
-	return f.print(o.Out, rows, func(w io.Writer) error {
-		if len(rows) == 0 {
-			where := "namespace " + r.namespace
-			if all {
-				where = "any namespace"
+	list := groupList{groupListKind, make([]groupSummary, 0, len(rows))}
+	for _, row := range rows {
+		list.Items = append(list.Items, row.groupSummary)
+	}
+	return g.format.print(o.Out, list, func(w io.Writer) error {
+		if g.format.value == formatName {
+			for _, row := range rows {
+				fmt.Fprintln(w, row.resource())
 			}
-			fmt.Fprintf(o.ErrOut, "No groups in %s.\n", where)
 			return nil
 		}
-		return table(w, o.cells(rows, all, f.value == formatWide))
+		if len(rows) == 0 {
+			fmt.Fprintln(o.ErrOut, nothingIn(r.namespace, !g.isEmpty()))
+			return nil
+		}
+		return table(w, o.cells(rows, g))
 	})
 }
 
-func (o *options) cells(rows []groupSummary, namespaces, wide bool) [][]string {
-	head := []string{"NAME", "SIZE", "BOUND", "PHASE", "WAITING FOR", "AGE"}
+// nothingIn says in words that a list is empty.
+func nothingIn(namespace string, filtered bool) string {
+	what, where := "No groups", "any namespace"
+	if filtered {
+		what = "No such groups"
+	}
+	if namespace != "" {
+		where = "namespace " + namespace
+	}
+	return what + " in " + where + "."
+}
+
+// listGroups reads the groups that the user asks for, in the order of the list.
+func (o *options) listGroups(ctx context.Context, g *groupsOptions) ([]listedGroup, *reader, error) {
+	r, err := o.reader()
+	if err != nil {
+		return nil, nil, err
+	}
+	if g.all {
+		r.namespace = ""
+	}
+	ns, whole, err := r.readQueue(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	configuration, err := o.quietConfiguration(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, configuration, r.now.Time)
+	if err != nil {
+		return nil, nil, err
+	}
+	here := ns.in(r.namespace)
+	rows := here.list(configuration.Scheduler())
+	if rows, err = g.keep(here, r.namespace, rows); err != nil {
+		return nil, nil, err
+	}
+	position := map[types.NamespacedName]int{}
+	for i, q := range order {
+		position[q.Key] = i + 1
+	}
+	queued := false
+	for i := range rows {
+		if at := position[rows[i].key]; at > 0 {
+			rows[i].Position, rows[i].Priority, queued = at, priorityOf(order[at-1].Pod), true
+		}
+	}
+	if queued && !whole {
+		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
+	}
+	slices.SortStableFunc(rows, func(a, b listedGroup) int { return a.compare(&b.groupSummary) })
+	return rows, r, nil
+}
+
+// quietConfiguration returns the scheduler's configuration. If it cannot be read, it
+// returns Fluence's default without a note: only names of schedulers and levels depend on it.
+func (o *options) quietConfiguration(ctx context.Context, r *reader) (simulate.Configuration, error) {
+	notes := r.notes
+	defer func() { r.notes = notes }()
+	return o.configuration(ctx, r)
+}
+
+// compareKeys orders keys by namespace and name.
+func compareKeys(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// compare orders groups: those in the queue by their place, then those that wait for something else than room, then
+// suspended ones, those that run by their start, and those that have finished, the last one first.
+func (g *groupSummary) compare(b *groupSummary) int {
+	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
+		return at // a place of 0 becomes the largest number
+	}
+	rank := []string{statusWaiting, statusSuspended, statusRunning, statusFinished}
+	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), b.Ended.Compare(g.Ended.Time),
+		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
+}
+
+// resource returns the name of the group as kubectl takes it.
+func (g *listedGroup) resource() string {
+	if strings.Contains(g.Name, "/") {
+		return g.Name
+	}
+	return ownKind + "/" + g.Name
+}
+
+// workload returns the name of the object for which the group was made, as the command why takes it. It is
+// the PodGroup's own name if the group was made for no other object.
+func (g *groupSummary) workload() string {
+	switch {
+	case g.Unit != "":
+		return g.Unit
+	case g.Owner != "" && !strings.Contains(g.Name, "/"):
+		return g.Owner
+	}
+	return g.Name
+}
+
+// reasonText is the reason as it stands in the table: with the number of pods if only some wait.
+func (o *options) reasonText(g *groupSummary) string {
+	switch {
+	case g.Status == statusFinished:
+		return o.ended(g)
+	case g.WaitingFor != "" && g.Status == statusRunning && g.Pending > 0:
+		return fmt.Sprintf("%s (%d)", g.WaitingFor, g.Pending)
+	case g.WaitingFor == "" && g.Expecting != "":
+		return reason.Expecting
+	case g.WaitingFor == "" && g.Pending > 0 && g.Status == statusRunning:
+		return fmt.Sprintf("nodes (%d)", g.Pending)
+	}
+	return cmp.Or(g.WaitingFor, "-")
+}
+
+// cells returns the table of groups.
+func (o *options) cells(rows []listedGroup, f *groupsOptions) [][]string {
+	wide := f.format.value == formatWide
+	head := []string{"#", "NAME", "PRIO", "SIZE", "MIN", "BOUND", o.paint(plain, "PHASE"), "WAIT", "RUN", "WAITING FOR"}
 	if wide {
-		head = append(head, "OF", "NODES")
+		head = append(head, "STARTED", "ENDED", "PODGROUP", "OF", "NODES")
 	}
-	if namespaces {
-		head = slices.Insert(head, 0, "NAMESPACE")
+	if f.all {
+		head = slices.Insert(head, 1, "NAMESPACE")
 	}
-	cells := [][]string{head}
+	var cells [][]string
+	if !f.noHeaders {
+		cells = append(cells, head)
+	}
 	for _, g := range rows {
-		waitingFor := cmp.Or(g.WaitingFor, "-")
-		if g.WaitingFor == "" && g.Expecting != "" {
-			waitingFor = reason.Expecting
-		}
-		c := []string{g.Name, fmt.Sprint(g.Size), fmt.Sprint(g.Bound), cmp.Or(g.Phase, "<none>"), waitingFor, o.age(g.Created)}
-		if wide {
-			c = append(c, cmp.Or(g.Owner, "-"), cmp.Or(podsOnNodes(g.Nodes, 0), "-"))
-		}
-		if namespaces {
-			c = slices.Insert(c, 0, g.Namespace)
-		}
-		cells = append(cells, c)
+		cells = append(cells, o.row(&g, f.all, wide))
 	}
 	return cells
+}
+
+// row returns the row of a group.
+func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
+	place := "-"
+	if g.Position > 0 {
+		place = fmt.Sprint(g.Position)
+	}
+	why := o.reasonText(&g.groupSummary)
+	if colour := g.colour(); colour != plain && !wide {
+		why = o.paint(colour, why)
+	}
+	row := []string{
+		place, g.workload(), fmt.Sprint(g.Priority), fmt.Sprint(g.Size), fmt.Sprint(g.Minimum), fmt.Sprint(g.Bound),
+		o.paint(g.colour(), cmp.Or(g.Phase, "<none>")), lasted(g.WaitSeconds), lasted(g.RunSeconds), why,
+	}
+	if wide {
+		name := g.Name
+		if g.podGroup == nil {
+			name = "-"
+		}
+		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hosts(sortedKeys(g.Nodes), true), "-"))
+	}
+	if namespaces {
+		row = slices.Insert(row, 1, g.Namespace)
+	}
+	return row
+}
+
+// colour returns the colour of a group: yellow for one that waits, green for one that
+// runs or has succeeded, and red for one that can never start or has failed.
+func (g *listedGroup) colour() paint {
+	switch {
+	case g.WaitingFor == reason.NeverFits, g.Phase == string(scheduling.PodGroupFailed):
+		return red
+	case g.WaitingFor != "" || g.Status == statusWaiting:
+		return yellow
+	case g.Status == statusRunning || g.Status == statusFinished:
+		return green
+	}
+	return plain
+}
+
+// lasted returns a time in seconds as kubectl writes ages.
+func lasted(s *int64) string {
+	if s == nil {
+		return "-"
+	}
+	return duration.HumanDuration(time.Duration(*s) * time.Second)
+}
+
+// clock returns a time as text.
+func clock(t metav1.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
 }
 
 // counts returns "NAME: N" for the names, sorted. After maxNames
@@ -138,169 +376,4 @@ func counts(of map[string]int, maxNames int) string {
 		parts = append(parts, fmt.Sprintf("%s: %d", name, of[name]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// rows reads the groups of the reader's namespace.
-func (r *reader) rows(ctx context.Context) ([]groupSummary, error) {
-	groups, err := r.readGroups(ctx, r.namespace)
-	if err != nil {
-		return nil, err
-	}
-	pods, err := r.readPods(ctx, r.namespace)
-	if err != nil {
-		return nil, err
-	}
-	owners, err := r.readOwners(ctx, pods)
-	if err != nil {
-		return nil, err
-	}
-	members := membersOf(pods, simulate.OwnersOf(owners))
-	rows := make([]groupSummary, 0, len(groups))
-	for i := range groups {
-		rows = append(rows, summaryOf(&groups[i], members[types.NamespacedName{Namespace: groups[i].Namespace, Name: groups[i].Name}]))
-	}
-	slices.SortFunc(rows, func(a, b groupSummary) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return rows, nil
-}
-
-// The kinds of PodGroups, of Kubernetes and of Fluence, with their API groups. nativeKind
-// begins the names of native PodGroups where they are shown.
-const (
-	nativeKind = "podgroup.scheduling.k8s.io"
-	ownKind    = "podgroup.scheduling.x-k8s.io"
-)
-
-// shownName returns the name in the key of a group as it is shown, and as
-// the command why takes it: KIND/NAME for a native PodGroup.
-func shownName(name string) string {
-	if name, native := group.NativeName(types.NamespacedName{Name: name}); native {
-		return nativeKind + "/" + name
-	}
-	return name
-}
-
-// addNativeState sets what the status of a PodGroup says of its pods, and
-// what the status of a native one does not say.
-func (g *groupSummary) addNativeState(pods []*corev1.Pod) {
-	var running, succeeded, failed int32
-	for _, pod := range pods {
-		if translate.Holds(pod) {
-			g.Bound++
-		}
-		switch pod.Status.Phase {
-		case corev1.PodRunning:
-			running++
-		case corev1.PodSucceeded:
-			succeeded++
-		case corev1.PodFailed:
-			failed++
-		case corev1.PodPending, corev1.PodUnknown:
-		}
-	}
-	phase := scheduling.PodGroupPending
-	switch ended := succeeded + failed; {
-	case len(pods) > 0 && failed > 0 && int(ended) == len(pods):
-		phase = scheduling.PodGroupFailed
-	case len(pods) > 0 && int(ended) == len(pods):
-		phase = scheduling.PodGroupFinished
-	case running+succeeded >= max(1, g.Minimum):
-		phase = scheduling.PodGroupRunning
-	case g.Bound > 0:
-		phase = scheduling.PodGroupScheduling
-	}
-	g.Phase = string(phase)
-}
-
-func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
-	g := groupSummary{
-		Namespace: pg.Namespace, Name: shownName(pg.Name), Minimum: pg.Spec.MinMember, Bound: pg.Status.Scheduled,
-		Phase: string(pg.Status.Phase), Created: metav1.NewTime(scheduling.CreationTime(pg).Time), Nodes: map[string]int{},
-	}
-	if refs := pg.OwnerReferences; len(refs) == 1 {
-		g.Owner = refs[0].Kind + "/" + refs[0].Name
-		if set := leaderWorkerSetOf(pg, pods); set != "" {
-			g.Owner, g.Unit = leaderWorkerSet+"/"+set, refs[0].Name
-		}
-	}
-	pods = ofScheduler(pg, pods)
-	for _, pod := range pods {
-		if translate.Holds(pod) {
-			g.Nodes[pod.Spec.NodeName]++
-		}
-		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
-			g.Size++
-		}
-	}
-	g.addExpected(pg, pods)
-	g.Size = max(g.Size, g.Minimum)
-	if shownName(pg.Name) != pg.Name {
-		g.addNativeState(pods)
-	}
-	if pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed {
-		return g
-	}
-	switch c, held := waitingCondition(pg), whyGated(pods); {
-	case c != nil && c.Type == podgroup.ConditionValid && g.Bound >= g.Minimum && !slices.ContainsFunc(pods, waits):
-		g.Fault = c.Reason + ": " + c.Message
-	case c != nil:
-		g.WaitingFor, g.Message, g.Since = c.Reason, c.Message, c.LastTransitionTime
-	case pg.Status.Phase == scheduling.PodGroupUnknown:
-		missing := max(1, g.Minimum-(g.Bound-pg.Status.Failed))
-		g.WaitingFor, g.Message = reason.MembersMissing, fmt.Sprintf("%d of the %d pods that it needs are missing: they ended or were deleted", missing, g.Minimum)
-	case held != "":
-		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held
-	}
-	return g
-}
-
-const (
-	// leaderWorkerSet is a kind. leaderWorkerSetLabel is the label with its name on the pods of its units.
-	leaderWorkerSet      = "LeaderWorkerSet"
-	leaderWorkerSetLabel = "leaderworkerset.sigs.k8s.io/name"
-)
-
-// leaderWorkerSetOf returns the name of the LeaderWorkerSet of which the group is a unit. It returns "" if
-// the group is none: the owner of a unit's PodGroup is the leader pod.
-func leaderWorkerSetOf(pg *scheduling.PodGroup, pods []*corev1.Pod) string {
-	if refs := pg.OwnerReferences; len(refs) != 1 || refs[0].Kind != "Pod" {
-		return ""
-	}
-	for _, pod := range pods {
-		if set := pod.Labels[leaderWorkerSetLabel]; set != "" {
-			return set
-		}
-	}
-	return ""
-}
-
-// ofScheduler leaves out the pods of other schedulers, which the group does not count. If the controller
-// did not make the PodGroup, its scheduler is not known, and no pod is left out.
-func ofScheduler(pg *scheduling.PodGroup, pods []*corev1.Pod) []*corev1.Pod {
-	scheduler := pg.Annotations[podgroup.SchedulerAnnotation]
-	if scheduler == "" {
-		return pods
-	}
-	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return pod.Spec.SchedulerName != scheduler })
-}
-
-// waitingCondition returns the condition that says why a group waits: Valid if it is False, else
-// Scheduled if it is False, else MembersExpected if it is False, else Incomplete if it is True. It
-// returns nil if there is none.
-func waitingCondition(pg *scheduling.PodGroup) *metav1.Condition {
-	for _, c := range []struct {
-		kind string
-		when metav1.ConditionStatus
-	}{
-		{podgroup.ConditionValid, metav1.ConditionFalse},
-		{report.ConditionScheduled, metav1.ConditionFalse},
-		{scheduling.ConditionMembersExpected, metav1.ConditionFalse},
-		{podgroup.ConditionIncomplete, metav1.ConditionTrue},
-	} {
-		if found := meta.FindStatusCondition(pg.Status.Conditions, c.kind); found != nil && found.Status == c.when {
-			return found
-		}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +29,11 @@ func (s *whyAnswer) addHints(scheduler string) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(otherSchedulers)) {
-		s.Hints = append(s.Hints, fmt.Sprintf("%s schedulerName %q; Fluence's is %q", podsHave(otherSchedulers[name]), name, scheduler))
+		hint := fmt.Sprintf("%s schedulerName %q; Fluence's is %q", podsHave(otherSchedulers[name]), name, scheduler)
+		if len(otherSchedulers) == 1 && otherSchedulers[name] == len(s.members) {
+			hint += ": Fluence does not place such pods"
+		}
+		s.Hints = append(s.Hints, hint)
 	}
 	if held := whyGated(s.members); held != "" && s.Message != held {
 		s.Hints = append(s.Hints, held)
@@ -44,6 +49,26 @@ func (s *whyAnswer) addHints(scheduler string) {
 		s.WaitingFor = reason.NoPodGroup
 		s.Message = fmt.Sprintf("PodGroup %s/%s does not exist: the controller creates it for pods with the label %s and, even without this label, for pods of Jobs and other known kinds; check that the controller runs", s.Namespace, s.wantedGroup, group.SizeLabel)
 	}
+}
+
+// addController adds to a missing PodGroup what the Lease of the controller says of it. It adds nothing if the
+// controller works, or if the user may not read the Lease.
+func (o *options) addController(ctx context.Context, r *reader, s *whyAnswer) error {
+	notes := r.notes
+	l, err := o.readLease(ctx, r, podgroup.FieldManager)
+	r.notes = notes
+	switch {
+	case err != nil:
+		return err
+	case l == nil:
+	case !l.Exists:
+		s.Hints = append(s.Hints, fmt.Sprintf("no controller has held the Lease %s/%s: see kubectl get pods -n %s", o.schedulerNamespace, podgroup.FieldManager, o.schedulerNamespace))
+	case l.Holder == "":
+		s.Hints = append(s.Hints, fmt.Sprintf("no controller holds the Lease %s/%s: see kubectl get pods -n %s", o.schedulerNamespace, podgroup.FieldManager, o.schedulerNamespace))
+	case l.Expired:
+		s.Hints = append(s.Hints, fmt.Sprintf("the controller %s has not renewed its lease for %s: see its log", l.process(), o.age(l.Renewed)))
+	}
+	return nil
 }
 
 // unclear reports whether pods wait and the reason in the status is missing

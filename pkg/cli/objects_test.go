@@ -43,12 +43,73 @@ func gpus(n *corev1.Node) {
 
 // pod is a pod of namespace lab. It is on a node unless node is empty.
 func pod(name, on, cpu string, change ...func(*corev1.Pod)) *corev1.Pod {
-	phase := corev1.PodPending
+	phase, bound := corev1.PodPending, func(*corev1.Pod) {}
 	if on != "" {
-		phase = corev1.PodRunning
+		phase, bound = corev1.PodRunning, boundAt(ago(4*time.Minute))
 	}
 	return objects.Pod(name, objects.In("lab"), func(p *corev1.Pod) { p.UID = "uid-" + p.UID }, objects.Created(noon.Add(-5*time.Minute)),
-		objects.CreatedOn(on), objects.InPhase(phase), objects.Asking("cpu", cpu, "memory", "1Gi"), objects.All(change...))
+		objects.CreatedOn(on), objects.InPhase(phase), bound, objects.Asking("cpu", cpu, "memory", "1Gi"), objects.All(change...))
+}
+
+// boundAt gives a pod the condition that the API server writes when it is bound.
+func boundAt(at metav1.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at}}
+	}
+}
+
+// endedAt ends a pod in a phase.
+func endedAt(phase corev1.PodPhase, at metav1.Time) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Phase = phase
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: at}}}}
+	}
+}
+
+// queued has groups of different priorities that wait, run and have ended.
+func queued() []runtime.Object {
+	prior := func(p int32) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.Spec.Priority = &p
+			pod.Labels = map[string]string{"app": "solver"}
+		}
+	}
+	low, high, elastic, done, failed, paused, cut := job("low"), job("high"), job("elastic"), job("done"), job("failed"), job("paused"), job("cut")
+	paused.Spec.Suspend = new(true)
+	older := podGroup(low, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 8; room for 1"))
+	older.CreationTimestamp = ago(10 * time.Minute)
+	older.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Subresource: "status", Time: new(ago(2 * time.Minute))}}
+	running := podGroup(elastic, 2, 0, "Pending", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 2 nodes (node-0: 2, node-9: 1); 1 more pod is without a node: NoRoom: needs 1 pod with cpu 8; room for 0"))
+	ended := podGroup(cut, 2, 0, "Failed", metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded", Message: "0 pods succeeded", LastTransitionTime: ago(4 * time.Second)})
+	all := []runtime.Object{
+		low, high, elastic, done, failed, paused, cut, node("node-0", "a", "r0"), node("node-1", "a", "r0"),
+		older, podGroup(high, 1, 0, "Pending"), running, podGroup(done, 2, 2, "Finished"), podGroup(failed, 1, 1, "Failed"), ended,
+		podGroup(paused, 3, 0, "Pending", metav1.Condition{Type: "MembersExpected", Status: metav1.ConditionFalse, Reason: "Suspended", Message: "Job paused is suspended", LastTransitionTime: ago(time.Minute)}),
+		pod("low-0", "", "8", ofJob(low)), pod("low-1", "", "8", ofJob(low)), pod("high-0", "", "8", ofJob(high), prior(1000)),
+		pod("failed-0", "node-0", "1", ofJob(failed), endedAt(corev1.PodFailed, ago(time.Minute))),
+	}
+	for i, on := range []string{"node-0", "node-0", "node-9", "", ""} {
+		all = append(all, pod(fmt.Sprintf("elastic-%d", i), on, "1", ofJob(elastic), prior(10)))
+	}
+	for i := range 2 {
+		all = append(all, pod(fmt.Sprintf("done-%d", i), "node-1", "1", ofJob(done), endedAt(corev1.PodSucceeded, ago(2*time.Minute))))
+	}
+	return append(all, pod("single", "node-1", "1"))
+}
+
+// foreign has a Job of another scheduler that runs.
+func foreign() []runtime.Object {
+	j := job("dflt")
+	return []runtime.Object{j, node("node-0", "a", "r0"), pod("dflt-0", "node-0", "1", ofJob(j), ofDefaultScheduler)}
+}
+
+// fresh has a group that was created a second ago.
+func fresh() []runtime.Object {
+	all := promised()
+	for _, o := range all {
+		o.(metav1.Object).SetCreationTimestamp(ago(time.Second))
+	}
+	return all
 }
 
 func ofDefaultScheduler(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }

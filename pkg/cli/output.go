@@ -24,6 +24,9 @@ const (
 	formatJGF  = "jgf"
 	formatName = "name"
 	formatSVG  = "svg"
+	// These end in "=", and a template or a list of columns follows.
+	formatJSONPath = "jsonpath="
+	formatColumns  = "custom-columns="
 )
 
 // An outputFormat is the value of the flag -o.
@@ -44,7 +47,10 @@ func addOutputFlag(cmd *cobra.Command, more ...string) *outputFormat {
 }
 
 func (f *outputFormat) validate() error {
-	if f.value != "" && !slices.Contains(f.valid, f.value) {
+	takes := func(valid string) bool {
+		return valid == f.value || strings.HasSuffix(valid, "=") && strings.HasPrefix(f.value, valid) && f.value != valid
+	}
+	if f.value != "" && !slices.ContainsFunc(f.valid, takes) {
 		return fmt.Errorf("--output: %q: must be one of %s", f.value, strings.Join(f.valid, ", "))
 	}
 	return nil
@@ -67,6 +73,12 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 		}
 		_, err = w.Write(out)
 		return err
+	}
+	if template, ok := strings.CutPrefix(f.value, formatJSONPath); ok {
+		text = func(w io.Writer) error { return writeJSONPath(w, template, v) }
+	}
+	if columns, ok := strings.CutPrefix(f.value, formatColumns); ok {
+		text = func(w io.Writer) error { return writeColumns(w, columns, v) }
 	}
 	// The text is buffered, so that a failed write to w
 	// is an error even if text ignores its own errors.
@@ -111,7 +123,8 @@ const (
 	red    paint = 31
 	green  paint = 32
 	yellow paint = 33
-	// plain is the terminal's own colour. In a table it makes cells as long as those with colours.
+	// plain is the colour of a terminal's other text. Its number has as many digits as those of the colours,
+	// so that the cells of a column stay aligned.
 	plain paint = 39
 )
 

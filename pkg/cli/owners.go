@@ -18,25 +18,34 @@ import (
 // readOwners reads the owners of pods in the reader's namespace. Kinds that the
 // user may not read are left out. Their pods are then found by their labels alone.
 func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
-	var objects []runtime.Object
-	var hidden []string
-	for _, k := range r.watched(r.namespace) {
-		some, err := listAll(ctx, k.name, k.list)
-		switch {
-		case apierrors.IsForbidden(err):
-			hidden = append(hidden, k.name)
-		case err != nil:
-			return nil, err
-		}
-		objects = append(objects, some...)
-	}
+	objects, hidden, err := r.readVisibleOwners(ctx)
+	r.noteHidden(hidden, pods)
+	return objects, err
+}
+
+// noteHidden adds a note if kinds of owners cannot be read, and pods need them to be found.
+func (r *reader) noteHidden(hidden []string, pods []*corev1.Pod) {
 	unlabelled := func(pod *corev1.Pod) bool {
 		return metav1.GetControllerOfNoCopy(pod) != nil && pod.Labels[group.Label] == ""
 	}
 	if len(hidden) > 0 && slices.ContainsFunc(pods, unlabelled) {
 		r.notes = append(r.notes, fmt.Sprintf("you may not list %s: pods that they control are found only if they have the label %s", strings.Join(hidden, ", "), group.Label))
 	}
-	return objects, nil
+}
+
+// readVisibleOwners reads the owners of pods that the user may read. hidden are the kinds of the others.
+func (r *reader) readVisibleOwners(ctx context.Context) (objects []runtime.Object, hidden []string, err error) {
+	for _, k := range r.watched(r.namespace) {
+		some, err := listAll(ctx, k.name, k.list)
+		switch {
+		case apierrors.IsForbidden(err):
+			hidden = append(hidden, k.name)
+		case err != nil:
+			return nil, nil, err
+		}
+		objects = append(objects, some...)
+	}
+	return objects, hidden, nil
 }
 
 // membersOf returns the pods of each group, except pods that are scheduled alone.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/versionskew"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -34,6 +35,8 @@ type reader struct {
 	namespace string
 	// notes say what the answer leaves out, and why.
 	notes []string
+	// now is the time of the question.
+	now metav1.Time
 }
 
 func (o *options) reader() (*reader, error) {
@@ -59,7 +62,7 @@ func (o *options) reader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{client: client, podGroups: podGroups, namespace: namespace}, nil
+	return &reader{client: client, podGroups: podGroups, namespace: namespace, now: metav1.NewTime(o.now())}, nil
 }
 
 // A list reads one page of the objects of a kind.
@@ -70,7 +73,7 @@ func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error)
 	var all []runtime.Object
 	err := pager.New(pager.ListPageFunc(l)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
 		if m, ok := o.(metav1.Object); ok {
-			m.SetManagedFields(nil) // the largest part of many objects, and not needed
+			m.SetManagedFields(timesOf(m.GetManagedFields()))
 		}
 		all = append(all, o)
 		return nil
@@ -82,6 +85,17 @@ func listAll(ctx context.Context, what string, l list) ([]runtime.Object, error)
 		return nil, fmt.Errorf("list %s: %w", what, err)
 	}
 	return all, nil
+}
+
+// timesOf returns when Fluence's scheduler wrote an object. Which fields managers wrote is the largest part of
+// many objects, and not needed.
+func timesOf(entries []metav1.ManagedFieldsEntry) (times []metav1.ManagedFieldsEntry) {
+	for _, e := range entries {
+		if e.Manager == report.FieldManager {
+			times = append(times, metav1.ManagedFieldsEntry{Manager: e.Manager, Time: e.Time})
+		}
+	}
+	return times
 }
 
 // lister adapts the List method of a typed client.
@@ -155,7 +169,9 @@ func (r *reader) readGroups(ctx context.Context, namespace string) ([]scheduling
 func converted(native []schedulingv1beta1.PodGroup) []scheduling.PodGroup {
 	var groups []scheduling.PodGroup
 	for i := range native {
-		groups = append(groups, *nativegroup.Convert(&native[i]))
+		pg := nativegroup.Convert(&native[i])
+		pg.ManagedFields = native[i].ManagedFields
+		groups = append(groups, *pg)
 	}
 	return groups
 }

@@ -7,9 +7,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,6 +32,8 @@ type whyAnswer struct {
 	Pod *podAnswer `json:"pod,omitempty"`
 	// Hints are other reasons why pods of the group wait.
 	Hints []string `json:"hints,omitempty"`
+	// Gone are the nodes of its pods that do not exist any more.
+	Gone []string `json:"gone,omitempty"`
 	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
@@ -51,6 +55,7 @@ type podAnswer struct {
 
 func (o *options) whyCommand() *cobra.Command {
 	var now bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "why GROUP|POD",
 		Short: "Say why a group or a pod waits",
@@ -61,7 +66,7 @@ named, such as a Job; use KIND/NAME if a name is ambiguous. For a LeaderWorkerSe
 units are shown. With --now the scheduler's own
 code decides on the cluster as it is now, after it has placed the groups that are ahead of
 this one in the queue. Nodes that the scheduler has chosen for pods that are not bound yet
-count as free.
+count as free. With --wait the command asks again for that time, until there is a reason.
 
 Exit codes: 0 the group or pod has its nodes, 1 error, 2 it waits.`,
 		Example: "  kubectl fluence why training\n  kubectl fluence why pod/training-0 --now",
@@ -75,16 +80,20 @@ Exit codes: 0 the group or pod has its nodes, 1 error, 2 it waits.`,
 	}
 	f := addOutputFlag(cmd)
 	cmd.Flags().BoolVar(&now, "now", false, "simulate the scheduler's decision on the cluster as it is now")
+	cmd.Flags().DurationVar(&wait, "wait", 0, "wait up to this time for a reason if there is none yet, such as 5s")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.why(ctx, f, args[0], now) })
+		if wait < 0 {
+			return fmt.Errorf("--wait: %s: must not be below 0", wait)
+		}
+		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.why(ctx, f, args[0], now, wait) })
 	}
 	return cmd
 }
 
-func (o *options) why(ctx context.Context, f *outputFormat, name string, now bool) error {
+func (o *options) why(ctx context.Context, f *outputFormat, name string, now bool, wait time.Duration) error {
 	n, err := parseTarget(name)
 	if err != nil {
 		return err
@@ -93,7 +102,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	if err != nil {
 		return err
 	}
-	answers, err := r.find(ctx, n)
+	answers, err := o.findInTime(ctx, r, n, wait)
 	if err != nil {
 		return err
 	}
@@ -121,19 +130,80 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	return nil
 }
 
+// askAgainEvery is the pause between two reads of a command that waits for a reason.
+const askAgainEvery = 500 * time.Millisecond
+
+// findInTime finds the object that a user names. While its pods wait and nothing says why, it asks again, for
+// the given time.
+func (o *options) findInTime(ctx context.Context, r *reader, n target, wait time.Duration) ([]*whyAnswer, error) {
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	again := time.NewTicker(askAgainEvery)
+	defer again.Stop()
+	for {
+		notes := len(r.notes)
+		r.now = metav1.NewTime(o.now())
+		answers, err := r.find(ctx, n)
+		if err != nil || wait == 0 || !slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Waits && s.WaitingFor == "" }) {
+			return answers, err
+		}
+		select {
+		case <-enough.C:
+			return answers, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-again.C:
+		}
+		r.notes = r.notes[:notes]
+	}
+}
+
 // explain adds to an answer what the status does not say.
 func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool) error {
-	if !s.unclear() && (!now || !s.Waits) {
+	if err := r.addGone(ctx, s); err != nil {
+		return err
+	}
+	foreign := s.podGroup == nil && len(s.members) > 0
+	if !s.unclear() && (!now || !s.Waits) && !foreign {
 		return nil
 	}
-	configuration, err := o.configuration(ctx, r)
+	read := o.configuration
+	if !s.Waits {
+		read = o.quietConfiguration
+	}
+	configuration, err := read(ctx, r)
 	if err != nil {
 		return err
 	}
 	s.addHints(configuration.Scheduler())
-	if now {
+	if s.WaitingFor == reason.NoPodGroup {
+		if err := o.addController(ctx, r, s); err != nil {
+			return err
+		}
+	}
+	if now && s.Waits {
 		return r.decideNow(ctx, s, configuration)
 	}
+	return nil
+}
+
+// addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
+func (r *reader) addGone(ctx context.Context, s *whyAnswer) error {
+	if len(s.Nodes) == 0 {
+		return nil
+	}
+	nodes, err := listAll(ctx, "nodes", lister(r.client.CoreV1().Nodes().List))
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	exists := map[string]bool{}
+	for _, n := range ofType[*corev1.Node](nodes) {
+		exists[n.Name] = true
+	}
+	s.Gone = slices.DeleteFunc(sortedKeys(s.Nodes), func(name string) bool { return exists[name] })
 	return nil
 }
 
@@ -179,32 +249,18 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	}
 	fmt.Fprintln(w)
 	if s.podGroup != nil {
-		minimum := ""
-		if s.Minimum > 0 && s.Minimum < s.Size {
-			minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
-		}
-		fmt.Fprintf(w, "  %d of %d pods bound%s, phase %s, age %s\n", s.Bound, s.Size, minimum, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+		o.writeNumbers(w, s)
 	}
 	if len(s.Nodes) > 0 {
 		fmt.Fprintf(w, "  on %s\n", podsOnNodes(s.Nodes, 8))
 	}
+	for _, name := range s.Gone {
+		fmt.Fprintf(w, "  node %s is gone; Kubernetes removes %s in about a minute\n", name, itsPods(s.Nodes[name]))
+	}
 	if len(s.Seats) > 0 {
 		fmt.Fprintf(w, "  seats on %s\n", podsOnNodes(s.Seats, 8))
 	}
-	switch {
-	case s.WaitingFor != "":
-		fmt.Fprintf(w, "  waiting%s, reason %s\n    %s\n", o.since(s.Since), o.paint(yellow, s.WaitingFor), s.Message)
-	case s.Waits && len(s.Hints) > 0:
-		fmt.Fprintln(w, "  waiting")
-	case s.Waits && s.podGroup != nil && s.Bound >= s.Minimum:
-		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
-	case s.Waits:
-		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
-	case s.Expecting != "":
-		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
-	default:
-		fmt.Fprintf(w, "  %s\n", o.paint(green, "does not wait"))
-	}
+	o.writeReason(w, s)
 	if s.Fault != "" {
 		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "has a fault"), s.Fault)
 	}
@@ -217,6 +273,76 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	if s.Now != nil {
 		o.writeDecision(w, "now", *s.Now)
 	}
+}
+
+// writeNumbers writes the line with the numbers of a group.
+func (o *options) writeNumbers(w io.Writer, s *whyAnswer) {
+	if s.Status == statusFinished {
+		ran := ""
+		if s.RunSeconds != nil && !s.Ended.IsZero() {
+			ran = ", ran " + lasted(s.RunSeconds)
+		}
+		fmt.Fprintf(w, "  %s%s, phase %s, age %s\n", o.ended(&s.groupSummary), ran, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+		return
+	}
+	minimum, ended := "", ""
+	if s.Minimum > 0 && s.Minimum < s.Size {
+		minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
+	}
+	if pods := s.endedPods(); pods != "" {
+		ended = ", " + pods
+	}
+	fmt.Fprintf(w, "  %d of %s bound%s%s, phase %s, age %s\n", s.Bound, reason.Plural(int(s.Size), "pod"), minimum, ended, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+}
+
+// itsPods returns how n pods of a node are named after the node.
+func itsPods(n int) string {
+	if n == 1 {
+		return "its pod"
+	}
+	return fmt.Sprintf("its %d pods", n)
+}
+
+// newFor is the age up to which a group without a reason has not been looked at by the
+// scheduler. It reports most reasons within two checks, which are 2 seconds apart.
+const newFor = 6 * time.Second
+
+// writeReason writes why a group or a pod waits, or that it does not.
+func (o *options) writeReason(w io.Writer, s *whyAnswer) {
+	switch {
+	case s.WaitingFor != "":
+		state := "waiting" + o.since(s.Since)
+		if s.Status == statusRunning && s.Pending > 0 && s.Bound >= s.Minimum && s.podGroup != nil {
+			state = fmt.Sprintf("the group has its minimum of %d; %s", s.Minimum, moreWait(s.members))
+		}
+		fmt.Fprintf(w, "  %s, reason %s\n    %s%s\n", state, o.paint(yellow, s.WaitingFor), s.Message, o.decided(s))
+	case s.Waits && len(s.Hints) > 0:
+		fmt.Fprintln(w, "  waiting")
+	case s.Waits && s.podGroup != nil && s.Bound > 0 && s.Bound >= s.Minimum:
+		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
+	case s.Waits && !s.Created.IsZero() && o.now().Sub(s.Created.Time) < newFor:
+		fmt.Fprintf(w, "  waiting; created %s ago, the scheduler has not reported a reason yet: --wait=5s waits for it\n", o.age(s.Created))
+	case s.Waits:
+		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
+	case s.Expecting != "":
+		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
+	case s.Status != statusFinished || s.podGroup == nil:
+		fmt.Fprintf(w, "  %s\n", o.paint(green, "does not wait"))
+	}
+}
+
+// oldFor is the age from which on the age of a decision is shown.
+const oldFor = time.Minute
+
+// decided says in words when the scheduler decided, if that was long ago and the numbers in its message may be old.
+func (o *options) decided(s *whyAnswer) string {
+	switch {
+	case s.Decided.IsZero() || o.now().Sub(s.Decided.Time) < oldFor:
+		return ""
+	case s.Now != nil:
+		return fmt.Sprintf(" (as of %s ago)", o.age(s.Decided))
+	}
+	return fmt.Sprintf(" (as of %s ago; --now decides anew)", o.age(s.Decided))
 }
 
 func (o *options) writePod(w io.Writer, p *podAnswer) {

@@ -64,5 +64,6 @@
 //	holding_queue.go       which pods are kept out of kube-scheduler's queue?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
+//	queue_view.go          in which order do groups ask, by the objects of the API alone?
 //	inspect.go             what can package simulate read while it runs a scheduler step by step?
 package fluence

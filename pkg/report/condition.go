@@ -62,6 +62,9 @@ type Placement struct {
 	SeatsUntil time.Time
 }
 
+// withoutNode comes before the reason of further pods in the message of Scheduled.
+const withoutNode = " without a node: "
+
 // Scheduled returns the status of a group with nodes. Its message lists at most 8 nodes.
 func Scheduled(p Placement) GroupStatus {
 	const most = 8
@@ -83,7 +86,7 @@ func Scheduled(p Placement) GroupStatus {
 		if p.Waiting == 1 {
 			are = "is"
 		}
-		message += fmt.Sprintf("; %s %s without a node: %s: %s", reason.Plural(p.Waiting, "more pod"), are, p.Reason, p.Message)
+		message += fmt.Sprintf("; %s %s%s%s: %s", reason.Plural(p.Waiting, "more pod"), are, withoutNode, p.Reason, p.Message)
 	}
 	if p.Note != "" {
 		message += "; " + p.Note
@@ -96,6 +99,18 @@ func Scheduled(p Placement) GroupStatus {
 		expecting += ", seats until " + p.SeatsUntil.UTC().Format("15:04 MST")
 	}
 	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Expecting, Message: expecting + ": " + message}
+}
+
+// WhyWithoutNodes returns why further pods of a group with nodes have none, as the condition Scheduled of its
+// PodGroup says. Both results are empty if the condition does not speak of such pods.
+func WhyWithoutNodes(pg *scheduling.PodGroup) (why, message string) {
+	c := meta.FindStatusCondition(pg.Status.Conditions, ConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return "", ""
+	}
+	_, text, _ := strings.Cut(c.Message, withoutNode)
+	why, message, _ = strings.Cut(text, ": ")
+	return why, message
 }
 
 // PlacedPods returns how many pods had nodes when the condition Scheduled of a

@@ -28,6 +28,8 @@ import (
 type viewer struct {
 	*story
 	program, kubeconfig string
+	// notes is what a note on standard error has to contain. If it is empty, there may be no note.
+	notes string
 }
 
 // viewer creates a user with the viewer's role in all namespaces.
@@ -68,7 +70,7 @@ func (v *viewer) ask(into any, stdin string, args ...string) int {
 	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 2) {
 		v.Fatalf("kubectl fluence %s: %v\n%s", strings.Join(args, " "), err, &side)
 	}
-	if side.Len() > 0 {
+	if (side.Len() > 0) != (v.notes != "") || !strings.Contains(side.String(), v.notes) {
 		v.Errorf("kubectl fluence %s: %s", strings.Join(args, " "), &side)
 	}
 	if err := json.Unmarshal(out.Bytes(), into); err != nil {
@@ -229,14 +231,18 @@ func TestAViewerOfANamespaceSeesItsGroups(t *testing.T) {
 	s.applyText(job("large", 3, "1"))
 	s.refused("job-large-", "NeverFits")
 	v := s.viewing(true)
-	var groups []struct{ Namespace, Of, WaitingFor string }
+	var groups struct {
+		Items []struct{ Namespace, Of, WaitingFor string }
+	}
 	v.eventually("the right to see them", func(ctx context.Context) (bool, string) {
 		may, _, err := v.Kubectl(ctx, "auth", "can-i", "list", "podgroups.scheduling.x-k8s.io", "-n", v.ns, "--as=viewer-"+v.ns)
 		return err == nil, fmt.Sprint(may, err)
 	})
-	if v.ask(&groups, "", "groups"); len(groups) != 1 || groups[0].Namespace != s.ns || groups[0].Of != "Job/large" || groups[0].WaitingFor != "NeverFits" {
+	v.notes = "you may not list the pods, PodGroups and Jobs of all namespaces"
+	if v.ask(&groups, "", "groups"); len(groups.Items) != 1 || groups.Items[0].Namespace != s.ns || groups.Items[0].Of != "Job/large" || groups.Items[0].WaitingFor != "NeverFits" {
 		t.Errorf("groups %+v, want the one of Job large, which never fits", groups)
 	}
+	v.notes = ""
 	var why struct{ WaitingFor string }
 	if code := v.ask(&why, "", "why", "job/large"); code != 2 || why.WaitingFor != "NeverFits" {
 		t.Errorf("why: exit code %d with %+v, want NeverFits", code, why)

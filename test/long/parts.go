@@ -47,6 +47,8 @@ func parts() []part {
 		trials("audit", 200, "pkg/inventory", "TestNothingIsFoundInHealthHoweverSlow"),
 		trials("rehearsal", 2_000, "pkg/simulate", "TestARehearsalAgreesWithTheScheduler"),
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
+		trials("moments", 500, "test/e2e", "TestWhatTheCommandShowsIsWhatThePodsShowAtAnyMoment"),
+		trials("queue", 2_000, "pkg/simulate", "TestQueueIsTheOrderInWhichTheSchedulerAsks"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),
 		fuzz("fuzz-attempt", "pkg/fluence", "FuzzAttempt"),

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// A groupFilter says which groups a list has.
+type groupFilter struct {
+	names    []target
+	selector string
+	statuses []string
+	node     string
+	priority string
+
+	labels  labels.Selector
+	atLeast func(int32) bool
+}
+
+// groupStatuses are the values of --status.
+var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusFinished}
+
+// addFlags adds the flags of the filter.
+func (f *groupFilter) addFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&f.selector, "selector", "l", "", "list only groups with these labels, on the PodGroup or on a pod, such as app=solver")
+	flags.StringSliceVar(&f.statuses, "status", nil, "list only groups that do this now: "+strings.Join(groupStatuses, ", "))
+	flags.StringVar(&f.node, "node", "", "list only groups with pods on this node")
+	flags.StringVar(&f.priority, "priority", "", "list only groups of this priority, such as 100 or '>=100'")
+	err := cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(groupStatuses, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag was added right above
+	}
+}
+
+// isEmpty reports whether the filter keeps all groups.
+func (f *groupFilter) isEmpty() bool {
+	return len(f.names) == 0 && f.selector == "" && len(f.statuses) == 0 && f.node == "" && f.priority == ""
+}
+
+// comparison matches the value of --priority.
+var comparison = regexp.MustCompile(`^(>=|<=|>|<|=)?\s*(-?\d+)$`)
+
+// validate checks the values of the flags, and the names.
+func (f *groupFilter) validate(names []string) (err error) {
+	f.names = nil
+	for _, name := range names {
+		n, err := parseTarget(name)
+		if err != nil {
+			return err
+		}
+		f.names = append(f.names, n)
+	}
+	if f.labels, err = labels.Parse(f.selector); err != nil {
+		return fmt.Errorf("--selector: %q: %w", f.selector, err)
+	}
+	for _, s := range f.statuses {
+		if !slices.Contains(groupStatuses, s) {
+			return fmt.Errorf("--status: %q: must be one of %s", s, strings.Join(groupStatuses, ", "))
+		}
+	}
+	if f.priority == "" {
+		f.atLeast = func(int32) bool { return true }
+		return nil
+	}
+	parts := comparison.FindStringSubmatch(f.priority)
+	if parts == nil {
+		return fmt.Errorf("--priority: %q: must be a number, or a comparison such as '>=100'", f.priority)
+	}
+	n, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil {
+		return fmt.Errorf("--priority: %q: must be a number of 32 bits", f.priority)
+	}
+	f.atLeast = func(p int32) bool {
+		at := cmp.Compare(int64(p), n)
+		switch parts[1] {
+		case ">=":
+			return at >= 0
+		case "<=":
+			return at <= 0
+		case ">":
+			return at > 0
+		case "<":
+			return at < 0
+		}
+		return at == 0
+	}
+	return nil
+}
+
+// keep returns the groups that the filter keeps. It returns an error if a name names nothing.
+func (f *groupFilter) keep(ns *namespace, where string, all []listedGroup) ([]listedGroup, error) {
+	named := map[types.NamespacedName]bool{}
+	for _, n := range f.names {
+		found := ns.candidates(n)
+		if len(found) == 0 {
+			return nil, errNotFound(n, where)
+		}
+		for _, c := range found {
+			for _, key := range c.keys(ns) {
+				named[key] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(all, func(g listedGroup) bool {
+		return len(f.names) > 0 && !named[g.key] || !f.keeps(&g)
+	}), nil
+}
+
+// keys returns the keys of the groups of an answer.
+func (s *whyAnswer) keys(ns *namespace) []types.NamespacedName {
+	if s.podGroup != nil {
+		return []types.NamespacedName{keyOf(s.podGroup)}
+	}
+	var keys []types.NamespacedName
+	for _, pod := range s.members {
+		keys = append(keys, group.IdentityOf(pod, ns.ownersOf).Key)
+	}
+	return keys
+}
+
+// keeps reports whether the flags keep a group.
+func (f *groupFilter) keeps(g *listedGroup) bool {
+	labelled := f.labels.Empty() || g.podGroup != nil && f.labels.Matches(labels.Set(g.podGroup.Labels)) ||
+		slices.ContainsFunc(g.pods, func(pod *corev1.Pod) bool { return f.labels.Matches(labels.Set(pod.Labels)) })
+	return labelled && f.atLeast(g.Priority) && (len(f.statuses) == 0 || slices.Contains(f.statuses, g.Status)) &&
+		(f.node == "" || g.Nodes[f.node] > 0)
+}

@@ -1,0 +1,189 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/simulate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A namespace has the objects that were read from one namespace, or from all of them.
+type namespace struct {
+	pods []*corev1.Pod
+	// own are the PodGroups of Fluence, native those of Kubernetes, and groups both in one form.
+	own      []scheduling.PodGroup
+	native   []schedulingv1beta1.PodGroup
+	groups   []scheduling.PodGroup
+	owners   []runtime.Object
+	ownersOf group.Owners
+	members  map[types.NamespacedName][]*corev1.Pod
+	// hidden are the kinds of owners that could not be read.
+	hidden []string
+	// groupsUnreadable is true if PodGroups could not be read.
+	groupsUnreadable bool
+	// now is the time of the question.
+	now metav1.Time
+}
+
+// readNamespace reads the objects of the reader's namespace, or of all if it is empty. With podsOnly it
+// returns the pods with a note if PodGroups cannot be read.
+func (r *reader) readNamespace(ctx context.Context, podsOnly bool) (*namespace, error) {
+	ns := &namespace{now: r.now}
+	var err error
+	if ns.own, err = r.readPodGroups(ctx, r.namespace); err == nil {
+		ns.native, err = r.readNativePodGroups(ctx, r.namespace)
+	}
+	switch {
+	case err != nil && !podsOnly:
+		return nil, err
+	case err != nil:
+		ns.groupsUnreadable = true
+		r.notes = append(r.notes, err.Error())
+	}
+	// The pods are read last: what PodGroups say of them may be older, and not newer.
+	if ns.pods, err = r.readPods(ctx, r.namespace); err != nil {
+		return nil, err
+	}
+	if ns.owners, ns.hidden, err = r.readVisibleOwners(ctx); err != nil {
+		return nil, err
+	}
+	r.noteHidden(ns.hidden, ns.pods)
+	ns.ownersOf = simulate.OwnersOf(ns.owners)
+	ns.index()
+	return ns, nil
+}
+
+// readQueue reads all namespaces, because their groups are in one queue. If the user may not, it reads the
+// reader's namespace alone, and whole is false.
+func (r *reader) readQueue(ctx context.Context) (ns *namespace, whole bool, err error) {
+	all := *r
+	all.namespace = ""
+	ns, err = all.readNamespace(ctx, false)
+	if r.namespace != "" && (apierrors.IsForbidden(err) || err == nil && len(ns.hidden) > 0) {
+		ns, err = r.readNamespace(ctx, false)
+		return ns, false, err
+	}
+	r.notes = all.notes
+	return ns, true, err
+}
+
+// in returns the part of one namespace. It returns all if the name is empty.
+func (ns *namespace) in(name string) *namespace {
+	if name == "" {
+		return ns
+	}
+	part := *ns
+	part.pods = slices.DeleteFunc(slices.Clone(ns.pods), func(pod *corev1.Pod) bool { return pod.Namespace != name })
+	part.own = slices.DeleteFunc(slices.Clone(ns.own), func(pg scheduling.PodGroup) bool { return pg.Namespace != name })
+	part.native = slices.DeleteFunc(slices.Clone(ns.native), func(pg schedulingv1beta1.PodGroup) bool { return pg.Namespace != name })
+	part.owners = slices.DeleteFunc(slices.Clone(ns.owners), func(o runtime.Object) bool { return o.(metav1.Object).GetNamespace() != name })
+	part.index()
+	return &part
+}
+
+// index sets what follows from the objects.
+func (ns *namespace) index() {
+	ns.groups = slices.Concat(ns.own, converted(ns.native))
+	ns.members = membersOf(ns.pods, ns.ownersOf)
+}
+
+// summary describes a PodGroup.
+func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
+	pods := ns.members[keyOf(pg)]
+	g := summaryOf(pg, pods, ns.now)
+	if len(pods) == 0 && len(ns.hidden) > 0 {
+		g.Bound = pg.Status.Scheduled // its pods may be among those whose owners cannot be read
+	}
+	return g
+}
+
+func keyOf(pg *scheduling.PodGroup) types.NamespacedName {
+	return types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+}
+
+// lone describes a pod that is in no PodGroup, or whose PodGroup does not exist.
+func (ns *namespace) lone(pod *corev1.Pod) groupSummary {
+	g := groupSummary{Namespace: pod.Namespace, Name: pod.Name, groupTimes: groupTimes{Created: pod.CreationTimestamp}, Phase: string(pod.Status.Phase), Nodes: map[string]int{}}
+	g.WaitingFor, g.Message = whyPodWaits(pod)
+	g.addPods([]*corev1.Pod{pod}, ns.now)
+	return g
+}
+
+// addPods adds what follows from the pods alone, for a group without a PodGroup.
+func (g *groupSummary) addPods(pods []*corev1.Pod, now metav1.Time) {
+	g.count(pods)
+	g.Started = startOf(pods)
+	switch {
+	case g.Bound > 0:
+		g.Status = statusRunning
+	case int(g.Succeeded+g.Failed) == len(pods):
+		g.Status, g.Ended, g.Result = statusFinished, endOf(pods), string(pods[0].Status.Phase)
+	default:
+		g.Status = statusWaiting
+	}
+	g.measure(now)
+}
+
+// A listedGroup is a group in the list of groups.
+type listedGroup struct {
+	groupSummary
+	key      types.NamespacedName
+	podGroup *scheduling.PodGroup
+	pods     []*corev1.Pod
+}
+
+// list describes all groups: PodGroups, groups whose PodGroup does not exist, and pods that are scheduled alone
+// by this scheduler.
+func (ns *namespace) list(scheduler string) []listedGroup {
+	var all []listedGroup
+	exists := map[types.NamespacedName]bool{}
+	for i := range ns.groups {
+		pg := &ns.groups[i]
+		exists[keyOf(pg)] = true
+		all = append(all, listedGroup{ns.summary(pg), keyOf(pg), pg, ns.members[keyOf(pg)]})
+	}
+	missing := map[types.NamespacedName][]*corev1.Pod{}
+	for _, pod := range ns.pods {
+		id := group.IdentityOf(pod, ns.ownersOf)
+		switch {
+		case pod.Spec.SchedulerName != scheduler || exists[id.Key] || pod.Spec.NodeName == "" && pod.DeletionTimestamp != nil:
+		case !id.InPodGroup && id.MissingOwner != (group.Owner{}): // not known to be alone
+		case id.InPodGroup && id.NeedsPodGroup:
+			missing[id.Key] = append(missing[id.Key], pod)
+		default:
+			g := ns.lone(pod)
+			g.Name, g.Minimum = "pod/"+pod.Name, 1
+			all = append(all, listedGroup{groupSummary: g, key: id.Key, pods: []*corev1.Pod{pod}})
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(missing), func(a, b types.NamespacedName) int { return compareKeys(a, b) }) {
+		pods := missing[key]
+		g := groupSummary{Namespace: key.Namespace, Name: shownName(key.Name), groupTimes: groupTimes{Created: pods[0].CreationTimestamp}, Nodes: map[string]int{}}
+		if o := group.IdentityOf(pods[0], ns.ownersOf).Owner; o != (group.Owner{}) {
+			g.Owner = o.Kind + "/" + o.Name
+		}
+		for _, pod := range pods {
+			if pod.CreationTimestamp.Before(&g.Created) {
+				g.Created = pod.CreationTimestamp
+			}
+		}
+		g.addPods(pods, ns.now)
+		if g.Status == statusWaiting {
+			g.WaitingFor, g.Message = reason.NoPodGroup, fmt.Sprintf("%s does not exist", group.KeyText(key))
+		}
+		all = append(all, listedGroup{groupSummary: g, key: key, pods: pods})
+	}
+	return all
+}

@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// conditionFinished is a condition of the controller. It is True if no more pods of the group are to
+// come, with the reason why the group ended, and since when.
+const conditionFinished = "Finished"
+
+// addTimes adds when the group started and ended, and for how long it waited and ran until now.
+func (g *groupSummary) addTimes(pg *scheduling.PodGroup, pods []*corev1.Pod, now metav1.Time) {
+	g.Started = startOf(pods)
+	if c := meta.FindStatusCondition(pg.Status.Conditions, conditionFinished); g.Bound == 0 && c != nil && c.Status == metav1.ConditionTrue {
+		g.Ended, g.Result = c.LastTransitionTime, c.Reason
+	} else if g.Bound == 0 && hasEnded(g.Phase) {
+		g.Ended, g.Result = endOf(pods), g.Phase
+	}
+	g.measure(now)
+}
+
+// measure sets for how long the group waited and ran.
+func (g *groupSummary) measure(now metav1.Time) {
+	until := now
+	if !g.Ended.IsZero() {
+		until = g.Ended
+	}
+	if !g.Started.IsZero() {
+		g.RunSeconds = seconds(g.Started, until)
+		until = g.Started
+	}
+	if !g.Created.IsZero() && (g.Bound == 0 || !g.Started.IsZero()) && (g.Ended.IsZero() || !g.Started.IsZero()) {
+		g.WaitSeconds = seconds(g.Created, until)
+	}
+}
+
+// seconds returns the whole seconds between two times, at least 0.
+func seconds(from, to metav1.Time) *int64 {
+	n := int64(max(0, to.Sub(from.Time)).Round(time.Second) / time.Second)
+	return &n
+}
+
+// startOf returns when the first of the pods got its node. It returns zero if none has had one.
+func startOf(pods []*corev1.Pod) (first metav1.Time) {
+	for _, pod := range pods {
+		var at metav1.Time
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+				at = c.LastTransitionTime
+			}
+		}
+		if at.IsZero() && pod.Status.StartTime != nil {
+			at = *pod.Status.StartTime
+		}
+		if pod.Spec.NodeName != "" && !at.IsZero() && (first.IsZero() || at.Before(&first)) {
+			first = at
+		}
+	}
+	return first
+}
+
+// endOf returns when the last of the pods ended. It returns zero if that is not known.
+func endOf(pods []*corev1.Pod) (last metav1.Time) {
+	for _, pod := range pods {
+		for _, c := range pod.Status.ContainerStatuses {
+			if t := c.State.Terminated; t != nil && last.Before(&t.FinishedAt) {
+				last = t.FinishedAt
+			}
+		}
+	}
+	return last
+}
+
+// ended says in words how and when a finished group ended.
+func (o *options) ended(g *groupSummary) string {
+	verb := "finished"
+	if g.Failed > 0 && g.Succeeded == 0 || g.Result != "" && g.Result != reason.Finished && g.Result != "Succeeded" {
+		verb = "failed"
+	}
+	text := verb
+	if !g.Ended.IsZero() {
+		text += " " + o.age(g.Ended) + " ago"
+	}
+	if verb == "failed" && g.Result != "" && g.Result != reason.Failed {
+		text = strings.Replace(text, "failed", "ended", 1) + ": " + g.Result
+	}
+	if pods := g.endedPods(); pods != "" {
+		separator := ": "
+		if strings.Contains(text, ": ") {
+			separator = ", "
+		}
+		text += separator + pods
+	}
+	return text
+}
+
+// endedPods says in words how many pods have ended. It returns "" if none has.
+func (g *groupSummary) endedPods() string {
+	var parts []string
+	if g.Succeeded > 0 {
+		parts = append(parts, fmt.Sprintf("%d succeeded", g.Succeeded))
+	}
+	if g.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", g.Failed))
+	}
+	return strings.Join(parts, ", ")
+}
