@@ -40,6 +40,7 @@ func TestALargeClusterFitsOnAScreen(t *testing.T) {
 	}{
 		"the graph":             {"graph" + levels, maxLines + 1, 200},
 		"the graph by racks":    {"graph --depth zone" + levels, 3, 200},
+		"the cluster":           {"cluster" + levels, 24, 80},
 		"the graph of one rack": {"graph r07" + levels, 12, 200},
 		"the graph, no levels":  {"graph", maxLines + 1, 250},
 	} {
