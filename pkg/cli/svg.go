@@ -73,7 +73,7 @@ func writeSVG(w io.Writer, panels ...panel) error {
 		p.cell = 18
 	}
 	if len(panels) > 1 {
-		p.width = 520
+		p.width = 600
 	}
 	x, right, bottom := margin, 0, 0
 	for _, panel := range panels {
