@@ -1,7 +1,8 @@
 // Package cli implements kubectl fluence. It shows where pods
 // and groups are, why a group waits, and where one would go.
 //
-// It reads the objects that its user may read, once, and writes nothing.
+// It reads the objects that its user may read, and writes nothing. It reads them
+// once, except to watch groups, or to wait for a reason.
 package cli
 
 import (
@@ -102,7 +103,7 @@ func command(c Config) *cobra.Command {
 		Short: "See what Fluence does: which groups wait and why, and where a group would be placed",
 		Long: `See what Fluence does: which groups wait and why, and where a group would be placed.
 
-It reads the objects that you may read, once, and writes nothing. Nodes that the scheduler
+It reads the objects that you may read, and writes nothing. Nodes that the scheduler
 has chosen for pods that are not bound yet count as free.
 
 It accepts kubectl's flags for the cluster and the user: see kubectl fluence options.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"k8s.io/cli-runtime/pkg/printers"
 )
 
 // rereadEvery is the pause between two reads of a command that watches.
@@ -13,7 +15,7 @@ const rereadEvery = 2 * time.Second
 // watchGroups prints the groups, and then the rows that change, until ctx ends. A change of
 // the times alone does not count.
 func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
-	printed := map[string][]string{}
+	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(o.Out)}, rows: map[string][]string{}}
 	again := time.NewTicker(rereadEvery)
 	defer again.Stop()
 	for first := true; ; first = false {
@@ -34,7 +36,7 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 		case err != nil:
 			fmt.Fprintf(o.ErrOut, "note: read again in %s: %v\n", rereadEvery, withAdvice(err))
 		default:
-			if err := o.writeChanged(rows, g, printed, first); err != nil {
+			if err := o.writeChanged(rows, g, shown, first); err != nil {
 				return err
 			}
 		}
@@ -46,29 +48,35 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 	}
 }
 
-// writeChanged writes the rows that differ from those in printed, and puts them there.
-func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, printed map[string][]string, first bool) error {
+// shownGroups are the rows that a watch has written, by the keys of the groups.
+type shownGroups struct {
+	table growingTable
+	rows  map[string][]string
+}
+
+// writeChanged writes the rows that differ from those that were shown, and remembers them.
+func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *shownGroups, first bool) error {
 	var changed []listedGroup
 	left := map[string]bool{}
 	for _, row := range rows {
 		at, cells := row.key.String(), o.steady(&row)
 		left[at] = true
-		if !slices.Equal(printed[at], cells) {
-			printed[at] = cells
+		if !slices.Equal(shown.rows[at], cells) {
+			shown.rows[at] = cells
 			changed = append(changed, row)
 		}
 	}
-	for at := range printed {
+	for at := range shown.rows {
 		if !left[at] {
-			delete(printed, at)
+			delete(shown.rows, at)
 		}
 	}
 	if len(changed) == 0 {
 		return nil
 	}
-	shown := *g
-	shown.noHeaders = g.noHeaders || !first
-	return table(o.Out, o.cells(changed, &shown))
+	how := *g
+	how.noHeaders = g.noHeaders || !first
+	return shown.table.add(o.cells(changed, &how))
 }
 
 // steady returns what is shown of a group, without what changes with time alone.

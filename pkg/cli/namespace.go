@@ -6,9 +6,11 @@ import (
 	"maps"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +31,8 @@ type namespace struct {
 	owners   []runtime.Object
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
+	// jobEnds are the conditions with which Jobs ended.
+	jobEnds map[types.UID]batchv1.JobCondition
 	// hidden are the kinds of owners that could not be read.
 	hidden []string
 	// groupsUnreadable is true if PodGroups could not be read.
@@ -97,16 +101,50 @@ func (ns *namespace) in(name string) *namespace {
 func (ns *namespace) index() {
 	ns.groups = slices.Concat(ns.own, converted(ns.native))
 	ns.members = membersOf(ns.pods, ns.ownersOf)
+	ns.jobEnds = endsOf(ns.owners)
 }
 
 // summary describes a PodGroup.
 func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
+	ns.addJobEnd(&g, pg)
 	if len(pods) == 0 && len(ns.hidden) > 0 {
-		g.Bound = pg.Status.Scheduled // its pods may be among those whose owners cannot be read
+		// Its pods may be among those whose owners cannot be read.
+		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
+		g.Status, g.WaitSeconds = g.status(pg), nil
+		g.measure(ns.now)
 	}
 	return g
+}
+
+// endsOf returns the conditions with which Jobs ended, by the UIDs of the Jobs.
+func endsOf(owners []runtime.Object) map[types.UID]batchv1.JobCondition {
+	ends := map[types.UID]batchv1.JobCondition{}
+	for _, job := range ofType[*batchv1.Job](owners) {
+		for _, c := range job.Status.Conditions {
+			if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
+				ends[job.UID] = c
+			}
+		}
+	}
+	return ends
+}
+
+// addJobEnd adds when and why the Job of a finished group ended, if its PodGroup does not say it.
+func (ns *namespace) addJobEnd(g *groupSummary, pg *scheduling.PodGroup) {
+	if g.Status != statusFinished || meta.IsStatusConditionTrue(pg.Status.Conditions, conditionFinished) {
+		return
+	}
+	for _, ref := range pg.OwnerReferences {
+		if c, ended := ns.jobEnds[ref.UID]; ended {
+			g.Ended = c.LastTransitionTime
+			if c.Type == batchv1.JobFailed && c.Reason != "" {
+				g.Result = c.Reason
+			}
+			g.measure(ns.now)
+		}
+	}
 }
 
 func keyOf(pg *scheduling.PodGroup) types.NamespacedName {

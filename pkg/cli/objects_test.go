@@ -76,13 +76,15 @@ func queued() []runtime.Object {
 	}
 	low, high, elastic, done, failed, paused, cut := job("low"), job("high"), job("elastic"), job("done"), job("failed"), job("paused"), job("cut")
 	paused.Spec.Suspend = new(true)
+	late := job("late")
+	late.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: batchv1.JobReasonDeadlineExceeded, LastTransitionTime: ago(8 * time.Second)}}
 	older := podGroup(low, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 8; room for 1"))
 	older.CreationTimestamp = ago(10 * time.Minute)
 	older.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Subresource: "status", Time: new(ago(2 * time.Minute))}}
 	running := podGroup(elastic, 2, 0, "Pending", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 2 nodes (node-0: 2, node-9: 1); 1 more pod is without a node: NoRoom: needs 1 pod with cpu 8; room for 0"))
 	ended := podGroup(cut, 2, 0, "Failed", metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded", Message: "0 pods succeeded", LastTransitionTime: ago(4 * time.Second)})
 	all := []runtime.Object{
-		low, high, elastic, done, failed, paused, cut, node("node-0", "a", "r0"), node("node-1", "a", "r0"),
+		low, high, elastic, done, failed, paused, cut, late, podGroup(late, 2, 0, "Failed"), node("node-0", "a", "r0"), node("node-1", "a", "r0"),
 		older, podGroup(high, 1, 0, "Pending"), running, podGroup(done, 2, 2, "Finished"), podGroup(failed, 1, 1, "Failed"), ended,
 		podGroup(paused, 3, 0, "Pending", metav1.Condition{Type: "MembersExpected", Status: metav1.ConditionFalse, Reason: "Suspended", Message: "Job paused is suspended", LastTransitionTime: ago(time.Minute)}),
 		pod("low-0", "", "8", ofJob(low)), pod("low-1", "", "8", ofJob(low)), pod("high-0", "", "8", ofJob(high), prior(1000)),

@@ -92,11 +92,23 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 
 // table writes rows as aligned columns.
 func table(w io.Writer, rows [][]string) error {
-	t := printers.GetNewTabWriter(w)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
+	return (&growingTable{printers.GetNewTabWriter(w)}).add(rows)
+}
+
+// A growingTable is a table to which rows are added later. Its columns stay as wide as they were.
+type growingTable struct {
+	w interface {
+		io.Writer
+		Flush() error
 	}
-	return t.Flush()
+}
+
+// add writes rows.
+func (t *growingTable) add(rows [][]string) error {
+	for _, row := range rows {
+		fmt.Fprintln(t.w, strings.Join(row, "\t"))
+	}
+	return t.w.Flush()
 }
 
 // notes writes the limits of an answer to stderr.

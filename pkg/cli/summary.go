@@ -100,6 +100,7 @@ func (g *groupSummary) phase(pg *scheduling.PodGroup, pods []*corev1.Pod) string
 	switch phase := pg.Status.Phase; {
 	case shownName(pg.Name) != pg.Name:
 	case phase == "" && g.Bound > 0, phase == scheduling.PodGroupPending && g.Bound > 0, phase == scheduling.PodGroupScheduling:
+	case phase == scheduling.PodGroupRunning && g.Bound == 0:
 	case phase == scheduling.PodGroupPending && isSuspended(pg):
 		return reason.Suspended
 	default:

@@ -34,11 +34,14 @@ func (g *groupSummary) measure(now metav1.Time) {
 	if !g.Ended.IsZero() {
 		until = g.Ended
 	}
-	if !g.Started.IsZero() {
+	if endUnknown := g.Result != "" && g.Ended.IsZero(); !g.Started.IsZero() && !endUnknown {
 		g.RunSeconds = seconds(g.Started, until)
+	}
+	if !g.Started.IsZero() {
 		until = g.Started
 	}
-	if !g.Created.IsZero() && (g.Bound == 0 || !g.Started.IsZero()) && (g.Ended.IsZero() || !g.Started.IsZero()) {
+	// Without a start it is not known how long a group waited that has had nodes.
+	if hadNodes := g.Bound+g.Succeeded+g.Failed > 0; !g.Created.IsZero() && (!hadNodes || !g.Started.IsZero()) {
 		g.WaitSeconds = seconds(g.Created, until)
 	}
 }

@@ -285,14 +285,17 @@ func (o *options) writeNumbers(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  %s%s, phase %s, age %s\n", o.ended(&s.groupSummary), ran, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
 		return
 	}
-	minimum, ended := "", ""
+	minimum, ended, priority := "", "", ""
 	if s.Minimum > 0 && s.Minimum < s.Size {
 		minimum = fmt.Sprintf(" (minimum %d)", s.Minimum)
 	}
 	if pods := s.endedPods(); pods != "" {
 		ended = ", " + pods
 	}
-	fmt.Fprintf(w, "  %d of %s bound%s%s, phase %s, age %s\n", s.Bound, reason.Plural(int(s.Size), "pod"), minimum, ended, cmp.Or(s.Phase, "<none>"), o.age(s.Created))
+	if s.Priority != 0 {
+		priority = fmt.Sprintf(", priority %d", s.Priority)
+	}
+	fmt.Fprintf(w, "  %d of %s bound%s%s, phase %s%s, age %s\n", s.Bound, reason.Plural(int(s.Size), "pod"), minimum, ended, cmp.Or(s.Phase, "<none>"), priority, o.age(s.Created))
 }
 
 // itsPods returns how n pods of a node are named after the node.

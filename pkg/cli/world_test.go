@@ -34,6 +34,8 @@ type server struct {
 	minor string
 	// unauthorized is true if no request is accepted.
 	unauthorized bool
+	// seen is called with the resource of each request before the answer. It may be nil.
+	seen func(resource string)
 
 	mu     sync.Mutex
 	writes []string
@@ -94,6 +96,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	gvr, namespace, name := parse(r.URL.Path)
+	if s.seen != nil {
+		s.seen(gvr.Resource)
+	}
 	switch {
 	case s.forbidden[gvr.Resource]:
 		s.fail(w, apierrors.NewForbidden(gvr.GroupResource(), name, fmt.Errorf("user %q cannot read it", "u")))

@@ -64,3 +64,29 @@ func TestScheduledNamesSeats(t *testing.T) {
 		})
 	}
 }
+
+func TestWhyWithoutNodesReadsWhatScheduledWrites(t *testing.T) {
+	cases := map[string]struct {
+		placement    Placement
+		why, message string
+	}{
+		"all have nodes":            {placement: Placement{Nodes: map[string]int{"n": 1}}},
+		"one has none":              {Placement{Nodes: map[string]int{"n": 1}, Waiting: 1, Reason: "NoRoom", Message: "room for 0: cpu is short"}, "NoRoom", "room for 0: cpu is short"},
+		"several have none":         {Placement{Nodes: map[string]int{"n": 1}, Waiting: 3, Reason: "NeverFits", Message: "too large"}, "NeverFits", "too large"},
+		"one has none beside seats": {Placement{Nodes: map[string]int{"n": 1}, Waiting: 1, Reason: "NoRoom", Message: "room for 0", Expected: 2}, "NoRoom", "room for 0"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			n := Scheduled(tc.placement)
+			pg := &scheduling.PodGroup{}
+			pg.Status.Conditions = []metav1.Condition{{Type: ConditionScheduled, Status: n.Status, Reason: n.Reason, Message: n.Message}}
+			if why, message := WhyWithoutNodes(pg); why != tc.why || message != tc.message {
+				t.Errorf("%q: %q, want %q: %q", why, message, tc.why, tc.message)
+			}
+			pg.Status.Conditions[0].Status = metav1.ConditionFalse
+			if why, message := WhyWithoutNodes(pg); why != "" || message != "" {
+				t.Errorf("of a group without nodes %q: %q, want nothing", why, message)
+			}
+		})
+	}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// firstWrite calls first when something is written.
+type firstWrite struct {
+	bytes.Buffer
+	first func()
+}
+
+func (w *firstWrite) Write(p []byte) (int, error) {
+	w.first()
+	return w.Buffer.Write(p)
+}
+
+func TestAWatchPrintsTheListAndEndsWithItsContext(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	out := &firstWrite{first: interrupt}
+	var side bytes.Buffer
+	code := Run(ctx, Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: &side}, Now: func() time.Time { return noon }},
+		[]string{"groups", "--watch", "--kubeconfig", serve(t, cluster()...).kubeconfig()})
+	if code != ExitYes || side.Len() > 0 || !strings.Contains(out.String(), "Job/training") {
+		t.Errorf("exit code %d, output %q, stderr %q; want the list and 0", code, out, &side)
+	}
+}
+
+func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
+	var out bytes.Buffer
+	o := &options{IOStreams: genericiooptions.IOStreams{Out: &out}, now: func() time.Time { return noon }, color: "never"}
+	g := &groupsOptions{format: &outputFormat{}}
+	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(&out)}, rows: map[string][]string{}}
+	row := func(name string, bound int32, waited int64) listedGroup {
+		l := listedGroup{key: types.NamespacedName{Name: name}}
+		l.Name, l.Bound, l.WaitSeconds, l.Status = name, bound, &waited, statusWaiting
+		return l
+	}
+	bound := 0
+	for _, step := range []struct {
+		rows []listedGroup
+		want string
+	}{
+		{[]listedGroup{row("a", 0, 1), row("b", 0, 1)}, "# NAME a b"},
+		{[]listedGroup{row("a", 0, 3), row("b", 0, 3)}, ""}, // only the times have changed
+		{[]listedGroup{row("a", 0, 5), row("b", 2, 5)}, "b"},
+		{[]listedGroup{row("b", 2, 7)}, ""},
+		{[]listedGroup{row("a", 0, 0), row("b", 2, 7)}, "a"}, // gone and made again
+	} {
+		out.Reset()
+		if err := o.writeChanged(step.rows, g, shown, len(shown.rows) == 0); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for line := range strings.Lines(out.String()) {
+			if fields := strings.Fields(line); fields[0] == "#" {
+				bound = strings.Index(line, "BOUND")
+				got = append(got, fields[:2]...)
+			} else {
+				got = append(got, fields[1])
+				if !strings.HasPrefix(line[bound:], fields[5]) {
+					t.Errorf("the columns are not below their heads: %q", line)
+				}
+			}
+		}
+		if text := strings.Join(got, " "); text != step.want {
+			t.Errorf("printed %q, want %q", text, step.want)
+		}
+	}
+}
+
+func TestWhyWaitsForAReason(t *testing.T) {
+	s := serve(t, fresh()...)
+	reads := 0
+	s.seen = func(resource string) {
+		if resource != scheduling.PodGroups.Resource {
+			return
+		}
+		if reads++; reads == 2*2 { // there are two kinds of PodGroups
+			pg := s.objects[scheduling.GroupVersion.WithResource(resource)][0].(*scheduling.PodGroup)
+			pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionFalse, reason.NoRoom, "room for 0")}
+		}
+	}
+	var out, side bytes.Buffer
+	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }},
+		[]string{"why", "fresh", "--wait", "1m", "--kubeconfig", s.kubeconfig()})
+	if code != ExitNo || !strings.Contains(out.String(), "reason "+reason.NoRoom) || reads < 4 {
+		t.Errorf("exit code %d after %d reads of PodGroups, output %q, stderr %q; want the reason", code, reads, &out, &side)
+	}
+}
+
+func TestAPodsConditionGetsTheReasonOfGroups(t *testing.T) {
+	for message, want := range map[string]string{
+		"needs 1 pod with cpu 8; room for 0: cpu is short on 4 of 4 nodes":                                        reason.NoRoom,
+		"0/4 nodes are available: needs 1 pod with cpu 8; room for 0":                                             reason.NoRoom,
+		"needs 1 pod with cpu 64; room for 0; does not fit even when other pods end":                              reason.NeverFits,
+		"no node is large enough for one pod, cpu 64 wanted":                                                      reason.NeverFits,
+		"0/4 nodes are available: persistentvolumeclaim \"data\" not found. preemption: 0/4 nodes are available.": corev1.PodReasonUnschedulable,
+	} {
+		if got := reasonIn(corev1.PodCondition{Reason: corev1.PodReasonUnschedulable, Message: message}); got != want {
+			t.Errorf("%q has reason %s, want %s", message, got, want)
+		}
+	}
+	if got := reasonIn(corev1.PodCondition{Reason: corev1.PodReasonSchedulingGated, Message: "; room for 0"}); got != corev1.PodReasonSchedulingGated {
+		t.Errorf("reason %s, want the one of the condition", got)
+	}
+}
