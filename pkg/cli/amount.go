@@ -1,11 +1,17 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // decimal returns a number as decimal text.
@@ -35,6 +41,38 @@ func inBytes(n int64) string {
 		text += "." + strconv.FormatInt(min(9, tenth), 10)
 	}
 	return text + units[i]
+}
+
+// quantities returns amounts as Kubernetes writes them: "cpu" is in cores, and memory in binary units.
+func quantities(a translate.Amounts) corev1.ResourceList {
+	list := corev1.ResourceList{}
+	for of, n := range a {
+		q := resource.NewQuantity(n, resource.DecimalSI)
+		switch {
+		case of == translate.TypeCore:
+			q = resource.NewMilliQuantity(n, resource.DecimalSI)
+		case isBytes(of):
+			q = resource.NewQuantity(n, resource.BinarySI)
+		}
+		list[corev1.ResourceName(resourceName(of))] = *q
+	}
+	return list
+}
+
+// isBytes reports whether a pool is in bytes.
+func isBytes(of string) bool {
+	return of == translate.TypeMemory || of == string(corev1.ResourceEphemeralStorage) || strings.HasPrefix(of, corev1.ResourceHugePagesPrefix)
+}
+
+// MarshalJSON writes the amounts as quantities.
+func (p *treeNode) MarshalJSON() ([]byte, error) {
+	type plain treeNode
+	return json.Marshal(struct {
+		*plain
+		Size          corev1.ResourceList `json:"size"`
+		Used          corev1.ResourceList `json:"used"`
+		Unschedulable corev1.ResourceList `json:"closed,omitempty"`
+	}{(*plain)(p), quantities(p.Size), quantities(p.Used), quantities(p.Unschedulable)})
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -87,12 +87,18 @@ func TestColoursAreForTerminals(t *testing.T) {
 func TestCompletion(t *testing.T) {
 	for name, tc := range map[string]struct{ args, want string }{
 		"groups":             {"__complete why --kubeconfig KUBECONFIG job-", "job-training-d95379c6be"},
+		"owners of groups":   {"__complete why --kubeconfig KUBECONFIG job/", "job/solver\njob/training\n:4"},
+		"nodes":              {"__complete nodes --kubeconfig KUBECONFIG node-1", "node-1\n:4"},
+		"domains":            {"__complete graph --kubeconfig KUBECONFIG --topology-levels example.com/rack rack/r1", "rack/r1\n:4"},
+		"namespaces":         {"__complete groups --kubeconfig KUBECONFIG -n l", "lab\n:4"},
+		"levels":             {"__complete graph --kubeconfig KUBECONFIG --topology-levels example.com/rack --depth ", "node\nrack\n:4"},
+		"label keys":         {"__complete graph --kubeconfig KUBECONFIG --topology-levels a/b,example", "a/b,example.com/rack\n:4"},
 		"outputs":            {"__complete graph -o ", "jgf"},
 		"commands":           {"__complete sim", "simulate"},
 		"nothing after name": {"__complete why --kubeconfig KUBECONFIG job-x ", ":4"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, errOut, code := call{args: tc.args, objects: cluster(), completes: true}.run(t)
+			out, errOut, code := call{args: tc.args, objects: append(cluster(), lab()), completes: true}.run(t)
 			if code != ExitYes || !strings.Contains(out, tc.want) {
 				t.Errorf("exit code %d, want %q in:\n%s%s", code, tc.want, out, errOut)
 			}

@@ -11,10 +11,10 @@ import (
 	"fmt"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -106,7 +106,7 @@ func command(c Config) *cobra.Command {
 It reads the objects that you may read, and writes nothing. Nodes that the scheduler
 has chosen for pods that are not bound yet count as free.
 
-It accepts kubectl's flags for the cluster and the user: see kubectl options.
+It accepts kubectl's flags for the cluster and the user: see kubectl fluence options.
 
 Exit codes: 0 yes, 1 error, 2 no: the group waits or would not fit, or the scheduler
 is not healthy, or its last report is old.`,
@@ -128,23 +128,10 @@ is not healthy, or its last report is old.`,
 	f.StringVar(&o.schedulerNamespace, "scheduler-namespace", "fluence-system", "namespace of the scheduler")
 	f.StringVar(&o.color, "color", "auto", "auto (on a terminal), always or never")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of the whole command")
-	hide(f)
-	cmd.AddCommand(o.groupsCommand(), o.whyCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand())
+	o.registerCompletions(cmd)
+	cmd.AddCommand(o.clusterCommand(), o.groupsCommand(), o.whyCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand(), o.versionCommand(c.Version), optionsCommand())
+	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), globalFlagsInUsage, optionsInUsage, 1))
 	return cmd
-}
-
-// hide removes most of kubectl's own flags from the help, so that the flags of this program are
-// easy to find.
-func hide(f *pflag.FlagSet) {
-	for _, name := range []string{
-		"as-group", "as-uid", "as-user-extra", "cache-dir", "certificate-authority", "client-certificate", "client-key",
-		"cluster", "disable-compression", "insecure-skip-tls-verify", "password", "request-timeout", "server", "tls-server-name",
-		"token", "user", "username",
-	} {
-		if flag := f.Lookup(name); flag != nil {
-			flag.Hidden = true
-		}
-	}
 }
 
 func (o *options) validate() error {

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -74,4 +76,14 @@ func (o *options) foundConfiguration(ctx context.Context, r *reader) (simulate.C
 		return simulate.Shipped()
 	}
 	return simulate.Configuration{}, fmt.Errorf("read ConfigMap %s/%s: %w", o.schedulerNamespace, configMap, err)
+}
+
+// checkLevels refuses a label of --topology-levels that no node has.
+func (o *options) checkLevels(nodes []*corev1.Node) error {
+	for _, key := range o.levels {
+		if len(nodes) > 0 && !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return n.Labels[key] != "" }) {
+			return fmt.Errorf("--topology-levels: %q: no node has this label; kubectl get nodes --show-labels lists those that there are", key)
+		}
+	}
+	return nil
 }

@@ -5,63 +5,127 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-k8s/fluence/pkg/reason"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 )
 
+// A nodeList is the list of nodes as JSON and YAML.
+type nodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	Items           []*treeNode `json:"items"`
+}
+
+// nodeListKind is the kind of a nodeList.
+var nodeListKind = metav1.TypeMeta{Kind: "NodeList", APIVersion: groupListKind.APIVersion}
+
 func (o *options) nodesCommand() *cobra.Command {
-	return o.treeCommand(&cobra.Command{
-		Use:     "nodes",
+	var c choice
+	var noHeaders bool
+	cmd := &cobra.Command{
+		Use:     "nodes [NAME...]",
 		Aliases: []string{"node"},
 		Short:   "List the nodes: their topology, what is free, and the groups that have pods there",
-		Example: "  kubectl fluence nodes\n  kubectl fluence nodes -o wide",
-	}, func(v *tree) any { return v.root.nodes() }, o.writeNodes)
+		Long: `List the nodes: their topology, what is free, and the groups that have pods there.
+
+A NAME may be a list such as node-[0000-0003].`,
+		Example:           "  kubectl fluence nodes\n  kubectl fluence nodes node-[0000-0003] -o wide\n  kubectl fluence nodes -l node-role.kubernetes.io/worker",
+		ValidArgsFunction: o.completeNodes,
+	}
+	cmd.Flags().BoolVar(&noHeaders, "no-headers", false, "print no headers")
+	f := addOutputFlag(cmd, formatWide, formatJGF, formatName, formatJSONPath, formatColumns)
+	o.addTree(cmd, f, &c, func(w io.Writer, v *tree) error {
+		switch f.value {
+		case formatJGF:
+			return writeJGF(w, v.graph)
+		case formatName:
+			for _, n := range v.root.nodes() {
+				fmt.Fprintf(w, "node/%s\n", n.Name)
+			}
+			return nil
+		}
+		return f.print(w, nodeList{nodeListKind, v.root.nodes()}, func(w io.Writer) error { return o.writeNodes(w, v, f.value == formatWide, !noHeaders) })
+	})
+	return cmd
 }
 
 func (o *options) graphCommand() *cobra.Command {
-	return o.treeCommand(&cobra.Command{
-		Use:   "graph",
+	c := choice{domains: true}
+	var d drawing
+	cmd := &cobra.Command{
+		Use:   "graph [DOMAIN|NODE...]",
 		Short: "Draw the cluster level by level: what is free, and where the groups are",
 		Long: `Draw the cluster level by level, as in the scheduler's graph: how much of each resource is
 free, and which groups have pods where, or seats for pods that do not exist yet. Nodes that the scheduler has chosen for pods that are
 not bound yet count as free.
 
--o jgf prints the graph itself in the JSON Graph Format of the Flux project. The property
-"used" of each pool says how much of it is held.`,
-		Example: "  kubectl fluence graph\n  kubectl fluence graph --topology-levels topology.kubernetes.io/zone -o jgf",
-	}, func(v *tree) any { return v.root }, o.writeGraph)
+Nodes that are equal share a line. If the cluster has more than ` + fmt.Sprint(manyNodes) + ` nodes, the graph may end at an
+outer level, so that it fits on a screen; --depth says where. DOMAIN is a domain of a level,
+such as rack0 or rack/rack0. NODE may be a list such as node-[0000-0003].
+
+-o svg prints a picture: a block for each domain of the innermost level, and in it a cell for
+each node. -o jgf prints the graph itself in the JSON Graph Format of the Flux project. The
+property "used" of each pool says how much of it is held.`,
+		Example:           "  kubectl fluence graph\n  kubectl fluence graph rack0\n  kubectl fluence graph --depth rack\n  kubectl fluence graph -o svg > cluster.svg",
+		ValidArgsFunction: o.completeDomains,
+	}
+	cmd.Flags().StringVar(&d.depth, "depth", "", "the innermost level to draw: a level such as rack, or node; by default as deep as fits")
+	cmd.Flags().BoolVar(&d.others, "others", false, "name the pods of other schedulers")
+	if err := cmd.RegisterFlagCompletionFunc("depth", o.completeLevelTypes); err != nil {
+		panic(err) // the flag was added right above
+	}
+	f := addOutputFlag(cmd, formatWide, formatJGF, formatSVG, formatJSONPath)
+	o.addTree(cmd, f, &c, func(w io.Writer, v *tree) error {
+		if !d.others {
+			for _, n := range v.root.nodes() {
+				n.OtherPods = nil
+			}
+		}
+		switch f.value {
+		case formatJGF:
+			return writeJGF(w, v.graph)
+		case formatSVG:
+			return writeSVG(w, panel{title: clusterText(v), tree: v})
+		}
+		d.options, d.tree, d.wide = o, v, f.value == formatWide
+		if err := d.validate(); err != nil {
+			return err
+		}
+		return f.print(w, v.root, d.write)
+	})
+	return cmd
 }
 
-// treeCommand returns a command that shows a tree.
-func (o *options) treeCommand(cmd *cobra.Command, value func(*tree) any, text func(io.Writer, *tree, bool) error) *cobra.Command {
-	cmd.Args = cobra.NoArgs
-	f := addOutputFlag(cmd, formatWide, formatJGF)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+// addTree makes a command that reads a tree of the nodes that its flags and arguments choose, and prints it.
+func (o *options) addTree(cmd *cobra.Command, f *outputFormat, c *choice, print func(io.Writer, *tree) error) {
+	c.addFlag(cmd)
+	watch := false
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "")
+	cmd.Flags().Lookup("watch").Hidden = true
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
+		if watch {
+			return fmt.Errorf("--watch: %s reads once; use: watch %s", cmd.CommandPath(), cmd.CommandPath())
+		}
+		c.names = args
 		return o.withTimeout(cmd.Context(), func(ctx context.Context) error {
 			r, err := o.reader()
 			if err != nil {
 				return err
 			}
-			v, err := o.readTree(ctx, r)
+			v, err := o.readTree(ctx, r, c.nodes)
 			if err != nil {
 				return err
 			}
 			o.notes(r.notes)
-			if f.value == formatJGF {
-				return writeJGF(o.Out, v.graph)
-			}
-			return f.print(o.Out, value(v), func(w io.Writer) error { return text(w, v, f.value == formatWide) })
+			return print(o.Out, v)
 		})
 	}
-	return cmd
 }
 
 func writeJGF(w io.Writer, g *graph.Graph) error {
@@ -74,40 +138,47 @@ func writeJGF(w io.Writer, g *graph.Graph) error {
 }
 
 // writeNodes writes a table of the nodes.
-func (o *options) writeNodes(w io.Writer, v *tree, wide bool) error {
+func (o *options) writeNodes(w io.Writer, v *tree, wide, headers bool) error {
 	resources := v.root.resources(wide)
 	head := []string{"NODE"}
 	for _, l := range v.levels {
 		head = append(head, strings.ToUpper(l.Type))
 	}
-	head = append(head, "STATUS")
+	head = append(head, o.paint(plain, "STATUS"))
 	for _, r := range resources {
-		head = append(head, strings.ToUpper(resourceName(r))+" FREE")
+		head = append(head, o.paint(plain, strings.ToUpper(resourceName(r))+" FREE"))
 	}
-	rows := [][]string{append(head, "GROUPS", "OTHERS")}
-	var walk func(p *treeNode, above []string)
-	walk = func(p *treeNode, above []string) {
-		if p.Type != graph.TypeNode {
-			if p != v.root {
-				above = append(slices.Clone(above), p.Name)
-			}
-			for _, b := range p.Children {
-				walk(b, above)
-			}
-			return
+	rows := [][]string{append(head, o.paint(plain, "GROUPS"), "OTHERS")}
+	for _, p := range v.root.nodes() {
+		row := []string{p.Name}
+		for _, l := range v.levels {
+			row = append(row, cmp.Or(p.Domains[l.Type], "-"))
 		}
-		status := p.Status
-		if status == "" {
-			status = "Ready"
-		}
-		row := append(append([]string{p.Name}, above...), status)
+		row = append(row, o.paint(p.colour(), cmp.Or(p.Status, "Ready")))
 		for _, r := range resources {
-			row = append(row, freeText(p, r))
+			colour := plain
+			if p.Size[r] > 0 && p.free(r) == 0 {
+				colour = yellow
+			}
+			row = append(row, o.paint(colour, freeText(p, r)))
 		}
-		rows = append(rows, append(row, cmp.Or(groupsText(p, wide), "-"), fmt.Sprint(p.Others)))
+		rows = append(rows, append(row, o.paint(green, cmp.Or(groupsText(p, wide), "-")), fmt.Sprint(p.Others)))
 	}
-	walk(v.root, nil)
+	if !headers {
+		rows = rows[1:]
+	}
 	return table(w, rows)
+}
+
+// colour returns the colour of a node's status.
+func (p *treeNode) colour() paint {
+	switch {
+	case p.Status == "":
+		return plain
+	case p.Status == exclusive, p.Status == tainted:
+		return yellow
+	}
+	return red
 }
 
 // maxGroups returns the number of groups that one line names. Zero means all.
@@ -136,43 +207,6 @@ func freeText(p *treeNode, r string) string {
 		return "-"
 	}
 	return amount(r, p.free(r)) + "/" + amount(r, p.Size[r])
-}
-
-// writeGraph draws the tree.
-func (o *options) writeGraph(w io.Writer, v *tree, wide bool) error {
-	resources := v.root.resources(wide)
-	fmt.Fprintf(w, "%s, %s, free/total: %s\n", o.paint(bold, v.root.Name), reason.Plural(v.root.Nodes, "node"), o.freeTexts(v.root, resources))
-	o.draw(w, v.root, "", resources, wide)
-	return nil
-}
-
-func (o *options) draw(w io.Writer, p *treeNode, indent string, resources []string, wide bool) {
-	for i, b := range p.Children {
-		branch, below := "├─ ", "│  "
-		if i == len(p.Children)-1 {
-			branch, below = "└─ ", "   "
-		}
-		fmt.Fprintf(w, "%s%s\n", o.paint(dim, indent+branch), o.line(b, resources, wide))
-		o.draw(w, b, indent+below, resources, wide)
-	}
-}
-
-// line returns the line for a treeNode.
-func (o *options) line(p *treeNode, resources []string, wide bool) string {
-	if p.Type != graph.TypeNode {
-		return fmt.Sprintf("%s %s, %s, free: %s", p.Type, o.paint(bold, p.Name), reason.Plural(p.Nodes, "node"), o.freeTexts(p, resources))
-	}
-	text := fmt.Sprintf("%s, free: %s", o.paint(bold, p.Name), o.freeTexts(p, resources))
-	if p.Status != "" {
-		text += "  " + o.paint(red, p.Status)
-	}
-	if g := groupsText(p, wide); g != "" {
-		text += "  " + o.paint(green, g)
-	}
-	if wide && p.Others > 0 {
-		text += "  other pods: " + fmt.Sprint(p.Others)
-	}
-	return text
 }
 
 // freeTexts returns the free and the total amount of each resource. A resource that is used up is

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -327,7 +326,7 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 		if g.podGroup == nil {
 			name = "-"
 		}
-		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hostlist.Encode(sortedKeys(g.Nodes)), "-"))
+		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hosts(sortedKeys(g.Nodes), true), "-"))
 	}
 	if namespaces {
 		row = slices.Insert(row, 1, g.Namespace)

@@ -170,6 +170,22 @@ func cluster() []runtime.Object {
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
 }
 
+// wholly is a cluster with a group, and with a pod that is scheduled alone, that have their nodes to themselves.
+func wholly() []runtime.Object {
+	j := job("whole")
+	pg := podGroup(j, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node"),
+		metav1.Condition{Type: "WholeNodes", Status: metav1.ConditionTrue, Reason: "Matched"})
+	return []runtime.Object{
+		node("node-0", "a", "r0"), node("node-1", "a", "r0"), node("node-2", "a", "r0"), j, pg, pod("whole-0", "node-0", "2", ofJob(j)),
+		pod("single", "node-1", "1", func(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }),
+	}
+}
+
+// lab is the namespace of the tests. It may have whole nodes.
+func lab() *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed}}}
+}
+
 // troubled has what users often get wrong, and names that two objects have.
 func troubled() []runtime.Object {
 	held := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/quota"}} }

@@ -23,6 +23,7 @@ const (
 	formatWide = "wide"
 	formatJGF  = "jgf"
 	formatName = "name"
+	formatSVG  = "svg"
 	// These end in "=", and a template or a list of columns follows.
 	formatJSONPath = "jsonpath="
 	formatColumns  = "custom-columns="

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -43,13 +44,15 @@ follow in the order of the queue. Nodes that the scheduler has chosen for pods t
 bound yet count as free. Changes and rejections by admission webhooks and quotas of this
 cluster are not simulated.
 
+-o svg prints a picture of the cluster now and, beside it, after the groups have started.
+
 The pods of these kinds are known: ` + strings.Join(simulate.Kinds(), ", ") + `.
 
 Exit codes: 0 all groups would start, 1 error, 2 at least one group would not start.`,
-		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json",
+		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json\n  kubectl fluence simulate -f job.yaml -o svg > placement.svg",
 		Args:    cobra.NoArgs,
 	}
-	f := addOutputFlag(cmd, formatWide)
+	f := addOutputFlag(cmd, formatWide, formatSVG)
 	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
 	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
 	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "search folders recursively")
@@ -82,6 +85,9 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	if err != nil {
 		return err
 	}
+	if err := o.checkLevels(ofType[*corev1.Node](cluster.Objects)); err != nil {
+		return err
+	}
 	workload, err := simulate.Make(objects, cluster, configuration.Scheduler(), o.now())
 	if err != nil {
 		return err
@@ -98,12 +104,16 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
 	}
 	o.notes(append(r.notes, workload.Notes...))
-	err = f.print(o.Out, answers, func(w io.Writer) error {
-		for _, a := range answers {
-			o.writeSimulated(w, a, f.value == formatWide)
-		}
-		return nil
-	})
+	if f.value == formatSVG {
+		err = o.drawSimulated(configuration, cluster, workload, answers)
+	} else {
+		err = f.print(o.Out, answers, func(w io.Writer) error {
+			for _, a := range answers {
+				o.writeSimulated(w, a, f.value == formatWide)
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return err
 	}

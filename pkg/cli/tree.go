@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/report"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -25,30 +26,49 @@ type treeNode struct {
 	Name string `json:"name"`
 	// Status says why a node accepts no pods, or not all. It is empty if the node accepts all.
 	Status string `json:"status,omitempty"`
+	// Domains are the domains of a node: the type of each level, and the domain's name.
+	Domains map[string]string `json:"domains,omitempty"`
 	// Nodes is the number of nodes at or below the vertex.
 	Nodes int `json:"nodes"`
-	// Size is the total amount of each resource on these nodes: in thousandths of a core, in bytes,
-	// or counted.
+	// Size is the total amount of each resource on these nodes.
 	Size translate.Amounts `json:"size"`
 	// Used is the held amount of each resource.
 	Used translate.Amounts `json:"used"`
 	// Unschedulable is the free amount of each resource on nodes that accept no pods: nodes that
-	// are cordoned, not ready, or being deleted.
+	// are cordoned, not ready, being deleted, or held as a whole by a group.
 	Unschedulable translate.Amounts `json:"closed,omitempty"`
 	// Groups counts the pods of Fluence's groups, by group.
 	Groups map[string]int `json:"groups,omitempty"`
 	// Seats counts the seats that are held for pods of Fluence's groups that do not exist yet, by group.
 	Seats map[string]int `json:"seats,omitempty"`
 	// Others counts the pods of other schedulers.
-	Others   int         `json:"others,omitempty"`
-	Children []*treeNode `json:"below,omitempty"`
+	Others int `json:"others,omitempty"`
+	// OtherPods are these pods on a node, as NAMESPACE/NAME, if they are asked for.
+	OtherPods []string    `json:"otherPods,omitempty"`
+	Children  []*treeNode `json:"below,omitempty"`
+	// holders are who holds what on a node.
+	holders holders
+}
+
+// holders are who holds what on a node: groups by their pods, groups by their seats, and the pods of others.
+type holders struct {
+	pods, seats map[string]translate.Amounts
+	others      translate.Amounts
+}
+
+// add adds an amount to what a group holds.
+func (h *holders) add(to map[string]translate.Amounts, group string, a translate.Amounts) {
+	if to[group] == nil {
+		to[group] = translate.Amounts{}
+	}
+	to[group].Add(a)
 }
 
 // free returns the free amount of a resource, without the free amount on unschedulable nodes. It is
 // at least 0.
 func (p *treeNode) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p.Unschedulable[of]) }
 
-// unschedulable reports whether a node accepts no pods. A node with a taint accepts the pods that
+// unschedulable reports whether a node accepts no pods of further groups. A node with a taint accepts the pods that
 // tolerate it.
 func (p *treeNode) unschedulable() bool {
 	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
@@ -72,10 +92,12 @@ type tree struct {
 	graph *graph.Graph
 	// levels are the levels between the cluster and its nodes.
 	levels []translate.Level
+	// all is the number of nodes in the cluster. The tree may have only some of them.
+	all int
 }
 
-// readTree builds the graph as the scheduler does.
-func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
+// readTree builds the graph as the scheduler does, of the chosen nodes.
+func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes) (*tree, error) {
 	configuration, err := o.configuration(ctx, r)
 	if err != nil {
 		return nil, err
@@ -84,7 +106,14 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := listAll(ctx, "nodes", lister(r.client.CoreV1().Nodes().List))
+	all, err := r.readNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.checkLevels(all); err != nil {
+		return nil, err
+	}
+	nodes, err := choose(all, levels)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +132,9 @@ func (o *options) readTree(ctx context.Context, r *reader) (*tree, error) {
 	}
 	r.notePending(simulate.Cluster{Objects: slices.Concat(owners, objectsOf(pods)), PodGroups: groups}, configuration.Scheduler())
 	above := simulate.OwnersOf(owners)
-	return treeOf(ofType[*corev1.Node](nodes), pods, groups, above, levels, configuration), nil
+	v := treeOf(nodes, pods, groups, above, levels, configuration)
+	v.all = len(all)
+	return v, nil
 }
 
 func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGroup, above group.Owners, levels []translate.Level, c simulate.Configuration) *tree {
@@ -115,27 +146,47 @@ func treeOf(nodes []*corev1.Node, pods []*corev1.Pod, groups []scheduling.PodGro
 		}
 	}
 	seats := seatsByNode(groups, membersOf(pods, above))
+	whole := map[string]bool{}
+	for i := range groups {
+		if is, _, _ := report.WholeNodes(&groups[i]); is {
+			whole[groups[i].Namespace+"/"+shownName(groups[i].Name)] = true
+		}
+	}
 	slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	vertices := map[string]int{}
 	for _, n := range nodes {
 		part := translate.Node(n, levels)
 		held := newTreeNode(graph.TypeNode, n.Name)
-		held.Nodes, held.Size, held.Status = 1, translate.Pools(part), statusOf(n)
+		held.Nodes, held.Size, held.Status, held.Domains = 1, translate.Pools(part), statusOf(n), domainsOf(n, levels)
+		held.holders = holders{pods: map[string]translate.Amounts{}, seats: map[string]translate.Amounts{}, others: translate.Amounts{}}
+		wholly := false
 		for _, pod := range on[n.Name] {
-			held.Used.Add(translate.Requests(pod))
+			requests := translate.Requests(pod)
+			held.Used.Add(requests)
 			if id := group.IdentityOf(pod, above); pod.Spec.SchedulerName == c.Scheduler() {
 				name := pod.Namespace + "/" + pod.Name
 				if id.InPodGroup {
 					name = id.Key.Namespace + "/" + shownName(id.Key.Name)
+				} else if annotation, _ := group.ExclusiveRequest(pod.Annotations); annotation != "" {
+					wholly = true
 				}
+				wholly = wholly || whole[name]
 				held.Groups[name]++
+				held.holders.add(held.holders.pods, name, requests)
 			} else {
 				held.Others++
+				held.holders.others.Add(requests)
+				held.OtherPods = append(held.OtherPods, pod.Namespace+"/"+pod.Name)
 			}
+		}
+		slices.Sort(held.OtherPods)
+		if wholly {
+			held.Status = strings.TrimPrefix(held.Status+","+exclusive, ",")
 		}
 		for _, s := range seats[n.Name] {
 			for range s.n {
 				held.Used.Add(s.requests)
+				held.holders.add(held.holders.seats, s.group, s.requests)
 			}
 			held.Seats[s.group] += s.n
 		}
@@ -251,8 +302,28 @@ func (v *tree) merge(part *graph.Graph, n *treeNode, vertices map[string]int) {
 	}
 }
 
-// tainted is the status of a node that accepts only the pods that tolerate its taints.
-const tainted = "Tainted"
+// Statuses of nodes. A tainted node accepts only the pods that tolerate its taints. An exclusive node
+// accepts only pods of the group that has the node to itself.
+const (
+	tainted   = "Tainted"
+	exclusive = "Exclusive"
+)
+
+// has reports whether the status of a node has a word.
+func (p *treeNode) has(status string) bool {
+	return slices.Contains(strings.Split(p.Status, ","), status)
+}
+
+// domainsOf returns the domains of a node, by level. A level whose label the node lacks is left out.
+func domainsOf(n *corev1.Node, levels []translate.Level) map[string]string {
+	of := map[string]string{}
+	for _, l := range levels {
+		if v := n.Labels[l.Key]; v != "" {
+			of[l.Type] = v
+		}
+	}
+	return of
+}
 
 // statusOf says why a node accepts no pods, or not all.
 func statusOf(n *corev1.Node) string {
@@ -303,7 +374,7 @@ func amount(of string, n int64) string {
 	switch {
 	case of == translate.TypeCore:
 		return cores(n)
-	case of == translate.TypeMemory, of == string(corev1.ResourceEphemeralStorage), strings.HasPrefix(of, corev1.ResourceHugePagesPrefix):
+	case isBytes(of):
 		return inBytes(n)
 	}
 	return decimal(n)

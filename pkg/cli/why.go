@@ -76,7 +76,7 @@ Exit codes: 0 the group or pod has its nodes, 1 error, 2 it waits.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: o.completeGroups,
+		ValidArgsFunction: o.completeTargets,
 	}
 	f := addOutputFlag(cmd)
 	cmd.Flags().BoolVar(&now, "now", false, "simulate the scheduler's decision on the cluster as it is now")
@@ -252,13 +252,13 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		o.writeNumbers(w, s)
 	}
 	if len(s.Nodes) > 0 {
-		fmt.Fprintf(w, "  on %s\n", counts(s.Nodes, 8))
+		fmt.Fprintf(w, "  on %s\n", podsOnNodes(s.Nodes, 8))
 	}
 	for _, name := range s.Gone {
 		fmt.Fprintf(w, "  node %s is gone; Kubernetes removes %s in about a minute\n", name, itsPods(s.Nodes[name]))
 	}
 	if len(s.Seats) > 0 {
-		fmt.Fprintf(w, "  seats on %s\n", counts(s.Seats, 8))
+		fmt.Fprintf(w, "  seats on %s\n", podsOnNodes(s.Seats, 8))
 	}
 	o.writeReason(w, s)
 	if s.Fault != "" {
@@ -391,7 +391,7 @@ func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
 	}
 	switch {
 	case d.Starts && len(d.Placements) > 0:
-		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Plural(len(d.Placements), "pod"), reason.Plural(len(nodes), "node"), counts(nodes, 8))
+		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Plural(len(d.Placements), "pod"), reason.Plural(len(nodes), "node"), podsOnNodes(nodes, 8))
 	case d.Starts:
 		fmt.Fprintf(w, "  %s: has started\n", when)
 	default:
@@ -408,24 +408,4 @@ func moreWithoutNode(n int) string {
 		return "1 more pod has no node"
 	}
 	return fmt.Sprintf("%d more pods have no node", n)
-}
-
-// completeGroups completes the names of groups.
-func (o *options) completeGroups(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	r, err := o.reader()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	groups, err := r.readGroups(cmd.Context(), r.namespace)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for _, pg := range groups {
-		names = append(names, shownName(pg.Name))
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
