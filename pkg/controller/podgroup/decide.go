@@ -82,6 +82,8 @@ type memory struct {
 	reportedInvalid string
 	// reportedWarnings has the texts of the last events about sizes that are valid, and probably not meant.
 	reportedWarnings string
+	// reportedKeys is the text of the last event about labels and annotations without an effect.
+	reportedKeys string
 	shortfall        shortfall
 }
 
