@@ -131,7 +131,7 @@ func testKeyWarnings(e *env) func(*testing.T) {
 		ns := e.namespace()
 		annotations := `fluence.flux-framework.org/topology-require: rack`
 		for n := range group.MaxKeyProblems {
-			annotations += fmt.Sprintf(", fluence.flux-framework.org/%s%d: x", strings.Repeat("y", 60), n)
+			annotations += fmt.Sprintf(", fluence.flux-framework.org/x%d%s: x", n, strings.Repeat("y", 60))
 		}
 		const template = "spec: {parallelism: 3, completions: 3, template: {"
 		wrong := strings.Replace(job, template, template+`metadata: {annotations: {`+annotations+`}}, `, 1)
