@@ -71,6 +71,7 @@ var properties = map[string]Properties{
 	TwoGroups:          {},
 	OtherScheduler:     {},
 	SizesDiffer:        {},
+	UnknownAnnotation:  {},
 	OwnerUnreadable:    {},
 }
 

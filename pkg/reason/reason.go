@@ -126,6 +126,8 @@ const (
 	OtherScheduler = "OtherScheduler"
 	// SizesDiffer: the pod templates of an object have different size labels, or one has none.
 	SizesDiffer = "SizesDiffer"
+	// UnknownAnnotation: labels or annotations with Fluence's prefixes have no effect where they are.
+	UnknownAnnotation = "UnknownAnnotation"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

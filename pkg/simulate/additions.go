@@ -92,6 +92,7 @@ func (w *Additions) Pods() []*corev1.Pod { return w.pods }
 
 // add adds what the controllers would create for an object.
 func (w *Additions) add(u *unstructured.Unstructured) error {
+	w.noteKeys(u)
 	switch gk := u.GroupVersionKind().GroupKind().String(); gk {
 	case "Pod":
 		pod := &corev1.Pod{}

@@ -57,7 +57,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}
 	resp = admission.Patched("", ops...)
 	if c.scheduler == h.scheduler {
-		resp = resp.WithWarnings(h.whole.warnings(ctx, c)...)
+		resp = resp.WithWarnings(append(h.whole.warnings(ctx, c), c.keyWarnings(req.Kind.Kind)...)...)
 	}
 	return resp
 }

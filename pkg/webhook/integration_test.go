@@ -73,6 +73,7 @@ func TestOnARealAPIServer(t *testing.T) {
 			t.Errorf("with the label the user is told %q", told)
 		}
 	})
+	t.Run("who writes a key that has no effect is warned", testKeyWarnings(e))
 	t.Run("it is called for nothing else", testCalls(e))
 	t.Run("a dry run shows the labels and leaves nothing", func(t *testing.T) {
 		e := e.in(t)
@@ -120,6 +121,35 @@ func (e *env) in(t *testing.T) *env {
 	part := *e
 	part.T = t
 	return &part
+}
+
+// testKeyWarnings creates a Job with as many wrong keys as there are warnings at most, and longer ones than
+// a warning may be, because the API server cuts warnings that are too long.
+func testKeyWarnings(e *env) func(*testing.T) {
+	return func(t *testing.T) {
+		e := e.in(t)
+		ns := e.namespace()
+		annotations := `fluence.flux-framework.org/topology-require: rack`
+		for n := range group.MaxKeyProblems {
+			annotations += fmt.Sprintf(", fluence.flux-framework.org/x%d%s: x", n, strings.Repeat("y", 60))
+		}
+		const template = "spec: {parallelism: 3, completions: 3, template: {"
+		wrong := strings.Replace(job, template, template+`metadata: {annotations: {`+annotations+`}}, `, 1)
+		out, told, err := e.KubectlInput(e.ctx, strings.NewReader(wrong), "create", "-n", ns, "-f", "-")
+		if err != nil || !strings.Contains(out, "created") {
+			t.Errorf("it is not created: %v: %s", err, out)
+		}
+		lines := strings.Split(strings.TrimSpace(told), "\n")
+		want := "Warning: annotation fluence.flux-framework.org/topology-require of the pod template: there is no such key, and it has no effect; did you mean " + group.TopologyRequiredAnnotation + "?"
+		if len(lines) != group.MaxKeyProblems || lines[0] != want {
+			t.Errorf("the user gets the warnings %q, want %d with %q first", lines, group.MaxKeyProblems, want)
+		}
+		for _, line := range lines[1 : len(lines)-1] {
+			if !strings.HasSuffix(line, "it has no effect") {
+				t.Errorf("the API server cut the warning %q", line)
+			}
+		}
+	}
 }
 
 func testKinds(e *env) func(*testing.T) {

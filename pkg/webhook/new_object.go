@@ -47,7 +47,9 @@ type newObject struct {
 	labels, annotations map[string]string
 	// ownerLabels are the labels that the user gave to the intermediate object, without defaults.
 	ownerLabels map[string]string
-	controller  group.Owner
+	// ownerAnnotations are the annotations of the intermediate object.
+	ownerAnnotations map[string]string
+	controller       group.Owner
 	// pod is the object itself if it is a Pod. Otherwise pod is a pod as
 	// the template creates it, with only the fields that decide its group.
 	pod       *corev1.Pod
@@ -107,7 +109,7 @@ func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
 		if err != nil {
 			return err
 		}
-		c.ownerLabels = group.WithoutDefaults(labels, annotations)
+		c.ownerLabels, c.ownerAnnotations = group.WithoutDefaults(labels, annotations), annotations
 	}
 	spec, _, err := unstructured.NestedFieldNoCopy(c.fields, below(c.ownerPath, "spec")...)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 		"a pod that a controller made":   {object: pod("batch Job train", "", exclusive)},
 		"a Job":                          {kind: "Job", object: workload("{}", "", template), want: []string{asks + lacks + nothing}},
 		"a Job that a controller made":   {kind: "Job", object: workload(controlled("batch CronJob night"), "", template)},
-		"a Job that says it of itself":   {kind: "Job", object: workload(template, "", "{}")},
+		"a Job that says it of itself":   {kind: "Job", object: workload(template, "", "{}"), want: []string{"annotation fluence.flux-framework.org/exclusive of the Job: has no effect there, only as an annotation of the pod template or PodGroup or native PodGroup"}},
 		"a CronJob":                      {kind: "CronJob", object: cronJob("{}", "{}", template), want: []string{asks + lacks + nothing}},
 		"a Deployment":                   {kind: "Deployment", object: workload("{}", "", template), want: []string{asks + lacks + nothing}},
 		"a ReplicaSet":                   {kind: "ReplicaSet", object: workload("{}", "", template), want: []string{asks + lacks + nothing}},

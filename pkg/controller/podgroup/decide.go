@@ -82,7 +82,9 @@ type memory struct {
 	reportedInvalid string
 	// reportedWarnings has the texts of the last events about sizes that are valid, and probably not meant.
 	reportedWarnings string
-	shortfall        shortfall
+	// reportedKeys is the text of the last event about labels and annotations without an effect.
+	reportedKeys string
+	shortfall    shortfall
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.

@@ -36,6 +36,7 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 		}
 	}
 	m.reportedWarnings = w.lack + w.differ
+	notes = append(notes, m.unknownKeyEvents(o)...)
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.enoughPods

@@ -24,6 +24,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // FieldManager is the field manager of all writes, and the reporting controller of all events.
@@ -36,7 +38,7 @@ const (
 	ManagedByValue = "fluence"
 	// SchedulerAnnotation names the scheduler that the group's pods ask for. A controller of
 	// another scheduler does not see these pods, and must not take the group for an empty one.
-	SchedulerAnnotation = "fluence.flux-framework.org/scheduler-name"
+	SchedulerAnnotation = group.SchedulerNameAnnotation
 )
 
 // Config has the settings that an administrator can change. Start from DefaultConfig.

@@ -140,7 +140,7 @@ func TestCreationTime(t *testing.T) {
 // Package group may not import this one, so it repeats what pods are labelled
 // with.
 func TestLabelsAgreeWithPackageGroup(t *testing.T) {
-	want := map[string]string{PodGroupLabel: group.Label, GroupSizeLabel: group.SizeLabel, GroupMinLabel: group.MinLabel}
+	want := map[string]string{PodGroupLabel: group.Label, GroupSizeLabel: group.SizeLabel, GroupMinLabel: group.MinLabel, CreationTimeAnnotation: group.CreationTimeAnnotation}
 	for ours, theirs := range want {
 		if ours != theirs {
 			t.Errorf("label %q is %q in package group", ours, theirs)

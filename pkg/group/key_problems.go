@@ -1,0 +1,193 @@
+package group
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A KeyedObject is the labels and annotations of an object, or of a template in it.
+type KeyedObject struct {
+	Place Place
+	// Kind names the object in messages, such as Job. It is empty if Place says enough.
+	Kind                string
+	Labels, Annotations map[string]string
+}
+
+// The limits of what KeyProblems returns. An API server takes warnings of 256 bytes each and of 4096 bytes
+// in all.
+const (
+	// MaxKeyProblems is the largest number of texts, MaxKeyProblem the largest number of bytes of one.
+	MaxKeyProblems = 8
+	MaxKeyProblem  = 256
+	// maxShownKey is the largest number of bytes of an unknown key in a text.
+	maxShownKey = 80
+)
+
+// KeyProblems returns the labels and annotations with this project's prefixes that have no effect where they
+// are, in words fit for a user: unknown ones with the nearest name, those that have an effect elsewhere, and
+// labels that have to be annotations or the reverse. The objects are of one group. A known key is no problem
+// if another of the objects has it where it has its effect. The texts are sorted, without doubles, and
+// bounded by MaxKeyProblems and MaxKeyProblem.
+func KeyProblems(objects ...KeyedObject) []string {
+	var keys []Key
+	var problems []string
+	for _, o := range objects {
+		for _, f := range []Form{LabelForm, AnnotationForm} {
+			for name := range o.values(f) {
+				if !isOwnKey(name) {
+					continue
+				}
+				if keys == nil {
+					keys = Keys() // most objects have no such key
+				}
+				if text := keyProblem(keys, name, f, o, objects); text != "" {
+					problems = append(problems, text)
+				}
+			}
+		}
+	}
+	slices.Sort(problems)
+	problems = slices.Compact(problems)
+	if more := len(problems) - MaxKeyProblems + 1; more > 1 {
+		problems = append(problems[:MaxKeyProblems-1], fmt.Sprintf("%d more labels and annotations of Fluence have no effect", more))
+	}
+	return problems
+}
+
+// values returns the labels or the annotations of the object.
+func (o *KeyedObject) values(f Form) map[string]string {
+	if f == LabelForm {
+		return o.Labels
+	}
+	return o.Annotations
+}
+
+// keyProblem returns what is wrong with one key of an object. It returns nothing if nothing is.
+func keyProblem(keys []Key, name string, f Form, o KeyedObject, objects []KeyedObject) string {
+	named := func(k Key) bool { return k.Name == name }
+	same := func(k Key) bool { return k.Name == name && k.Form == f }
+	here := func(k Key) bool { return k.Name == name && k.Has(o.Place) }
+	at := fmt.Sprintf("%s %s of the %s", f, shownKey(name), cmp.Or(o.Kind, string(o.Place)))
+	if i := slices.IndexFunc(keys, same); i >= 0 && (keys[i].Has(o.Place) || hasEffect(keys[i], objects)) {
+		return ""
+	}
+	if i := slices.IndexFunc(keys, here); i >= 0 {
+		return fmt.Sprintf("%s: has no effect; it has to be %s", at, keys[i].Form.withArticle())
+	}
+	if i := slices.IndexFunc(keys, named); i >= 0 {
+		return fmt.Sprintf("%s: has no effect there, only as %s of the %s", at, keys[i].Form.withArticle(), placesOf(keys[i]))
+	}
+	nearest := nearestKey(keys, name, f)
+	if nearest == nil {
+		return at + ": there is no such key, and it has no effect"
+	}
+	suggestion := nearest.Name
+	if nearest.Form != f {
+		suggestion = fmt.Sprintf("the %s %s", nearest.Form, nearest.Name)
+	}
+	return fmt.Sprintf("%s: there is no such key, and it has no effect; did you mean %s?", at, suggestion)
+}
+
+// hasEffect reports whether one of the objects has a key where it has its effect.
+func hasEffect(k Key, objects []KeyedObject) bool {
+	return slices.ContainsFunc(objects, func(o KeyedObject) bool {
+		_, has := o.values(k.Form)[k.Name]
+		return has && k.Has(o.Place)
+	})
+}
+
+func (f Form) withArticle() string {
+	if f == LabelForm {
+		return "a label"
+	}
+	return "an annotation"
+}
+
+// placesOf lists the places of a key for a user who wrote it elsewhere.
+func placesOf(k Key) string {
+	var places []string
+	for _, p := range k.Places {
+		if p != OnWorkload {
+			places = append(places, string(p))
+		}
+	}
+	return strings.Join(places, " or ")
+}
+
+// shownKey returns a key for a message. What is no valid key is quoted, and a long one is cut.
+func shownKey(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" {
+		name = strconv.QuoteToASCII(name[:min(len(name), maxShownKey)])
+	}
+	if len(name) > maxShownKey {
+		name = name[:maxShownKey] + "..."
+	}
+	return name
+}
+
+// bareKeyPrefix is the prefix of the keys of this project that have no domain.
+const bareKeyPrefix = "fluence."
+
+// maxDomainErrors is how many characters may be wrong in the domain of a key of this project.
+const maxDomainErrors = 3
+
+// isOwnKey reports whether a key has a prefix of this project, or one that is nearly the same.
+func isOwnKey(name string) bool {
+	domain, _, has := strings.Cut(name, "/")
+	if !has {
+		return strings.HasPrefix(name, bareKeyPrefix) || name == Label
+	}
+	own := strings.TrimSuffix(annotationPrefix, "/")
+	return domain == own || name == Label || abs(len(domain)-len(own)) <= maxDomainErrors && editDistance(domain, own) <= maxDomainErrors
+}
+
+// nearestKey returns the key that a user may have meant by a name. One of the same form goes first among
+// equally near ones. It returns nil if none is near.
+func nearestKey(keys []Key, name string, f Form) *Key {
+	var nearest *Key
+	least := 0
+	for i := range keys {
+		k := &keys[i]
+		// Half of the part after the prefix may be wrong.
+		part := k.Name[strings.LastIndexAny(k.Name, "./")+1:]
+		most := max(maxDomainErrors, len(part)/2)
+		if k.Written || abs(len(k.Name)-len(name)) > most {
+			continue
+		}
+		d := editDistance(name, k.Name)
+		if d > most {
+			continue
+		}
+		if nearest == nil || d < least || d == least && nearest.Form != f && k.Form == f {
+			nearest, least = k, d
+		}
+	}
+	return nearest
+}
+
+// editDistance returns how many bytes have to be inserted, removed or replaced to
+// make b of a: the distance of Levenshtein.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
+
+func abs(n int) int { return max(n, -n) }

@@ -1,0 +1,41 @@
+package simulate
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
+)
+
+// noteKeys adds notes about labels and annotations of an object that have Fluence's prefixes and no effect,
+// as the webhook and the controller report them.
+func (w *Additions) noteKeys(u *unstructured.Unstructured) {
+	at := func(place group.Place, kind string, path ...string) group.KeyedObject {
+		// Fields that are no maps of strings are reported where the object is read.
+		labels, _, _ := unstructured.NestedStringMap(u.Object, append(slices.Clip(path), "metadata", "labels")...)
+		annotations, _, _ := unstructured.NestedStringMap(u.Object, append(slices.Clip(path), "metadata", "annotations")...)
+		return group.KeyedObject{Place: place, Kind: kind, Labels: labels, Annotations: annotations}
+	}
+	var objects []group.KeyedObject
+	switch kind := u.GetKind(); kind {
+	case "Pod":
+		objects = append(objects, at(group.OnPod, "pod"))
+	case "Namespace":
+		objects = append(objects, at(group.OnNamespace, ""))
+	case "PodGroup":
+		place := group.OnPodGroup
+		if u.GroupVersionKind().Group == nativegroup.GroupVersion.Group {
+			place = group.OnNativePodGroup
+		}
+		objects = append(objects, at(place, ""))
+	case "CronJob":
+		objects = append(objects, at(group.OnWorkload, kind), at(group.OnWorkload, "Job", "spec", "jobTemplate"), at(group.OnPod, "", "spec", "jobTemplate", "spec", "template"))
+	case "Deployment", "Job", "ReplicaSet", "StatefulSet":
+		objects = append(objects, at(group.OnWorkload, kind), at(group.OnPod, "", "spec", "template"))
+	}
+	for _, text := range group.KeyProblems(objects...) {
+		w.note("%s: %s", w.about, text)
+	}
+}
