@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -105,6 +106,23 @@ func TestALateMemberIsMatchedAloneNearItsSiblings(t *testing.T) {
 		}
 		if got := r.matches()[0]; !slices.Equal(got.Keys, []string{"g-1"}) || !slices.Equal(got.Near, []string{"n1"}) {
 			t.Errorf("the match asked for %v near %v, want g-1 near n1", got.Keys, got.Near)
+		}
+	})
+}
+
+func TestALateMemberOfAnArrayNeedNotBeNearItsSiblings(t *testing.T) {
+	inRig(t, nil, func(r *rig) {
+		array := func(p *corev1.Pod) { p.Annotations = map[string]string{group.ArrayAnnotation: "true"} }
+		r.node("n1", 8)
+		r.podGroupAPI.put(aPodGroup(g.Name, 1, "pg"))
+		r.pod("g-0", objects.InGroup(g.Name), objects.OnNode("n1"), array)
+		late := r.pod("g-1", objects.InGroup(g.Name), array)
+		r.give("n2")
+		if got := r.nodeOf(late); got != "n2" {
+			t.Errorf("node = %s, want n2", got)
+		}
+		if got := r.matches()[0]; !slices.Equal(got.Keys, []string{"g-1"}) || len(got.Near) > 0 {
+			t.Errorf("the match asked for %v near %v, want g-1 near none", got.Keys, got.Near)
 		}
 	})
 }

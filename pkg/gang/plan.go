@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -65,6 +66,8 @@ type Seating struct {
 type Nearness struct {
 	// Near lists the nodes of the siblings that have a node or an assignment.
 	Near []string
+	// AnyRoom is true if the pods need not be near these siblings. They share a domain all the same.
+	AnyRoom bool
 	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
 	// Domain is a node label: the nodes of all pods of the group have to have the
@@ -186,7 +189,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		p.EligibleSince = s.eligibleSince(m)
 	}
 	p.Policy = g.policyFor(m)
-	p.Topology = s.effectiveTopology().topology
+	p.Topology, p.AnyRoom = s.effectiveTopology().topology, group.IsArray(m.pod.Annotations)
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.isPresent() }) {
 		p.Near = append(p.Near, sibling.node())
 	}

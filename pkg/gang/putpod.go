@@ -147,11 +147,11 @@ func (m *member) update(pod *corev1.Pod) {
 	m.pod, m.topology = pod, group.TopologyAnnotationsOf(pod.Annotations)
 }
 
-// validateSizeLabels returns a refusal if the size labels of the
-// pod are invalid. It returns nil if they are valid.
+// validateSizeLabels returns a refusal if what the user wrote
+// on the pod about the size is invalid. It returns nil if they are valid.
 func (m *member) validateSizeLabels() *Refusal {
-	labels := group.WithoutDefaults(m.pod.Labels, m.pod.Annotations)
-	size, err := group.SizeOf(labels)
+	labels := m.pod.Labels
+	size, err := group.UserSizeOf(labels, m.pod.Annotations)
 	switch {
 	case err != nil:
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}

@@ -69,6 +69,7 @@ func Keys() []Key {
 		{Name: MinLabel, Form: LabelForm, Means: "how many pods start together", Places: []Place{OnPod, OnWorkload}, Values: number, Default: "the size, or what the kind of the owner needs"},
 		{Name: SizeLabel, Form: LabelForm, Means: "how many pods the group wants", Places: []Place{OnPod, OnWorkload}, Values: number, Default: "the number of pods that the owner makes"},
 		{Name: Label, Form: LabelForm, Means: "the PodGroup of the pod", Places: []Place{OnPod, OnWorkload}, Values: "the name of a PodGroup", Default: "the group of the owner"},
+		{Name: ArrayAnnotation, Form: AnnotationForm, Means: "each pod starts by itself, as room comes", Places: []Place{OnPod}, Values: trueFalse, Default: "`false`"},
 		{Name: CreationTimeAnnotation, Form: AnnotationForm, Means: "when the PodGroup was made, to the microsecond", Places: []Place{OnPodGroup}, Values: "a time (RFC 3339)", Default: "`metadata.creationTimestamp`", Written: true},
 		{Name: DefaultedAnnotation, Form: AnnotationForm, Means: "which size labels the webhook filled in", Places: []Place{OnPod, OnWorkload}, Values: "`SIZE/MIN`", Default: "none was filled in", Written: true},
 		{Name: ExclusiveAnnotation, Form: AnnotationForm, Means: "whole nodes for the group", Places: groups, Values: trueFalse, Default: "`false`"},

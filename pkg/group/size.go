@@ -17,6 +17,13 @@ const (
 	MinLabel = "fluence.group-min"
 )
 
+// ArrayAnnotation makes each pod of a group start by itself if it is "true": the minimum is 1, as with MinLabel,
+// and late members are not placed near the others. It is set on pods, or on the pod template of an owner.
+const ArrayAnnotation = "fluence.flux-framework.org/array"
+
+// IsArray reports whether the annotations of a pod make each pod of its group start by itself.
+func IsArray(annotations map[string]string) bool { return annotations[ArrayAnnotation] == "true" }
+
 // MaxSize is the largest number of pods that a group may ask for.
 const MaxSize = 100_000
 
@@ -43,6 +50,26 @@ func SizeOf(labels map[string]string) (Size, error) {
 	return Size{Size: size, Min: least}, nil
 }
 
+// UserSizeOf reads what a user wrote on one pod about its group's size: the size labels, without those that were
+// filled in, and ArrayAnnotation, which may not be with such labels. It returns the zero Size if there is nothing.
+// An error names the keys and their values in words fit for a user.
+func UserSizeOf(labels, annotations map[string]string) (Size, error) {
+	labels = WithoutDefaults(labels, annotations)
+	switch value := annotations[ArrayAnnotation]; value {
+	case "", "false":
+		return SizeOf(labels)
+	case "true":
+		for _, key := range []string{MinLabel, SizeLabel} {
+			if said, has := labels[key]; has {
+				return Size{}, fmt.Errorf("annotation %s: %q and label %s: %q: set only one of them", ArrayAnnotation, value, key, said)
+			}
+		}
+		return Size{Min: 1}, nil
+	default:
+		return Size{}, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ArrayAnnotation, value)
+	}
+}
+
 // count reads the size label of a key. It returns 0 if there is none.
 func count(labels map[string]string, key string) (int32, error) {
 	value, ok := labels[key]
@@ -57,12 +84,12 @@ func count(labels map[string]string, key string) (int32, error) {
 	return int32(n), nil
 }
 
-// SizeOfPods reads the size labels of a group's pods, in any order. It returns the largest
+// SizeOfPods reads what users wrote on a group's pods about its size, in any order. It returns the largest
 // of each value, so that a group never starts with fewer pods than one of its pods asks for.
 func SizeOfPods(pods []*corev1.Pod) (Size, error) {
 	var all Size
 	for _, pod := range pods {
-		s, err := SizeOf(pod.Labels)
+		s, err := UserSizeOf(pod.Labels, pod.Annotations)
 		if err != nil {
 			return Size{}, err
 		}

@@ -43,6 +43,35 @@ func TestSizeOf(t *testing.T) {
 	}
 }
 
+func TestWhatAUserSaysOfTheSize(t *testing.T) {
+	array := func(value string) map[string]string { return map[string]string{ArrayAnnotation: value} }
+	filled := map[string]string{ArrayAnnotation: "true", DefaultedAnnotation: "8/1"}
+	cases := map[string]struct {
+		labels, annotations map[string]string
+		want                Size
+		wantErr             string
+	}{
+		"nothing":                                    {},
+		"labels":                                     {labels: map[string]string{SizeLabel: "8", MinLabel: "4"}, want: Size{8, 4}},
+		"labels that were filled in":                 {labels: map[string]string{SizeLabel: "8", MinLabel: "1"}, annotations: map[string]string{DefaultedAnnotation: "8/1"}},
+		"an array":                                   {annotations: array("true"), want: Size{0, 1}},
+		"an array that is none":                      {labels: map[string]string{SizeLabel: "8"}, annotations: array("false"), want: Size{8, 8}},
+		"an array whose sizes were filled in":        {labels: map[string]string{SizeLabel: "8", MinLabel: "1"}, annotations: filled, want: Size{0, 1}},
+		"an array with a minimum":                    {labels: map[string]string{MinLabel: "4"}, annotations: array("true"), wantErr: `annotation fluence.flux-framework.org/array: "true" and label fluence.group-min: "4": set only one of them`},
+		"an array with a size":                       {labels: map[string]string{SizeLabel: "4"}, annotations: array("true"), wantErr: `annotation fluence.flux-framework.org/array: "true" and label fluence.group-size: "4": set only one of them`},
+		"an array with a size beside filled in ones": {labels: map[string]string{SizeLabel: "9", MinLabel: "1"}, annotations: filled, wantErr: `annotation fluence.flux-framework.org/array: "true" and label fluence.group-size: "9": set only one of them`},
+		"another value":                              {annotations: array("yes"), wantErr: `annotation fluence.flux-framework.org/array: "yes": must be "true" or "false"`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := UserSizeOf(tc.labels, tc.annotations)
+			if got != tc.want || errText(err) != tc.wantErr {
+				t.Errorf("UserSizeOf() = %+v, error %q, want %+v, error %q", got, errText(err), tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
 func errText(err error) string {
 	if err == nil {
 		return ""

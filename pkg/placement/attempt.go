@@ -426,6 +426,14 @@ func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []
 	return nil, errOnlyStaleRoom
 }
 
+// near returns the nodes near which the pods are to be.
+func (q *attempt) near() []string {
+	if q.plan.AnyRoom {
+		return nil
+	}
+	return q.plan.Near
+}
+
 // matchWith matches as if the expected slots were held, and the ignored jobs held nothing.
 func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, expected []match.Slot, ignored []match.JobID) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
@@ -439,7 +447,7 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Now:      q.cluster.At,
 		Policy:   q.plan.Policy,
 		Holder:   q.plan.Holder,
-		Near:     q.plan.Near,
+		Near:     q.near(),
 		Expected: expected,
 		Ignore:   ignored,
 	})

@@ -116,7 +116,7 @@ func (l labeller) fillIn(id group.Identity, labels, annotations map[string]strin
 // if a label is invalid, which the controller reports. An owner's size counts only
 // for the group that is named for this owner, not for a group that a label names.
 func (l labeller) size(id group.Identity) (group.Size, bool) {
-	said, err := group.SizeOf(group.WithoutDefaults(l.pod.Labels, l.pod.Annotations))
+	said, err := group.UserSizeOf(l.pod.Labels, l.pod.Annotations)
 	if err != nil || said.Size > 0 {
 		return said, err == nil
 	}

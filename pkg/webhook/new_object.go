@@ -49,7 +49,7 @@ type newObject struct {
 	ownerLabels map[string]string
 	// ownerAnnotations are the annotations of the intermediate object.
 	ownerAnnotations map[string]string
-	controller  group.Owner
+	controller       group.Owner
 	// pod is the object itself if it is a Pod. Otherwise pod is a pod as
 	// the template creates it, with only the fields that decide its group.
 	pod       *corev1.Pod

@@ -99,6 +99,24 @@ func TestLabelledPodsBeyondTheSizeFollow(t *testing.T) {
 	s.untouched(first)
 }
 
+func TestTheTasksOfAnArrayStartAsRoomComes(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 16, "8")
+	s.apply("job-array.yaml")
+	s.running("sweep-", 16)
+	s.minimum("job-sweep-", 1)
+	s.condition("job-sweep-", "Scheduled", metav1.ConditionTrue, "Placed", "4 more pods are without a node: NoRoom")
+	for _, p := range slices.DeleteFunc(s.pods("sweep-"), onNoNode)[:4] {
+		s.kubectl("annotate", "pod", p.Name, "-n", s.ns, "kwok.fluence.flux-framework.org/run-for=1ms")
+	}
+	s.running("sweep-", 16)
+	s.eventually("all 20 are on nodes or have ended", func(context.Context) (bool, string) {
+		n := len(slices.DeleteFunc(s.pods("sweep-"), onNoNode))
+		return n == 20, fmt.Sprintf("%d pods have had nodes", n)
+	})
+	s.noneRejected()
+}
+
 // State 2 of the lessons of earlier systems: the first
 // member ends early, and the others keep what they hold.
 func TestAMemberThatEndsEarlyGivesBackItsOwnShareOnly(t *testing.T) {

@@ -84,7 +84,7 @@ type memory struct {
 	reportedWarnings string
 	// reportedKeys is the text of the last event about labels and annotations without an effect.
 	reportedKeys string
-	shortfall        shortfall
+	shortfall    shortfall
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.

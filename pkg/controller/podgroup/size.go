@@ -28,7 +28,7 @@ type sizeDecision struct {
 // wantedSize returns the minimum and the number of pods that a group wants. The first of these
 // counts:
 //
-//	labels that a user wrote, on pod templates or else on pods
+//	labels that a user wrote, or group.ArrayAnnotation, on pod templates or else on pods
 //	the sizes of the owners: their sum, if a label puts several owners into one group
 //	labels that were filled in by default
 //
@@ -54,7 +54,7 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	case all:
 		size = owned
 	default:
-		size, err = sizeOf(o.labels(false))
+		size, err = sizeOf(o.sizes(false))
 	}
 	w := sizeDecision{unknown: err == nil && size == group.Size{}, valid: err == nil, differ: differ}
 	user := ""
@@ -144,7 +144,7 @@ func (o observation) sizeSources(owned group.Size) []sizeSource {
 	labelled := false
 	add := func(name string, labels, annotations map[string]string) {
 		// A wrong label does not come here, except on a pod whose template has labels.
-		said, err := group.SizeOf(group.WithoutDefaults(labels, annotations))
+		said, err := group.UserSizeOf(labels, annotations)
 		switch {
 		case err != nil:
 			return
@@ -191,20 +191,27 @@ func (o observation) labelledTemplates() []group.LabelledTemplate {
 	return all
 }
 
-// userSize returns the size in the labels that users wrote. It is zero if there are none.
-func (o observation) userSize() (group.Size, error) { return sizeOf(o.labels(true)) }
+// userSize returns the size that users wrote on templates and pods. It is zero if there is none.
+func (o observation) userSize() (group.Size, error) { return sizeOf(o.sizes(true)) }
 
-// labels returns the labels of the pod templates and then of the pods, in order of precedence: a
+// A readSize is what one pod template or pod says about the size, or what is wrong with it.
+type readSize struct {
+	size group.Size
+	err  error
+}
+
+// sizes returns the sizes that the pod templates and then the pods give, in order of precedence: a
 // list counts if no list before it gives a size. If the group has no owner or several, templates
 // and pods count alike, in one list. With userOnly, labels that were filled in by default are left out.
-func (o observation) labels(userOnly bool) [][]map[string]string {
-	read := func(labels, annotations map[string]string) map[string]string {
+func (o observation) sizes(userOnly bool) [][]readSize {
+	read := func(labels, annotations map[string]string) readSize {
+		size, err := group.SizeOf(labels)
 		if userOnly {
-			return group.WithoutDefaults(labels, annotations)
+			size, err = group.UserSizeOf(labels, annotations)
 		}
-		return labels
+		return readSize{size, err}
 	}
-	var templates, pods []map[string]string
+	var templates, pods []readSize
 	for _, t := range o.labelledTemplates() {
 		templates = append(templates, read(t.Labels, t.Annotations))
 	}
@@ -214,22 +221,21 @@ func (o observation) labels(userOnly bool) [][]map[string]string {
 		}
 	}
 	if o.hasOneOwner() {
-		return [][]map[string]string{templates, pods}
+		return [][]readSize{templates, pods}
 	}
-	return [][]map[string]string{append(templates, pods...)}
+	return [][]readSize{append(templates, pods...)}
 }
 
 // sizeOf returns the size from the first list that gives one. Within a list the largest values
 // count, so that a group never starts with fewer pods than one of its members asks for.
-func sizeOf(lists [][]map[string]string) (group.Size, error) {
+func sizeOf(lists [][]readSize) (group.Size, error) {
 	for _, list := range lists {
 		var all group.Size
-		for _, labels := range list {
-			s, err := group.SizeOf(labels)
-			if err != nil {
-				return group.Size{}, err
+		for _, s := range list {
+			if s.err != nil {
+				return group.Size{}, s.err
 			}
-			all = group.Size{Size: max(all.Size, s.Size), Min: max(all.Min, s.Min)}
+			all = group.Size{Size: max(all.Size, s.size.Size), Min: max(all.Min, s.size.Min)}
 		}
 		if all != (group.Size{}) {
 			return all, nil

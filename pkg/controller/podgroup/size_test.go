@@ -38,6 +38,7 @@ func TestWantedSize(t *testing.T) {
 			j.Spec.Template.Annotations = map[string]string{group.DefaultedAnnotation: value}
 		}
 	}
+	array := func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{group.ArrayAnnotation: "true"} }
 	served := func(j *batchv1.Job) { j.Spec.Completions, j.Status.Succeeded = new(int32(4)), 4 }
 	eight := map[string]string{group.SizeLabel: "8", group.MinLabel: "8"}
 	said := func(size, least string) func(*corev1.Pod) {
@@ -57,6 +58,8 @@ func TestWantedSize(t *testing.T) {
 		"the template's label goes before":            {of(job(4, template(group.SizeLabel, "3"))), 3, "minMember 3, size 3", false},
 		"the template's minimum":                      {of(job(4, template(group.MinLabel, "2"))), 2, "minMember 2, size 4", false},
 		"a wrong label on the template":               {of(job(4, template(group.SizeLabel, "x"))), 1, wrong, true},
+		"a Job that is an array":                      {of(job(4, array)).with(podGroup(4, ours), nil), 1, "minMember 1, size 4", false},
+		"an array with a minimum":                     {of(job(4, array, template(group.MinLabel, "2"))), 1, `annotation fluence.flux-framework.org/array: "true" and label fluence.group-min: "2": set only one of them`, true},
 		"labels that were filled in do not count":     {of(job(4, filledIn(eight, "8/8"))), 4, "minMember 4, size 4", false},
 		"one that was changed afterwards does":        {of(job(4, filledIn(eight, "4/8"))), 8, "minMember 8, size 8", false},
 		"a Job grows":                                 {of(job(6)).with(podGroup(4, ours, byTrain), nil), 6, "minMember 6, size 6", false},
