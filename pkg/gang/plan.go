@@ -68,6 +68,10 @@ type Nearness struct {
 	Near []string
 	// AnyRoom is true if the pods need not be near these siblings. They share a domain all the same.
 	AnyRoom bool
+	// PodsPerNode is how many pods of the group may be on one node. It is 0 if there is no bound. Occupied
+	// lists the nodes where pods of the group are already, each as often as there are such pods.
+	PodsPerNode int64
+	Occupied    []string
 	// Topology is the topology that the group asks for. It is nil if the group asks for none.
 	Topology *jobspec.Topology
 	// Domain is a node label: the nodes of all pods of the group have to have the
@@ -190,6 +194,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 	}
 	p.Policy = g.policyFor(m)
 	p.Topology, p.AnyRoom = s.effectiveTopology().topology, group.IsArray(m.pod.Annotations)
+	p.PodsPerNode, p.Occupied = perNode(s)
 	for _, sibling := range s.ordered(func(o *member) bool { return o != m && o.isPresent() }) {
 		p.Near = append(p.Near, sibling.node())
 	}

@@ -158,6 +158,7 @@ func (g Seats) PlanSeats(now time.Time) (Plan, bool) {
 		s.nextSearch = now.Add(searchPause)
 		p := Plan{Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: true}}
 		p.Policy, p.Topology = g.policyFor(m), s.effectiveTopology().topology
+		p.PodsPerNode, p.Occupied = perNode(s)
 		for _, o := range s.ordered((*member).isPresent) {
 			p.Near = append(p.Near, o.node())
 		}

@@ -18,6 +18,8 @@ type effectiveTopology struct {
 	err error
 	// exclusive is true if the group asks for whole nodes.
 	exclusive bool
+	// podsPerNode is how many pods of the group may be on one node. It is 0 if there is no bound.
+	podsPerNode int64
 }
 
 // effectiveTopology returns what the topology annotations of the PodGroup and
@@ -33,9 +35,27 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 		// Pods that have nodes count too here. They do not count above, because they do not move.
 		all, _ := s.mergeTopology(func(c requestCount) int { return c.running })
 		a.exclusive = all.Exclusive == group.ExclusiveTrue
+		// A pod that waits and has a wrong value is refused. That of a running pod does not count.
+		a.podsPerNode, _ = all.MostPerNode()
 		s.topology = a
 	}
 	return s.topology
+}
+
+// perNode returns how many pods of a group may be on one node, and the nodes where some are: each as often as
+// pods of the group are there that have not ended, or have an assignment or a seat. Pods that are being deleted
+// count, because they still run. Both results are zero if the group asks for no bound.
+func perNode(s *groupState) (most int64, occupied []string) {
+	if most = s.effectiveTopology().podsPerNode; most == 0 {
+		return 0, nil
+	}
+	for _, m := range s.ordered(func(o *member) bool { return o.assignment != nil || o.hasNode() && !isTerminal(o.pod) }) {
+		occupied = append(occupied, m.node())
+	}
+	for _, t := range s.free {
+		occupied = append(occupied, t.slot.Node)
+	}
+	return most, occupied
 }
 
 // mergeTopology merges the topology annotations of the PodGroup and of some members. The function of

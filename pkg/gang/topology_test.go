@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -50,6 +51,41 @@ func TestUnknownLevelHoldsGroup(t *testing.T) {
 	s.wantEnqueueable("0")
 	if p, _ := s.Plan("0", s.now); p.Topology == nil || p.Topology.Required != "rack" {
 		t.Errorf("topology of the plan = %+v, want rack", p.Topology)
+	}
+}
+
+func TestPodsPerNode(t *testing.T) {
+	s := newLevelStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon})
+	s.add("0", annotated(group.PodsPerNodeAnnotation, "2"))
+	s.add("1")
+	s.add("2", annotated(group.PodsPerNodeAnnotation, "none"))
+	if v := s.PreEnqueue("0", s.now); v.Reason != reason.InvalidTopology || !strings.Contains(v.Message, `("2", "none")`) {
+		t.Errorf("verdict = %+v, want %s with both values", v, reason.InvalidTopology)
+	}
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 3, Created: noon, Topology: group.TopologyAnnotations{PodsPerNode: "1"}})
+	if p, _ := s.Plan("0", s.now); p.PodsPerNode != 1 || len(p.Occupied) > 0 {
+		t.Errorf("the plan has %d pods per node and pods on %v, want 1 and none", p.PodsPerNode, p.Occupied)
+	}
+}
+
+func TestPodsPerNodeCountPodsThatAreThere(t *testing.T) {
+	s := newLevelStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	// Only the pods that run have the annotation, as with a leader's template.
+	asks := annotated(group.PodsPerNodeAnnotation, "2")
+	for i, edit := range []func(*corev1.Pod){
+		func(*corev1.Pod) {}, func(*corev1.Pod) {},
+		func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: noon} },
+		func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded },
+	} {
+		s.add(strconv.Itoa(i), asks, func(p *corev1.Pod) { p.Spec.NodeName = "n-" + strconv.Itoa(min(i, 1)) }, edit)
+	}
+	s.add("4")
+	p, _ := s.Plan("4", s.now)
+	slices.Sort(p.Occupied)
+	if p.PodsPerNode != 2 || !slices.Equal(p.Occupied, []string{"n-0", "n-1", "n-1"}) {
+		t.Errorf("the plan has %d pods per node and pods on %v, want 2 and all that have not ended", p.PodsPerNode, p.Occupied)
 	}
 }
 

@@ -80,6 +80,7 @@ func Keys() []Key {
 		{Name: IncompleteTimeoutAnnotation, Form: AnnotationForm, Means: "how long a group may lack members before that", Places: own, Values: duration + ", at least `1s`", Default: "the controller's flag `--incomplete-timeout`"},
 		{Name: MatchPolicyAnnotation, Form: AnnotationForm, Means: "the order in which nodes are chosen", Places: groups, Values: "a [match policy](policies.md)", Default: "the scheduler's argument `matchPolicy`"},
 		{Name: MinMemberAnnotation, Form: AnnotationForm, Means: "how many pods start together", Places: []Place{OnNativePodGroup}, Values: number, Default: "as the policy of the PodGroup says", Written: true},
+		{Name: PodsPerNodeAnnotation, Form: AnnotationForm, Means: "how many pods of the group may be on one node", Places: groups, Values: number, Default: "no bound"},
 		{Name: RestartTimeoutAnnotation, Form: AnnotationForm, Means: "how long the room of a pod that ended is kept for its replacement", Places: groups, Values: duration, Default: "no room is kept"},
 		{Name: SchedulerNameAnnotation, Form: AnnotationForm, Means: "the scheduler of the group's pods", Places: []Place{OnPodGroup}, Values: "the name of a scheduler", Default: "none", Written: true},
 		{Name: StagesAnnotation, Form: AnnotationForm, Means: "when room is looked for for later stages", Places: own, Values: oneOf([]string{StagesOne, StagesTogether}), Default: "`" + StagesOne + "`"},

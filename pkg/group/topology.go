@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,8 @@ const (
 	// ExclusiveAnnotation gives the group whole nodes if it is "true": its
 	// policy becomes the policy of the same order that takes whole nodes.
 	ExclusiveAnnotation = "fluence.flux-framework.org/exclusive"
+	// PodsPerNodeAnnotation is how many pods of the group may be on one node: a whole number from 1 to MaxSize.
+	PodsPerNodeAnnotation = "fluence.flux-framework.org/pods-per-node"
 )
 
 // ExclusiveTrue is the value of ExclusiveAnnotation that asks for whole nodes.
@@ -36,7 +39,7 @@ type Level struct {
 }
 
 // TopologyAnnotations holds the values of the annotations as they were written.
-type TopologyAnnotations struct{ Required, Preferred, Balanced, Exclusive string }
+type TopologyAnnotations struct{ Required, Preferred, Balanced, Exclusive, PodsPerNode string }
 
 // TopologyAnnotationsOf reads the annotations of a PodGroup or a pod.
 func TopologyAnnotationsOf(annotations map[string]string) TopologyAnnotations {
@@ -45,6 +48,8 @@ func TopologyAnnotationsOf(annotations map[string]string) TopologyAnnotations {
 		Preferred: annotations[TopologyPreferredAnnotation],
 		Balanced:  annotations[TopologyBalancedAnnotation],
 		Exclusive: annotations[ExclusiveAnnotation],
+
+		PodsPerNode: annotations[PodsPerNodeAnnotation],
 	}
 }
 
@@ -55,11 +60,26 @@ func (t *TopologyAnnotations) Fields() map[string]*string {
 		TopologyPreferredAnnotation: &t.Preferred,
 		TopologyBalancedAnnotation:  &t.Balanced,
 		ExclusiveAnnotation:         &t.Exclusive,
+		PodsPerNodeAnnotation:       &t.PodsPerNode,
 	}
 }
 
+// MostPerNode returns how many pods of the group may be on one node, and 0 if there is no bound. An error
+// names the annotation and the value in words fit for a user.
+func (t TopologyAnnotations) MostPerNode() (int64, error) {
+	if t.PodsPerNode == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(t.PodsPerNode, 10, 32)
+	if err != nil || n < 1 || n > MaxSize {
+		return 0, fmt.Errorf("annotation %s: %q: must be a whole number from 1 to %d", PodsPerNodeAnnotation, t.PodsPerNode, MaxSize)
+	}
+	return int64(n), nil
+}
+
 // Parse returns the topology, with the types of the levels. It returns nil if no topology is
-// asked for. An error names the annotation, the value and the levels in words fit for a user.
+// asked for. It checks the other values too. An error names the annotation, the value and the levels in words
+// fit for a user.
 func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 	if t == (TopologyAnnotations{}) {
 		return nil, nil
@@ -88,6 +108,9 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 	}
 	if e := t.Exclusive; e != "" && e != ExclusiveTrue && e != "false" {
 		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
+	}
+	if _, err := t.MostPerNode(); err != nil {
+		return nil, err
 	}
 	switch {
 	case topology.Balanced != "" && topology.Preferred != nil:

@@ -46,7 +46,7 @@ func (q *attempt) requestsFor(a alternative, excluded exclusionLimits) []transla
 		if q.constraints.HasSpreads() {
 			r.Min, r.Max = a.Counts[i], a.Counts[i]
 		}
-		r.Attributes.Limits = a.Limits(i)
+		r.Attributes.Limits = slices.Concat(r.Attributes.Limits, a.Limits(i))
 		r.Attributes.Topology = a.Topology[i]
 		if hosts := a.Hosts[i]; hosts != nil {
 			addConstraint(&r.Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})

@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -184,5 +185,36 @@ func TestRequestsThatListTooMuch(t *testing.T) {
 		if got := isTooLarge(requests); got != tc.want {
 			t.Errorf("%s: too much %t, want %t", name, got, tc.want)
 		}
+	}
+}
+
+func TestLimitPerNode(t *testing.T) {
+	level := jobspec.Limit{Name: "pods-per-node", Level: "node", Most: 2}
+	cases := map[string]struct {
+		most     int64
+		occupied []string
+		want     []jobspec.Limit
+		wantOut  []string
+	}{
+		"no bound":               {occupied: []string{"a", "a"}},
+		"no pods yet":            {most: 2, want: []jobspec.Limit{level}},
+		"one pod on two nodes":   {most: 2, occupied: []string{"b", "a"}, want: []jobspec.Limit{level, {Name: "pods-per-node/left/1", Hosts: []string{"a", "b"}, Most: 1}}},
+		"a full node":            {most: 2, occupied: []string{"a", "a"}, want: []jobspec.Limit{level}, wantOut: []string{"a"}},
+		"more than there may be": {most: 2, occupied: []string{"a", "a", "a", "b"}, want: []jobspec.Limit{level, {Name: "pods-per-node/left/1", Hosts: []string{"b"}, Most: 1}}, wantOut: []string{"a"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			q := &attempt{plan: gang.Plan{Nearness: gang.Nearness{PodsPerNode: tc.most, Occupied: tc.occupied}}, requests: make([]translate.ShapeRequest, 2)}
+			q.limitPerNode()
+			var out *jobspec.Constraint
+			if tc.wantOut != nil {
+				out = notOn(tc.wantOut)
+			}
+			for i, r := range q.requests {
+				if !reflect.DeepEqual(r.Attributes.Limits, tc.want) || !reflect.DeepEqual(r.Attributes.ConstraintsNow, out) {
+					t.Errorf("shape %d has the limits %+v and may not be on %+v, want %+v and %+v", i, r.Attributes.Limits, r.Attributes.ConstraintsNow, tc.want, out)
+				}
+			}
+		})
 	}
 }

@@ -59,7 +59,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key), q.required()) + q.rejected.bracketedReasons()),
+			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key), q.required()) + q.whyPerNode() + q.rejected.bracketedReasons()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
 			// A match is overtaken if the cluster changed during the match. That change
 			// may cause none of these events, so the group also retries after a backoff.
@@ -114,6 +114,15 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	}
 }
 
+// whyPerNode says how many pods of the group may be on one node, as a part of a message. It is empty if there
+// is no bound.
+func (q *attempt) whyPerNode() string {
+	if q.plan.PodsPerNode == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; at most %d to a node (annotation pods-per-node)", q.plan.PodsPerNode)
+}
+
 // required returns the number of pods of all shapes that the match needs.
 func (q *attempt) required() int64 {
 	var n int64
@@ -137,7 +146,7 @@ func (q *attempt) equivalence() string {
 		}
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %d %q %#v\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology)
+	fmt.Fprintf(sum, "%q %d %q %#v %d\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology, q.plan.PodsPerNode)
 	for _, s := range q.shapes {
 		fmt.Fprintf(sum, "%d %d %q\n", s.Required, len(s.Pods), s.Key)
 	}

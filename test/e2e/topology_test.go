@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/test/stack"
 )
@@ -66,6 +68,46 @@ spec:
       schedulerName: fluence
       restartPolicy: Never
       affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: apart}}}]}}
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: 100m}}}]
+`
+
+func TestPodsPerNodeHoldForMatchesLateMembersAndReplacements(t *testing.T) {
+	s := tell(t)
+	s.nodes("n", 4, "8")
+	s.apply("one-pod-per-node.yaml")
+	s.spreadOut("one-each-", 4)
+	if got := s.matches("job-one-each-"); len(got) != 1 {
+		t.Errorf("matches = %v, want one", got)
+	}
+	const words = "at most 1 to a node (annotation pods-per-node)"
+	s.applyText(strings.NewReplacer("NAME", "five", "PODS", "5").Replace(onePerNode))
+	s.refused("job-five-", "NeverFits", "needs 5 pods", "room for 4", words)
+	s.applyText(strings.NewReplacer("NAME", "grows", "PODS", "3").Replace(onePerNode))
+	s.spreadOut("grows-", 3)
+	s.kubectl("patch", "job", "grows", "-n", s.ns, "-p", `{"spec":{"parallelism":5}}`)
+	s.spreadOut("grows-", 4)
+	s.condition("job-grows-", "Scheduled", metav1.ConditionTrue, "Placed", "1 more pod is without a node: NoRoom", words)
+	s.nodes("late", 1, "8")
+	s.spreadOut("grows-", 5)
+	s.lose(s.pods("grows-")[0].Name)
+	s.eventually("five pods after the loss", func(context.Context) (bool, string) {
+		n := len(s.onNodes("grows-"))
+		return n == 5, fmt.Sprintf("%d pods", n)
+	})
+	s.spreadOut("grows-", 5)
+}
+
+// onePerNode is a Job that may grow, with at most one pod on a node.
+const onePerNode = `apiVersion: batch/v1
+kind: Job
+metadata: {name: NAME}
+spec:
+  parallelism: PODS
+  template:
+    metadata: {annotations: {fluence.flux-framework.org/pods-per-node: "1"}}
+    spec:
+      schedulerName: fluence
+      restartPolicy: Never
       containers: [{name: main, image: busybox, resources: {requests: {cpu: 100m}}}]
 `
 
