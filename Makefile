@@ -159,14 +159,16 @@ lint: ## Check the code.
 	@go run ./hack/vocabulary hack/vocabulary/words.txt cmd hack pkg sidecar test docs README.md CONTRIBUTING.md
 
 .PHONY: generate
-generate: ## Write the generated code anew.
+generate: ## Write the generated code and the reference pages anew.
 	@hack/update-codegen.sh
 	@hack/update-proto.sh
+	@go run ./hack/reference
 
 .PHONY: verify
-verify: ## Check that the generated code is up to date.
+verify: ## Check that the generated code and the reference pages are up to date.
 	@hack/verify-codegen.sh
 	@hack/verify-proto.sh
+	@go run ./hack/reference -check
 
 # VULNDB names another database than the Go project's, such as file:///copy.
 VULNDB :=

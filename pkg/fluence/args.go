@@ -73,7 +73,7 @@ type Args struct {
 	// zero, none is held. Defaults to 30m.
 	ExpectTotal metav1.Duration `json:"expectTotal"`
 	// Expect selects the groups for which such room is held: ExpectAll, ExpectLabelled or ExpectNone. The
-	// label group.ExpectLabel of a namespace goes before it. Defaults to ExpectAll.
+	// label group.ExpectLabel of a namespace takes precedence. Defaults to ExpectAll.
 	Expect string `json:"expect"`
 	// MaxBinds is the maximum number of binds in flight. The API server
 	// accepts binds faster in parallel than one after another, and

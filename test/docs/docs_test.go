@@ -33,11 +33,17 @@ var walked = [][]string{
 	{"docs/policies.md", "docs/topology.md"},
 	{"docs/groups.md", "docs/troubleshooting.md", "docs/operations.md", "docs/cli.md"},
 	{"docs/developing.md"},
+	{
+		"docs/tasks/one-rack.md", "docs/tasks/equal-shares.md", "docs/tasks/one-pod-per-node.md", "docs/tasks/whole-nodes.md", "docs/tasks/leader-and-workers.md",
+		"docs/tasks/job-array.md", "docs/tasks/elastic.md", "docs/tasks/lost-pods.md", "docs/tasks/time-limit.md", "docs/tasks/pytorch.md", "docs/tasks/why.md",
+		"docs/tasks/queue.md", "docs/tasks/manage.md", "docs/tasks/monitoring.md", "docs/tasks/drain.md",
+	},
 }
 
 const (
 	byItself  = "this test is a part of it"
 	byChart   = "test/chart runs it"
+	operators = "its operator is not on that cluster; test/operators applies the manifest"
 	noRuntime = "there is no container runtime in tests; test/images reads the Dockerfiles"
 )
 
@@ -55,8 +61,17 @@ var elsewhere = map[string]map[string]string{
 		"docker push registry.example.com/hpc/fluence:v0.1.0":                                                          noRuntime,
 		"*": byChart,
 	},
-	"docs/metrics.md": {"*": byChart},
-	"docs/sidecar.md": {"*": "cmd/sidecar runs them"},
+	"docs/metrics.md":               {"*": byChart},
+	"docs/sidecar.md":               {"*": "cmd/sidecar runs them"},
+	"docs/tasks/jobset.md":          {"*": operators},
+	"docs/tasks/kueue.md":           {"*": operators},
+	"docs/tasks/leaderworkerset.md": {"*": operators},
+	"docs/tasks/mpi.md":             {"*": operators},
+	"docs/tasks/pytorch.md": {
+		"kubectl apply -f manifests/examples/operators/pytorchjob.yaml": operators,
+		"kubectl fluence why pytorchjob/pretrain":                       operators,
+	},
+	"docs/tasks/ray.md": {"*": operators},
 }
 
 // A reader follows a page. Its commands share an environment and nothing else.

@@ -30,30 +30,45 @@ func operatorExamples(t *testing.T) map[string]string {
 	return all
 }
 
-// The manifests on the page are those that tests apply.
-func TestWorkloadsShowsExamples(t *testing.T) {
+// otherManifests are pages with whole manifests that are no examples, and why.
+var otherManifests = map[string]string{
+	"docs/groups.md":            "test/e2e has native PodGroups",
+	"docs/tasks/minicluster.md": "the Flux operator is not here; the page says so",
+}
+
+// The manifests on the pages are those that tests apply.
+func TestPagesShowExamples(t *testing.T) {
+	examples := operatorExamples(t)
+	shown := 0
+	for _, name := range pages(t) {
+		if otherManifests[name] != "" {
+			continue
+		}
+		page, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
+			block, _, _ = strings.Cut(block, "```")
+			if !strings.HasPrefix(block, "apiVersion:") || !strings.Contains(block, "\nkind:") {
+				continue
+			}
+			shown++
+			isExample := false
+			for _, text := range examples {
+				isExample = isExample || text == block
+			}
+			if !isExample {
+				t.Errorf("%s shows a manifest that is no example:\n%s", name, block)
+			}
+		}
+	}
+	if shown < 10 {
+		t.Errorf("%d manifests are shown, want one for each operator on docs/workloads.md and on the page of its task", shown)
+	}
 	page, err := os.ReadFile(filepath.Join(root(t), "docs", "workloads.md"))
 	if err != nil {
 		t.Fatal(err)
-	}
-	examples := operatorExamples(t)
-	shown := 0
-	for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
-		block, _, _ = strings.Cut(block, "```")
-		if !strings.HasPrefix(block, "apiVersion:") {
-			continue
-		}
-		shown++
-		isExample := false
-		for _, text := range examples {
-			isExample = isExample || text == block
-		}
-		if !isExample {
-			t.Errorf("docs/workloads.md shows a manifest that is no example:\n%s", block)
-		}
-	}
-	if shown < 5 {
-		t.Errorf("%d manifests are shown, want one for each operator", shown)
 	}
 	for name := range examples {
 		if !strings.Contains(string(page), "examples/operators/"+name) {

@@ -29,13 +29,19 @@ func root(t *testing.T) string {
 // pages returns the paths of all pages, below the root.
 func pages(t *testing.T) []string {
 	t.Helper()
-	all := []string{"README.md", "CONTRIBUTING.md"}
-	found, err := filepath.Glob(filepath.Join(root(t), "docs", "*.md"))
-	if err != nil || len(found) == 0 {
-		t.Fatalf("pages: %v, %v", found, err)
-	}
-	for _, path := range found {
-		all = append(all, filepath.Join("docs", filepath.Base(path)))
+	all := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md"}
+	for _, pattern := range []string{"*.md", "*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root(t), "docs", pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("pages docs/%s: %v, %v", pattern, found, err)
+		}
+		for _, path := range found {
+			page, err := filepath.Rel(root(t), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, page)
+		}
 	}
 	return all
 }
