@@ -73,8 +73,10 @@ func begin(ctx context.Context, out io.Writer, dir string, nodes, racks int) (*c
 		Dir:            dir,
 		Detached:       true,
 		StockScheduler: true,
-		Log:            out,
-		Nodes:          demoNodes(nodes, racks),
+		// A real kubelet's. After a restart KWOK runs no pods before the leases have run out.
+		NodeLease: 40 * time.Second,
+		Log:       out,
+		Nodes:     demoNodes(nodes, racks),
 	})
 	if err != nil {
 		return nil, "", err
@@ -92,6 +94,9 @@ func begin(ctx context.Context, out io.Writer, dir string, nodes, racks int) (*c
 // place installs and starts Fluence, and creates a Job
 // of 8. It returns the folder of the commands for users.
 func place(ctx context.Context, out io.Writer, c *cluster.Cluster, dir string) (commands string, err error) {
+	if err := addDevices(ctx, c); err != nil {
+		return "", err
+	}
 	s, err := stack.Start(ctx, c, config(out))
 	if err != nil {
 		return "", err
