@@ -47,13 +47,28 @@ func (c *Cluster) save() error {
 // Open attaches to the detached cluster whose state is in
 // dir. Processes started through the result are detached too.
 func Open(dir string) (*Cluster, error) {
+	c, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	if c.group, err = process.Open(c.dir.path); err != nil {
+		return nil, err
+	}
+	if p := c.group.Process(KubeAPIServer); p == nil {
+		return nil, fmt.Errorf("the cluster in %s has ended: its API server is gone", c.dir.path)
+	}
+	return c, c.attach()
+}
+
+// read returns the detached cluster whose state is in dir, without its processes.
+func read(dir string) (*Cluster, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("no cluster runs in %s", dir)
+		return nil, fmt.Errorf("%w runs in %s", ErrNoCluster, dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
@@ -66,19 +81,18 @@ func Open(dir string) (*Cluster, error) {
 	case !c.state.Detached:
 		return nil, fmt.Errorf("the cluster in %s is not detached", dir)
 	case !c.state.Ready:
-		return nil, fmt.Errorf("the cluster in %s is still starting, or its start failed", dir)
+		return nil, fmt.Errorf("%w: the one in %s is still starting, or its start failed", ErrNoCluster, dir)
 	}
 	c.bins = c.state.Binaries
-	if c.group, err = process.Open(dir); err != nil {
-		return nil, err
-	}
-	if p := c.group.Process(KubeAPIServer); p == nil {
-		return nil, fmt.Errorf("the cluster in %s has ended: its API server is gone", dir)
-	}
+	return c, nil
+}
+
+// attach makes the clients of a cluster that was read.
+func (c *Cluster) attach() (err error) {
 	if c.ca, err = pki.LoadAuthority(c.pkiDir(), "ca"); err != nil {
-		return nil, err
+		return err
 	}
-	return c, c.connect()
+	return c.connect()
 }
 
 // Down ends the detached cluster in dir and everything started in it, and removes the
@@ -100,6 +114,9 @@ func Down(ctx context.Context, dir string) error {
 		return fmt.Errorf("stop the cluster: it is starting, or not detached: %w", err)
 	}
 	defer lock.Close()
+	if err := endSupervisor(ctx, dir); err != nil {
+		return fmt.Errorf("stop the cluster: %w", err)
+	}
 	g, err := process.Open(dir)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -44,14 +45,24 @@ func ChartValues() []string {
 // installChart installs the chart with Helm, into a namespace that admits
 // only restricted pods. It directs the API server to the webhook's process.
 func (s *Stack) installChart(ctx context.Context) error {
-	fmt.Fprintln(s.cfg.Log, "Installing the chart")
-	if _, _, err := s.Kubectl(ctx, "label", "namespace", Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
+	if _, _, err := s.Kubectl(ctx, "label", "--overwrite", "namespace", Namespace, "pod-security.kubernetes.io/enforce=restricted"); err != nil {
 		return fmt.Errorf("label the namespace: %w", err)
 	}
-	args := []string{
-		"install", "fluence", filepath.Join(s.root, "manifests", "charts", "fluence"), "--namespace", Namespace,
-		"--set", fmt.Sprintf("crds.install=%t,webhook.enabled=%t", !s.cfg.WithoutCRD, !s.cfg.WithoutWebhook),
+	args := []string{"install"}
+	var bundle []byte
+	if s.update == nil {
+		fmt.Fprintln(s.cfg.Log, "Installing the chart")
+	} else {
+		fmt.Fprintln(s.cfg.Log, "Updating the chart")
+		var err error
+		if bundle, err = s.removeWebhook(ctx); err != nil {
+			return err
+		}
+		// What a user has changed by kubectl becomes the chart's again.
+		args = []string{"upgrade", "--install", "--reset-values", "--force-conflicts"}
 	}
+	args = append(args, "fluence", filepath.Join(s.root, "manifests", "charts", "fluence"), "--namespace", Namespace,
+		"--set", fmt.Sprintf("crds.install=%t,webhook.enabled=%t", !s.cfg.WithoutCRD, !s.cfg.WithoutWebhook))
 	for _, value := range append(ChartValues(), s.cfg.Chart.Set...) {
 		args = append(args, "--set", value)
 	}
@@ -64,16 +75,39 @@ func (s *Stack) installChart(ctx context.Context) error {
 	if s.cfg.WithoutWebhook {
 		return nil
 	}
-	return s.redirectWebhook(ctx)
+	return s.redirectWebhook(ctx, bundle)
 }
 
-// redirectWebhook replaces the Service in the chart's webhook configuration by a port of loopback.
-func (s *Stack) redirectWebhook(ctx context.Context) error {
-	ports, err := cluster.FreePorts(1)
-	if err != nil {
-		return err
+// removeWebhook removes the webhook's configuration, and returns its CA certificates in PEM. Helm
+// cannot update the configuration, because an entry must not have a Service and a URL together.
+func (s *Stack) removeWebhook(ctx context.Context) ([]byte, error) {
+	configs := s.Client().AdmissionregistrationV1().MutatingWebhookConfigurations()
+	config, err := configs.Get(ctx, webhook.ConfigurationName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	s.webhookPort = ports[0]
+	if err != nil {
+		return nil, fmt.Errorf("read the chart's webhook: %w", err)
+	}
+	if err := configs.Delete(ctx, config.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("remove the chart's webhook: %w", err)
+	}
+	if len(config.Webhooks) == 0 {
+		return nil, nil
+	}
+	return config.Webhooks[0].ClientConfig.CABundle, nil
+}
+
+// redirectWebhook replaces the Service in the chart's webhook configuration by a port of
+// loopback. bundle has the CA certificates in PEM, and is empty if the controller is to write them.
+func (s *Stack) redirectWebhook(ctx context.Context, bundle []byte) error {
+	if s.webhookPort == 0 {
+		ports, err := cluster.FreePorts(1)
+		if err != nil {
+			return err
+		}
+		s.webhookPort = ports[0]
+	}
 	configs := s.Client().AdmissionregistrationV1().MutatingWebhookConfigurations()
 	config, err := configs.Get(ctx, webhook.ConfigurationName, metav1.GetOptions{})
 	if err != nil {
@@ -81,7 +115,7 @@ func (s *Stack) redirectWebhook(ctx context.Context) error {
 	}
 	for i := range config.Webhooks {
 		c := &config.Webhooks[i].ClientConfig
-		*c = admissionregistrationv1.WebhookClientConfig{URL: new(webhookURL(s.webhookPort, *c.Service.Path))}
+		*c = admissionregistrationv1.WebhookClientConfig{URL: new(webhookURL(s.webhookPort, *c.Service.Path)), CABundle: bundle}
 	}
 	if _, err := configs.Update(ctx, config, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("lead to the webhook: %w", err)

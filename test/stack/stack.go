@@ -4,6 +4,7 @@
 package stack
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -11,6 +12,9 @@ import (
 	"os"
 	"path/filepath"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -81,35 +85,31 @@ type Stack struct {
 	// controllerMetrics is the address of the controller's metrics.
 	controllerMetrics string
 	deployed          *deployed // nil without the chart
+	update            *update   // nil except in Update
 }
 
 // Start installs what Fluence needs in the cluster, and starts the three
 // processes. It returns when all are running and the webhook labels new
 // objects. It does not wait until the scheduler and the sidecar are ready.
 func Start(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
-	s, err := Install(ctx, c, cfg)
+	s, err := newStack(ctx, c, cfg)
 	if err != nil {
 		return nil, err
 	}
-	processes := []string{Sidecar, Controller, Scheduler}
-	if cfg.Standby {
-		processes = append(processes, StandbySidecar, StandbyScheduler)
-	}
-	for _, process := range processes {
-		if err := s.StartNamed(ctx, process); err != nil {
-			return nil, err
-		}
-	}
-	if !s.cfg.WithoutWebhook {
-		if err := s.WaitWebhook(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s, s.run(ctx)
 }
 
 // Install installs what Fluence needs in the cluster. It starts nothing.
 func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
+	s, err := newStack(ctx, c, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.install(ctx)
+}
+
+// newStack builds the programs, and chooses the addresses of the processes.
+func newStack(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error) {
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
 	}
@@ -129,12 +129,37 @@ func Install(ctx context.Context, c *cluster.Cluster, cfg Config) (*Stack, error
 			return nil, err
 		}
 	}
-	return s, s.install(ctx)
+	return s, nil
+}
+
+// run installs what Fluence needs, starts the processes, and waits for the webhook.
+func (s *Stack) run(ctx context.Context) error {
+	if err := s.install(ctx); err != nil {
+		return err
+	}
+	if err := s.saveAddresses(); err != nil {
+		return err
+	}
+	processes := []string{Sidecar, Controller, Scheduler}
+	if s.cfg.Standby {
+		processes = append(processes, StandbySidecar, StandbyScheduler)
+	}
+	for _, process := range processes {
+		if err := s.StartNamed(ctx, process); err != nil {
+			return err
+		}
+	}
+	if s.cfg.WithoutWebhook {
+		return nil
+	}
+	return s.WaitWebhook(ctx)
 }
 
 // install applies the CRD, the roles, the FlowSchemas and the webhook's configuration.
 func (s *Stack) install(ctx context.Context) error {
-	if _, _, err := s.Kubectl(ctx, "create", "namespace", Namespace); err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
+	_, err := s.Client().CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create the namespace: %w", err)
 	}
 	if s.cfg.Chart != nil {
@@ -207,9 +232,12 @@ func (s *Stack) StartScheduler(ctx context.Context) error {
 
 // start starts the program of a container of the chart.
 func (s *Stack) start(ctx context.Context, name, container, binary string, args ...string) error {
+	path, args := s.command(container, binary, args)
+	if kept, err := s.keeps(ctx, name, binary, path, args); kept || err != nil {
+		return err
+	}
 	fmt.Fprintf(s.cfg.Log, "Starting %s\n", name)
-	binary, args = s.command(container, binary, args)
-	if _, err := s.StartProcess(ctx, name, binary, args...); err != nil {
+	if _, err := s.StartProcess(ctx, name, path, args...); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	return nil
@@ -253,6 +281,10 @@ func (s *Stack) schedulerConfig(i instance, kubeconfig string) (string, error) {
 		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
 	}
 	path := filepath.Join(s.Dir(), i.scheduler+".yaml")
+	if s.update != nil {
+		before, err := os.ReadFile(path)
+		s.update.changed[i.scheduler] = err != nil || !bytes.Equal(before, out)
+	}
 	if err := os.WriteFile(path, out, 0o600); err != nil {
 		return "", fmt.Errorf("write the scheduler's configuration: %w", err)
 	}

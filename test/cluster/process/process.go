@@ -13,9 +13,12 @@ package process
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -88,4 +91,32 @@ func (p *Process) Stop(ctx context.Context) error {
 		return nil
 	}
 	return p.Kill(context.WithoutCancel(ctx))
+}
+
+// Runs reports whether the process was started by this command line, and the file at program has
+// the content that it runs. The command line may be of env(1), which becomes the program.
+func (p *Process) Runs(program, path string, args []string) bool {
+	if p.record.Path != path || !slices.Equal(p.record.Args, args) {
+		return false
+	}
+	running, err := digest(fmt.Sprintf("/proc/%d/exe", p.record.PID)) // readable even if the file was replaced
+	if err != nil {
+		return false
+	}
+	now, err := digest(program)
+	return err == nil && now == running
+}
+
+// digest returns the SHA-256 of a file's content.
+func digest(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return string(h.Sum(nil)), nil
 }

@@ -256,3 +256,39 @@ func TestParseStat(t *testing.T) {
 		})
 	}
 }
+
+func TestAProcessRunsAProgramUntilThatIsReplaced(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "program")
+	write := func(end string) {
+		t.Helper()
+		text, err := os.ReadFile(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(program+".new", append(text, end...), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(program+".new", program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	p, err := group(t, false).Start("p", program, "polite")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitLog(within(t, 20*time.Second), "up"); err != nil {
+		t.Fatal(err)
+	}
+	write("") // the same content, as after a build of what has not changed
+	if !p.Runs(program, program, []string{"polite"}) {
+		t.Error("the program is the same, and Runs() = false")
+	}
+	if p.Runs(program, program, []string{"stubborn"}) {
+		t.Error("the arguments are others, and Runs() = true")
+	}
+	write("changed")
+	if p.Runs(program, program, []string{"polite"}) {
+		t.Error("the program is another one, and Runs() = true")
+	}
+}

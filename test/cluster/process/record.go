@@ -59,7 +59,8 @@ func readRecords(dir string) ([]record, error) {
 		}
 		var r record
 		if err := json.Unmarshal(text, &r); err != nil {
-			return nil, fmt.Errorf("parse the process record %s: %w", e.Name(), err)
+			path := filepath.Join(dir, e.Name())
+			return nil, fmt.Errorf("parse the record of a process: %w; if the process runs, end it, and remove %s", err, path)
 		}
 		out = append(out, r)
 	}
