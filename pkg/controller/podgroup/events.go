@@ -56,13 +56,17 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 }
 
 // eventsHeldFor returns for how long the events Created and Complete of a group are held of which
-// nothing was told: until a status says that its pods have nodes and do not run yet, and for
-// FirstStatusDelay at most. written is true if the status next is written now.
-func (c Config) eventsHeldFor(o observation, next *scheduling.PodGroupStatus, written bool) time.Duration {
-	if !waits(next.Phase) || written && next.Phase == scheduling.PodGroupScheduling {
+// nothing was told: until pods have had nodes since boundSince for StatusDelay, and the group does not
+// run yet, and for FirstStatusDelay at most.
+func (c Config) eventsHeldFor(o observation, next *scheduling.PodGroupStatus, boundSince time.Time) time.Duration {
+	if !waits(next.Phase) {
 		return 0
 	}
-	return max(0, o.firstSeen.Add(c.FirstStatusDelay).Sub(o.now))
+	until := o.firstSeen.Add(c.FirstStatusDelay)
+	if at := boundSince.Add(c.StatusDelay); !boundSince.IsZero() && at.Before(until) {
+		until = at
+	}
+	return max(0, until.Sub(o.now))
 }
 
 // holdComplete removes the event Complete from events, and remembers it until eventsHeldFor has

@@ -103,7 +103,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		// since which the group lacks members must not begin anew.
 		was.shortfall = m.shortfall
 		r.remember(o.key, was)
-		return ctrl.Result{RequeueAfter: sooner(r.config.StatusDelay, d.requeueAfter)}, nil
+		turn := min(r.config.StatusDelay, d.passingUntil.Sub(o.now))
+		return ctrl.Result{RequeueAfter: sooner(turn, d.requeueAfter)}, nil
 	}
 	switch err := r.write(ctx, o, d); {
 	case apierrors.IsConflict(err):
@@ -125,7 +126,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // defers reports whether a passing status has to wait for its turn.
 func (r *reconciler) defers(d decision, now time.Time) bool {
-	return d.passing && !r.passing.AllowN(now, 1)
+	return d.passingUntil.After(now) && !r.passing.AllowN(now, 1)
 }
 
 // write carries out the writes of a decision on a PodGroup that exists.
