@@ -247,7 +247,7 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod) groupSummary {
 	case c != nil:
 		g.WaitingFor, g.Message, g.Since = c.Reason, c.Message, c.LastTransitionTime
 	case pg.Status.Phase == scheduling.PodGroupUnknown:
-		missing := max(1, g.Minimum-(g.Bound-pg.Status.Failed))
+		missing := max(1, g.Minimum-g.Bound)
 		g.WaitingFor, g.Message = reason.MembersMissing, fmt.Sprintf("%d of the %d pods that it needs are missing: they ended or were deleted", missing, g.Minimum)
 	case held != "":
 		g.WaitingFor, g.Message = corev1.PodReasonSchedulingGated, held

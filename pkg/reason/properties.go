@@ -56,6 +56,7 @@ var properties = map[string]Properties{
 	ValidGroupSize:     {},
 	InvalidAnnotation:  {},
 	MembersFailed:      {},
+	Succeeded:          {},
 	MembersMissing:     {Waits: true},
 	ExpectedMissing:    {Waits: true},
 	SeatsTaken:         {},

@@ -83,6 +83,13 @@ const (
 	MembersFailed = "MembersFailed"
 )
 
+// Reasons of the condition Finished. Another one is Failed. If an owner of the group says why it has
+// failed, its reason is the reason of the condition.
+const (
+	// Succeeded: the pods of the group have succeeded.
+	Succeeded = "Succeeded"
+)
+
 // Reasons of the condition Incomplete, and of events.
 const (
 	// MembersMissing: the group has started, and has fewer pods on nodes than its minimum.

@@ -42,10 +42,15 @@ type observation struct {
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
 	// the next event.
 	requeueAfter time.Duration
+	lacking
+}
+
+// lacking says which fields an older CRD lacks.
+type lacking struct {
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
-	// noTemplates is true if the CRD lacks spec.templates.
-	noTemplates bool
+	// noTemplates is true if the CRD lacks spec.templates, and noDesired if it lacks status.desired.
+	noTemplates, noDesired bool
 }
 
 // memory is the state that the controller keeps about a group from one reconcile to the next. It is

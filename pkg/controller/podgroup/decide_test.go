@@ -306,7 +306,7 @@ func TestLifeOfAGroup(t *testing.T) {
 			t.Errorf("step %d: writes phase %q and spec %+v, tells %q, want %q, nothing, %q", i, phase, d.apply, reasons(d), step.wantPhase, step.wantEvents)
 		}
 	}
-	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 3 {
+	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 0 || pg.Status.Desired != 3 {
 		t.Errorf("after its pods are gone the status is %+v, want what it came to", pg.Status)
 	}
 }
@@ -605,7 +605,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, ending: ending{done: tc.done}, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
 			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(tc.pods), now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {

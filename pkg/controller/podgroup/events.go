@@ -40,7 +40,9 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	have := c.members - c.failed
 	was := m.enoughPods
 	m.enoughPods = have >= w.minMember
-	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
+	switch o.podGroup.Status.Phase {
+	case "", scheduling.PodGroupPending, scheduling.PodGroupIdle, scheduling.PodGroupSuspended:
+	default:
 		// A phase beyond Pending means that the group was complete before this process started.
 		m.reportedComplete = ""
 		return notes
@@ -113,19 +115,4 @@ func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEven
 	}
 	m.created = ""
 	return append([]pendingEvent{created}, notes...), 0
-}
-
-// endEvents returns the event of a group's end, if the group has just ended.
-func endEvents(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []pendingEvent {
-	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
-	switch s.Phase {
-	case before: // the event was sent already
-		return nil
-	case scheduling.PodGroupFinished:
-		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Finished, text: text}}
-	case scheduling.PodGroupFailed:
-		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: reason.Failed, text: text}}
-	default:
-		return nil
-	}
 }

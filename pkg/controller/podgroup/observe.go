@@ -26,7 +26,7 @@ var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxR
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	o := observation{key: key, now: r.clock.Now()}
 	r.mu.Lock()
-	o.legacyCRD, o.noTemplates = o.now.Before(r.legacyUntil), o.now.Before(r.noTemplatesUntil)
+	o.lacking = lacking{o.now.Before(r.legacyUntil), o.now.Before(r.noTemplatesUntil), o.now.Before(r.noDesiredUntil)}
 	r.mu.Unlock()
 
 	var pg scheduling.PodGroup

@@ -57,6 +57,8 @@ type olderCRD struct {
 	legacyUntil time.Time
 	// noTemplatesUntil is the time until which it assumes that the CRD lacks spec.templates.
 	noTemplatesUntil time.Time
+	// noDesiredUntil is the time until which it assumes that the CRD lacks status.desired.
+	noDesiredUntil time.Time
 }
 
 // conflictDelay is the time after which a write is tried again that was decided by an old PodGroup.
@@ -153,13 +155,21 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 	if d.status == nil {
 		return nil
 	}
-	err := r.applyStatus(ctx, o.podGroup, d.status, o.legacyCRD)
+	err := r.applyStatus(ctx, o.podGroup, d.status, o.lacking)
+	if scheduling.LacksField(err) && !o.legacyCRD && !o.noDesired {
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: the number of wanted pods is not written; apply manifests/crds", "crd", scheduling.CRDName)
+		r.mu.Lock()
+		r.noDesiredUntil = o.now.Add(legacyRetry)
+		r.mu.Unlock()
+		o.noDesired = true
+		err = r.applyStatus(ctx, o.podGroup, d.status, o.lacking)
+	}
 	if scheduling.LacksField(err) && !o.legacyCRD {
 		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions, creation time and the number of scheduled pods are not written; apply manifests/crds", "crd", scheduling.CRDName)
 		r.mu.Lock()
 		r.legacyUntil = o.now.Add(legacyRetry)
 		r.mu.Unlock()
-		err = r.applyStatus(ctx, o.podGroup, d.status, true)
+		err = r.applyStatus(ctx, o.podGroup, d.status, lacking{legacyCRD: true})
 	}
 	if err != nil {
 		return ignoreGone(fmt.Errorf("apply status of pod group: %w", err))

@@ -30,6 +30,9 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
 	s.Phase = phaseOf(s.Phase, c, w.minMember, o.ownerVerdict())
+	if rest := o.restPhase(); c.onNodes == 0 && !final(s.Phase) && rest != "" {
+		s.Phase = rest
+	}
 	if c.members > 0 || !final(s.Phase) {
 		s.Running, s.Succeeded, s.Failed = c.running, c.succeeded, c.failed
 	}
@@ -39,8 +42,9 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	if o.legacyCRD {
 		return s
 	}
-	if c.members > 0 || !final(s.Phase) {
-		s.Scheduled = c.scheduled
+	s.Scheduled = c.onNodes
+	if !o.noDesired {
+		s.Desired = o.desired(s, c, w)
 	}
 	if s.CreationTime == nil || s.CreationTime.IsZero() {
 		s.CreationTime = new(creationTime(o))
@@ -54,7 +58,31 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
 	o.setExpected(&s, c, w)
+	o.setFinished(&s)
 	return s
+}
+
+// restPhase returns the phase of a group without pods on nodes whose owners make no pods for now. It
+// returns "" if they do.
+func (o observation) restPhase() scheduling.PodGroupPhase {
+	switch {
+	case o.idle():
+		return scheduling.PodGroupIdle
+	case o.whySuspended() != "":
+		return scheduling.PodGroupSuspended
+	}
+	return ""
+}
+
+// desired returns the number of pods that the group wants. A group that has ended keeps the number.
+func (o observation) desired(s scheduling.PodGroupStatus, c counts, w sizeDecision) int32 {
+	switch {
+	case o.idle():
+		return 0
+	case final(s.Phase):
+		return cmp.Or(s.Desired, max(w.minMember, w.size))
+	}
+	return max(w.minMember, w.size, c.unended)
 }
 
 // setExpected sets or removes the condition MembersExpected.
@@ -230,7 +258,7 @@ func (s staleness) delayOf(c Config) time.Duration {
 // reaches reports whether the number of pods on nodes has become one that users wait for: none, the
 // minimum, or all.
 func reaches(before, after *scheduling.PodGroupStatus, minMember int32) bool {
-	return before.Scheduled != after.Scheduled && (after.Scheduled == 0 || after.Scheduled == minMember)
+	return before.Scheduled != after.Scheduled && (after.Scheduled == 0 || after.Scheduled == minMember || after.Scheduled == after.Desired)
 }
 
 // boundSince returns the time since which the phase is Scheduling, or zero in another phase.
@@ -329,7 +357,11 @@ func sameCondition(before, next *scheduling.PodGroupStatus, t string) bool {
 // sameDetails reports whether two statuses agree in the numbers that are worth a write, and in the
 // message about missing members. The number of running pods counts only once minMember of them run.
 func sameDetails(before, next *scheduling.PodGroupStatus) bool {
-	if before.Scheduled != next.Scheduled || messageOf(before) != messageOf(next) {
+	if before.CreationTime != nil && final(before.Phase) && meta.FindStatusCondition(before.Conditions, ConditionFinished) == nil {
+		// An older controller wrote it. After an upgrade not all groups that have ended are written again.
+		return true
+	}
+	if before.Scheduled != next.Scheduled || before.Desired != next.Desired || messageOf(before) != messageOf(next) {
 		return false
 	}
 	return next.Phase == scheduling.PodGroupScheduling ||

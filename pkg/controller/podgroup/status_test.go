@@ -68,7 +68,7 @@ func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
 // that holds all it can is not written again and again.
 func TestPlainCRDComesToRest(t *testing.T) {
 	config := DefaultConfig()
-	o := observation{podGroup: podGroup(4), pods: each(pods(4, in(corev1.PodRunning))), now: now, legacyCRD: true}
+	o := observation{podGroup: podGroup(4), pods: each(pods(4, in(corev1.PodRunning))), now: now, lacking: lacking{legacyCRD: true}}
 	d, m := config.decide(o, memory{})
 	if d.status == nil || d.status.Phase != scheduling.PodGroupRunning || d.status.CreationTime != nil || d.status.Conditions != nil {
 		t.Fatalf("first status = %+v, want phase Running and no fields of ours", d.status)
