@@ -54,7 +54,7 @@ var properties = map[string]Properties{
 	Matched:            {},
 	AskedTooLate:       {},
 	ValidGroupSize:     {},
-	InvalidAnnotation:  {},
+	InvalidAnnotation:  {Waits: true},
 	MembersFailed:      {},
 	Succeeded:          {},
 	MembersMissing:     {Waits: true},
@@ -72,6 +72,9 @@ var properties = map[string]Properties{
 	TwoGroups:          {},
 	OtherScheduler:     {},
 	SizesDiffer:        {},
+	SizeUnknown:        {},
+	MemberLost:         {},
+	AllPlaced:          {},
 	OwnerUnreadable:    {},
 }
 

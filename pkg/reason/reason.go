@@ -70,7 +70,8 @@ const (
 const (
 	// ValidGroupSize: the size labels are valid.
 	ValidGroupSize = "ValidGroupSize"
-	// InvalidAnnotation: an annotation for incomplete groups is wrong.
+	// InvalidAnnotation: an annotation for incomplete groups is wrong, or one that has to be true or
+	// false. With the latter it is a reason of the condition Scheduled.
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
@@ -133,6 +134,12 @@ const (
 	OtherScheduler = "OtherScheduler"
 	// SizesDiffer: the pod templates of an object have different size labels, or one has none.
 	SizesDiffer = "SizesDiffer"
+	// SizeUnknown: a label puts several owners into one group, and no label says its size.
+	SizeUnknown = "SizeUnknown"
+	// MemberLost: a pod of a started group has failed or is gone, and fewer pods than its minimum are on nodes.
+	MemberLost = "MemberLost"
+	// AllPlaced: all pods of a group that started with fewer have nodes.
+	AllPlaced = "AllPlaced"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

@@ -36,7 +36,9 @@ type observation struct {
 	outside map[types.UID]map[string]int32
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
-	now            time.Time
+	// lost is a member that was lost since the last observation. It is zero if none was.
+	lost lostMember
+	now  time.Time
 	// firstSeen is memory.firstSeen. decide sets it.
 	firstSeen time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
@@ -87,6 +89,7 @@ type memory struct {
 	// reportedWarnings has the texts of the last events about sizes that are valid, and probably not meant.
 	reportedWarnings string
 	shortfall        shortfall
+	members          membersTold
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.
@@ -164,6 +167,7 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	if !o.legacyCRD {
 		v.setCondition(o, &next)
 	}
+	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith)...)
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	m.boundSince = boundSince(m.boundSince, &next, o.now)

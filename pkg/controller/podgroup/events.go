@@ -30,12 +30,12 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	if !w.valid {
 		return notes
 	}
-	for _, n := range []pendingEvent{{reason: reason.OtherScheduler, text: w.lack}, {reason: reason.SizesDiffer, text: w.differ}} {
+	for _, n := range []pendingEvent{{reason: reason.OtherScheduler, text: w.lack}, {reason: reason.SizesDiffer, text: w.differ}, {reason: reason.SizeUnknown, text: w.unsaid}} {
 		if n.eventType = corev1.EventTypeWarning; n.text != "" && !strings.Contains(m.reportedWarnings, n.text) {
 			notes = append(notes, n)
 		}
 	}
-	m.reportedWarnings = w.lack + w.differ
+	m.reportedWarnings = w.lack + w.differ + w.unsaid
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.enoughPods

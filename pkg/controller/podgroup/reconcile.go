@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -93,7 +94,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
-		r.rememberCreation(o.key, o.now)
+		if r.rememberCreation(o.key, o.now) {
+			r.sendEvents(d.create, []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: m.created + "; the one before is gone"}})
+			m.created = ""
+		}
 		r.remember(o.key, m) // a write that fails below must not lose the event of the creation
 		r.metrics.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
@@ -102,8 +106,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if r.defers(d, o.now) {
 		// The next reconcile decides the same, unless the group runs by then. Only the time
-		// since which the group lacks members must not begin anew.
-		was.shortfall = m.shortfall
+		// since which the group lacks members must not begin anew, and a lost member not be forgotten.
+		was.shortfall, was.members.lost = m.shortfall, m.members.lost
 		r.remember(o.key, was)
 		turn := min(r.config.StatusDelay, d.passingUntil.Sub(o.now))
 		return ctrl.Result{RequeueAfter: sooner(turn, d.requeueAfter)}, nil
