@@ -228,7 +228,7 @@ func plainCRD(t *testing.T) []byte {
 	withDefault.Default = nil
 	properties["status"] = withDefault
 	status := withDefault.Properties
-	for _, field := range []string{"creationTime", "conditions", "scheduled"} {
+	for _, field := range []string{"creationTime", "conditions", "scheduled", "desired"} {
 		if _, ok := status[field]; !ok {
 			t.Fatalf("the CRD has no status.%s", field)
 		}

@@ -36,7 +36,7 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		return s.podGroup.Fault.Reason, s.podGroup.Fault.Message
 	}
 	if err := s.effectiveTopology().err; err != nil {
-		return reason.InvalidTopology, err.Error()
+		return whyInvalidTopology(err), err.Error()
 	}
 	if s.podGroup != nil {
 		if err := group.ValidateMatchPolicy(s.podGroup.Policy); err != nil {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // An effectiveTopology is what the annotations of a group ask for.
@@ -56,6 +58,15 @@ func perNode(s *groupState) (most int64, occupied []string) {
 		occupied = append(occupied, t.slot.Node)
 	}
 	return most, occupied
+}
+
+// whyInvalidTopology returns the reason of an error about the topology annotations. A value that is not
+// "true" or "false" says nothing about topology.
+func whyInvalidTopology(err error) string {
+	if _, notBool := errors.AsType[*group.NotBoolError](err); notBool {
+		return reason.InvalidAnnotation
+	}
+	return reason.InvalidTopology
 }
 
 // mergeTopology merges the topology annotations of the PodGroup and of some members. The function of

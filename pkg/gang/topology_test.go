@@ -142,8 +142,8 @@ func TestALateMemberWithABadTopologyIsHeld(t *testing.T) {
 	s := newLevelStory(t)
 	s.start(2)
 	s.add("2", annotated(group.ExclusiveAnnotation, "perhaps"))
-	if v := s.PreEnqueue("2", s.now); v.Pass || v.Reason != reason.InvalidTopology {
-		t.Errorf("verdict = %+v, want %s", v, reason.InvalidTopology)
+	if v := s.PreEnqueue("2", s.now); v.Pass || v.Reason != reason.InvalidAnnotation {
+		t.Errorf("verdict = %+v, want %s", v, reason.InvalidAnnotation)
 	}
 }
 
@@ -226,4 +226,14 @@ func TestNextAssignmentFollowsADroppedOne(t *testing.T) {
 	s.DropPod("1")
 	delete(s.pods, "1")
 	s.wantEnqueueable("0", "2")
+}
+
+// A value that is not "true" or "false" says nothing about levels, so it has another reason.
+func TestAWrongExclusiveAnnotationIsNoTopology(t *testing.T) {
+	s := newLevelStory(t)
+	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+	s.add("0", annotated(group.ExclusiveAnnotation, "yes"))
+	if v := s.PreEnqueue("0", s.now); v.Pass || v.Reason != reason.InvalidAnnotation || !strings.Contains(v.Message, `"yes"`) {
+		t.Errorf("verdict %+v, want %s with the value", v, reason.InvalidAnnotation)
+	}
 }

@@ -57,7 +57,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 			return Verdict{Reason: reason.InvalidMatchPolicy, Message: err.Error()}
 		}
 		if err := s.effectiveTopology().err; err != nil {
-			return Verdict{Reason: reason.InvalidTopology, Message: err.Error()}
+			return Verdict{Reason: whyInvalidTopology(err), Message: err.Error()}
 		}
 		if s.exclusivity == Exclusive {
 			if why := r.whyDeniedMore(s); why != "" {

@@ -107,7 +107,7 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 		}
 	}
 	if e := t.Exclusive; e != "" && e != ExclusiveTrue && e != "false" {
-		return nil, fmt.Errorf(`annotation %s: %q: must be "true" or "false"`, ExclusiveAnnotation, e)
+		return nil, &NotBoolError{Annotation: ExclusiveAnnotation, Value: e}
 	}
 	if _, err := t.MostPerNode(); err != nil {
 		return nil, err
@@ -119,6 +119,13 @@ func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
 		return nil, nil
 	}
 	return &topology, nil
+}
+
+// A NotBoolError says that an annotation is neither true nor false.
+type NotBoolError struct{ Annotation, Value string }
+
+func (e *NotBoolError) Error() string {
+	return fmt.Sprintf(`annotation %s: %q: must be "true" or "false"`, e.Annotation, e.Value)
 }
 
 // levelNode is the level of the nodes. It needs no configuration.

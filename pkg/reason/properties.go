@@ -54,8 +54,9 @@ var properties = map[string]Properties{
 	Matched:            {},
 	AskedTooLate:       {},
 	ValidGroupSize:     {},
-	InvalidAnnotation:  {},
+	InvalidAnnotation:  {Waits: true},
 	MembersFailed:      {},
+	Succeeded:          {},
 	MembersMissing:     {Waits: true},
 	ExpectedMissing:    {Waits: true},
 	SeatsTaken:         {},
@@ -72,6 +73,9 @@ var properties = map[string]Properties{
 	OtherScheduler:     {},
 	SizesDiffer:        {},
 	UnknownAnnotation:  {},
+	SizeUnknown:        {},
+	MemberLost:         {},
+	AllPlaced:          {},
 	OwnerUnreadable:    {},
 }
 

@@ -70,7 +70,8 @@ const (
 const (
 	// ValidGroupSize: the size labels are valid.
 	ValidGroupSize = "ValidGroupSize"
-	// InvalidAnnotation: an annotation for incomplete groups is wrong.
+	// InvalidAnnotation: an annotation for incomplete groups is wrong, or one that has to be true or
+	// false. With the latter it is a reason of the condition Scheduled.
 	InvalidAnnotation = "InvalidAnnotation"
 )
 
@@ -81,6 +82,13 @@ const (
 	Suspended = "Suspended"
 	// MembersFailed: pods of the group have failed, and others were not made for them.
 	MembersFailed = "MembersFailed"
+)
+
+// Reasons of the condition Finished. Another one is Failed. If an owner of the group says why it has
+// failed, its reason is the reason of the condition.
+const (
+	// Succeeded: the pods of the group have succeeded.
+	Succeeded = "Succeeded"
 )
 
 // Reasons of the condition Incomplete, and of events.
@@ -128,6 +136,12 @@ const (
 	SizesDiffer = "SizesDiffer"
 	// UnknownAnnotation: labels or annotations with Fluence's prefixes have no effect where they are.
 	UnknownAnnotation = "UnknownAnnotation"
+	// SizeUnknown: a label puts several owners into one group, and no label says its size.
+	SizeUnknown = "SizeUnknown"
+	// MemberLost: a pod of a started group has failed or is gone, and fewer pods than its minimum are on nodes.
+	MemberLost = "MemberLost"
+	// AllPlaced: all pods of a group that started with fewer have nodes.
+	AllPlaced = "AllPlaced"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

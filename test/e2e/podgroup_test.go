@@ -130,11 +130,11 @@ func TestKubectlShowsHowFarAGroupIs(t *testing.T) {
 	s.applyText(job("goes", 2, "8"))
 	s.running("goes-", 2)
 	s.applyText(job("waits", 2, "8"))
-	for prefix, want := range map[string]string{"job-goes-": " 2 2 Running Placed ", "job-waits-": " 2 0 Pending NoRoom "} {
+	for prefix, want := range map[string]string{"job-goes-": " 2 2 2 Running Placed ", "job-waits-": " 2 2 0 Pending NoRoom "} {
 		s.eventually("a row of "+prefix, func(context.Context) (bool, string) {
 			got := s.columns(prefix)
 			header, row, _ := strings.Cut(got, "\n")
-			return header == "NAME SIZE BOUND PHASE REASON AGE" && strings.Contains(row, want), got
+			return header == "NAME MIN SIZE BOUND PHASE REASON AGE" && strings.Contains(row, want), got
 		})
 	}
 }

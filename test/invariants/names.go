@@ -36,6 +36,7 @@ const (
 	reasonGathering   = "Gathering"
 	reasonSuspended   = "Suspended"
 	reasonTopology    = "InvalidTopology"
+	reasonAnnotation  = "InvalidAnnotation"
 	reasonSize        = "InvalidGroupSize"
 	reasonPolicy      = "InvalidMatchPolicy"
 	reasonNoPodGroup  = "NoPodGroup"

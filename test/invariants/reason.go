@@ -108,7 +108,7 @@ func (j *judge) wrongLevel(fam *family) string {
 			return ""
 		}
 	}
-	if s.reason == reasonTopology || s.reason == reasonSize || s.reason == reasonPolicy {
+	if s.reason == reasonTopology || s.reason == reasonAnnotation || s.reason == reasonSize || s.reason == reasonPolicy {
 		return ""
 	}
 	return fmt.Sprintf("it is %s (%s), and an annotation names no level", s.reason, s.message)

@@ -36,14 +36,17 @@ func (r *reconciler) applyFields(ctx context.Context, pg *scheduling.PodGroup, s
 }
 
 // applyStatus writes the fields of the status that belong to this
-// controller. Of the conditions it writes only its own. With legacy
-// it leaves out the fields that the CRD of scheduler-plugins lacks.
-func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s *scheduling.PodGroupStatus, legacy bool) error {
+// controller. Of the conditions it writes only its own. It leaves out
+// the fields that the CRD lacks.
+func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s *scheduling.PodGroupStatus, crd lacking) error {
 	fields := map[string]any{"phase": s.Phase, "running": s.Running, "succeeded": s.Succeeded, "failed": s.Failed}
 	if s.OccupiedBy != "" {
 		fields["occupiedBy"] = s.OccupiedBy
 	}
-	if !legacy {
+	if !crd.legacyCRD && !crd.noDesired {
+		fields["desired"] = s.Desired
+	}
+	if !crd.legacyCRD {
 		fields["scheduled"] = s.Scheduled
 		fields["creationTime"] = s.CreationTime
 		fields["conditions"] = ownConditions(s)
@@ -58,7 +61,8 @@ func (r *reconciler) applyStatus(ctx context.Context, pg *scheduling.PodGroup, s
 func ownConditions(s *scheduling.PodGroupStatus) []metav1.Condition {
 	var own []metav1.Condition
 	for _, c := range s.Conditions {
-		if c.Type == ConditionValid || c.Type == ConditionIncomplete || c.Type == scheduling.ConditionMembersExpected {
+		switch c.Type {
+		case ConditionValid, ConditionIncomplete, ConditionFinished, scheduling.ConditionMembersExpected:
 			own = append(own, c)
 		}
 	}

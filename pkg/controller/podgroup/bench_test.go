@@ -35,7 +35,7 @@ func BenchmarkAPodEvent(b *testing.B) {
 	for _, size := range []int{8, 512, 4096} {
 		b.Run(fmt.Sprintf("of=%d", size), func(b *testing.B) {
 			config := DefaultConfig()
-			config.StatusDelay = time.Hour
+			config.CountDelay, config.StatusDelay = time.Hour, time.Hour
 			members := pods(size, bound)
 			for i, pod := range members {
 				pod.Name = fmt.Sprintf("p%04d", i)

@@ -76,7 +76,7 @@ func (e *env) burst(jobs, size int) burst {
 }
 
 // patient lets no status be written for numbers alone, however slow the machine is.
-func patient(c *podgroup.Config) { c.StatusDelay = time.Hour }
+func patient(c *podgroup.Config) { c.CountDelay, c.StatusDelay = time.Hour, time.Hour }
 
 // This test comes before the test of many Jobs, because the
 // controllers of later tests reconcile the groups of earlier tests.

@@ -1,7 +1,6 @@
 package podgroup
 
 import (
-	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,16 +36,23 @@ type observation struct {
 	outside map[types.UID]map[string]int32
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
-	now            time.Time
+	// lost is a member that was lost since the last observation. It is zero if none was.
+	lost lostMember
+	now  time.Time
 	// firstSeen is memory.firstSeen. decide sets it.
 	firstSeen time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
 	// the next event.
 	requeueAfter time.Duration
+	lacking
+}
+
+// lacking says which fields an older CRD lacks.
+type lacking struct {
 	// legacyCRD is true if the CRD has only the fields of scheduler-plugins.
 	legacyCRD bool
-	// noTemplates is true if the CRD lacks spec.templates.
-	noTemplates bool
+	// noTemplates is true if the CRD lacks spec.templates, and noDesired if it lacks status.desired.
+	noTemplates, noDesired bool
 }
 
 // memory is the state that the controller keeps about a group from one reconcile to the next. It is
@@ -68,9 +74,9 @@ type memory struct {
 	quiet bool
 	// hadPods is true if the group has had pods.
 	hadPods bool
-	// staleSince is the time since which the status has been out of date. It is zero unless a write
-	// of the status is being held back.
-	staleSince time.Time
+	stale   staleness
+	// boundSince is the time since which the phase is Scheduling. It is zero in other phases.
+	boundSince time.Time
 	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
 	// is zero if the PodGroup does not wait.
 	emptySince time.Time
@@ -85,6 +91,7 @@ type memory struct {
 	// reportedKeys is the text of the last event about labels and annotations without an effect.
 	reportedKeys string
 	shortfall    shortfall
+	members      membersTold
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.
@@ -95,9 +102,9 @@ type decision struct {
 	apply *fieldsToApply
 	// status is the status to write. applyStatus leaves out the fields of other managers.
 	status *scheduling.PodGroupStatus
-	// passing is true if status only says that pods have nodes and do not run yet. In a burst such a
-	// status is not written at once. See passingStatusRate.
-	passing bool
+	// passingUntil is the time until which status may wait for its turn, because it has only numbers, or
+	// only says that pods have nodes. It is zero if status must be written now. See passingStatusRate.
+	passingUntil time.Time
 	// evict are the pods to evict after the status is written.
 	evict []podSet
 	// remove asks to remove the PodGroup.
@@ -162,25 +169,23 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	if !o.legacyCRD {
 		v.setCondition(o, &next)
 	}
+	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith)...)
 	m.shortfall = v.shortfall
 	d.evict = v.evict
-	write, requeueAfter, staleSince := c.due(before, &next, m.staleSince, o.now)
-	held := write && o.canBeHeld(&next)
-	if held {
-		boundSince := time.Time{}
-		if next.Phase == scheduling.PodGroupScheduling {
-			boundSince = cmp.Or(m.staleSince, o.now)
-		}
-		wait := c.firstStatusAt(o, &next, boundSince).Sub(o.now)
-		if held = wait > 0; held {
-			write, requeueAfter, staleSince = false, wait, boundSince
+	m.boundSince = boundSince(m.boundSince, &next, o.now)
+	passingUntil := c.passingUntil(o, before, &next, m)
+	write, requeueAfter, stale := c.due(before, &next, m.stale, w.minMember, o.now)
+	if write && o.canBeHeld(&next) {
+		if wait := c.firstStatusAt(o, &next, m.boundSince).Sub(o.now); wait > 0 {
+			write, requeueAfter, stale = false, wait, staleness{since: m.boundSince}
 		}
 	}
-	passing := write && !v.mustWrite && o.isPassing(&next, m.staleSince)
-	m.staleSince = staleSince
+	m.stale = stale
 	if write || v.mustWrite {
 		d.status = &next
-		d.passing = passing
+		if !v.mustWrite && passingUntil.After(o.now) {
+			d.passingUntil = passingUntil
+		}
 		d.events = append(d.events, endEvents(before.Phase, &next)...)
 	}
 	d.events = append(d.events, v.events...)
@@ -189,7 +194,7 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	var wait time.Duration
 	m.quiet = (m.quiet || o.hasDefaultStatus()) && o.isUnrefused() && meta.IsStatusConditionTrue(next.Conditions, ConditionValid)
 	if m.quiet {
-		switch wait = c.eventsHeldFor(o, &next, d.status != nil); {
+		switch wait = c.eventsHeldFor(o, &next, m.boundSince); {
 		case wait > 0:
 			d.events = m.holdComplete(d.events)
 			d.requeueAfter = sooner(d.requeueAfter, wait)

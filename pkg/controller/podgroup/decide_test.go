@@ -306,7 +306,7 @@ func TestLifeOfAGroup(t *testing.T) {
 			t.Errorf("step %d: writes phase %q and spec %+v, tells %q, want %q, nothing, %q", i, phase, d.apply, reasons(d), step.wantPhase, step.wantEvents)
 		}
 	}
-	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 3 {
+	if pg.Status.Succeeded != 3 || pg.Status.Scheduled != 0 || pg.Status.Desired != 3 {
 		t.Errorf("after its pods are gone the status is %+v, want what it came to", pg.Status)
 	}
 }
@@ -345,7 +345,7 @@ func TestTheFirstSecondsOfAGroup(t *testing.T) {
 		"it waits": {steps: []step{
 			{pods: pods(3), wantTold: created + "; " + complete, wantAfter: time.Second},
 			{at: time.Second, pods: pods(3), wantPhase: scheduling.PodGroupPending},
-			{at: time.Minute, pods: pods(3, bound), wantAfter: DefaultConfig().StatusDelay},
+			{at: time.Minute, pods: pods(3, bound), wantAfter: DefaultConfig().CountDelay},
 			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 		}},
 		"its pods come late": {steps: []step{
@@ -416,7 +416,7 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 		wantAfter time.Duration
 	}
 	config := DefaultConfig()
-	hold, slow := config.FirstStatusDelay, config.StatusDelay
+	hold, slow, soon := config.FirstStatusDelay, config.StatusDelay, config.CountDelay
 	running := in(corev1.PodRunning)
 	cases := map[string]struct {
 		invalid bool
@@ -437,7 +437,7 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 		"it runs after a minute": {steps: []step{
 			{wantAfter: hold},
 			{at: 20 * time.Second, pods: pods(3), wantAfter: hold - 20*time.Second},
-			{at: time.Minute, pods: pods(3, bound), wantAfter: slow},
+			{at: time.Minute, pods: pods(3, bound), wantAfter: soon},
 			{at: time.Minute + time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 			{at: time.Hour, pods: pods(3, running)},
 		}},
@@ -463,12 +463,20 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 		"its pods are on nodes within a second, and do not run": {steps: []step{
 			{wantAfter: hold},
 			{at: 200 * time.Millisecond, pods: pods(3, bound), wantAfter: 800 * time.Millisecond},
-			{at: time.Second, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantTold: told},
+			{at: time.Second, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantAfter: slow - 800*time.Millisecond},
+			{at: 200*time.Millisecond + slow, pods: pods(3, bound), wantTold: told},
 		}},
 		"its pods are on nodes later, and do not run": {steps: []step{
 			{wantAfter: hold},
-			{at: 5 * time.Second, pods: pods(3, bound), wantAfter: slow},
-			{at: 5*time.Second + slow, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantTold: told},
+			{at: 5 * time.Second, pods: pods(3, bound), wantAfter: soon},
+			{at: 5*time.Second + soon, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantAfter: slow - soon},
+			{at: 5*time.Second + slow, pods: pods(3, bound), wantTold: told},
+		}},
+		"its pods are on nodes later, and run after some seconds": {steps: []step{
+			{wantAfter: hold},
+			{at: 5 * time.Second, pods: pods(3, bound), wantAfter: soon},
+			{at: 5*time.Second + soon, pods: pods(3, bound), wantPhase: scheduling.PodGroupScheduling, wantAfter: slow - soon},
+			{at: 8 * time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 		}},
 		"nothing becomes of it": {steps: []step{
 			{pods: pods(3), wantAfter: hold},
@@ -597,7 +605,7 @@ func TestOwnersAboutToEndAreLookedAtAgain(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, done: tc.done, size: group.Size{Size: 2, Min: 2}}
+			w := topOwner{topOwnerRef: topOwnerRefFrom(ref), reportsEnd: true, ending: ending{done: tc.done}, size: group.Size{Size: 2, Min: 2}}
 			pg := podGroup(2, ours, func(pg *scheduling.PodGroup) { pg.OwnerReferences = []metav1.OwnerReference{ref} })
 			o := observation{key: key, topOwners: []topOwner{w}, podGroup: pg, pods: each(tc.pods), now: now}
 			if d, _ := DefaultConfig().decide(o, memory{}); d.requeueAfter != tc.want {
@@ -720,7 +728,7 @@ func TestPassingStatusesTakeTurns(t *testing.T) {
 		return config.decide(o, m)
 	}
 	_, m = at(5*time.Second, m, bound)
-	due := 5*time.Second + config.StatusDelay
+	due := 5*time.Second + config.CountDelay
 	for i := range passingStatusBurst + 2 {
 		d, _ := at(due, m, bound)
 		if d.status == nil || d.status.Phase != scheduling.PodGroupScheduling {
@@ -759,7 +767,7 @@ func TestADeferredStatusIsDecidedAgain(t *testing.T) {
 	r := fakeReconciler(t, objs...)
 	key := client.ObjectKeyFromObject(pg)
 	r.passing, r.memories = rate.NewLimiter(0, 0), map[types.NamespacedName]memory{}
-	was := memory{uid: pg.UID, firstSeen: now.Add(-time.Minute), hadPods: true, staleSince: now.Add(-r.config.StatusDelay)}
+	was := memory{uid: pg.UID, firstSeen: now.Add(-time.Minute), hadPods: true, boundSince: now.Add(-r.config.StatusDelay), stale: staleness{since: now.Add(-r.config.StatusDelay)}}
 	r.remember(key, was)
 	result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > r.config.StatusDelay {
@@ -769,7 +777,7 @@ func TestADeferredStatusIsDecidedAgain(t *testing.T) {
 	if err := r.client.Get(t.Context(), key, &after); err != nil || after.Status.Phase != scheduling.PodGroupPending {
 		t.Errorf("the phase is %q (%v), want that nothing is written", after.Status.Phase, err)
 	}
-	if m := r.recall(key); m.shortfall.completeWith != 3 || !m.staleSince.Equal(was.staleSince) {
-		t.Errorf("remembers %+v since %v, want that 3 pods had nodes, and the time as before", m.shortfall, m.staleSince)
+	if m := r.recall(key); m.shortfall.completeWith != 3 || !m.stale.since.Equal(was.stale.since) {
+		t.Errorf("remembers %+v since %v, want that 3 pods had nodes, and the time as before", m.shortfall, m.stale.since)
 	}
 }

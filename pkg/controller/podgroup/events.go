@@ -30,18 +30,20 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 	if !w.valid {
 		return notes
 	}
-	for _, n := range []pendingEvent{{reason: reason.OtherScheduler, text: w.lack}, {reason: reason.SizesDiffer, text: w.differ}} {
+	for _, n := range []pendingEvent{{reason: reason.OtherScheduler, text: w.lack}, {reason: reason.SizesDiffer, text: w.differ}, {reason: reason.SizeUnknown, text: w.unsaid}} {
 		if n.eventType = corev1.EventTypeWarning; n.text != "" && !strings.Contains(m.reportedWarnings, n.text) {
 			notes = append(notes, n)
 		}
 	}
-	m.reportedWarnings = w.lack + w.differ
+	m.reportedWarnings = w.lack + w.differ + w.unsaid
 	notes = append(notes, m.unknownKeyEvents(o)...)
 	c := countOf(o.pods)
 	have := c.members - c.failed
 	was := m.enoughPods
 	m.enoughPods = have >= w.minMember
-	if phase := o.podGroup.Status.Phase; phase != "" && phase != scheduling.PodGroupPending {
+	switch o.podGroup.Status.Phase {
+	case "", scheduling.PodGroupPending, scheduling.PodGroupIdle, scheduling.PodGroupSuspended:
+	default:
 		// A phase beyond Pending means that the group was complete before this process started.
 		m.reportedComplete = ""
 		return notes
@@ -57,13 +59,17 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 }
 
 // eventsHeldFor returns for how long the events Created and Complete of a group are held of which
-// nothing was told: until a status says that its pods have nodes and do not run yet, and for
-// FirstStatusDelay at most. written is true if the status next is written now.
-func (c Config) eventsHeldFor(o observation, next *scheduling.PodGroupStatus, written bool) time.Duration {
-	if !waits(next.Phase) || written && next.Phase == scheduling.PodGroupScheduling {
+// nothing was told: until pods have had nodes since boundSince for StatusDelay, and the group does not
+// run yet, and for FirstStatusDelay at most.
+func (c Config) eventsHeldFor(o observation, next *scheduling.PodGroupStatus, boundSince time.Time) time.Duration {
+	if !waits(next.Phase) {
 		return 0
 	}
-	return max(0, o.firstSeen.Add(c.FirstStatusDelay).Sub(o.now))
+	until := o.firstSeen.Add(c.FirstStatusDelay)
+	if at := boundSince.Add(c.StatusDelay); !boundSince.IsZero() && at.Before(until) {
+		until = at
+	}
+	return max(0, until.Sub(o.now))
 }
 
 // holdComplete removes the event Complete from events, and remembers it until eventsHeldFor has
@@ -110,19 +116,4 @@ func (m *memory) withCreated(notes []pendingEvent, now time.Time) ([]pendingEven
 	}
 	m.created = ""
 	return append([]pendingEvent{created}, notes...), 0
-}
-
-// endEvents returns the event of a group's end, if the group has just ended.
-func endEvents(before scheduling.PodGroupPhase, s *scheduling.PodGroupStatus) []pendingEvent {
-	text := fmt.Sprintf("%d pods succeeded, %d failed", s.Succeeded, s.Failed)
-	switch s.Phase {
-	case before: // the event was sent already
-		return nil
-	case scheduling.PodGroupFinished:
-		return []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Finished, text: text}}
-	case scheduling.PodGroupFailed:
-		return []pendingEvent{{eventType: corev1.EventTypeWarning, reason: reason.Failed, text: text}}
-	default:
-		return nil
-	}
 }

@@ -26,7 +26,7 @@ var whyTooManyOwners = fmt.Sprintf("at most %d owners of a group are read", maxR
 func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (observation, error) {
 	o := observation{key: key, now: r.clock.Now()}
 	r.mu.Lock()
-	o.legacyCRD, o.noTemplates = o.now.Before(r.legacyUntil), o.now.Before(r.noTemplatesUntil)
+	o.lacking = lacking{o.now.Before(r.legacyUntil), o.now.Before(r.noTemplatesUntil), o.now.Before(r.noDesiredUntil)}
 	r.mu.Unlock()
 
 	var pg scheduling.PodGroup
@@ -36,6 +36,7 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("get pod group: %w", err)
 	}
+	o.lost = r.pods.takeLost(key)
 	f, err := cacheReader{ctx, r.client}.membershipOf(key, r.pods, r.config.SchedulerName)
 	if err != nil {
 		return o, err

@@ -10,9 +10,8 @@ import (
 type counts struct {
 	// members counts all pods.
 	members int32
-	// scheduled counts the pods with a node. onNodes
-	// counts the pods with a node that have not ended.
-	scheduled, onNodes int32
+	// onNodes counts the pods with a node that have not ended.
+	onNodes int32
 	// active counts the pods on nodes that are not being deleted.
 	// unended counts the pods that have not ended and are not being deleted.
 	active, unended            int32
@@ -28,7 +27,6 @@ func countOf(pods []podSet) counts {
 			c.unended += set.n
 		}
 		if pod.Spec.NodeName != "" {
-			c.scheduled += set.n
 			if !hasEnded(pod) {
 				c.onNodes += set.n
 				if pod.DeletionTimestamp == nil {

@@ -27,6 +27,8 @@ type podIndex struct {
 	sets map[podTraits]*alikePods
 	// byName has the sets under the possibleGroupNames of their pods.
 	byName map[types.NamespacedName]map[*alikePods]struct{}
+	// lost has a member that was lost, under the possibleGroupNames of the pod. See takeLost.
+	lost map[types.NamespacedName]lostMember
 }
 
 // An indexedPod is a pod, and its place in its set.
@@ -105,6 +107,7 @@ func newPodIndex() *podIndex {
 		pods:   map[types.NamespacedName]*indexedPod{},
 		sets:   map[podTraits]*alikePods{},
 		byName: map[types.NamespacedName]map[*alikePods]struct{}{},
+		lost:   map[types.NamespacedName]lostMember{},
 	}
 }
 
@@ -116,6 +119,8 @@ func (x *podIndex) set(pod *corev1.Pod) {
 	if have := x.pods[key]; have != nil && have.set.traits == t {
 		have.pod = pod
 		return
+	} else if have != nil {
+		x.noteLost(have, pod)
 	}
 	x.drop(key)
 	s := x.sets[t]
@@ -142,7 +147,11 @@ func (x *podIndex) set(pod *corev1.Pod) {
 func (x *podIndex) remove(pod *corev1.Pod) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.drop(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	if have := x.pods[key]; have != nil {
+		x.noteLost(have, nil)
+	}
+	x.drop(key)
 }
 
 // drop is remove for callers that hold the lock.

@@ -10,9 +10,10 @@
 // owners of the pods, and the time. A reconcile does not read each pod, but sets of pods that are
 // alike, from an index that the events of pods keep (podIndex).
 //
-// A group whose pods run within a second, or within StatusDelay after they got their nodes if they got
-// them later, costs two writes: the object, and a status that says that it runs. A group that is refused,
-// or has no nodes within FirstStatusDelay, costs two more: its first status, and an event. A group that stops half way, or that gets owners later, costs more.
+// A group whose pods run within CountDelay after they got their nodes costs two writes: the object, and
+// a status that says that it runs. If they run later, one more status says how many have nodes. A group
+// that is refused, or has no nodes within FirstStatusDelay, costs two more: its first status, and an
+// event. A group that stops half way, or that gets owners later, costs more.
 //
 // A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
 // that this controller made, a minMember that a user has set is kept: see minMemberManager.
@@ -48,8 +49,12 @@ type Config struct {
 	// EmptyDelay is the time for which a PodGroup that this controller made for bare pods is kept
 	// after its last pod is gone. Defaults to 60s.
 	EmptyDelay time.Duration
-	// StatusDelay is the time for which minor changes of the status are held back: changes that
-	// affect only the numbers of pods, or that only set the phase to Scheduling. Defaults to 10s.
+	// CountDelay is the time for which the first minor change of the status is held: a change that
+	// affects only the numbers of pods, or that only sets the phase to Scheduling. While such changes
+	// go on, the time doubles with each write, up to StatusDelay. Defaults to 1s.
+	CountDelay time.Duration
+	// StatusDelay is the longest time for which minor changes of the status are held. It is at least
+	// CountDelay. Defaults to 10s.
 	StatusDelay time.Duration
 	// FirstStatusDelay is the time for which the first status of a group is held while it says no more
 	// than the CRD's default, together with the events Created and Complete. Defaults to 2m.
@@ -74,6 +79,7 @@ func DefaultConfig() Config {
 	return Config{
 		SchedulerName:     "fluence",
 		EmptyDelay:        time.Minute,
+		CountDelay:        time.Second,
 		StatusDelay:       10 * time.Second,
 		FirstStatusDelay:  2 * time.Minute,
 		IncompleteTimeout: 5 * time.Minute,
@@ -91,8 +97,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("schedulerName: %q: must be another name, because otherwise every Job would become a group", c.SchedulerName)
 	case c.EmptyDelay <= 0:
 		return fmt.Errorf("emptyDelay: %v: must be positive", c.EmptyDelay)
-	case c.StatusDelay <= 0:
-		return fmt.Errorf("statusDelay: %v: must be positive", c.StatusDelay)
+	case c.CountDelay <= 0:
+		return fmt.Errorf("countDelay: %v: must be positive", c.CountDelay)
+	case c.StatusDelay < c.CountDelay:
+		return fmt.Errorf("statusDelay: %v: must be at least countDelay, %v", c.StatusDelay, c.CountDelay)
 	case c.FirstStatusDelay <= 0:
 		return fmt.Errorf("firstStatusDelay: %v: must be positive", c.FirstStatusDelay)
 	case c.IncompleteTimeout < time.Second:

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -57,6 +58,8 @@ type olderCRD struct {
 	legacyUntil time.Time
 	// noTemplatesUntil is the time until which it assumes that the CRD lacks spec.templates.
 	noTemplatesUntil time.Time
+	// noDesiredUntil is the time until which it assumes that the CRD lacks status.desired.
+	noDesiredUntil time.Time
 }
 
 // conflictDelay is the time after which a write is tried again that was decided by an old PodGroup.
@@ -91,7 +94,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("create pod group: %w", err)
 		}
-		r.rememberCreation(o.key, o.now)
+		if r.rememberCreation(o.key, o.now) {
+			r.sendEvents(d.create, []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Created, text: m.created + "; the one before is gone"}})
+			m.created = ""
+		}
 		r.remember(o.key, m) // a write that fails below must not lose the event of the creation
 		r.metrics.podGroup(actionCreated)
 		klog.FromContext(ctx).V(2).Info("Created pod group", "minMember", d.create.Spec.MinMember)
@@ -100,10 +106,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if r.defers(d, o.now) {
 		// The next reconcile decides the same, unless the group runs by then. Only the time
-		// since which the group lacks members must not begin anew.
-		was.shortfall = m.shortfall
+		// since which the group lacks members must not begin anew, and a lost member not be forgotten.
+		was.shortfall, was.members.lost = m.shortfall, m.members.lost
 		r.remember(o.key, was)
-		return ctrl.Result{RequeueAfter: sooner(r.config.StatusDelay, d.requeueAfter)}, nil
+		turn := min(r.config.StatusDelay, d.passingUntil.Sub(o.now))
+		return ctrl.Result{RequeueAfter: sooner(turn, d.requeueAfter)}, nil
 	}
 	switch err := r.write(ctx, o, d); {
 	case apierrors.IsConflict(err):
@@ -125,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // defers reports whether a passing status has to wait for its turn.
 func (r *reconciler) defers(d decision, now time.Time) bool {
-	return d.passing && !r.passing.AllowN(now, 1)
+	return d.passingUntil.After(now) && !r.passing.AllowN(now, 1)
 }
 
 // write carries out the writes of a decision on a PodGroup that exists.
@@ -152,13 +159,21 @@ func (r *reconciler) write(ctx context.Context, o observation, d decision) error
 	if d.status == nil {
 		return nil
 	}
-	err := r.applyStatus(ctx, o.podGroup, d.status, o.legacyCRD)
+	err := r.applyStatus(ctx, o.podGroup, d.status, o.lacking)
+	if scheduling.LacksField(err) && !o.legacyCRD && !o.noDesired {
+		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: the number of wanted pods is not written; apply manifests/crds", "crd", scheduling.CRDName)
+		r.mu.Lock()
+		r.noDesiredUntil = o.now.Add(legacyRetry)
+		r.mu.Unlock()
+		o.noDesired = true
+		err = r.applyStatus(ctx, o.podGroup, d.status, o.lacking)
+	}
 	if scheduling.LacksField(err) && !o.legacyCRD {
 		klog.FromContext(ctx).Info("The CRD of PodGroup is older than this controller: conditions, creation time and the number of scheduled pods are not written; apply manifests/crds", "crd", scheduling.CRDName)
 		r.mu.Lock()
 		r.legacyUntil = o.now.Add(legacyRetry)
 		r.mu.Unlock()
-		err = r.applyStatus(ctx, o.podGroup, d.status, true)
+		err = r.applyStatus(ctx, o.podGroup, d.status, lacking{legacyCRD: true})
 	}
 	if err != nil {
 		return ignoreGone(fmt.Errorf("apply status of pod group: %w", err))

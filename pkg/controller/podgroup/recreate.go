@@ -62,8 +62,9 @@ func (r *reconciler) exists(ctx context.Context, namespace string, ref metav1.Ow
 	return obj.UID == ref.UID && obj.DeletionTimestamp == nil, nil
 }
 
-// rememberCreation records when a PodGroup was created.
-func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) {
+// rememberCreation records when a PodGroup was created. It reports whether this process has
+// created one of this name before, not long ago.
+func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) (again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.lastCreated) >= max(minSweepSize, r.sweepSize) {
@@ -77,5 +78,7 @@ func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) {
 	if r.lastCreated == nil {
 		r.lastCreated = map[types.NamespacedName]time.Time{}
 	}
+	at, again := r.lastCreated[key]
 	r.lastCreated[key] = now
+	return again && now.Sub(at) <= recreateWindow
 }

@@ -23,6 +23,8 @@ type sizeDecision struct {
 	lack string
 	// differ says that the pod templates of the group's owner give it different sizes. It is "" if they do not.
 	differ string
+	// unsaid says that the size is the sum of several owners, which nobody has confirmed. It is "" otherwise.
+	unsaid string
 }
 
 // wantedSize returns the minimum and the number of pods that a group wants. The first of these
@@ -80,6 +82,9 @@ func (c Config) wantedSize(o observation) sizeDecision {
 	default:
 		w.message = fmt.Sprintf("minMember %d, size %d", w.minMember, size.Size)
 	}
+	if size, err := o.userSize(); err == nil && size.Size+size.Min == 0 && user == "" && o.isOfSeveralOwners() && (o.podGroup == nil || c.isManaged(o.podGroup)) {
+		w.unsaid = whySizeUnknown
+	}
 	if differ != "" {
 		w.message += "; " + differ
 	}
@@ -95,6 +100,16 @@ func (c Config) wantedSize(o observation) sizeDecision {
 		}
 	}
 	return w
+}
+
+// whySizeUnknown is the text of the event SizeUnknown. It has no numbers, so that it is sent once.
+var whySizeUnknown = fmt.Sprintf("several owners share this group by the label %s, and nothing says how many pods start together: pods of the first owners can start before the other owners exist; set the label %s to the number of all pods of the group, in all pod templates",
+	group.Label, group.SizeLabel)
+
+// isOfSeveralOwners reports whether a label has put pods of several owners that have not ended into the group.
+func (o observation) isOfSeveralOwners() bool {
+	_, native := group.NativeName(o.key)
+	return !native && !o.isNamedForOwner() && len(o.activeOwners()) > 1
 }
 
 // whyNotCounted says which pods of the group's owners do not count, because they ask for another

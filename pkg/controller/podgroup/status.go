@@ -30,6 +30,9 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	s := *o.podGroup.Status.DeepCopy()
 	c := countOf(o.pods)
 	s.Phase = phaseOf(s.Phase, c, w.minMember, o.ownerVerdict())
+	if rest := o.restPhase(); c.onNodes == 0 && !final(s.Phase) && rest != "" {
+		s.Phase = rest
+	}
 	if c.members > 0 || !final(s.Phase) {
 		s.Running, s.Succeeded, s.Failed = c.running, c.succeeded, c.failed
 	}
@@ -39,8 +42,9 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	if o.legacyCRD {
 		return s
 	}
-	if c.members > 0 || !final(s.Phase) {
-		s.Scheduled = c.scheduled
+	s.Scheduled = c.onNodes
+	if !o.noDesired {
+		s.Desired = o.desired(s, c, w)
 	}
 	if s.CreationTime == nil || s.CreationTime.IsZero() {
 		s.CreationTime = new(creationTime(o))
@@ -54,7 +58,31 @@ func nextStatus(o observation, w sizeDecision) scheduling.PodGroupStatus {
 	}
 	meta.SetStatusCondition(&s.Conditions, valid)
 	o.setExpected(&s, c, w)
+	o.setFinished(&s)
 	return s
+}
+
+// restPhase returns the phase of a group without pods on nodes whose owners make no pods for now. It
+// returns "" if they do.
+func (o observation) restPhase() scheduling.PodGroupPhase {
+	switch {
+	case o.idle():
+		return scheduling.PodGroupIdle
+	case o.whySuspended() != "":
+		return scheduling.PodGroupSuspended
+	}
+	return ""
+}
+
+// desired returns the number of pods that the group wants. A group that has ended keeps the number.
+func (o observation) desired(s scheduling.PodGroupStatus, c counts, w sizeDecision) int32 {
+	switch {
+	case o.idle():
+		return 0
+	case final(s.Phase):
+		return cmp.Or(s.Desired, max(w.minMember, w.size))
+	}
+	return max(w.minMember, w.size, c.unended)
 }
 
 // setExpected sets or removes the condition MembersExpected.
@@ -185,22 +213,60 @@ func creationTime(o observation) metav1.MicroTime {
 }
 
 // due reports whether a status must be written now. If not, requeueAfter is the time after which to
-// check again. Zero means at the next event. staleSince is the time since which the status has been
-// out of date, and newStaleSince is the value to remember.
-func (c Config) due(before, next *scheduling.PodGroupStatus, staleSince, now time.Time) (write bool, requeueAfter time.Duration, newStaleSince time.Time) {
-	if urgent(before, next) {
-		return true, 0, time.Time{}
+// check again. Zero means at the next event. next is what to remember.
+func (c Config) due(before, after *scheduling.PodGroupStatus, s staleness, minMember int32, now time.Time) (write bool, requeueAfter time.Duration, next staleness) {
+	if urgent(before, after) {
+		return true, 0, staleness{}
 	}
-	if before.Phase == next.Phase && sameDetails(before, next) {
-		return false, 0, time.Time{}
+	if before.Phase == after.Phase && sameDetails(before, after) {
+		s.since = time.Time{}
+		return false, 0, s
 	}
-	if staleSince.IsZero() {
-		staleSince = now
+	if s.since.IsZero() {
+		s.since = now
 	}
-	if wait := staleSince.Add(c.StatusDelay).Sub(now); wait > 0 {
-		return false, wait, staleSince
+	delay := s.delayOf(c)
+	if reaches(before, after, minMember) {
+		delay = c.CountDelay
 	}
-	return true, 0, time.Time{}
+	if wait := s.since.Add(delay).Sub(now); wait > 0 {
+		return false, wait, s
+	}
+	return true, 0, staleness{written: now, delay: s.delayOf(c)}
+}
+
+// A staleness is what the controller keeps about minor changes of a status, from one reconcile to the
+// next.
+type staleness struct {
+	// since is the time since which the status has been out of date. It is zero unless a write of the
+	// status is being held back.
+	since time.Time
+	// written is the time of the last write for such a change alone, and delay is how long it was held.
+	written time.Time
+	delay   time.Duration
+}
+
+// delayOf returns the time for which a minor change is held: CountDelay after a quiet time, and twice
+// the last delay while changes go on.
+func (s staleness) delayOf(c Config) time.Duration {
+	if s.written.IsZero() || s.since.Sub(s.written) >= c.StatusDelay {
+		return c.CountDelay
+	}
+	return min(c.StatusDelay, 2*s.delay)
+}
+
+// reaches reports whether the number of pods on nodes has become one that users wait for: none, the
+// minimum, or all.
+func reaches(before, after *scheduling.PodGroupStatus, minMember int32) bool {
+	return before.Scheduled != after.Scheduled && (after.Scheduled == 0 || after.Scheduled == minMember || after.Scheduled == after.Desired)
+}
+
+// boundSince returns the time since which the phase is Scheduling, or zero in another phase.
+func boundSince(since time.Time, next *scheduling.PodGroupStatus, now time.Time) time.Time {
+	if next.Phase != scheduling.PodGroupScheduling {
+		return time.Time{}
+	}
+	return cmp.Or(since, now)
 }
 
 // firstStatusDelay is the time for which the first status of a group is held at least. A group that
@@ -245,30 +311,37 @@ func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, bo
 	case !o.hasDefaultStatus(), !o.isUnrefused(), next.Phase == scheduling.PodGroupScheduling && boundSince.Before(atLeast):
 		return atLeast
 	case next.Phase == scheduling.PodGroupScheduling:
-		return boundSince.Add(c.StatusDelay)
+		return boundSince.Add(c.CountDelay)
 	default:
 		return o.firstSeen.Add(c.FirstStatusDelay)
 	}
 }
 
-// Statuses that only say that pods have nodes and do not run yet are written at passingStatusRate a
-// second, after a burst of passingStatusBurst. Where many groups start at once, the API server is
-// busy with their binds, and most of the groups run before their turn. After passingStatusDelay a
-// status does not wait for its turn any more.
+// Statuses that only have other numbers, or only say that pods have nodes and do not run yet, are
+// written at passingStatusRate a second, after a burst of passingStatusBurst. Where many groups start
+// at once, the API server is busy with their binds, and most of the groups run before their turn. A
+// status does not wait for its turn for more than StatusDelay. The first one of a group that only says
+// that pods have nodes waits for passingStatusDelay at most.
 const (
 	passingStatusRate  = 2
 	passingStatusBurst = 10
 	passingStatusDelay = time.Minute
 )
 
-// isPassing reports whether a status is the first one of a group, and only says that pods have
-// nodes, since boundSince, and do not run yet.
-func (o observation) isPassing(next *scheduling.PodGroupStatus, boundSince time.Time) bool {
-	return next.Phase == scheduling.PodGroupScheduling && o.canBeHeld(next) && o.now.Before(boundSince.Add(passingStatusDelay))
+// passingUntil returns the time until which a status may wait for its turn. It is zero if the status
+// does not wait.
+func (c Config) passingUntil(o observation, before, next *scheduling.PodGroupStatus, m memory) time.Time {
+	switch {
+	case next.Phase == scheduling.PodGroupScheduling && o.canBeHeld(next):
+		return m.boundSince.Add(passingStatusDelay)
+	case urgent(before, next) || m.stale.since.IsZero():
+		return time.Time{}
+	}
+	return m.stale.since.Add(c.StatusDelay)
 }
 
 // urgent reports whether a status differs in more than details. It is not urgent when pods are
-// bound or begin to run. Such a change is written once the group runs, or after StatusDelay.
+// bound or begin to run. Such a change is written once the group runs, or when due says so.
 func urgent(before, next *scheduling.PodGroupStatus) bool {
 	starts := before.Phase != "" && next.Phase == scheduling.PodGroupScheduling
 	return before.Phase != next.Phase && !starts ||
@@ -284,7 +357,11 @@ func sameCondition(before, next *scheduling.PodGroupStatus, t string) bool {
 // sameDetails reports whether two statuses agree in the numbers that are worth a write, and in the
 // message about missing members. The number of running pods counts only once minMember of them run.
 func sameDetails(before, next *scheduling.PodGroupStatus) bool {
-	if before.Scheduled != next.Scheduled || messageOf(before) != messageOf(next) {
+	if before.CreationTime != nil && final(before.Phase) && meta.FindStatusCondition(before.Conditions, ConditionFinished) == nil {
+		// An older controller wrote it. After an upgrade not all groups that have ended are written again.
+		return true
+	}
+	if before.Scheduled != next.Scheduled || before.Desired != next.Desired || messageOf(before) != messageOf(next) {
 		return false
 	}
 	return next.Phase == scheduling.PodGroupScheduling ||

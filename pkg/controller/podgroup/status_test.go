@@ -1,6 +1,7 @@
 package podgroup
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func TestNextStatusLeavesConditionsOfOthers(t *testing.T) {
 // that holds all it can is not written again and again.
 func TestPlainCRDComesToRest(t *testing.T) {
 	config := DefaultConfig()
-	o := observation{podGroup: podGroup(4), pods: each(pods(4, in(corev1.PodRunning))), now: now, legacyCRD: true}
+	o := observation{podGroup: podGroup(4), pods: each(pods(4, in(corev1.PodRunning))), now: now, lacking: lacking{legacyCRD: true}}
 	d, m := config.decide(o, memory{})
 	if d.status == nil || d.status.Phase != scheduling.PodGroupRunning || d.status.CreationTime != nil || d.status.Conditions != nil {
 		t.Fatalf("first status = %+v, want phase Running and no fields of ours", d.status)
@@ -79,7 +80,8 @@ func TestPlainCRDComesToRest(t *testing.T) {
 }
 
 func TestDue(t *testing.T) {
-	const delay = 10 * time.Second
+	config := DefaultConfig()
+	soon, most := config.CountDelay, config.StatusDelay
 	status := func(phase scheduling.PodGroupPhase, scheduled, running int32) scheduling.PodGroupStatus {
 		s := scheduling.PodGroupStatus{Scheduled: scheduled}
 		s.Phase, s.Running = phase, running
@@ -88,39 +90,74 @@ func TestDue(t *testing.T) {
 	cases := map[string]struct {
 		before, next scheduling.PodGroupStatus
 		stale        time.Duration
+		last         time.Duration // how long the last write was held, which was just before
 		wantWrite    bool
 		wantAfter    time.Duration
 	}{
 		"the first status":                          {before: status("", 0, 0), next: status("Pending", 0, 0), wantWrite: true},
 		"nothing changed":                           {before: status("Running", 4, 4), next: status("Running", 4, 4)},
-		"the first pod is bound":                    {before: status("Pending", 0, 0), next: status("Scheduling", 1, 0), wantAfter: delay},
-		"half of the pods have been bound for long": {before: status("Pending", 0, 0), next: status("Scheduling", 2, 0), stale: delay, wantWrite: true},
-		"all are bound":                             {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), wantAfter: delay},
-		"all have been bound for long":              {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), stale: delay, wantWrite: true},
-		"a running group begins to lack a pod":      {before: status("Running", 4, 4), next: status("Scheduling", 4, 3), wantAfter: delay},
-		"the first pod runs":                        {before: status("Scheduling", 4, 0), next: status("Scheduling", 4, 1), stale: delay},
-		"more pods are bound":                       {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: delay - time.Second, wantAfter: time.Second},
+		"the first pod is bound":                    {before: status("Pending", 0, 0), next: status("Scheduling", 1, 0), wantAfter: soon},
+		"half of the pods have been bound for long": {before: status("Pending", 0, 0), next: status("Scheduling", 2, 0), stale: soon, wantWrite: true},
+		"all are bound":                             {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), wantAfter: soon},
+		"all have been bound for long":              {before: status("Pending", 0, 0), next: status("Scheduling", 4, 0), stale: soon, wantWrite: true},
+		"a running group begins to lack a pod":      {before: status("Running", 4, 4), next: status("Scheduling", 4, 3), wantAfter: soon},
+		"the first pod runs":                        {before: status("Scheduling", 4, 0), next: status("Scheduling", 4, 1), stale: most},
+		"more pods are bound":                       {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: soon - time.Millisecond, wantAfter: time.Millisecond},
+		"more pods are bound again":                 {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: soon, last: soon, wantAfter: soon},
+		"and again, and at last":                    {before: status("Scheduling", 4, 0), next: status("Scheduling", 5, 0), stale: soon, last: most - 1, wantAfter: most - soon},
+		"and the first four are bound":              {before: status("Scheduling", 3, 0), next: status("Scheduling", 4, 0), stale: soon, last: most, wantWrite: true},
+		"and none is bound any more":                {before: status("Running", 3, 3), next: status("Running", 0, 3), stale: soon, last: most, wantWrite: true},
 		"minMember run":                             {before: status("Scheduling", 4, 0), next: status("Running", 4, 4), wantWrite: true},
-		"a fifth pod runs":                          {before: status("Running", 4, 4), next: status("Running", 5, 5), wantAfter: delay},
-		"a fifth pod has run for long":              {before: status("Running", 4, 4), next: status("Running", 5, 5), stale: delay, wantWrite: true},
+		"a fifth pod runs":                          {before: status("Running", 4, 4), next: status("Running", 5, 5), wantAfter: soon},
+		"a fifth pod has run for long":              {before: status("Running", 4, 4), next: status("Running", 5, 5), stale: soon, wantWrite: true},
 		"a running group loses a pod":               {before: status("Running", 4, 4), next: status("Unknown", 3, 3), wantWrite: true},
 		"all at once":                               {before: status("Pending", 0, 0), next: status("Running", 4, 4), wantWrite: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			config := DefaultConfig()
-			config.StatusDelay = delay
-			var stale time.Time
+			var s staleness
 			if tc.stale > 0 {
-				stale = now.Add(-tc.stale)
+				s.since = now.Add(-tc.stale)
 			}
-			write, after, since := config.due(&tc.before, &tc.next, stale, now)
+			if tc.last > 0 {
+				s.written, s.delay = s.since, tc.last
+			}
+			write, after, s := config.due(&tc.before, &tc.next, s, 4, now)
 			if write != tc.wantWrite || after != tc.wantAfter {
 				t.Errorf("due() = %t, %v, want %t, %v", write, after, tc.wantWrite, tc.wantAfter)
 			}
-			if since.IsZero() != (after == 0) {
-				t.Errorf("due() remembers a wait since %v with %v to go", since, after)
+			if s.since.IsZero() != (after == 0) {
+				t.Errorf("due() remembers a wait since %v with %v to go", s.since, after)
 			}
 		})
+	}
+}
+
+// While a group of thousands is bound, its numbers are written after a second, and then less and less
+// often, and at once when all are bound.
+func TestTheNumbersOfALargeGroupAreWrittenLessAndLessOften(t *testing.T) {
+	config := DefaultConfig()
+	const step, binding = 100 * time.Millisecond, time.Minute
+	status := func(n int32) scheduling.PodGroupStatus {
+		s := scheduling.PodGroupStatus{Scheduled: n}
+		s.Phase = scheduling.PodGroupRunning
+		return s
+	}
+	var s staleness
+	var written []time.Duration
+	shown := status(1)
+	for at := time.Duration(0); at <= binding+2*step+config.CountDelay; at += step {
+		next := status(2 + int32(min(at, binding)/step))
+		write, _, after := config.due(&shown, &next, s, 2+int32(binding/step), now.Add(at))
+		if s = after; write {
+			shown, written = next, append(written, at)
+		}
+	}
+	want := []time.Duration{time.Second, 3100 * time.Millisecond, 7200 * time.Millisecond, 15300 * time.Millisecond}
+	if len(written) < len(want) || !slices.Equal(written[:len(want)], want) || len(written) > 3+int(binding/config.StatusDelay) {
+		t.Errorf("written after %v, want after %v, and then once each %v", written, want, config.StatusDelay)
+	}
+	if last := written[len(written)-1]; last > binding+config.CountDelay+step || shown.Scheduled != 2+int32(binding/step) {
+		t.Errorf("written after %v at last, with %d pods on nodes, want all of them within %v of the last", last, shown.Scheduled, config.CountDelay)
 	}
 }

@@ -25,8 +25,9 @@ type topOwner struct {
 	// why says in words for users why the owner cannot be read.
 	why string
 	// deleting is true if the owner is being deleted or is presumed gone. suspended is true if it
-	// creates no pods for now. done is true if it has succeeded, and failed if it has failed.
-	deleting, suspended, done, failed bool
+	// creates no pods for now.
+	deleting, suspended bool
+	ending
 	// reportsEnd is true if the status of this kind reports an end.
 	reportsEnd bool
 	// waitingSince is the time at which the owner was created or last resumed. It is zero while the
@@ -94,7 +95,11 @@ func topOwnerOf(p podOwner) topOwner {
 	}
 	if p.job != nil {
 		top.reportsEnd = true
-		top.done, top.failed = jobIs(p.job, batchv1.JobComplete), jobIs(p.job, batchv1.JobFailed)
+		for _, c := range conditionsOf(p.job) {
+			if c.Status == metav1.ConditionTrue {
+				top.add(c, string(batchv1.JobComplete), string(batchv1.JobFailed))
+			}
+		}
 		top.suspended = top.suspended || p.job.Spec.Suspend != nil && *p.job.Spec.Suspend
 		// The conditions of a Job show a little later than its spec that it was resumed.
 		if !jobIs(p.job, batchv1.JobSuspended) {
@@ -108,7 +113,7 @@ func topOwnerOf(p podOwner) topOwner {
 func conditionsOf(job *batchv1.Job) []metav1.Condition {
 	var all []metav1.Condition
 	for _, c := range job.Status.Conditions {
-		all = append(all, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), LastTransitionTime: c.LastTransitionTime})
+		all = append(all, metav1.Condition{Type: string(c.Type), Status: metav1.ConditionStatus(c.Status), Reason: c.Reason, Message: c.Message, LastTransitionTime: c.LastTransitionTime})
 	}
 	return all
 }
@@ -164,14 +169,8 @@ func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstruc
 		if c.Status != metav1.ConditionTrue {
 			continue
 		}
-		switch c.Type {
-		case life.Completed:
-			top.done = true
-		case life.Failed:
-			top.failed = true
-		case suspendedCondition:
-			paused = true
-		}
+		top.add(c, life.Completed, life.Failed)
+		paused = paused || c.Type == suspendedCondition
 	}
 	if !paused {
 		top.waitingSince = waitsSince(obj.GetCreationTimestamp().Time, conditions)

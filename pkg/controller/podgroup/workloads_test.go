@@ -107,7 +107,9 @@ func (e *env) onlyGroups(want ...string) {
 	}
 }
 
-func quick(c *podgroup.Config) { c.StatusDelay = 200 * time.Millisecond }
+func quick(c *podgroup.Config) {
+	c.CountDelay, c.StatusDelay = 200*time.Millisecond, 200*time.Millisecond
+}
 
 func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	t.Parallel()

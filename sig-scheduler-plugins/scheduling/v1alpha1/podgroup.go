@@ -13,8 +13,9 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=podgroups,singular=podgroup,shortName={fpg,pg,pgs}
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name="Size",JSONPath=".spec.minMember",type=integer,description="How many pods the group starts with at the least."
-// +kubebuilder:printcolumn:name="Bound",JSONPath=".status.scheduled",type=integer,description="How many pods have a node."
+// +kubebuilder:printcolumn:name="Min",JSONPath=".spec.minMember",type=integer,description="How many pods the group starts with at the least."
+// +kubebuilder:printcolumn:name="Size",JSONPath=".status.desired",type=integer,description="How many pods the group wants."
+// +kubebuilder:printcolumn:name="Bound",JSONPath=".status.scheduled",type=integer,description="How many pods are on nodes and have not ended."
 // +kubebuilder:printcolumn:name="Phase",JSONPath=".status.phase",type=string,description="How far the group has come."
 // +kubebuilder:printcolumn:name="Reason",JSONPath=".status.conditions[?(@.type==\"Scheduled\")].reason",type=string,description="What the scheduler says of the group."
 // +kubebuilder:printcolumn:name="Running",JSONPath=".status.running",type=integer,priority=1,description="How many pods run."
@@ -98,9 +99,15 @@ type PodsOfTemplate struct {
 type PodGroupStatus struct {
 	v1alpha1.PodGroupStatus `json:",inline"`
 
-	// Scheduled is the number of pods that have a node, finished ones included.
+	// Scheduled is the number of pods that have a node and have not ended.
 	// +optional
 	Scheduled int32 `json:"scheduled,omitempty"`
+
+	// Desired is the number of pods that the group wants: those that its owners and labels name, or
+	// the pods that exist and have not ended, or minMember, whichever is the most. It is 0 while its
+	// owners want no pods.
+	// +optional
+	Desired int32 `json:"desired,omitempty"`
 
 	// CreationTime is when the group came to be, with exactly six digits of a
 	// second: groups of one priority start in this order. It is set once and

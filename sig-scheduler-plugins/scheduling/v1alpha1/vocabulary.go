@@ -30,4 +30,10 @@ const (
 	PodGroupFinished = v1alpha1.PodGroupFinished
 	// PodGroupFailed: so many pods have failed that minMember cannot run.
 	PodGroupFailed = v1alpha1.PodGroupFailed
+	// PodGroupIdle: no pod is on a node, and the group's owners want none, such as a Deployment
+	// that is scaled to 0. Fluence adds this phase.
+	PodGroupIdle v1alpha1.PodGroupPhase = "Idle"
+	// PodGroupSuspended: no pod is on a node, and the group's owners are suspended. Fluence adds
+	// this phase.
+	PodGroupSuspended v1alpha1.PodGroupPhase = "Suspended"
 )

@@ -1,0 +1,118 @@
+package podgroup
+
+import (
+	"cmp"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// A lostMember is a pod that was on a node, and is not any more or will soon not be, though it has not
+// succeeded. It is zero for none.
+type lostMember struct {
+	pod, node string
+	// how says what has become of the pod.
+	how string
+	// more is the number of other pods that were lost with it.
+	more int32
+}
+
+// maxLost bounds the names in podIndex.lost, which has names that are no group's.
+const maxLost = 10000
+
+// noteLost notes a pod that leaves its node, under the names of the groups that it can be in. after is the
+// pod as it is now, or nil if it is gone. The caller holds the lock.
+func (x *podIndex) noteLost(p *indexedPod, after *corev1.Pod) {
+	was := p.set.traits
+	if !was.onNode || was.deleting || hasEnded(p.pod) {
+		return
+	}
+	how := "was deleted"
+	switch {
+	case after == nil || after.UID != p.pod.UID:
+	case after.Status.Phase == corev1.PodFailed:
+		how = "has failed"
+		if after.Status.Reason != "" {
+			how += " (" + after.Status.Reason + ")"
+		}
+	case after.DeletionTimestamp != nil && after.Status.Phase != corev1.PodSucceeded:
+		how = "is being deleted"
+	default:
+		return
+	}
+	if len(x.lost) >= maxLost {
+		clear(x.lost)
+	}
+	for _, name := range p.set.names {
+		key := types.NamespacedName{Namespace: was.namespace, Name: name}
+		if l, known := x.lost[key]; known {
+			l.more++
+			x.lost[key] = l
+			continue
+		}
+		x.lost[key] = lostMember{pod: p.pod.Name, node: p.pod.Spec.NodeName, how: how}
+	}
+}
+
+// takeLost returns a member that was lost since the last call.
+func (x *podIndex) takeLost(key types.NamespacedName) lostMember {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	l := x.lost[key]
+	delete(x.lost, key)
+	return l
+}
+
+// membersTold is what the events about members of a started group have said.
+type membersTold struct {
+	// lost is the first member that was lost since the group was complete. lostTold is true if an
+	// event named it.
+	lost     lostMember
+	lostTold bool
+	// partly is true if a group that has started was seen with fewer pods on nodes than it wants.
+	// allPlaced is the number of pods of the last event AllPlaced.
+	partly    bool
+	allPlaced int32
+}
+
+// newEvents returns the events about a group's members that were not sent yet. completeWith is the number
+// of pods that the group needed when it was last complete, or 0: see shortfall.
+func (t *membersTold) newEvents(o observation, w sizeDecision, next *scheduling.PodGroupStatus, completeWith int32) []pendingEvent {
+	need, have := o.needs(w)
+	if need == 0 || final(next.Phase) || o.whySuspended() != "" {
+		*t = membersTold{}
+		return nil
+	}
+	t.lost.more += o.lost.more
+	if t.lost.pod == "" {
+		t.lost = o.lost
+	} else if o.lost.pod != "" {
+		t.lost.more++
+	}
+	var notes []pendingEvent
+	need = min(need, cmp.Or(completeWith, need))
+	switch {
+	case have >= need:
+		t.lost, t.lostTold = lostMember{}, false
+	case completeWith > 0 && t.lost.pod != "" && !t.lostTold:
+		text := fmt.Sprintf("pod %s on node %s %s", t.lost.pod, t.lost.node, clip(t.lost.how))
+		if t.lost.more > 0 {
+			text += fmt.Sprintf(", and %d more are lost", t.lost.more)
+		}
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeWarning, reason: reason.MemberLost, text: fmt.Sprintf("%s: %d of %d pods are on nodes", text, have, need)})
+		t.lostTold = true
+	}
+	switch {
+	case next.Desired <= w.minMember || next.Scheduled < w.minMember:
+	case next.Scheduled < next.Desired:
+		t.partly = true
+	case t.partly && t.allPlaced != next.Desired:
+		t.partly, t.allPlaced = false, next.Desired
+		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.AllPlaced, text: fmt.Sprintf("all %d pods have nodes; the group starts with %d", next.Desired, w.minMember)})
+	}
+	return notes
+}
