@@ -109,7 +109,7 @@ func (x explainer) shortages(before, after solver.Measurement) []match.Shortage 
 	for i, f := range before.Needs {
 		if f.Nodes > 0 || after.Needs[i].Nodes > 0 {
 			n := x.problem.Needs[f.Need]
-			all = append(all, match.Shortage{Type: n.Type, Unit: n.Unit, Wanted: f.Wanted, MaxOnNode: f.Max, Nodes: f.Nodes})
+			all = append(all, match.Shortage{Type: n.Type, Unit: n.Unit, Wanted: f.Wanted, MaxOnNode: f.Most(), Nodes: f.Nodes})
 		}
 	}
 	slices.SortFunc(all, func(x, y match.Shortage) int { return strings.Compare(x.Type, y.Type) })

@@ -163,8 +163,8 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 		return nil, nil, ctx.Err()
 	case no.Reason.Code == match.TooHard && !mayStartLater(r.Op):
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
-	case errors.Is(no, match.ErrBusy) && failed.Nodes() != nil:
-		no.Reason.Blocker = p.bestBlocker(l, v, &failed)
+	case errors.Is(no, match.ErrBusy):
+		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
 	}
 	return nil, nil, no
 }

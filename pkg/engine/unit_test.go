@@ -26,7 +26,7 @@ func TestUnits(t *testing.T) {
 		},
 		"too few of that unit": {
 			nodes: []string{"G", "T"}, ask: "G",
-			want: `request can never be satisfied: room for 1 of 2 slots of "a" (2 nodes); disk: 1G wanted per slot, at most 1G available on a node, too little on 1 node`,
+			want: `request can never be satisfied: room for 1 of 2 slots of "a" (2 nodes); disk: 1G wanted per slot, at most 0G available, too little on 1 node`,
 		},
 	}
 	for name, tc := range cases {

@@ -20,7 +20,7 @@ import (
 )
 
 func TestEveryErrorOfAMatchIsARefusal(t *testing.T) {
-	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (at most 500m free on a node)"
+	const full = "needs 2 pods with cpu 1; room for 1: cpu is short on 1 of 2 nodes (500m free)"
 	short := match.Reason{
 		Code: match.TooFew, Level: "node", Wanted: 2, Found: 1, Nodes: 2, WaitingHelps: true,
 		Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 1000, MaxOnNode: 500, Nodes: 1}},

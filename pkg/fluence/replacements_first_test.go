@@ -127,7 +127,7 @@ func TestReplacementGoesFirstDuringItsPause(t *testing.T) {
 		rival := r.pod("rival")
 		r.bindByOther("g-1", "n")
 		r.pass(time.Second)
-		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (at most 0 free on a node)"
+		const full = "needs 1 pod with cpu 1; room for 0: cpu is short on 1 of 1 node (0 free)"
 		// Each refusal makes the pause longer.
 		for range 4 {
 			r.preEnqueueMessage(lacking)
@@ -142,7 +142,7 @@ func TestReplacementGoesFirstDuringItsPause(t *testing.T) {
 		r.node("late", 1)
 		r.pass(10 * time.Millisecond)
 		_, _, status = r.preFilter(rival)
-		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node)")
+		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on each); room for 1 more if pod ns/g-1 of group ns/g ends")
 		_, result, status := r.preFilter(lacking)
 		r.wantStatus(status, fwk.Success, "")
 		if !result.NodeNames.Has("late") {

@@ -91,8 +91,9 @@ type Reason struct {
 	InUse int64 `json:"inUse,omitempty"`
 	// Shortages lists the pools that run short, by type.
 	Shortages []Shortage `json:"shortages,omitempty"`
-	// Blocker is the job whose end would help most in the Vertex that came closest. It is nil if the
-	// end of no single job would help.
+	// Blocker is the job whose end would help most in the Vertex that came closest. If there is no Vertex,
+	// an engine may look at a part of the nodes, and name the job whose end helps most there. Blocker is
+	// nil if the end of no single job would help.
 	Blocker *Blocker `json:"end,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
@@ -117,9 +118,9 @@ type Shortage struct {
 	Unit string `json:"unit,omitempty"`
 	// Wanted is the amount that one slot needs.
 	Wanted int64 `json:"wanted"`
-	// MaxOnNode is the largest amount that is available on one usable node, of Reason.Vertex if that is
-	// set. It is what is free now or, if Code is TooLarge, what is free while only Shared slots are
-	// held.
+	// MaxOnNode is the largest amount that is available on one of the Nodes or, if Nodes is zero, on one
+	// usable node, of Reason.Vertex if that is set. It is what is free now or, if Code is TooLarge, what
+	// is free while only Shared slots are held.
 	MaxOnNode int64 `json:"most"`
 	// Nodes is the number of usable nodes that have less than Wanted. Zero means that each node has
 	// enough for one slot, but that the pool runs out before all slots are placed.
@@ -166,7 +167,7 @@ func (r Reason) String() string {
 	}
 	b.WriteByte(')')
 	for _, s := range r.Shortages {
-		fmt.Fprintf(&b, "; %s: %d%s wanted per slot, at most %d%s available on a node, ", s.Type, s.Wanted, s.Unit, s.MaxOnNode, s.Unit)
+		fmt.Fprintf(&b, "; %s: %d%s wanted per slot, at most %d%s available, ", s.Type, s.Wanted, s.Unit, s.MaxOnNode, s.Unit)
 		if s.Nodes == 0 {
 			b.WriteString("runs out before all slots are placed")
 		} else {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -70,6 +71,8 @@ type verdicts struct {
 	// the nodes that the filters rule out for the present. rejectedByExtenders has
 	// the nodes that the extenders rule out for the present.
 	unresolvable, filtered, rejectedByExtenders [][]string
+	// stay is the domain that the pods may not leave. It is nil if there is none.
+	stay *siblingDomain
 }
 
 // An outcome is what an attempt results in besides slots or a refusal.
@@ -186,6 +189,12 @@ func (q *attempt) outsideDomain() []string {
 			there.Insert(value)
 		}
 	}
+	if len(there) > 0 && q.stay == nil {
+		q.stayIn(func(n fwk.NodeInfo) (string, bool) {
+			value, ok := n.Node().Labels[key]
+			return key + "=" + value, ok && there.Has(value)
+		})
+	}
 	var outside []string
 	for _, n := range q.nodes {
 		if value, ok := n.Node().Labels[key]; !ok || len(there) > 0 && !there.Has(value) {
@@ -256,12 +265,10 @@ func (q *attempt) stayWithSiblings(levels []translate.Level) {
 	if len(there) == 0 {
 		return
 	}
-	var hosts []string
-	for _, n := range q.nodes {
-		if there.Has(domain(n)) {
-			hosts = append(hosts, n.Node().Name)
-		}
-	}
+	hosts := q.stayIn(func(n fwk.NodeInfo) (string, bool) {
+		d := domain(n)
+		return d[strings.LastIndexByte(d, '/')+1:], there.Has(d)
+	})
 	for i := range q.requests {
 		addConstraint(&q.requests[i].Attributes.ConstraintsNow, &jobspec.Constraint{Op: jobspec.OpHostlist, Values: hosts})
 	}

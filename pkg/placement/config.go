@@ -15,6 +15,7 @@
 //	extenders.go           which nodes do the extenders rule out?
 //	attempt.go             what does a group request of the matcher?
 //	alternative.go         which requests are there for pods with constraints among each other?
+//	why.go                 what does a refusal say beside the matcher's numbers?
 //	refusal.go             what does the matcher's answer mean for the group?
 //	verify.go              do the filters accept a match, pod by pod?
 //	commit.go              how is a verified match booked?

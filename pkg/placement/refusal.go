@@ -59,7 +59,7 @@ func (p *Placer) matchRefusal(q *attempt, err error) *gang.Refusal {
 	case errors.As(err, &no):
 		r := &gang.Refusal{
 			Reason:  reason.NoRoom,
-			Message: translate.Shorten(translate.Message(no.Reason, p.BlockerOf(no.Reason, q.plan.Key), q.required()) + q.whyPerNode() + q.rejected.bracketedReasons()),
+			Message: translate.Shorten(p.whyNoRoom(q, no) + q.whyPerNode() + q.rejected.bracketedReasons()),
 			RetryOn: append(q.rejected.events(), gang.NodeChanged, gang.MatcherBack),
 			// A match is overtaken if the cluster changed during the match. That change
 			// may cause none of these events, so the group also retries after a backoff.

@@ -16,11 +16,23 @@ var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and 
 	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
 	`|; it fits when pods that are ending have gone, and room is kept for it`)
 
-// shortOn matches the phrases of package translate for a resource that is short.
-var shortOn = regexp.MustCompile(` is short on \d+ (of \d+ nodes?|nodes? there)| is not enough for all pods`)
+// shortOn matches the phrases of package translate for a resource that is short, with their amounts.
+var shortOn = regexp.MustCompile(`( is short on \d+ (of \d+ nodes?( that (has|have) it)?|nodes? there)| is not enough for all pods)( \((at most )?[^()]*\))?`)
+
+// full matches the phrase for a resource of which nodes have nothing left. It becomes that for one that is short.
+var full = regexp.MustCompile(`(the only node|both nodes|all \d+ nodes) with (\S+) (is|are) full`)
+
+// causes matches the phrases of package interpod for constraints between pods: which domain limits them, and
+// whether they or what others use are the reason, changes with other pods.
+var causes = regexp.MustCompile(`[:;] (spread over [^;]*?: (\S+ has (\d+ and )?room for \d+|there are \d+), so at most \d+ in each( of the \d+)?` +
+	`|at most one to a [^;()]* \([^()]*\), (room on \d+ of )?\d+ \w+|all in one \S+ \([^()]*\), \S+ has room for \d+)`)
+
+// closest matches the name of the domain that has room for the most pods.
+var closest = regexp.MustCompile(`; (room( in [^;:]+| outside of any \S+)? for \d+|[^;:]+ could hold \d+ if (it|they) were empty)`)
 
 // StableText removes from a message what changes whenever other pods come or
-// go: the digits, the clause that names the job whose end would help most, and those about nodes
+// go: the digits, the clause that names the job whose end would help most, the domain with the most room, the
+// constraints between pods that leave too little room, and the clauses about nodes
 // that cannot be used or are reserved for other groups.
 func StableText(text string) string {
 	if before, rest, ok := strings.Cut(text, translate.MoreIfPrefix); ok {
@@ -29,7 +41,10 @@ func StableText(text string) string {
 		}
 	}
 	text = passing.ReplaceAllString(text, "")
-	text = shortOn.ReplaceAllString(text, " is short")
+	text = causes.ReplaceAllString(text, "")
+	text = closest.ReplaceAllString(text, "; room")
+	text = full.ReplaceAllString(text, "$2 is short")
+	text = strings.ReplaceAll(shortOn.ReplaceAllString(text, " is short"), "; room; ", "; room: ")
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1

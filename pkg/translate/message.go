@@ -14,22 +14,33 @@ import (
 // maxMessage bounds a message in bytes, because the message of an event may not be longer.
 const maxMessage = 1023
 
+// A Background is what a message says besides the matcher's reason.
+type Background struct {
+	// Pods is the number of pods of all kinds that were asked for. The reason is about one kind of them.
+	Pods int64
+	// Blocker names the group whose end would help most (match.Reason.Blocker), such as "job ns/name".
+	// If it is empty, this part is left out.
+	Blocker string
+	// Causes are the constraints of the pods because of which there is not enough room.
+	Causes []string
+	// Never is true if the numbers of the reason are those of the cluster without pods that end.
+	Never bool
+	// Without returns how many of the usable nodes have none of an extended resource, whoever
+	// uses it. Nil means that this is not known.
+	Without func(resource string) int64
+}
+
 // Message says why pods found no room, in one line of less than 1024 bytes, with the quantities of
 // Kubernetes. Equal reasons give equal texts, so that repeated messages can be recognized. Slot
 // labels are internal to the caller and left out. If there are more shortages than fit, the last
 // ones are only counted.
-//
-// blockerName is the name of the group whose end would help most (r.Blocker), such as "job
-// ns/name". If it is empty, this part is left out.
-//
-// all is the number of pods of all kinds that were asked for. The reason is about one kind of them.
-func Message(r match.Reason, blockerName string, all int64) string {
+func Message(r match.Reason, bg Background) string {
 	for n := len(r.Shortages); n > 0; n-- {
-		if m := message(r, blockerName, all, n); len(m) <= maxMessage {
+		if m := message(r, bg, n); len(m) <= maxMessage {
 			return m
 		}
 	}
-	return Shorten(message(r, blockerName, all, 0))
+	return Shorten(message(r, bg, 0))
 }
 
 // MoreIfPrefix and EndsSuffix surround the name of the blocker. The name can change from one
@@ -58,11 +69,11 @@ func WhyNoRoom(asked, held, capacity Amounts) string {
 }
 
 // message returns the text of a reason with its first n shortages.
-func message(r match.Reason, blockerName string, all int64, n int) string {
+func message(r match.Reason, bg Background, n int) string {
 	var b strings.Builder
 	wanted := pods(r.Wanted)
-	if all > r.Wanted {
-		wanted = fmt.Sprintf("%s, %d of one kind", pods(all), r.Wanted)
+	if bg.Pods > r.Wanted {
+		wanted = fmt.Sprintf("%s, %d of one kind", pods(bg.Pods), r.Wanted)
 	}
 	shown, more := r.Shortages[:n], len(r.Shortages)-n
 	switch r.Code {
@@ -72,25 +83,39 @@ func message(r match.Reason, blockerName string, all int64, n int) string {
 			b.WriteString(": the cluster has no nodes")
 			break
 		}
-		fmt.Fprintf(&b, ": none of %s may be used", nodes(r.Nodes))
+		b.WriteString(writtenCauses(bg.Causes))
+		fmt.Fprintf(&b, "%snone of %s may be used", beginning(bg.Causes), nodes(r.Nodes))
 	case match.TooLarge:
+		if len(bg.Causes) > 0 {
+			b.WriteString(strings.Join(bg.Causes, "; ") + "; ")
+		}
 		fmt.Fprintf(&b, "no node%s is large enough", inVertex(r))
 		for i, s := range shown {
-			fmt.Fprintf(&b, "%s%s %s wanted, largest node has %s", separator(i), kubernetesName(s.Type), quantity(s.Unit, s.Wanted), quantity(s.Unit, s.MaxOnNode))
+			b.WriteString(separator(i))
+			writeTooLarge(&b, r, s)
 		}
 		writeMore(&b, more)
 	case match.TooFew:
 		b.WriteString("needs " + wanted)
 		writeRequests(&b, shown)
 		b.WriteString(inOneLevel(r))
-		fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
+		if isEmptyView(r, bg) {
+			fmt.Fprintf(&b, "; %s", couldHold(r))
+		} else {
+			fmt.Fprintf(&b, "; room%s for %d", inVertex(r), r.Found)
+		}
+		b.WriteString(writtenCauses(bg.Causes))
 		for i, s := range shown {
-			b.WriteString(separator(i))
-			writeShortage(&b, r, s)
+			if i == 0 {
+				b.WriteString(beginning(bg.Causes))
+			} else {
+				b.WriteString(", ")
+			}
+			writeShortage(&b, r, bg, s)
 		}
 		writeMore(&b, more)
-		if r.Blocker != nil && blockerName != "" {
-			fmt.Fprintf(&b, "; room for %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, blockerName, EndsSuffix)
+		if r.Blocker != nil && bg.Blocker != "" {
+			fmt.Fprintf(&b, "; room for %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, bg.Blocker, EndsSuffix)
 		}
 	case match.NotFound:
 		fmt.Fprintf(&b, "needs %s%s: no placement was found", wanted, inOneLevel(r))
@@ -115,9 +140,69 @@ func message(r match.Reason, blockerName string, all int64, n int) string {
 	}
 	writeUnusable(&b, r)
 	writeOccupied(&b, r)
-	writeOutlook(&b, r)
+	if r.Code != match.TooFew || !isEmptyView(r, bg) {
+		writeOutlook(&b, r)
+	}
 	return b.String()
 }
+
+// isEmptyView reports whether the numbers of a reason are those of the cluster without pods that end.
+func isEmptyView(r match.Reason, bg Background) bool { return bg.Never && !r.WaitingHelps }
+
+// couldHold says for how many pods there would be room in the cluster without pods that end.
+func couldHold(r match.Reason) string {
+	where, it := "the nodes", "they were"
+	if v := vertex(r); v != "" {
+		where, it = v, "it were"
+		if r.Vertex == Unlabelled {
+			where, it = "the nodes"+inVertex(r), "they were"
+		}
+	}
+	return fmt.Sprintf("%s could hold %d if %s empty", where, r.Found, it)
+}
+
+// writtenCauses returns the causes as they follow the number of pods for which there is room.
+func writtenCauses(causes []string) string {
+	if len(causes) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(causes, "; ")
+}
+
+// beginning returns what separates what follows the causes from what is before.
+func beginning(causes []string) string {
+	if len(causes) == 0 {
+		return ": "
+	}
+	return "; "
+}
+
+// writeTooLarge writes that a pod is too large for some nodes, or for all.
+func writeTooLarge(b *strings.Builder, r match.Reason, s match.Shortage) {
+	name := kubernetesName(s.Type)
+	switch usable := usableNodes(r, s); {
+	case s.Nodes < usable:
+		// Other nodes have enough of it, but not of the other resources.
+		fmt.Fprintf(b, "%s %s wanted, %d of %s %s less", name, quantity(s.Unit, s.Wanted), s.Nodes, nodes(usable), has(s.Nodes))
+	case s.MaxOnNode == 0 && isExtended(s.Type):
+		fmt.Fprintf(b, "no node has %s", name)
+	default:
+		fmt.Fprintf(b, "%s %s wanted, largest node has %s", name, quantity(s.Unit, s.Wanted), quantity(s.Unit, s.MaxOnNode))
+	}
+}
+
+// usableNodes returns of how many nodes the nodes of a shortage are a part.
+func usableNodes(r match.Reason, s match.Shortage) int64 {
+	usable := r.Nodes - r.Down - r.Excluded - r.OtherHolder - r.InUse
+	if s.Nodes > usable {
+		// If WaitingHelps is false, s.Nodes also counts nodes that are not ready.
+		usable += r.Down
+	}
+	return usable
+}
+
+// isExtended reports whether a type of pool is an extended resource, which many nodes may not have.
+func isExtended(poolType string) bool { return strings.Contains(poolType, "/") }
 
 // writeRequests writes the requests of a pod for the pools that are short. It leaves out TypePods,
 // of which every pod requests one.
@@ -131,25 +216,10 @@ func writeRequests(b *strings.Builder, shortages []match.Shortage) {
 	}
 }
 
-func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
+func writeShortage(b *strings.Builder, r match.Reason, bg Background, s match.Shortage) {
 	name := kubernetesName(s.Type)
 	if s.Type == TypePods {
 		name = "the number of pods"
-	}
-	switch {
-	case s.Nodes == 0:
-		// Each node has enough for one pod, but the nodes do not have enough for all pods together.
-		fmt.Fprintf(b, "%s is not enough for all pods", name)
-	case inVertex(r) != "":
-		// The reason does not give the number of nodes in that vertex.
-		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
-	default:
-		usable := r.Nodes - r.Down - r.Excluded - r.OtherHolder - r.InUse
-		if s.Nodes > usable {
-			// If WaitingHelps is false, s.Nodes also counts nodes that are not ready.
-			usable += r.Down
-		}
-		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
 	}
 	free := " free"
 	if !r.WaitingHelps {
@@ -157,7 +227,48 @@ func writeShortage(b *strings.Builder, r match.Reason, s match.Shortage) {
 		// a pool.
 		free = ""
 	}
-	fmt.Fprintf(b, " (at most %s%s on a node)", quantity(s.Unit, s.MaxOnNode), free)
+	most := quantity(s.Unit, s.MaxOnNode) + free
+	usable := usableNodes(r, s)
+	without := int64(0)
+	if s.Nodes > 0 && inVertex(r) == "" && bg.Without != nil && isExtended(s.Type) {
+		// The count is of another moment than the reason, so it may not agree with it.
+		if n := bg.Without(s.Type); n < s.Nodes {
+			without = n
+		}
+	}
+	switch short, have := s.Nodes-without, usable-without; {
+	case s.Nodes == 0:
+		// Each node has enough for one pod, but the nodes do not have enough for all pods together.
+		fmt.Fprintf(b, "%s is not enough for all pods (at most %s on a node)", name, most)
+		return
+	case inVertex(r) != "":
+		// The reason does not give the number of nodes in that vertex.
+		fmt.Fprintf(b, "%s is short on %s there", name, nodes(s.Nodes))
+	case without > 0 && short == have && s.MaxOnNode == 0:
+		fmt.Fprintf(b, "%s with %s %s full", allNodes(have), name, isOrAreWord(have))
+		return
+	case without > 0:
+		fmt.Fprintf(b, "%s is short on %d of %s that %s it", name, short, nodes(have), has(have))
+	default:
+		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
+	}
+	if s.Nodes-without == 1 {
+		fmt.Fprintf(b, " (%s)", most)
+		return
+	}
+	fmt.Fprintf(b, " (at most %s on each)", most)
+}
+
+// allNodes returns a number of nodes, as a text which says that these are all.
+func allNodes(n int64) string {
+	switch n {
+	case 1:
+		return "the only node"
+	case 2:
+		return "both nodes"
+	default:
+		return "all " + nodes(n)
+	}
 }
 
 func writeMore(b *strings.Builder, more int) {
@@ -224,15 +335,28 @@ func inOneLevel(r match.Reason) string {
 	return " in one " + r.Level
 }
 
-// inVertex names the vertex that has room for the most pods.
+// inVertex says where the vertex is that has room for the most pods.
 func inVertex(r match.Reason) string {
-	switch {
-	case r.Vertex == "" || r.Level == resource.TypeCluster:
+	switch v := vertex(r); {
+	case v == "":
 		return ""
 	case r.Vertex == Unlabelled:
 		return " outside of any " + r.Level
 	default:
-		return " in " + r.Level + " " + r.Vertex
+		return " in " + v
+	}
+}
+
+// vertex names the vertex that has room for the most pods. A name that begins with the level, such as
+// rack0, says the level already.
+func vertex(r match.Reason) string {
+	switch {
+	case r.Vertex == "" || r.Level == resource.TypeCluster:
+		return ""
+	case strings.HasPrefix(r.Vertex, r.Level):
+		return r.Vertex
+	default:
+		return r.Level + " " + r.Vertex
 	}
 }
 
@@ -263,6 +387,22 @@ func isOrAre(n int64) string {
 		return "1 is"
 	}
 	return strconv.FormatInt(n, 10) + " are"
+}
+
+// isOrAreWord returns the verb that goes with a number.
+func isOrAreWord(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+// has returns the verb that goes with a number of nodes.
+func has(n int64) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
 }
 
 // kubernetesName is the inverse of poolType.

@@ -38,7 +38,7 @@ func TestMessage(t *testing.T) {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 2, Nodes: 16, Down: 1, Excluded: 2, Shortages: []match.Shortage{
 				cpu(64_500, 64_000, 13), memory,
 			}},
-			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, largest node has 512Mi; of 16 nodes, 1 is not ready and 2 are excluded",
+			"no node is large enough: cpu 64500m wanted, largest node has 64, memory 1Gi wanted, 2 of 13 nodes have less; of 16 nodes, 1 is not ready and 2 are excluded",
 		},
 		"no node that may be used now is large enough": {
 			match.Reason{Code: match.TooLarge, Level: "node", Wanted: 1, Nodes: 3, Excluded: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(2000, 1000, 1)}},
@@ -46,15 +46,15 @@ func TestMessage(t *testing.T) {
 		},
 		"too few, one resource": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 3, Nodes: 16, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 16)}},
-			"needs 4 pods with cpu 1; room for 3: cpu is short on 16 of 16 nodes (at most 500m free on a node)",
+			"needs 4 pods with cpu 1; room for 3: cpu is short on 16 of 16 nodes (at most 500m free on each)",
 		},
 		"too few, two resources, some nodes not to be used": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 0, Nodes: 4, Down: 1, Excluded: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 0, 2), memory}},
-			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on a node), memory is short on 2 of 2 nodes (at most 512Mi free on a node); of 4 nodes, 1 is not ready and 1 is excluded",
+			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on each), memory is short on 2 of 2 nodes (at most 512Mi free on each); of 4 nodes, 1 is not ready and 1 is excluded",
 		},
 		"too few for the limit of pods": {
 			match.Reason{Code: match.TooFew, Wanted: 1, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{{Type: "pods", Wanted: 1, Nodes: 1}}},
-			"needs 1 pod; room for 0: the number of pods is short on 1 of 1 node (at most 0 free on a node)",
+			"needs 1 pod; room for 0: the number of pods is short on 1 of 1 node (0 free)",
 		},
 		"too few, though each node by itself has enough": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 3, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 3000, 0)}},
@@ -62,7 +62,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few for good counts nodes that are not ready": {
 			match.Reason{Code: match.TooFew, Wanted: 4, Found: 0, Nodes: 3, Down: 1, Shortages: []match.Shortage{cpu(8000, 6000, 3)}},
-			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6 on a node); of 3 nodes, 1 is not ready; does not fit even when other pods end",
+			"needs 4 pods with cpu 8; room for 0: cpu is short on 3 of 3 nodes (at most 6 on each); of 3 nodes, 1 is not ready; does not fit even when other pods end",
 		},
 		"too few and nothing short on a node": {
 			match.Reason{Code: match.TooFew, Wanted: 40, Found: 8, Nodes: 4},
@@ -81,7 +81,7 @@ func TestMessage(t *testing.T) {
 				Code: match.TooFew, Level: "rack", Vertex: "r3", Wanted: 12, Found: 9, Nodes: 16, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "nvidia.com/gpu", Wanted: 8, MaxOnNode: 2, Nodes: 3}}, Blocker: &match.Blocker{Job: 7, MoreSlots: 3},
 			},
-			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9: nvidia.com/gpu is short on 3 nodes there (at most 2 free on a node); room for 3 more if job ns/long ends",
+			"needs 12 pods with nvidia.com/gpu 8 in one rack; room in rack r3 for 9: nvidia.com/gpu is short on 3 nodes there (at most 2 free on each); room for 3 more if job ns/long ends",
 		},
 		"no placement was found in a rack": {
 			match.Reason{Code: match.NotFound, Level: "rack", Vertex: "r3", Wanted: 4, Nodes: 8, WaitingHelps: true},
@@ -89,11 +89,11 @@ func TestMessage(t *testing.T) {
 		},
 		"too few whole nodes": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Found: 2, Nodes: 10, Down: 1, Excluded: 1, InUse: 6, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 1)}},
-			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (at most 500m free on a node); of 10 nodes, 1 is not ready and 1 is excluded; 6 nodes are in use, but whole nodes are requested",
+			"needs 4 pods with cpu 1; room for 2: cpu is short on 1 of 2 nodes (500m free); of 10 nodes, 1 is not ready and 1 is excluded; 6 nodes are in use, but whole nodes are requested",
 		},
 		"too few nodes that are nobody's": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 4, Nodes: 4, OtherHolder: 2, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 500, 2)}},
-			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 500m free on a node); 2 nodes are used exclusively by other groups",
+			"needs 4 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 500m free on each); 2 nodes are used exclusively by other groups",
 		},
 		"one node in use and one that is others'": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 1, Nodes: 2, OtherHolder: 1, InUse: 1, WaitingHelps: true},
@@ -114,7 +114,7 @@ func TestMessage(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Message(tc.reason, "job ns/long", tc.reason.Wanted); got != tc.want {
+			if got := Message(tc.reason, Background{Blocker: "job ns/long", Pods: tc.reason.Wanted}); got != tc.want {
 				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
 			}
 		})
@@ -130,11 +130,11 @@ func TestAMessageBeginsWithAllPodsOfTheGroup(t *testing.T) {
 	}{
 		"too few": {
 			match.Reason{Code: match.TooFew, Level: "cluster", Wanted: 6, Found: 2, Nodes: 8, Shortages: cpu, WaitingHelps: true},
-			"needs 7 pods, 6 of one kind with cpu 4; room for 2: cpu is short on 3 of 8 nodes (at most 2 free on a node)",
+			"needs 7 pods, 6 of one kind with cpu 4; room for 2: cpu is short on 3 of 8 nodes (at most 2 free on each)",
 		},
 		"too few in a rack": {
 			match.Reason{Code: match.TooFew, Level: "rack", Vertex: "r1", Wanted: 1, Nodes: 8, Shortages: cpu, WaitingHelps: true},
-			"needs 7 pods, 1 of one kind with cpu 4 in one rack; room in rack r1 for 0: cpu is short on 3 nodes there (at most 2 free on a node)",
+			"needs 7 pods, 1 of one kind with cpu 4 in one rack; room in rack r1 for 0: cpu is short on 3 nodes there (at most 2 free on each)",
 		},
 		"no node": {
 			match.Reason{Code: match.NoNode, Wanted: 6, Nodes: 8, Excluded: 8},
@@ -143,7 +143,7 @@ func TestAMessageBeginsWithAllPodsOfTheGroup(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Message(tc.reason, "", 7); got != tc.want {
+			if got := Message(tc.reason, Background{Pods: 7}); got != tc.want {
 				t.Errorf("Message =\n%s\nwant\n%s", got, tc.want)
 			}
 		})
@@ -158,7 +158,7 @@ func TestALongMessageIsCutBetweenResources(t *testing.T) {
 				Type: strings.Repeat("x", 200+n) + ".example.com/device", Wanted: 1, Nodes: 9,
 			})
 		}
-		m := Message(r, "", r.Wanted)
+		m := Message(r, Background{Pods: r.Wanted})
 		if len(m) >= 1024 || strings.ContainsAny(m, "\n\r") {
 			t.Errorf("%s: %d bytes: %s", code, len(m), m)
 		}

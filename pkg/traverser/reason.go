@@ -159,9 +159,8 @@ func (t *Traverser) shortage(need sum, nodes []vid) (s match.Shortage, short boo
 		nodes = []vid{t.g.root}
 	}
 	for _, n := range nodes {
-		free := t.attempt.amount(n, need.typ)
-		s.MaxOnNode = max(s.MaxOnNode, free)
-		if free < need.amount {
+		if free := t.attempt.amount(n, need.typ); free < need.amount {
+			s.MaxOnNode = max(s.MaxOnNode, free)
 			s.Nodes++
 		}
 	}

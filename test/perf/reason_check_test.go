@@ -72,39 +72,36 @@ func checkReasons(b *testing.B, c *cluster.Cluster, said []saying) (wrong int) {
 
 // expected returns the reason and the possible messages for a group
 // of pods with a number of CPUs each. A message may omit whose end
-// would help. If several would help as much, it may name any of them.
+// would help. If it names a pod, the number for this pod must be right.
 func expected(held map[string]*holding, cpus int64) (reason string, messages []string) {
-	var room, free, largest, short, ever, most int64
+	var room, free, largest, short, ever int64
 	for _, h := range held {
 		left := max(0, h.size-h.all)
 		room, ever = room+left/cpus, ever+max(0, h.size-h.daemons)/cpus
-		free, largest = max(free, left), max(largest, h.size-h.daemons)
+		largest = max(largest, h.size-h.daemons)
 		if left < cpus {
+			free = max(free, left)
 			short++
 		}
 	}
 	if ever < membersTold {
 		return "NeverFits", []string{fmt.Sprintf("no node is large enough: cpu %d wanted, largest node has %d", cpus, largest)}
 	}
-	const text = "needs %d pods with cpu %d; room for %d: cpu is short on %d of %d nodes (at most %d free on a node)%s"
+	const text = "needs %d pods with cpu %d; room for %d: cpu is short on %d of %d nodes (%s free%s)%s"
+	atMost, onEach := fmt.Sprint("at most ", free), " on each"
+	if short == 1 {
+		atMost, onEach = fmt.Sprint(free), ""
+	}
 	say := func(end string) string {
-		return fmt.Sprintf(text, membersTold, cpus, room, short, len(held), free, end)
+		return fmt.Sprintf(text, membersTold, cpus, room, short, len(held), atMost, onEach, end)
 	}
 	messages = []string{say("")}
-	var ends []string
 	for _, h := range held {
 		for pod, holds := range h.byPod {
-			switch more := min(membersTold-room, (h.size-h.all+holds)/cpus-(h.size-h.all)/cpus); {
-			case more > most:
-				most, ends = more, nil
-				fallthrough
-			case more == most && more > 0:
-				ends = append(ends, pod.String())
+			if more := min(membersTold-room, (h.size-h.all+holds)/cpus-max(0, h.size-h.all)/cpus); more > 0 {
+				messages = append(messages, say(fmt.Sprintf("; room for %d more if pod %s ends", more, pod)))
 			}
 		}
-	}
-	for _, pod := range ends {
-		messages = append(messages, say(fmt.Sprintf("; room for %d more if pod %s ends", most, pod)))
 	}
 	return "NoRoom", messages
 }

@@ -91,6 +91,7 @@ func (b *Layout) measureOneByOne(s int) Measurement {
 			have := b.row(i)[m.Need]
 			if m.Max = max(m.Max, have); have < m.Wanted {
 				m.Nodes++
+				m.MaxShort = max(m.MaxShort, have)
 				fits = false
 			}
 		}

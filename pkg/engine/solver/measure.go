@@ -10,8 +10,18 @@ type NeedMeasurement struct {
 	Wanted int64
 	// Max is the largest amount that a node has.
 	Max int64
-	// Nodes is the number of nodes that have less than Wanted.
-	Nodes int64
+	// Nodes is the number of nodes that have less than Wanted. MaxShort is the largest amount on one
+	// of these.
+	Nodes, MaxShort int64
+}
+
+// Most returns the largest amount on one of the nodes that have less than Wanted or, if there are none, on
+// any node.
+func (m *NeedMeasurement) Most() int64 {
+	if m.Nodes > 0 {
+		return m.MaxShort
+	}
+	return m.Max
 }
 
 // A Measurement describes the nodes that a shape may use.
@@ -111,6 +121,7 @@ func (m *NeedMeasurement) add(x *chunk, left *[chunkNodes]int64) (short uint64) 
 		}
 		if most = max(most, have); have < m.Wanted {
 			short |= 1 << n
+			m.MaxShort = max(m.MaxShort, have)
 		}
 	}
 	m.Max, m.Nodes = most, m.Nodes+int64(bits.OnesCount64(short))
@@ -163,7 +174,30 @@ func (y Survey) CountConflicts(s int) (otherHolder, inUse int64) {
 	return otherHolder, inUse
 }
 
-// RoomInClosest places slots in the domain that came closest. It places the minimum of
+// CouldHold reports whether a node could hold a slot of a shape if no job held anything. i is the index of
+// the node in Problem.Order.
+func (y Survey) CouldHold(s, i int) bool {
+	b := y.layout
+	b.Spend(b.fitSteps(s))
+	_, now := b.constraintsAllow(s, i)
+	return now && b.problem.Up[b.order[i]] && b.problem.roomInColumns(View{Empty: true}, b.order[i], &b.shapes[s], 1) > 0
+}
+
+// IsAlone reports whether a shape is the only one and has no limits. Then what fits
+// on a node does not depend on what is placed on others.
+func (y Survey) IsAlone(s int) bool {
+	return len(y.layout.shapes) == 1 && len(y.layout.shapes[s].Limits) == 0
+}
+
+// RoomOn returns how many slots of a shape that is alone fit on the nodes at these positions, at most its
+// minimum.
+func (y Survey) RoomOn(s int, at []int32) int64 {
+	part := y.layout.withNodes(at)
+	part.start(ViewNow)
+	return newChunk(part, s).count(part.shapes[s].Count.Min)
+}
+
+// RoomInClosest places slots in the domain that came closest, or anywhere if there is none. It places the minimum of
 // every shape before the shape that failed, and then as many slots as fit of the shape that
 // failed, up to its minimum. It returns how many slots of the shape that failed it placed.
 func (y Survey) RoomInClosest(failed *Shortfall) int64 {

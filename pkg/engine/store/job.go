@@ -2,6 +2,8 @@ package store
 
 import (
 	"crypto/sha256"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -91,11 +93,20 @@ func (j *Job) Answers(f func() Fingerprint) bool { return j.answersRequest && j.
 // IsReserved reports whether the slots are reserved, not held.
 func (j *Job) IsReserved() bool { return j.reserved }
 
+// Size returns the number of slots of the job.
+func (j *Job) Size() int { return len(j.slots) }
+
+// Slots returns the slots of the job, in no order.
+func (j *Job) Slots() []*Slot { return slices.Collect(maps.Values(j.slots)) }
+
 // MarkReserved makes the job a reservation.
 func (j *Job) MarkReserved() { j.reserved = true }
 
 // JobID returns the id of the slot's job. Zero means that no job has the slot.
 func (s *Slot) JobID() match.JobID { return s.job }
+
+// NodeName returns the name of the node that the slot is on.
+func (s *Slot) NodeName() string { return s.node }
 
 // IsPermanent reports whether the slot never ends to make room for others: its pod runs on every
 // node, and it has no known end.

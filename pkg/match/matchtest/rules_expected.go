@@ -22,9 +22,10 @@ var expectedRules = map[string]rule{
 		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(4)))
 		s.match(t, 9, Slots("a", 1, Cores(1)))
 		r := s.refuses(t, 1, Slots("b", 3, Cores(2)), match.ErrBusy, expecting(Held("x", "n2", Cores(3)), Held("y", "n1", Cores(1))))
+		r.Blocker = nil
 		same(t, "the reason", r, match.Reason{
 			Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 3, Found: 1, Nodes: 2,
-			Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1}},
+			Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 1000, Nodes: 1}},
 			WaitingHelps: true,
 		})
 	}},

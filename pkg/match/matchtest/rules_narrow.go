@@ -61,6 +61,7 @@ var narrowRules = map[string]rule{
 		js := Constrain(Slots("a", 3, Cores(4)), "a", jobspec.SlotAttributes{ConstraintsNow: Hosts("n1,n2")})
 		r := s.refuses(t, 1, js, match.ErrBusy)
 		if s.can.Reasons {
+			r.Blocker = nil
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "a", Level: "cluster", Wanted: 3, Found: 2, Nodes: 4, Excluded: 2, WaitingHelps: true,
 				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 4000}},

@@ -14,9 +14,10 @@ var refusalRules = map[string]rule{
 		s.match(t, 1, Slots("a", 1, Cores(3)))
 		r := s.refuses(t, 2, Slots("b", 3, Cores(2)), match.ErrBusy)
 		if s.can.Reasons {
+			r.Blocker = nil
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 3, Found: 1, Nodes: 2,
-				Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1}},
+				Shortages:    []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 1000, Nodes: 1}},
 				WaitingHelps: true,
 			})
 		}
@@ -29,8 +30,8 @@ var refusalRules = map[string]rule{
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooLarge, Slot: "b", Level: "node", Wanted: 1, Nodes: 2,
 				Shortages: []match.Shortage{
-					{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 2000, Nodes: 1},
-					{Type: "memory", Unit: "B", Wanted: 2 * GiB, MaxOnNode: 4 * GiB, Nodes: 1},
+					{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 1000, Nodes: 1},
+					{Type: "memory", Unit: "B", Wanted: 2 * GiB, MaxOnNode: GiB, Nodes: 1},
 				},
 			})
 		}
@@ -41,7 +42,7 @@ var refusalRules = map[string]rule{
 		if s.can.Reasons {
 			same(t, "the reason", r, match.Reason{
 				Code: match.TooFew, Slot: "b", Level: "cluster", Wanted: 5, Found: 4, Nodes: 3,
-				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 4000, Nodes: 1}},
+				Shortages: []match.Shortage{{Type: "core", Unit: "m", Wanted: 2000, MaxOnNode: 1000, Nodes: 1}},
 			})
 		}
 	}},
@@ -118,6 +119,27 @@ var refusalRules = map[string]rule{
 		s.refuses(t, 2, Slots("b", 1, Cores(4)), match.ErrUnsatisfiable)
 		s.put(t, Node("n2", nil, Cores(5)))
 		s.places(t, 2, Slots("b", 1, Cores(4)), "0@n2")
+	}},
+	"a refusal without a topology names a job whose end helps": {needs: both(reasons, updates), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4), GPUs(1)), Node("n2", nil, Cores(4)), Node("n3", nil, Cores(4)), Node("n4", nil, Cores(2)))
+		s.update(t, 1, Held("a", "n1", Cores(3)), Held("b", "n4", Cores(2)))
+		s.update(t, 2, Held("a", "n2", Cores(4)), Held("b", "n3", Cores(4)))
+		r := s.refuses(t, 4, Slots("b", 4, Cores(2)), match.ErrBusy)
+		same(t, "the end", r.Blocker, &match.Blocker{Job: 2, MoreSlots: 4})
+		r = s.refuses(t, 4, Slots("b", 3, Cores(3)), match.ErrBusy)
+		same(t, "the end", r.Blocker, &match.Blocker{Job: 2, MoreSlots: 2})
+		// Only job 1 is where the slots could go.
+		r = s.refuses(t, 4, Slots("b", 1, Cores(2), GPUs(1)), match.ErrBusy)
+		same(t, "the end", r.Blocker, &match.Blocker{Job: 1, MoreSlots: 1})
+		// The search for the blocker has changed nothing.
+		s.places(t, 4, Slots("b", 1, Cores(1)), "0@n1")
+	}},
+	"a refusal names no job if no single end helps": {needs: both(reasons, updates), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		s.update(t, 1, Held("a", "n1", Cores(2)))
+		s.update(t, 2, Held("a", "n1", Cores(2)))
+		r := s.refuses(t, 3, Slots("b", 1, Cores(3)), match.ErrBusy)
+		same(t, "the end", r.Blocker, (*match.Blocker)(nil))
 	}},
 	"waiting does not help where the room is on nodes that are down": {needs: reasons, test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
