@@ -35,6 +35,16 @@ func (w *Additions) noteKeys(u *unstructured.Unstructured) {
 	case "Deployment", "Job", "ReplicaSet", "StatefulSet":
 		objects = append(objects, at(group.OnWorkload, kind), at(group.OnPod, "", "spec", "template"))
 	}
+	if template := len(objects) - 1; template > 0 {
+		for _, o := range objects[:template] {
+			for _, key := range []string{group.Label, group.MinLabel, group.SizeLabel} {
+				_, written := o.Labels[key]
+				if _, copied := objects[template].Labels[key]; written && !copied {
+					w.note("%s: label %s of the %s: counts only where the webhook copies it to the pod template, which is not simulated; write it in the template", w.about, key, o.Kind)
+				}
+			}
+		}
+	}
 	for _, text := range group.KeyProblems(objects...) {
 		w.note("%s: %s", w.about, text)
 	}
