@@ -16,7 +16,7 @@ const (
 	// maxBlockersAnywhere, maxBlockersFilled and maxBlockerSlots bound bestBlockerAnywhere, so that it takes
 	// little time beside the match itself. It tries so many jobs, or so many if it has to lay out
 	// the request for each. It looks at nodes until it has seen so many slots.
-	maxBlockersAnywhere, maxBlockersFilled, maxBlockerSlots = 8, 4, 64
+	maxBlockersAnywhere, maxBlockersFilled, maxBlockerSlots = 8, 4, 32
 )
 
 // bestBlocker returns the job whose end would make room for the most slots of the shape that

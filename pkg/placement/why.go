@@ -12,6 +12,7 @@ import (
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -98,7 +99,7 @@ func (p *Placer) whyNoRoom(q *attempt, no *match.Refusal) string {
 		for i, names := range q.unresolvable {
 			unresolvable[i] = asMap(sets.New(names...))
 		}
-		for _, c := range q.constraints.Causes(q.ruledOutByShape, unresolvable) {
+		for _, c := range interpod.Causes(q.constraints, q.ruledOutByShape, unresolvable) {
 			bg.Causes = append(bg.Causes, c.Text)
 			if len(q.shapes) == 1 {
 				// The matcher's number may be that of an empty cluster (see asTemporary).

@@ -92,7 +92,7 @@ func TestTwoHundredWaitingGroupsCostNothingAtRest(t *testing.T) {
 	s.applyText(crew("holds", 8))
 	s.running("holds-", 8)
 	s.applyText(strings.ReplaceAll(crew("never", 9), "spec:\n", "spec:\n  priorityClassName: system-cluster-critical\n"))
-	s.refused("never", "NeverFits", "needs 9 pods", "room for 8")
+	s.refused("never", "NeverFits", "needs 9 pods", "could hold 8")
 	const groups = 200
 	s.forEach(groups, s.createInBurst)
 	s.soon("all are refused", 500*time.Millisecond, func(ctx context.Context) (bool, string) {

@@ -222,7 +222,7 @@ func TestLabelledPodsMadeAgain(t *testing.T) {
 		s.running("guest", 1)
 		s.kubectl("cordon", s.onNodes("guest")["guest"])
 		s.applyText(pods[1])
-		s.refused("crew", "NeverFits", "needs 2 pods", "room for 1")
+		s.refused("crew", "NeverFits", "needs 2 pods", "could hold 1")
 		s.noneOnNodes("m-")
 		s.kubectl("uncordon", s.onNodes("guest")["guest"])
 		s.lose("guest")

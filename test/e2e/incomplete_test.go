@@ -87,7 +87,7 @@ func TestAnIncompleteGroupStartsAgainAsAWhole(t *testing.T) {
 		return !slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == left.UID }), s.columns("")
 	})
 	s.event("Restarting", "Evicting 1 pod")
-	s.refused("statefulset-strict-", "NeverFits", "needs 2 pods", "room for 1")
+	s.refused("statefulset-strict-", "NeverFits", "needs 2 pods", "could hold 1")
 	s.noneOnNodes("strict-")
 	s.nodes("late", 1, "8")
 	s.running("strict-", 2)

@@ -96,7 +96,7 @@ func TestWaitingGroupsCostNothingWhileOthersComeAndGo(t *testing.T) {
 	})
 	for i := range 3 {
 		s.applyText(job(fmt.Sprintf("never-%d", i), 3, "8"))
-		s.refused(fmt.Sprintf("job-never-%d-", i), "NeverFits", "room for 2", "untolerated taint")
+		s.refused(fmt.Sprintf("job-never-%d-", i), "NeverFits", "could hold 2", "untolerated taint")
 	}
 	asked := func() int {
 		n, err := s.SchedulerMetric(t.Context(), "fluence_refusals_total")
@@ -139,7 +139,7 @@ func TestAStandbySchedulerSaysNothing(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "8")
 	s.applyText(job("waits", 2, "8"))
-	s.refused("job-waits-", "NeverFits", "room for 1")
+	s.refused("job-waits-", "NeverFits", "could hold 1")
 	config := schedulerConfigWith(t, map[string]any{"endpoint": "unix://" + s.Dir() + "/nobody.sock"})
 	bin, err := stack.Build(t.Context(), t.Output())
 	if err != nil {
@@ -156,7 +156,7 @@ func TestAStandbySchedulerSaysNothing(t *testing.T) {
 	}
 	s.kubectl("delete", "job", "waits", "-n", s.ns)
 	s.applyText(job("again", 2, "8"))
-	s.refused("job-again-", "NeverFits", "room for 1")
+	s.refused("job-again-", "NeverFits", "could hold 1")
 	if events := s.kubectl("get", "events", "-n", s.ns); strings.Contains(events, "MatcherUnavailable") {
 		t.Errorf("the standby spoke:\n%s", events)
 	}

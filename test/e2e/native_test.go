@@ -197,7 +197,7 @@ func TestNativePodGroups(t *testing.T) {
 
 	// Room for two of three: none starts, and all do with one more node.
 	s.applyText(nativeGang("wide", 3) + ofNative("wide", 0, "3") + ofNative("wide", 1, "3") + ofNative("wide", 2, "3"))
-	s.nativeRefused("wide", "NeverFits", "needs 3 pods", "room for 2")
+	s.nativeRefused("wide", "NeverFits", "needs 3 pods", "could hold 2")
 	s.noneOnNodes("wide-")
 	s.nodes("more", 1, "4")
 	s.running("wide-", 3)
@@ -209,7 +209,7 @@ func TestNativePodGroups(t *testing.T) {
 	s.native("plain-", "has the minimum of its Job", func(pg *schedulingv1beta1.PodGroup) bool {
 		return pg.Annotations[group.MinMemberAnnotation] == "4" && pg.Spec.SchedulingPolicy.Basic != nil
 	})
-	s.nativeRefused("plain-", "NeverFits", "needs 4 pods", "room for 3")
+	s.nativeRefused("plain-", "NeverFits", "needs 4 pods", "could hold 3")
 	s.noneOnNodes("plain-")
 	s.nodes("last", 1, "4")
 	s.running("plain-", 4)

@@ -117,9 +117,9 @@ func TestADevicePluginThatArrivesLate(t *testing.T) {
 	s.nodes("n", 2, "8")
 	gpus := strings.Replace(job("gpus", 2, "1"), `{cpu: "1"}`, `{cpu: "1", nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}`, 1)
 	s.applyText(gpus)
-	s.refused("job-gpus-", "NeverFits", "nvidia.com/gpu 2 wanted, largest node has 0")
+	s.refused("job-gpus-", "NeverFits", "no node has nvidia.com/gpu")
 	s.allocatable("n-1", "nvidia.com/gpu", "2")
-	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "room for 1")
+	s.refused("job-gpus-", "NeverFits", "needs 2 pods", "could hold 1")
 	s.noneOnNodes("gpus-")
 	s.allocatable("n-1", "nvidia.com/gpu", "4")
 	s.running("gpus-", 2)
@@ -146,12 +146,12 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 		"cordoned": {
 			befall: func(s *story, node string) { s.kubectl("cordon", node) },
 			mend:   func(s *story, node string) { s.kubectl("uncordon", node) },
-			reason: "NeverFits", words: []string{"room for 1", "1 is excluded", "unschedulable"},
+			reason: "NeverFits", words: []string{"could hold 1", "1 is excluded", "unschedulable"},
 		},
 		"tainted": {
 			befall: func(s *story, node string) { s.kubectl("taint", "node", node, "for=others:NoSchedule") },
 			mend:   func(s *story, node string) { s.kubectl("taint", "node", node, "for-") },
-			reason: "NeverFits", words: []string{"room for 1", "1 is excluded", "untolerated taint"},
+			reason: "NeverFits", words: []string{"could hold 1", "1 is excluded", "untolerated taint"},
 		},
 		"not-ready": {
 			befall: func(s *story, node string) {
@@ -165,7 +165,7 @@ func TestANodeIsOutForAWhile(t *testing.T) {
 				})
 			},
 			mend:   func(s *story, _ string) { s.signal(cluster.Kwok, syscall.SIGCONT) },
-			reason: "NeverFits", words: []string{"room for 1"},
+			reason: "NeverFits", words: []string{"could hold 1"},
 		},
 	}
 	for name, m := range cases {
@@ -227,7 +227,7 @@ func TestANodeGoesAway(t *testing.T) {
 	if err := s.RemoveNodes(t.Context(), "n-1"); err != nil {
 		t.Fatal(err)
 	}
-	s.refused("job-large-", "NeverFits", "needs 2 pods with cpu 8", "room for 1")
+	s.refused("job-large-", "NeverFits", "needs 2 pods with cpu 8", "could hold 1")
 	// The garbage collector would do so within a minute or two.
 	for _, p := range s.pods("") {
 		if p.Spec.NodeName == "n-1" {

@@ -109,7 +109,7 @@ func TestADeploymentThatIsToStartAsAWholeDoes(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 2, "8")
 	s.apply("deployment-all-or-nothing.yaml")
-	s.refused("deployment-ring-", "NeverFits", "needs 3 pods", "room for 2")
+	s.refused("deployment-ring-", "NeverFits", "needs 3 pods", "could hold 2")
 	s.noneOnNodes("ring-")
 	s.nodes("late", 1, "8")
 	s.running("ring-", 3)

@@ -239,7 +239,7 @@ func TestGroupsStandTogetherAsTheySay(t *testing.T) {
 	}
 	// No rack of four nodes can ever have five.
 	s.apply("five-in-a-rack.yaml")
-	s.refused("job-five-in-a-rack-", "NeverFits", "needs 5 pods with cpu 8 in one rack; room in rack r2 for 4")
+	s.refused("job-five-in-a-rack-", "NeverFits", "needs 5 pods with cpu 8 in one rack; rack r2 could hold 4 if it were empty")
 	s.noneOnNodes("five-in-a-rack-")
 	s.kubectl("delete", "job", "five-in-a-rack", "-n", s.ns)
 	// An unknown level is reported. After its correction the group continues.

@@ -21,24 +21,31 @@ type Cause struct {
 	Room int
 }
 
-// Causes returns the constraints among the pods that leave too little room for the required pods, each by
+// Causes returns the constraints of s that leave too little room for the required pods, each by
 // itself. There would be room for them without the constraint, by the scheduler's snapshot. If the pods
 // need more domains than there are, the room does not matter. ruledOut has, for each shape, the nodes that
 // are ruled out. unresolvable has those that are ruled out for good.
-func (s *Constraints) Causes(ruledOut, unresolvable []map[string]bool) []Cause {
-	causes := s.spreadCauses(ruledOut)
+func Causes(s *Constraints, ruledOut, unresolvable []map[string]bool) []Cause {
+	f := causeFinder{s, ruledOut, unresolvable}
+	causes := f.ofSpreads()
 	if len(s.shapes) <= maxCauseShapes {
-		causes = append(causes, s.apartCauses(ruledOut, unresolvable)...)
+		causes = append(causes, f.ofApart()...)
 	}
-	causes = append(causes, s.colocationCauses(ruledOut)...)
+	causes = append(causes, f.ofColocation()...)
 	if s.IsStopped() {
 		return nil
 	}
 	return causes
 }
 
+// A causeFinder finds causes. See Causes for its fields.
+type causeFinder struct {
+	*Constraints
+	ruledOut, unresolvable []map[string]bool
+}
+
 // required returns the number of required pods of some shapes.
-func (s *Constraints) required(shapes []int) int {
+func (s causeFinder) required(shapes []int) int {
 	n := 0
 	for _, i := range shapes {
 		n += int(s.shapes[i].Required)
@@ -46,15 +53,15 @@ func (s *Constraints) required(shapes []int) int {
 	return n
 }
 
-// spreadCauses returns the spread constraints that leave too little room.
-func (s *Constraints) spreadCauses(ruledOut []map[string]bool) []Cause {
+// ofSpreads returns the spread constraints that leave too little room.
+func (s causeFinder) ofSpreads() []Cause {
 	var causes []Cause
 	for _, sp := range s.spreads {
 		if s.IsStopped() {
 			return nil
 		}
 		n := s.required(sp.counted)
-		room := sp.capacities(n, s.capacity(), ruledOut)
+		room := sp.capacities(n, s.capacity(), s.ruledOut)
 		ranges := sp.countRanges(n, room)
 		if len(ranges) == 0 {
 			continue
@@ -102,15 +109,15 @@ func levelName(level, key string) string {
 	}
 }
 
-// apartCauses returns the anti-affinity and the host ports that leave too little room.
-func (s *Constraints) apartCauses(ruledOut, unresolvable []map[string]bool) []Cause {
+// ofApart returns the anti-affinity and the host ports that leave too little room.
+func (s causeFinder) ofApart() []Cause {
 	var causes []Cause
 	add := func(clashes []bitset, key string, by func(clique []int) string) {
 		for _, clique := range s.cliques(clashes) {
 			if s.IsStopped() {
 				return
 			}
-			if c, ok := s.apartCause(clique, key, by(clique), ruledOut, unresolvable); ok {
+			if c, ok := s.apart(clique, key, by(clique)); ok {
 				causes = append(causes, c)
 			}
 		}
@@ -124,9 +131,9 @@ func (s *Constraints) apartCauses(ruledOut, unresolvable []map[string]bool) []Ca
 	return causes
 }
 
-// apartCause returns the cause of shapes of which each domain of a key takes one pod, if there are too few
+// apart returns the cause of shapes of which each domain of a key takes one pod, if there are too few
 // domains for them.
-func (s *Constraints) apartCause(clique []int, key, by string, ruledOut, unresolvable []map[string]bool) (Cause, bool) {
+func (s causeFinder) apart(clique []int, key, by string) (Cause, bool) {
 	d, n, room := s.domainsOf(key), s.required(clique), s.capacity()
 	if n < 2 {
 		return Cause{}, false
@@ -135,10 +142,10 @@ func (s *Constraints) apartCause(clique []int, key, by string, ruledOut, unresol
 	for _, v := range d.values {
 		hosts := d.hosts[v]
 		labelled += len(hosts)
-		if anyUsable(clique, hosts, unresolvable) {
+		if anyUsable(clique, hosts, s.unresolvable) {
 			usable++
 		}
-		in := room.sum(clique, hosts, ruledOut, n)
+		in := room.sum(clique, hosts, s.ruledOut, n)
 		withRoom += min(1, in)
 		all += in
 	}
@@ -180,9 +187,9 @@ func anyUsable(shapes []int, hosts []string, out []map[string]bool) bool {
 	return false
 }
 
-// colocationCauses returns the required affinity, and the label of the group's domain, that leave too
+// ofColocation returns the required affinity, and the label of the group's domain, that leave too
 // little room in each domain.
-func (s *Constraints) colocationCauses(ruledOut []map[string]bool) []Cause {
+func (s causeFinder) ofColocation() []Cause {
 	var causes []Cause
 	for _, t := range s.colocated {
 		if s.IsStopped() {
@@ -191,7 +198,7 @@ func (s *Constraints) colocationCauses(ruledOut []map[string]bool) []Cause {
 		d, n, room := s.domainsOf(t.key), s.required(t.shapes), s.capacity()
 		all, best, where := 0, -1, ""
 		for _, v := range d.values {
-			in := room.sum(t.shapes, d.hosts[v], ruledOut, math.MaxInt32)
+			in := room.sum(t.shapes, d.hosts[v], s.ruledOut, math.MaxInt32)
 			all += in
 			if in > best {
 				best, where = in, v

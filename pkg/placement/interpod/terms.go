@@ -24,6 +24,7 @@
 //	spread_limits.go  which limits express these numbers?
 //	alternatives.go   which alternatives are there, the best first?
 //	skew_tracker.go   may one more pod go to a domain, while pods are placed one by one?
+//	causes.go         which constraints leave too little room?
 package interpod
 
 import (
