@@ -42,9 +42,9 @@ func podGroup() (string, error) {
 		if c.Priority > 0 {
 			name += " (wide)"
 		}
-		columns = append(columns, []string{name, code(strings.TrimPrefix(c.JSONPath, ".")), c.Description})
+		columns = append(columns, []string{name, code(strings.TrimPrefix(c.JSONPath, "."))})
 	}
-	b.WriteString(table([]string{"column", "field", "means"}, columns))
+	b.WriteString(table([]string{"column", "field"}, columns))
 	return b.String(), nil
 }
 
