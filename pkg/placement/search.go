@@ -100,7 +100,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		}
 	}
 	inOrder := q.constraints.InOrder()
-	if inOrder || len(excluded) > 0 {
+	if (inOrder || len(excluded) > 0) && q.constraints.WithoutDomain() == "" {
 		best = asTemporary(best)
 	}
 	r := p.refusalFor(q, best)

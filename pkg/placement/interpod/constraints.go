@@ -123,6 +123,17 @@ func (s *Constraints) WhyTooMany() string { return s.whyTooMany }
 // HasSpreads reports whether there are spread constraints that count members.
 func (s *Constraints) HasSpreads() bool { return len(s.spreads) > 0 }
 
+// WithoutDomain returns the label of a spread constraint that no node has. The end of
+// a pod cannot help such a group. It is empty if there is none.
+func (s *Constraints) WithoutDomain() string {
+	for _, sp := range s.spreads {
+		if len(s.domainsOf(sp.key).hosts) == 0 {
+			return sp.key
+		}
+	}
+	return ""
+}
+
 // InOrder reports whether the order of placement matters: a node may be rejected for
 // a member now, and accepted once another member is placed.
 func (s *Constraints) InOrder() bool { return len(s.spreads)+len(s.colocated) > 0 }
