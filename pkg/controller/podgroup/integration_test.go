@@ -143,7 +143,11 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	if again := scheduling.CreationTime(finished); !again.Equal(&created) {
 		t.Errorf("creation time became %v, was %v", again, created)
 	}
-	if got := e.event("PodGroup", name, "Finished"); got != "4 pods succeeded, 0 failed" {
+	c := meta.FindStatusCondition(finished.Status.Conditions, podgroup.ConditionFinished)
+	if c == nil || c.Reason != reason.Succeeded || finished.Status.Desired != 4 || finished.Status.Scheduled != 0 {
+		t.Errorf("status %+v, want that 4 pods were wanted, none is on a node any more, and why", finished.Status)
+	}
+	if got := e.event("PodGroup", name, "Finished"); got != "4 pods succeeded" {
 		t.Errorf("event Finished says %q", got)
 	}
 	e.delete(job)
@@ -306,7 +310,7 @@ func TestDescribeReadsWell(t *testing.T) {
 		}
 	}
 	out, _, err = shared.Kubectl(e.ctx, "-n", e.ns, "get", "fpg")
-	if head := strings.Fields(strings.SplitN(out, "\n", 2)[0]); err != nil || strings.Join(head, " ") != "NAME SIZE BOUND PHASE REASON AGE" {
+	if head := strings.Fields(strings.SplitN(out, "\n", 2)[0]); err != nil || strings.Join(head, " ") != "NAME MIN SIZE BOUND PHASE REASON AGE" {
 		t.Errorf("kubectl get shows columns %v, error %v", head, err)
 	}
 }

@@ -140,7 +140,11 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	e.patch(d, `{"spec":{"replicas":5}}`)
 	e.untilSized(name, 1, 5)
 	// By now all pods are of the second ReplicaSet.
-	e.until(name, "all five pods are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 5 })
+	e.until(name, "all five pods are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 5 && pg.Status.Desired == 5 })
+	e.patch(d, `{"spec":{"replicas":0}}`)
+	e.until(name, "it wants no pods", func(pg *scheduling.PodGroup) bool {
+		return pg.Status.Phase == scheduling.PodGroupIdle && pg.Status.Desired == 0 && pg.Status.Scheduled == 0
+	})
 	e.delete(d)
 	e.untilGone(name)
 }

@@ -3,9 +3,9 @@ package v1alpha1
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/scheduler-plugins/apis/scheduling/v1alpha1"
 )
 
 // A PodGroup is a set of pods that start together or not at all.
@@ -39,7 +39,22 @@ type PodGroup struct {
 
 // PodGroupSpec is what the group needs: the fields of scheduler-plugins and those that Fluence adds.
 type PodGroupSpec struct {
-	v1alpha1.PodGroupSpec `json:",inline"`
+	// MinMember is how many pods of the group start together: none of them starts before so many exist
+	// and have nodes. The default is 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	MinMember int32 `json:"minMember,omitempty"`
+
+	// MinResources is kept for clients of scheduler-plugins. Fluence does not read it, but the requests of
+	// the pods.
+	// +optional
+	MinResources corev1.ResourceList `json:"minResources,omitempty"`
+
+	// ScheduleTimeoutSeconds is how many seconds the pods that start together may take to pass Reserve,
+	// after they got nodes. Then the group gives back its nodes. It is at most 900. If it is not set, the
+	// argument scheduleTimeout of the scheduler counts.
+	// +optional
+	ScheduleTimeoutSeconds *int32 `json:"scheduleTimeoutSeconds,omitempty"`
 
 	// Templates are the pods that the group's owner makes, if it makes some of them only after
 	// others. MinMember is then the number of the pods that are coming in the first stage.
@@ -97,7 +112,30 @@ type PodsOfTemplate struct {
 // PodGroupStatus is how far the group has come: the fields of scheduler-plugins
 // and those that Fluence adds.
 type PodGroupStatus struct {
-	v1alpha1.PodGroupStatus `json:",inline"`
+	// Phase is how far the group has come: Pending, Scheduling, Running, Unknown, Idle, Suspended,
+	// Finished or Failed.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+
+	// OccupiedBy is the namespace and the name of an owner of the group's pods.
+	// +optional
+	OccupiedBy string `json:"occupiedBy,omitempty"`
+
+	// Running is the number of pods that run.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+
+	// Succeeded is the number of pods that have succeeded.
+	// +optional
+	Succeeded int32 `json:"succeeded,omitempty"`
+
+	// Failed is the number of pods that have failed.
+	// +optional
+	Failed int32 `json:"failed,omitempty"`
+
+	// ScheduleStartTime is kept for clients of scheduler-plugins. Fluence does not use it.
+	// +optional
+	ScheduleStartTime metav1.Time `json:"scheduleStartTime,omitempty"`
 
 	// Scheduled is the number of pods that have a node and have not ended.
 	// +optional

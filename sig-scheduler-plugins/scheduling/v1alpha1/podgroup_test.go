@@ -48,13 +48,22 @@ func recode(t *testing.T, from, into any) {
 	}
 }
 
+// statusOf has the fields of a status that scheduler-plugins has too.
+func statusOf(pg PodGroup) v1alpha1.PodGroupStatus {
+	return v1alpha1.PodGroupStatus{
+		Phase: pg.Status.Phase, OccupiedBy: pg.Status.OccupiedBy,
+		Running: pg.Status.Running, Succeeded: pg.Status.Succeeded, Failed: pg.Status.Failed,
+		ScheduleStartTime: pg.Status.ScheduleStartTime,
+	}
+}
+
 func TestObjectsOfSchedulerPluginsSurviveOurClients(t *testing.T) {
 	var ours PodGroup
 	recode(t, upstream(), &ours)
-	if diff := cmp.Diff(upstream().Spec, ours.Spec.PodGroupSpec); diff != "" {
+	if diff := cmp.Diff(upstream().Spec, v1alpha1.PodGroupSpec{MinMember: ours.Spec.MinMember, MinResources: ours.Spec.MinResources, ScheduleTimeoutSeconds: ours.Spec.ScheduleTimeoutSeconds}); diff != "" {
 		t.Errorf("spec as we read it (-theirs +ours):\n%s", diff)
 	}
-	if diff := cmp.Diff(upstream().Status, ours.Status.PodGroupStatus); diff != "" {
+	if diff := cmp.Diff(upstream().Status, statusOf(ours)); diff != "" {
 		t.Errorf("status as we read it (-theirs +ours):\n%s", diff)
 	}
 	var back v1alpha1.PodGroup
@@ -66,9 +75,8 @@ func TestObjectsOfSchedulerPluginsSurviveOurClients(t *testing.T) {
 
 func TestOurObjectsAreReadBySchedulerPlugins(t *testing.T) {
 	ours := &PodGroup{TypeMeta: upstream().TypeMeta, ObjectMeta: upstream().ObjectMeta}
-	ours.Spec.PodGroupSpec = upstream().Spec
-	ours.Status.PodGroupStatus = upstream().Status
-	ours.Status.Scheduled = 4
+	recode(t, upstream(), ours)
+	ours.Status.Scheduled, ours.Status.Desired = 4, 5
 	ours.Status.CreationTime = new(metav1.NewMicroTime(second.Add(123456 * time.Microsecond)))
 	ours.Status.Conditions = []metav1.Condition{{Type: "Valid", Status: metav1.ConditionTrue, Reason: "ValidGroupSize", LastTransitionTime: second}}
 	var theirs v1alpha1.PodGroup
