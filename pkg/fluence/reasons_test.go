@@ -49,6 +49,28 @@ func TestAReasonNamesTheConstraint(t *testing.T) {
 			pods:   4, edits: []func(*corev1.Pod){objects.OfApp("x"), objects.NextTo("rack", "x")},
 			want: "NoRoom: needs 4 pods with cpu 1; room for 2: all in one domain (podAffinity on rack), r0 has room for 2; cpu is short on 1 of 2 nodes (0 free); room for 2 more if pod ns/on-n000 ends; of 4 nodes, 2 are excluded",
 		},
+		"nodes without the resource do not count as short of it": {
+			others: func(r *rig) {
+				r.node("cpu0", 4)
+				r.node("cpu1", 4)
+				for _, n := range []string{"gpu0", "gpu1"} {
+					r.node(n, 4, objects.Having("cpu", "4", "pods", "110", "example.com/gpu", "1"))
+					r.pod("on-"+n, objects.Asking("example.com/gpu", "1"), objects.OnNode(n))
+				}
+			},
+			pods: 2, edits: []func(*corev1.Pod){objects.Asking("example.com/gpu", "1")},
+			want: "NoRoom: needs 2 pods with example.com/gpu 1; room for 0: both nodes with example.com/gpu are full; room for 1 more if pod ns/on-gpu0 ends",
+		},
+		"no node has the resource": {
+			others: func(r *rig) { r.racks(1, 2, 2) },
+			pods:   2, edits: []func(*corev1.Pod){objects.Asking("example.com/gpu", "1")},
+			want: "NeverFits: no node is large enough: no node has example.com/gpu",
+		},
+		"too many pods for an empty cluster": {
+			others: func(r *rig) { r.racks(1, 2, 2); fill(r, "n000") },
+			pods:   5,
+			want:   "NeverFits: needs 5 pods with cpu 1; the nodes could hold 4 if they were empty: cpu is not enough for all pods (at most 2 on a node)",
+		},
 		"what others use is no matter of the anti-affinity": {
 			others: func(r *rig) { r.racks(1, 2, 2); fill(r, "n000", "n001") },
 			pods:   2, edits: []func(*corev1.Pod){objects.OfApp("x"), objects.AwayFrom("x")},
