@@ -246,6 +246,7 @@ func TestAClaimDoesNotKeepRoomFromReplacements(t *testing.T) {
 		r.terminate(20*time.Second, "base-1")
 		r.pass(3 * time.Second)
 		r.pod("base-again", objects.InGroup("base"), objects.CPU("8"), atPriority(0))
+		r.pass(3 * time.Second)
 		r.remove("base-1")
 		r.pass(5 * time.Second)
 		if !r.runs("base-again") || r.runs("first-0") {
