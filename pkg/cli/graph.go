@@ -172,10 +172,10 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide, headers bool) error {
 
 // colour returns the colour of a node's status.
 func (p *treeNode) colour() paint {
-	switch {
-	case p.Status == "":
+	switch p.Status {
+	case "":
 		return plain
-	case p.Status == exclusive, p.Status == tainted:
+	case exclusive, tainted:
 		return yellow
 	}
 	return red

@@ -206,7 +206,7 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 			all = append(all, listedGroup{groupSummary: g, key: id.Key, pods: []*corev1.Pod{pod}})
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(missing), func(a, b types.NamespacedName) int { return compareKeys(a, b) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(missing), compareKeys) {
 		pods := missing[key]
 		g := groupSummary{Namespace: key.Namespace, Name: shownName(key.Name), groupTimes: groupTimes{Created: pods[0].CreationTimestamp}, Nodes: map[string]int{}}
 		if o := group.IdentityOf(pods[0], ns.ownersOf).Owner; o != (group.Owner{}) {

@@ -31,74 +31,142 @@ const (
 // endingPods are the pods on nodes that are being deleted. The zero value is ready for use.
 type endingPods struct {
 	mu   sync.Mutex
-	pods map[types.UID]*corev1.Pod
+	pods map[types.UID]*endingPod
 }
 
-// update records the present state of a pod. It reports whether the pod is one that began to end.
-func (e *endingPods) update(pod *corev1.Pod) (began bool) {
-	if pod.DeletionTimestamp == nil || !translate.Holds(pod) || translate.OnEveryNode(pod) {
-		e.remove(pod.UID)
+// An endingPod is a pod of endingPods.
+type endingPod struct {
+	*corev1.Pod
+	// goneAt is when the pod was seen to be gone. It is kept for goneAfter more, until the matcher has released
+	// its room: until then the room is neither held by a pod nor free.
+	goneAt time.Time
+	// counted is true once the pod was due soon enough to count.
+	counted bool
+}
+
+// goneAfter is for how long a pod counts that has gone.
+const goneAfter = 3 * time.Second
+
+// counts reports whether room of the pod can be claimed.
+func (p *endingPod) counts(now time.Time) bool {
+	due := p.DeletionTimestamp.Time
+	return now.Sub(due) <= maxOverdue && due.Sub(now) <= maxEndingGrace
+}
+
+// update records the present state of a pod. It reports whether the pod begins to count.
+func (e *endingPods) update(pod *corev1.Pod, now time.Time) (begins bool) {
+	if pod.DeletionTimestamp == nil || translate.OnEveryNode(pod) || pod.Spec.NodeName == "" {
+		return false
+	}
+	if !translate.Holds(pod) {
+		e.gone(pod.UID, now)
 		return false
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.pods == nil {
-		e.pods = map[types.UID]*corev1.Pod{}
+		e.pods = map[types.UID]*endingPod{}
 	}
-	began = e.pods[pod.UID] == nil
-	e.pods[pod.UID] = pod
-	return began
+	was, p := e.pods[pod.UID], &endingPod{Pod: pod}
+	e.pods[pod.UID] = p
+	p.counted = p.counts(now)
+	return p.counted && (was == nil || !was.counted)
 }
 
-// remove forgets a pod.
-func (e *endingPods) remove(uid types.UID) {
+// gone records that a pod has gone.
+func (e *endingPods) gone(uid types.UID, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.pods, uid)
+	if p := e.pods[uid]; p != nil && p.goneAt.IsZero() {
+		p.goneAt = now
+	}
 }
 
-// list returns the pods that are due to be gone soon, by UID, and when the last of them is.
-func (e *endingPods) list(now time.Time) (pods []*corev1.Pod, last time.Time) {
+// tick forgets the pods that have gone long enough ago. It reports whether a pod begins to count.
+func (e *endingPods) tick(now time.Time) (begins bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for uid, p := range e.pods {
+		if !p.goneAt.IsZero() && now.Sub(p.goneAt) > goneAfter {
+			delete(e.pods, uid)
+		} else if !p.counted && p.counts(now) {
+			p.counted, begins = true, true
+		}
+	}
+	return begins
+}
+
+// list returns the pods that count, by UID, except some.
+func (e *endingPods) list(now time.Time, except sets.Set[types.UID]) (pods []*corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, uid := range slices.Sorted(maps.Keys(e.pods)) {
-		pod := e.pods[uid]
-		due := pod.DeletionTimestamp.Time
-		if now.Sub(due) > maxOverdue || due.Sub(now) > maxEndingGrace {
-			continue
-		}
-		pods = append(pods, pod)
-		if due.After(last) {
-			last = due
+		if p := e.pods[uid]; p.counts(now) && !except.Has(uid) {
+			pods = append(pods, p.Pod)
 		}
 	}
-	return pods, last
+	return pods
 }
 
 // claims are the room of groups that will fit when pods that are being deleted have gone. To the groups that
-// go after such a group the room is taken, until the group starts or does not fit there any more. The zero
-// value is ready for use. A restart of the scheduler forgets claims: groups claim anew when they are refused.
+// go after such a group the room is taken. The claim ends when the group starts, when it does not fit there any more, or
+// when a pod has not gone in time. The zero value is ready for use. A restart of the scheduler forgets
+// claims: groups claim anew when they are refused.
 type claims struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*claim
+	// turns are the turns whose groups have claims, or have had one lately.
+	turns map[gang.Turn]*claimTurn
 }
 
 // claim is the room of one group.
 type claim struct {
 	rank  gang.Rank
 	slots []match.Slot
-	// until is when a pod whose room is claimed counts as ending no longer.
-	until time.Time
+	// since is when the group began to claim. until is when a pod whose room is claimed counts as ending no longer.
+	since, until time.Time
 }
 
-// set replaces the claim of a group.
-func (c *claims) set(key types.NamespacedName, of *claim) {
+// A claimTurn bounds the claims of one namespace and priority. Otherwise a namespace could keep free nodes idle for ever: it
+// would delete a small pod again and again where a large group of it needs many more nodes.
+type claimTurn struct {
+	// began is when the first claim in a row began, and last when the last one was set.
+	began, last time.Time
+}
+
+const (
+	// maxClaims is for how long the groups of a turn may have claims without that one of them starts by it.
+	maxClaims = maxEndingGrace + maxOverdue
+	// claimsPause is for how long they have none after that.
+	claimsPause = 2 * maxClaims
+)
+
+// set sets the claim of a group, unless its turn has a pause. changed reports whether others may take
+// room that was claimed before.
+func (c *claims) set(key types.NamespacedName, of *claim, now time.Time) (ok, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.groups == nil {
-		c.groups = map[types.NamespacedName]*claim{}
+		c.groups, c.turns = map[types.NamespacedName]*claim{}, map[gang.Turn]*claimTurn{}
 	}
+	maps.DeleteFunc(c.turns, func(_ gang.Turn, t *claimTurn) bool { return now.Sub(t.last) > claimsPause })
+	was, t := c.groups[key], c.turns[gang.TurnOf(key, of.rank)]
+	if t == nil {
+		t = &claimTurn{began: now}
+		c.turns[gang.TurnOf(key, of.rank)] = t
+	}
+	if now.Sub(t.began) > maxClaims {
+		delete(c.groups, key)
+		return false, was != nil
+	}
+	t.last, of.since = now, now
 	c.groups[key] = of
+	if was == nil {
+		return true, false
+	}
+	of.since = was.since
+	nodes := sets.New(nodesOf(of.slots)...)
+	return true, slices.ContainsFunc(was.slots, func(s match.Slot) bool { return !nodes.Has(s.Node) })
 }
 
 // drop ends the claim of a group. It reports whether there was one, so that others may take its room.
@@ -110,16 +178,39 @@ func (c *claims) drop(key types.NamespacedName) bool {
 	return had
 }
 
-// keys returns the groups with claims for which end is true.
-func (c *claims) keys(end func(types.NamespacedName, time.Time) bool) (keys []types.NamespacedName) {
+// use ends the claim of a group that starts.
+func (c *claims) use(key types.NamespacedName) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of, had := c.groups[key]
+	if had {
+		delete(c.turns, gang.TurnOf(key, of.rank))
+		delete(c.groups, key)
+	}
+	return had
+}
+
+// over returns the groups whose claims are to end. waits reports whether a group waits for room.
+func (c *claims) over(now time.Time, waits func(types.NamespacedName) bool) (keys []types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, of := range c.groups {
-		if end(key, of.until) {
+		// The refusal of a group is recorded a moment after its first claim.
+		if now.After(of.until) || now.Sub(of.since) > tick && !waits(key) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+// nodesOf returns the nodes that a group claims room on.
+func (c *claims) nodesOf(key types.NamespacedName) sets.Set[string] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if of := c.groups[key]; of != nil {
+		return sets.New(nodesOf(of.slots)...)
+	}
+	return nil
 }
 
 // slots returns what a match for a group has to leave: the claims of the groups before it.
@@ -161,57 +252,71 @@ func (c *claims) describe(of types.NamespacedName, rank gang.Rank, name func(typ
 	return text
 }
 
-// claim sets or drops the claim of a group that was just refused, and tells of it in the refusal.
-func (a *groupPlacer) claim(ctx context.Context, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
-	if plan.Late {
-		return
-	}
-	if refused.WaitsFor == gang.WaitsForRoom {
-		if slots, until := a.findClaim(ctx, plan, found); len(slots) > 0 {
-			a.claims.set(plan.Key, &claim{rank: plan.Rank, slots: slots, until: until})
-			// What refuses another group that is alike may not refuse this one.
-			refused.Equivalence = ""
-			refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
-			return
+// updateClaim sets or drops the claim of a group that was just refused, and tells of it in the refusal. It ends the offer of
+// room to the group, if that has lasted long enough.
+func (a *groupPlacer) updateClaim(ctx context.Context, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
+	now := a.now()
+	freed := a.freed.end(func(o *offer) bool { return o.key == plan.Key && !now.Before(o.until) })
+	switch {
+	case plan.Late:
+	case refused.WaitsFor == gang.WaitsForRoom:
+		of, known := a.findClaim(ctx, rankForRoom(plan), found)
+		if of == nil {
+			freed = known && a.claims.drop(plan.Key) || freed
+			break
 		}
+		ok, changed := a.claims.set(plan.Key, of, now)
+		freed = changed || freed
+		if ok {
+			refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
+		}
+	case refused.WaitsFor == gang.WaitsForOther && !refused.Backoff, refused.WaitsFor == gang.WaitsForNodes:
+		freed = a.claims.drop(plan.Key) || freed
 	}
-	if a.claims.drop(plan.Key) {
+	if freed {
 		a.observeEvent(gang.Released)
 	}
 }
 
-// findClaim returns the room that a group would get if the pods that are ending had gone, and until when it may
-// wait for that. It returns none if no pod is ending on the nodes of that room.
-func (a *groupPlacer) findClaim(ctx context.Context, plan gang.Plan, found placement.Result) ([]match.Slot, time.Time) {
+// findClaim returns the room that a group would get if the pods that are ending had gone. It returns none if no pod is
+// ending on the nodes of that room. known is false if that is not known.
+func (a *groupPlacer) findClaim(ctx context.Context, rank gang.Rank, found placement.Result) (of *claim, known bool) {
 	now := a.now()
-	pods, last := a.ending.list(now)
-	// Their room is for the pods that are made in their place.
-	pods = slices.DeleteFunc(pods, func(p *corev1.Pod) bool { return a.restarts.keepsRoomOf(p.UID) })
+	// Room that is kept for pods that are made again is for these.
+	pods := a.ending.list(now, a.restarts.leaving())
 	if len(pods) == 0 {
-		return nil, time.Time{}
+		return nil, true
 	}
-	nodes, ending := sets.New[string](), make([]match.SlotRef, 0, len(pods))
+	due, ending := map[string]time.Time{}, make([]match.SlotRef, 0, len(pods))
 	for i, job := range a.placer.JobsOf(pods) {
-		nodes.Insert(pods[i].Spec.NodeName)
+		node := pods[i].Spec.NodeName
+		due[node] = later(due[node], pods[i].DeletionTimestamp.Time)
 		ending = append(ending, match.SlotRef{Job: job, Keys: []string{string(pods[i].UID)}})
 	}
-	slots := a.placer.FindAfterEnd(ctx, found, ending)
-	if !slices.ContainsFunc(slots, func(s match.Slot) bool { return nodes.Has(s.Node) }) {
-		return nil, time.Time{}
+	slots, known := a.placer.FindAfterEnd(ctx, found, ending)
+	var last time.Time
+	for _, s := range slots {
+		last = later(last, due[s.Node])
 	}
-	return slots, last.Add(maxOverdue)
+	if last.IsZero() {
+		return nil, known
+	}
+	return &claim{rank: rank, slots: slots, until: last.Add(maxOverdue)}, true
 }
 
-// endClaims drops the claims and the handovers of groups that do not wait for room any more, the claims for
-// which pods have not gone in time, and the handovers whose groups have not asked again.
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// endClaims drops the claims of groups that do not wait for room any more, and those for which pods have not
+// gone in time. It lets groups ask for the room of pods that are due soon by now.
 func (w *watcher) endClaims(now time.Time) {
-	ended := w.claims.keys(func(key types.NamespacedName, until time.Time) bool {
-		return now.After(until) || !w.groups.WaitsForRoom(key)
-	})
-	freed := w.freed.end(func(h *handoverOf) bool {
-		return now.Sub(h.until) > maxAnswerTime || !w.groups.WaitsForRoom(h.key)
-	})
-	for _, key := range ended {
+	freed := w.ending.tick(now)
+	for _, key := range w.claims.over(now, w.groups.WaitsForRoom) {
 		freed = w.claims.drop(key) || freed
 	}
 	if freed {

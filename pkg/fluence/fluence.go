@@ -204,7 +204,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		MatchedAs:   pl.groups.MatchedAs,
 		Sources:     []inventory.Source{tentativeSource{pl.groups}},
 		Levels:      levels,
-		OnEnd:       func(s match.Slot) { pl.endedPods.add(s, pl.now()) },
+		OnEnd:       pl.onEnd,
 		OnChange:    pl.onChange,
 		OnDrift:     pl.onDrift,
 		OnAudit:     pl.counters.onAudit,
@@ -282,6 +282,12 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	}
 }
 
+// onEnd handles the end of a pod with this slot. The inventory calls it before the matcher knows of the end.
+func (pl *Fluence) onEnd(s match.Slot) {
+	pl.endedPods.add(s, pl.now())
+	pl.offerFreedRoom(s)
+}
+
 // onChange handles a change of the matcher's graph. The inventory calls it.
 func (pl *Fluence) onChange(c inventory.Change) {
 	switch c.Kind {
@@ -292,7 +298,7 @@ func (pl *Fluence) onChange(c inventory.Change) {
 		pl.observeEvent(gang.MatcherBack)
 	case inventory.NodeAdded:
 		// The event of the API may have let them ask before the matcher had the node.
-		pl.retryFirst()
+		pl.askFirst()
 		pl.observeEvent(gang.NodeChanged)
 	case inventory.NodeChanged, inventory.NodeRemoved:
 		pl.observeEvent(gang.NodeChanged)

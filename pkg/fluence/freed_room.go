@@ -2,35 +2,32 @@ package fluence
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 const (
-	// handoverPause is the shortest time from the beginning of one handover for a group to that of the next. It
+	// offerPause is the shortest time from the beginning of one offer to a group to that of the next. It
 	// bounds how long room may be idle while pods end one by one for hours: with a handover of 2s
-	// it is one fifteenth of the time.
-	handoverPause = 30 * time.Second
-	// maxAnswerTime is for how long after its handover a group may not have asked once more.
+	// it is one fifteenth of the time for each namespace and priority that has groups which wait.
+	offerPause = 30 * time.Second
+	// maxAnswerTime is for how long after an offer a group may not have asked once more.
 	maxAnswerTime = time.Second
 	// firstWaitingPause is the shortest time between two searches for the first groups. A search looks
 	// at all groups that wait for room, and pods may end by the hundred in a second.
 	firstWaitingPause = 500 * time.Millisecond
-	// maxHandovers is the largest number of handovers at a time: that many priorities have one.
-	maxHandovers = 16
+	// maxOffers is the largest number of offers at a time: that many priorities have one.
+	maxOffers = 16
 )
 
 // freedRoom is the room that pods have just left by their end, while it is offered only to the first group that waits
@@ -39,24 +36,34 @@ const (
 // would go on waiting. The zero value is ready for use.
 type freedRoom struct {
 	mu sync.Mutex
-	// handovers are ordered by priority, the highest first.
-	handovers []*handoverOf
-	// begun is when the last handover of a group began.
-	begun map[types.NamespacedName]time.Time
+	// offers are ordered by priority, the highest first.
+	offers []*offer
+	// begun has the last offers of the turns. A turn has the next one offerPause later, or when the group has started. A group
+	// that comes in place of another one of its namespace and priority has none before.
+	begun map[gang.Turn]begunOffer
 	// nextSearch is when the first groups are searched again at the earliest.
 	nextSearch time.Time
+	// nextAsk is when the first groups may be made to ask again at the earliest. askDue means that they are to.
+	nextAsk time.Time
+	askDue  bool
 }
 
-// A handoverOf is the time for which room is offered to one group first.
-type handoverOf struct {
+// An offer is the time for which room is offered to one group first.
+type offer struct {
 	key      types.NamespacedName
 	priority int32
 	until    time.Time
 	slots    []match.Slot
 }
 
-// add records the end of a pod with this slot. It begins a handover of the given length for the first group of each priority
-// that may have one, and reports whether it did. first returns these groups, the highest priority first.
+// A begunOffer is a group to which room was offered, and when that began.
+type begunOffer struct {
+	key types.NamespacedName
+	at  time.Time
+}
+
+// add records the end of a pod with this slot, once. It begins an offer of the given length to the first group of each
+// priority that may have one, and reports whether it did. first returns these groups, the highest priority first.
 func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, first func(time.Time) []gang.StarvingGroup) (begins bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -64,72 +71,94 @@ func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, fi
 		f.nextSearch = now.Add(firstWaitingPause)
 		begins = f.begin(now, length, first(now))
 	}
-	for _, h := range f.handovers {
-		if now.Before(h.until) {
-			h.slots = append(h.slots, slot)
+	for _, o := range f.offers {
+		if now.Before(o.until) && !slices.ContainsFunc(o.slots, func(s match.Slot) bool { return s.Key == slot.Key }) {
+			o.slots = append(o.slots, slot)
 		}
 	}
 	return begins
 }
 
-// begin begins a handover for each of these groups that had none lately. One group of each priority may have
+// begin begins an offer to each of these groups whose turn had none lately. One group of each priority may have
 // one at a time. Each has one of its own, so that what the first leaves is not at once taken by the last.
 func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.StarvingGroup) (begins bool) {
-	maps.DeleteFunc(f.begun, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) >= handoverPause })
+	maps.DeleteFunc(f.begun, func(_ gang.Turn, b begunOffer) bool { return now.Sub(b.at) >= offerPause })
 	for _, g := range first {
-		priority := g.Rank.Priority
-		_, lately := f.begun[g.Key]
-		if lately || len(f.handovers) >= maxHandovers || slices.ContainsFunc(f.handovers, func(h *handoverOf) bool { return h.priority == priority }) {
+		t := gang.TurnOf(g.Key, g.Rank)
+		_, lately := f.begun[t]
+		if lately || len(f.offers) >= maxOffers || slices.ContainsFunc(f.offers, func(o *offer) bool { return o.priority == t.Priority }) {
 			continue
 		}
 		if f.begun == nil {
-			f.begun = map[types.NamespacedName]time.Time{}
+			f.begun = map[gang.Turn]begunOffer{}
 		}
-		f.begun[g.Key] = now
-		f.handovers = append(f.handovers, &handoverOf{key: g.Key, priority: priority, until: now.Add(length)})
+		f.begun[t] = begunOffer{g.Key, now}
+		f.offers = append(f.offers, &offer{key: g.Key, priority: t.Priority, until: now.Add(length)})
 		begins = true
 	}
-	slices.SortStableFunc(f.handovers, func(a, b *handoverOf) int { return cmp.Compare(b.priority, a.priority) })
+	slices.SortStableFunc(f.offers, func(a, b *offer) int { return cmp.Compare(b.priority, a.priority) })
 	return begins
 }
 
-// over returns the groups whose handovers have lasted long enough.
+// over returns the groups whose offers have lasted long enough.
 func (f *freedRoom) over(now time.Time) (keys []types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, h := range f.handovers {
-		if !now.Before(h.until) {
-			keys = append(keys, h.key)
+	for _, o := range f.offers {
+		if !now.Before(o.until) {
+			keys = append(keys, o.key)
 		}
 	}
 	return keys
 }
 
-// drop ends the handover of a group. It reports whether others may take room by that.
-func (f *freedRoom) drop(key types.NamespacedName) bool {
-	return f.end(func(h *handoverOf) bool { return h.key == key })
+// use ends the offer to a group that starts. It reports whether others may take room by that.
+func (f *freedRoom) use(key types.NamespacedName) bool {
+	f.mu.Lock()
+	maps.DeleteFunc(f.begun, func(_ gang.Turn, b begunOffer) bool { return b.key == key })
+	f.mu.Unlock()
+	return f.end(func(o *offer) bool { return o.key == key })
 }
 
-// end ends the handovers for which over is true. It reports whether there are any.
-func (f *freedRoom) end(over func(*handoverOf) bool) bool {
+// end ends the offers for which over is true. It reports whether there are any.
+func (f *freedRoom) end(over func(*offer) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	before := len(f.handovers)
-	f.handovers = slices.DeleteFunc(f.handovers, over)
-	return len(f.handovers) < before
+	before := len(f.offers)
+	f.offers = slices.DeleteFunc(f.offers, over)
+	return len(f.offers) < before
 }
 
-// slots returns what a match for a group of this priority has to leave.
-func (f *freedRoom) slots(of types.NamespacedName, priority int32) (all []match.Slot) {
+// mayAsk reports whether the first groups may be made to ask again now. If not, they are to ask later: see isAskDue.
+func (f *freedRoom) mayAsk(now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Before(f.nextAsk) {
+		f.askDue = true
+		return false
+	}
+	f.nextAsk, f.askDue = now.Add(firstWaitingPause), false
+	return true
+}
+
+// isAskDue reports whether the first groups are to be made to ask again.
+func (f *freedRoom) isAskDue() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.askDue
+}
+
+// slots returns what a match for a group of this priority has to leave, except on the nodes that it claims.
+func (f *freedRoom) slots(of types.NamespacedName, priority int32, claims sets.Set[string]) (all []match.Slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	seen := sets.New[string]()
-	for _, h := range f.handovers {
-		if h.key == of || h.priority <= priority {
+	for _, o := range f.offers {
+		if o.key == of || o.priority <= priority {
 			continue
 		}
-		for _, s := range h.slots {
-			if !seen.Has(s.Key) {
+		for _, s := range o.slots {
+			if !seen.Has(s.Key) && !claims.Has(s.Node) {
 				seen.Insert(s.Key)
 				all = append(all, s)
 			}
@@ -143,53 +172,52 @@ func (f *freedRoom) slots(of types.NamespacedName, priority int32) (all []match.
 func (f *freedRoom) describe(of types.NamespacedName, priority int32, name func(types.NamespacedName, int32) string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, h := range f.handovers {
-		if h.key != of && h.priority > priority && len(h.slots) > 0 {
-			return fmt.Sprintf("; the room of %s that ended is offered first to %s", reason.Plural(len(h.slots), "pod"), name(h.key, h.priority))
+	for _, o := range f.offers {
+		if o.key != of && o.priority > priority && len(o.slots) > 0 {
+			return fmt.Sprintf("; the room of %s that ended is offered first to %s", reason.Plural(len(o.slots), "pod"), name(o.key, o.priority))
 		}
 	}
 	return ""
 }
 
-// offerFreedRoom offers the room of a pod that has ended to the first group that waits. Call it before
-// the matcher releases the room.
-func (w *watcher) offerFreedRoom(ctx context.Context, was *corev1.Pod) {
-	length := w.args.Handover.Duration
-	if length == 0 || translate.OnEveryNode(was) || w.restarts.keepsRoomOf(was.UID) {
+// offerFreedRoom offers the room of a pod that has ended to the first group of each priority that waits. Call it
+// before the matcher releases the room.
+func (b *base) offerFreedRoom(slot match.Slot) {
+	length := b.args.Handover.Duration
+	if length == 0 || slot.Shared || b.restarts.leaving().Has(types.UID(slot.Key)) {
 		return
 	}
-	if w.freed.add(translate.HeldSlot(was), w.now(), length, w.groups.FirstWaiting) {
-		time.AfterFunc(length, func() {
-			if ctx.Err() == nil {
-				w.hastenHandovers()
-			}
-		})
+	if b.freed.add(slot, b.now(), length, b.groups.FirstWaiting) {
+		// Their answers end the offers.
+		time.AfterFunc(length, func() { b.askAgain(b.freed.over(b.now())...) })
 	}
 }
 
-// hastenHandovers lets the groups ask once more whose handovers have lasted long enough. Their answers end the handovers.
-func (w *watcher) hastenHandovers() { w.retry(w.freed.over(w.now())...) }
-
-// endHandover offers to all what was offered to a group first, if that has lasted long enough and the group
-// was just refused.
-func (a *groupPlacer) endHandover(key types.NamespacedName) {
-	now := a.now()
-	if a.freed.end(func(h *handoverOf) bool { return h.key == key && !now.Before(h.until) }) {
-		a.observeEvent(gang.Released)
+// endOffers ends the offers to groups that do not wait for room any more, and those whose groups have not asked again. It
+// makes the first groups ask again if that is due.
+func (w *watcher) endOffers(now time.Time) {
+	if w.freed.end(func(o *offer) bool { return now.Sub(o.until) > maxAnswerTime || !w.groups.WaitsForRoom(o.key) }) {
+		w.observeEvent(gang.Released)
+	}
+	if w.freed.isAskDue() {
+		w.askFirst()
+		w.observeEvent(gang.NodeChanged)
 	}
 }
 
-// retryFirst lets the first group of each priority that waits for room ask at once.
-func (pl *Fluence) retryFirst() {
-	for _, g := range pl.groups.FirstWaiting(pl.now()) {
-		pl.retry(g.Key)
+// askFirst lets the first group of each priority that waits for room ask again before others.
+func (b *base) askFirst() {
+	now := b.now()
+	if !b.freed.mayAsk(now) {
+		return
+	}
+	for _, g := range b.groups.FirstWaiting(now) {
+		b.askAgain(g.Key)
 	}
 }
 
-// retry lets groups that wait for room ask at once, whenever they were refused.
-func (b *base) retry(keys ...types.NamespacedName) {
-	for _, key := range keys {
-		b.groups.RetryNow(key)
-	}
-	b.activator.activateGroups(keys...)
+// askAgain lets groups ask again that wait for room, without the pause after their refusal.
+func (b *base) askAgain(keys ...types.NamespacedName) {
+	b.groups.AskAgain(keys, b.now())
+	b.activator.activateDue()
 }

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -132,7 +133,7 @@ func TestLowerPrioritiesGetWhatTheFirstCannotUse(t *testing.T) {
 			t.Errorf("a second handover began within half a minute: %v", r.assigned())
 		}
 		r.gangOf("lowest", 1, 4)
-		r.pass(handoverPause)
+		r.pass(offerPause)
 		r.remove("base-2")
 		r.pass(1500 * time.Millisecond)
 		if r.runs("lowest-0") {
@@ -148,7 +149,7 @@ func TestLowerPrioritiesGetWhatTheFirstCannotUse(t *testing.T) {
 	})
 }
 
-// end begins the deletion of pods that take a while to end.
+// terminate begins the deletion of pods that take a while to end.
 func (r *rig) terminate(grace time.Duration, names ...string) {
 	r.Helper()
 	for _, name := range names {
@@ -238,6 +239,82 @@ func TestAClaimEnds(t *testing.T) {
 	}
 }
 
+// A group of a higher priority waits too, and needs more than there is. The room that it is offered when pods end by
+// themselves is not taken from the group that claims it.
+func TestAnOfferDoesNotHideTheRoomThatAGroupClaims(t *testing.T) {
+	inHandoverRig(t, 4, 2*time.Second, func(r *rig) {
+		r.gangOf("huge", 5, 2000)
+		r.gangOf("first", 2, 1000)
+		r.pass(20 * time.Second)
+		r.remove("base-0") // its room is free, and first needs one node more
+		r.terminate(20*time.Second, "base-1")
+		r.pass(5 * time.Second)
+		r.gangOf("second", 1, 10)
+		r.pass(3 * time.Second)
+		if r.runs("second-0") {
+			t.Fatalf("the room is not claimed: %v", r.assigned())
+		}
+		r.pass(offerPause)
+		r.terminate(20*time.Second, "base-1")
+		r.remove("base-1")
+		r.pass(1500 * time.Millisecond)
+		if !r.starts("first", 2) || r.runs("second-0") {
+			t.Errorf("first does not run: %v", r.assigned())
+		}
+	})
+}
+
+// A group claims room for a pod that ends, and another pod takes its node each time. In the meantime the other nodes of the claim
+// are idle, but not for ever.
+func TestTheClaimsOfATurnAreBounded(t *testing.T) {
+	inHandoverRig(t, 4, 0, func(r *rig) {
+		r.gangOf("first", 4, 1000)
+		r.pass(5 * time.Second)
+		for _, pod := range []string{"base-1", "base-2", "base-3"} {
+			r.remove(pod)
+		}
+		r.terminate(20*time.Second, "base-0")
+		r.pass(3 * time.Second)
+		r.gangOf("second", 1, 10)
+		began := time.Now()
+		for !r.runs("second-0") && time.Since(began) < 2*maxClaims {
+			// It is due later and later.
+			r.terminate(20*time.Second, "base-0")
+			r.pass(5 * time.Second)
+		}
+		if took := time.Since(began); took < time.Minute || took > maxClaims+time.Minute {
+			t.Errorf("the room was kept idle for %s, want %s", took, maxClaims)
+		}
+	})
+}
+
+// A node that a group had as a whole is offered as a whole.
+func TestAWholeNodeIsOfferedAsAWhole(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.Handover = metav1.Duration{Duration: 2 * time.Second}
+		r.node("n1", 8)
+		r.pass(settleTime)
+		r.schedule()
+		r.gang(1, 1, objects.CPU("2"), annotated(group.ExclusiveAnnotation, "true"))
+		r.pass(5 * time.Second)
+		r.gangOf("first", 1, 1000)
+		r.gangOf("huge", 2, 2000)
+		r.pass(5 * time.Second)
+		r.podGroupAPI.put(aPodGroup("small", 1, "small"))
+		r.pod("small-0", objects.InGroup("small"), objects.CPU("6"), atPriority(10))
+		r.pass(5 * time.Second)
+		r.remove("g-0")
+		r.pass(200 * time.Millisecond)
+		if r.runs("small-0") {
+			t.Error("the rest of the node is given away within the handover")
+		}
+		r.pass(5 * time.Second)
+		if !r.runs("first-0") {
+			t.Errorf("first does not run: %v", r.assigned())
+		}
+	})
+}
+
 // A pod that replaces one that is ending goes before the group that would fit there.
 func TestAClaimDoesNotKeepRoomFromReplacements(t *testing.T) {
 	inHandoverRig(t, 4, 0, func(r *rig) {
@@ -290,7 +367,11 @@ func (r *rig) busy() (names []string) {
 // Small groups wait all the time, and a pod ends each second for five minutes. A large group of a higher priority waits
 // too. The nodes are used about as much as without handovers.
 func TestHandoversCostLittle(t *testing.T) {
-	const nodes, seconds = 10, 300
+	const nodes = 10
+	seconds := 300
+	if testing.Short() {
+		seconds = 60 // as under the race detector
+	}
 	used := map[time.Duration]int{}
 	for _, handover := range []time.Duration{0, 2 * time.Second} {
 		inHandoverRig(t, nodes, handover, func(r *rig) {
@@ -309,7 +390,7 @@ func TestHandoversCostLittle(t *testing.T) {
 		})
 	}
 	share := float64(used[2*time.Second]) / float64(used[0])
-	t.Logf("without handovers %.3f of the nodes are used; with them %.3f of that", float64(used[0])/(4*nodes*seconds), share)
+	t.Logf("without handovers %.3f of the nodes are used; with them %.3f of that", float64(used[0])/float64(4*nodes*seconds), share)
 	if share < 0.95 {
 		t.Errorf("with handovers the nodes are used to %.3f of what they are without, want at least 0.95", share)
 	}

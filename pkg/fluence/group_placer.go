@@ -66,6 +66,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	}
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
+		a.updateClaim(ctx, plan, found, found.Refusal)
 		return "", found.Refusal
 	}
 
@@ -76,8 +77,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil {
 		a.tellKept(plan, refused)
-		a.claim(ctx, plan, found, refused)
-		a.endHandover(plan.Key)
+		a.updateClaim(ctx, plan, found, refused)
 		a.reserver.reserve(ctx, plan, found, refused)
 		refused.AlsoRefused = found.FirstShape
 		return "", refused
@@ -123,7 +123,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	// All three are called, whatever the others return.
-	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.claims.drop(plan.Key), a.freed.drop(plan.Key)
+	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.claims.use(plan.Key), a.freed.use(plan.Key)
 	if used || claimed || offered {
 		a.observeEvent(gang.Released)
 	}
@@ -155,7 +155,7 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	}
 	refused.Message += a.restarts.describe(plan.Key, least, name)
 	if !goesFirst(plan) {
-		refused.Message += a.claims.describe(plan.Key, plan.Rank, name) + a.freed.describe(plan.Key, least, name)
+		refused.Message += a.claims.describe(plan.Key, rankForRoom(plan), name) + a.freed.describe(plan.Key, least, name)
 	}
 }
 
@@ -191,14 +191,19 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
 	kept := a.restarts.slots(plan.Key, least, a.holdsNode)
 	if !goesFirst(plan) {
-		kept = slices.Concat(kept, a.claims.slots(plan.Key, plan.Rank), a.freed.slots(plan.Key, least))
+		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
+		kept = slices.Concat(kept, a.claims.slots(plan.Key, rankForRoom(plan)), a.freed.slots(plan.Key, least, a.claims.nodesOf(plan.Key)))
 	}
+	// The filters count these pods anyway, so their room must not count twice.
+	ended := a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now)
+	keys := sets.New(keysOf(ended)...)
+	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return keys.Has(s.Key) })
 	return placement.ClusterState{
 		At:       now,
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,
-		Ended:    a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
+		Ended:    ended,
 		Reserved: reserved,
 	}
 }

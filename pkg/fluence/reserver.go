@@ -68,6 +68,17 @@ func (ts *reserver) updateReservations() {
 	}
 }
 
+// rankForRoom returns the place of a plan's group among the groups that wait for room. It counts from when the group
+// could be placed, so that nobody gains by PodGroups that are kept for later.
+func rankForRoom(plan gang.Plan) gang.Rank {
+	r := plan.Rank
+	r.Urgent = false
+	if plan.EligibleSince.After(r.Since) {
+		r.Since = plan.EligibleSince
+	}
+	return r
+}
+
 // reservedFor returns the nodes that a plan must leave
 // free, because they are reserved for groups before it.
 //
@@ -89,11 +100,7 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	if len(plan.LostMembers) > 0 && (ts.args.MaxReserve.Duration == 0 || ts.isNodeLost(plan.LostMembers[0], plan.Required[0])) {
 		return room
 	}
-	now, own := ts.now(), plan.Rank
-	own.Urgent = false
-	if plan.EligibleSince.After(own.Since) {
-		own.Since = plan.EligibleSince
-	}
+	now, own := ts.now(), rankForRoom(plan)
 	all := ts.reservations.listReserved()
 	keys := make([]types.NamespacedName, 0, len(all))
 	for _, held := range all {

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -157,16 +158,15 @@ func (r *restarts) expire(now time.Time, holds func(types.NamespacedName, types.
 	return all
 }
 
-// keepsRoomOf reports whether the room of a pod is kept.
-func (r *restarts) keepsRoomOf(uid types.UID) bool {
+// leaving returns the pods whose room is kept.
+func (r *restarts) leaving() sets.Set[types.UID] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	uids := sets.New[types.UID]()
 	for _, k := range r.groups {
-		if k.pods[uid] != nil {
-			return true
-		}
+		uids = uids.Union(sets.KeySet(k.pods))
 	}
-	return false
+	return uids
 }
 
 // isEmpty reports whether no room is kept.
@@ -301,11 +301,16 @@ func (w *watcher) keepForRestart(was *corev1.Pod) {
 	if of.Timeout = min(of.Timeout, now.Sub(was.Status.StartTime.Time)); of.Timeout <= 0 {
 		return
 	}
-	slot := translate.HeldSlot(was)
+	w.restarts.keep(of, was, w.heldSlot(was), now)
+}
+
+// heldSlot returns the slot of a pod, with the holder of its node.
+func (w *watcher) heldSlot(pod *corev1.Pod) match.Slot {
+	slot := translate.HeldSlot(pod)
 	if !slot.Shared {
-		slot.Holder = w.groups.HolderOf(was)
+		slot.Holder = w.groups.HolderOf(pod)
 	}
-	w.restarts.keep(of, was, slot, now)
+	return slot
 }
 
 // endRestarts gives up the room of groups that have not used it in time, or do not need it any more.

@@ -172,10 +172,10 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
-		w.offerFreedRoom(ctx, old)
+		w.offerFreedRoom(w.heldSlot(old))
 		w.reserver.blockerGone(pod)
 	}
-	if w.ending.update(pod) {
+	if w.ending.update(pod, w.now()) {
 		// The group that claims its room has to ask before others do.
 		w.observeEvent(gang.Released)
 	}
@@ -299,9 +299,9 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	w.keepForRestart(pod)
 	if translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
-		w.offerFreedRoom(ctx, pod)
+		w.offerFreedRoom(w.heldSlot(pod))
 	}
-	w.ending.remove(pod.UID)
+	w.ending.gone(pod.UID, w.now())
 	w.occupants.remove(pod)
 	w.observeNativeMember(ctx, pod, w.nativeMembers.remove)
 	w.placer.RemovePod(pod.UID)
@@ -351,7 +351,7 @@ func nodeDiffers(old, node *corev1.Node) bool {
 }
 
 // runTicks does the periodic work each tick until ctx ends: expired assignments, pods in Permit,
-// the bind queue, reservations, and groups that had to leave the room of pods that ended. It reports
+// the bind queue, room that is kept, claimed or offered, reservations, and groups that had to leave the room of pods that ended. It reports
 // waiting groups every fourth tick. It activates all groups that may be placed every activateAllEvery.
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
@@ -369,6 +369,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
 		w.endClaims(now)
+		w.endOffers(now)
 		w.keepSeats(ctx, now)
 		w.sweepWaiting()
 		w.binder.sweepBindQueue()

@@ -54,6 +54,21 @@ func (g Retries) RetryNow(key types.NamespacedName) {
 	}
 }
 
+// AskAgain ends the pause of groups that were refused for lack of room, as if an event had helped them long ago. A
+// refusal with Backoff or RetryAfter stays.
+func (g Retries) AskAgain(keys []types.NamespacedName, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, key := range keys {
+		s := g.groups[key]
+		if s == nil || s.refusal == nil || s.refusal.WaitsFor != WaitsForRoom || s.refusal.Backoff || s.refusal.RetryAfter > 0 {
+			continue
+		}
+		s.refusal.helped, s.refusal.retryAt = true, now
+		g.updateRetry(s)
+	}
+}
+
 // updateRetry updates when, and after which events, a group may retry. It has to be called
 // after each change of the refusals of the group or of its members, unless recompute follows.
 func (g *core) updateRetry(s *groupState) {

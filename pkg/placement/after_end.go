@@ -2,6 +2,7 @@ package placement
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -10,12 +11,12 @@ import (
 
 // FindAfterEnd searches for room for the required pods of a group for which Place found none, as if the
 // ending slots were free already. of is the result of Place. It returns no slots if the group does not fit
-// then either, if the attempt's budget is used up, or if the matcher cannot say. The filters are not
-// run again: a node that they ruled out because of a pod that is ending stays ruled out.
-func (p *Placer) FindAfterEnd(ctx context.Context, of Result, ending []match.SlotRef) []match.Slot {
+// then either. known is false if there is no answer: the attempt's budget is used up, or the matcher cannot say. The
+// filters are not run again: a node that they ruled out because of a pod that is ending stays ruled out.
+func (p *Placer) FindAfterEnd(ctx context.Context, of Result, ending []match.SlotRef) (slots []match.Slot, known bool) {
 	q := of.attempt
-	if q == nil || len(ending) == 0 || q.budget.isOver() {
-		return nil
+	if q == nil || q.budget.isOver() {
+		return nil, false
 	}
 	requests := slices.Clone(q.requests)
 	if q.firstTried != nil {
@@ -25,14 +26,17 @@ func (p *Placer) FindAfterEnd(ctx context.Context, of Result, ending []match.Slo
 		requests[i].Max = requests[i].Min
 	}
 	if isTooLarge(requests) {
-		return nil
+		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(q.budget.left(), time.Millisecond))
 	defer cancel()
 	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept)
 	a, err := p.matchWith(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), assumptions{expected: expected, ending: ending})
-	if err != nil {
-		return nil
+	if no, refused := errors.AsType[*match.Refusal](err); refused {
+		return nil, no.Reason.Code != match.TooHard && no.Reason.Code != match.Overtaken
 	}
-	return a.Slots
+	if err != nil {
+		return nil, false
+	}
+	return a.Slots, true
 }

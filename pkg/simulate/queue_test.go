@@ -72,7 +72,7 @@ func drawnQueue(rng *rand.Rand) (c Cluster, pods []*corev1.Pod) {
 func inGroup(pod *corev1.Pod) string { return cmp.Or(pod.Labels[group.Label], pod.Name) }
 
 // asks returns the groups for which the scheduler takes pods from its queue, in that order.
-func asks(t *testing.T, ctx context.Context, c Cluster, configuration Configuration) (names []string) {
+func asks(ctx context.Context, t *testing.T, c Cluster, configuration Configuration) (names []string) {
 	t.Helper()
 	api, err := newFakeAPI(c)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestQueueIsTheOrderInWhichTheSchedulerAsks(t *testing.T) {
 	for seed := range trials.Seeds(40) {
 		c, pods := drawnQueue(rand.New(rand.NewPCG(seed, 2)))
 		var want []string
-		inBubble(t, func(t *testing.T, ctx context.Context) { want = asks(t, ctx, copied(c), shipped) })
+		inBubble(t, func(t *testing.T, ctx context.Context) { want = asks(ctx, t, copied(c), shipped) })
 		order, err := Queue(pods, c, Owners{}, shipped, time.Unix(100, 0))
 		if err != nil {
 			t.Fatal(err)
