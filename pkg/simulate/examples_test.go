@@ -25,7 +25,7 @@ func exampleCluster() Cluster {
 	}}}}
 	for i := range 16 {
 		n := objects.ReadyNode(fmt.Sprintf("n%02d", i), 8)
-		n.Labels = map[string]string{corev1.LabelHostname: n.Name, corev1.LabelTopologyZone: []string{"a", "b"}[i/8], "network.topology.nvidia.com/block": fmt.Sprintf("block%d", i/8), "example.com/rack": fmt.Sprintf("rack%d", i/4), "role": map[bool]string{true: "login"}[i == 0]}
+		n.Labels = map[string]string{corev1.LabelHostname: n.Name, corev1.LabelTopologyZone: []string{"a", "b"}[i/8], "network.topology.nvidia.com/block": fmt.Sprintf("block%d", i/8), "example.com/rack": fmt.Sprintf("rack%d", i/4), "topology.fluence.flux-framework.org/rack": fmt.Sprintf("rack%d", i/4), "role": map[bool]string{true: "login"}[i == 0]}
 		c.Objects = append(c.Objects, n, &resourcev1.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: n.Name}, Spec: resourcev1.ResourceSliceSpec{
 			Driver: "accelerator.example.com", NodeName: &n.Name, Pool: resourcev1.ResourcePool{Name: n.Name, ResourceSliceCount: 1}, Devices: []resourcev1.Device{{Name: "d"}},
 		}})
