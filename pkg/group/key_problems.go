@@ -29,32 +29,67 @@ const (
 // KeyProblems returns the labels and annotations with this project's prefixes that have no effect where they
 // are, in words fit for a user: unknown ones with the nearest name, those that have an effect elsewhere, and
 // labels that have to be annotations or the reverse. The objects are of one group. A known key is no problem
-// if another of the objects has it where it has its effect. The texts are sorted, without doubles, and
-// bounded by MaxKeyProblems and MaxKeyProblem.
+// if another of the objects has it where it has its effect. The texts are without doubles, and bounded by
+// MaxKeyProblems and MaxKeyProblem. They are about the first keys by form and name. The others are only
+// counted, because an object can have tens of thousands of keys, and a nearest name takes time.
 func KeyProblems(objects ...KeyedObject) []string {
-	var keys []Key
+	keys, more := uselessKeys(objects), 0
+	if len(keys) == 0 {
+		return nil
+	}
+	if len(keys) > MaxKeyProblems {
+		more = len(keys) - MaxKeyProblems + 1
+		keys = keys[:MaxKeyProblems-1]
+	}
+	known := Keys()
 	var problems []string
+	for _, k := range keys {
+		problems = append(problems, keyProblem(known, k))
+	}
+	slices.Sort(problems)
+	problems = slices.Compact(problems)
+	if more > 0 {
+		problems = append(problems, fmt.Sprintf("%d more labels and annotations of Fluence have no effect", more))
+	}
+	return problems
+}
+
+// A writtenKey is a key at an object of this place and kind.
+type writtenKey struct {
+	form  Form
+	name  string
+	place Place
+	kind  string
+}
+
+// uselessKeys returns the keys with this project's prefixes that have no effect where they are, each once,
+// by form and name.
+func uselessKeys(objects []KeyedObject) []writtenKey {
+	var known []Key
+	var useless []writtenKey
+	seen := map[writtenKey]bool{}
 	for _, o := range objects {
 		for _, f := range []Form{LabelForm, AnnotationForm} {
 			for name := range o.values(f) {
-				if !isOwnKey(name) {
+				k := writtenKey{f, name, o.Place, o.Kind}
+				if !isOwnKey(name) || seen[k] {
 					continue
 				}
-				if keys == nil {
-					keys = Keys() // most objects have no such key
+				seen[k] = true
+				if known == nil {
+					known = Keys() // most objects have no such key
 				}
-				if text := keyProblem(keys, name, f, o, objects); text != "" {
-					problems = append(problems, text)
+				same := func(k Key) bool { return k.Name == name && k.Form == f }
+				if i := slices.IndexFunc(known, same); i < 0 || !known[i].Has(o.Place) && !hasEffect(known[i], objects) {
+					useless = append(useless, k)
 				}
 			}
 		}
 	}
-	slices.Sort(problems)
-	problems = slices.Compact(problems)
-	if more := len(problems) - MaxKeyProblems + 1; more > 1 {
-		problems = append(problems[:MaxKeyProblems-1], fmt.Sprintf("%d more labels and annotations of Fluence have no effect", more))
-	}
-	return problems
+	slices.SortFunc(useless, func(a, b writtenKey) int {
+		return cmp.Or(cmp.Compare(a.form, b.form), cmp.Compare(a.name, b.name), cmp.Compare(a.place, b.place), cmp.Compare(a.kind, b.kind))
+	})
+	return useless
 }
 
 // values returns the labels or the annotations of the object.
@@ -65,15 +100,12 @@ func (o *KeyedObject) values(f Form) map[string]string {
 	return o.Annotations
 }
 
-// keyProblem returns what is wrong with one key of an object. It returns nothing if nothing is.
-func keyProblem(keys []Key, name string, f Form, o KeyedObject, objects []KeyedObject) string {
+// keyProblem says in words why a key has no effect.
+func keyProblem(keys []Key, k writtenKey) string {
+	name, f := k.name, k.form
 	named := func(k Key) bool { return k.Name == name }
-	same := func(k Key) bool { return k.Name == name && k.Form == f }
-	here := func(k Key) bool { return k.Name == name && k.Has(o.Place) }
-	at := fmt.Sprintf("%s %s of the %s", f, shownKey(name), cmp.Or(o.Kind, string(o.Place)))
-	if i := slices.IndexFunc(keys, same); i >= 0 && (keys[i].Has(o.Place) || hasEffect(keys[i], objects)) {
-		return ""
-	}
+	here := func(other Key) bool { return other.Name == name && other.Has(k.place) }
+	at := fmt.Sprintf("%s %s of the %s", f, shownKey(name), cmp.Or(k.kind, string(k.place)))
 	if i := slices.IndexFunc(keys, here); i >= 0 {
 		return fmt.Sprintf("%s: has no effect; it has to be %s", at, keys[i].Form.withArticle())
 	}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,25 @@ func TestKeyProblemsAreFew(t *testing.T) {
 	got := KeyProblems(KeyedObject{Place: OnPod, Annotations: wrong})
 	if len(got) != MaxKeyProblems || got[MaxKeyProblems-1] != "19 more labels and annotations of Fluence have no effect" {
 		t.Errorf("%d problems, the last is %q", len(got), got[len(got)-1])
+	}
+}
+
+// An object can have tens of thousands of keys. Nearest names are sought for the first of them only.
+func TestKeyProblemsOfAnObjectWithManyKeys(t *testing.T) {
+	const n = 30000
+	keys := map[string]string{}
+	for i := range n {
+		keys[fmt.Sprintf("fluence.group-s%05d", i)] = "x"
+	}
+	first := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "Job", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys})
+	if len(first) != MaxKeyProblems {
+		t.Fatalf("%d problems, want %d", len(first), MaxKeyProblems)
+	}
+	if got, want := first[MaxKeyProblems-1], fmt.Sprintf("%d more labels and annotations of Fluence have no effect", 3*n-MaxKeyProblems+1); got != want {
+		t.Errorf("the last problem is %q, want %q", got, want)
+	}
+	if again := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "Job", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys}); !slices.Equal(first, again) {
+		t.Errorf("problems %q, and then %q", first, again)
 	}
 }
 

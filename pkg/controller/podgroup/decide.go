@@ -36,9 +36,7 @@ type observation struct {
 	outside map[types.UID]map[string]int32
 	// ownerNotCached is true if a pod's owner is not in the cache yet.
 	ownerNotCached bool
-	// lost is a member that was lost since the last observation. It is zero if none was.
-	lost lostMember
-	now  time.Time
+	now            time.Time
 	// firstSeen is memory.firstSeen. decide sets it.
 	firstSeen time.Time
 	// requeueAfter is the time after which the owners have to be read again. Zero means not before
@@ -75,6 +73,8 @@ type memory struct {
 	// hadPods is true if the group has had pods.
 	hadPods bool
 	stale   staleness
+	// wantedNone is true if the group's owners were seen to want no pods. See withDesired.
+	wantedNone bool
 	// boundSince is the time since which the phase is Scheduling. It is zero in other phases.
 	boundSince time.Time
 	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
@@ -90,8 +90,10 @@ type memory struct {
 	reportedWarnings string
 	// reportedKeys is the text of the last event about labels and annotations without an effect.
 	reportedKeys string
-	shortfall    shortfall
-	members      membersTold
+	// readKeys has the versions of the objects whose keys were read last. See keyVersions.
+	readKeys  uint64
+	shortfall shortfall
+	members   membersTold
 }
 
 // A decision says what to do for a group. An unset field asks for nothing.
@@ -169,12 +171,17 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	if !o.legacyCRD {
 		v.setCondition(o, &next)
 	}
-	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith)...)
+	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith, c.IncompleteTimeout)...)
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	m.boundSince = boundSince(m.boundSince, &next, o.now)
+	m.wantedNone = m.wantedNone || o.idle()
+	shown := before
+	if !m.wantedNone {
+		shown = withDesired(before, next.Desired)
+	}
 	passingUntil := c.passingUntil(o, before, &next, m)
-	write, requeueAfter, stale := c.due(before, &next, m.stale, w.minMember, o.now)
+	write, requeueAfter, stale := c.due(shown, &next, m.stale, w.minMember, o.now)
 	if write && o.canBeHeld(&next) {
 		if wait := c.firstStatusAt(o, &next, m.boundSince).Sub(o.now); wait > 0 {
 			write, requeueAfter, stale = false, wait, staleness{since: m.boundSince}

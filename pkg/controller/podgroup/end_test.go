@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -92,7 +93,9 @@ func TestTheNumbersOfAGroup(t *testing.T) {
 		"a Job whose pods are not made yet":         {of(job(4)).with(podGroup(4), pods(1)), scheduling.PodGroupPending, 4, 0},
 		"two of a Job's pods have been replaced":    {of(job(4)).with(podGroup(4), join(pods(2, in(corev1.PodFailed)), pods(4, running))), scheduling.PodGroupRunning, 4, 4},
 		"one pod is lost and was not replaced yet":  {of(job(4)).with(podGroup(4), join(pods(1, in(corev1.PodFailed)), pods(3, running))), scheduling.PodGroupScheduling, 4, 3},
-		"more pods than the Job wants for now":      {of(job(4)).with(podGroup(4), pods(5, running)), scheduling.PodGroupRunning, 5, 5},
+		"more pods than the Job wants for now":      {of(job(4)).with(podGroup(4), pods(5, running, ofTrain)), scheduling.PodGroupRunning, 4, 5},
+		"more pods than their size label says":      {observation{key: key, now: now}.with(podGroup(4, ours), pods(5, running, labelled(group.SizeLabel, "4"))), scheduling.PodGroupRunning, 4, 5},
+		"a Job that has grown":                      {of(job(6)).with(podGroup(2), pods(4, running, ofTrain)), scheduling.PodGroupRunning, 6, 4},
 		"all have ended":                            {of(job(4, condition(batchv1.JobComplete, corev1.ConditionTrue, now))).with(podGroup(4), pods(4, in(corev1.PodSucceeded))), scheduling.PodGroupFinished, 4, 0},
 		"a Job is suspended":                        {of(job(4, suspended)).with(podGroup(4), nil), scheduling.PodGroupSuspended, 4, 0},
 		"a Job is suspended after some completions": {of(job(4, suspended)).with(podGroup(4), pods(4, in(corev1.PodSucceeded))), scheduling.PodGroupSuspended, 4, 0},

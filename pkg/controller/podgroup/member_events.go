@@ -3,6 +3,7 @@ package podgroup
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -73,43 +74,52 @@ type membersTold struct {
 	// event named it.
 	lost     lostMember
 	lostTold bool
+	// lostAt is the time of the last event MemberLost.
+	lostAt time.Time
 	// partly is true if a group that has started was seen with fewer pods on nodes than it wants.
 	// allPlaced is the number of pods of the last event AllPlaced.
 	partly    bool
 	allPlaced int32
 }
 
+// lose adds members that were lost.
+func (t *membersTold) lose(l lostMember) {
+	switch {
+	case l.pod == "":
+	case t.lost.pod == "":
+		t.lost = l
+	default:
+		t.lost.more += 1 + l.more
+	}
+}
+
 // newEvents returns the events about a group's members that were not sent yet. completeWith is the number
-// of pods that the group needed when it was last complete, or 0: see shortfall.
-func (t *membersTold) newEvents(o observation, w sizeDecision, next *scheduling.PodGroupStatus, completeWith int32) []pendingEvent {
+// of pods that the group needed when it was last complete, or 0: see shortfall. No MemberLost follows
+// another within quiet: a rolling update takes one pod after another.
+func (t *membersTold) newEvents(o observation, w sizeDecision, next *scheduling.PodGroupStatus, completeWith int32, quiet time.Duration) []pendingEvent {
 	need, have := o.needs(w)
 	if need == 0 || final(next.Phase) || o.whySuspended() != "" {
 		*t = membersTold{}
 		return nil
-	}
-	t.lost.more += o.lost.more
-	if t.lost.pod == "" {
-		t.lost = o.lost
-	} else if o.lost.pod != "" {
-		t.lost.more++
 	}
 	var notes []pendingEvent
 	need = min(need, cmp.Or(completeWith, need))
 	switch {
 	case have >= need:
 		t.lost, t.lostTold = lostMember{}, false
-	case completeWith > 0 && t.lost.pod != "" && !t.lostTold:
+	case completeWith > 0 && t.lost.pod != "" && !t.lostTold && (t.lostAt.IsZero() || o.now.Sub(t.lostAt) >= quiet):
 		text := fmt.Sprintf("pod %s on node %s %s", t.lost.pod, t.lost.node, clip(t.lost.how))
 		if t.lost.more > 0 {
 			text += fmt.Sprintf(", and %d more are lost", t.lost.more)
 		}
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeWarning, reason: reason.MemberLost, text: fmt.Sprintf("%s: %d of %d pods are on nodes", text, have, need)})
-		t.lostTold = true
+		t.lostTold, t.lostAt = true, o.now
 	}
 	switch {
 	case next.Desired <= w.minMember || next.Scheduled < w.minMember:
 	case next.Scheduled < next.Desired:
 		t.partly = true
+	case max(next.Scheduled, countOf(o.pods).unended) > next.Desired: // such as during a rollout
 	case t.partly && t.allPlaced != next.Desired:
 		t.partly, t.allPlaced = false, next.Desired
 		notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.AllPlaced, text: fmt.Sprintf("all %d pods have nodes; the group starts with %d", next.Desired, w.minMember)})

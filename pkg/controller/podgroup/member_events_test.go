@@ -1,6 +1,8 @@
 package podgroup
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +12,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -43,8 +49,9 @@ func (s *memberStory) put(i int, state func(*corev1.Pod)) {
 // told decides once, and returns the events of these reasons.
 func (s *memberStory) told(reasons ...string) string {
 	name := s.o.key
-	s.o.pods, s.o.lost = s.index.under(name.Namespace, name.Name), s.index.takeLost(name)
-	s.o.now = s.o.now.Add(time.Minute)
+	s.o.pods = s.index.under(name.Namespace, name.Name)
+	s.m.members.lose(s.index.takeLost(name))
+	s.o.now = s.o.now.Add(2 * time.Minute)
 	d, m := DefaultConfig().decide(s.o, s.m)
 	if s.m = m; d.status != nil {
 		s.o.podGroup.Status = *d.status
@@ -100,6 +107,112 @@ func TestALostMemberIsToldOnce(t *testing.T) {
 	s.o.topOwners[0].suspended = true
 	s.put(6, nil)
 	step("the Job is suspended", "")
+}
+
+// A rolling update takes one pod after another, and the group is complete in between.
+func TestTheLostMembersOfARollingUpdateAreToldOnceForATime(t *testing.T) {
+	running := in(corev1.PodRunning)
+	s := newMemberStory(t, 4, of(job(4)))
+	for i := range 4 {
+		s.put(i, running)
+	}
+	s.told()
+	var told []string
+	for i := range 4 {
+		s.put(i, nil)
+		told = append(told, s.told(reason.MemberLost))
+		s.put(i+4, running)
+		if got := s.told(reason.MemberLost); got != "" {
+			t.Errorf("told %q of a complete group", got)
+		}
+	}
+	// Each pod takes four minutes, and the time between two events is five.
+	for i, got := range told {
+		want := ""
+		if i%2 == 0 {
+			want = fmt.Sprintf("pod p%d on node node-%d was deleted: 3 of 4 pods are on nodes", i, i)
+		}
+		if got != want {
+			t.Errorf("pod %d is replaced: told %q, want %q", i, got, want)
+		}
+	}
+}
+
+func TestMorePodsThanTheSizeAreNotTold(t *testing.T) {
+	s := newMemberStory(t, 2, of(job(4)))
+	running := in(corev1.PodRunning)
+	step := func(what, want string) {
+		t.Helper()
+		if got := s.told(reason.AllPlaced); got != want {
+			t.Errorf("%s: told %q, want %q", what, got, want)
+		}
+	}
+	for i := range 3 {
+		s.put(i, running)
+	}
+	step("one of four is missing", "")
+	s.put(3, in(corev1.PodRunning))
+	s.put(4, func(*corev1.Pod) {})
+	step("a rollout adds a fifth, which waits", "")
+	s.put(4, running)
+	step("the fifth has a node", "")
+	s.put(0, nil)
+	step("the rollout has ended", "all 4 pods have nodes; the group starts with 2")
+	s.put(5, running)
+	step("the next rollout", "")
+	s.put(1, nil)
+	step("the next rollout has ended", "")
+}
+
+// A reconcile that fails after it has seen a lost member leaves the event to the next one.
+func TestALostMemberIsToldAfterAFailedWrite(t *testing.T) {
+	train := job(4)
+	o := of(train)
+	pg := podGroup(4, func(pg *scheduling.PodGroup) { pg.Name = o.key.Name })
+	var members []*corev1.Pod
+	objs := []client.Object{train, pg}
+	for i, pod := range pods(4, in(corev1.PodRunning), ofTrain) {
+		pod.Name, pod.UID, pod.Labels = fmt.Sprint("p", i), types.UID(fmt.Sprint("p", i)), nil
+		members, objs = append(members, pod), append(objs, pod)
+	}
+	o = o.with(pg, members)
+	pg.Status = nextStatus(o, DefaultConfig().wantedSize(o))
+	r := fakeReconciler(t, objs...)
+	recorder := events.NewFakeRecorder(10)
+	r.events, r.memories = recorder, map[types.NamespacedName]memory{}
+	var broken error
+	r.client = interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		return broken
+	}})
+	reconcile := func() error {
+		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: o.key})
+		return err
+	}
+	if err := reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	r.pods.remove(members[3])
+	broken = errors.New("away")
+	if err := reconcile(); !errors.Is(err, broken) {
+		t.Fatalf("Reconcile() = %v, want %v", err, broken)
+	}
+	if n := len(recorder.Events); n != 0 {
+		t.Fatalf("%d events before the decision is written", n)
+	}
+	broken = nil
+	if err := reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	close(recorder.Events)
+	var told []string
+	for e := range recorder.Events {
+		if strings.Contains(e, reason.MemberLost) {
+			told = append(told, e)
+		}
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "pod p3 on node n was deleted: 3 of 4 pods are on nodes") {
+		t.Errorf("events %q, want one of the lost pod", told)
+	}
 }
 
 func TestLaterPodsAreToldOnce(t *testing.T) {

@@ -36,7 +36,6 @@ func (r *reconciler) observe(ctx context.Context, key types.NamespacedName) (obs
 	case !apierrors.IsNotFound(err):
 		return o, fmt.Errorf("get pod group: %w", err)
 	}
-	o.lost = r.pods.takeLost(key)
 	f, err := cacheReader{ctx, r.client}.membershipOf(key, r.pods, r.config.SchedulerName)
 	if err != nil {
 		return o, err

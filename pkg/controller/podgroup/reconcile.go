@@ -78,6 +78,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	was := r.recall(o.key)
+	if lost := r.pods.takeLost(o.key); lost.pod != "" {
+		// It is remembered at once: this reconcile may fail, or write something else first.
+		was.members.lose(lost)
+		r.remember(o.key, was)
+	}
 	d, m := r.config.decide(o, was)
 	if d.create != nil {
 		switch may, err := r.mayCreate(ctx, d.create, o.now); {
@@ -106,7 +111,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if r.defers(d, o.now) {
 		// The next reconcile decides the same, unless the group runs by then. Only the time
-		// since which the group lacks members must not begin anew, and a lost member not be forgotten.
+		// since which the group lacks members must not begin anew, and lost members that were replaced
+		// are forgotten.
 		was.shortfall, was.members.lost = m.shortfall, m.members.lost
 		r.remember(o.key, was)
 		turn := min(r.config.StatusDelay, d.passingUntil.Sub(o.now))
@@ -207,6 +213,9 @@ func (r *reconciler) remove(ctx context.Context, o observation) error {
 	err = r.client.Delete(ctx, o.podGroup, client.Preconditions{UID: &uid, ResourceVersion: &version})
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("delete pod group: %w", err)
+	}
+	if err == nil {
+		r.forgetCreation(o.key)
 	}
 	r.metrics.podGroup(actionDeleted)
 	klog.FromContext(ctx).V(2).Info("Deleted pod group without pods")

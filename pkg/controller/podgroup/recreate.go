@@ -82,3 +82,11 @@ func (r *reconciler) rememberCreation(key types.NamespacedName, now time.Time) (
 	r.lastCreated[key] = now
 	return again && now.Sub(at) <= recreateWindow
 }
+
+// forgetCreation forgets a PodGroup that the controller has removed itself. The next one of its name is
+// that of another run.
+func (r *reconciler) forgetCreation(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.lastCreated, key)
+}

@@ -27,6 +27,9 @@ func (s apiServer) Get(_ context.Context, _ client.ObjectKey, obj client.Object,
 	return s.err
 }
 
+// List returns no objects.
+func (apiServer) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
 // After the API server was away, a cache may show for a minute an owner that is long
 // gone. Meanwhile the garbage collector removes at once what is created for this owner.
 func TestMayMake(t *testing.T) {
@@ -76,5 +79,22 @@ func TestWhatWasMadeLongAgoIsForgotten(t *testing.T) {
 	}
 	if n := len(r.lastCreated); n > minSweepSize+100 {
 		t.Errorf("%d are remembered, want at most about %d", n, minSweepSize)
+	}
+}
+
+// A PodGroup that the controller has removed itself is made anew for the next run, and not made again.
+func TestAPodGroupThatTheControllerRemovedIsForgotten(t *testing.T) {
+	o := observation{key: key, now: now, podGroup: podGroup(1)}
+	r := fakeReconciler(t, o.podGroup)
+	r.live = apiServer{}
+	if err := r.client.Get(t.Context(), key, o.podGroup); err != nil {
+		t.Fatal(err)
+	}
+	r.rememberCreation(key, now)
+	if err := r.remove(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	if r.rememberCreation(key, now.Add(time.Minute)) {
+		t.Error("the PodGroup of the next run counts as made again")
 	}
 }

@@ -74,13 +74,16 @@ func (o observation) restPhase() scheduling.PodGroupPhase {
 	return ""
 }
 
-// desired returns the number of pods that the group wants. A group that has ended keeps the number.
+// desired returns the number of pods that the group wants: its size, or all its pods while nothing says a
+// size. Pods beyond the size, such as those of a rollout, do not count. A group that has ended keeps the number.
 func (o observation) desired(s scheduling.PodGroupStatus, c counts, w sizeDecision) int32 {
 	switch {
 	case o.idle():
 		return 0
 	case final(s.Phase):
 		return cmp.Or(s.Desired, max(w.minMember, w.size))
+	case w.valid && !w.unknown:
+		return max(w.minMember, w.size)
 	}
 	return max(w.minMember, w.size, c.unended)
 }
@@ -366,6 +369,18 @@ func sameDetails(before, next *scheduling.PodGroupStatus) bool {
 	}
 	return next.Phase == scheduling.PodGroupScheduling ||
 		before.Running == next.Running && before.Succeeded == next.Succeeded && before.Failed == next.Failed
+}
+
+// withDesired returns a status with this number of wanted pods, if it is one of a controller that did not
+// write the number. So the number alone is no reason to write all groups after an upgrade. For a
+// group whose owners have wanted no pods, 0 is a number that was written.
+func withDesired(s *scheduling.PodGroupStatus, desired int32) *scheduling.PodGroupStatus {
+	if s.Desired != 0 || s.CreationTime == nil {
+		return s
+	}
+	known := *s
+	known.Desired = desired
+	return &known
 }
 
 func messageOf(s *scheduling.PodGroupStatus) string {

@@ -161,3 +161,23 @@ func TestTheNumbersOfALargeGroupAreWrittenLessAndLessOften(t *testing.T) {
 		t.Errorf("written after %v at last, with %d pods on nodes, want all of them within %v of the last", last, shown.Scheduled, config.CountDelay)
 	}
 }
+
+// After an upgrade, the groups that run are not all written for the number of wanted pods alone.
+func TestAGroupThatRanUnderAnOlderControllerIsLeftAlone(t *testing.T) {
+	o := of(job(4)).with(podGroup(4), pods(4, in(corev1.PodRunning)))
+	o.podGroup.Status = nextStatus(o, DefaultConfig().wantedSize(o))
+	o.podGroup.Status.Desired = 0
+	d, m := DefaultConfig().decide(o, settled)
+	if d.status != nil || d.requeueAfter != 0 {
+		t.Errorf("writes %+v, or does so after %v; want nothing", d.status, d.requeueAfter)
+	}
+	scaled := m
+	scaled.wantedNone = true
+	if d, _ := DefaultConfig().decide(o, scaled); d.requeueAfter != DefaultConfig().CountDelay {
+		t.Errorf("decides again after %v; want that a group is written that wanted no pods before", d.requeueAfter)
+	}
+	o.pods = o.pods[:3]
+	if d, _ := DefaultConfig().decide(o, m); d.status == nil || d.status.Desired != 4 {
+		t.Errorf("status %+v, want that the next one has the number", d.status)
+	}
+}

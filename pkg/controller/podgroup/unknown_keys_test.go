@@ -64,3 +64,23 @@ func TestKeysWithoutAnEffectAreReportedOnce(t *testing.T) {
 		})
 	}
 }
+
+// The keys of an object are read again only when the object has changed.
+func TestKeysAreReadOnceForEachVersionOfTheObjects(t *testing.T) {
+	train := job(2, func(j *batchv1.Job) { j.ResourceVersion = "1" })
+	o, m := of(train).with(podGroup(2, ours), nil), memory{}
+	reported := func() bool {
+		return slices.ContainsFunc(m.newEvents(o, sizeDecision{valid: true, minMember: 2}), func(n pendingEvent) bool { return n.reason == reason.UnknownAnnotation })
+	}
+	if reported() {
+		t.Error("an event without a wrong key")
+	}
+	train.Spec.Template.Annotations = map[string]string{"fluence.nonesuch": ""}
+	if reported() {
+		t.Error("the keys of the same version are read again")
+	}
+	train.ResourceVersion = "2"
+	if !reported() {
+		t.Error("the keys of a new version are not read")
+	}
+}

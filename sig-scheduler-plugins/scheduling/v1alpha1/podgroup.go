@@ -141,9 +141,9 @@ type PodGroupStatus struct {
 	// +optional
 	Scheduled int32 `json:"scheduled,omitempty"`
 
-	// Desired is the number of pods that the group wants: those that its owners and labels name, or
-	// the pods that exist and have not ended, or minMember, whichever is the most. It is 0 while its
-	// owners want no pods.
+	// Desired is the number of pods that the group wants: the size that its labels or owners name, or
+	// the pods that exist and have not ended while none is known, and at least minMember. It is 0 while
+	// its owners want no pods.
 	// +optional
 	Desired int32 `json:"desired,omitempty"`
 
