@@ -53,7 +53,7 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pause):
+		case <-o.after(pause):
 		}
 	}
 }

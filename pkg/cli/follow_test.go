@@ -109,7 +109,7 @@ func TestAWatchOfANameThatIsGone(t *testing.T) {
 		}
 	}
 	var out, side bytes.Buffer
-	code := Run(ctx, Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }},
+	code := Run(ctx, Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }, After: atOnce},
 		[]string{"groups", "pod/training-0", "--watch", "--kubeconfig", s.kubeconfig()})
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if code != ExitYes || side.Len() > 0 || len(lines) != 3 || !strings.HasSuffix(lines[2], "gone") {
@@ -127,7 +127,7 @@ func TestAWatchEndsWhenItsUserMayNotReadAnyMore(t *testing.T) {
 		}
 	}
 	var out, side bytes.Buffer
-	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }},
+	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }, After: atOnce},
 		[]string{"groups", "--watch", "--kubeconfig", s.kubeconfig()})
 	if code != ExitError || !strings.Contains(side.String(), "you may not list pods") || strings.Contains(side.String(), "read again") {
 		t.Errorf("exit code %d, stderr %q; want the error", code, &side)

@@ -111,7 +111,16 @@ func malicious() []runtime.Object {
 	j := job("evil")
 	pg := podGroup(j, 1, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "room\x1b[2J\nfor \u009b1m0\tpods"))
 	pg.OwnerReferences[0].Name = "evil\x1b]0;x\a\n$(touch x)"
-	return []runtime.Object{node("node-0", "a", "r0"), pg, pod("evil-0", "", "1", ofJob(j)), pod("good-0", "node-0", "1", ofDefaultScheduler)}
+	return []runtime.Object{node("node-0", "a", "r0"), j, pg, pod("evil-0", "", "1", ofJob(j)), pod("good-0", "node-0", "1", ofDefaultScheduler)}
+}
+
+// past has a Job that has ended, and whose pods are gone.
+func past() []runtime.Object {
+	j := job("past")
+	pg := podGroup(j, 2, 0, "Finished", scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node"),
+		metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "2 pods succeeded", LastTransitionTime: ago(time.Minute)})
+	pg.Status.Succeeded = 2
+	return []runtime.Object{j, pg}
 }
 
 // mixed has a group that runs with a high priority. Its further pod waits with a low one.
