@@ -102,6 +102,7 @@ func queued() []runtime.Object {
 // resting has a Deployment that wants no pods. The controller has written that also as a condition.
 func resting() []runtime.Object {
 	pg := podGroup(job("web"), 1, 0, "Idle", metav1.Condition{Type: "MembersExpected", Status: metav1.ConditionFalse, Reason: "Suspended", Message: "Deployment/web wants no pods for now", LastTransitionTime: ago(time.Minute)})
+	pg.Name = group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "uid-web"}.PodGroupName()
 	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web"}}
 	return []runtime.Object{node("node-0", "a", "r0"), pg}
 }
