@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
@@ -81,6 +83,19 @@ func TestColoursAreForTerminals(t *testing.T) {
 				t.Errorf("colours: %v, want %v:\n%s", got, tc.want, out)
 			}
 		})
+	}
+}
+
+func TestCompletionOffersNoWordThatAShellExpands(t *testing.T) {
+	for name, want := range map[string]bool{
+		"training": true, "web-0.a_b": true, "$(touch x)": false, "`touch x`": false, "a b": false, "a;b": false, "a\nb": false,
+	} {
+		pg := podGroup(job("training"), 1, 0, "Pending")
+		pg.OwnerReferences[0].Name = name
+		out, errOut, code := call{args: "__complete why --kubeconfig KUBECONFIG job", objects: []runtime.Object{pg}, completes: true}.run(t)
+		if offers := strings.Contains(out, "job/"); code != ExitYes || offers != want || !strings.Contains(out, pg.Name) {
+			t.Errorf("owner %q is offered: %v, want %v; exit code %d, output:\n%s%s", name, offers, want, code, out, errOut)
+		}
 	}
 }
 

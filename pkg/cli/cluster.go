@@ -108,12 +108,12 @@ func (o *options) clusterCommand() *cobra.Command {
 				return err
 			}
 			a := clusterAnswerOf(v)
-			groups, of, err := o.listGroups(ctx, all)
-			if err == nil {
+			if !v.namespaces.groupsUnreadable {
+				groups, err := o.rowsOf(ctx, r, v.namespaces, true, all)
+				if err != nil {
+					return err
+				}
 				a.addGroups(groups)
-				r.notes = append(r.notes, slices.DeleteFunc(of.notes, func(n string) bool { return slices.Contains(r.notes, n) })...)
-			} else if !slices.Contains(r.notes, err.Error()) {
-				r.notes = append(r.notes, err.Error())
 			}
 			o.notes(r.notes)
 			return f.print(o.Out, a, func(w io.Writer) error { return o.writeCluster(w, a) })
@@ -258,10 +258,10 @@ func (o *options) writeCluster(w io.Writer, a *clusterAnswer) error {
 	}
 	fmt.Fprintf(w, "\n%s\n", o.paint(bold, "Groups of all namespaces: "+cmp.Or(counts(a.Groups.Status, 0), "none")))
 	if len(a.Groups.Reasons) > 0 {
-		fmt.Fprintf(w, "  waiting for: %s\n", counts(a.Groups.Reasons, 5))
+		fmt.Fprintf(w, "  waiting for: %s\n", printable(counts(a.Groups.Reasons, 5)))
 	}
 	line := func(which string, g *groupSummary) {
-		fmt.Fprintf(w, "  %s: %s, %s, priority %d, since %s: %s\n", which, groupText(g), reason.Plural(int(g.Size), "pod"), g.Priority, o.age(g.Created), cmp.Or(g.WaitingFor, "no reason yet"))
+		fmt.Fprintf(w, "  %s: %s, %s, priority %d, since %s: %s\n", which, groupText(g), reason.Plural(int(g.Size), "pod"), g.Priority, o.age(g.Created), cmp.Or(printable(g.WaitingFor), "no reason yet"))
 	}
 	same := a.First != nil && a.Oldest != nil && a.First.Namespace == a.Oldest.Namespace && a.First.Name == a.Oldest.Name
 	switch {
@@ -284,4 +284,4 @@ func (o *options) writeCluster(w io.Writer, a *clusterAnswer) error {
 }
 
 // groupText names a group with its namespace.
-func groupText(g *groupSummary) string { return g.workload() + " of " + g.Namespace }
+func groupText(g *groupSummary) string { return printableName(g.workload()) + " of " + g.Namespace }

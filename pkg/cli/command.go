@@ -40,6 +40,8 @@ type options struct {
 	flags *genericclioptions.ConfigFlags
 	// now returns the current time.
 	now func() time.Time
+	// after returns a channel on which something comes after a pause.
+	after func(time.Duration) <-chan time.Time
 	// terminal is true if the output is a terminal.
 	terminal bool
 
@@ -55,6 +57,8 @@ type Config struct {
 	genericiooptions.IOStreams
 	// Now returns the current time.
 	Now func() time.Time
+	// After waits for pauses as time.After does. If it is nil, it is time.After.
+	After func(time.Duration) <-chan time.Time
 	// Terminal is true if Out is a terminal, which shows colours.
 	Terminal bool
 	// Version is the version of the program.
@@ -97,7 +101,10 @@ func withAdvice(err error) error {
 
 // command returns the root command with all its subcommands.
 func command(c Config) *cobra.Command {
-	o := &options{IOStreams: c.IOStreams, flags: genericclioptions.NewConfigFlags(true), now: c.Now, terminal: c.Terminal}
+	o := &options{IOStreams: c.IOStreams, flags: genericclioptions.NewConfigFlags(true), now: c.Now, after: c.After, terminal: c.Terminal}
+	if o.after == nil {
+		o.after = time.After
+	}
 	cmd := &cobra.Command{
 		Use:   "kubectl-fluence",
 		Short: "See what Fluence does: which groups wait and why, and where a group would be placed",

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +34,8 @@ type call struct {
 	without, forbidden []string
 	// unauthorized is true if the user's credentials are not accepted.
 	unauthorized bool
+	// renewing is how far the user's clock is ahead of those of the holders of leases, who renew them.
+	renewing time.Duration
 	// minor is the minor version of the API server. If it is empty it is the version of this build.
 	minor    string
 	terminal bool
@@ -62,14 +65,30 @@ func (c call) run(t *testing.T) (out, errOut string, code int) {
 	if c.in == nil {
 		c.in = strings.NewReader(c.stdin)
 	}
+	after := func(time.Duration) <-chan time.Time {
+		for _, o := range s.objects[coordinationv1.SchemeGroupVersion.WithResource("leases")] {
+			if l := o.(*coordinationv1.Lease); c.renewing > 0 {
+				l.Spec.RenewTime = new(metav1.NewMicroTime(l.Spec.RenewTime.Add(3 * time.Second)))
+			}
+		}
+		return atOnce(0)
+	}
 	var stdout, stderr bytes.Buffer
 	code = Run(t.Context(), Config{
 		IOStreams: genericiooptions.IOStreams{In: c.in, Out: &stdout, ErrOut: &stderr},
-		Now:       func() time.Time { return noon },
+		After:     after,
+		Now:       func() time.Time { return noon.Add(c.renewing) },
 		Terminal:  c.terminal,
 		Version:   "v1",
 	}, args)
 	return stdout.String(), stderr.String(), code
+}
+
+// atOnce is a pause that is over at once.
+func atOnce(time.Duration) <-chan time.Time {
+	at := make(chan time.Time, 1)
+	at <- noon
+	return at
 }
 
 const levels = " --topology-levels topology.kubernetes.io/zone,example.com/rack"
@@ -185,6 +204,16 @@ func TestCommands(t *testing.T) {
 		"groups by what they do":                               {args: "groups --status finished,suspended", objects: queued()},
 		"groups by node":                                       {args: "groups --node node-0", objects: queued()},
 		"groups by priority":                                   {args: "groups --priority >=10", objects: queued()},
+		"groups by the priority with which they ask":           {args: "groups --priority <100", objects: mixed()},
+		"groups of a workload that wants no pods":              {args: "groups --status idle", objects: resting()},
+		"why of a workload that wants no pods":                 {args: "why deploy/web", objects: resting()},
+		"the cluster with a workload that wants no pods":       {args: "cluster", objects: resting()},
+		"groups whose pods wait for another scheduler":         {args: "groups", objects: []runtime.Object{podGroup(job("dflt"), 1, 0, "Pending"), job("dflt"), pod("dflt-0", "", "1", ofJob(job("dflt")), ofDefaultScheduler)}},
+		"why of a group whose pods are gone":                   {args: "why past", objects: past()},
+		"a scheduler whose clock differs from the user's":      {args: "status", objects: healthy(well()), renewing: 20 * time.Second},
+		"groups with control characters":                       {args: "groups -o wide", objects: malicious()},
+		"why of a group with control characters":               {args: "why evil", objects: malicious(), want: ExitNo},
+		"the cluster with control characters":                  {args: "cluster", objects: malicious()},
 		"groups of which none is kept":                         {args: "groups --priority <-5", objects: queued()},
 		"groups as names":                                      {args: "groups -o name", objects: queued()},
 		"groups by a path":                                     {args: "groups -o jsonpath={.items[*].of}", objects: queued()},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -107,6 +108,10 @@ func (o *options) completeNamespaces(cmd *cobra.Command, _ []string, begun strin
 	})
 }
 
+// offered matches the words that a completion offers. The others are left out: the completion script of bash
+// expands a word such as $(command), and users of the cluster choose the names of owners.
+var offered = regexp.MustCompile(`^[A-Za-z0-9._/,:=-]+$`)
+
 // complete returns the words that begin with what the user has typed, sorted, each once. What cannot be read
 // completes nothing.
 func (o *options) complete(cmd *cobra.Command, begun string, words func(context.Context, *reader) ([]string, error)) ([]string, cobra.ShellCompDirective) {
@@ -122,7 +127,7 @@ func (o *options) complete(cmd *cobra.Command, begun string, words func(context.
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	found = slices.DeleteFunc(found, func(w string) bool { return !strings.HasPrefix(w, begun) })
+	found = slices.DeleteFunc(found, func(w string) bool { return !strings.HasPrefix(w, begun) || !offered.MatchString(w) })
 	slices.Sort(found)
 	return slices.Compact(found), cobra.ShellCompDirectiveNoFileComp
 }

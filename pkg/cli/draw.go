@@ -156,7 +156,7 @@ func (d *drawing) properties(p *treeNode) string {
 	}
 	switch {
 	case d.others && len(p.OtherPods) > 0:
-		text += "  other pods: " + strings.Join(p.OtherPods, ", ")
+		text += "  other pods: " + printable(strings.Join(p.OtherPods, ", "))
 	case (d.wide || d.others) && p.Others > 0:
 		text += "  other pods: " + fmt.Sprint(p.Others)
 	}

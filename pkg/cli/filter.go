@@ -24,12 +24,15 @@ type groupFilter struct {
 	node     string
 	priority string
 
+	// mayBeGone is true if a name that names nothing is no error: it was there when a watch began.
+	mayBeGone bool
+
 	labels  labels.Selector
 	atLeast func(int32) bool
 }
 
 // groupStatuses are the values of --status.
-var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusFinished}
+var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusFinished}
 
 // addFlags adds the flags of the filter.
 func (f *groupFilter) addFlags(cmd *cobra.Command) {
@@ -46,7 +49,12 @@ func (f *groupFilter) addFlags(cmd *cobra.Command) {
 
 // isEmpty reports whether the filter keeps all groups.
 func (f *groupFilter) isEmpty() bool {
-	return len(f.names) == 0 && f.selector == "" && len(f.statuses) == 0 && f.node == "" && f.priority == ""
+	return len(f.names) == 0 && !f.hasFlags()
+}
+
+// hasFlags reports whether flags choose groups.
+func (f *groupFilter) hasFlags() bool {
+	return f.selector != "" || len(f.statuses) > 0 || f.node != "" || f.priority != ""
 }
 
 // comparison matches the value of --priority.
@@ -104,7 +112,7 @@ func (f *groupFilter) keep(ns *namespace, where string, all []listedGroup) ([]li
 	named := map[types.NamespacedName]bool{}
 	for _, n := range f.names {
 		found := ns.candidates(n)
-		if len(found) == 0 {
+		if len(found) == 0 && !f.mayBeGone {
 			return nil, errNotFound(n, where)
 		}
 		for _, c := range found {

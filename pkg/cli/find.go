@@ -86,7 +86,7 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	}
 	var as []string
 	for _, f := range found {
-		as = append(as, f.fullName)
+		as = append(as, printableName(f.fullName))
 	}
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
 }
@@ -103,7 +103,7 @@ func errNotFound(n target, in string) error {
 func unitsOf(found []candidate, n target) []*whyAnswer {
 	var units []*whyAnswer
 	for _, f := range found {
-		if f.Pod == nil && f.Unit != "" && f.Owner == leaderWorkerSet+"/"+n.name {
+		if f.isUnitOf(n) {
 			units = append(units, f.whyAnswer)
 		}
 	}
@@ -112,6 +112,11 @@ func unitsOf(found []candidate, n target) []*whyAnswer {
 		return cmp.Or(cmp.Compare(len(a.Unit), len(b.Unit)), cmp.Compare(a.Unit, b.Unit))
 	})
 	return units
+}
+
+// isUnitOf reports whether the answer is about a unit of the LeaderWorkerSet that a target names.
+func (s *whyAnswer) isUnitOf(n target) bool {
+	return s.Pod == nil && s.Unit != "" && s.Owner == leaderWorkerSet+"/"+n.name
 }
 
 // String returns the target as a user types it.
@@ -168,7 +173,7 @@ func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	s := &whyAnswer{Kind: "PodGroup", groupSummary: ns.summary(pg), podGroup: pg, members: own}
-	if s.WaitingFor == "" && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
+	if s.WaitingFor == "" && s.Status != statusIdle && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
 		s.WaitingFor, s.Message = waitingSuspended, untilResumed
@@ -236,12 +241,10 @@ func whyEnded(pod *corev1.Pod) string {
 
 // group returns the PodGroup of an identity, or nil.
 func (ns *namespace) group(id group.Identity) *scheduling.PodGroup {
-	for i := range ns.groups {
-		if pg := &ns.groups[i]; id.InPodGroup && pg.Name == id.Key.Name && pg.Namespace == id.Key.Namespace {
-			return pg
-		}
+	if !id.InPodGroup {
+		return nil
 	}
-	return nil
+	return ns.byKey[id.Key]
 }
 
 // waits reports whether a pod still needs a node.

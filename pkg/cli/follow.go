@@ -6,20 +6,25 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// rereadEvery is the pause between two reads of a command that watches.
-const rereadEvery = 2 * time.Second
+const (
+	// rereadEvery is the least pause between two reads of a command that watches, and maxPause the longest one
+	// that failures cause.
+	rereadEvery = 2 * time.Second
+	maxPause    = time.Minute
+)
 
-// watchGroups prints the groups, and then the rows that change, until ctx ends. A change of
-// the times alone does not count.
+// watchGroups prints the groups, and then the rows that change, until ctx ends or the user may not read any more. A
+// change of the times or of the place alone does not count.
 func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
-	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(o.Out)}, rows: map[string][]string{}}
-	again := time.NewTicker(rereadEvery)
-	defer again.Stop()
+	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(o.Out)}, rows: map[string]shownGroup{}}
+	failures := 0
 	for first := true; ; first = false {
 		var rows []listedGroup
+		began := time.Now()
 		err := o.withTimeout(ctx, func(ctx context.Context) error {
 			all, r, err := o.listGroups(ctx, g)
 			if err == nil && first {
@@ -28,48 +33,76 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 			rows = all
 			return err
 		})
+		failures++
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && first:
+		case err != nil && (first || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)):
 			return err
-		case err != nil:
-			fmt.Fprintf(o.ErrOut, "note: read again in %s: %v\n", rereadEvery, withAdvice(err))
-		default:
+		case err == nil:
+			failures = 0
 			if err := o.writeChanged(rows, g, shown, first); err != nil {
 				return err
 			}
+			g.mayBeGone = true
+		}
+		pause := pauseAfter(time.Since(began), failures)
+		if err != nil {
+			fmt.Fprintf(o.ErrOut, "note: read again in %s: %v\n", pause.Round(time.Second), withAdvice(err))
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-again.C:
+		case <-o.after(pause):
 		}
 	}
 }
 
-// shownGroups are the rows that a watch has written, by the keys of the groups.
-type shownGroups struct {
-	table growingTable
-	rows  map[string][]string
+// pauseAfter returns the pause after a read that took some time, so that reads take at most a sixth of the time. It
+// doubles with each failure, up to a minute.
+func pauseAfter(took time.Duration, failures int) time.Duration {
+	pause := max(rereadEvery, 5*took)
+	for range failures {
+		if pause < maxPause {
+			pause = min(2*pause, maxPause)
+		}
+	}
+	return pause
 }
 
-// writeChanged writes the rows that differ from those that were shown, and remembers them.
+// shownGroups are the groups that a watch has written, by their keys.
+type shownGroups struct {
+	table growingTable
+	rows  map[string]shownGroup
+}
+
+// A shownGroup is a group as a watch has last written it. steady is what may not change without a new row.
+type shownGroup struct {
+	steady []string
+	listedGroup
+}
+
+// writeChanged writes the rows that differ from those that were shown, and remembers them. A group that is gone has a
+// last row. With flags that choose groups it has none, because a group also leaves such a list when it changes.
 func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *shownGroups, first bool) error {
 	var changed []listedGroup
 	left := map[string]bool{}
 	for _, row := range rows {
 		at, cells := row.key.String(), o.steady(&row)
 		left[at] = true
-		if !slices.Equal(shown.rows[at], cells) {
-			shown.rows[at] = cells
+		if !slices.Equal(shown.rows[at].steady, cells) {
 			changed = append(changed, row)
 		}
+		shown.rows[at] = shownGroup{cells, row}
 	}
-	for at := range shown.rows {
-		if !left[at] {
-			delete(shown.rows, at)
+	for _, at := range sortedKeys(shown.rows) {
+		if left[at] {
+			continue
 		}
+		if !g.hasFlags() {
+			changed = append(changed, gone(shown.rows[at].listedGroup))
+		}
+		delete(shown.rows, at)
 	}
 	if len(changed) == 0 {
 		return nil
@@ -79,10 +112,19 @@ func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *show
 	return shown.table.add(o.cells(changed, &how))
 }
 
-// steady returns what is shown of a group, without what changes with time alone.
+// gone returns the last row of a group that does not exist any more.
+func gone(g listedGroup) listedGroup {
+	g.Position, g.Bound, g.Pending, g.Nodes = 0, 0, 0, nil
+	g.WaitSeconds, g.RunSeconds = nil, nil
+	g.Status, g.Phase, g.WaitingFor = "", "-", "gone"
+	return g
+}
+
+// steady returns what is shown of a group, without what changes with time alone, and without its place, which changes
+// with other groups.
 func (o *options) steady(g *listedGroup) []string {
 	still := *g
-	still.WaitSeconds, still.RunSeconds = nil, nil
+	still.Position, still.WaitSeconds, still.RunSeconds = 0, nil, nil
 	why := still.WaitingFor
 	if still.Status != statusFinished {
 		why = o.reasonText(&still.groupSummary)

@@ -3,12 +3,14 @@ package cli
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -43,10 +45,14 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 	var out bytes.Buffer
 	o := &options{IOStreams: genericiooptions.IOStreams{Out: &out}, now: func() time.Time { return noon }, color: "never"}
 	g := &groupsOptions{format: &outputFormat{}}
-	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(&out)}, rows: map[string][]string{}}
+	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(&out)}, rows: map[string]shownGroup{}}
 	row := func(name string, bound int32, waited int64) listedGroup {
 		l := listedGroup{key: types.NamespacedName{Name: name}}
 		l.Name, l.Bound, l.WaitSeconds, l.Status = name, bound, &waited, statusWaiting
+		return l
+	}
+	placed := func(at int, l listedGroup) listedGroup {
+		l.Position = at
 		return l
 	}
 	bound := 0
@@ -57,6 +63,8 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 		{[]listedGroup{row("a", 0, 1), row("b", 0, 1)}, "# NAME a b"},
 		{[]listedGroup{row("a", 0, 3), row("b", 0, 3)}, ""}, // only the times have changed
 		{[]listedGroup{row("a", 0, 5), row("b", 2, 5)}, "b"},
+		{[]listedGroup{placed(1, row("a", 0, 5)), row("b", 2, 5)}, ""}, // only the place has changed
+		{[]listedGroup{row("b", 2, 7)}, "a"},                           // the last row of what is gone
 		{[]listedGroup{row("b", 2, 7)}, ""},
 		{[]listedGroup{row("a", 0, 0), row("b", 2, 7)}, "a"}, // gone and made again
 	} {
@@ -79,6 +87,83 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 		if text := strings.Join(got, " "); text != step.want {
 			t.Errorf("printed %q, want %q", text, step.want)
 		}
+	}
+}
+
+func TestAWatchOfANameThatIsGone(t *testing.T) {
+	s := serve(t, cluster()...)
+	ctx, interrupt := context.WithCancel(t.Context())
+	reads := 0
+	s.seen = func(resource string) {
+		if resource != "pods" {
+			return
+		}
+		switch reads++; reads {
+		case 1: // the answer to the first read has all
+		case 2:
+			for gvr, all := range s.objects {
+				s.objects[gvr] = slices.DeleteFunc(all, func(o runtime.Object) bool { return strings.Contains(o.(metav1.Object).GetName(), "training") })
+			}
+		default:
+			interrupt()
+		}
+	}
+	var out, side bytes.Buffer
+	code := Run(ctx, Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }, After: atOnce},
+		[]string{"groups", "pod/training-0", "--watch", "--kubeconfig", s.kubeconfig()})
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if code != ExitYes || side.Len() > 0 || len(lines) != 3 || !strings.HasSuffix(lines[2], "gone") {
+		t.Errorf("exit code %d, output:\n%s\nstderr %q; want one row that ends in gone, and no error", code, &out, &side)
+	}
+}
+
+func TestAWatchEndsWhenItsUserMayNotReadAnyMore(t *testing.T) {
+	s := serve(t, cluster()...)
+	reads := 0
+	s.seen = func(resource string) {
+		if resource == "pods" {
+			reads++
+			s.forbidden["pods"] = reads > 1
+		}
+	}
+	var out, side bytes.Buffer
+	code := Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &out, ErrOut: &side}, Now: func() time.Time { return noon }, After: atOnce},
+		[]string{"groups", "--watch", "--kubeconfig", s.kubeconfig()})
+	if code != ExitError || !strings.Contains(side.String(), "you may not list pods") || strings.Contains(side.String(), "read again") {
+		t.Errorf("exit code %d, stderr %q; want the error", code, &side)
+	}
+}
+
+func TestThePauseOfAWatch(t *testing.T) {
+	for _, tc := range []struct {
+		took     time.Duration
+		failures int
+		want     time.Duration
+	}{
+		{0, 0, 2 * time.Second},
+		{100 * time.Millisecond, 0, 2 * time.Second},
+		{4 * time.Second, 0, 20 * time.Second},
+		{0, 1, 4 * time.Second},
+		{0, 3, 16 * time.Second},
+		{0, 1000, time.Minute},
+		{20 * time.Second, 2, 100 * time.Second},
+	} {
+		if got := pauseAfter(tc.took, tc.failures); got != tc.want {
+			t.Errorf("after a read of %s and %d failures: %s, want %s", tc.took, tc.failures, got, tc.want)
+		}
+	}
+}
+
+func TestBuiltInKindsAreReadAsProtobuf(t *testing.T) {
+	s := serve(t, cluster()...)
+	var side bytes.Buffer
+	Run(t.Context(), Config{IOStreams: genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: &bytes.Buffer{}, ErrOut: &side}, Now: func() time.Time { return noon }},
+		[]string{"cluster", "--kubeconfig", s.kubeconfig()})
+	if !strings.HasPrefix(s.accepted["pods"], "application/vnd.kubernetes.protobuf") || !strings.HasSuffix(s.accepted["pods"], "application/json") || side.Len() == 0 {
+		t.Errorf("pods were read as %q, want protobuf, or else JSON; stderr %q", s.accepted["pods"], &side)
+	}
+	if s.reads["pods"] != 1 || s.reads["jobs"] != 1 {
+		t.Errorf("the command cluster read pods %d times and Jobs %d times, want once", s.reads["pods"], s.reads["jobs"])
 	}
 }
 

@@ -191,7 +191,7 @@ func maxGroups(wide bool) int {
 
 // groupsText names the groups that have pods or seats on a node.
 func groupsText(p *treeNode, wide bool) string {
-	groups, seats := counts(p.Groups, maxGroups(wide)), counts(p.Seats, maxGroups(wide))
+	groups, seats := printable(counts(p.Groups, maxGroups(wide))), printable(counts(p.Seats, maxGroups(wide)))
 	switch {
 	case seats == "":
 		return groups

@@ -31,7 +31,7 @@ type groupSummary struct {
 	Unit  string `json:"unit,omitempty"`
 	groupNumbers
 	groupTimes
-	// Status is what the group does: waiting, running, suspended or finished.
+	// Status is what the group does: waiting, running, suspended, idle or finished.
 	Status string `json:"status,omitempty"`
 	Phase  string `json:"phase,omitempty"`
 	// Result is how a finished group ended.
@@ -56,7 +56,8 @@ type groupNumbers struct {
 	Position int `json:"position,omitempty"`
 	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
 	Priority int32 `json:"priority"`
-	// Size is the number of pods that have not ended or are expected, and at least Minimum.
+	// Size is the number of pods that the group wants: those that have not ended and are not being deleted, or are
+	// expected, and at least Minimum and status.desired of the PodGroup. It is 0 if its owners want no pods.
 	Size int32 `json:"size"`
 	// Minimum is the number of pods that the group needs to start.
 	Minimum int32 `json:"minimum"`
@@ -71,7 +72,7 @@ type groupNumbers struct {
 // groupTimes are the times of a group.
 type groupTimes struct {
 	Created metav1.Time `json:"created"`
-	// Started is when the first of its pods got a node, and Ended when the group ended.
+	// Started is when the first of its pods got a node, or when the scheduler wrote so if that is earlier, and Ended when the group ended.
 	Started metav1.Time `json:"started,omitzero"`
 	Ended   metav1.Time `json:"ended,omitzero"`
 	// Since is since when the reason counts, and Decided when the scheduler last decided on the group.
@@ -198,34 +199,46 @@ func (o *options) listGroups(ctx context.Context, g *groupsOptions) ([]listedGro
 	if err != nil {
 		return nil, nil, err
 	}
-	configuration, err := o.quietConfiguration(ctx, r)
+	rows, err := o.rowsOf(ctx, r, ns, whole, g)
+	return rows, r, err
+}
+
+// rowsOf returns the groups that the user asks for of those that were read, in the order of the list. whole is false if
+// the groups of other namespaces were not read.
+func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bool, g *groupsOptions) ([]listedGroup, error) {
+	quiet := r.notes
+	configuration, err := o.configuration(ctx, r)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, configuration, r.now.Time)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	here := ns.in(r.namespace)
-	rows := here.list(configuration.Scheduler())
-	if rows, err = g.keep(here, r.namespace, rows); err != nil {
-		return nil, nil, err
+	if len(order) > 0 || !here.waitForOther(configuration.Scheduler()) {
+		// Only the names of schedulers and levels depend on the configuration.
+		r.notes = quiet
 	}
+	rows := here.list(configuration.Scheduler())
 	position := map[types.NamespacedName]int{}
 	for i, q := range order {
 		position[q.Key] = i + 1
 	}
-	queued := false
 	for i := range rows {
 		if at := position[rows[i].key]; at > 0 {
-			rows[i].Position, rows[i].Priority, queued = at, priorityOf(order[at-1].Pod), true
+			rows[i].Position, rows[i].Priority = at, priorityOf(order[at-1].Pod)
 		}
 	}
+	if rows, err = g.keep(here, r.namespace, rows); err != nil {
+		return nil, err
+	}
+	queued := slices.ContainsFunc(rows, func(row listedGroup) bool { return row.Position > 0 })
 	if queued && !whole {
 		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
 	}
 	slices.SortStableFunc(rows, func(a, b listedGroup) int { return a.compare(&b.groupSummary) })
-	return rows, r, nil
+	return rows, nil
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it
@@ -242,12 +255,13 @@ func compareKeys(a, b types.NamespacedName) int {
 }
 
 // compare orders groups: those in the queue by their place, then those that wait for something else than room, then
-// suspended ones, those that run by their start, and those that have finished, the last one first.
+// suspended ones, those that run by their start, those that want no pods, and those that have finished, the last one
+// first.
 func (g *groupSummary) compare(b *groupSummary) int {
 	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
 		return at // a place of 0 becomes the largest number
 	}
-	rank := []string{statusWaiting, statusSuspended, statusRunning, statusFinished}
+	rank := []string{statusWaiting, statusSuspended, statusRunning, statusIdle, statusFinished}
 	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), b.Ended.Compare(g.Ended.Time),
 		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
 }
@@ -270,6 +284,15 @@ func (g *groupSummary) workload() string {
 		return g.Owner
 	}
 	return g.Name
+}
+
+// printable returns the group as the text shows it.
+func (g groupSummary) printable() groupSummary {
+	g.Owner, g.Unit = printableName(g.Owner), printableName(g.Unit)
+	for _, text := range []*string{&g.Phase, &g.Result, &g.WaitingFor, &g.Message, &g.Fault, &g.Expecting} {
+		*text = printable(*text)
+	}
+	return g
 }
 
 // reasonText is the reason as it stands in the table: with the number of pods if only some wait.
@@ -309,6 +332,7 @@ func (o *options) cells(rows []listedGroup, f *groupsOptions) [][]string {
 
 // row returns the row of a group.
 func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
+	g = &listedGroup{groupSummary: g.printable(), podGroup: g.podGroup}
 	place := "-"
 	if g.Position > 0 {
 		place = fmt.Sprint(g.Position)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -72,6 +73,45 @@ func leaseAt(l *coordinationv1.Lease, now time.Time) *leaseAnswer {
 		a.Expired = now.Sub(a.Renewed.Time) > time.Duration(*s)*time.Second
 	}
 	return a
+}
+
+// rereadAfter is longer than the time between two renewals of a Lease: 2 seconds, as client-go and kube-scheduler
+// have it by default.
+const rereadAfter = 3 * time.Second
+
+// rereadExpired reads the Leases that have expired by the clock of this machine once more after a pause. One that was
+// renewed meanwhile is alive: the clock of its holder differs, and a note says so.
+func (o *options) rereadExpired(ctx context.Context, r *reader, a *statusAnswer) error {
+	lost := func(l *leaseAnswer) bool { return l != nil && l.Expired && l.Holder != "" }
+	if !lost(a.Scheduler) && !lost(a.Controller) {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-o.after(rereadAfter):
+	}
+	for _, at := range []struct {
+		name  string
+		lease *leaseAnswer
+	}{{schedulerLease, a.Scheduler}, {podgroup.FieldManager, a.Controller}} {
+		if !lost(at.lease) {
+			continue
+		}
+		again, err := o.readLease(ctx, r, at.name)
+		if err != nil {
+			return err
+		}
+		if again == nil || again.Renewed.Equal(&at.lease.Renewed) {
+			continue
+		}
+		if again.Expired {
+			again.Expired = false
+			r.notes = append(r.notes, fmt.Sprintf("the clock of this machine is about %s ahead of the clock of %s, which renews its lease: ages in this answer are too large by that", o.age(again.Renewed), again.process()))
+		}
+		*at.lease = *again
+	}
+	return nil
 }
 
 // renewed says in words when a Lease was renewed.

@@ -31,6 +31,7 @@ type namespace struct {
 	owners   []runtime.Object
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
+	byKey    map[types.NamespacedName]*scheduling.PodGroup
 	// jobEnds are the conditions with which Jobs ended.
 	jobEnds map[types.UID]batchv1.JobCondition
 	// hidden are the kinds of owners that could not be read.
@@ -101,6 +102,10 @@ func (ns *namespace) in(name string) *namespace {
 func (ns *namespace) index() {
 	ns.groups = slices.Concat(ns.own, converted(ns.native))
 	ns.members = membersOf(ns.pods, ns.ownersOf)
+	ns.byKey = make(map[types.NamespacedName]*scheduling.PodGroup, len(ns.groups))
+	for i := range ns.groups {
+		ns.byKey[keyOf(&ns.groups[i])] = &ns.groups[i]
+	}
 	ns.jobEnds = endsOf(ns.owners)
 }
 
@@ -112,7 +117,7 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		// Its pods may be among those whose owners cannot be read.
 		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
-		g.Status, g.WaitSeconds = g.status(pg), nil
+		g.Status = g.status(pg)
 		g.measure(ns.now)
 	}
 	return g
@@ -145,6 +150,16 @@ func (ns *namespace) addJobEnd(g *groupSummary, pg *scheduling.PodGroup) {
 			g.measure(ns.now)
 		}
 	}
+}
+
+// waitForOther reports whether a pod of a group waits for another scheduler.
+func (ns *namespace) waitForOther(scheduler string) bool {
+	for key := range ns.byKey {
+		if slices.ContainsFunc(ns.members[key], func(pod *corev1.Pod) bool { return waits(pod) && pod.Spec.SchedulerName != scheduler }) {
+			return true
+		}
+	}
+	return false
 }
 
 func keyOf(pg *scheduling.PodGroup) types.NamespacedName {

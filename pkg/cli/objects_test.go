@@ -99,6 +99,41 @@ func queued() []runtime.Object {
 	return append(all, pod("single", "node-1", "1"))
 }
 
+// resting has a Deployment that wants no pods. The controller has written that also as a condition.
+func resting() []runtime.Object {
+	pg := podGroup(job("web"), 1, 0, "Idle", metav1.Condition{Type: "MembersExpected", Status: metav1.ConditionFalse, Reason: "Suspended", Message: "Deployment/web wants no pods for now", LastTransitionTime: ago(time.Minute)})
+	pg.Name = group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "uid-web"}.PodGroupName()
+	pg.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web"}}
+	return []runtime.Object{node("node-0", "a", "r0"), pg}
+}
+
+// malicious has a group whose owner and whose condition have escape sequences of a terminal and lines of their own.
+func malicious() []runtime.Object {
+	j := job("evil")
+	pg := podGroup(j, 1, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "room\x1b[2J\nfor \u009b1m0\tpods"))
+	pg.OwnerReferences[0].Name = "evil\x1b]0;x\a\n$(touch x)"
+	return []runtime.Object{node("node-0", "a", "r0"), j, pg, pod("evil-0", "", "1", ofJob(j)), pod("good-0", "node-0", "1", ofDefaultScheduler)}
+}
+
+// past has a Job that has ended, and whose pods are gone.
+func past() []runtime.Object {
+	j := job("past")
+	pg := podGroup(j, 2, 0, "Finished", scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node"),
+		metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "Succeeded", Message: "2 pods succeeded", LastTransitionTime: ago(time.Minute)})
+	pg.Status.Succeeded = 2
+	return []runtime.Object{j, pg}
+}
+
+// mixed has a group that runs with a high priority. Its further pod waits with a low one.
+func mixed() []runtime.Object {
+	j := job("mixed")
+	of := func(priority int32) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Spec.Priority = &priority } }
+	return []runtime.Object{
+		node("node-0", "a", "r0"), j, podGroup(j, 1, 1, "Running", scheduled(metav1.ConditionTrue, "Placed", "1 pod on 1 node")),
+		pod("mixed-0", "node-0", "1", ofJob(j), of(1000)), pod("mixed-1", "", "8", ofJob(j), of(5)),
+	}
+}
+
 // foreign has a Job of another scheduler that runs.
 func foreign() []runtime.Object {
 	j := job("dflt")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -111,11 +112,37 @@ func (t *growingTable) add(rows [][]string) error {
 	return t.w.Flush()
 }
 
-// notes writes the limits of an answer to stderr.
+// notes writes the limits of an answer to stderr, each once.
 func (o *options) notes(notes []string) {
-	for _, n := range notes {
-		fmt.Fprintf(o.ErrOut, "note: %s\n", n)
+	for i, n := range notes {
+		if !slices.Contains(notes[:i], n) {
+			fmt.Fprintf(o.ErrOut, "note: %s\n", n)
+		}
 	}
+}
+
+// printable returns a text from the cluster as a terminal may show it: with '?' for each character that is not
+// printed, such as a control character. Users of the cluster choose such texts, and a terminal obeys escape sequences.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '?'
+	}, text)
+}
+
+// maxName is the length in bytes of the longest name of an object:
+// https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names.
+const maxName = 253
+
+// printableName is printable for NAME or KIND/NAME. It cuts what is longer than a name can be.
+func printableName(name string) string {
+	parts := strings.SplitN(name, "/", 2)
+	for i, part := range parts {
+		parts[i] = printable(strings.ToValidUTF8(part[:min(len(part), maxName)], ""))
+	}
+	return strings.Join(parts, "/")
 }
 
 // age returns the time that has passed since t, as kubectl writes it.

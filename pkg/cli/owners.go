@@ -15,14 +15,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// readOwners reads the owners of pods in the reader's namespace. Kinds that the
-// user may not read are left out. Their pods are then found by their labels alone.
-func (r *reader) readOwners(ctx context.Context, pods []*corev1.Pod) ([]runtime.Object, error) {
-	objects, hidden, err := r.readVisibleOwners(ctx)
-	r.noteHidden(hidden, pods)
-	return objects, err
-}
-
 // noteHidden adds a note if kinds of owners cannot be read, and pods need them to be found.
 func (r *reader) noteHidden(hidden []string, pods []*corev1.Pod) {
 	unlabelled := func(pod *corev1.Pod) bool {

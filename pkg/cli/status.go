@@ -109,6 +109,9 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 	if answer.Controller, err = o.readLease(ctx, r, podgroup.FieldManager); err != nil {
 		return statusAnswer{}, err
 	}
+	if err := o.rereadExpired(ctx, r, &answer); err != nil {
+		return statusAnswer{}, err
+	}
 	if answer.Unanswered, err = r.countUnanswered(ctx, status.Updated); err != nil {
 		return statusAnswer{}, err
 	}

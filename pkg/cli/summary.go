@@ -49,13 +49,16 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod, now metav1.Time) gro
 	pods = ofScheduler(pg, pods)
 	g.count(pods)
 	g.addExpected(pg, pods)
-	g.Size = max(g.Size, g.Minimum)
+	// The controller writes status.desired within moments after a change of the pods.
+	g.Size = max(g.Size, g.Minimum, pg.Status.Desired)
 	if len(pods) == 0 {
 		g.Succeeded, g.Failed = pg.Status.Succeeded, pg.Status.Failed
 	}
-	g.Phase = g.phase(pg, pods)
+	if g.Phase = g.phase(pg, pods); g.isIdle() {
+		g.Size = 0
+	}
 	g.addTimes(pg, pods, now)
-	if g.Status = g.status(pg); g.Status == statusFinished {
+	if g.Status = g.status(pg); g.Status == statusFinished || g.Status == statusIdle {
 		return g
 	}
 	g.addReason(pg, pods)
@@ -78,7 +81,9 @@ func (g *groupSummary) count(pods []*corev1.Pod) {
 		case corev1.PodFailed:
 			g.Failed++
 		default:
-			g.Size++
+			if pod.DeletionTimestamp == nil {
+				g.Size++
+			}
 		}
 		if p := priorityOf(pod); i == 0 || p > g.Priority {
 			g.Priority = p
@@ -101,6 +106,7 @@ func (g *groupSummary) phase(pg *scheduling.PodGroup, pods []*corev1.Pod) string
 	case shownName(pg.Name) != pg.Name:
 	case phase == "" && g.Bound > 0, phase == scheduling.PodGroupPending && g.Bound > 0, phase == scheduling.PodGroupScheduling:
 	case phase == scheduling.PodGroupRunning && g.Bound == 0:
+	case phase == scheduling.PodGroupIdle && g.Bound+g.Pending > 0:
 	case phase == scheduling.PodGroupPending && isSuspended(pg):
 		return reason.Suspended
 	default:
@@ -131,6 +137,9 @@ func hasEnded(phase string) bool {
 	return phase == string(scheduling.PodGroupFinished) || phase == string(scheduling.PodGroupFailed)
 }
 
+// isIdle reports whether the owners of a group want no pods.
+func (g *groupSummary) isIdle() bool { return g.Phase == string(scheduling.PodGroupIdle) }
+
 // isSuspended reports whether the objects that make the pods of a group are suspended.
 func isSuspended(pg *scheduling.PodGroup) bool {
 	c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected)
@@ -142,6 +151,7 @@ const (
 	statusWaiting   = "waiting"
 	statusRunning   = "running"
 	statusSuspended = "suspended"
+	statusIdle      = "idle"
 	statusFinished  = "finished"
 )
 
@@ -152,6 +162,9 @@ func (g *groupSummary) status(pg *scheduling.PodGroup) string {
 		return statusRunning
 	case !g.Ended.IsZero() || hasEnded(g.Phase):
 		return statusFinished
+	case g.isIdle():
+		// Its owner may also be suspended.
+		return statusIdle
 	case isSuspended(pg) || g.Phase == reason.Suspended:
 		return statusSuspended
 	}

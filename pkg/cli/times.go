@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -25,11 +26,21 @@ func (g *groupSummary) addTimes(pg *scheduling.PodGroup, pods []*corev1.Pod, now
 	} else if g.Bound == 0 && hasEnded(g.Phase) {
 		g.Ended, g.Result = endOf(pods), g.Phase
 	}
+	// The pods that got their nodes first may be gone.
+	if c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionScheduled); c != nil && c.Status == metav1.ConditionTrue && (g.Bound > 0 || g.Result != "") {
+		if at := g.notBeforeCreation(c.LastTransitionTime); g.Started.IsZero() || at.Before(&g.Started) {
+			g.Started = at
+		}
+	}
 	g.measure(now)
 }
 
 // measure sets for how long the group waited and ran.
 func (g *groupSummary) measure(now metav1.Time) {
+	g.WaitSeconds, g.RunSeconds = nil, nil
+	if g.isIdle() {
+		return
+	}
 	until := now
 	if !g.Ended.IsZero() {
 		until = g.Ended
@@ -86,7 +97,13 @@ func endOf(pods []*corev1.Pod) (last metav1.Time) {
 // ended says in words how and when a finished group ended.
 func (o *options) ended(g *groupSummary) string {
 	verb := "finished"
-	if g.Failed > 0 && g.Succeeded == 0 || g.Result != "" && g.Result != reason.Finished && g.Result != "Succeeded" {
+	switch g.Result {
+	case reason.Finished, reason.Succeeded:
+	case "":
+		if g.Failed > 0 && g.Succeeded == 0 {
+			verb = "failed"
+		}
+	default:
 		verb = "failed"
 	}
 	text := verb

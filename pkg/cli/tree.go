@@ -94,6 +94,8 @@ type tree struct {
 	levels []translate.Level
 	// all is the number of nodes in the cluster. The tree may have only some of them.
 	all int
+	// namespaces has the pods and groups of the cluster.
+	namespaces *namespace
 }
 
 // readTree builds the graph as the scheduler does, of the chosen nodes.
@@ -117,23 +119,14 @@ func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes) (
 	if err != nil {
 		return nil, err
 	}
-	pods, err := r.readPods(ctx, "")
-	if err != nil {
-		return nil, err
-	}
-	groups, err := r.readGroups(ctx, "")
-	if err != nil {
-		r.notes = append(r.notes, err.Error())
-	}
 	r.namespace = ""
-	owners, err := r.readOwners(ctx, pods)
+	ns, err := r.readNamespace(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	r.notePending(simulate.Cluster{Objects: slices.Concat(owners, objectsOf(pods)), PodGroups: groups}, configuration.Scheduler())
-	above := simulate.OwnersOf(owners)
-	v := treeOf(nodes, pods, groups, above, levels, configuration)
-	v.all = len(all)
+	r.notePending(simulate.Cluster{Objects: slices.Concat(ns.owners, objectsOf(ns.pods)), PodGroups: ns.groups}, configuration.Scheduler())
+	v := treeOf(nodes, ns.pods, ns.groups, ns.ownersOf, levels, configuration)
+	v.all, v.namespaces = len(all), ns
 	return v, nil
 }
 

@@ -113,7 +113,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	}
 	o.notes(r.notes)
 	var printed any = answers
-	if len(answers) == 1 {
+	if len(answers) == 1 && !answers[0].isUnitOf(n) {
 		printed = answers[0]
 	}
 	if err := f.print(o.Out, printed, func(w io.Writer) error {
@@ -235,7 +235,23 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 	return nil
 }
 
+// printable returns the answer as the text shows it.
+func (s whyAnswer) printable() *whyAnswer {
+	s.Kind, s.Name, s.groupSummary = printableName(s.Kind), printableName(s.Name), s.groupSummary.printable()
+	s.Hints = slices.Clone(s.Hints)
+	for i := range s.Hints {
+		s.Hints[i] = printable(s.Hints[i])
+	}
+	if s.Pod != nil {
+		pod := *s.Pod
+		pod.Message = printable(pod.Message)
+		s.Pod = &pod
+	}
+	return &s
+}
+
 func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
+	s = s.printable()
 	kind, name := s.Kind, s.Name
 	if bare, native := strings.CutPrefix(name, nativeKind+"/"); native {
 		kind, name = nativeKind, bare
@@ -329,6 +345,8 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
 	case s.Expecting != "":
 		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
+	case s.Status == statusIdle:
+		fmt.Fprintf(w, "  %s: the workload wants no pods for now\n", o.paint(green, "does not wait"))
 	case s.Status != statusFinished || s.podGroup == nil:
 		fmt.Fprintf(w, "  %s\n", o.paint(green, "does not wait"))
 	}
@@ -385,6 +403,7 @@ func (o *options) since(t metav1.Time) string {
 
 // writeDecision writes a decision on a group.
 func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
+	d.Reason, d.Message = printable(d.Reason), printable(d.Message)
 	nodes := map[string]int{}
 	for _, p := range d.Placements {
 		nodes[p.Node]++

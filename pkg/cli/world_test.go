@@ -39,11 +39,14 @@ type server struct {
 
 	mu     sync.Mutex
 	writes []string
+	// reads counts the requests, and accepted has the media types of the last one, by resource.
+	reads    map[string]int
+	accepted map[string]string
 }
 
 func serve(t *testing.T, objects ...runtime.Object) *server {
 	t.Helper()
-	s := &server{t: t, scheme: runtime.NewScheme(), objects: map[schema.GroupVersionResource][]runtime.Object{}, forbidden: map[string]bool{}, unknown: map[string]bool{}, minor: "37"}
+	s := &server{t: t, scheme: runtime.NewScheme(), objects: map[schema.GroupVersionResource][]runtime.Object{}, forbidden: map[string]bool{}, unknown: map[string]bool{}, minor: "37", reads: map[string]int{}, accepted: map[string]string{}}
 	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, scheduling.AddToScheme} {
 		if err := add(s.scheme); err != nil {
 			t.Fatal(err)
@@ -96,6 +99,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	gvr, namespace, name := parse(r.URL.Path)
+	s.mu.Lock()
+	s.reads[gvr.Resource]++
+	s.accepted[gvr.Resource] = r.Header.Get("Accept")
+	s.mu.Unlock()
 	if s.seen != nil {
 		s.seen(gvr.Resource)
 	}
