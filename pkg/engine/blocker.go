@@ -17,6 +17,9 @@ const (
 	// little time beside the match itself. It tries so many jobs, or so many if it has to lay out
 	// the request for each. It looks at nodes until it has seen so many slots.
 	maxBlockersAnywhere, maxBlockersFilled, maxBlockerSlots = 8, 4, 32
+	// maxBlockerSize is the maximum number of slots of a job whose slots elsewhere count too. A job with more
+	// slots is left out if some are elsewhere, because its number would be wrong.
+	maxBlockerSize = 1024
 )
 
 // bestBlocker returns the job whose end would make room for the most slots of the shape that
@@ -87,9 +90,9 @@ func (p *storeBackend) bestBlockerAnywhere(l *solver.Layout, v *store.WindowView
 	}
 	var best *match.Blocker
 	for _, id := range mostSlots(held, most) {
-		slots := held[id]
-		if j := p.store.Job(id); len(slots) < j.Size() && j.Size() <= maxBlockerSlots {
-			slots = j.Slots()
+		slots, ok := p.slotsThatEnd(l, id, held[id])
+		if !ok {
+			continue
 		}
 		if !l.Charge(2 * v.StepsToChange(slots)) {
 			return nil
@@ -106,6 +109,19 @@ func (p *storeBackend) bestBlockerAnywhere(l *solver.Layout, v *store.WindowView
 		}
 	}
 	return best
+}
+
+// slotsThatEnd returns all slots of a job that end with it. seen are those of them that are known. It
+// returns false if there are too many, or too few steps left.
+func (p *storeBackend) slotsThatEnd(l *solver.Layout, id match.JobID, seen []*store.Slot) ([]*store.Slot, bool) {
+	j := p.store.Job(id)
+	if len(seen) == j.Size() {
+		return seen, true
+	}
+	if j.Size() > maxBlockerSize || !l.Charge(solver.SortSteps*j.Size()) {
+		return nil, false
+	}
+	return slices.DeleteFunc(j.Slots(), (*store.Slot).IsPermanent), true
 }
 
 // addHeld adds the slots on the node at a position that may end to held, by their jobs. It returns the

@@ -316,3 +316,57 @@ func TestTopologiesThatTheEngineDoesNotTake(t *testing.T) {
 		})
 	}
 }
+
+// TestBlockerCountsAllItsSlots has 16 full nodes, of which the search for a blocker looks at the first few. Job 1
+// has slots everywhere, the others have a node each.
+func TestBlockerCountsAllItsSlots(t *testing.T) {
+	cases := map[string]struct {
+		nodes, cores, small int64
+		// want is the number of further slots of 4 cores if job 1 ends. If it is 0, another job or none is named.
+		want int64
+	}{
+		"128 slots":                              {16, 8, 0, 16},
+		"128 slots, and small jobs on two nodes": {18, 8, 2, 16},
+		"1040 slots, which are not counted":      {65, 16, 0, 0},
+		"1040 slots, and a small job is named":   {66, 16, 1, 0},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			d := &driver{e: newEngine(t)}
+			var graphs []*resource.Graph
+			for i := range tc.nodes {
+				graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%02d", i), nil, matchtest.Cores(tc.cores)))
+			}
+			d.load(t, graphs...)
+			for i := range tc.small {
+				d.match(t, match.JobID(10+i), matchtest.Slots("a", tc.cores, matchtest.Cores(1)))
+			}
+			d.match(t, 1, matchtest.Slots("a", (tc.nodes-tc.small)*tc.cores, matchtest.Cores(1)))
+			r := d.request(2, matchtest.Slots("b", 16, matchtest.Cores(4)))
+			_, err := d.e.Match(t.Context(), r)
+			no, refused := errors.AsType[*match.Refusal](err)
+			if !refused {
+				t.Fatalf("Match() = %v, want a refusal", err)
+			}
+			var got match.Blocker
+			if no.Reason.Blocker != nil {
+				got = *no.Reason.Blocker
+			}
+			if tc.want > 0 && got != (match.Blocker{Job: 1, MoreSlots: tc.want}) || tc.want == 0 && got.Job == 1 {
+				t.Errorf("%v: the end %+v, want job 1 to make %d more", err, got, tc.want)
+			}
+			if tc.want == 0 && tc.small > 0 && got.Job != 10 {
+				t.Errorf("%v: the end %+v, want that of job 10", err, got)
+			}
+			for steps := 100; steps < 1_000_000; steps *= 2 {
+				d.e.SetLockedSteps(steps)
+				if _, err := d.e.Match(t.Context(), r); err == nil {
+					t.Fatal("it fits")
+				}
+				if over := d.e.MaxOverrun(); over > 600 {
+					t.Fatalf("with %d steps: %d more were taken", steps, over)
+				}
+			}
+		})
+	}
+}

@@ -18,6 +18,11 @@ func TestAReasonNamesTheConstraint(t *testing.T) {
 			r.pod("on-"+n, objects.CPU("2"), objects.OnNode(n))
 		}
 	}
+	onOneNode := annotated(group.TopologyRequiredAnnotation, "node")
+	awayFromRacks := func(p *corev1.Pod) {
+		objects.AwayFrom("x")(p)
+		p.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey = "rack"
+	}
 	cases := map[string]struct {
 		others func(r *rig)
 		pods   int
@@ -70,6 +75,11 @@ func TestAReasonNamesTheConstraint(t *testing.T) {
 			others: func(r *rig) { r.racks(1, 2, 2); fill(r, "n000") },
 			pods:   5,
 			want:   "NeverFits: needs 5 pods with cpu 1; the nodes could hold 4 if they were empty: cpu is not enough for all pods (at most 2 on a node)",
+		},
+		"the domains with room at present are no matter of an empty cluster": {
+			others: func(r *rig) { r.racks(4, 4, 2); fill(r, "n000", "n001") },
+			pods:   3, edits: []func(*corev1.Pod){onOneNode, objects.OfApp("x"), awayFromRacks},
+			want: "NeverFits: needs 3 pods in one node; node n000 could hold 1 if it were empty",
 		},
 		"what others use is no matter of the anti-affinity": {
 			others: func(r *rig) { r.racks(1, 2, 2); fill(r, "n000", "n001") },

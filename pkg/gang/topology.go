@@ -37,11 +37,26 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 		// Pods that have nodes count too here. They do not count above, because they do not move.
 		all, _ := s.mergeTopology(func(c requestCount) int { return c.running })
 		a.exclusive = all.Exclusive == group.ExclusiveTrue
-		// A pod that waits and has a wrong value is refused. That of a running pod does not count.
-		a.podsPerNode, _ = all.MostPerNode()
+		a.podsPerNode = s.podsPerNode(annotations)
 		s.topology = a
 	}
 	return s.topology
+}
+
+// podsPerNode returns how many pods of the group may be on one node: the value of the PodGroup or of the waiting
+// pods, which is checked before they are placed, or else the smallest valid value of any pod that has not ended.
+func (s *groupState) podsPerNode(asked group.TopologyAnnotations) int64 {
+	if asked.PodsPerNode != "" {
+		most, _ := asked.MostPerNode()
+		return most
+	}
+	least := int64(0)
+	for r, count := range s.requests {
+		if most, err := r.topology.MostPerNode(); count.running > 0 && err == nil && most > 0 && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	return least
 }
 
 // perNode returns how many pods of a group may be on one node, and the nodes where some are: each as often as

@@ -89,6 +89,33 @@ func TestPodsPerNodeCountPodsThatAreThere(t *testing.T) {
 	}
 }
 
+func TestPodsPerNodeOfPodsWithDifferentValues(t *testing.T) {
+	for name, tc := range map[string]struct {
+		running []string
+		waiting string
+		want    int64
+	}{
+		"the waiting pod asks for fewer":                      {[]string{"2", "2"}, "1", 1},
+		"the waiting pod asks for more":                       {[]string{"2", "2"}, "10", 10},
+		"the smallest number of the running pods":             {[]string{"10", "9"}, "", 9},
+		"an invalid value of a running pod is no bound":       {[]string{"many"}, "", 0},
+		"an invalid value of a running pod drops no bound":    {[]string{"many", "2"}, "", 2},
+		"an invalid value does not replace the waiting pod's": {[]string{"many"}, "2", 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newLevelStory(t)
+			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})
+			for i, value := range tc.running {
+				s.add(strconv.Itoa(i), annotated(group.PodsPerNodeAnnotation, value), func(p *corev1.Pod) { p.Spec.NodeName = "n" })
+			}
+			s.add("late", annotated(group.PodsPerNodeAnnotation, tc.waiting))
+			if p, ok := s.Plan("late", s.now); p.PodsPerNode != tc.want {
+				t.Errorf("the plan (%v) has %d pods per node, want %d", ok, p.PodsPerNode, tc.want)
+			}
+		})
+	}
+}
+
 func TestTopologyOfOnePodAppliesToGroup(t *testing.T) {
 	cases := map[string]struct {
 		said []func(*corev1.Pod) // of pods 0, 1 and 2

@@ -89,7 +89,7 @@ func (p *Placer) whyNoRoom(q *attempt, no *match.Refusal) string {
 	r := no.Reason
 	bg := translate.Background{
 		Pods: q.required(), Blocker: p.BlockerOf(r, q.plan.Key), Never: errors.Is(no, match.ErrUnsatisfiable),
-		Without: func(kind string) int64 { return q.countWithout(kind, r.Slot) },
+		Without: q.counterWithout(r.Slot),
 	}
 	if q.stay != nil {
 		r, bg.Causes = q.stay.within(r, q.nodes), append(bg.Causes, q.stay.String())
@@ -100,14 +100,29 @@ func (p *Placer) whyNoRoom(q *attempt, no *match.Refusal) string {
 			unresolvable[i] = asMap(sets.New(names...))
 		}
 		for _, c := range interpod.Causes(q.constraints, q.ruledOutByShape, unresolvable) {
+			if bg.Never && !c.Lasting {
+				continue // the numbers of the message are those of an empty cluster
+			}
 			bg.Causes = append(bg.Causes, c.Text)
-			if len(q.shapes) == 1 {
+			if len(q.shapes) == 1 && !bg.Never {
 				// The matcher's number may be that of an empty cluster (see asTemporary).
 				r.Found = min(r.Found, int64(c.Room))
 			}
 		}
 	}
 	return translate.Message(r, bg)
+}
+
+// counterWithout returns a function like countWithout that counts each resource once. It returns 0 for a
+// resource that was not counted before the budget was over.
+func (q *attempt) counterWithout(slot string) func(kind string) int64 {
+	counts := map[string]int64{}
+	return func(kind string) int64 {
+		if _, known := counts[kind]; !known && !q.budget.isOver() {
+			counts[kind] = q.countWithout(kind, slot)
+		}
+		return counts[kind]
+	}
 }
 
 // countWithout returns how many of the usable nodes have none of an extended resource. slot is the label of

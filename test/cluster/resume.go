@@ -19,12 +19,8 @@ import (
 // they end. A cluster has one only if its owner starts a program of that name that calls Supervise.
 const Supervisor = "supervisor"
 
-var (
-	// ErrNoCluster means that a folder has no cluster, or one whose start was not completed.
-	ErrNoCluster = errors.New("no cluster")
-	// ErrData means that etcd does not start on the data that a cluster has left.
-	ErrData = errors.New("etcd does not start on the data of the cluster")
-)
+// ErrNoCluster means that a folder has no cluster, or one whose start was not completed.
+var ErrNoCluster = errors.New("no cluster")
 
 // answerTimeout is how long a component that runs may take to answer before Resume starts it again.
 const answerTimeout = 20 * time.Second
@@ -58,9 +54,8 @@ func endSupervisor(ctx context.Context, dir string) error {
 // first; the caller starts one again. This process owns the folder until Release. log receives
 // progress for a human reader.
 //
-// The error is ErrNoCluster if there is nothing to resume, and ErrData if etcd ends
-// on its data, as it may after a crash of the machine. Any other error leaves the cluster as it
-// is, such as one whose port another program has taken.
+// The error is ErrNoCluster if there is nothing to resume. Any other error leaves the cluster as it
+// is, such as one whose port another program has taken, or whose etcd ends because the disk is full.
 func Resume(ctx context.Context, dir string, log io.Writer) (*Cluster, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -128,14 +123,7 @@ func (c *Cluster) revive(ctx context.Context, comp component, log io.Writer) err
 		fmt.Fprintf(log, "Starting %s again: it does not answer\n", comp.Name)
 		return c.Restart(ctx, comp.Name)
 	}
-	err := c.run(ctx, comp)
-	if err == nil || comp.Name != Etcd || errors.Is(err, errPortTaken) {
-		return err
-	}
-	if p := c.group.Process(Etcd); p != nil && p.State() != nil && p.State().Exited() {
-		return fmt.Errorf("%w: %w", ErrData, err)
-	}
-	return err
+	return c.run(ctx, comp)
 }
 
 // freeNodes removes the leases of the nodes, which KWOK has under another name at each

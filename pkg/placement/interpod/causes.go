@@ -19,11 +19,14 @@ type Cause struct {
 	Text string
 	// Room is for how many of the pods that the constraint counts there is room with it.
 	Room int
+	// Lasting is true if the constraint leaves too little room in an empty cluster too. Otherwise Text
+	// and Room are about the present.
+	Lasting bool
 }
 
 // Causes returns the constraints of s that leave too little room for the required pods, each by
 // itself. There would be room for them without the constraint, by the scheduler's snapshot. If the pods
-// need more domains than there are, the room does not matter. ruledOut has, for each shape, the nodes that
+// need more domains than there are, the room does not matter: such a cause is lasting. ruledOut has, for each shape, the nodes that
 // are ruled out. unresolvable has those that are ruled out for good.
 func Causes(s *Constraints, ruledOut, unresolvable []map[string]bool) []Cause {
 	f := causeFinder{s, ruledOut, unresolvable}
@@ -66,19 +69,22 @@ func (s causeFinder) ofSpreads() []Cause {
 		if len(ranges) == 0 {
 			continue
 		}
-		all, allowed, lowest, most := 0, 0, 0, 0
+		all, allowed, ever, lowest, most := 0, 0, 0, 0, 0
 		for i, d := range sp.domains {
 			all += room[i]
 			allowed += min(room[i], ranges[0][i].max)
+			ever += ranges[0][i].max
 			most = max(most, d.existing+ranges[0][i].max)
 			if o := sp.domains[lowest]; d.existing+room[i] < o.existing+room[lowest] {
 				lowest = i
 			}
 		}
-		if all < n || allowed >= n {
+		// With too few domains, what each may take does not depend on the room.
+		lasting := len(sp.domains) < sp.minDomains && ever < n
+		if !lasting && (all < n || allowed >= n) {
 			continue
 		}
-		causes = append(causes, Cause{sp.cause(lowest, room[lowest], most), allowed})
+		causes = append(causes, Cause{sp.cause(lowest, room[lowest], most), allowed, lasting})
 	}
 	return causes
 }
@@ -167,9 +173,9 @@ func (s causeFinder) apart(clique []int, key, by string) (Cause, bool) {
 	text := fmt.Sprintf("at most one to a %s (%s)", domain, by)
 	switch {
 	case usable < n:
-		return Cause{fmt.Sprintf("%s, %d %s", text, usable, domains), usable}, true
+		return Cause{fmt.Sprintf("%s, %d %s", text, usable, domains), usable, true}, true
 	case withRoom < n && all >= n:
-		return Cause{fmt.Sprintf("%s, room on %d of %d %s", text, withRoom, usable, domains), withRoom}, true
+		return Cause{fmt.Sprintf("%s, room on %d of %d %s", text, withRoom, usable, domains), withRoom, false}, true
 	default:
 		return Cause{}, false
 	}
@@ -211,7 +217,7 @@ func (s causeFinder) ofColocation() []Cause {
 		if t.key == s.domain {
 			by = "node label " + t.key
 		}
-		causes = append(causes, Cause{fmt.Sprintf("all in one %s (%s), %s has room for %d", cmp.Or(d.level, "domain"), by, where, best), best})
+		causes = append(causes, Cause{fmt.Sprintf("all in one %s (%s), %s has room for %d", cmp.Or(d.level, "domain"), by, where, best), best, false})
 	}
 	return causes
 }

@@ -54,6 +54,9 @@ func readRecords(dir string) ([]record, error) {
 			continue
 		}
 		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it was removed after the folder was read
+		}
 		if err != nil {
 			return nil, fmt.Errorf("read a process record: %w", err)
 		}

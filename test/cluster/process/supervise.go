@@ -30,7 +30,8 @@ const (
 //
 // The caller has to be a process of the folder itself, of the name self. Supervise returns
 // when the record of that name is gone, or is another process's: only one supervisor acts
-// on a folder, and none on a folder that was removed. Supervise signals no process.
+// on a folder, and none on a folder that was removed. If the records cannot be read,
+// Supervise logs that once and tries again. Supervise signals no process.
 func Supervise(ctx context.Context, dir, self string, log io.Writer) error {
 	me, err := identify(os.Getpid())
 	if err != nil {
@@ -39,16 +40,21 @@ func Supervise(ctx context.Context, dir, self string, log io.Writer) error {
 	g := newGroup(dir, true)
 	defer g.Forget()
 	s := supervisor{group: g, log: log, ended: map[string]*ending{}}
-	begin, recorded := time.Now(), false
+	begin, recorded, unread := time.Now(), false, ""
 	tick := time.NewTicker(superviseInterval)
 	defer tick.Stop()
 	for {
 		records, err := readRecords(g.records())
+		trouble := ""
 		if err != nil {
-			return fmt.Errorf("supervise %s: %w", dir, err)
+			trouble = err.Error()
 		}
+		if trouble != "" && trouble != unread {
+			s.logf("%s; it is tried again", trouble)
+		}
+		unread = trouble
 		mine := slices.ContainsFunc(records, func(r record) bool { return r.Name == self && r.identity == me })
-		if !mine && (recorded || time.Since(begin) > recordGrace) {
+		if !mine && err == nil && (recorded || time.Since(begin) > recordGrace) {
 			s.logf("no longer the supervisor of %s", dir)
 			return nil
 		}

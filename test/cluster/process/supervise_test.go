@@ -115,6 +115,39 @@ func TestAProcessThatEndsAgainIsStartedLater(t *testing.T) {
 	})
 }
 
+func TestASupervisorSurvivesARecordThatCannotBeRead(t *testing.T) {
+	g := group(t, true)
+	killed := start(t, g, "killed", "polite")
+	bad := g.records() + "/bad" + recordSuffix
+	if err := os.WriteFile(bad, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A record that was removed after its folder was read.
+	if err := os.Symlink("nowhere", g.records()+"/gone"+recordSuffix); err != nil {
+		t.Fatal(err)
+	}
+	var log journal
+	supervise(t, g, &log)
+	eventually.True(within(t, 20*time.Second), t, "the error is logged", func(context.Context) (bool, string) {
+		return strings.Contains(log.String(), "parse the record of a process"), log.String()
+	})
+	if err := killed.Kill(within(t, 20*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(bad); err != nil {
+		t.Fatal(err)
+	}
+	var again *record
+	eventually.True(within(t, 20*time.Second), t, "killed is started again", func(context.Context) (bool, string) {
+		again = recorded(t, g, "killed")
+		return again != nil, log.String()
+	})
+	g.all = append(g.all, g.adopt(*again)) // so that the cleanup ends it
+	if n := strings.Count(log.String(), "it is tried again"); n != 1 {
+		t.Errorf("the error is logged %d times:\n%s", n, log.String())
+	}
+}
+
 func TestASupervisorEndsWhenItsRecordIsNotItsOwn(t *testing.T) {
 	g := group(t, true)
 	p := start(t, g, "p", "polite")

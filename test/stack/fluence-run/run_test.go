@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/cluster/pki"
 	"github.com/flux-k8s/fluence/test/cluster/tools"
 	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -268,5 +269,41 @@ func TestAFolderThatCannotBeKeptIsLeftAsItIs(t *testing.T) {
 				t.Errorf("%s is now %q (%v)", path, text, err)
 			}
 		})
+	}
+}
+
+func TestAClusterWhoseEtcdDoesNotStartIsLeftAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"pki", "logs", "processes", "etcd"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ca, err := pki.NewAuthority("ca")
+	if err == nil {
+		err = ca.Pair().Write(filepath.Join(dir, "pki"), "ca")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := exec.LookPath("false")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := fmt.Sprintf(`{"ready": true, "detached": true, "components": {"etcd": {"name": "etcd", "path": %q, "url": "https://127.0.0.1:1/"}}}`, program)
+	data := filepath.Join(dir, "etcd", "data")
+	for path, text := range map[string]string{filepath.Join(dir, "cluster.json"): state, data: "jobs"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = up(t.Context(), new(bytes.Buffer), dir, 16, 4)
+	for _, want := range []string{"start etcd", "was removed", "make down, then make run"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("up() = %v, want %q", err, want)
+		}
+	}
+	if text, err := os.ReadFile(data); err != nil || string(text) != "jobs" {
+		t.Errorf("the data of etcd are now %q (%v)", text, err)
 	}
 }

@@ -43,9 +43,6 @@ func up(ctx context.Context, out io.Writer, dir string, nodes, racks int) error 
 		}
 	case errors.Is(err, cluster.ErrNoCluster):
 		c, commands, err = begin(ctx, out, dir, nodes, racks)
-	case errors.Is(err, cluster.ErrData):
-		fmt.Fprintf(out, "%v\nBeginning anew: the nodes and jobs of the earlier cluster are lost\n", err)
-		c, commands, err = begin(ctx, out, dir, nodes, racks)
 	default:
 		return fmt.Errorf("%w\n%s", err, leftAsItIs(dir))
 	}
