@@ -37,7 +37,7 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 		// Pods that have nodes count too here. They do not count above, because they do not move.
 		all, _ := s.mergeTopology(func(c requestCount) int { return c.running })
 		a.exclusive = all.Exclusive == group.ExclusiveTrue
-		a.podsPerNode = s.podsPerNode(annotations)
+		a.podsPerNode = podsPerNode(s, annotations)
 		s.topology = a
 	}
 	return s.topology
@@ -45,7 +45,7 @@ func (s *groupState) effectiveTopology() *effectiveTopology {
 
 // podsPerNode returns how many pods of the group may be on one node: the value of the PodGroup or of the waiting
 // pods, which is checked before they are placed, or else the smallest valid value of any pod that has not ended.
-func (s *groupState) podsPerNode(asked group.TopologyAnnotations) int64 {
+func podsPerNode(s *groupState, asked group.TopologyAnnotations) int64 {
 	if asked.PodsPerNode != "" {
 		most, _ := asked.MostPerNode()
 		return most
