@@ -24,11 +24,26 @@ var full = regexp.MustCompile(`(the only node|both nodes|all \d+ nodes) with (\S
 
 // causes matches the phrases of package interpod for constraints between pods: which domain limits them, and
 // whether they or what others use are the reason, changes with other pods.
-var causes = regexp.MustCompile(`[:;] (spread over [^;]*?: (\S+ has (\d+ and )?room for \d+|there are \d+), so at most \d+ in each( of the \d+)?` +
-	`|at most one to a [^;()]* \([^()]*\), (room on \d+ of )?\d+ \w+|all in one \S+ \([^()]*\), \S+ has room for \d+)`)
+// The type of a level may have hyphens and dots, and the value of a label may be empty.
+var causes = regexp.MustCompile(`[:;] (spread over [^;]*?: (\S* has (\d+ and )?room for \d+|there are \d+), so at most \d+ in each( of the \d+)?` +
+	`|at most one to a [^;()]* \([^()]*\), (room on \d+ of )?\d+ [\w.-]+|all in one \S+ \([^()]*\), \S* has room for \d+)`)
 
 // closest matches the name of the domain that has room for the most pods.
 var closest = regexp.MustCompile(`; (room( in [^;:]+| outside of any \S+)? for \d+|[^;:]+ could hold \d+ if (it|they) were empty)`)
+
+// counted are phrases with a number of pods or nodes, where the singular has other words than the plural or
+// a part that comes and goes, and what they become.
+var counted = []struct {
+	phrase *regexp.Regexp
+	stable string
+}{
+	{regexp.MustCompile(`, where its (other pod runs|\d+ other pods run)`), ", where its other pods run"},
+	{regexp.MustCompile(`\d+ nodes? (is|are) in use, but`), "nodes are in use, but"},
+	{regexp.MustCompile(`\d+ nodes? (is|are) used exclusively by (another group|other groups)`), "nodes are used exclusively by other groups"},
+	{regexp.MustCompile(`none of \d+ nodes? may`), "none of the nodes may"},
+	{regexp.MustCompile(`, \d+ of \d+ nodes? (has|have) less`), ", nodes have less"},
+	{regexp.MustCompile(`( for more than \d+)?, although the (free amounts|amounts of the nodes)( in [^;:]+?| outside of any \S+)? would`), ", although the $2 would"},
+}
 
 // StableText removes from a message what changes whenever other pods come or
 // go: the digits, the clause that names the job whose end would help most, the domain with the most room, the
@@ -43,6 +58,9 @@ func StableText(text string) string {
 	text = passing.ReplaceAllString(text, "")
 	text = causes.ReplaceAllString(text, "")
 	text = closest.ReplaceAllString(text, "; room")
+	for _, c := range counted {
+		text = c.phrase.ReplaceAllString(text, c.stable)
+	}
 	text = full.ReplaceAllString(text, "$2 is short")
 	text = strings.ReplaceAll(shortOn.ReplaceAllString(text, " is short"), "; room; ", "; room: ")
 	return strings.Map(func(r rune) rune {
