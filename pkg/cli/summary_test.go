@@ -101,7 +101,7 @@ func TestTextsFromTheClusterArePrintable(t *testing.T) {
 			t.Errorf("%q is printed as %q, want %q", text, got, want)
 		}
 	}
-	for _, args := range []string{"groups", "groups -A -o wide", "why evil", "why evil --now", "cluster", "graph --others", "nodes"} {
+	for _, args := range []string{"groups", "groups -A -o wide", "why evil", "why evil --now", "cluster", "graph --others", "nodes", "groups -o custom-columns=OF:.of,WHY:.message"} {
 		out, _, _ := call{args: args, objects: malicious()}.run(t)
 		if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }); at >= 0 || out == "" {
 			t.Errorf("%s writes a control character at %d of %q", args, at, out)

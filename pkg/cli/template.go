@@ -41,7 +41,7 @@ func writeColumns(w io.Writer, columns string, v any) error {
 			if cell.Len() == 0 {
 				cell.WriteString("<none>")
 			}
-			rows[i+1] = append(rows[i+1], cell.String())
+			rows[i+1] = append(rows[i+1], printable(cell.String()))
 		}
 	}
 	return table(w, rows)
