@@ -33,10 +33,11 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 			rows = all
 			return err
 		})
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the user has ended the watch
+		}
 		failures++
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case err != nil && (first || apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err)):
 			return err
 		case err == nil:
