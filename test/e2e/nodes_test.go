@@ -299,7 +299,7 @@ func TestPodsOfOthersAreChargedAcrossRestarts(t *testing.T) {
 		}
 		most := slices.Max(slices.Collect(maps.Values(free)))
 		s.applyText(job("asks-"+name, 1, fmt.Sprint(most+1)))
-		s.refused("job-asks-"+name+"-", "NoRoom", fmt.Sprintf("needs 1 pod with cpu %d", most+1), "room for 0", fmt.Sprintf("at most %d free on a node", most))
+		s.refused("job-asks-"+name+"-", "NoRoom", fmt.Sprintf("needs 1 pod with cpu %d", most+1), "room for 0", fmt.Sprintf("at most %d free on each", most))
 		s.kubectl("delete", "job", "asks-"+name, "-n", s.ns)
 		s.applyText(job("fits-"+name, 1, fmt.Sprint(most)))
 		s.running("fits-"+name, 1)

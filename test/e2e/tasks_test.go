@@ -12,7 +12,7 @@ func TestRanksOfAnIndexedJobStartTogether(t *testing.T) {
 	s := tell(t)
 	s.nodes("n", 1, "3")
 	s.apply("indexed-job.yaml")
-	s.refused("job-ranks-", "NeverFits", "needs 4 pods", "room for 3")
+	s.refused("job-ranks-", "NeverFits", "needs 4 pods", "could hold 3")
 	s.nodes("late", 1, "1")
 	s.running("ranks-", 4)
 }

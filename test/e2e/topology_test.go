@@ -81,7 +81,7 @@ func TestPodsPerNodeHoldForMatchesLateMembersAndReplacements(t *testing.T) {
 	}
 	const words = "at most 1 to a node (annotation pods-per-node)"
 	s.applyText(strings.NewReplacer("NAME", "five", "PODS", "5").Replace(onePerNode))
-	s.refused("job-five-", "NeverFits", "needs 5 pods", "room for 4", words)
+	s.refused("job-five-", "NeverFits", "needs 5 pods", "could hold 4", words)
 	s.applyText(strings.NewReplacer("NAME", "grows", "PODS", "3").Replace(onePerNode))
 	s.spreadOut("grows-", 3)
 	s.kubectl("patch", "job", "grows", "-n", s.ns, "-p", `{"spec":{"parallelism":5}}`)
