@@ -103,7 +103,7 @@ var (
 	identifier = regexp.MustCompile(`\b(?:(?:group|match|statusmap)\.)?[A-Z]\w+`)
 )
 
-// translated replaces the names of Go in a comment by those of a configuration.
+// translated replaces the names of Go fields in a comment by the names of arguments.
 func translated(text string, names map[string]string) string {
 	return identifier.ReplaceAllStringFunc(text, func(found string) string {
 		short := found[strings.LastIndex(found, ".")+1:]

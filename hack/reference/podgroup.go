@@ -48,8 +48,8 @@ func podGroup() (string, error) {
 	return b.String(), nil
 }
 
-// fields returns the rows of the fields below a schema, by name. The fields of
-// a condition are those of every object of Kubernetes and are left out.
+// fields returns the rows of the fields below a schema, by name. It leaves out the fields of
+// a condition, because all kinds of Kubernetes have the same ones.
 func fields(path string, schema apiextensions.JSONSchemaProps) [][]string {
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -67,7 +67,7 @@ func fields(path string, schema apiextensions.JSONSchemaProps) [][]string {
 	return rows
 }
 
-// described returns a description in which the field has its own name, and not that of Go.
+// described returns a description that begins with the name of the field in the CRD. The text begins with its Go name.
 func described(name, text string) string {
 	text = oneLine(text)
 	if len(text) > len(name) && strings.EqualFold(text[:len(name)], name) {

@@ -82,7 +82,7 @@ func help(path string, args ...string) (string, error) {
 
 var verb = regexp.MustCompile(`(?m)^  ([a-z]+) `)
 
-// verbs returns the commands that a help text lists, without those of the library.
+// verbs returns the commands that a help text lists. It leaves out the commands that cobra adds.
 func verbs(text string) []string {
 	_, text, _ = strings.Cut(text, "Available Commands:\n")
 	text, _, _ = strings.Cut(text, "\n\n")

@@ -23,7 +23,7 @@ type clusterAnswer struct {
 	Levels    []levelCounts   `json:"levels"`
 	// Groups is nil if PodGroups could not be read.
 	Groups *groupCounts `json:"groups,omitempty"`
-	// First is the group that asks for nodes first, and Oldest the one that was created first of those that wait.
+	// First is the first group of the queue. Oldest is the waiting group that was created first.
 	First  *groupSummary `json:"first,omitempty"`
 	Oldest *groupSummary `json:"oldest,omitempty"`
 	// Largest are the running groups with the most pods on nodes, the largest first.

@@ -34,7 +34,7 @@ type call struct {
 	without, forbidden []string
 	// unauthorized is true if the user's credentials are not accepted.
 	unauthorized bool
-	// renewing is how far the user's clock is ahead of those of the holders of leases, who renew them.
+	// renewing is how far the user's clock is ahead of the cluster's. The leases are renewed all the time.
 	renewing time.Duration
 	// minor is the minor version of the API server. If it is empty it is the version of this build.
 	minor    string

@@ -76,7 +76,7 @@ func (o *options) completeLevelTypes(cmd *cobra.Command, _ []string, begun strin
 	})
 }
 
-// completeLabelKeys completes the labels that could be levels: those of nodes.
+// completeLabelKeys completes the keys of node labels. Each of them could be a level.
 func (o *options) completeLabelKeys(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	before, last := "", begun
 	if i := strings.LastIndexByte(begun, ','); i >= 0 {

@@ -83,8 +83,8 @@ type shownGroup struct {
 	listedGroup
 }
 
-// writeChanged writes the rows that differ from those that were shown, and remembers them. A group that is gone has a
-// last row. With flags that choose groups it has none, because a group also leaves such a list when it changes.
+// writeChanged writes the rows that have changed since they were shown, and remembers them. It writes a last row for a group
+// that is gone. With flags that choose groups it writes none, because a group also leaves such a list when it changes.
 func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *shownGroups, first bool) error {
 	var changed []listedGroup
 	left := map[string]bool{}

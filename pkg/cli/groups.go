@@ -56,8 +56,8 @@ type groupNumbers struct {
 	Position int `json:"position,omitempty"`
 	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
 	Priority int32 `json:"priority"`
-	// Size is the number of pods that the group wants: those that have not ended and are not being deleted, or are
-	// expected, and at least Minimum and status.desired of the PodGroup. It is 0 if its owners want no pods.
+	// Size is the number of pods that the group wants. It counts the pods that have not ended and are not being deleted, and
+	// the expected ones. It is at least Minimum and status.desired of the PodGroup. It is 0 if the owners want no pods.
 	Size int32 `json:"size"`
 	// Minimum is the number of pods that the group needs to start.
 	Minimum int32 `json:"minimum"`
@@ -203,8 +203,8 @@ func (o *options) listGroups(ctx context.Context, g *groupsOptions) ([]listedGro
 	return rows, r, err
 }
 
-// rowsOf returns the groups that the user asks for of those that were read, in the order of the list. whole is false if
-// the groups of other namespaces were not read.
+// rowsOf returns the groups that the user asks for, in the order of the list. whole is false if only the groups of one
+// namespace were read.
 func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bool, g *groupsOptions) ([]listedGroup, error) {
 	quiet := r.notes
 	configuration, err := o.configuration(ctx, r)
@@ -254,9 +254,9 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// compare orders groups: those in the queue by their place, then those that wait for something else than room, then
-// suspended ones, those that run by their start, those that want no pods, and those that have finished, the last one
-// first.
+// compare orders groups. Groups in the queue come first, by their place. Then come groups that wait for something else than
+// room, suspended groups, running groups by their start, idle groups, and finished groups. The group that finished
+// last is the first of these.
 func (g *groupSummary) compare(b *groupSummary) int {
 	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
 		return at // a place of 0 becomes the largest number

@@ -54,6 +54,8 @@ type offer struct {
 	priority int32
 	until    time.Time
 	slots    []match.Slot
+	// keys has the keys of the slots.
+	keys sets.Set[string]
 }
 
 // A begunOffer is a group to which room was offered, and when that began.
@@ -72,7 +74,8 @@ func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, fi
 		begins = f.begin(now, length, first(now))
 	}
 	for _, o := range f.offers {
-		if now.Before(o.until) && !slices.ContainsFunc(o.slots, func(s match.Slot) bool { return s.Key == slot.Key }) {
+		if now.Before(o.until) && !o.keys.Has(slot.Key) {
+			o.keys.Insert(slot.Key)
 			o.slots = append(o.slots, slot)
 		}
 	}
@@ -93,7 +96,7 @@ func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.Star
 			f.begun = map[gang.Turn]begunOffer{}
 		}
 		f.begun[t] = begunOffer{g.Key, now}
-		f.offers = append(f.offers, &offer{key: g.Key, priority: t.Priority, until: now.Add(length)})
+		f.offers = append(f.offers, &offer{key: g.Key, priority: t.Priority, until: now.Add(length), keys: sets.New[string]()})
 		begins = true
 	}
 	slices.SortStableFunc(f.offers, func(a, b *offer) int { return cmp.Compare(b.priority, a.priority) })
@@ -211,9 +214,11 @@ func (b *base) askFirst() {
 	if !b.freed.mayAsk(now) {
 		return
 	}
+	var keys []types.NamespacedName
 	for _, g := range b.groups.FirstWaiting(now) {
-		b.askAgain(g.Key)
+		keys = append(keys, g.Key)
 	}
+	b.askAgain(keys...)
 }
 
 // askAgain lets groups ask again that wait for room, without the pause after their refusal.
