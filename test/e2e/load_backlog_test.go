@@ -39,7 +39,8 @@ const (
 	takenOver = leaseTime + restartTime + 5*time.Second
 )
 
-// The scheduler is killed when half of many binds are done. It is restarted, or has a
+// The scheduler is killed when some of many binds are done. All are done within two
+// seconds, and what this test sees of them is up to half a second late. The scheduler is restarted, or has a
 // successor. Jobs that are half bound are complete soon, and no room is assigned twice.
 func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 	for name, standby := range map[string]bool{"alone": false, "with a standby": true} {
@@ -54,7 +55,7 @@ func TestTheSchedulerIsKilledInTheMiddleOfManyBinds(t *testing.T) {
 			l.backlog(schedulers...)
 			l.begin(schedulers...)
 			leader := l.leader()
-			l.seen(l.size(), l.size()/2)
+			l.seen(l.size(), l.size()/8)
 			s.kill(leader)
 			killed := time.Now()
 			t.Logf("%s was killed with %d of %d pods bound", leader, l.onNode(), l.size())

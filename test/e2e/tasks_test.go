@@ -56,3 +56,17 @@ func TestTwoRacksHaveEqualShares(t *testing.T) {
 		t.Errorf("pods by rack: %v, want 3 in each", got)
 	}
 }
+
+// The first rack has room for twelve pods of the Job, and the third is not one that it names.
+func TestEightPodsInEachOfTwoRacks(t *testing.T) {
+	s := tell(t)
+	const rackLabel = "topology.fluence.flux-framework.org/rack"
+	s.nodes("a", 3, "4", label(rackLabel, "rack1"))
+	s.nodes("b", 2, "4", label(rackLabel, "rack2"))
+	s.nodes("c", 4, "4", label(rackLabel, "rack3"))
+	s.apply("eight-in-each-of-two-racks.yaml")
+	s.running("two-racks-", 16)
+	if got := s.counts("two-racks-"); got["a"] != 8 || got["b"] != 8 {
+		t.Errorf("pods by rack: %v, want 8 in each of the first two", got)
+	}
+}

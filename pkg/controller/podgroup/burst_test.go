@@ -69,7 +69,7 @@ func (e *env) burst(jobs, size int) burst {
 	e.groups(jobs, scheduling.PodGroupRunning)
 	b.running, b.all = time.Since(bound), time.Since(start)
 	b.looks = e.looks() - before
-	b.writes, _ = e.writes()
+	b.writes, _, _ = e.writes()
 	e.Logf("%d Jobs of %d: their PodGroups were there after %s, and running %s after the first bind; %.1f looks at a group and %.2f writes; %.2f looks for a pod",
 		jobs, size, b.groups.Round(time.Millisecond), b.running.Round(time.Millisecond), float64(b.looks)/float64(jobs), float64(b.writes)/float64(jobs), float64(b.looks)/float64(b.pods))
 	return b

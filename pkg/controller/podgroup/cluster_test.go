@@ -245,10 +245,12 @@ func (e *env) bind(pods ...*corev1.Pod) {
 	}
 }
 
-// writes counts the controller's writes to PodGroups of the test's namespace.
-func (e *env) writes() (n int, story string) {
+// writes counts the controller's writes to PodGroups of the test's
+// namespace, and returns how long they took from the first to the last.
+func (e *env) writes() (n int, took time.Duration, story string) {
 	e.Helper()
 	var b strings.Builder
+	var first time.Time
 	for ev, err := range shared.AuditEvents() {
 		if err != nil {
 			e.Fatal(err)
@@ -258,11 +260,23 @@ func (e *env) writes() (n int, story string) {
 		}
 		switch ev.Verb {
 		case "create", "update", "patch", "delete":
-			n++
-			fmt.Fprintf(&b, "%s %s: %d\n", ev.Verb, ev.RequestURI, ev.ResponseStatus.Code)
+			if n == 0 {
+				first = ev.Answered
+			}
+			n, took = n+1, ev.Answered.Sub(first)
+			fmt.Fprintf(&b, "%s %s %s: %d\n", ev.Answered.Format("05.000"), ev.Verb, ev.RequestURI, ev.ResponseStatus.Code)
 		}
 	}
-	return n, b.String()
+	return n, took, b.String()
+}
+
+// fewWrites fails if the controller wrote more often than changes times, and once
+// more in each second: the numbers of a group are written once a second at most.
+func (e *env) fewWrites(changes int) {
+	e.Helper()
+	if n, took, story := e.writes(); n > changes+int(took/time.Second) {
+		e.Errorf("%d writes in %s, want %d and at most one of numbers in each second:\n%s", n, took, changes, story)
+	}
 }
 
 // event waits until an event with this reason was sent about an object, and returns its text.

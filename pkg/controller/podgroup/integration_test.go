@@ -127,9 +127,7 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	pods := e.podsOf(job, 4)
 	e.bind(pods...)
 	running := e.untilPhase(name, scheduling.PodGroupRunning)
-	if n, story := e.writes(); n > 3 {
-		t.Errorf("%d writes from creation to running, want at most 3, and one of the scheduler's:\n%s", n, story)
-	}
+	e.fewWrites(3)
 	if running.Status.Scheduled != 4 {
 		t.Errorf("status %+v, want 4 scheduled", running.Status)
 	}
@@ -152,7 +150,7 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	}
 	e.delete(job)
 	e.untilGone(name)
-	if _, story := e.writes(); strings.Contains(story, "delete") {
+	if _, _, story := e.writes(); strings.Contains(story, "delete") {
 		t.Errorf("the controller deleted what the garbage collector is for:\n%s", story)
 	}
 }

@@ -126,9 +126,7 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	}
 	e.bindAll()
 	e.untilBound(name)
-	if n, story := e.writes(); n > 4 {
-		t.Errorf("%d writes until all run, want the creation, the status, Running, and at most one of numbers:\n%s", n, story)
-	}
+	e.fewWrites(3)
 	old := e.replicaSets(1)
 	e.patch(d, `{"spec":{"template":{"metadata":{"annotations":{"v":"2"}}}}}`)
 	sets := e.replicaSets(2)
@@ -300,9 +298,7 @@ func TestAJobSetIsOneGroupOverItsJobs(t *testing.T) {
 		e.bind(e.podsOf(job, []int{1, 2, 2}[i])...)
 	}
 	e.untilPhase(name, scheduling.PodGroupRunning)
-	if n, story := e.writes(); n > 3 {
-		t.Errorf("%d writes from creation to running, want at most 3:\n%s", n, story)
-	}
+	e.fewWrites(3)
 	e.patch(set, `{"status":{"conditions":[{"type":"Completed","status":"True","reason":"AllJobsCompleted","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	e.untilPhase(name, scheduling.PodGroupFinished)
 	e.onlyGroups(name)
