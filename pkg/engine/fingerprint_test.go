@@ -70,7 +70,7 @@ func TestFingerprintKnowsEveryFieldOfARequest(t *testing.T) {
 	for f := range reflect.TypeFor[match.Request]().Fields() {
 		got = append(got, f.Name)
 	}
-	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Holder", "Near", "Expected", "Ignore", "Ending"}
+	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Holder", "Near", "Expected", "Ignore", "Ending", "Displace"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the fields of a request differ (-known +there):\n%s", diff)
 	}

@@ -32,6 +32,8 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 		return invalid("ending slots: must be empty for an operation that books, are set for operation %d", r.Op)
 	case slices.ContainsFunc(r.Ending, func(s match.SlotRef) bool { return s.Job == r.ID && r.Op != match.Satisfiability }):
 		return invalid("ending slots: must not be of the job of the request, %d", r.ID)
+	case len(r.Displace) > 0:
+		return invalid("units to displace: this engine does not choose them")
 	case r.Duration < 0:
 		return invalid("duration must be at least 0, is %s", r.Duration)
 	}

@@ -104,6 +104,32 @@ type Request struct {
 	// the job of the request. Slots that no job holds are skipped. Satisfiability ignores Ending. An
 	// engine that cannot leave out a part of a job answers ErrInvalid.
 	Ending []SlotRef
+	// Displace lists units that may be taken away if the request does not fit without that. The engine
+	// looks for the placement that does the least harm, and says in Allocation.Displaced which units
+	// stand in its way. Displace is allowed only with WithoutAllocating: nothing is taken away. Units
+	// must not hold slots of the job of the request. An engine that cannot choose answers ErrInvalid.
+	// More than MaxUnits units are ErrInvalid.
+	//
+	// Of two sets of units, that one does less harm that is less in the first of these in which they
+	// differ: the protected slots; then, for each class from the highest to the lowest, the units of
+	// several slots, and after them the slots; the largest Cost; the indices in Displace in ascending
+	// order.
+	Displace []Unit
+}
+
+// MaxUnits is the maximum number of units in one request.
+const MaxUnits = 1 << 16
+
+// A Unit is what can be taken away only as a whole, for example all pods of one gang.
+type Unit struct {
+	// Slots are the slots of the unit. Slots that no job holds are skipped. No slot is in two units.
+	Slots []SlotRef
+	// Class is at least 0. Units of lower classes are taken away rather than units of higher ones.
+	Class int32
+	// Protected is the number of slots that are not to be taken away if others will do.
+	Protected int64
+	// Cost decides between sets that are otherwise equal.
+	Cost int64
 }
 
 // A SlotRef names slots of a job.
@@ -146,6 +172,10 @@ type Allocation struct {
 	Start    time.Time
 	// End is the zero time if no end is known.
 	End time.Time
+	// Displaced are the indices in Request.Displace of the units that have to go before the slots are
+	// free, in ascending order. It is empty if the request fits without that. No unit in it can stay
+	// with this placement.
+	Displaced []int
 	// Waited is how long the Match waited for other calls. Zero means that it did not wait.
 	Waited time.Duration
 }

@@ -97,6 +97,8 @@ type Reason struct {
 	Blocker *Blocker `json:"end,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
+	// AllDisplaced reports whether the numbers count as if all units of Request.Displace were gone.
+	AllDisplaced bool `json:"allDisplaced,omitempty"`
 	// MayNeverFit means that the request may never fit: even if all jobs had
 	// ended, no placement was found, but it is not proven that none exists.
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`

@@ -1,0 +1,75 @@
+// Package preemption decides about victims: which pods may be evicted for a group of higher priority, in
+// which units, and in which order they are preferred. It calls nobody and changes nothing.
+//
+//	preemption.go  what are a victim and a plan?
+package preemption
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// A Kind is what a victim is.
+type Kind string
+
+const (
+	// Group is all pods of a PodGroup of Fluence.
+	Group Kind = "PodGroup"
+	// NativeGroup is all pods of a native PodGroup of Kubernetes.
+	NativeGroup Kind = "NativePodGroup"
+	// Pod is a pod alone.
+	Pod Kind = "Pod"
+)
+
+// A Victim is what is evicted as a whole, or not at all.
+type Victim struct {
+	Kind Kind
+	// Namespace, Name and UID are those of the PodGroup or the pod.
+	Namespace, Name string
+	UID             types.UID
+	// Priority is the highest priority of its pods.
+	Priority int32
+	// Pods are the pods of the victim that hold room, ordered by name.
+	Pods []VictimPod
+	// Started is when the first of these pods was bound, as far as it is known.
+	Started time.Time
+	// Protected is the number of its pods whose PodDisruptionBudgets allow no more disruptions.
+	Protected int
+	// ComesBack reports whether the pods are made again after their eviction.
+	ComesBack bool
+	// Suspend is the outermost owner that can be suspended, so that no pod has to be deleted. It is
+	// zero if there is none.
+	Suspend group.Owner
+}
+
+// A VictimPod is a pod of a victim.
+type VictimPod struct {
+	Name string
+	UID  types.UID
+	Node string
+	// Slot is the pod's slot in the matcher's graph.
+	Slot match.SlotRef
+}
+
+// A Preemptor is the group for which others are evicted.
+type Preemptor struct {
+	Kind            Kind
+	Namespace, Name string
+	UID             types.UID
+	// Priority is the lowest priority of its pods: only pods below it are evicted.
+	Priority int32
+}
+
+// A Plan says who is evicted for a group. Its victims are complete, and all of them are needed.
+type Plan struct {
+	For     Preemptor
+	Victims []Victim
+	// Slots is where the group fits when the victims have gone.
+	Slots []match.Slot
+	// Made is when the plan was made.
+	Made time.Time
+}
