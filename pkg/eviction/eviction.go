@@ -11,7 +11,10 @@
 //
 //	eviction.go  What does a caller ask for, and what is the state of a plan?
 //	run.go       Which request is next, and what follows from its answer?
+//	resume.go    What follows from the marks that an earlier process has left?
 //	mark.go      What does a mark say, and how is it read?
+//	client.go    How are marks, suspensions and deletions written to the API server?
+//	told.go      Which events do users see?
 package eviction
 
 import (
@@ -67,6 +70,8 @@ type API interface {
 	Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	// SuspendedBy returns for which preemptor the owner is suspended. It is empty if it is not suspended by Fluence.
 	SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error)
+	// TakeBackPod removes what MarkPod has written.
+	TakeBackPod(ctx context.Context, namespace string, pod preemption.VictimPod) error
 	// MarkPod writes onto a pod that it is going to be deleted, and why.
 	MarkPod(ctx context.Context, v preemption.Victim, pod preemption.VictimPod, m Mark) error
 	// Delete deletes a pod, with its grace period.
@@ -82,7 +87,7 @@ type Config struct {
 	PodOf func(namespace, name string) *corev1.Pod
 	// MayGo returns a channel that is closed while no binds wait: they go first, for at most maxBindWait.
 	MayGo func() <-chan struct{}
-	// Observe is called for each change of a plan, in order.
+	// Observe is called for each change of a plan, in order. It must not call the Evictor.
 	Observe func(Change)
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -93,8 +98,12 @@ type Change struct {
 	For preemption.Preemptor
 	// Outcome is set if the plan as a whole has changed.
 	Outcome Outcome
+	// Victims are the victims of the plan. They are set if Outcome is Accepted.
+	Victims []preemption.Victim
 	// Victim is set, and its state is new, if Outcome is empty.
 	Victim Progress
+	// Resumed is true if an earlier process has made the plan.
+	Resumed bool
 }
 
 // An Outcome is what becomes of a plan.
@@ -117,10 +126,13 @@ type Evictor struct {
 	Config
 	wakeup chan struct{}
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// plans has the plans that were not withdrawn, by their preemptors.
 	plans map[types.UID]*plan
-	// order has the plans in the order in which they were accepted.
+	// order has these plans in the order in which they were accepted, and those of which something is left to write.
 	order []*plan
+	// pausedUntil is the time before which nothing is sent, as the API server asked.
+	pausedUntil time.Time
 }
 
 // New returns an Evictor without plans.
@@ -143,13 +155,14 @@ func New(c Config) *Evictor {
 // a plan for this preemptor is carried out already, or if a victim is being evicted already for another one.
 func (e *Evictor) Start(p preemption.Plan) bool {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.plans[p.For.UID] != nil || len(p.Victims) == 0 || e.takesAny(p.Victims) {
-		e.mu.Unlock()
 		return false
 	}
-	e.add(newPlan(p.For, p.Victims, e.Now()))
-	e.mu.Unlock()
-	e.Observe(Change{For: p.For, Outcome: Accepted})
+	made := newPlan(p.For, p.Victims, e.Now())
+	e.plans[p.For.UID] = made
+	e.order = append(e.order, made)
+	e.Observe(Change{For: p.For, Outcome: Accepted, Victims: p.Victims})
 	signal.Send(e.wakeup)
 	return true
 }
@@ -158,13 +171,13 @@ func (e *Evictor) Start(p preemption.Plan) bool {
 // The eviction of the others goes on to its end. It does nothing if there is no plan for the preemptor.
 func (e *Evictor) Withdraw(preemptor types.UID, o Outcome) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	p := e.plans[preemptor]
-	if p == nil || p.withdrawn {
-		e.mu.Unlock()
+	if p == nil {
 		return
 	}
 	p.withdrawn = true
-	e.mu.Unlock()
+	delete(e.plans, preemptor)
 	e.Observe(Change{For: p.preemptor, Outcome: o})
 	signal.Send(e.wakeup)
 }
@@ -175,7 +188,7 @@ func (e *Evictor) Of(preemptor types.UID) []Progress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.plans[preemptor]
-	if p == nil || p.withdrawn {
+	if p == nil {
 		return nil
 	}
 	var all []Progress
