@@ -34,53 +34,6 @@ const (
 	doubtFor = 15 * time.Second
 )
 
-// A plan is a plan that is carried out.
-type plan struct {
-	preemptor preemption.Preemptor
-	victims   []*victim
-	// withdrawn says that no further victim is touched. resumed says that an earlier process has made the marks.
-	withdrawn, resumed bool
-	// mayGoAt is until when binds go first.
-	mayGoAt time.Time
-}
-
-// A victim is a victim of a plan that is carried out.
-type victim struct {
-	Progress
-	mark Mark
-	// markSent is true once the mark may be written. begun is true once a request that ends pods has succeeded.
-	markSent, begun bool
-	// sent has the pods whose deletion succeeded, or is in flight.
-	sent map[types.UID]bool
-	// settled is true if nothing is left to write.
-	settled  bool
-	inFlight int
-	attempts int
-	// retryAt is the time before which nothing is sent. doubtUntil is see doubtFor.
-	retryAt, doubtUntil time.Time
-}
-
-func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {
-	made := &plan{preemptor: p, mayGoAt: now.Add(maxBindWait)}
-	for _, v := range victims {
-		made.victims = append(made.victims, &victim{Progress: Progress{Victim: v, State: Planned}, mark: markOf(p, v), sent: map[types.UID]bool{}})
-	}
-	return made
-}
-
-// takesAny reports whether one of these victims is a victim of another plan. The caller holds mu.
-func (e *Evictor) takesAny(victims []preemption.Victim) bool {
-	for _, p := range e.order {
-		for _, v := range p.victims {
-			taken := !v.settled && slices.ContainsFunc(victims, func(o preemption.Victim) bool { return o.UID == v.UID })
-			if taken {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // isMarked reports whether the marks of all victims are written.
 func (p *plan) isMarked() bool {
 	return !slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Planned })
