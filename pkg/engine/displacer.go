@@ -34,6 +34,10 @@ type displacer struct {
 // maxExhaustiveUnits is the number of units up to which a displacer tries all sets of units.
 var maxExhaustiveUnits = 24
 
+// maxSolvedUnits is the number of units up to which a displacer searches for a placement without each of them, if what
+// fits cannot be counted.
+const maxSolvedUnits = 64
+
 // maxRaises is how often a displacer raises the number of slots to make room for, if there is no placement
 // although there is enough room by number.
 const maxRaises = 12
@@ -87,7 +91,7 @@ func (d *displacer) search() {
 		d.putAllBack()
 		return
 	}
-	if d.counter.IsExact() || len(d.units) <= maxExhaustiveUnits {
+	if d.counter.IsExact() || len(d.units) <= maxSolvedUnits {
 		d.keep(d.fromEverything())
 	} else {
 		d.fromCheapNodes()
