@@ -198,7 +198,7 @@ func (w whyNoPlan) describe(candidates, left int) (why string, found int64) {
 		return whyManyEvictions, -1
 	case reason.Code == match.Overtaken:
 		return "", -1
-	case !reason.AllDisplaced:
+	case !reason.AllDisplaced && !errors.Is(w.refusal, match.ErrUnsatisfiable):
 		// A matcher that does not know of evictions has answered as if nobody could be evicted.
 		return whyNoDisplacing, -1
 	default:
