@@ -167,6 +167,7 @@ func TestFindByPreemption(t *testing.T) {
 	tooFew := match.Reason{Code: match.TooFew, Wanted: 2, Found: 1, AllDisplaced: true}
 	port := objects.HostPort(80)
 	zone := func(name, zone string) *corev1.Node { return objects.ReadyNode(name, 8, objects.InZone(zone)) }
+	spread := objects.All(objects.OfApp("urgent"), objects.SpreadOver(corev1.LabelTopologyZone, "urgent", 1))
 	zoned := func(p *corev1.Pod) {
 		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{objects.TermOn(corev1.LabelTopologyZone, "urgent")},
@@ -275,6 +276,12 @@ func TestFindByPreemption(t *testing.T) {
 			required: []*corev1.Pod{pod("urgent", objects.OfApp("urgent"))},
 			answers:  []answer{refuses(match.Reason{Code: match.TooFew, AllDisplaced: true}), fits("n1", "a"), fits("n1", "a")},
 			want:     "evicts [a shuns] for [n1]",
+		},
+		"spread constraints do not count the pods that go": {
+			nodes:    []*corev1.Node{zone("n1", "x"), zone("n2", "y")},
+			others:   []*corev1.Pod{pod("a", on("n1"), objects.OfApp("urgent")), pod("b", on("n1"), objects.OfApp("urgent"))},
+			required: []*corev1.Pod{pod("u1", spread), pod("u2", spread)},
+			answers:  []answer{fits("n1 n2", "a", "b")}, want: "evicts [a b] for [n1 n2]",
 		},
 		"room of the pod that has the port may be enough": {
 			nodes: nodesNamed("n1"), others: []*corev1.Pod{pod("a", on("n1")), pod("b", on("n1"), port)}, required: []*corev1.Pod{pod("urgent", port)},
