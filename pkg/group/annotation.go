@@ -45,6 +45,14 @@ const (
 	IncompleteRestart = "restart"
 )
 
+// EvictAnnotation is an annotation of a namespace. With the value EvictNever, no pod of the namespace is
+// evicted for a group of higher priority. It has no effect on a pod or a PodGroup: their users could put
+// themselves above all priorities with it.
+const EvictAnnotation = "fluence.flux-framework.org/evict"
+
+// EvictNever is the value of EvictAnnotation that keeps the pods of a namespace.
+const EvictNever = "never"
+
 // annotationPrefix is the prefix of all annotations of this project.
 const annotationPrefix = "fluence.flux-framework.org/"
 

@@ -480,6 +480,8 @@ type assumptions struct {
 	expected []match.Slot
 	ignored  []match.JobID
 	ending   []match.SlotRef
+	// displace are the units of which the matcher may choose some.
+	displace []match.Unit
 }
 
 // matchWith matches as if the assumptions were true.
@@ -499,6 +501,7 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Expected: as.expected,
 		Ignore:   as.ignored,
 		Ending:   as.ending,
+		Displace: as.displace,
 	})
 	if a != nil {
 		q.budget.uncounted += a.Waited

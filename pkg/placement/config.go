@@ -25,6 +25,7 @@
 //	candidates.go          which nodes could be reserved?
 //	reservable.go          how few of them are enough?
 //	after_end.go           does a group fit when the pods that are ending have gone?
+//	by_preemption.go       does a group fit when pods of lower priority are evicted?
 package placement
 
 import (

@@ -1,7 +1,12 @@
 // Package preemption decides about victims: which pods may be evicted for a group of higher priority, in
-// which units, and in which order they are preferred. It calls nobody and changes nothing.
+// which units, and in which order they are preferred. It writes nothing to the API server.
 //
 //	preemption.go  what are a victim and a plan?
+//	owner.go       can the owners of a victim be suspended, and does it come back?
+//	budget.go      which pods are protected by their budgets?
+//	index.go       which pods hold room on nodes, and which of them belong together?
+//	candidates.go  who may be evicted for a group?
+//	units.go       how is a matcher asked to choose among victims?
 package preemption
 
 import (
