@@ -36,6 +36,9 @@ const (
 	NotSupported = "NotSupported"
 	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
+	// Preempting: the group waits for pods to end that are evicted for it. It is also the reason of the
+	// condition PodScheduled of its pods.
+	Preempting = "Preempting"
 	// NeverFits: the group would not fit even if all nodes were empty.
 	NeverFits = "NeverFits"
 	// NodesRuledOut: the scheduler's filters reject a pod on all nodes, or rejected each match.
