@@ -1,0 +1,216 @@
+// Package eviction carries out plans of preemption, so that a victim is evicted as a whole or not at all,
+// even if the process ends in between.
+//
+// All victims of a plan are marked before the first pod is touched. A mark is a condition of the victim's own
+// object and names the preemptor. A scheduler that begins to lead reads the marks: a victim whose eviction has
+// begun is evicted to its end, and any other mark is taken back.
+//
+//	planned --all marks written--> marked --first request sent--> ending --last pod gone--> gone
+//	   |                             |                              (never back)
+//	   +---------withdrawn-----------+--> the mark is taken back
+//
+//	eviction.go  What does a caller ask for, and what is the state of a plan?
+//	run.go       Which request is next, and what follows from its answer?
+//	mark.go      What does a mark say, and how is it read?
+package eviction
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/signal"
+)
+
+// A State is how far the eviction of a victim has come.
+type State string
+
+// The states of a victim.
+const (
+	// Planned: the mark is not written yet.
+	Planned State = "Planned"
+	// Marked: the mark is written, and no pod of the victim was touched.
+	Marked State = "Marked"
+	// Ending: requests that end its pods were sent.
+	Ending State = "Ending"
+	// Gone: its pods have ended or are gone.
+	Gone State = "Gone"
+	// TakenBack: the plan was withdrawn before a pod of the victim was touched. Its mark is gone, or is being removed.
+	TakenBack State = "TakenBack"
+)
+
+// A Progress is how far the eviction of one victim has come.
+type Progress struct {
+	preemption.Victim
+	State State
+	// Since is when the first request that ends its pods was sent. It is zero before that.
+	Since time.Time
+	// Problem is why the last request failed, in words fit for a user. It is empty if it did not.
+	Problem string
+}
+
+// API is what an Evictor writes. Each call has a deadline. Each returns nil if the object is gone, or is
+// another one of the same name: then there is nothing to write.
+type API interface {
+	// Mark writes the mark onto the victim's PodGroup, or onto the pod if it is alone.
+	Mark(ctx context.Context, v preemption.Victim, m Mark) error
+	// TakeBack removes the mark.
+	TakeBack(ctx context.Context, v preemption.Victim) error
+	// Close turns the mark of a PodGroup into a condition that says what has been.
+	Close(ctx context.Context, v preemption.Victim, m Mark) error
+	// Suspend suspends the owner of the victim, unless it is suspended already.
+	Suspend(ctx context.Context, v preemption.Victim, m Mark) error
+	// SuspendedBy returns for which preemptor the owner is suspended. It is empty if it is not suspended by Fluence.
+	SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error)
+	// MarkPod writes onto a pod that it is going to be deleted, and why.
+	MarkPod(ctx context.Context, v preemption.Victim, pod preemption.VictimPod, m Mark) error
+	// Delete deletes a pod, with its grace period.
+	Delete(ctx context.Context, namespace string, pod preemption.VictimPod) error
+}
+
+// Config is what an Evictor needs. API, Leading and PodOf must be set.
+type Config struct {
+	API API
+	// Leading reports whether this scheduler leads. Others write nothing.
+	Leading func() bool
+	// PodOf returns a pod as last seen. It returns nil if there is no pod of this name.
+	PodOf func(namespace, name string) *corev1.Pod
+	// MayGo returns a channel that is closed while no binds wait: they go first, for at most maxBindWait.
+	MayGo func() <-chan struct{}
+	// Observe is called for each change of a plan, in order.
+	Observe func(Change)
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// A Change is what became of a plan, or of a victim of it.
+type Change struct {
+	For preemption.Preemptor
+	// Outcome is set if the plan as a whole has changed.
+	Outcome Outcome
+	// Victim is set, and its state is new, if Outcome is empty.
+	Victim Progress
+}
+
+// An Outcome is what becomes of a plan.
+type Outcome string
+
+// The outcomes of plans. The caller of Withdraw says which of the last three it is.
+const (
+	// Accepted: the plan was accepted.
+	Accepted Outcome = "planned"
+	// Started: the preemptor has started.
+	Started Outcome = "started"
+	// Unhelpful: all victims have gone, and the preemptor still has no room.
+	Unhelpful Outcome = "unhelpful"
+	// Abandoned: the preemptor needs the plan no more, or has gone.
+	Abandoned Outcome = "abandoned"
+)
+
+// An Evictor carries out plans. It is safe for use by many goroutines. Run does the work.
+type Evictor struct {
+	Config
+	wakeup chan struct{}
+
+	mu    sync.Mutex
+	plans map[types.UID]*plan
+	// order has the plans in the order in which they were accepted.
+	order []*plan
+}
+
+// New returns an Evictor without plans.
+func New(c Config) *Evictor {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.MayGo == nil {
+		idle := make(chan struct{})
+		close(idle)
+		c.MayGo = func() <-chan struct{} { return idle }
+	}
+	if c.Observe == nil {
+		c.Observe = func(Change) {}
+	}
+	return &Evictor{Config: c, wakeup: make(chan struct{}, 1), plans: map[types.UID]*plan{}}
+}
+
+// Start accepts a plan. It sends nothing itself, so it may be called in a scheduling cycle. It returns false if
+// a plan for this preemptor is carried out already, or if a victim is being evicted already for another one.
+func (e *Evictor) Start(p preemption.Plan) bool {
+	e.mu.Lock()
+	if e.plans[p.For.UID] != nil || len(p.Victims) == 0 || e.takesAny(p.Victims) {
+		e.mu.Unlock()
+		return false
+	}
+	e.add(newPlan(p.For, p.Victims, e.Now()))
+	e.mu.Unlock()
+	e.Observe(Change{For: p.For, Outcome: Accepted})
+	signal.Send(e.wakeup)
+	return true
+}
+
+// Withdraw ends a plan: no further victim is touched. The marks of victims that were not touched are taken back.
+// The eviction of the others goes on to its end. It does nothing if there is no plan for the preemptor.
+func (e *Evictor) Withdraw(preemptor types.UID, o Outcome) {
+	e.mu.Lock()
+	p := e.plans[preemptor]
+	if p == nil || p.withdrawn {
+		e.mu.Unlock()
+		return
+	}
+	p.withdrawn = true
+	e.mu.Unlock()
+	e.Observe(Change{For: p.preemptor, Outcome: o})
+	signal.Send(e.wakeup)
+}
+
+// Of returns how far the plan for a preemptor has come, with its victims in the order of the plan. It returns
+// nil if there is none, or if it was withdrawn.
+func (e *Evictor) Of(preemptor types.UID) []Progress {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	p := e.plans[preemptor]
+	if p == nil || p.withdrawn {
+		return nil
+	}
+	var all []Progress
+	for _, v := range p.victims {
+		all = append(all, v.Progress)
+	}
+	return all
+}
+
+// IsMarked reports whether a group is a victim that has not gone yet: its late members and the replacements of
+// its pods wait. The key is that of package gang: for a native PodGroup it is group.NativeKey.
+func (e *Evictor) IsMarked(key types.NamespacedName) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.order {
+		for _, v := range p.victims {
+			if KeyOf(v.Victim) == key && v.State != TakenBack && v.State != Gone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// PodChanged wakes the Evictor after a pod has ended, has begun to end or has gone.
+func (e *Evictor) PodChanged() { signal.Send(e.wakeup) }
+
+// KeyOf returns the key of a victim that is a group. It is zero for a pod alone.
+func KeyOf(v preemption.Victim) types.NamespacedName {
+	switch v.Kind {
+	case preemption.Group:
+		return types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
+	case preemption.NativeGroup:
+		return group.NativeKey(v.Namespace, v.Name)
+	default:
+		return types.NamespacedName{}
+	}
+}
