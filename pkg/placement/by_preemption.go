@@ -2,10 +2,23 @@ package placement
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+	nodeutil "k8s.io/kubernetes/pkg/util/node"
+
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement/interpod"
 	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // A PreemptionRequest is what FindByPreemption needs besides the result of Place.
@@ -35,10 +48,507 @@ type PreemptionResult struct {
 	LeftOut int
 }
 
+// These are the reasons why nobody is evicted, as parts of messages.
+const (
+	whyNoCandidates    = "there are no pods of lower priority that may be evicted"
+	whyNoDisplacing    = "the matcher cannot plan evictions"
+	whyManyEvictions   = "the search for pods to evict takes more steps than the matcher may take for one request"
+	whyLargeDisplacing = "the request for nodes is too large to plan evictions"
+)
+
 // FindByPreemption searches for the victims of least harm, so that the required pods of a group fit for which
 // Place found no room. of is the result of Place. The profile's filters have accepted a plan, with the victims'
 // pods away and the pods of the group in their place. It may only be called inside a scheduling cycle. It changes
 // nothing. The time that it takes is not charged to the attempt.
 func (p *Placer) FindByPreemption(ctx context.Context, of Result, r PreemptionRequest) PreemptionResult {
-	return PreemptionResult{Found: -1}
+	none := PreemptionResult{Found: -1}
+	if of.attempt == nil {
+		return none
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.MaxTime)
+	defer cancel()
+	q := *of.attempt
+	q.budget, q.outcome = NewBudget(ctx, p.Now, p.Now(), r.MaxTime), outcome{}
+	q.budget.sizeText = of.attempt.budget.sizeText
+	q.withoutOptional()
+	s := &preemptionSearch{Placer: p, q: &q, r: r, made: p.Now()}
+	s.victims, none.LeftOut = r.Candidates(q.mayUse())
+	if len(s.victims)+len(r.Ending) == 0 {
+		none.Why = whyNoCandidates
+		return none
+	}
+	s.units = preemption.Units(s.victims, s.made)
+	s.ending = sets.New[types.UID]()
+	for _, ref := range r.Ending {
+		for _, key := range ref.Keys {
+			s.ending.Insert(types.UID(key))
+		}
+	}
+	return s.run(ctx, none)
+}
+
+// withoutOptional leaves out the pods that are not required: nobody is evicted for them.
+func (q *attempt) withoutOptional() {
+	q.shapes, q.requests, q.keys = slices.Clone(q.shapes), slices.Clone(q.requests), nil
+	for i, s := range q.shapes {
+		q.shapes[i] = &interpod.Shape{Key: s.Key, Amounts: s.Amounts, Pods: s.Pods[:s.Required], Required: s.Required}
+		q.requests[i].Max = q.requests[i].Min
+		for _, pod := range q.shapes[i].Pods {
+			q.keys = append(q.keys, string(pod.UID))
+		}
+	}
+}
+
+// mayUse returns a function that reports whether the pods of at least one shape may be on a node, if the pods
+// are away that keep them from it.
+func (q *attempt) mayUse() func(node string) bool {
+	out := make([]sets.Set[string], len(q.shapes))
+	for i := range out {
+		out[i] = sets.New(slices.Concat(q.unresolvable[i], q.rejectedByExtenders[i])...)
+	}
+	reserved, usable := sets.New(q.cluster.Reserved.Nodes...), sets.New[string]()
+	for _, info := range q.nodes {
+		n := info.Node()
+		passes := slices.ContainsFunc(out, func(s sets.Set[string]) bool { return !s.Has(n.Name) })
+		if passes && nodeutil.IsNodeReady(n) && !reserved.Has(n.Name) && (q.stay == nil || q.stay.nodes.Has(n.Name)) {
+			usable.Insert(n.Name)
+		}
+	}
+	return usable.Has
+}
+
+// A preemptionSearch is a search for victims.
+type preemptionSearch struct {
+	*Placer
+	q       *attempt
+	r       PreemptionRequest
+	made    time.Time
+	victims []preemption.Victim
+	// units are the victims as the matcher takes them.
+	units []match.Unit
+	// ending are the pods that are ending.
+	ending sets.Set[types.UID]
+}
+
+// run searches twice: first among the nodes that the filters leave now, and then also among those that they
+// leave if all candidates are away.
+func (s *preemptionSearch) run(ctx context.Context, none PreemptionResult) PreemptionResult {
+	now := *s.q
+	if now.constraints != nil {
+		// The constraints of the attempt stop with its budget.
+		var err error
+		if now.constraints, err = s.constraintsOn(now.nodes); err != nil {
+			return none
+		}
+	}
+	plan, why := s.find(ctx, &now, false)
+	if plan == nil && !why.final && s.mayChange() {
+		later, known := s.withAllAway(ctx)
+		if !known {
+			return none
+		}
+		plan, why = s.find(ctx, later, true)
+	}
+	return s.result(plan, why, none)
+}
+
+// result returns the plan, or why there is none.
+func (s *preemptionSearch) result(plan *preemption.Plan, why whyNoPlan, none PreemptionResult) PreemptionResult {
+	none.Plan = plan
+	if plan == nil {
+		none.Why, none.Found = why.describe(len(s.victims), none.LeftOut)
+	}
+	return none
+}
+
+// mayChange reports whether more nodes may be usable if the candidates are away.
+func (s *preemptionSearch) mayChange() bool {
+	return s.q.constraints != nil && s.q.constraints.InOrder() || slices.ContainsFunc(s.q.filtered, func(nodes []string) bool { return len(nodes) > 0 })
+}
+
+// constraintsOn returns the constraints among the group's pods, and with the pods that nodes have.
+func (s *preemptionSearch) constraintsOn(nodes []fwk.NodeInfo) (*interpod.Constraints, error) {
+	return interpod.Find(s.q.shapes, s.q.plan.Domain, nodes, s.Levels, s.labelsOf(s.q.budget.ctx), s.q.budget.isOver)
+}
+
+// A whyNoPlan is why there is no plan. It is empty if there was no answer.
+type whyNoPlan struct {
+	text string
+	// refusal is the matcher's refusal that came closest. rejections are those of the last match.
+	refusal    *match.Refusal
+	rejections []rejection
+	// final is true if other nodes would not help.
+	final bool
+}
+
+// describe returns the reason in words fit for a user, and how many pods fit without all candidates.
+func (w whyNoPlan) describe(candidates, left int) (why string, found int64) {
+	switch {
+	case w.text != "":
+		return w.text, -1
+	case len(w.rejections) > 0:
+		return "evictions do not help: " + rejectionMessage(w.rejections), -1
+	case w.refusal == nil:
+		return "", -1
+	case candidates == 0:
+		return whyNoCandidates, -1
+	}
+	switch reason := w.refusal.Reason; {
+	case reason.Code == match.TooHard:
+		return whyManyEvictions, -1
+	case reason.Code == match.Overtaken:
+		return "", -1
+	case !reason.AllDisplaced:
+		// A matcher that does not know of evictions has answered as if nobody could be evicted.
+		return whyNoDisplacing, -1
+	default:
+		without := "all of lower priority"
+		if left > 0 {
+			without = fmt.Sprintf("%d of %d of lower priority", candidates, candidates+left)
+		}
+		if reason.Code == match.NotFound {
+			return "no placement was found even without " + without, reason.Found
+		}
+		return fmt.Sprintf("room for %d even without %s", reason.Found, without), reason.Found
+	}
+}
+
+// find searches for a plan with the nodes and the constraints of an attempt. With allAway, these are what they
+// are when all candidates have gone, so that a plan may need victims that keep the filters from a node.
+func (s *preemptionSearch) find(ctx context.Context, q *attempt, allAway bool) (*preemption.Plan, whyNoPlan) {
+	alternatives := make([]*alternative, 0, 1)
+	if q.constraints == nil {
+		alternatives = append(alternatives, nil)
+	} else {
+		for _, a := range q.alternatives(nil) {
+			alternatives = append(alternatives, &a)
+		}
+	}
+	var why whyNoPlan
+	var best error
+	var excluded exclusionLimits
+	for i, repairs := 0, 0; i < len(alternatives) && repairs <= maxRepairs; {
+		if q.budget.isOver() {
+			return nil, whyNoPlan{}
+		}
+		requests := q.requestsExcluding(alternatives[i], excluded)
+		if isTooLarge(requests) {
+			return nil, whyNoPlan{text: whyLargeDisplacing, final: true}
+		}
+		slots, chosen, err := s.match(ctx, q, requests, s.r.Ending)
+		if no, refused := errors.AsType[*match.Refusal](err); refused {
+			best = closerToFitting(best, err)
+			errors.As(best, &why.refusal)
+			if no.Reason.Code == match.TooHard {
+				return nil, whyNoPlan{refusal: no, final: true}
+			}
+			i++
+			continue
+		}
+		if errors.Is(err, match.ErrInvalid) && !errors.Is(err, match.ErrPolicy) {
+			klog.FromContext(ctx).V(2).Info("The matcher cannot plan evictions", "group", q.plan.Key, "reason", err.Error())
+			return nil, whyNoPlan{text: whyNoDisplacing, final: true}
+		}
+		if err != nil {
+			return nil, whyNoPlan{final: true}
+		}
+		slots, chosen, rejections, known := s.verifyChoice(ctx, q, requests, slots, chosen, allAway)
+		switch {
+		case !known:
+			return nil, whyNoPlan{final: true}
+		case len(rejections) == 0:
+			return s.plan(slots, chosen), whyNoPlan{}
+		}
+		why.rejections = rejections
+		for _, o := range rejections {
+			excluded = excluded.exclude(q.shapes[o.shape].Key, o.node)
+		}
+		repairs++
+	}
+	return nil, why
+}
+
+// requestsExcluding returns the requests for the required pods of an attempt, with the constraints of an
+// alternative, or without any if it is nil.
+func (q *attempt) requestsExcluding(a *alternative, excluded exclusionLimits) []translate.ShapeRequest {
+	requests := slices.Clone(q.requests)
+	if a != nil {
+		requests = q.requestsFor(*a, excluded)
+	} else {
+		for i := range requests {
+			if nodes := excluded[q.shapes[i].Key]; len(nodes) > 0 {
+				addConstraint(&requests[i].Attributes.ConstraintsNow, notOn(slices.Sorted(maps.Keys(nodes))))
+			}
+		}
+	}
+	return requests
+}
+
+// match asks the matcher for slots, and which victims are in the way.
+func (s *preemptionSearch) match(ctx context.Context, q *attempt, requests []translate.ShapeRequest, ending []match.SlotRef) ([]match.Slot, []int, error) {
+	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept)
+	a, err := s.matchWith(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), assumptions{expected: expected, ending: ending, displace: s.units})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, i := range a.Displaced {
+		if i < 0 || i >= len(s.victims) {
+			return nil, nil, fmt.Errorf("the matcher displaces unit %d of %d", i, len(s.victims))
+		}
+	}
+	return a.Slots, a.Displaced, nil
+}
+
+// plan returns the plan with chosen victims.
+func (s *preemptionSearch) plan(slots []match.Slot, chosen []int) *preemption.Plan {
+	plan := &preemption.Plan{For: s.r.For, Slots: slots, Made: s.made}
+	for _, i := range chosen {
+		plan.Victims = append(plan.Victims, s.victims[i])
+	}
+	return plan
+}
+
+// verifyChoice runs the filters for slots without the chosen victims. If the filters reject slots, and with
+// allAway, it adds victims that keep the filters from the nodes. It returns the slots and all victims of a plan that
+// passes, or the rejections. known is false if the budget is used up, or if a plugin fails.
+func (s *preemptionSearch) verifyChoice(ctx context.Context, q *attempt, requests []translate.ShapeRequest, slots []match.Slot, chosen []int, allAway bool) (_ []match.Slot, _ []int, _ []rejection, known bool) {
+	rejections, known := s.verify(ctx, q, slots, chosen)
+	if !known || len(rejections) == 0 || !allAway {
+		return slots, chosen, rejections, known
+	}
+	more, known := s.findInTheWay(ctx, q, slots, chosen, rejections)
+	if !known || len(more) == 0 {
+		return slots, chosen, rejections, known
+	}
+	all := sorted(slices.Concat(chosen, more))
+	if len(chosen) == 0 {
+		return slots, all, nil, true
+	}
+	// The room of these victims may be enough, so that others can stay.
+	ending := slices.Clone(s.r.Ending)
+	for _, i := range more {
+		ending = append(ending, s.units[i].Slots...)
+	}
+	units := s.units
+	s.units = slices.Clone(units)
+	for _, i := range more {
+		s.units[i].Slots = nil
+	}
+	other, fewer, err := s.match(ctx, q, requests, ending)
+	s.units = units
+	if err != nil || len(fewer) >= len(chosen) {
+		return slots, all, nil, true
+	}
+	fewer = sorted(slices.Concat(fewer, more))
+	for _, i := range more {
+		if left, known := s.verify(ctx, q, other, without(fewer, i)); !known || len(left) == 0 {
+			return slots, all, nil, true // it is not needed there
+		}
+	}
+	if left, known := s.verify(ctx, q, other, fewer); known && len(left) == 0 {
+		return other, fewer, nil, true
+	}
+	return slots, all, nil, true
+}
+
+func sorted(s []int) []int {
+	slices.Sort(s)
+	return s
+}
+
+func without(s []int, leftOut int) []int {
+	return slices.DeleteFunc(slices.Clone(s), func(i int) bool { return i == leftOut })
+}
+
+// verify runs the filters for slots in a cluster without some victims, and without the pods that are ending.
+func (s *preemptionSearch) verify(ctx context.Context, q *attempt, slots []match.Slot, chosen []int) (rejections []rejection, known bool) {
+	targets, err := targetsOf(slots, len(q.shapes))
+	if err != nil {
+		return nil, false
+	}
+	at := *q
+	var away []awayPod
+	if at.nodes, away, known = s.nodesWithout(ctx, chosen); !known {
+		return nil, false
+	}
+	if at.constraints, err = s.constraintsOn(at.nodes); err != nil {
+		return nil, false
+	}
+	v, refused := s.verifyWithout(ctx, &at, targets, away)
+	switch {
+	case refused != nil:
+		return nil, false
+	case v.isEnough(q.shapes, targets):
+		return nil, true
+	case len(v.rejections) == 0:
+		return nil, false
+	}
+	return v.rejections, true
+}
+
+// nodesWithout returns the nodes without some victims and without the pods that are ending, and these pods.
+func (s *preemptionSearch) nodesWithout(ctx context.Context, chosen []int) (nodes []fwk.NodeInfo, away []awayPod, known bool) {
+	gone := maps.Clone(s.ending)
+	for _, i := range chosen {
+		for _, pod := range s.victims[i].Pods {
+			gone.Insert(pod.UID)
+		}
+	}
+	nodes = slices.Clone(s.q.nodes)
+	logger := klog.FromContext(ctx)
+	for i, info := range nodes {
+		if i%checkBudgetEveryNodes == 0 && s.q.budget.isOver() {
+			return nil, nil, false
+		}
+		var clone fwk.NodeInfo
+		for _, there := range info.GetPods() {
+			if !gone.Has(there.GetPod().UID) {
+				continue
+			}
+			if clone == nil {
+				clone = info.Snapshot()
+			}
+			if clone.RemovePod(logger, there.GetPod()) != nil {
+				return nil, nil, false
+			}
+			away = append(away, awayPod{there, clone})
+		}
+		if clone != nil {
+			nodes[i] = clone
+		}
+	}
+	return nodes, away, true
+}
+
+// maxInTheWay is how many victims are considered that may keep the filters from a node elsewhere.
+const maxInTheWay = 1 << 11
+
+// findInTheWay returns victims without which the filters accept the slots, so that none of them can stay. The least
+// important ones go first. It returns none if the filters reject the slots even without all candidates.
+func (s *preemptionSearch) findInTheWay(ctx context.Context, q *attempt, slots []match.Slot, chosen []int, rejections []rejection) (more []int, known bool) {
+	rejecting, known := sets.New[string](), true
+	for _, o := range rejections {
+		rejecting.Insert(o.node)
+	}
+	var here, all []int
+	for i, v := range s.victims {
+		if slices.Contains(chosen, i) {
+			continue
+		}
+		all = append(all, i)
+		if slices.ContainsFunc(v.Pods, func(p preemption.VictimPod) bool { return rejecting.Has(p.Node) }) {
+			here = append(here, i)
+		}
+	}
+	passes := func(more []int) bool {
+		left, ok := s.verify(ctx, q, slots, slices.Concat(chosen, more))
+		known = known && ok
+		return ok && len(left) == 0
+	}
+	among := here
+	if !passes(here) {
+		// What keeps the pods from the node is elsewhere, for example in the same zone.
+		if among = all; !known || len(all) > maxInTheWay || !passes(all) {
+			return nil, known
+		}
+	}
+	if more = minimal(nil, among, false, passes); !known || !passes(more) {
+		return nil, known
+	}
+	return more, true
+}
+
+// minimal returns a part of list of which nothing can be left out: with base it is enough, and with base and less of it
+// it is not. Elements at the front are taken rather than those behind them. list has to be enough with base. The
+// algorithm is QuickXplain (U. Junker, AAAI 2004). changed is true if base differs from that of the caller's caller.
+func minimal(base, list []int, changed bool, isEnough func([]int) bool) []int {
+	if len(list) == 0 || changed && isEnough(base) {
+		return nil
+	}
+	if len(list) == 1 {
+		return list
+	}
+	front, back := list[:len(list)/2], list[len(list)/2:]
+	second := minimal(slices.Concat(base, front), back, true, isEnough)
+	first := minimal(slices.Concat(base, second), front, len(second) > 0, isEnough)
+	return slices.Concat(first, second)
+}
+
+// withAllAway returns the attempt as it is when all candidates and all pods that are ending have gone: the filters
+// run again on the nodes that they ruled out for the present. known is false if the budget is used up, or if a plugin
+// fails.
+func (s *preemptionSearch) withAllAway(ctx context.Context) (later *attempt, known bool) {
+	all := make([]int, len(s.victims))
+	for i := range all {
+		all[i] = i
+	}
+	nodes, away, known := s.nodesWithout(ctx, all)
+	if !known {
+		return nil, false
+	}
+	l := *s.q
+	l.nodes, l.requests, l.keys, l.verdicts = nodes, nil, nil, verdicts{stay: s.q.stay}
+	var err error
+	if s.q.constraints != nil {
+		if l.constraints, err = s.constraintsOn(nodes); err != nil {
+			return nil, false
+		}
+	}
+	for i, shape := range l.shapes {
+		out, known := s.filterAgain(ctx, &l, i, s.q.filtered[i], away)
+		if !known {
+			return nil, false
+		}
+		l.filtered = append(l.filtered, slices.Clone(out.unschedulable))
+		out.unresolvable = s.q.unresolvable[i]
+		out.rejectedByExtenders = s.q.rejectedByExtenders[i]
+		out.unschedulable = slices.Concat(out.unschedulable, out.rejectedByExtenders)
+		l.add(out, shape)
+	}
+	l.stayWithSiblings(s.Levels)
+	l.limitPerNode()
+	l.excludeNodes(l.cluster.Reserved.Nodes)
+	return &l, true
+}
+
+// filterAgain runs the filters for a shape on some of the nodes of an attempt, from which pods are away.
+func (s *preemptionSearch) filterAgain(ctx context.Context, q *attempt, shape int, barred []string, away []awayPod) (out filterResult, known bool) {
+	out = filterResult{nodesByMessage: map[string]int{}, filters: sets.New[string]()}
+	if len(barred) == 0 {
+		return out, true
+	}
+	pod := q.shapes[shape].Pods[0]
+	if q.constraints != nil {
+		pod = q.constraints.Relaxed[shape]
+	}
+	state := schedulerframework.NewCycleState()
+	state.Write(probeKey, probe{})
+	result, status, _ := s.preFilter(ctx, q.budget, state, pod)
+	if !status.IsSuccess() {
+		return out, false
+	}
+	if s.removePods(ctx, q.budget, state, pod, away) != nil {
+		return out, false
+	}
+	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
+	again := sets.New(barred...)
+	for _, info := range q.nodes {
+		name := info.Node().Name
+		if !again.Has(name) {
+			continue
+		}
+		if q.budget.isOver() {
+			return out, false
+		}
+		if result.AllNodes() || result.NodeNames.Has(name) {
+			if status = s.Handle.RunFilterPlugins(ctx, state, pod, info); status.IsSuccess() {
+				continue
+			}
+			out.nodesByMessage[status.Message()]++
+			out.filters.Insert(status.Plugin())
+		}
+		out.unschedulable = append(out.unschedulable, name)
+	}
+	slices.Sort(out.unschedulable)
+	return out, true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
@@ -56,6 +57,13 @@ type simulation struct {
 	placed         []placedPod
 	taken          []int // by shape, how many of its pods are placed
 	filterRuns     int
+	away           []awayPod
+}
+
+// An awayPod is a pod that the simulation counts as gone. node is its node without it.
+type awayPod struct {
+	info fwk.PodInfo
+	node fwk.NodeInfo
 }
 
 type placedPod struct {
@@ -70,8 +78,13 @@ type placedPod struct {
 // passes. Each slot is a shape and a node. It may only be called inside a scheduling
 // cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
 func (p *Placer) verify(ctx context.Context, q *attempt, targets []interpod.Target) (verification, *gang.Refusal) {
+	return p.verifyWithout(ctx, q, targets, nil)
+}
+
+// verifyWithout is verify in a cluster without some pods, which the nodes of the attempt lack already.
+func (p *Placer) verifyWithout(ctx context.Context, q *attempt, targets []interpod.Target, away []awayPod) (verification, *gang.Refusal) {
 	st := &simulation{
-		p: p, q: q, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
+		p: p, q: q, away: away, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
 		skews: q.constraints.SkewTrackers(), taken: make([]int, len(q.shapes)),
 	}
 	for _, n := range q.nodes {
@@ -108,6 +121,9 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 		if !status.IsSuccess() {
 			return preFilterRefusal(shape.Pods[0], status)
 		}
+		if refused := st.p.removePods(ctx, st.q.budget, state, shape.Pods[0], st.away); refused != nil {
+			return refused
+		}
 		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
 		st.states = append(st.states, state)
 		var only sets.Set[string]
@@ -117,6 +133,20 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 		}
 		st.preFilterNodes = append(st.preFilterNodes, only)
 		st.leftOut = append(st.leftOut, leftOut)
+	}
+	return nil
+}
+
+// removePods removes pods from the state of the PreFilter plugins for a pod. It returns a refusal if a plugin
+// fails, or if the budget is used up.
+func (p *Placer) removePods(ctx context.Context, budget *Budget, state fwk.CycleState, pod *corev1.Pod, away []awayPod) *gang.Refusal {
+	for i, gone := range away {
+		if i%checkBudgetEveryPods == checkBudgetEveryPods-1 && budget.isOver() {
+			return budget.refusal()
+		}
+		if status := p.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, gone.info, gone.node); !status.IsSuccess() {
+			return preFilterRefusal(pod, status)
+		}
 	}
 	return nil
 }

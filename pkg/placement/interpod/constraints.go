@@ -79,11 +79,11 @@ func New(shapes []*Shape, exact bool, domain string, nodes []fwk.NodeInfo, level
 	if len(shapes) == 1 && len(shapes[0].Pods) == 1 || domain == "" && exact && !slices.ContainsFunc(shapes, func(s *Shape) bool { return hasPodConstraints(s.Pods[0]) }) {
 		return nil, nil
 	}
-	return findConstraints(shapes, domain, nodes, levels, labelsOf, isOverBudget)
+	return Find(shapes, domain, nodes, levels, labelsOf, isOverBudget)
 }
 
-// findConstraints finds the constraints among shapes.
-func findConstraints(shapes []*Shape, domain string, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
+// Find returns the constraints among shapes, as New does, but also those of a group with nothing to verify.
+func Find(shapes []*Shape, domain string, nodes []fwk.NodeInfo, levels []translate.Level, labelsOf func(namespace string) labels.Set, isOverBudget func() bool) (*Constraints, error) {
 	s := &Constraints{
 		isOverBudget: isOverBudget, shapes: shapes, domain: domain, nodes: nodes, levels: levels, labelsOf: labelsOf,
 		Unlabelled: make([][]string, len(shapes)),

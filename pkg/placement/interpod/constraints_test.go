@@ -55,7 +55,7 @@ func constraintsOn(t *testing.T, there []*nodeWith, levels []string, shapes ...*
 		info.SetNode(n.node)
 		nodes = append(nodes, info)
 	}
-	s, err := findConstraints(shapes, "", nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, neverOverBudget)
+	s, err := Find(shapes, "", nodes, parsed, func(ns string) labels.Set { return labels.Set{"name": ns} }, neverOverBudget)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,551 @@
+package preemption
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// now is the time of all queries.
+var now = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// A world is what an Index is asked about.
+type world struct {
+	pods      []*corev1.Pod
+	podGroups map[types.NamespacedName]PodGroup
+	kept      map[string]bool
+	owners    map[types.UID]Owner
+	budgets   []*policyv1.PodDisruptionBudget
+	// matched has the jobs of pods that this process matched.
+	matched map[types.UID]match.JobID
+}
+
+// ControllerOf implements group.Owners.
+func (w *world) ControllerOf(_ string, o group.Owner) (group.Owner, bool) {
+	of, known := w.owners[o.UID]
+	return of.Controller, known
+}
+
+func (w *world) cluster() Cluster {
+	return Cluster{
+		PodGroup: func(key types.NamespacedName) (PodGroup, bool) { pg, ok := w.podGroups[key]; return pg, ok },
+		Kept:     func(namespace string) bool { return w.kept[namespace] },
+		Owner:    func(_ string, o group.Owner) (Owner, bool) { of, known := w.owners[o.UID]; return of, known },
+		Budgets:  func() []*policyv1.PodDisruptionBudget { return w.budgets },
+		JobsOf: func(pods []*corev1.Pod) []match.JobID {
+			jobs := make([]match.JobID, len(pods))
+			for i, pod := range pods {
+				if jobs[i] = w.matched[pod.UID]; jobs[i] == 0 {
+					jobs[i] = match.NewJobID("pod", string(pod.UID))
+				}
+			}
+			return jobs
+		},
+	}
+}
+
+// candidates asks for the candidates of a group of priority 100.
+func (w *world) candidates(edit ...func(*Query)) ([]Victim, int) {
+	x := NewIndex(w)
+	for _, pod := range w.pods {
+		x.PutPod(pod)
+	}
+	q := Query{
+		For: Preemptor{Kind: Group, Namespace: objects.Namespace, Name: "urgent", Priority: 100}, Foreign: ForeignNever, Now: now,
+		Own:    func(name string) bool { return name == objects.Scheduler || name == "second-profile" },
+		Usable: func(node string) bool { return node != "unusable" },
+	}
+	for _, e := range edit {
+		e(&q)
+	}
+	return x.Candidates(q, w.cluster())
+}
+
+// text describes a victim in one line.
+func text(v Victim) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s/%s p%d", v.Kind, v.Namespace, v.Name, v.Priority)
+	for _, p := range v.Pods {
+		fmt.Fprintf(&b, " %s@%s", p.Name, p.Node)
+	}
+	if v.Protected > 0 {
+		fmt.Fprintf(&b, " protected %d", v.Protected)
+	}
+	if !v.ComesBack {
+		b.WriteString(" lost")
+	}
+	if v.Suspend != (group.Owner{}) {
+		fmt.Fprintf(&b, " suspend %s/%s", v.Suspend.Kind, v.Suspend.Name)
+	}
+	return b.String()
+}
+
+func texts(victims []Victim) []string {
+	var all []string
+	for _, v := range victims {
+		all = append(all, text(v))
+	}
+	return all
+}
+
+// running returns a pod on node n1 that was bound an hour ago, and has a controller that makes it again.
+func running(name string, priority int32, edit ...func(*corev1.Pod)) *corev1.Pod {
+	return objects.Pod(name, objects.OnNode("n1"), boundBefore(time.Hour), func(p *corev1.Pod) { p.Spec.Priority = &priority },
+		controlledBy("ReplicaSet", "web"), objects.All(edit...))
+}
+
+func boundBefore(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-d))}}
+	}
+}
+
+// controlledBy sets the controller of a pod. Its UID is its name. Without a kind there is none.
+func controlledBy(kind, name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = nil
+		apis := map[string]string{
+			"ReplicaSet": "apps/v1", "Job": "batch/v1", "DaemonSet": "apps/v1", "Node": "v1", "PyTorchJob": "kubeflow.org/v1", "StatefulSet": "apps/v1",
+		}
+		if kind != "" {
+			yes := true
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: apis[kind], Kind: kind, Name: name, UID: types.UID(name), Controller: &yes}}
+		}
+	}
+}
+
+func scheduler(name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Spec.SchedulerName = name }
+}
+
+func labelled(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		if p.Labels == nil {
+			p.Labels = map[string]string{}
+		}
+		p.Labels[key] = value
+	}
+}
+
+// web is the controller of pods that come back.
+var web = map[types.UID]Owner{"web": {}}
+
+// with returns owners besides web.
+func with(more map[types.UID]Owner) map[types.UID]Owner {
+	all := map[types.UID]Owner{"web": {}}
+	for uid, o := range more {
+		all[uid] = o
+	}
+	return all
+}
+
+func keyOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: objects.Namespace, Name: name}
+}
+
+// groups returns PodGroups of these names.
+func groups(names ...string) map[types.NamespacedName]PodGroup {
+	all := map[types.NamespacedName]PodGroup{}
+	for _, name := range names {
+		all[keyOf(name)] = PodGroup{UID: types.UID(name)}
+	}
+	return all
+}
+
+func TestWhoMayBeEvicted(t *testing.T) {
+	inGroup := objects.InGroup
+	bare := controlledBy("", "")
+	cases := map[string]struct {
+		world
+		query func(*Query)
+		want  []string
+	}{
+		"a pod of lower priority": {world: world{pods: []*corev1.Pod{running("a", 99)}}, want: []string{"Pod ns/a p99 a@n1"}},
+		"not one of the same":     {world: world{pods: []*corev1.Pod{running("a", 100)}}},
+		"not one of higher":       {world: world{pods: []*corev1.Pod{running("a", 101)}}},
+		"all pods of a group together": {
+			world: world{pods: []*corev1.Pod{running("b", 5, inGroup("g")), running("a", 7, inGroup("g"), objects.OnNode("n2"))}, podGroups: groups("g")},
+			want:  []string{"PodGroup ns/g p7 a@n2 b@n1"},
+		},
+		"not a group with one pod of the same priority": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 100, inGroup("g"))}, podGroups: groups("g")},
+		},
+		"pods of a group that has no PodGroup, alone": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 100, inGroup("g"))}},
+			want:  []string{"Pod ns/a p5 a@n1"},
+		},
+		"all pods of a native group together": {
+			world: world{
+				pods:      []*corev1.Pod{running("a", 5, objects.InNativeGroup("g")), running("b", 5, objects.InNativeGroup("g"))},
+				podGroups: map[types.NamespacedName]PodGroup{group.NativeKey(objects.Namespace, "g"): {UID: "native"}},
+			},
+			want: []string{"NativePodGroup ns/g p5 a@n1 b@n1"},
+		},
+		"not a group that is being evicted": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g"))}, podGroups: map[types.NamespacedName]PodGroup{keyOf("g"): {Evicted: true}}},
+		},
+		"not the preemptor": {world: world{pods: []*corev1.Pod{running("a", 5, inGroup("urgent"))}, podGroups: groups("urgent")}},
+		"not the preemptor, a pod alone": {
+			world: world{pods: []*corev1.Pod{running("a", 5)}}, query: func(q *Query) { q.For = Preemptor{Kind: Pod, UID: "a", Priority: 100} },
+		},
+		"not pods of DaemonSets and static pods": {
+			world: world{pods: []*corev1.Pod{
+				running("a", 5, controlledBy("DaemonSet", "d"), objects.Always), running("b", 5, controlledBy("Node", "n1"), objects.Always),
+			}},
+		},
+		"not a pod that is being deleted": {
+			world: world{pods: []*corev1.Pod{running("a", 5, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })}},
+		},
+		"not a pod that is about to be evicted": {
+			world: world{pods: []*corev1.Pod{running("a", 5, func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler})
+			})}},
+		},
+		"of a group, only the pods that are not ending": {
+			world: world{
+				pods:      []*corev1.Pod{running("a", 5, inGroup("g"), func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} }), running("b", 5, inGroup("g"))},
+				podGroups: groups("g"),
+			},
+			want: []string{"PodGroup ns/g p5 b@n1"},
+		},
+		"not a pod that has ended":      {world: world{pods: []*corev1.Pod{running("a", 5, objects.InPhase(corev1.PodSucceeded))}}},
+		"not a pod without a node":      {world: world{pods: []*corev1.Pod{running("a", 5, objects.OnNode(""))}}},
+		"no pod of another scheduler":   {world: world{pods: []*corev1.Pod{running("a", 5, scheduler("other")), running("b", 5, scheduler("other"), bare)}}},
+		"pods of a profile of the same": {world: world{pods: []*corev1.Pod{running("a", 5, scheduler("second-profile"))}}, want: []string{"Pod ns/a p5 a@n1"}},
+		"bare pods of another scheduler, if they may": {
+			world: world{pods: []*corev1.Pod{running("a", 5, scheduler("other")), running("b", 5, scheduler("other"), bare)}},
+			query: func(q *Query) { q.Foreign = ForeignBare }, want: []string{"Pod ns/b p5 b@n1 lost"},
+		},
+		"all pods of another scheduler, if they may": {
+			world: world{pods: []*corev1.Pod{running("a", 5, scheduler("other")), running("b", 5, scheduler("other"), bare)}},
+			query: func(q *Query) { q.Foreign = ForeignAll }, want: []string{"Pod ns/a p5 a@n1", "Pod ns/b p5 b@n1 lost"},
+		},
+		"not a group with one pod of another scheduler": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 5, inGroup("g"), scheduler("other"))}, podGroups: groups("g")},
+		},
+		"not in a namespace that is kept": {
+			world: world{pods: []*corev1.Pod{running("a", 5), running("b", 5, objects.Elsewhere)}, kept: map[string]bool{objects.Namespace: true}},
+			want:  []string{"Pod elsewhere/b p5 b@n1"},
+		},
+		"not a pod that was bound a moment ago": {
+			world: world{pods: []*corev1.Pod{running("a", 5, boundBefore(59*time.Second)), running("b", 5, boundBefore(time.Minute))}},
+			query: func(q *Query) { q.MinRuntime = time.Minute }, want: []string{"Pod ns/b p5 b@n1"},
+		},
+		"not a group with a pod that was bound a moment ago": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 5, inGroup("g"), boundBefore(time.Second))}, podGroups: groups("g")},
+			query: func(q *Query) { q.MinRuntime = time.Minute },
+		},
+		"not a pod on a node that the group may not use": {
+			world: world{pods: []*corev1.Pod{running("a", 5, objects.OnNode("unusable"))}},
+		},
+		"a group with one pod on a node that the group may use": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g"), objects.OnNode("unusable")), running("b", 5, inGroup("g"))}, podGroups: groups("g")},
+			want:  []string{"PodGroup ns/g p5 a@unusable b@n1"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.owners = with(tc.owners)
+			var edits []func(*Query)
+			if tc.query != nil {
+				edits = append(edits, tc.query)
+			}
+			victims, left := tc.candidates(edits...)
+			if got := texts(victims); !slices.Equal(got, tc.want) || left != 0 {
+				t.Errorf("%d more, and\n%s\nwant\n%s", left, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}
+
+func TestOrderOfCandidates(t *testing.T) {
+	w := &world{owners: web, podGroups: groups("pair", "trio"), pods: []*corev1.Pod{
+		running("pair-0", 5, objects.InGroup("pair")), running("pair-1", 5, objects.InGroup("pair")),
+		running("trio-0", 5, objects.InGroup("trio")), running("trio-1", 5, objects.InGroup("trio")), running("trio-2", 5, objects.InGroup("trio")),
+		running("old", 5, boundBefore(2*time.Hour)), running("new", 5, boundBefore(time.Minute)), running("low", 4),
+		running("bare", 5, controlledBy("", "")), running("bare-low", 4, controlledBy("", "")), running("high", 6),
+	}}
+	want := []string{"low", "bare-low", "new", "old", "pair", "trio", "bare", "high"}
+	victims, _ := w.candidates()
+	var got []string
+	for _, v := range victims {
+		got = append(got, v.Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the order is %v, want %v", got, want)
+	}
+	var classes []int32
+	units := Units(victims, now)
+	for _, u := range units {
+		classes = append(classes, u.Class)
+	}
+	if !slices.Equal(classes, []int32{0, 1, 2, 2, 2, 2, 3, 4}) {
+		t.Errorf("the classes are %v", classes)
+	}
+	if units[2].Cost != 60 || units[3].Cost != 7200 {
+		t.Errorf("pods that have run for a minute and for two hours cost %d and %d", units[2].Cost, units[3].Cost)
+	}
+	few, left := w.candidates(func(q *Query) { q.Max = 3 })
+	if len(few) != 3 || few[2].Name != "new" || left != 5 {
+		t.Errorf("of at most 3 there are %v, and %d more, want the first 3 and 5 more", texts(few), left)
+	}
+}
+
+func TestWhoComesBackAndWhoIsSuspended(t *testing.T) {
+	job := func(limit, failed int32, edit ...func(*batchv1.Job)) Owner {
+		j := &batchv1.Job{Spec: batchv1.JobSpec{BackoffLimit: &limit}, Status: batchv1.JobStatus{Failed: failed}}
+		for _, e := range edit {
+			e(j)
+		}
+		return OwnerOfJob(j)
+	}
+	under := func(o Owner, api, kind, name string) Owner {
+		o.Controller = group.Owner{Group: api, Kind: kind, Name: name, UID: types.UID(name)}
+		return o
+	}
+	of := func(job string) func(*corev1.Pod) { return controlledBy("Job", job) }
+	ignores := func(j *batchv1.Job) {
+		j.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
+			Action: batchv1.PodFailurePolicyActionIgnore, OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}},
+		}}}
+	}
+	perIndex := func(j *batchv1.Job) { one := int32(1); j.Spec.BackoffLimit, j.Spec.BackoffLimitPerIndex = nil, &one }
+	failedBefore := func(p *corev1.Pod) {
+		p.Annotations = map[string]string{batchv1.JobIndexFailureCountAnnotation: "1"}
+	}
+	two := func(controller func(*corev1.Pod), more ...func(*corev1.Pod)) []*corev1.Pod {
+		return []*corev1.Pod{
+			running("a", 5, objects.InGroup("g"), controller, objects.All(more...)), running("b", 5, objects.InGroup("g"), controller, objects.All(more...)),
+		}
+	}
+	const both = "PodGroup ns/g p5 a@n1 b@n1"
+	cases := map[string]struct {
+		pods   []*corev1.Pod
+		owners map[types.UID]Owner
+		want   string
+	}{
+		"a bare pod is lost":                                    {[]*corev1.Pod{running("a", 5, controlledBy("", ""))}, nil, "Pod ns/a p5 a@n1 lost"},
+		"a pod of a ReplicaSet comes back":                      {[]*corev1.Pod{running("a", 5)}, nil, "Pod ns/a p5 a@n1"},
+		"a whole Job is suspended":                              {two(of("j")), map[types.UID]Owner{"j": job(0, 0)}, both + " suspend Job/j"},
+		"a Job of a CronJob is suspended":                       {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "batch", "CronJob", "c")}, both + " suspend Job/j"},
+		"a JobSet is suspended, and not its Job":                {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": {}}, both + " suspend JobSet/s"},
+		"a TrainJob is suspended, and not its JobSet":           {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": under(Owner{}, "trainer.kubeflow.org", "TrainJob", "t"), "t": {}}, both + " suspend TrainJob/t"},
+		"a PyTorchJob is suspended":                             {two(controlledBy("PyTorchJob", "p")), map[types.UID]Owner{"p": {}}, both + " suspend PyTorchJob/p"},
+		"nothing is suspended below an owner that is not known": {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "jobset.x-k8s.io", "JobSet", "s")}, both},
+		"nothing is suspended below an owner that cannot be":    {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "example.com", "Flow", "f"), "f": {}}, both},
+		"a Job with other pods is not suspended": {
+			append(two(of("j")), running("c", 200, of("j"))), map[types.UID]Owner{"j": job(6, 0)}, both,
+		},
+		"a Job that would fail is lost":                  {two(of("j")), map[types.UID]Owner{"j": under(job(1, 0), "example.com", "Flow", "f")}, both + " lost"},
+		"a Job that just does not fail comes back":       {two(of("j")), map[types.UID]Owner{"j": under(job(2, 0), "example.com", "Flow", "f")}, both},
+		"earlier failures count":                         {two(of("j")), map[types.UID]Owner{"j": under(job(3, 2), "example.com", "Flow", "f")}, both + " lost"},
+		"a Job that ignores evictions comes back":        {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0, ignores), "example.com", "Flow", "f")}, both},
+		"a Job of which nothing is known may be lost":    {two(of("j")), nil, both + " lost"},
+		"an index that has not failed comes back":        {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0, perIndex), "example.com", "Flow", "f")}, both},
+		"an index that has failed as often as it may is": {two(of("j"), failedBefore), map[types.UID]Owner{"j": under(job(0, 0, perIndex), "example.com", "Flow", "f")}, both + " lost"},
+		"what Kueue manages is deleted, and may be lost": {two(of("j")), map[types.UID]Owner{"j": {Queued: true}}, both + " lost"},
+		"so is what is below it":                         {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0, ignores), "jobset.x-k8s.io", "JobSet", "s"), "s": {Queued: true}}, both + " lost"},
+		"so are pods that Kueue manages":                 {two(of("j"), labelled(queueLabel, "q"), labelled(group.Label, "g")), map[types.UID]Owner{"j": job(6, 0)}, both + " lost"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := &world{pods: tc.pods, owners: with(tc.owners), podGroups: groups("g")}
+			victims, _ := w.candidates()
+			if got := texts(victims); !slices.Equal(got, []string{tc.want}) {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestWhichRulesIgnoreEvictions(t *testing.T) {
+	rule := func(action batchv1.PodFailurePolicyAction, edit func(*batchv1.PodFailurePolicyRule)) batchv1.PodFailurePolicyRule {
+		r := batchv1.PodFailurePolicyRule{Action: action}
+		edit(&r)
+		return r
+	}
+	disrupted := func(r *batchv1.PodFailurePolicyRule) {
+		r.OnPodConditions = []batchv1.PodFailurePolicyOnPodConditionsPattern{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+	}
+	exit := func(op batchv1.PodFailurePolicyOnExitCodesOperator, codes ...int32) func(*batchv1.PodFailurePolicyRule) {
+		return func(r *batchv1.PodFailurePolicyRule) {
+			r.OnExitCodes = &batchv1.PodFailurePolicyOnExitCodesRequirement{Operator: op, Values: codes}
+		}
+	}
+	const ignore, fail, count = batchv1.PodFailurePolicyActionIgnore, batchv1.PodFailurePolicyActionFailJob, batchv1.PodFailurePolicyActionCount
+	const in, notIn = batchv1.PodFailurePolicyOnExitCodesOpIn, batchv1.PodFailurePolicyOnExitCodesOpNotIn
+	cases := map[string]struct {
+		rules []batchv1.PodFailurePolicyRule
+		want  bool
+	}{
+		"no rules":                                 {nil, false},
+		"a rule that ignores them":                 {[]batchv1.PodFailurePolicyRule{rule(ignore, disrupted)}, true},
+		"a rule that counts them":                  {[]batchv1.PodFailurePolicyRule{rule(count, disrupted), rule(ignore, disrupted)}, false},
+		"an earlier rule for other exit codes":     {[]batchv1.PodFailurePolicyRule{rule(fail, exit(in, 42)), rule(ignore, disrupted)}, true},
+		"an earlier rule for the code of SIGTERM":  {[]batchv1.PodFailurePolicyRule{rule(fail, exit(in, 143)), rule(ignore, disrupted)}, false},
+		"an earlier rule for all codes but one":    {[]batchv1.PodFailurePolicyRule{rule(fail, exit(notIn, 42)), rule(ignore, disrupted)}, false},
+		"an earlier rule for all codes of its own": {[]batchv1.PodFailurePolicyRule{rule(fail, exit(notIn, 137, 143)), rule(ignore, disrupted)}, true},
+	}
+	for name, tc := range cases {
+		if got := ignoresDisruption(&batchv1.PodFailurePolicy{Rules: tc.rules}); got != tc.want {
+			t.Errorf("%s: ignored %t, want %t", name, got, tc.want)
+		}
+	}
+}
+
+func TestProtectedPods(t *testing.T) {
+	budget := func(allowed int32, edit ...func(*policyv1.PodDisruptionBudget)) *policyv1.PodDisruptionBudget {
+		b := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}},
+			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+		}
+		for _, e := range edit {
+			e(b)
+		}
+		return b
+	}
+	x := labelled("app", "x")
+	three := func() []*corev1.Pod {
+		return []*corev1.Pod{running("a", 5, x), running("b", 6, x), running("c", 5, x, boundBefore(2*time.Hour))}
+	}
+	cases := map[string]struct {
+		pods   []*corev1.Pod
+		budget *policyv1.PodDisruptionBudget
+		want   map[string]int
+	}{
+		"none is allowed":                {three(), budget(0), map[string]int{"a": 1, "b": 1, "c": 1}},
+		"one is, the most important one": {three(), budget(1), map[string]int{"a": 1, "c": 1}},
+		"two are, then the older one":    {three(), budget(2), map[string]int{"a": 1}},
+		"all are":                        {three(), budget(3), map[string]int{}},
+		"a pod that was disrupted does not count": {three(), budget(1, func(b *policyv1.PodDisruptionBudget) {
+			b.Status.DisruptedPods = map[string]metav1.Time{"b": {}}
+		}), map[string]int{"a": 1}},
+		"the budget of another namespace": {three(), budget(0, func(b *policyv1.PodDisruptionBudget) { b.Namespace = "elsewhere" }), map[string]int{}},
+		"an empty selector selects none":  {three(), budget(0, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} }), map[string]int{}},
+		"pods of a group count one by one": {
+			[]*corev1.Pod{running("a", 5, x, labelled(group.Label, "g")), running("b", 5, x, labelled(group.Label, "g")), running("c", 5, x)}, budget(1), map[string]int{"g": 1, "c": 1},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := &world{pods: tc.pods, owners: web, podGroups: groups("g"), budgets: []*policyv1.PodDisruptionBudget{tc.budget}}
+			victims, _ := w.candidates()
+			if len(victims) < 2 {
+				t.Fatalf("the candidates are %v", texts(victims))
+			}
+			for i, u := range Units(victims, now) {
+				if v := victims[i]; v.Protected != tc.want[v.Name] || u.Protected != int64(v.Protected) {
+					t.Errorf("%d pods of %s are protected, and %d for the matcher, want %d", v.Protected, v.Name, u.Protected, tc.want[v.Name])
+				}
+			}
+		})
+	}
+}
+
+// Pods that were matched together are named by their keys, because other pods may be of the same job.
+func TestSlotsOfUnits(t *testing.T) {
+	w := &world{owners: web, podGroups: groups("g"), matched: map[types.UID]match.JobID{"a": 7, "b": 7}, pods: []*corev1.Pod{
+		running("a", 5, objects.InGroup("g")), running("b", 5, objects.InGroup("g")), running("c", 5, objects.InGroup("g")),
+	}}
+	victims, _ := w.candidates()
+	units := Units(victims, now)
+	want := []match.SlotRef{{Job: 7, Keys: []string{"a", "b"}}, {Job: match.NewJobID("pod", "c")}}
+	same := func(a, b match.SlotRef) bool { return a.Job == b.Job && slices.Equal(a.Keys, b.Keys) }
+	if len(units) != 1 || !slices.EqualFunc(units[0].Slots, want, same) {
+		t.Errorf("the units are %+v, want one with %+v", units, want)
+	}
+	if got := victims[0].Pods[0].Slot.Keys; !slices.Equal(got, []string{"a"}) {
+		t.Errorf("the slot of a pod has the keys %v", got)
+	}
+}
+
+// The group of a pod is found once its owner is seen, and pods that change or go leave nothing behind.
+func TestIndexFollowsPods(t *testing.T) {
+	w := &world{owners: map[types.UID]Owner{}, podGroups: map[types.NamespacedName]PodGroup{}}
+	x := NewIndex(w)
+	find := func() []string {
+		victims, _ := x.Candidates(Query{
+			For: Preemptor{Kind: Group, Priority: 100}, Own: func(string) bool { return true }, Usable: func(string) bool { return true }, Now: now,
+		}, w.cluster())
+		return texts(victims)
+	}
+	a, b := running("a", 5, controlledBy("Job", "j")), running("b", 5, controlledBy("Job", "j"))
+	x.PutPod(a)
+	x.PutPod(b)
+	if got := find(); len(got) != 2 {
+		t.Fatalf("before the owner is seen there are %v, want each pod alone", got)
+	}
+	w.owners["j"] = Owner{}
+	name := group.Owner{Group: "batch", Kind: "Job", Name: "j", UID: "j"}.PodGroupName()
+	w.podGroups[keyOf(name)] = PodGroup{}
+	if got, want := find(), []string{"PodGroup ns/" + name + " p5 a@n1 b@n1 suspend Job/j"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	x.PutPod(running("a", 6, controlledBy("Job", "j")))
+	if got, want := find(), []string{"PodGroup ns/" + name + " p6 a@n1 b@n1 suspend Job/j"}; !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+	ended := b.DeepCopy()
+	ended.Status.Phase = corev1.PodFailed
+	x.PutPod(ended)
+	x.RemovePod("a")
+	x.RemovePod("a")
+	if len(x.pods)+len(x.units)+len(x.controllers)+len(x.unseen) != 0 {
+		t.Errorf("left are %d pods, %d units, %d controllers and %d pods with an owner that was not seen", len(x.pods), len(x.units), len(x.controllers), len(x.unseen))
+	}
+}
+
+func BenchmarkCandidates(b *testing.B) {
+	for _, tc := range []struct {
+		name    string
+		size    int
+		budgets int
+	}{{"alone", 1, 0}, {"groups of 8", 8, 0}, {"groups of 8, 100 budgets in 10 namespaces", 8, 100}} {
+		b.Run(tc.name, func(b *testing.B) {
+			const pods = 50_000
+			w := &world{owners: map[types.UID]Owner{}, podGroups: map[types.NamespacedName]PodGroup{}, matched: map[types.UID]match.JobID{}}
+			for i := range tc.budgets {
+				w.budgets = append(w.budgets, &policyv1.PodDisruptionBudget{
+					ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprint("ns-", i%10)},
+					Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprint(i)}}},
+				})
+			}
+			for i := range pods {
+				unit := fmt.Sprint("job-", i/tc.size)
+				pod := running(fmt.Sprintf("%s-%d", unit, i), int32(i/tc.size%7), controlledBy("Job", unit), objects.In(fmt.Sprint("ns-", i/tc.size%10)),
+					boundBefore(time.Duration(i)*time.Second), objects.OnNode(fmt.Sprint("n", i%5000)), labelled("app", fmt.Sprint(i%100)))
+				w.pods = append(w.pods, pod)
+				w.owners[types.UID(unit)] = OwnerOfJob(&batchv1.Job{})
+				if tc.size > 1 {
+					owner := group.ControllerOf(pod)
+					w.podGroups[types.NamespacedName{Namespace: pod.Namespace, Name: owner.PodGroupName()}] = PodGroup{}
+					w.matched[pod.UID] = match.JobID(i/tc.size + 1)
+				}
+			}
+			x := NewIndex(w)
+			for _, pod := range w.pods {
+				x.PutPod(pod)
+			}
+			q := Query{For: Preemptor{Kind: Group, Priority: 100}, Own: func(string) bool { return true }, Usable: func(string) bool { return true }, Now: now}
+			for b.Loop() {
+				victims, _ := x.Candidates(q, w.cluster())
+				if units := Units(victims, now); len(units) != pods/tc.size {
+					b.Fatalf("there are %d units", len(units))
+				}
+			}
+		})
+	}
+}
