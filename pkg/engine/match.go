@@ -24,6 +24,11 @@ func (e *Engine) Match(ctx context.Context, r match.Request) (a *match.Allocatio
 	for try := 0; ; try++ {
 		// 3. Match with the lock held. Nearly all matches end here. See storeBackend.match for the steps.
 		a, search, err := e.matchLocked(ctx, q)
+		if search != nil && search == q.search {
+			// Units that were to go do not make room any more. Begin anew.
+			q.search = nil
+			a, search, err = e.matchLocked(ctx, q)
+		}
 		if search == nil {
 			return a, err
 		}

@@ -32,12 +32,76 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 		return invalid("ending slots: must be empty for an operation that books, are set for operation %d", r.Op)
 	case slices.ContainsFunc(r.Ending, func(s match.SlotRef) bool { return s.Job == r.ID && r.Op != match.Satisfiability }):
 		return invalid("ending slots: must not be of the job of the request, %d", r.ID)
-	case len(r.Displace) > 0:
-		return invalid("units to displace: this engine does not choose them")
 	case r.Duration < 0:
 		return invalid("duration must be at least 0, is %s", r.Duration)
 	}
+	return checkDisplace(r)
+}
+
+// checkDisplace fails for units that are wrong whatever jobs hold.
+func checkDisplace(r *match.Request) error {
+	switch {
+	case len(r.Displace) == 0:
+		return nil
+	case r.Op != match.WithoutAllocating:
+		return invalid("units to displace: are allowed only with operation %d (without allocating), are set for operation %d", match.WithoutAllocating, r.Op)
+	case len(r.Displace) > match.MaxUnits:
+		return invalid("units to displace: at most %d, are %d", match.MaxUnits, len(r.Displace))
+	}
+	jobs := make(map[match.JobID]unitsOfJob, len(r.Displace))
+	keys := make(map[slotName]int)
+	for i := range r.Displace {
+		u := &r.Displace[i]
+		switch {
+		case u.Class < 0:
+			return invalid("units to displace: the class of unit %d must be at least 0, is %d", i, u.Class)
+		case u.Protected < 0:
+			return invalid("units to displace: the protected slots of unit %d must be at least 0, are %d", i, u.Protected)
+		}
+		for _, ref := range u.Slots {
+			if ref.Job == r.ID {
+				return invalid("units to displace: unit %d must not have slots of the job of the request, %d", i, r.ID)
+			}
+			j, again := jobs[ref.Job]
+			if !again {
+				j = unitsOfJob{first: i, refs: ref.Keys}
+			}
+			j.several = j.several || j.first != i
+			j.all = j.all || len(ref.Keys) == 0
+			jobs[ref.Job] = j
+			if j.several && j.all {
+				return invalid("units to displace: units %d and %d both have slots of job %d, and one of them has all", j.first, i, ref.Job)
+			}
+			if !again {
+				// Nearly all jobs are named once, so their keys are compared only if they are named again.
+				continue
+			}
+			for _, key := range j.refs {
+				keys[slotName{ref.Job, key}] = j.first
+			}
+			for _, key := range ref.Keys {
+				if other, there := keys[slotName{ref.Job, key}]; there && other != i {
+					return invalid("units to displace: slot %q of job %d is in the units %d and %d", key, ref.Job, other, i)
+				}
+				keys[slotName{ref.Job, key}] = i
+			}
+		}
+	}
 	return nil
+}
+
+// A slotName names a slot.
+type slotName struct {
+	job match.JobID
+	key string
+}
+
+// A unitsOfJob is what is known of the units that have slots of one job: the first of them and its first
+// keys, and whether there are several units, and whether one has all slots.
+type unitsOfJob struct {
+	first        int
+	refs         []string
+	several, all bool
 }
 
 // checkPolicy fails for a policy that is not one of match.Policies, and for a policy of whole nodes

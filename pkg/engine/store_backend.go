@@ -70,8 +70,12 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return p.satisfy(ctx, q)
 	}
 
-	// 3. Ignore jobs and ending slots, until the match ends.
-	restoreJobs, steps, all := p.store.Ignore(r.Ignore, r.Ending, p.work.lockedSteps)
+	// 3. Ignore jobs and ending slots, and what was found to be displaced, until the match ends.
+	ending := r.Ending
+	if q.search != nil && q.search.displacement != nil {
+		ending = slices.Concat(ending, q.search.displacement.refs())
+	}
+	restoreJobs, steps, all := p.store.Ignore(r.Ignore, ending, p.work.lockedSteps)
 	defer restoreJobs()
 	if !all {
 		return nil, nil, p.tooManyIgnored(q)
@@ -115,7 +119,11 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	default:
 		p.store.Book(j, fingerprintOf(r))
 	}
-	return j.Allocation(), nil, nil
+	a := j.Allocation()
+	if q.search != nil && q.search.displacement != nil {
+		a.Displaced = q.search.displacement.displaced
+	}
+	return a, nil, nil
 }
 
 // existingJob returns the request's job if the job holds something and is not ignored, or else nil.
@@ -142,6 +150,9 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 	defer v.Restore()
 	l := p.layout(ctx, q)
 	o, failed := p.solve(l, solver.ViewNow, q.search)
+	if o != solver.Placed && q.search != nil && q.search.displacement != nil {
+		return nil, q.search, nil
+	}
 	if o == solver.Placed && (mayStartLater(r.Op) || !l.IsExhausted()) {
 		return p.allocate(r, l, v, r.Now), nil, nil
 	}
@@ -157,6 +168,9 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 		v.MoveToNow(now)
 		p.builder.refreshExclusive()
 	}
+	if len(r.Displace) > 0 && o != solver.Placed {
+		return p.displace(ctx, q, v, !l.IsExhausted())
+	}
 	no := p.explainer(l).refusal(solver.ViewNow, o, failed)
 	switch {
 	case ctx.Err() != nil:
@@ -167,6 +181,18 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
 	}
 	return nil, nil, no
+}
+
+// displace returns the search for the units that have to go for a request. tried reports whether it is known
+// that the request does not fit without that.
+func (p *storeBackend) displace(ctx context.Context, q *matchState, v *store.WindowView, tried bool) (*store.Job, *unlockedSearch, error) {
+	held, _, all := v.Occupancy(q.Displace, q.demand.Needs, requesterOf(&q.Request), p.work.lockedSteps)
+	if !all {
+		return nil, nil, p.tooManyIgnored(q)
+	}
+	s := p.newUnlockedSearch(ctx, q, solver.ViewNow)
+	s.displacement = newDisplacement(q.Displace, held, tried)
+	return nil, s, nil
 }
 
 // satisfy searches for a placement in the empty graph.

@@ -21,6 +21,8 @@ type unlockedSearch struct {
 	requester solver.Requester
 	view      solver.View
 	rootType  string
+	// displacement is the search for units that have to go. It is nil if the request has no units.
+	displacement *displacement
 	// placement is the placement that was found. Nodes are positions in the snapshot.
 	placement []solver.Run
 }
@@ -72,6 +74,9 @@ func levelTypes(d *demand.Demand) []string {
 
 // search searches for a placement in the snapshot. Its error is the error of the match.
 func (s *unlockedSearch) search(ctx context.Context) error {
+	if s.displacement != nil {
+		return s.searchDisplacing(ctx)
+	}
 	var b problemBuilder
 	problem := b.build(s.workspace, s.demand, &s.snapshot.Graph, s.order, s.distance, s.requester)
 	l := solver.New(s.workspace, problem)

@@ -21,7 +21,7 @@ func (b *Layout) FitCounter() *FitCounter {
 		return nil
 	}
 	c := &FitCounter{
-		Layout: b, index: make([]int32, len(b.order)),
+		Layout: b, index: make([]int32, len(b.problem.Up)),
 		fit: make([]int64, len(b.order)*len(b.shapes)), sums: make([]int64, len(b.shapes)),
 		countSteps: steps,
 	}
@@ -35,6 +35,12 @@ func (b *Layout) FitCounter() *FitCounter {
 
 // ChargeCount charges the meter for one Count, and for this many steps besides.
 func (c *FitCounter) ChargeCount(beside int) bool { return c.Charge(beside + c.countSteps) }
+
+// SpendCounts takes the steps of n calls of Count, and this many steps besides.
+func (c *FitCounter) SpendCounts(beside, n int) { c.Spend(beside + n*c.countSteps) }
+
+// Restart begins an attempt, after another layout has used the workspace.
+func (c *FitCounter) Restart() { c.start(ViewNow) }
 
 // Count counts again what fits on the node at a position, whose free
 // amounts have changed. The caller must call ChargeCount first.
@@ -56,6 +62,18 @@ func (c *FitCounter) count(i int) {
 	}
 }
 
+// Room returns how many slots of a shape fit on the node at a position, at most the minimum of the shape.
+func (c *FitCounter) Room(s int, at int32) int64 { return c.fit[s*len(c.order)+int(c.index[at])] }
+
+// Sum returns the sum of Room over all nodes.
+func (c *FitCounter) Sum(s int) int64 { return c.sums[s] }
+
+// IsExact reports whether MayFit is exact: the request has one shape, without limits and without a topology
+// that can make a placement fail.
+func (c *FitCounter) IsExact() bool {
+	return len(c.shapes) == 1 && len(c.shapes[0].Limits) == 0 && len(c.levels) == 0
+}
+
 // MayFit reports whether the minimum count of each shape fits if the other shapes take no room.
 func (c *FitCounter) MayFit() bool {
 	for s, sum := range c.sums {
@@ -64,6 +82,14 @@ func (c *FitCounter) MayFit() bool {
 		}
 	}
 	return true
+}
+
+// Fits reports whether a placement of the minimum counts is found. Then no slots are placed, and the counter
+// can be used further.
+func (c *FitCounter) Fits() bool {
+	o, _ := c.SolveMin(ViewNow)
+	c.start(ViewNow)
+	return o == Placed
 }
 
 // Try places as many slots of every shape as possible. It returns false if it finds

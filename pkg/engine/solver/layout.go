@@ -115,6 +115,14 @@ func (b *Layout) withNodes(order []int32) *Layout {
 	return &part
 }
 
+// Within returns a copy of the layout that has only the nodes at these positions, and as topology only the
+// levels from one on that can make a placement fail. Only one of the two layouts may be in use at a time.
+func (b *Layout) Within(order []int32, level int) *Layout {
+	part := b.withNodes(order)
+	part.levels = slices.DeleteFunc(slices.Clone(b.levels[level:]), func(l Level) bool { return l.Rule == FewestDomains })
+	return part
+}
+
 // row returns the amounts left on a node, by need. An amount is 0 if the node has no such pool,
 // or counts it in another unit. The row may be changed until the next call of row.
 func (b *Layout) row(i int) []int64 {

@@ -42,6 +42,8 @@ type Slot struct {
 	host *host
 	// ignoredBy is the number of the last match that ignored the slot.
 	ignoredBy uint64
+	// occupancy is the number of the last call of Occupancy that counted the slot.
+	occupancy uint64
 	// holder has the slot's node as a whole. It is empty if the node is not given out whole.
 	holder string
 	// onEveryNode reports whether the slot's pod runs on every node. Such a slot does not keep its node

@@ -1,6 +1,10 @@
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+)
 
 // A Snapshot is a copy of what a solver reads of a graph, except the amounts. The store may change
 // afterwards.
@@ -42,3 +46,6 @@ func (st *Store) Position(s *Snapshot, at int) (int, bool) {
 	}
 	return n.position, true
 }
+
+// SetExclusivity sets the exclusivity of the node at a position of the snapshot.
+func (s *Snapshot) SetExclusivity(at int32, to solver.Exclusivity) { s.columns.exclusive[at] = to }

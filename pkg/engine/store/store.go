@@ -28,6 +28,7 @@
 //	expect.go        what if others held something more?
 //	window_view.go   what is free during a whole window?
 //	allocate.go      which leaves does a slot get?
+//	occupancy.go     what do units hold on each node?
 //	snapshot.go      what does an unlocked search read while the store changes?
 package store
 
@@ -50,6 +51,8 @@ type Store struct {
 	// slotCount is the number of slots that are booked now.
 	slotCount int
 	ignoring  ignoreState
+	// occupancies is the number of calls of Occupancy.
+	occupancies uint64
 	// order and distance are memory for Order.
 	order    []int32
 	distance []int

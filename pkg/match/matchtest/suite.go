@@ -40,6 +40,9 @@ type Capabilities struct {
 	Ignore bool
 	// Ending: some slots of a job can count as free. Without it, ending slots are match.ErrInvalid.
 	Ending bool
+	// Displace: the engine finds the units that have to go for a request. Without it, units to displace are
+	// match.ErrInvalid.
+	Displace bool
 	// Expected: slots that no job holds can count as held for one request.
 	Expected bool
 	// Reserve: AllocateOrElseReserve reserves a later time. Without it, the operation is
@@ -87,6 +90,7 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"nodes":       nodeRules,
 		"ending":      endingRules,
 		"expected":    expectedRules,
+		"displacing":  displaceRules,
 		"amounts":     amountRules,
 		"lists":       listRules,
 		"concurrency": concurrencyRules,

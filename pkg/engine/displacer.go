@@ -1,0 +1,394 @@
+package engine
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/engine/solver"
+)
+
+// A displacer searches for the units of least harm whose end makes room on some of the nodes.
+type displacer struct {
+	*overlay
+	scale   *harmScale
+	counter *solver.FitCounter
+	problem *solver.Problem
+	layout  *solver.Layout
+	order   []int32
+	// level is the index of the first level of the topology that the displacer has to keep.
+	level int
+	// inside reports, by index of an occupied node, whether the node is one of the displacer's.
+	inside []bool
+	// units are the units that hold something on these nodes, the most important first.
+	units []int32
+	// unitsOn lists, by index of an occupied node, the units there, the least important first.
+	unitsOn [][]int32
+	// lowest is the lowest tier such that its units and those of lower tiers are enough.
+	lowest int64
+	// best is the best set so far, in ascending order. found reports whether there is one.
+	best  []int32
+	found bool
+}
+
+// maxExhaustiveUnits is the number of units up to which a displacer tries all sets of units.
+var maxExhaustiveUnits = 24
+
+// maxSolvedUnits is the number of units up to which a displacer searches for a placement without each of them, if what
+// fits cannot be counted.
+const maxSolvedUnits = 64
+
+// maxRaises is how often a displacer raises the number of slots to make room for, if there is no placement
+// although there is enough room by number.
+const maxRaises = 12
+
+// charge takes the steps for removing a unit, or for putting it back.
+func (d *displacer) charge(u int32) { d.counter.SpendCounts(d.steps(u), len(d.held.Units[u].Parts)) }
+
+// remove and putBack are like those of overlay, and take the steps.
+func (d *displacer) remove(u int32)  { d.charge(u); d.overlay.remove(u) }
+func (d *displacer) putBack(u int32) { d.charge(u); d.overlay.putBack(u) }
+
+// putAllBack puts all units back.
+func (d *displacer) putAllBack() {
+	for _, u := range d.units {
+		if d.gone[u] {
+			d.putBack(u)
+		}
+	}
+}
+
+// fits reports whether the request fits without the units that have gone, as far as that can be found out.
+func (d *displacer) fits() bool {
+	switch {
+	case d.counter.IsExhausted() || !d.counter.MayFit():
+		return false
+	case d.counter.IsExact():
+		return true
+	}
+	return d.counter.Fits() && !d.counter.IsExhausted()
+}
+
+// room returns how many wanted slots fit, each shape counted as if it were alone.
+func (d *displacer) room(raise float64) int64 {
+	sum := int64(0)
+	for s := range d.problem.Shapes {
+		want := d.problem.Shapes[s].Count.Min
+		if raise > 0 {
+			want = int64(raise * float64(want))
+		} else {
+			want = solver.MaxSlots << 20
+		}
+		sum += min(d.counter.Sum(s), want)
+	}
+	return sum
+}
+
+// search searches for sets of units, and keeps the best.
+func (d *displacer) search() {
+	d.begin()
+	if !d.removeLowest() {
+		d.putAllBack()
+		return
+	}
+	if d.counter.IsExact() || len(d.units) <= maxSolvedUnits {
+		d.keep(d.fromEverything())
+	} else {
+		d.fromCheapNodes()
+	}
+	d.putAllBack()
+	if d.fromNothing() {
+		d.keep(d.reduce())
+	}
+	d.putAllBack()
+}
+
+// begin makes the overlay report its changes to this displacer.
+func (d *displacer) begin() {
+	d.counter.Restart()
+	d.changed = func(at int32) {
+		if d.inside[at] {
+			d.counter.Count(int(d.held.Nodes[at].At))
+		}
+	}
+}
+
+// removeLowest removes the units of the lowest tiers that are enough, and drops the others from the units.
+// It returns false if all units are not enough.
+func (d *displacer) removeLowest() bool {
+	byTier := slices.Clone(d.units)
+	slices.Reverse(byTier)
+	slices.SortStableFunc(byTier, func(x, y int32) int { return cmp.Compare(d.scale.tier(x), d.scale.tier(y)) })
+	var ends []int
+	for i, u := range byTier {
+		if i+1 == len(byTier) || d.scale.tier(byTier[i+1]) != d.scale.tier(u) {
+			ends = append(ends, i+1)
+		}
+	}
+	removed, from := 0, 0
+	setTo := func(end int) {
+		for ; removed < end; removed++ {
+			d.remove(byTier[removed])
+		}
+		for ; removed > end; removed-- {
+			d.putBack(byTier[removed-1])
+		}
+	}
+	for ; from < len(ends); from++ {
+		if setTo(ends[from]); d.counter.MayFit() {
+			break
+		}
+	}
+	if from == len(ends) {
+		return false
+	}
+	low, high := from, len(ends)-1
+	for low < high {
+		middle := (low + high) / 2
+		if setTo(ends[middle]); d.fits() {
+			high = middle
+		} else {
+			low = middle + 1
+		}
+	}
+	if setTo(ends[high]); !d.fits() {
+		return false
+	}
+	if d.lowest = -1; removed > 0 {
+		d.lowest = d.scale.tier(byTier[removed-1])
+	}
+	d.units = slices.DeleteFunc(d.units, func(u int32) bool { return d.scale.tier(u) > d.lowest })
+	return true
+}
+
+// keep keeps a set if it does less harm than the best.
+func (d *displacer) keep(set []int32) {
+	set = slices.Clone(set)
+	slices.Sort(set)
+	if !d.counter.IsExhausted() && (!d.found || d.scale.compare(set, d.best) < 0) {
+		d.best, d.found = set, true
+	}
+}
+
+// reduce puts back units, the most important first, as long as the request fits. It returns the others.
+func (d *displacer) reduce() []int32 {
+	var set []int32
+	for _, u := range d.units {
+		if d.gone[u] {
+			set = append(set, u)
+		}
+	}
+	return slices.DeleteFunc(set, d.reduceBy)
+}
+
+// reduceBy puts a unit back if the request fits then.
+func (d *displacer) reduceBy(u int32) bool {
+	d.putBack(u)
+	if d.fits() {
+		return true
+	}
+	d.remove(u)
+	return false
+}
+
+// fromEverything puts back units, from those that have all gone: layer by layer, the most important layer
+// first, and in a layer those first that make least room. It returns the others.
+func (d *displacer) fromEverything() []int32 {
+	var set []int32
+	for rest := d.units; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && d.sameLayer(rest[0], rest[n]) {
+			n++
+		}
+		layer := slices.Clone(rest[:n])
+		rest = rest[n:]
+		if n > 1 {
+			loss := make(map[int32]int64, n)
+			for _, u := range layer {
+				before := d.room(0)
+				d.putBack(u)
+				loss[u] = before - d.room(0)
+				d.remove(u)
+			}
+			slices.SortStableFunc(layer, func(x, y int32) int { return cmp.Compare(loss[x], loss[y]) })
+		}
+		set = append(set, slices.DeleteFunc(layer, d.reduceBy)...)
+	}
+	return set
+}
+
+// sameLayer reports whether two units differ only in the number of their slots, their cost and their index.
+func (d *displacer) sameLayer(x, y int32) bool {
+	h := d.scale
+	return h.units[x].Protected == h.units[y].Protected && h.first[x] == h.first[y] && (h.held[x].Slots > 1) == (h.held[y].Slots > 1)
+}
+
+// fromCheapNodes tries one placement that prefers the nodes where room does the least harm.
+func (d *displacer) fromCheapNodes() {
+	d.putAllBack()
+	offers := make(map[int32]*offer)
+	for at, inside := range d.inside {
+		if inside {
+			if o := d.offer(int32(at), 1); o != nil {
+				offers[d.held.Nodes[at].At] = o
+			}
+		}
+	}
+	order := slices.Clone(d.order)
+	d.counter.Spend(solver.SortSteps * len(order))
+	slices.SortStableFunc(order, func(x, y int32) int {
+		a, b := offers[x], offers[y]
+		switch {
+		case a == nil && b == nil:
+			return 0
+		case a == nil:
+			return -1
+		case b == nil:
+			return 1
+		}
+		return comparePrices(a.price, a.gain, b.price, b.gain)
+	})
+	for _, u := range d.units {
+		d.remove(u)
+	}
+	l := d.layout.Within(order, d.level)
+	if o, _ := l.SolveMin(solver.ViewNow); o != solver.Placed {
+		d.counter.Restart()
+		return
+	}
+	placed := d.place(l.Runs(), d.problem.Shapes, d.problem.Requester)
+	d.counter.Restart()
+	placed.giveBack(d.units)
+	d.keep(d.reduce())
+}
+
+// An offer is a set of units on one node whose end makes room there.
+type offer struct {
+	node  int32
+	units []int32
+	price price
+	gain  int64
+	// made is the number of changes of the node when the offer was made.
+	made int
+}
+
+// offers is a heap, the cheapest offer per slot first.
+type offers []*offer
+
+func (o offers) Len() int { return len(o) }
+func (o offers) Less(i, j int) bool {
+	c := comparePrices(o[i].price, o[i].gain, o[j].price, o[j].gain)
+	return cmp.Or(c, cmp.Compare(o[i].node, o[j].node)) < 0
+}
+func (o offers) Swap(i, j int) { o[i], o[j] = o[j], o[i] }
+func (o *offers) Push(x any)   { *o = append(*o, x.(*offer)) }
+func (o *offers) Pop() any {
+	last := (*o)[len(*o)-1]
+	*o = (*o)[:len(*o)-1]
+	return last
+}
+
+// offer returns the offer of a node: the least important units there whose end makes room, without those
+// that do not stand in the way. It is nil if there is none.
+func (d *displacer) offer(at int32, raise float64) *offer {
+	before := d.room(raise)
+	var set []int32
+	gain := int64(0)
+	for _, u := range d.unitsOn[at] {
+		if d.scale.tier(u) > d.lowest || d.counter.IsExhausted() {
+			break
+		}
+		if d.gone[u] {
+			continue
+		}
+		d.remove(u)
+		set = append(set, u)
+		if gain = d.room(raise) - before; gain > 0 {
+			break
+		}
+	}
+	if gain > 0 {
+		last := len(set) - 1
+		for i := last - 1; i >= 0; i-- {
+			u := set[i]
+			d.putBack(u)
+			if more := d.room(raise) - before; more > 0 {
+				set, gain = slices.Delete(set, i, i+1), more
+			} else {
+				d.remove(u)
+			}
+		}
+	}
+	for _, u := range set {
+		d.putBack(u)
+	}
+	if gain <= 0 {
+		return nil
+	}
+	return &offer{node: at, units: set, price: d.scale.priceOf(set), gain: gain}
+}
+
+// fromNothing removes the cheapest units per slot until the request fits, from those that are all there. It
+// returns false if it does not fit.
+func (d *displacer) fromNothing() bool {
+	raise := 1.0
+	changes := make([]int, len(d.inside))
+	for range maxRaises {
+		var queue offers
+		add := func(at int32) {
+			if !d.inside[at] || len(d.unitsOn[at]) == 0 {
+				return
+			}
+			if o := d.offer(at, raise); o != nil {
+				o.made = changes[at]
+				heap.Push(&queue, o)
+			}
+		}
+		for at := range d.inside {
+			add(int32(at))
+		}
+		for len(queue) > 0 && !d.enough(raise) && !d.counter.IsExhausted() {
+			o := heap.Pop(&queue).(*offer)
+			if o.made != changes[o.node] {
+				continue
+			}
+			for _, u := range o.units {
+				d.remove(u)
+			}
+			for _, u := range o.units {
+				for _, p := range d.held.Units[u].Parts {
+					changes[p.Node]++
+				}
+			}
+			for _, u := range o.units {
+				for i, p := range d.held.Units[u].Parts {
+					if i < maxNewOffers || p.Node == o.node {
+						add(p.Node)
+					}
+				}
+			}
+		}
+		if d.fits() {
+			return true
+		}
+		if d.counter.IsExact() || d.counter.IsExhausted() || len(queue) == 0 && raise > 4 {
+			return false
+		}
+		raise *= 1.25
+	}
+	return false
+}
+
+// maxNewOffers is the maximum number of nodes of one unit for which new offers are made when it has gone.
+const maxNewOffers = 8
+
+// enough reports whether there is room by number.
+func (d *displacer) enough(raise float64) bool {
+	for s := range d.problem.Shapes {
+		want := d.problem.Shapes[s].Count.Min
+		if d.counter.Sum(s) < int64(raise*float64(want)) {
+			return false
+		}
+	}
+	return true
+}
