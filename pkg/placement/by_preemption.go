@@ -527,7 +527,7 @@ func (s *preemptionSearch) filterAgain(ctx context.Context, q *attempt, shape in
 	if !status.IsSuccess() {
 		return out, false
 	}
-	if s.removePods(ctx, q.budget, state, pod, away) != nil {
+	if removePods(ctx, s.Handle, q.budget, state, pod, away) != nil {
 		return out, false
 	}
 	state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))

@@ -121,7 +121,7 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 		if !status.IsSuccess() {
 			return preFilterRefusal(shape.Pods[0], status)
 		}
-		if refused := st.p.removePods(ctx, st.q.budget, state, shape.Pods[0], st.away); refused != nil {
+		if refused := removePods(ctx, st.p.Handle, st.q.budget, state, shape.Pods[0], st.away); refused != nil {
 			return refused
 		}
 		state.SetSkipFilterPlugins(state.GetSkipFilterPlugins().Union(skippedFilters))
@@ -139,12 +139,12 @@ func (st *simulation) prepare(ctx context.Context) *gang.Refusal {
 
 // removePods removes pods from the state of the PreFilter plugins for a pod. It returns a refusal if a plugin
 // fails, or if the budget is used up.
-func (p *Placer) removePods(ctx context.Context, budget *Budget, state fwk.CycleState, pod *corev1.Pod, away []awayPod) *gang.Refusal {
+func removePods(ctx context.Context, handle fwk.Handle, budget *Budget, state fwk.CycleState, pod *corev1.Pod, away []awayPod) *gang.Refusal {
 	for i, gone := range away {
 		if i%checkBudgetEveryPods == checkBudgetEveryPods-1 && budget.isOver() {
 			return budget.refusal()
 		}
-		if status := p.Handle.RunPreFilterExtensionRemovePod(ctx, state, pod, gone.info, gone.node); !status.IsSuccess() {
+		if status := handle.RunPreFilterExtensionRemovePod(ctx, state, pod, gone.info, gone.node); !status.IsSuccess() {
 			return preFilterRefusal(pod, status)
 		}
 	}

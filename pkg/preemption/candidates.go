@@ -3,6 +3,7 @@ package preemption
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,19 +72,53 @@ type Query struct {
 // Candidates returns who may be evicted for a group, in the order of preference: those that are evicted rather
 // than others come first. left is how many more there are beyond the limit.
 func (x *Index) Candidates(q Query, c Cluster) (victims []Victim, left int) {
-	s := &search{Query: q, c: c, keeps: map[string]bool{}, lines: map[*controller]line{}, podsOf: map[types.UID]int{}}
+	s := &search{Query: q, c: c, keeps: map[string]bool{}}
 	x.find(s)
 	s.protect()
-	slices.SortFunc(s.found, func(a, b *candidate) int {
-		return cmp.Or(a.compareClass(b), cmp.Compare(len(a.pods), len(b.pods)), b.started.Compare(a.started), a.compareName(b))
-	})
+	order := s.order()
 	if q.Max == 0 {
 		q.Max = match.MaxUnits
 	}
-	if left = len(s.found) - q.Max; left > 0 {
-		s.found = s.found[:q.Max]
+	if left = len(order) - q.Max; left > 0 {
+		order = order[:q.Max]
 	}
-	return s.victims(), max(0, left)
+	return s.victims(order), max(0, left)
+}
+
+// A place is what decides the order of candidates, in a form that is quick to compare.
+type place struct {
+	priority int32
+	// lost is 1 if the candidate does not come back.
+	lost  int32
+	pods  int
+	begun int64
+	of    *candidate
+}
+
+// order returns the candidates in the order of preference.
+func (s *search) order() []place {
+	order := make([]place, len(s.found))
+	for i := range s.found {
+		v := &s.found[i]
+		order[i] = place{priority: v.priority, pods: len(v.pods), begun: v.started.UnixNano(), of: v}
+		if !v.comesBack {
+			order[i].lost = 1
+		}
+	}
+	slices.SortFunc(order, func(a, b place) int {
+		switch {
+		case a.priority != b.priority:
+			return cmp.Compare(a.priority, b.priority)
+		case a.lost != b.lost:
+			return cmp.Compare(a.lost, b.lost)
+		case a.pods != b.pods:
+			return cmp.Compare(a.pods, b.pods)
+		case a.begun != b.begun:
+			return cmp.Compare(b.begun, a.begun)
+		}
+		return a.of.compareName(b.of)
+	})
+	return order
 }
 
 // A search collects candidates.
@@ -91,11 +126,13 @@ type search struct {
 	Query
 	c Cluster
 	// keeps caches Cluster.Kept.
-	keeps map[string]bool
-	// lines caches the owners of pods. podsOf has the number of pods on nodes below each object at the top.
-	lines  map[*controller]line
-	podsOf map[types.UID]int
-	found  []*candidate
+	keeps  map[string]bool
+	number uint64
+	// countPods counts, once it is needed, the pods on nodes below each object at the top.
+	countPods func() map[types.UID]int
+	// occupants holds the pods of the candidates.
+	occupants []*occupant
+	found     []candidate
 }
 
 // A candidate is a victim whose slots are not looked up yet.
@@ -116,13 +153,16 @@ func (x *Index) find(s *search) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.lookAgain()
-	for _, of := range x.controllers {
-		l := follow(of.namespace, of.owner, s.c.Owner)
-		if s.lines[of] = l; l.top != (group.Owner{}) {
-			s.podsOf[l.top.UID] += of.pods
+	x.searches++
+	s.number = x.searches
+	s.countPods = sync.OnceValue(func() map[types.UID]int {
+		pods := map[types.UID]int{}
+		for _, of := range x.controllers {
+			pods[s.lineOf(of).top.UID] += of.pods
 		}
-	}
-	s.found = make([]*candidate, 0, len(x.units))
+		return pods
+	})
+	s.found, s.occupants = make([]candidate, 0, len(x.units)), make([]*occupant, 0, len(x.pods))
 	for _, u := range x.units {
 		s.addUnit(u)
 	}
@@ -145,18 +185,17 @@ func (s *search) addUnit(u *unit) {
 				return
 			}
 			u.sort()
-			// The slice of the unit changes with the next event.
 			key, kind := u.key, Group
 			if name, native := group.NativeName(u.key); native {
 				key.Name, kind = name, NativeGroup
 			}
-			s.add(&candidate{kind: kind, key: key, uid: pg.UID, pods: slices.Clone(u.pods)})
+			s.add(candidate{kind: kind, key: key, uid: pg.UID, pods: u.pods})
 			return
 		}
 	}
-	for _, o := range u.pods {
-		if o.pod.UID != s.For.UID {
-			s.add(&candidate{kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID, pods: []*occupant{o}})
+	for i, o := range u.pods {
+		if o.priority < s.For.Priority && o.pod.UID != s.For.UID {
+			s.add(candidate{kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID, pods: u.pods[i : i+1]})
 		}
 	}
 }
@@ -172,7 +211,7 @@ func (s *search) isPreemptor(key types.NamespacedName) bool {
 }
 
 // add adds a candidate, unless it has to stay or nothing is gained by its end.
-func (s *search) add(v *candidate) {
+func (s *search) add(v candidate) {
 	usable := false
 	v.priority, v.started = v.pods[0].priority, v.pods[0].bound
 	for _, o := range v.pods {
@@ -186,7 +225,11 @@ func (s *search) add(v *candidate) {
 		}
 	}
 	if usable {
-		s.addFuture(v)
+		s.addFuture(&v)
+		// The slice of the unit changes with the next event.
+		begin := len(s.occupants)
+		s.occupants = append(s.occupants, v.pods...)
+		v.pods = s.occupants[begin:len(s.occupants):len(s.occupants)]
 		s.found = append(s.found, v)
 	}
 }
@@ -199,17 +242,22 @@ func (s *search) mayEvict(o *occupant) bool {
 // addFuture finds out what becomes of a candidate after its eviction.
 func (s *search) addFuture(v *candidate) {
 	v.comesBack = true
-	first := s.lineOf(v.pods[0])
-	v.suspend = first.suspendable()
-	for _, o := range v.pods {
-		l := s.lineOf(o)
+	var first, l *line
+	var of *controller
+	for i, o := range v.pods {
+		if i == 0 || o.controller != of {
+			of, l = o.controller, s.lineOf(o.controller)
+		}
+		if i == 0 {
+			first, v.suspend = l, l.suspend
+		}
 		queued := l.queued || o.pod.Labels[queueLabel] != ""
 		if l.top != first.top || queued {
 			v.suspend = group.Owner{}
 		}
 		v.comesBack = v.comesBack && o.controller != nil && !queued
 	}
-	if s.podsOf[v.suspend.UID] != len(v.pods) {
+	if v.suspend != (group.Owner{}) && s.podsOf(v.pods[0].controller, v.suspend) != len(v.pods) {
 		// The owner has pods that are not part of the candidate, and they would end too.
 		v.suspend = group.Owner{}
 	}
@@ -218,23 +266,34 @@ func (s *search) addFuture(v *candidate) {
 	}
 }
 
-// lineOf returns the objects that control a pod.
-func (s *search) lineOf(o *occupant) line {
-	if o.controller == nil {
-		return line{}
+// lineOf returns what is above the pods of a controller, which may be nil.
+func (s *search) lineOf(of *controller) *line {
+	if of == nil {
+		return &line{}
 	}
-	return s.lines[o.controller]
+	if of.search != s.number {
+		of.above, of.search = follow(of.namespace, of.owner, s.c.Owner), s.number
+	}
+	return &of.above
+}
+
+// podsOf returns the number of pods on nodes below an object at the top, one of whose controllers is of.
+func (s *search) podsOf(of *controller, top group.Owner) int {
+	if of.owner == top && top.Kind == "Job" {
+		return of.pods // a Job controls nothing but pods
+	}
+	return s.countPods()[top.UID]
 }
 
 // outlives reports whether the Jobs of pods go on after these pods have failed.
 func (s *search) outlives(pods []*occupant) bool {
 	var failing map[*controller]int32
 	for _, o := range pods {
-		l := s.lineOf(o)
-		f := l.direct.Failures
-		switch {
-		case group.KindOf(o.controller.owner).Kind != "Job":
+		if o.controller.owner.Kind != "Job" {
 			continue
+		}
+		f := s.lineOf(o.controller).failures
+		switch {
 		case f == nil:
 			return false // nothing is known of the Job
 		case f.Ignored:
@@ -260,8 +319,8 @@ func (s *search) protect() {
 		return
 	}
 	var concerned []*candidate
-	for _, v := range s.found {
-		if b[v.key.Namespace] != nil {
+	for i := range s.found {
+		if v := &s.found[i]; b[v.key.Namespace] != nil {
 			concerned = append(concerned, v)
 		}
 	}
@@ -287,32 +346,21 @@ func (v *candidate) compareImportance(o *candidate) int {
 		v.started.Compare(o.started), v.compareName(o))
 }
 
-// compareClass orders candidates by priority. Those that come back go before those of the same priority that do not.
-func (v *candidate) compareClass(o *candidate) int {
-	if c := cmp.Compare(v.priority, o.priority); c != 0 || v.comesBack == o.comesBack {
-		return c
-	}
-	if v.comesBack {
-		return -1
-	}
-	return 1
-}
-
 func (v *candidate) compareName(o *candidate) int {
 	return cmp.Or(cmp.Compare(v.key.Namespace, o.key.Namespace), cmp.Compare(v.key.Name, o.key.Name), cmp.Compare(v.kind, o.kind))
 }
 
-// victims returns the candidates with their slots.
-func (s *search) victims() []Victim {
+// victims returns candidates with their slots.
+func (s *search) victims(order []place) []Victim {
 	n := 0
-	for _, v := range s.found {
-		n += len(v.pods)
+	for _, at := range order {
+		n += at.pods
 	}
 	// One slice holds the pods of all victims.
 	pods, all := make([]VictimPod, 0, n), make([]*corev1.Pod, 0, n)
-	victims := make([]Victim, len(s.found))
-	for i, v := range s.found {
-		begin := len(pods)
+	victims := make([]Victim, len(order))
+	for i, at := range order {
+		v, begin := at.of, len(pods)
 		for _, o := range v.pods {
 			pods, all = append(pods, o.victim), append(all, o.pod)
 		}

@@ -529,6 +529,7 @@ func BenchmarkCandidates(b *testing.B) {
 					boundBefore(time.Duration(i)*time.Second), objects.OnNode(fmt.Sprint("n", i%5000)), labelled("app", fmt.Sprint(i%100)))
 				w.pods = append(w.pods, pod)
 				w.owners[types.UID(unit)] = OwnerOfJob(&batchv1.Job{})
+				w.matched[pod.UID] = match.NewJobID("pod", string(pod.UID))
 				if tc.size > 1 {
 					owner := group.ControllerOf(pod)
 					w.podGroups[types.NamespacedName{Namespace: pod.Namespace, Name: owner.PodGroupName()}] = PodGroup{}

@@ -28,6 +28,8 @@ type Index struct {
 	controllers map[types.UID]*controller
 	// unseen has the pods with an owner that was not seen yet.
 	unseen map[types.UID]*occupant
+	// searches counts the searches.
+	searches uint64
 }
 
 // An occupant is a pod that holds room on a node.
@@ -57,6 +59,9 @@ type controller struct {
 	namespace string
 	owner     group.Owner
 	pods      int
+	// above is what the search with this number has found above it.
+	above  line
+	search uint64
 }
 
 // NewIndex returns an empty Index. owners finds the groups of pods.

@@ -130,9 +130,10 @@ type line struct {
 	top group.Owner
 	// queued is true if Kueue manages one of the objects.
 	queued bool
-	// direct is what is known of the object that controls the pod itself. Without known, nothing is.
-	direct Owner
-	known  bool
+	// suspend is the object at the top if somebody else than Kueue may suspend it. Otherwise it is zero.
+	suspend group.Owner
+	// failures is what is known of the failures of the object that controls the pod itself.
+	failures *Failures
 }
 
 // follow returns the objects above the controller of a pod.
@@ -141,25 +142,19 @@ func follow(namespace string, controller group.Owner, ownerOf func(namespace str
 	for at, n := controller, 0; n < maxOwners; n++ {
 		of, known := ownerOf(namespace, at)
 		if n == 0 {
-			l.direct, l.known = of, known
+			l.failures = of.Failures
 		}
 		if !known {
 			return l
 		}
 		l.queued = l.queued || of.Queued
 		if of.Controller == (group.Owner{}) || isCronJob(of.Controller) {
-			l.top = at
+			if l.top = at; !l.queued && SuspendPath(at) != nil {
+				l.suspend = at
+			}
 			return l
 		}
 		at = of.Controller
 	}
 	return l
-}
-
-// suspendable returns the top of a line if it can be suspended by somebody else than Kueue.
-func (l line) suspendable() group.Owner {
-	if l.queued || SuspendPath(l.top) == nil {
-		return group.Owner{}
-	}
-	return l.top
 }
