@@ -12,6 +12,7 @@
 //	eviction.go  What does a caller ask for, and what is the state of a plan?
 //	run.go       Which request is next, and what follows from its answer?
 //	mark.go      What does a mark say, and how is it read?
+//	pending.go   Which victims are going to end?
 package eviction
 
 import (

@@ -39,6 +39,8 @@ const (
 	// Preempting: the group waits for pods to end that are evicted for it. It is also the reason of the
 	// condition PodScheduled of its pods.
 	Preempting = "Preempting"
+	// Preempted: pods of the group are evicted for a group of higher priority, and have not all gone.
+	Preempted = "Preempted"
 	// NeverFits: the group would not fit even if all nodes were empty.
 	NeverFits = "NeverFits"
 	// NodesRuledOut: the scheduler's filters reject a pod on all nodes, or rejected each match.
