@@ -9,14 +9,18 @@
 //	   |                             |                              (never back)
 //	   +---------withdrawn-----------+--> the mark is taken back
 //
+//	mark.go      What does a mark say, and how is it read?
 //	eviction.go  What does a caller ask for, and what is the state of a plan?
 //	run.go       Which request is next, and what follows from its answer?
-//	mark.go      What does a mark say, and how is it read?
 //	pending.go   Which victims are going to end?
+//	resume.go    What follows from the marks that an earlier process has left?
+//	client.go    How are marks, suspensions and deletions written to the API server?
+//	told.go      Which events do users see?
 package eviction
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -68,6 +72,8 @@ type API interface {
 	Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	// SuspendedBy returns for which preemptor the owner is suspended. It is empty if it is not suspended by Fluence.
 	SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error)
+	// TakeBackPod removes what MarkPod has written.
+	TakeBackPod(ctx context.Context, namespace string, pod preemption.VictimPod) error
 	// MarkPod writes onto a pod that it is going to be deleted, and why.
 	MarkPod(ctx context.Context, v preemption.Victim, pod preemption.VictimPod, m Mark) error
 	// Delete deletes a pod, with its grace period.
@@ -83,7 +89,7 @@ type Config struct {
 	PodOf func(namespace, name string) *corev1.Pod
 	// MayGo returns a channel that is closed while no binds wait: they go first, for at most maxBindWait.
 	MayGo func() <-chan struct{}
-	// Observe is called for each change of a plan, in order.
+	// Observe is called for each change of a plan, in order. It must not call the Evictor.
 	Observe func(Change)
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -94,8 +100,12 @@ type Change struct {
 	For preemption.Preemptor
 	// Outcome is set if the plan as a whole has changed.
 	Outcome Outcome
+	// Victims are the victims of the plan. They are set if Outcome is Accepted.
+	Victims []preemption.Victim
 	// Victim is set, and its state is new, if Outcome is empty.
 	Victim Progress
+	// Resumed is true if an earlier process has made the plan.
+	Resumed bool
 }
 
 // An Outcome is what becomes of a plan.
@@ -118,10 +128,13 @@ type Evictor struct {
 	Config
 	wakeup chan struct{}
 
-	mu    sync.Mutex
+	mu sync.Mutex
+	// plans has the plans that were not withdrawn, by their preemptors.
 	plans map[types.UID]*plan
-	// order has the plans in the order in which they were accepted.
+	// order has these plans in the order in which they were accepted, and those of which something is left to write.
 	order []*plan
+	// pausedUntil is the time before which nothing is sent, as the API server asked.
+	pausedUntil time.Time
 }
 
 // New returns an Evictor without plans.
@@ -144,13 +157,14 @@ func New(c Config) *Evictor {
 // a plan for this preemptor is carried out already, or if a victim is being evicted already for another one.
 func (e *Evictor) Start(p preemption.Plan) bool {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.plans[p.For.UID] != nil || len(p.Victims) == 0 || e.takesAny(p.Victims) {
-		e.mu.Unlock()
 		return false
 	}
-	e.add(newPlan(p.For, p.Victims, e.Now()))
-	e.mu.Unlock()
-	e.Observe(Change{For: p.For, Outcome: Accepted})
+	made := newPlan(p.For, p.Victims, e.Now())
+	e.plans[p.For.UID] = made
+	e.order = append(e.order, made)
+	e.Observe(Change{For: p.For, Outcome: Accepted, Victims: p.Victims})
 	signal.Send(e.wakeup)
 	return true
 }
@@ -159,13 +173,13 @@ func (e *Evictor) Start(p preemption.Plan) bool {
 // The eviction of the others goes on to its end. It does nothing if there is no plan for the preemptor.
 func (e *Evictor) Withdraw(preemptor types.UID, o Outcome) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	p := e.plans[preemptor]
-	if p == nil || p.withdrawn {
-		e.mu.Unlock()
+	if p == nil {
 		return
 	}
 	p.withdrawn = true
-	e.mu.Unlock()
+	delete(e.plans, preemptor)
 	e.Observe(Change{For: p.preemptor, Outcome: o})
 	signal.Send(e.wakeup)
 }
@@ -176,7 +190,7 @@ func (e *Evictor) Of(preemptor types.UID) []Progress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.plans[preemptor]
-	if p == nil || p.withdrawn {
+	if p == nil {
 		return nil
 	}
 	var all []Progress
@@ -214,4 +228,51 @@ func KeyOf(v preemption.Victim) types.NamespacedName {
 	default:
 		return types.NamespacedName{}
 	}
+}
+
+// A plan is a plan that is carried out.
+type plan struct {
+	preemptor preemption.Preemptor
+	victims   []*victim
+	// withdrawn says that no further victim is touched. resumed says that an earlier process has made the marks.
+	withdrawn, resumed bool
+	// mayGoAt is until when binds go first.
+	mayGoAt time.Time
+}
+
+// A victim is a victim of a plan that is carried out.
+type victim struct {
+	Progress
+	mark Mark
+	// markSent is true once the mark may be written. begun is true once a request that ends pods has succeeded.
+	markSent, begun bool
+	// sent has the pods whose deletion succeeded, or is in flight.
+	sent map[types.UID]bool
+	// settled is true if nothing is left to write.
+	settled  bool
+	inFlight int
+	attempts int
+	// retryAt is the time before which nothing is sent. doubtUntil is see doubtFor.
+	retryAt, doubtUntil time.Time
+}
+
+func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {
+	made := &plan{preemptor: p, mayGoAt: now.Add(maxBindWait)}
+	for _, v := range victims {
+		made.victims = append(made.victims, &victim{Progress: Progress{Victim: v, State: Planned}, mark: markOf(p, v), sent: map[types.UID]bool{}})
+	}
+	return made
+}
+
+// takesAny reports whether one of these victims is a victim of another plan. The caller holds mu.
+func (e *Evictor) takesAny(victims []preemption.Victim) bool {
+	for _, p := range e.order {
+		for _, v := range p.victims {
+			taken := !v.settled && slices.ContainsFunc(victims, func(o preemption.Victim) bool { return o.UID == v.UID })
+			if taken {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -5,10 +5,21 @@ import (
 	"regexp"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
+
+// ConditionPreempted is a condition of a PodGroup of Fluence. It is True from before the first of its pods is
+// evicted until the last one has gone, and then False.
+const ConditionPreempted = "Preempted"
+
+// conditionNative is this condition on a native PodGroup, where Kubernetes has a name for it.
+const conditionNative = string(corev1.DisruptionTarget)
 
 // A Mark is what is written onto a victim before it is evicted.
 type Mark struct {
@@ -18,11 +29,13 @@ type Mark struct {
 	Priority int32
 	// Suspends is the UID of the owner that is suspended. It is empty if pods are deleted.
 	Suspends types.UID
+	// Pods is the number of its pods that hold room.
+	Pods int
 }
 
 // markOf returns the mark of a victim.
 func markOf(p preemption.Preemptor, v preemption.Victim) Mark {
-	return Mark{For: p, Priority: v.Priority, Suspends: v.Suspend.UID}
+	return Mark{For: p, Priority: v.Priority, Suspends: v.Suspend.UID, Pods: len(v.Pods)}
 }
 
 // Preemptor says for whom a victim in a namespace is evicted. It names a group of the same namespace only.
@@ -37,9 +50,14 @@ func (m Mark) Preemptor(namespace string) string {
 	return fmt.Sprintf("%s (priority %d, this one has %d)", who, m.For.Priority, m.Priority)
 }
 
+// Evicted says in a sentence how many pods were evicted, and for whom.
+func (m Mark) Evicted(namespace string) string {
+	return fmt.Sprintf("%s evicted for %s", reason.Plural(m.Pods, "pod"), m.Preemptor(namespace))
+}
+
 // Message returns the message of the mark on an object of a namespace. Parse reads it.
 func (m Mark) Message(namespace string) string {
-	text := fmt.Sprintf("evicted for %s; preemptor %s", m.Preemptor(namespace), m.For.UID)
+	text := fmt.Sprintf("%s; preemptor %s", m.Evicted(namespace), m.For.UID)
 	if m.Suspends != "" {
 		text += fmt.Sprintf("; suspends owner %s until the pods have gone", m.Suspends)
 	}
@@ -47,7 +65,7 @@ func (m Mark) Message(namespace string) string {
 }
 
 // markText is the form of the message of a mark.
-var markText = regexp.MustCompile(`^evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
+var markText = regexp.MustCompile(`^(\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
 
 // Parse reads the message of a mark. It returns false if the message is none of Message.
 func Parse(message string) (Mark, bool) {
@@ -55,13 +73,47 @@ func Parse(message string) (Mark, bool) {
 	if m == nil {
 		return Mark{}, false
 	}
-	of, err := strconv.ParseInt(m[1], 10, 32)
-	has, err2 := strconv.ParseInt(m[2], 10, 32)
-	if err != nil || err2 != nil {
-		return Mark{}, false
+	var numbers [3]int64
+	for i := range numbers {
+		var err error
+		if numbers[i], err = strconv.ParseInt(m[i+1], 10, 32); err != nil {
+			return Mark{}, false
+		}
 	}
 	return Mark{
-		For:      preemption.Preemptor{UID: types.UID(m[3]), Priority: int32(of)},
-		Priority: int32(has), Suspends: types.UID(m[4]),
+		For:  preemption.Preemptor{UID: types.UID(m[4]), Priority: int32(numbers[1])},
+		Pods: int(numbers[0]), Priority: int32(numbers[2]), Suspends: types.UID(m[5]),
 	}, true
+}
+
+// OfPodGroup reads the mark of a PodGroup of Fluence from its conditions. OfNative reads that of a native one.
+func OfPodGroup(conditions []metav1.Condition) (Mark, bool) {
+	return markIn(conditions, ConditionPreempted)
+}
+
+// OfNative is described at OfPodGroup.
+func OfNative(conditions []metav1.Condition) (Mark, bool) { return markIn(conditions, conditionNative) }
+
+func markIn(conditions []metav1.Condition, kind string) (Mark, bool) {
+	c := meta.FindStatusCondition(conditions, kind)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return Mark{}, false
+	}
+	return Parse(c.Message)
+}
+
+// OfPod reads the mark of a pod.
+func OfPod(pod *corev1.Pod) (Mark, bool) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
+			return Parse(c.Message)
+		}
+	}
+	return Mark{}, false
+}
+
+// markedFor returns the UID of the preemptor for whom a pod is marked. It is empty if it is not marked.
+func markedFor(pod *corev1.Pod) types.UID {
+	m, _ := OfPod(pod)
+	return m.For.UID
 }

@@ -1,53 +1,284 @@
 package eviction
 
 import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
-// A plan is a plan that is carried out.
-type plan struct {
-	preemptor preemption.Preemptor
-	victims   []*victim
-	withdrawn bool
-	accepted  time.Time
+const (
+	// maxInFlight bounds the requests that are in flight.
+	maxInFlight = 16
+	// callTimeout is the deadline of one request, and of the two for a pod.
+	callTimeout = 10 * time.Second
+	// minBackoff and maxBackoff bound the time after which a request for a victim is tried again.
+	minBackoff, maxBackoff = 200 * time.Millisecond, 10 * time.Second
+	// maxBindWait is for how long binds go before the first request of a plan.
+	maxBindWait = 2 * time.Second
+	// idleCheckInterval is how often it is checked whether binds still go first.
+	idleCheckInterval = 50 * time.Millisecond
+	// leadingCheckInterval is how often a standby checks whether it leads.
+	leadingCheckInterval = time.Second
+	// doubtFor is for how long a deletion without an answer may still take effect. A mark is not taken
+	// back before.
+	doubtFor = 15 * time.Second
+)
+
+// isMarked reports whether the marks of all victims are written.
+func (p *plan) isMarked() bool {
+	return !slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Planned })
 }
 
-// A victim is a victim of a plan that is carried out.
-type victim struct {
-	Progress
-	mark Mark
+// A call is a request that is due.
+type call struct {
+	plan   *plan
+	victim *victim
+	send   func(context.Context) error
+	// done is called with mu held if the request has succeeded.
+	done func()
+	// ends is the pod that the request ends. It is empty if it ends none.
+	ends types.UID
 }
 
-func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {
-	made := &plan{preemptor: p, accepted: now}
-	for _, v := range victims {
-		made.victims = append(made.victims, &victim{Progress: Progress{Victim: v, State: Planned}, mark: markOf(p, v)})
+// errBegun says that a mark cannot be taken back, because the owner is suspended already.
+var errBegun = errors.New("the owner is suspended already")
+
+// Run carries out the plans until ctx ends.
+func (e *Evictor) Run(ctx context.Context) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	slots := make(chan struct{}, maxInFlight)
+	for {
+		again := e.Now().Add(leadingCheckInterval)
+		for e.Leading() {
+			c, next, ok := e.next()
+			if again = next; !ok {
+				break
+			}
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return
+			}
+			calls.Go(func() {
+				defer func() { <-slots }()
+				callCtx, cancel := context.WithTimeout(ctx, callTimeout)
+				defer cancel()
+				e.answered(ctx, c, c.send(callCtx))
+				signal.Send(e.wakeup)
+			})
+		}
+		if !signal.Wait(ctx, e.wakeup, again) {
+			return
+		}
 	}
-	return made
 }
 
-// add adds a plan. The caller holds mu.
-func (e *Evictor) add(p *plan) {
-	e.plans[p.preemptor.UID] = p
-	e.order = append(e.order, p)
-}
-
-// takesAny reports whether one of these victims is a victim of another plan. The caller holds mu.
-func (e *Evictor) takesAny(victims []preemption.Victim) bool {
-	taken := map[types.UID]bool{}
+// next returns the first request that is due, and counts it as in flight. Otherwise it returns when to ask again;
+// zero means after the next signal.
+func (e *Evictor) next() (c call, again time.Time, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := e.Now()
+	e.order = slices.DeleteFunc(e.order, func(p *plan) bool {
+		return p.withdrawn && !slices.ContainsFunc(p.victims, func(v *victim) bool { return !v.settled })
+	})
+	later := func(t time.Time) {
+		if again.IsZero() || t.Before(again) {
+			again = t
+		}
+	}
+	if now.Before(e.pausedUntil) {
+		return c, e.pausedUntil, false
+	}
 	for _, p := range e.order {
 		for _, v := range p.victims {
-			taken[v.UID] = true
+			if v.settled {
+				continue
+			}
+			c, ok := e.nextOf(p, v, now)
+			switch {
+			case !ok:
+				if d := v.doubtUntil; p.withdrawn && d.After(now) {
+					later(d)
+				}
+			case now.Before(v.retryAt):
+				later(v.retryAt)
+			case now.Before(p.mayGoAt) && !e.bindsIdle():
+				later(now.Add(idleCheckInterval))
+			default:
+				v.inFlight++
+				v.markSent = true
+				v.sent[c.ends] = true
+				return c, again, true
+			}
 		}
 	}
-	for _, v := range victims {
-		if taken[v.UID] {
-			return true
+	return c, again, false
+}
+
+// bindsIdle reports whether no binds wait.
+func (e *Evictor) bindsIdle() bool {
+	select {
+	case <-e.MayGo():
+		return true
+	default:
+		return false
+	}
+}
+
+// nextOf returns the next request for a victim. It records if the pods of the victim have gone.
+func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
+	c = call{plan: p, victim: v}
+	ending, gone := e.pods(v)
+	switch {
+	case gone && v.State != Gone && v.State != TakenBack && v.inFlight == 0:
+		v.settled = !v.markSent || v.Kind == preemption.Pod
+		e.set(p, v, Gone)
+	case ending && v.State == Marked && v.inFlight == 0:
+		v.begun = true
+	}
+	mayTakeBack := p.withdrawn && !v.begun && !ending && v.State != Gone
+	if mayTakeBack {
+		if v.State == Planned && !v.markSent {
+			v.settled = true
+			e.set(p, v, TakenBack)
+			return c, false
+		}
+		if v.inFlight > 0 || now.Before(v.doubtUntil) {
+			return c, false
+		}
+		c.send = func(ctx context.Context) error { return e.takeBack(ctx, p, v) }
+		c.done = func() { v.settled = true; e.set(p, v, TakenBack) }
+		return c, true
+	}
+	switch {
+	case v.settled:
+	case v.State == Planned && v.inFlight == 0:
+		c.send = func(ctx context.Context) error { return e.API.Mark(ctx, v.Victim, v.mark) }
+		c.done = func() { e.set(p, v, Marked) }
+		return c, true
+	case v.State == Gone && v.inFlight == 0:
+		c.send = func(ctx context.Context) error { return e.API.Close(ctx, v.Victim, v.mark) }
+		c.done = func() { v.settled = true }
+		return c, true
+	case v.State != Marked && v.State != Ending, !p.isMarked():
+	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
+		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
+		c.done = func() { e.begin(p, v) }
+		return c, true
+	case v.Suspend.UID == "":
+		for _, pod := range v.Pods {
+			if v.sent[pod.UID] {
+				continue
+			}
+			c.ends = pod.UID
+			c.send = func(ctx context.Context) error {
+				if err := e.API.MarkPod(ctx, v.Victim, pod, v.mark); err != nil {
+					return err
+				}
+				return e.API.Delete(ctx, v.Namespace, pod)
+			}
+			c.done = func() { e.begin(p, v) }
+			return c, true
 		}
 	}
-	return false
+	return c, false
+}
+
+// pods reports whether a pod of the victim is being deleted or has gone, and whether all have gone. A pod
+// that has ended has gone: it holds no room.
+func (e *Evictor) pods(v *victim) (ending, gone bool) {
+	gone = true
+	for _, known := range v.Pods {
+		pod := e.PodOf(v.Namespace, known.Name)
+		switch {
+		case pod == nil || pod.UID != known.UID:
+			ending = true
+		case pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed":
+			ending = ending || pod.DeletionTimestamp != nil
+		default:
+			ending, gone = ending || pod.DeletionTimestamp != nil, false
+		}
+	}
+	return ending, gone
+}
+
+// takeBack removes the mark of a victim that was not touched, and what was written onto its pods. The
+// answer to a suspension may be lost, so the owner is read before.
+func (e *Evictor) takeBack(ctx context.Context, p *plan, v *victim) error {
+	if v.mark.Suspends != "" {
+		by, err := e.API.SuspendedBy(ctx, v.Victim)
+		if err != nil {
+			return err
+		}
+		if by == p.preemptor.UID {
+			return errBegun
+		}
+	}
+	if v.Kind != preemption.Pod {
+		for _, pod := range v.Pods {
+			known := e.PodOf(v.Namespace, pod.Name)
+			if known != nil && known.UID == pod.UID && (v.sent[pod.UID] || markedFor(known) != "") {
+				if err := e.API.TakeBackPod(ctx, v.Namespace, pod); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return e.API.TakeBack(ctx, v.Victim)
+}
+
+// begin records that the pods of a victim begin to end. The caller holds mu.
+func (e *Evictor) begin(p *plan, v *victim) {
+	v.begun = true
+	if v.State == Marked {
+		v.Since = e.Now()
+		e.set(p, v, Ending)
+	}
+}
+
+// set sets the state of a victim. The caller holds mu.
+func (e *Evictor) set(p *plan, v *victim, s State) {
+	v.State = s
+	e.Observe(Change{For: p.preemptor, Victim: v.Progress, Resumed: p.resumed})
+}
+
+// answered records the answer to a request.
+func (e *Evictor) answered(ctx context.Context, c call, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v, now := c.victim, e.Now()
+	v.inFlight--
+	if err == nil {
+		v.attempts, v.Problem, v.retryAt = 0, "", time.Time{}
+		c.done()
+		return
+	}
+	if errors.Is(err, errBegun) {
+		e.begin(c.plan, v)
+		return
+	}
+	delete(v.sent, c.ends)
+	v.Problem = err.Error()
+	v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
+	v.attempts++
+	after, busy := flowcontrol.RetryAfter(err)
+	if busy {
+		e.pausedUntil = now.Add(after)
+	}
+	if c.ends != "" && !busy && apierrors.ReasonForError(err) != "Forbidden" {
+		v.doubtUntil = now.Add(doubtFor)
+	}
+	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
 }

@@ -120,7 +120,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		refused.Equivalence = ""
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
-	if !a.index.HasBelow(of.Priority) {
+	if a.evictor == (noEvictor{}) || !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
 		return
 	}

@@ -6,6 +6,7 @@
 //	defaulted.go   Which of these labels did the webhook fill in?
 //	sizers.go      How many pods does the spec of a Job, JobSet, MPIJob ... ask for?
 //	kind.go        Which kinds of objects control pods, and what is known of each?
+//	suspend.go     Which owners may be suspended to make room, and how is it marked?
 //	owner.go       Which object controls a pod, and how many pods does it ask for?
 //	native.go      Which native PodGroup does a pod name?
 //	templates.go   Which pods does an owner make only after others?

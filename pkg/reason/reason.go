@@ -39,8 +39,6 @@ const (
 	// Preempting: the group waits for pods to end that are evicted for it. It is also the reason of the
 	// condition PodScheduled of its pods.
 	Preempting = "Preempting"
-	// Preempted: pods of the group are evicted for a group of higher priority, and have not all gone.
-	Preempted = "Preempted"
 	// NeverFits: the group would not fit even if all nodes were empty.
 	NeverFits = "NeverFits"
 	// NodesRuledOut: the scheduler's filters reject a pod on all nodes, or rejected each match.
@@ -118,6 +116,12 @@ const (
 	SeatsTaken = "SeatsTaken"
 )
 
+// Reasons of the condition Preempted, and of events.
+const (
+	// Preempted: pods of the group are evicted for a group of higher priority, or were.
+	Preempted = "Preempted"
+)
+
 // Reasons of events alone.
 const (
 	// Created: the controller has made the PodGroup.
@@ -147,6 +151,10 @@ const (
 	MemberLost = "MemberLost"
 	// AllPlaced: all pods of a group that started with fewer have nodes.
 	AllPlaced = "AllPlaced"
+	// Preempting: pods of lower priority are evicted for the group.
+	Preempting = "Preempting"
+	// Resumed: an owner of the group was resumed after it was suspended for a group of higher priority.
+	Resumed = "Resumed"
 	// OwnerUnreadable: the controller cannot read the owner of the
 	// pods, so that it does not know how many pods there are to be.
 	OwnerUnreadable = "OwnerUnreadable"

@@ -134,6 +134,9 @@ func (c Config) decideOnIncomplete(o observation, w sizeDecision, l shortfall) i
 	wasReported := l.isReported || before != nil && before.Status == metav1.ConditionTrue
 	active := countOf(o.pods).active
 	need, have := o.needs(w)
+	if active > 0 && o.isMarked() {
+		return incompleteDecision{shortfall: l} // the scheduler evicts the whole group
+	}
 	if active == 0 {
 		return clearIncomplete(wasReported, shortfall{}, active, need, have)
 	}

@@ -77,6 +77,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.waitsForNative(o) {
 		return ctrl.Result{}, nil
 	}
+	if err := r.resumeOwners(ctx, o); err != nil {
+		return ctrl.Result{}, err
+	}
 	was := r.recall(o.key)
 	if lost := r.pods.takeLost(o.key); lost.pod != "" {
 		// It is remembered at once: this reconcile may fail, or write something else first.

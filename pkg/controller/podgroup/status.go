@@ -122,7 +122,11 @@ func (o observation) whySuspended() string {
 	case o.idle():
 		return suspended[0] + " wants no pods for now"
 	}
-	return suspended[0] + " is suspended"
+	text := suspended[0] + " is suspended"
+	if o.isMarked() {
+		text += " by the scheduler, to make room for a group of higher priority; it is resumed when its pods have gone"
+	}
+	return text
 }
 
 // whoFailed says which pods of the group have failed and are still there. It names one of them.

@@ -1,0 +1,205 @@
+package eviction
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"github.com/flux-k8s/fluence/pkg/flowcontrol"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/nativegroup"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// FieldManager is the field manager of marks. It is not that of the scheduler's other
+// conditions, because each write of these removes the conditions that it leaves out.
+const FieldManager = "fluence-eviction"
+
+// podsResource is the resource of pods.
+var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
+
+// A Client is the API of an API server.
+type Client struct {
+	objects dynamic.Interface
+	mapper  meta.RESTMapper
+	now     func() time.Time
+}
+
+// NewClient returns a client. The mapper finds the version in which an owner is served. The configuration's limit
+// of requests a second does not count, because an Evictor bounds its requests in flight.
+func NewClient(config *rest.Config, mapper meta.RESTMapper) (*Client, error) {
+	objects, err := dynamic.NewForConfig(flowcontrol.Unlimited(config))
+	if err != nil {
+		return nil, fmt.Errorf("build the client of evictions: %w", err)
+	}
+	return &Client{objects: objects, mapper: mapper, now: time.Now}, nil
+}
+
+// Mark implements API.
+func (c *Client) Mark(ctx context.Context, v preemption.Victim, m Mark) error {
+	return c.condition(ctx, v, metav1.ConditionTrue, m.Message(v.Namespace))
+}
+
+// Close implements API.
+func (c *Client) Close(ctx context.Context, v preemption.Victim, m Mark) error {
+	if v.Kind == preemption.Pod {
+		return nil
+	}
+	return c.condition(ctx, v, metav1.ConditionFalse, m.Evicted(v.Namespace))
+}
+
+// TakeBack implements API.
+func (c *Client) TakeBack(ctx context.Context, v preemption.Victim) error {
+	if v.Kind == preemption.Pod {
+		return c.TakeBackPod(ctx, v.Namespace, preemption.VictimPod{Name: v.Name, UID: v.UID})
+	}
+	return c.apply(ctx, podGroupsOf(v), v.Namespace, v.Name, v.UID)
+}
+
+// MarkPod implements API.
+func (c *Client) MarkPod(ctx context.Context, v preemption.Victim, pod preemption.VictimPod, m Mark) error {
+	return c.apply(ctx, podsResource, v.Namespace, pod.Name, pod.UID, map[string]any{
+		"type": string(corev1.DisruptionTarget), "status": string(metav1.ConditionTrue), "reason": corev1.PodReasonPreemptionByScheduler,
+		"message": m.Message(v.Namespace), "lastTransitionTime": metav1.NewTime(c.now()),
+	})
+}
+
+// TakeBackPod implements API.
+func (c *Client) TakeBackPod(ctx context.Context, namespace string, pod preemption.VictimPod) error {
+	return c.apply(ctx, podsResource, namespace, pod.Name, pod.UID)
+}
+
+// Delete implements API.
+func (c *Client) Delete(ctx context.Context, namespace string, pod preemption.VictimPod) error {
+	err := c.objects.Resource(podsResource).Namespace(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+	return ignoreGone("delete pod "+pod.Name, err)
+}
+
+// Suspend implements API. It writes the version that it has read, so that it overwrites no other change.
+func (c *Client) Suspend(ctx context.Context, v preemption.Victim, m Mark) error {
+	path := group.SuspendPath(v.Suspend)
+	if path == nil {
+		return fmt.Errorf("suspend %s %s: the kind cannot be suspended", v.Suspend.Kind, v.Suspend.Name)
+	}
+	owners, owner, err := c.owner(ctx, v)
+	if err != nil || owner == nil {
+		return err
+	}
+	if is, _, _ := unstructured.NestedBool(owner.Object, path...); is {
+		return nil // its pods end anyway
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"uid": owner.GetUID(), "resourceVersion": owner.GetResourceVersion(),
+		"annotations": map[string]any{group.SuspendedForAnnotation: string(m.For.UID)},
+	}}
+	if err := unstructured.SetNestedField(patch, true, path...); err != nil {
+		return fmt.Errorf("suspend %s %s: %w", v.Suspend.Kind, v.Suspend.Name, err)
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode the suspension of %s %s: %w", v.Suspend.Kind, v.Suspend.Name, err)
+	}
+	_, err = owners.Patch(ctx, owner.GetName(), types.MergePatchType, data, metav1.PatchOptions{FieldManager: FieldManager})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		// A conflict says that the owner has changed: it is read again.
+		return fmt.Errorf("suspend %s %s: %w", v.Suspend.Kind, v.Suspend.Name, err)
+	}
+	return nil
+}
+
+// SuspendedBy implements API.
+func (c *Client) SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error) {
+	_, owner, err := c.owner(ctx, v)
+	if err != nil || owner == nil {
+		return "", err
+	}
+	if is, _, _ := unstructured.NestedBool(owner.Object, group.SuspendPath(v.Suspend)...); !is {
+		return "", nil
+	}
+	return types.UID(owner.GetAnnotations()[group.SuspendedForAnnotation]), nil
+}
+
+// owner reads the owner of a victim. It returns nil if there is no such owner.
+func (c *Client) owner(ctx context.Context, v preemption.Victim) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
+	o := v.Suspend
+	mapping, err := c.mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
+	if err != nil {
+		return nil, nil, fmt.Errorf("find the version of %s: %w", o.Kind, err)
+	}
+	owners := c.objects.Resource(mapping.Resource).Namespace(v.Namespace)
+	owner, err := owners.Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), err == nil && owner.GetUID() != o.UID:
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("get %s %s: %w", o.Kind, o.Name, err)
+	}
+	return owners, owner, nil
+}
+
+// condition writes the condition of a mark onto the victim.
+func (c *Client) condition(ctx context.Context, v preemption.Victim, status metav1.ConditionStatus, message string) error {
+	condition := map[string]any{"type": ConditionPreempted, "status": string(status), "reason": reason.Preempted, "message": message, "lastTransitionTime": metav1.NewTime(c.now())}
+	if v.Kind != preemption.Group {
+		condition["type"], condition["reason"] = conditionNative, corev1.PodReasonPreemptionByScheduler
+	}
+	if v.Kind == preemption.Pod {
+		return c.apply(ctx, podsResource, v.Namespace, v.Name, v.UID, condition)
+	}
+	return c.apply(ctx, podGroupsOf(v), v.Namespace, v.Name, v.UID, condition)
+}
+
+func podGroupsOf(v preemption.Victim) schema.GroupVersionResource {
+	if v.Kind == preemption.NativeGroup {
+		return nativegroup.PodGroups
+	}
+	return scheduling.PodGroups
+}
+
+// apply writes conditions with server-side apply, to the object of this UID only. Conditions of this field manager
+// that are not passed are removed.
+func (c *Client) apply(ctx context.Context, resource schema.GroupVersionResource, namespace, name string, uid types.UID, conditions ...any) error {
+	kind := "PodGroup"
+	if resource == podsResource {
+		kind = "Pod"
+	}
+	status := map[string]any{}
+	if len(conditions) > 0 {
+		status["conditions"] = conditions
+	}
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": resource.GroupVersion().String(), "kind": kind,
+		"metadata": map[string]any{"name": name, "namespace": namespace, "uid": uid},
+		"status":   status,
+	})
+	if err != nil {
+		return fmt.Errorf("encode the mark of %s %s: %w", kind, name, err)
+	}
+	force := true
+	_, err = c.objects.Resource(resource).Namespace(namespace).Patch(ctx, name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, "status")
+	return ignoreGone("mark "+kind+" "+name, err)
+}
+
+// ignoreGone drops the error that the object is gone, or that another one has its name.
+func ignoreGone(what string, err error) error {
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}

@@ -1,0 +1,229 @@
+package eviction
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+)
+
+// fakeAPI records requests. fail answers a request with an error.
+type fakeAPI struct {
+	mu        sync.Mutex
+	requests  []string
+	pods      map[string]*corev1.Pod
+	suspended types.UID
+	fail      func(request string, nth int) error
+}
+
+func (f *fakeAPI) record(request string, then func()) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests = append(f.requests, request)
+	if f.fail != nil {
+		nth := 0
+		for _, r := range f.requests {
+			if r == request {
+				nth++
+			}
+		}
+		if err := f.fail(request, nth); err != nil {
+			return err
+		}
+	}
+	if then != nil {
+		then()
+	}
+	return nil
+}
+
+func (f *fakeAPI) Mark(_ context.Context, v preemption.Victim, _ Mark) error {
+	return f.record("mark "+v.Name, nil)
+}
+func (f *fakeAPI) TakeBack(_ context.Context, v preemption.Victim) error {
+	return f.record("take back "+v.Name, nil)
+}
+func (f *fakeAPI) TakeBackPod(_ context.Context, _ string, p preemption.VictimPod) error {
+	return f.record("take back pod "+p.Name, nil)
+}
+func (f *fakeAPI) Close(_ context.Context, v preemption.Victim, _ Mark) error {
+	return f.record("close "+v.Name, nil)
+}
+func (f *fakeAPI) Suspend(_ context.Context, v preemption.Victim, m Mark) error {
+	return f.record("suspend "+v.Name, func() { f.suspended = m.For.UID })
+}
+func (f *fakeAPI) SuspendedBy(context.Context, preemption.Victim) (types.UID, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.suspended, nil
+}
+func (f *fakeAPI) MarkPod(_ context.Context, _ preemption.Victim, p preemption.VictimPod, _ Mark) error {
+	return f.record("mark pod "+p.Name, nil)
+}
+func (f *fakeAPI) Delete(_ context.Context, _ string, p preemption.VictimPod) error {
+	return f.record("delete "+p.Name, func() { delete(f.pods, p.Name) })
+}
+
+func (f *fakeAPI) pod(_, name string) *corev1.Pod {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pods[name]
+}
+
+// victim returns a group of two pods, which exist.
+func (f *fakeAPI) victim(name string) preemption.Victim {
+	v := preemption.Victim{Kind: preemption.Group, Namespace: "lab", Name: name, UID: types.UID(name), Priority: 10}
+	for _, suffix := range []string{"-0", "-1"} {
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: name + suffix, UID: types.UID(name + suffix)})
+		f.pods[name+suffix] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name + suffix, UID: types.UID(name + suffix)}}
+	}
+	return v
+}
+
+var urgent = preemption.Preemptor{Kind: preemption.Group, Namespace: "lab", Name: "urgent", UID: "urgent", Priority: 1000}
+
+// run carries out what set up asks for until nothing happens any more, and returns the requests.
+func run(t *testing.T, setUp func(*fakeAPI, *Evictor), later func(*fakeAPI, *Evictor)) (requests []string) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeAPI{pods: map[string]*corev1.Pod{}}
+		e := New(Config{API: f, Leading: func() bool { return true }, PodOf: f.pod})
+		setUp(f, e)
+		ctx, cancel := context.WithTimeout(t.Context(), 60e9)
+		defer cancel()
+		var running sync.WaitGroup
+		running.Go(func() { e.Run(ctx) })
+		synctest.Wait()
+		if later != nil {
+			later(f, e)
+		}
+		running.Wait()
+		requests = f.requests
+	})
+	return requests
+}
+
+func TestAllMarksComeBeforeTheFirstDeletion(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(r string, nth int) error {
+			if r == "mark b" && nth <= 3 {
+				return apierrors.NewInternalError(context.DeadlineExceeded)
+			}
+			return nil
+		}
+		if !e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a"), f.victim("b")}}) {
+			t.Fatal("the plan is not accepted")
+		}
+		if !e.IsMarked(types.NamespacedName{Namespace: "lab", Name: "b"}) {
+			t.Error("a victim of an accepted plan does not count as marked")
+		}
+	}, nil)
+	first := slices.IndexFunc(got, func(r string) bool { return strings.HasPrefix(r, "delete") })
+	if first < 0 || slices.Contains(got[first:], "mark b") || slices.Contains(got[first:], "mark a") {
+		t.Errorf("a pod was deleted before all marks were written: %q", got)
+	}
+	for _, want := range []string{"delete a-0", "delete a-1", "delete b-0", "delete b-1", "close a", "close b"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
+func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(r string, nth int) error {
+			if r == "delete a-1" && nth == 1 {
+				return apierrors.NewInternalError(context.DeadlineExceeded)
+			}
+			return nil
+		}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
+	}, func(_ *fakeAPI, e *Evictor) { e.Withdraw(urgent.UID, Abandoned) })
+	if !slices.Contains(got, "close a") || slices.Contains(got, "take back a") {
+		t.Errorf("the victim was not evicted to its end: %q", got)
+	}
+}
+
+func TestAWithdrawnPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(r string, _ int) error {
+			if strings.HasPrefix(r, "delete") {
+				return apierrors.NewTooManyRequests("busy", 1)
+			}
+			return nil
+		}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
+	}, func(_ *fakeAPI, e *Evictor) { e.Withdraw(urgent.UID, Abandoned) })
+	if got[len(got)-1] != "take back a" {
+		t.Errorf("the mark was not taken back at the end: %q", got)
+	}
+}
+
+func TestMarksThatWereFound(t *testing.T) {
+	owner := group.Owner{Group: "batch", Kind: "Job", Name: "a", UID: "job"}
+	cases := map[string]struct {
+		change func(*fakeAPI, *Found)
+		want   []string
+	}{
+		"no pod was touched: the mark is taken back": {func(*fakeAPI, *Found) {}, []string{"take back a"}},
+		"a pod is gone: the others are evicted": {func(f *fakeAPI, v *Found) {
+			delete(f.pods, "a-0")
+			v.Victim.Pods = v.Victim.Pods[1:]
+		}, []string{"mark pod a-1", "delete a-1", "close a"}},
+		"a pod is ending: the others are evicted": {func(f *fakeAPI, _ *Found) {
+			now := metav1.Now()
+			f.pods["a-0"].DeletionTimestamp = &now
+		}, []string{"mark pod a-0", "delete a-0", "mark pod a-1", "delete a-1", "close a"}},
+		"the owner is not suspended: the mark is taken back": {func(_ *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
+		}, []string{"take back a"}},
+		"the owner is suspended: its pods are waited for": {func(f *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends, f.suspended = owner, owner.UID, urgent.UID
+		}, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := run(t, func(f *fakeAPI, e *Evictor) {
+				found := Found{Victim: f.victim("a")}
+				found.Mark = markOf(urgent, found.Victim)
+				tc.change(f, &found)
+				e.Resume(found)
+			}, nil)
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("requests %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAMarkIsReadAsItWasWritten(t *testing.T) {
+	m := Mark{For: urgent, Priority: -10, Pods: 8, Suspends: "u-2"}
+	if got, want := m.Evicted("lab"), "8 pods evicted for group lab/urgent (priority 1000, this one has -10)"; got != want {
+		t.Errorf("Evicted = %q, want %q", got, want)
+	}
+	if text := m.Message("other"); strings.Contains(text, "lab/") {
+		t.Errorf("%q names a group of another namespace", text)
+	}
+	for _, namespace := range []string{"lab", "other"} {
+		got, ok := Parse(m.Message(namespace))
+		want := m
+		want.For = preemption.Preemptor{UID: "urgent", Priority: 1000}
+		if !ok || got != want {
+			t.Errorf("Parse = %+v, %v, want %+v", got, ok, want)
+		}
+	}
+	if _, ok := Parse("evicted by hand"); ok {
+		t.Error("another message is read as a mark")
+	}
+}
