@@ -151,8 +151,6 @@ const (
 	MemberLost = "MemberLost"
 	// AllPlaced: all pods of a group that started with fewer have nodes.
 	AllPlaced = "AllPlaced"
-	// Preempting: pods of lower priority are evicted for the group.
-	Preempting = "Preempting"
 	// Resumed: an owner of the group was resumed after it was suspended for a group of higher priority.
 	Resumed = "Resumed"
 	// OwnerUnreadable: the controller cannot read the owner of the
