@@ -30,10 +30,10 @@ func arguments() (string, error) {
 		}
 		return true
 	})
-	if structs["Args"] == nil || structs["TLS"] == nil {
-		return "", fmt.Errorf("pkg/fluence/args.go has no struct Args or TLS")
+	if structs["Args"] == nil || structs["TLS"] == nil || structs["Preemption"] == nil {
+		return "", fmt.Errorf("pkg/fluence/args.go has no struct Args, TLS or Preemption")
 	}
-	names, err := constants(".", "pkg/fluence", "pkg/group", "pkg/match", "pkg/statusmap")
+	names, err := constants(".", "pkg/fluence", "pkg/group", "pkg/match", "pkg/preemption", "pkg/statusmap")
 	if err != nil {
 		return "", err
 	}
@@ -48,6 +48,7 @@ func arguments() (string, error) {
 	}
 	add("", structs["Args"])
 	add("tls.", structs["TLS"])
+	add("preemption.", structs["Preemption"])
 	for _, row := range rows {
 		short := strings.Trim(row[0][strings.LastIndex(row[0], ".")+1:], "`")
 		row[1] = sentence(strings.TrimPrefix(translated(oneLine(row[1]), names), code(short)+" is "))

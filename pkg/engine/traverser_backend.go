@@ -26,6 +26,9 @@ func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.All
 	if len(r.Ending) > 0 {
 		return nil, nil, invalid("ending slots: a graph that was added cannot leave out a part of a job")
 	}
+	if len(r.Displace) > 0 {
+		return nil, nil, invalid("units to displace: a graph that was added does not choose units")
+	}
 	if r.Jobspec == nil {
 		return nil, nil, invalid("no jobspec")
 	}

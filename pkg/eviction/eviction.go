@@ -12,6 +12,7 @@
 //	mark.go      What does a mark say, and how is it read?
 //	eviction.go  What does a caller ask for, and what is the state of a plan?
 //	run.go       Which request is next, and what follows from its answer?
+//	pending.go   Which victims are going to end?
 //	resume.go    What follows from the marks that an earlier process has left?
 //	client.go    How are marks, suspensions and deletions written to the API server?
 //	told.go      Which events do users see?

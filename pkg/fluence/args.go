@@ -19,6 +19,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -65,6 +66,8 @@ type Args struct {
 	// ends. Afterwards lower priorities may take the room too. For one group such a time begins at most
 	// every 30s. Zero means that all may take the room at once. Defaults to 2s; at most 10s.
 	Handover metav1.Duration `json:"handover"`
+	// Preemption says which pods may be evicted to make room for a group of higher priority.
+	Preemption Preemption `json:"preemption"`
 	// ExpectTimeout is how long room is held for pods that the owner of a group makes only after others
 	// of the group, while nothing but the owner is missing. It begins anew with each pod that
 	// comes. Defaults to 5m; at most ExpectTotal.
@@ -138,6 +141,29 @@ const (
 	ExpectNone     = group.ExpectNone
 )
 
+// The values of Preemption.Mode.
+const (
+	// PreemptionLowerPriority: pods of a lower priority may be evicted.
+	PreemptionLowerPriority = "LowerPriority"
+	// PreemptionNever: nobody is evicted.
+	PreemptionNever = "Never"
+)
+
+// Preemption says which pods may be evicted to make room for a group of higher priority.
+type Preemption struct {
+	// Mode is PreemptionLowerPriority or PreemptionNever. Defaults to LowerPriority.
+	Mode string `json:"mode"`
+	// Delay is for how long a group waits for room before others are evicted for it. The annotation
+	// group.PreemptionDelayAnnotation of the group takes precedence. Defaults to 0s.
+	Delay metav1.Duration `json:"delay"`
+	// Foreign selects the pods of other schedulers that may be evicted: preemption.ForeignNever,
+	// ForeignBare (those that no object controls) or ForeignAll. Pods of the other profiles of this
+	// scheduler are not foreign. Defaults to Never.
+	Foreign preemption.Foreign `json:"foreign"`
+	// MinRuntime is for how long a pod stays on its node before it may be evicted. Defaults to 0s.
+	MinRuntime metav1.Duration `json:"minRuntime"`
+}
+
 // TLS names PEM files for mutual TLS.
 type TLS struct {
 	// CertFile is the scheduler's own certificate.
@@ -159,6 +185,7 @@ func defaultArgs() *Args {
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		Handover:        metav1.Duration{Duration: 2 * time.Second},
+		Preemption:      Preemption{Mode: PreemptionLowerPriority, Foreign: preemption.ForeignNever},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		Expect:          ExpectAll,
@@ -220,6 +247,23 @@ func wrongType(raw []byte, err error) error {
 	return field.Invalid(path, json.RawMessage(text), "must be of type "+wrong.Type.String())
 }
 
+func (p *Preemption) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if modes := []string{PreemptionLowerPriority, PreemptionNever}; !slices.Contains(modes, p.Mode) {
+		errs = append(errs, field.NotSupported(path.Child("mode"), p.Mode, modes))
+	}
+	if d := p.Delay.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("delay"), d.String(), "must be 0 or above"))
+	}
+	if foreign := []preemption.Foreign{preemption.ForeignNever, preemption.ForeignBare, preemption.ForeignAll}; !slices.Contains(foreign, p.Foreign) {
+		errs = append(errs, field.NotSupported(path.Child("foreign"), p.Foreign, foreign))
+	}
+	if d := p.MinRuntime.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("minRuntime"), d.String(), "must be 0 or above"))
+	}
+	return errs
+}
+
 func (a *Args) validate(path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if a.Endpoint == "" {
@@ -250,6 +294,7 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 	if d := a.Handover.Duration; d < 0 || d > 10*time.Second {
 		errs = append(errs, field.Invalid(path.Child("handover"), d.String(), "must be from 0 to 10s"))
 	}
+	errs = append(errs, a.Preemption.validate(path.Child("preemption"))...)
 	if d := a.ExpectTotal.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("expectTotal"), d.String(), "must be 0 or above"))
 	}

@@ -24,6 +24,7 @@ func TestDecodeArgs(t *testing.T) {
 		MaxBypass:       metav1.Duration{Duration: 10 * time.Minute},
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		Handover:        metav1.Duration{Duration: 2 * time.Second},
+		Preemption:      Preemption{Mode: "LowerPriority", Foreign: "Never"},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		Expect:          "all",
@@ -39,6 +40,7 @@ func TestDecodeArgs(t *testing.T) {
 		MaxAsk:          metav1.Duration{Duration: 30 * time.Second},
 		MatchPolicy:     "lonode",
 		ScheduleTimeout: metav1.Duration{Duration: 15 * time.Minute},
+		Preemption:      Preemption{Mode: "Never", Delay: metav1.Duration{Duration: time.Minute}, Foreign: "All", MinRuntime: metav1.Duration{Duration: time.Hour}},
 		Expect:          "labelled",
 		MaxBinds:        1,
 		PodEvents:       "always",
@@ -72,6 +74,7 @@ tellNames: all
 wholeNodes: none
 maxReserve: 0s
 handover: 0s
+preemption: {mode: Never, delay: 1m, foreign: All, minRuntime: 1h}
 expectTimeout: 0s
 expectTotal: 0s
 expect: labelled
@@ -81,7 +84,7 @@ statusNamespace: fluence-system
 		},
 		"JSON with every field at its limit": {
 			obj: raw(`{"endpoint":"tcp://matcher:4242","tls":{"certFile":"c","keyFile":"k","caFile":"ca"},"matchTimeout":"30s","maxAsk":"30s",` +
-				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","handover":"0s","expectTimeout":"0s","expectTotal":"0s","expect":"labelled","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
+				`"matchPolicy":"lonode","scheduleTimeout":"15m","maxBypass":"0s","maxBinds":1,"podEvents":"always","tellNames":"all","wholeNodes":"none","maxReserve":"0s","handover":"0s","preemption":{"mode":"Never","delay":"1m","foreign":"All","minRuntime":"1h"},"expectTimeout":"0s","expectTotal":"0s","expect":"labelled","topologyLevels":["topology.kubernetes.io/zone","rack"],"statusNamespace":"fluence-system"}`),
 			want: all,
 		},
 	}
@@ -148,6 +151,9 @@ func TestArgsAreInvalid(t *testing.T) {
 		"with too much time to ask":        {"maxAsk: 31s", []string{`args.maxAsk: Invalid value: "31s": must be above 0 and at most 30s`}},
 		"with a time below none":           {"maxReserve: -1s", []string{`args.maxReserve: Invalid value: "-1s": must be 0 or at least 1m`}},
 		"with a handover that is too long": {"handover: 11s", []string{`args.handover: Invalid value: "11s": must be from 0 to 10s`}},
+		"with a preemption of some":        {"preemption: {mode: Some}", []string{`args.preemption.mode: Unsupported value: "Some": supported values: "LowerPriority", "Never"`}},
+		"with a delay below none":          {"preemption: {delay: -1s, minRuntime: -2s}", []string{`args.preemption.delay: Invalid value: "-1s": must be 0 or above`, `args.preemption.minRuntime: Invalid value: "-2s": must be 0 or above`}},
+		"with some of others":              {"preemption: {foreign: Some}", []string{`args.preemption.foreign: Unsupported value: "Some": supported values: "Never", "Bare", "All"`}},
 		"with no time for seats":           {"expectTotal: -1s\nexpectTimeout: -1s", []string{`args.expectTotal: Invalid value: "-1s": must be 0 or above`, `args.expectTimeout: Invalid value: "-1s": must be from 0 to expectTotal, -1s`}},
 		"with seats beyond their time":     {"expectTimeout: 31m", []string{`args.expectTimeout: Invalid value: "31m0s": must be from 0 to expectTotal, 30m0s`}},
 		"with seats for some":              {"expect: some", []string{`args.expect: Unsupported value: "some": supported values: "all", "labelled", "none"`}},

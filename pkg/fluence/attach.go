@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -48,6 +49,7 @@ func Attach(sched *scheduler.Scheduler) error {
 				p.SetPodNominator(queue)
 			}
 			wrapFailureHandler(sched, pl)
+			pl.ownSchedulers = sets.KeySet(sched.Profiles)
 		}
 	}
 	return nil

@@ -35,6 +35,7 @@ type base struct {
 
 	readiness
 	cluster
+	victims
 }
 
 // cluster is what the plugin knows of nodes, namespaces and pods on nodes.

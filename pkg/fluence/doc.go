@@ -33,6 +33,10 @@
 //	nominations.go         which pods of other schedulers are about to take room?
 //	restarts.go            which room is kept for pods that are made again?
 //	claims.go              which group gets the room of pods that are ending?
+//	preempt.go             for whom is nobody or somebody evicted, and what is said of it?
+//	preemptions.go         when may a group evict others again?
+//	victims.go             what is known of the pods that may be evicted?
+//	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
 //	freed_room.go          who is the first to whom room is offered that pods have left?
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?

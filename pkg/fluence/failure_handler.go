@@ -2,8 +2,10 @@ package fluence
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -11,6 +13,9 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 )
 
 // kube-scheduler's failure handler requeues a pod and writes its status. A
@@ -51,6 +56,9 @@ func wrapFailureHandler(sched *scheduler.Scheduler, pl *Fluence) {
 			}
 		}
 		next(ctx, f, pod, status, nominating, start)
+		if f.ProfileName() == pl.profile {
+			pl.nominateAgain(pod.GetPodInfo().GetPod())
+		}
 	}
 }
 
@@ -62,7 +70,28 @@ type failureFramework struct {
 }
 
 // APICacher implements framework.Framework.
-func (h failureFramework) APICacher() fwk.APICacher { return h.pl.podStatuses }
+func (h failureFramework) APICacher() fwk.APICacher {
+	if node, _ := h.pl.claimedNode(h.pod); node != "" {
+		return preemptingStatuses{h.pl.podStatuses}
+	}
+	return h.pl.podStatuses
+}
+
+// preemptingStatuses writes the statuses of pods for which others are evicted. The reason is not Unschedulable: for
+// pods with that reason cluster autoscalers add nodes.
+type preemptingStatuses struct{ *report.PodStatusWriter }
+
+// PatchPodStatus implements fwk.APICacher.
+func (s preemptingStatuses) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	conditions = slices.Clone(conditions)
+	for i, c := range conditions {
+		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+			conditions[i] = c.DeepCopy()
+			conditions[i].Reason = reason.Preempting
+		}
+	}
+	return s.PodStatusWriter.PatchPodStatus(pod, conditions, nominating)
+}
 
 // EventRecorder implements framework.Framework.
 func (h failureFramework) EventRecorder() events.EventRecorderLogger {

@@ -19,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -148,6 +149,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
+	pl.victims = victims{index: preemption.NewIndex(pl.owners), describeOwner: pl.owners.describe, evictor: noEvictor{}, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}
+	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.evictor.IsMarked(key) })
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {

@@ -33,6 +33,8 @@ type groupPlacer struct {
 	releases *releaseQueue
 	// timeouts has the namespaces whose matches timed out.
 	timeouts timeouts
+	// cycle counts the scheduling cycles.
+	cycle uint64
 }
 
 // placeGroup places all pods of a plan together, and gives each pod its assignment.
@@ -123,7 +125,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	// All three are called, whatever the others return.
-	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.claims.use(plan.Key), a.freed.use(plan.Key)
+	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key)
 	if used || claimed || offered {
 		a.observeEvent(gang.Released)
 	}
@@ -154,8 +156,9 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 		return a.describeGroup(key, priority, plan.Key.Namespace)
 	}
 	refused.Message += a.restarts.describe(plan.Key, least, name)
+	refused.Message += a.claims.describe(claimantOf(plan), rankForRoom(plan), goesFirst(plan), name)
 	if !goesFirst(plan) {
-		refused.Message += a.claims.describe(plan.Key, rankForRoom(plan), name) + a.freed.describe(plan.Key, least, name)
+		refused.Message += a.freed.describe(plan.Key, least, name)
 	}
 }
 
@@ -190,9 +193,10 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	// Only room of the same or a higher priority counts, as in kube-scheduler.
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
 	kept := a.restarts.slots(plan.Key, least, a.holdsNode)
+	kept = slices.Concat(kept, a.claims.slots(claimantOf(plan), rankForRoom(plan), goesFirst(plan)))
 	if !goesFirst(plan) {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
-		kept = slices.Concat(kept, a.claims.slots(plan.Key, rankForRoom(plan)), a.freed.slots(plan.Key, least, a.claims.nodesOf(plan.Key)))
+		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, a.claims.nodesOf(claimantOf(plan))))
 	}
 	// The filters count these pods anyway, so their room must not count twice.
 	ended := a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now)

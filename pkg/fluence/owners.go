@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 )
 
 // owners watches the objects that control pods (Jobs, ReplicaSets and so
@@ -73,8 +74,12 @@ func trimOwner(obj any) (any, error) {
 	if !ok {
 		return obj, nil
 	}
+	var labels map[string]string
+	if queue, has := m.Labels[preemption.QueueLabel]; has {
+		labels = map[string]string{preemption.QueueLabel: queue}
+	}
 	m.ObjectMeta = metav1.ObjectMeta{
-		Namespace: m.Namespace, Name: m.Name, UID: m.UID,
+		Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: labels,
 		ResourceVersion: m.ResourceVersion, OwnerReferences: group.ControllerReference(m),
 	}
 	return m, nil
@@ -104,18 +109,36 @@ func (o *owners) run(ctx context.Context, l *initialSync) {
 
 // ControllerOf implements group.Owners.
 func (o *owners) ControllerOf(namespace string, owner group.Owner) (group.Owner, bool) {
+	m := o.find(namespace, owner)
+	if m == nil {
+		return group.Owner{}, false
+	}
+	return group.ControllerOf(m), true
+}
+
+// describe returns what victims need to know of an owner. How many pods of a Job may fail is not known.
+func (o *owners) describe(namespace string, owner group.Owner) (preemption.Owner, bool) {
+	m := o.find(namespace, owner)
+	if m == nil {
+		return preemption.Owner{}, false
+	}
+	return preemption.OwnerOf(m), true
+}
+
+// find returns an owner as last seen. It returns nil if it was not seen.
+func (o *owners) find(namespace string, owner group.Owner) metav1.Object {
 	informer := o.informers[schema.GroupKind{Group: owner.Group, Kind: owner.Kind}]
 	if informer == nil {
-		return group.Owner{}, false
+		return nil
 	}
 	obj, ok, err := informer.GetStore().GetByKey(namespace + "/" + owner.Name)
 	if err != nil || !ok {
-		return group.Owner{}, false
+		return nil
 	}
 	m, err := meta.Accessor(obj)
 	if err != nil || m.GetUID() != owner.UID {
 		// The object is an older or newer one of the same name.
-		return group.Owner{}, false
+		return nil
 	}
-	return group.ControllerOf(m), true
+	return m
 }

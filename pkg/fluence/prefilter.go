@@ -46,6 +46,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 	}
 	state.Write(decidedKey, decided{})
 	in, began := cycleOf(state), pl.now()
+	pl.cycle++
 	defer func() { in.ownTime = pl.now().Sub(began) }()
 	if !pl.groups.HasAssignment(pod.UID) {
 		defer pl.endAdmission(pl.groupKey(pod))

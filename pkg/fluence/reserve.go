@@ -111,10 +111,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		why := fmt.Sprintf("pod %s: %s", pod.Name, statuses.Get("").Message())
 		pl.apply(ctx, pl.groups.RefusePod(pod.UID, pl.now(), reason.NodesRuledOut, why))
 	}
-	// Clear the pod's nominated node. A nomination, perhaps left by an
-	// earlier scheduler, would keep room on a node that the pod may not get.
-	clear := &fwk.PostFilterResult{NominatingInfo: &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}}
-	return clear, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
+	return &fwk.PostFilterResult{NominatingInfo: pl.nominationAfterRefusal(pod)}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)
 }
 
 // PodGroupPostFilter prevents preemption for kube-scheduler's own pod groups.

@@ -294,7 +294,7 @@ func (w *watcher) keepForRestart(was *corev1.Pod) {
 	}
 	now := w.now()
 	of, ok := w.groups.RestartOf(was.UID, now)
-	if !ok || was.Status.StartTime == nil || !w.groupReporter.reporter.Leads() {
+	if !ok || was.Status.StartTime == nil || w.evictor.IsVictim(was.UID) || !w.groupReporter.reporter.Leads() {
 		return
 	}
 	// Otherwise pods that run for a moment now and then would hold room for ever.

@@ -56,7 +56,7 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 				if pace.Wait(ctx) != nil {
 					return
 				}
-				if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), pod, w.Message); err != nil && ctx.Err() == nil {
+				if err := report.WriteWaitingStatus(ctx, tl.handle.ClientSet(), pod, w.Reason, w.Message); err != nil && ctx.Err() == nil {
 					tl.counters.countFailedWrite(writesPod)
 					klog.FromContext(ctx).Error(err, "Failed to write to a pod why its group waits", "pod", klog.KObj(pod))
 				}

@@ -167,6 +167,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	}
 	w.occupants.update(pod)
 	w.placer.UpdatePod(pod)
+	w.index.PutPod(pod)
 	if old != nil && (pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed) {
 		w.keepForRestart(old)
 	}
@@ -301,7 +302,10 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 		w.offerFreedRoom(w.heldSlot(pod))
 	}
-	w.ending.gone(pod.UID, w.now())
+	if w.ending.gone(pod.UID, w.now()); translate.Holds(pod) && w.evictor.IsVictim(pod.UID) {
+		w.ending.goneAtOnce(pod, w.now())
+	}
+	w.index.RemovePod(pod.UID)
 	w.occupants.remove(pod)
 	w.observeNativeMember(ctx, pod, w.nativeMembers.remove)
 	w.placer.RemovePod(pod.UID)

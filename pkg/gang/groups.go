@@ -2,6 +2,7 @@ package gang
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -39,3 +40,8 @@ func (g *Groups) SetSeatRules(r SeatRules) { g.seatRules = r }
 
 // SetExclusiveRules sets the rules for whole nodes. It has to be called before any other method.
 func (g *Groups) SetExclusiveRules(w ExclusiveRules) { g.exclusiveRules = w }
+
+// SetIsEvicted sets which groups are being evicted for others: their pods wait until the last of those that
+// are evicted has gone. The function is called with a lock held, and has to answer from memory. It has to be
+// set before any other method is called.
+func (g *Groups) SetIsEvicted(f func(key types.NamespacedName) bool) { g.isEvicted = f }

@@ -2,6 +2,7 @@ package gang
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -24,6 +25,9 @@ type rules struct {
 	whyNativeUnread string
 	// exclusiveRules are the rules for whole nodes.
 	exclusiveRules ExclusiveRules
+	// isEvicted reports whether a group is being evicted for another one. It is called with a lock held. Nil
+	// means that none is.
+	isEvicted func(types.NamespacedName) bool
 }
 
 // ExclusiveRules are the rules for whole nodes. Both functions are called

@@ -108,6 +108,18 @@ func (g Turns) WaitsForRoom(key types.NamespacedName) bool {
 	return why == ""
 }
 
+// WaitsForRoomSince returns since when a group that has not started waits for room, if it is refused for lack of
+// room now. It returns now if it has not waited before.
+func (g Turns) WaitsForRoomSince(key types.NamespacedName, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return now
+	}
+	return s.roomSinceOr(now)
+}
+
 // maxStarvingAge is the longest time for which a result of Starving is kept.
 const maxStarvingAge = 10 * time.Second
 

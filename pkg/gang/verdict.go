@@ -32,6 +32,9 @@ type Verdict struct {
 	Abandoned match.JobID
 }
 
+// whyEvicted is the message for pods of a group that is being evicted.
+const whyEvicted = "the group is evicted for a group of higher priority; waits until the last of its pods that are evicted has gone"
+
 // verdict decides whether a member may enter the queue. It may choose a
 // representative, and updates since when the group has been complete.
 func (r *rules) verdict(m *member, now time.Time) Verdict {
@@ -47,6 +50,9 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 			return Verdict{Message: fmt.Sprintf("has node %s; waits until the pods that come before it in its group have their nodes", m.assignment.slot.Node)}
 		}
 		return Verdict{Pass: true}
+	case r.isEvicted != nil && r.isEvicted(s.key):
+		// A started group that lacks members goes before all others, and would take its room back at once.
+		return Verdict{Reason: reason.Preempted, Message: whyEvicted}
 	case s.started && m.refusal.isActive(now):
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:

@@ -50,6 +50,23 @@ const (
 // themselves above all priorities with it.
 const EvictAnnotation = "fluence.flux-framework.org/evict"
 
+// PreemptionDelayAnnotation is a duration such as "5m": for how long a group waits for room before others
+// are evicted for it. It goes before the scheduler's argument.
+const PreemptionDelayAnnotation = "fluence.flux-framework.org/preemption-delay"
+
+// ParsePreemptionDelay reads a value of PreemptionDelayAnnotation. It returns the default if there is no value,
+// and with an error if the value is wrong. The error names the annotation and the value in words fit for a user.
+func ParsePreemptionDelay(value string, def time.Duration) (time.Duration, error) {
+	if value == "" {
+		return def, nil
+	}
+	d, err := time.ParseDuration(value)
+	if err != nil || d < 0 {
+		return def, fmt.Errorf("annotation %s: %q: must be a duration of at least 0s, such as 5m, and is ignored", PreemptionDelayAnnotation, value)
+	}
+	return d, nil
+}
+
 // EvictNever is the value of EvictAnnotation that keeps the pods of a namespace.
 const EvictNever = "never"
 

@@ -82,6 +82,7 @@ func Keys() []Key {
 		{Name: MatchPolicyAnnotation, Form: AnnotationForm, Means: "the order in which nodes are chosen", Places: groups, Values: "a [match policy](policies.md)", Default: "the scheduler's argument `matchPolicy`"},
 		{Name: MinMemberAnnotation, Form: AnnotationForm, Means: "how many pods start together", Places: []Place{OnNativePodGroup}, Values: number, Default: "as the policy of the PodGroup says", Written: true},
 		{Name: PodsPerNodeAnnotation, Form: AnnotationForm, Means: "how many pods of the group may be on one node", Places: groups, Values: number, Default: "no bound"},
+		{Name: PreemptionDelayAnnotation, Form: AnnotationForm, Means: "how long the group waits for room before others are evicted for it", Places: groups, Values: duration, Default: "the scheduler's argument `preemption.delay`"},
 		{Name: RestartTimeoutAnnotation, Form: AnnotationForm, Means: "how long the room of a pod that ended is kept for its replacement", Places: groups, Values: duration, Default: "no room is kept"},
 		{Name: SchedulerNameAnnotation, Form: AnnotationForm, Means: "the scheduler of the group's pods", Places: []Place{OnPodGroup}, Values: "the name of a scheduler", Default: "none", Written: true},
 		{Name: StagesAnnotation, Form: AnnotationForm, Means: "when room is looked for for later stages", Places: own, Values: oneOf([]string{StagesOne, StagesTogether}), Default: "`" + StagesOne + "`"},

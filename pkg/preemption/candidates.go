@@ -251,7 +251,7 @@ func (s *search) addFuture(v *candidate) {
 		if i == 0 {
 			first, v.suspend = l, l.suspend
 		}
-		queued := l.queued || o.pod.Labels[queueLabel] != ""
+		queued := l.queued || o.pod.Labels[QueueLabel] != ""
 		if l.top != first.top || queued {
 			v.suspend = group.Owner{}
 		}

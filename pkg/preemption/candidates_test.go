@@ -357,7 +357,7 @@ func TestWhoComesBackAndWhoIsSuspended(t *testing.T) {
 		"an index that has failed as often as it may is": {two(of("j"), failedBefore), map[types.UID]Owner{"j": under(job(0, 0, perIndex), "example.com", "Flow", "f")}, both + " lost"},
 		"what Kueue manages is deleted, and may be lost": {two(of("j")), map[types.UID]Owner{"j": {Queued: true}}, both + " lost"},
 		"so is what is below it":                         {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0, ignores), "jobset.x-k8s.io", "JobSet", "s"), "s": {Queued: true}}, both + " lost"},
-		"so are pods that Kueue manages":                 {two(of("j"), labelled(queueLabel, "q"), labelled(group.Label, "g")), map[types.UID]Owner{"j": job(6, 0)}, both + " lost"},
+		"so are pods that Kueue manages":                 {two(of("j"), labelled(QueueLabel, "q"), labelled(group.Label, "g")), map[types.UID]Owner{"j": job(6, 0)}, both + " lost"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -30,6 +30,8 @@ type Index struct {
 	unseen map[types.UID]*occupant
 	// searches counts the searches.
 	searches uint64
+	// priorities counts the pods of each priority.
+	priorities map[int32]int
 }
 
 // An occupant is a pod that holds room on a node.
@@ -68,7 +70,7 @@ type controller struct {
 func NewIndex(owners group.Owners) *Index {
 	return &Index{
 		owners: owners, pods: map[types.UID]*occupant{}, units: map[types.NamespacedName]*unit{},
-		controllers: map[types.UID]*controller{}, unseen: map[types.UID]*occupant{},
+		controllers: map[types.UID]*controller{}, unseen: map[types.UID]*occupant{}, priorities: map[int32]int{},
 	}
 }
 
@@ -111,6 +113,7 @@ func (x *Index) put(pod *corev1.Pod, id group.Identity) {
 	o.unit.inPodGroup = o.unit.inPodGroup || id.InPodGroup
 	o.unit.pods, o.unit.sorted = append(o.unit.pods, o), false
 	x.pods[pod.UID] = o
+	x.priorities[o.priority]++
 	if id.MissingOwner != (group.Owner{}) {
 		x.unseen[pod.UID] = o
 	}
@@ -129,6 +132,9 @@ func (x *Index) RemovePod(uid types.UID) {
 func (x *Index) remove(o *occupant) {
 	delete(x.pods, o.pod.UID)
 	delete(x.unseen, o.pod.UID)
+	if x.priorities[o.priority]--; x.priorities[o.priority] == 0 {
+		delete(x.priorities, o.priority)
+	}
 	if u := o.unit; len(u.pods) == 1 {
 		delete(x.units, u.key)
 	} else {
@@ -141,6 +147,18 @@ func (x *Index) remove(o *occupant) {
 			delete(x.controllers, c.owner.UID)
 		}
 	}
+}
+
+// HasBelow reports whether a pod on a node has a lower priority.
+func (x *Index) HasBelow(priority int32) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for has := range x.priorities {
+		if has < priority {
+			return true
+		}
+	}
+	return false
 }
 
 // lookAgain finds the groups of the pods whose owner was not seen when they were put.

@@ -12,8 +12,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// queueLabel is the label of objects that Kueue manages. Kueue suspends and resumes them itself.
-const queueLabel = "kueue.x-k8s.io/queue-name"
+// QueueLabel is the label of objects that Kueue manages. Kueue suspends and resumes them itself.
+const QueueLabel = "kueue.x-k8s.io/queue-name"
 
 // An Owner is what is known of an object that controls pods, directly or through other objects.
 type Owner struct {
@@ -39,7 +39,7 @@ type Failures struct {
 
 // OwnerOf returns what the metadata of an object says of it. Use OwnerOfJob for a Job.
 func OwnerOf(obj metav1.Object) Owner {
-	return Owner{Controller: group.ControllerOf(obj), Queued: obj.GetLabels()[queueLabel] != ""}
+	return Owner{Controller: group.ControllerOf(obj), Queued: obj.GetLabels()[QueueLabel] != ""}
 }
 
 // defaultBackoffLimit is the backoffLimit of a Job that has none. The API server writes it.

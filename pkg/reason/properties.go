@@ -42,6 +42,8 @@ var properties = map[string]Properties{
 	InvalidPriority:    {Waits: true},
 	NotSupported:       {Waits: true},
 	NoRoom:             {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
+	Preempting:         {Waits: true, KeepsWaitingTime: true},
+	Preempted:          {Waits: true, KeepsWaitingTime: true},
 	NeverFits:          {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
 	NodesRuledOut:      {Waits: true, KeepsWaitingTime: true},
 	NodeRefused:        {Waits: true, KeepsWaitingTime: true},

@@ -36,6 +36,9 @@ const (
 	NotSupported = "NotSupported"
 	// NoRoom: the group fits the cluster, but not what is free now.
 	NoRoom = "NoRoom"
+	// Preempting: the group waits for pods to end that are evicted for it. It is also the reason of the
+	// condition PodScheduled of its pods.
+	Preempting = "Preempting"
 	// NeverFits: the group would not fit even if all nodes were empty.
 	NeverFits = "NeverFits"
 	// NodesRuledOut: the scheduler's filters reject a pod on all nodes, or rejected each match.
@@ -148,8 +151,6 @@ const (
 	MemberLost = "MemberLost"
 	// AllPlaced: all pods of a group that started with fewer have nodes.
 	AllPlaced = "AllPlaced"
-	// Preempting: pods of lower priority are evicted for the group.
-	Preempting = "Preempting"
 	// Resumed: an owner of the group was resumed after it was suspended for a group of higher priority.
 	Resumed = "Resumed"
 	// OwnerUnreadable: the controller cannot read the owner of the

@@ -173,7 +173,7 @@ func TestWhatFollowsFromAReason(t *testing.T) {
 		t.Errorf("of a reason that is not Fluence's follows %+v", got)
 	}
 	keepTurns := []string{
-		reason.NoRoom, reason.NeverFits, reason.NodesRuledOut, reason.NodeRefused, reason.NotReserved, reason.Binding,
+		reason.NoRoom, reason.Preempting, reason.Preempted, reason.NeverFits, reason.NodesRuledOut, reason.NodeRefused, reason.NotReserved, reason.Binding,
 		reason.MatcherUnavailable, reason.TooHard, reason.Throttled, reason.MatchError,
 	}
 	lackRoom := []string{reason.NoRoom, reason.NeverFits}

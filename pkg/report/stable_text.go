@@ -14,7 +14,15 @@ var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and 
 	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?` +
 	`|; room is kept for [^;]+, which starts? when pods that are ending have gone(, and for \d+ other groups?)?` +
 	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
-	`|; it fits when pods that are ending have gone, and room is kept for it`)
+	`|; it fits when pods that are ending have gone, and room is kept for it` +
+	`|, evicted for it \d+s ago(; \d+ of \d+ pods? (is|are) still ending( \(\d+s at the longest\))?)?` +
+	`|; evicts nobody before \S+ \(the last eviction did not help\)`)
+
+// victims matches the victims of a group, of which more are named or counted as plans change.
+var victims = regexp.MustCompile(`^waits for .* to end$`)
+
+// without matches how many candidates were considered.
+var without = regexp.MustCompile(`without (all|\d+ of \d+) of lower priority`)
 
 // shortOn matches the phrases of package translate for a resource that is short, with their amounts.
 var shortOn = regexp.MustCompile(`( is short on \d+ (of \d+ nodes?( that (has|have) it)?|nodes? there)| is not enough for all pods)( \((at most )?[^()]*\))?`)
@@ -55,7 +63,8 @@ func StableText(text string) string {
 			text = strings.TrimSuffix(strings.TrimRight(before, "0123456789"), "; room for ") + after
 		}
 	}
-	text = passing.ReplaceAllString(text, "")
+	text = victims.ReplaceAllString(passing.ReplaceAllString(text, ""), "waits for others to end")
+	text = without.ReplaceAllString(text, "without all of lower priority")
 	text = causes.ReplaceAllString(text, "")
 	text = closest.ReplaceAllString(text, "; room")
 	for _, c := range counted {

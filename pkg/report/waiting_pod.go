@@ -22,22 +22,28 @@ import (
 func NeedsWaitingStatus(pod *corev1.Pod, why, message string, texts StableTexts) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled {
-			return c.Status == corev1.ConditionFalse && !texts.equal(c.Message, message)
+			differs := (c.Reason == reason.Preempting) != (why == reason.Preempting) || !texts.equal(c.Message, message)
+			return c.Status == corev1.ConditionFalse && differs
 		}
 	}
 	return reason.PropertiesOf(why).LacksRoom
 }
 
-// WriteWaitingStatus sets PodScheduled to False on a pod, with a message. It does nothing
+// WriteWaitingStatus sets PodScheduled to False on a pod, with a message. The reason is Unschedulable, or Preempting
+// if why is that: cluster autoscalers look for the first. It does nothing
 // if the pod has changed since it was seen, because the pod may have a node by now.
-func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, message string) error {
+func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, why, message string) error {
+	because := corev1.PodReasonUnschedulable
+	if why == reason.Preempting {
+		because = why
+	}
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
 		"status": map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
-			Reason: corev1.PodReasonUnschedulable, Message: message,
+			Reason: because, Message: message,
 			LastTransitionTime: metav1.Now(), ObservedGeneration: pod.Generation,
 		}}},
 	})

@@ -94,6 +94,7 @@ func TestConformance(t *testing.T) {
 		Near:           true,
 		Ignore:         true,
 		Ending:         true,
+		Displace:       true,
 		Expected:       true,
 		Reasons:        true,
 		Reserve:        true,

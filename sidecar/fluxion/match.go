@@ -125,6 +125,9 @@ func (e *Engine) check(r *match.Request) error {
 	default:
 		return invalid("unknown operation %d", r.Op)
 	}
+	if len(r.Displace) > 0 {
+		return invalid("units to displace: this engine does not choose units")
+	}
 	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
 		return fmt.Errorf("%w %q: must be one of %s", match.ErrPolicy, r.Policy, strings.Join(offered, ", "))
 	}

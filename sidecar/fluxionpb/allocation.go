@@ -20,6 +20,9 @@ func AllocationMessages(a *match.Allocation) iter.Seq2[*MatchResponse, error] {
 			End:      encodeTime(a.End),
 			Waited:   encodeDuration(a.Waited),
 		}}
+		for _, u := range a.Displaced {
+			m.Allocation.Displaced = append(m.Allocation.Displaced, int32(u))
+		}
 		var text []byte
 		if a.R != nil {
 			var err error
@@ -105,6 +108,12 @@ func (r *AllocationReader) Allocation() (*match.Allocation, error) {
 	}
 	a := &match.Allocation{
 		ID: match.JobID(r.about.GetId()), Slots: r.slots, Reserved: r.about.GetReserved(), Start: at, End: end, Waited: waited,
+	}
+	for _, u := range r.about.GetDisplaced() {
+		if n := len(a.Displaced); u < 0 || n > 0 && int(u) <= a.Displaced[n-1] {
+			return nil, fieldError("displaced", "%d: must be at least 0 and above the index before", u)
+		}
+		a.Displaced = append(a.Displaced, int(u))
 	}
 	if len(r.text) > 0 {
 		if a.R, err = resource.ParseSet(r.text); err != nil {

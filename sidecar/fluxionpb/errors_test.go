@@ -75,7 +75,7 @@ func TestAPolicyThatIsNotOfferedTravels(t *testing.T) {
 func TestRefusalsTravelWithTheirReason(t *testing.T) {
 	full := match.Reason{
 		Code: match.TooFew, Slot: "workers", Level: "rack", Vertex: "rack7", Wanted: 512, Found: 500,
-		Nodes: 5000, Down: 3, Excluded: 17, OtherHolder: 6, InUse: 7, WaitingHelps: true,
+		Nodes: 5000, Down: 3, Excluded: 17, OtherHolder: 6, InUse: 7, WaitingHelps: true, AllDisplaced: true,
 		Shortages: []match.Shortage{
 			{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 3500, Nodes: 4980},
 			{Type: "memory", Unit: "B", Wanted: 1 << 40, MaxOnNode: 1 << 39, Nodes: 1},

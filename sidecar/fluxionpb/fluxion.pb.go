@@ -172,7 +172,10 @@ type MatchRequest struct {
 	// holds yet. They count as held for this request only.
 	Expected []*Slot `protobuf:"bytes,12,rep,name=expected,proto3" json:"expected,omitempty"`
 	// Slots that count as free, because their pods are about to end.
-	Ending        []*SlotRef `protobuf:"bytes,13,rep,name=ending,proto3" json:"ending,omitempty"`
+	Ending []*SlotRef `protobuf:"bytes,13,rep,name=ending,proto3" json:"ending,omitempty"`
+	// Units that may be taken away if the request does not fit without
+	// that. Only for a request that begins now and allocates nothing.
+	Displace      []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -298,6 +301,85 @@ func (x *MatchRequest) GetEnding() []*SlotRef {
 	return nil
 }
 
+func (x *MatchRequest) GetDisplace() []*Unit {
+	if x != nil {
+		return x.Displace
+	}
+	return nil
+}
+
+// A Unit is what can be taken away only as a whole.
+type Unit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Slots []*SlotRef             `protobuf:"bytes,1,rep,name=slots,proto3" json:"slots,omitempty"`
+	// Units of lower classes are taken away rather than units of higher ones.
+	Class int32 `protobuf:"varint,2,opt,name=class,proto3" json:"class,omitempty"`
+	// The number of slots that are not to be taken away if others will do.
+	Protected int64 `protobuf:"varint,3,opt,name=protected,proto3" json:"protected,omitempty"`
+	// Decides between sets of units that are otherwise equal.
+	Cost          int64 `protobuf:"varint,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Unit) Reset() {
+	*x = Unit{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Unit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Unit) ProtoMessage() {}
+
+func (x *Unit) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Unit.ProtoReflect.Descriptor instead.
+func (*Unit) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Unit) GetSlots() []*SlotRef {
+	if x != nil {
+		return x.Slots
+	}
+	return nil
+}
+
+func (x *Unit) GetClass() int32 {
+	if x != nil {
+		return x.Class
+	}
+	return 0
+}
+
+func (x *Unit) GetProtected() int64 {
+	if x != nil {
+		return x.Protected
+	}
+	return 0
+}
+
+func (x *Unit) GetCost() int64 {
+	if x != nil {
+		return x.Cost
+	}
+	return 0
+}
+
 // A SlotRef names slots of a job: those with the keys, or all without keys.
 type SlotRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -309,7 +391,7 @@ type SlotRef struct {
 
 func (x *SlotRef) Reset() {
 	*x = SlotRef{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -321,7 +403,7 @@ func (x *SlotRef) String() string {
 func (*SlotRef) ProtoMessage() {}
 
 func (x *SlotRef) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[1]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -334,7 +416,7 @@ func (x *SlotRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SlotRef.ProtoReflect.Descriptor instead.
 func (*SlotRef) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{1}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SlotRef) GetId() uint64 {
@@ -366,7 +448,7 @@ type MatchResponse struct {
 
 func (x *MatchResponse) Reset() {
 	*x = MatchResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -378,7 +460,7 @@ func (x *MatchResponse) String() string {
 func (*MatchResponse) ProtoMessage() {}
 
 func (x *MatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[2]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -391,7 +473,7 @@ func (x *MatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MatchResponse.ProtoReflect.Descriptor instead.
 func (*MatchResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{2}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *MatchResponse) GetAllocation() *Allocation {
@@ -425,14 +507,17 @@ type Allocation struct {
 	// Unset means that no end is known.
 	End *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=end,proto3" json:"end,omitempty"`
 	// How long the Match waited for other calls.
-	Waited        *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
+	Waited *durationpb.Duration `protobuf:"bytes,5,opt,name=waited,proto3" json:"waited,omitempty"`
+	// The indices in the request's displace of the units that
+	// have to go before the slots are free, in ascending order.
+	Displaced     []int32 `protobuf:"varint,6,rep,packed,name=displaced,proto3" json:"displaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Allocation) Reset() {
 	*x = Allocation{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -444,7 +529,7 @@ func (x *Allocation) String() string {
 func (*Allocation) ProtoMessage() {}
 
 func (x *Allocation) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[3]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -457,7 +542,7 @@ func (x *Allocation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Allocation.ProtoReflect.Descriptor instead.
 func (*Allocation) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{3}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Allocation) GetId() uint64 {
@@ -495,6 +580,13 @@ func (x *Allocation) GetWaited() *durationpb.Duration {
 	return nil
 }
 
+func (x *Allocation) GetDisplaced() []int32 {
+	if x != nil {
+		return x.Displaced
+	}
+	return nil
+}
+
 // A Slot is one task slot that was given out.
 type Slot struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -516,7 +608,7 @@ type Slot struct {
 
 func (x *Slot) Reset() {
 	*x = Slot{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -528,7 +620,7 @@ func (x *Slot) String() string {
 func (*Slot) ProtoMessage() {}
 
 func (x *Slot) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[4]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -541,7 +633,7 @@ func (x *Slot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Slot.ProtoReflect.Descriptor instead.
 func (*Slot) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{4}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Slot) GetKey() string {
@@ -605,7 +697,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -617,7 +709,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[5]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -630,7 +722,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{5}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Job) GetId() uint64 {
@@ -686,7 +778,7 @@ type ReleaseRequest struct {
 
 func (x *ReleaseRequest) Reset() {
 	*x = ReleaseRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -698,7 +790,7 @@ func (x *ReleaseRequest) String() string {
 func (*ReleaseRequest) ProtoMessage() {}
 
 func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[6]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -711,7 +803,7 @@ func (x *ReleaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseRequest.ProtoReflect.Descriptor instead.
 func (*ReleaseRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{6}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReleaseRequest) GetEpoch() uint64 {
@@ -743,7 +835,7 @@ type ReleaseResponse struct {
 
 func (x *ReleaseResponse) Reset() {
 	*x = ReleaseResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -755,7 +847,7 @@ func (x *ReleaseResponse) String() string {
 func (*ReleaseResponse) ProtoMessage() {}
 
 func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[7]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -768,7 +860,7 @@ func (x *ReleaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleaseResponse.ProtoReflect.Descriptor instead.
 func (*ReleaseResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{7}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{8}
 }
 
 type UpdateRequest struct {
@@ -782,7 +874,7 @@ type UpdateRequest struct {
 
 func (x *UpdateRequest) Reset() {
 	*x = UpdateRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -794,7 +886,7 @@ func (x *UpdateRequest) String() string {
 func (*UpdateRequest) ProtoMessage() {}
 
 func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[8]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -807,7 +899,7 @@ func (x *UpdateRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateRequest.ProtoReflect.Descriptor instead.
 func (*UpdateRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{8}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UpdateRequest) GetEpoch() uint64 {
@@ -832,7 +924,7 @@ type UpdateResponse struct {
 
 func (x *UpdateResponse) Reset() {
 	*x = UpdateResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -844,7 +936,7 @@ func (x *UpdateResponse) String() string {
 func (*UpdateResponse) ProtoMessage() {}
 
 func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[9]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -857,7 +949,7 @@ func (x *UpdateResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateResponse.ProtoReflect.Descriptor instead.
 func (*UpdateResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{9}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{10}
 }
 
 type PutNodeRequest struct {
@@ -872,7 +964,7 @@ type PutNodeRequest struct {
 
 func (x *PutNodeRequest) Reset() {
 	*x = PutNodeRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +976,7 @@ func (x *PutNodeRequest) String() string {
 func (*PutNodeRequest) ProtoMessage() {}
 
 func (x *PutNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[10]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +989,7 @@ func (x *PutNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNodeRequest.ProtoReflect.Descriptor instead.
 func (*PutNodeRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{10}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PutNodeRequest) GetEpoch() uint64 {
@@ -922,7 +1014,7 @@ type PutNodeResponse struct {
 
 func (x *PutNodeResponse) Reset() {
 	*x = PutNodeResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1026,7 @@ func (x *PutNodeResponse) String() string {
 func (*PutNodeResponse) ProtoMessage() {}
 
 func (x *PutNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[11]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1039,7 @@ func (x *PutNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutNodeResponse.ProtoReflect.Descriptor instead.
 func (*PutNodeResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{11}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{12}
 }
 
 type RemoveNodeRequest struct {
@@ -960,7 +1052,7 @@ type RemoveNodeRequest struct {
 
 func (x *RemoveNodeRequest) Reset() {
 	*x = RemoveNodeRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -972,7 +1064,7 @@ func (x *RemoveNodeRequest) String() string {
 func (*RemoveNodeRequest) ProtoMessage() {}
 
 func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[12]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -985,7 +1077,7 @@ func (x *RemoveNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeRequest.ProtoReflect.Descriptor instead.
 func (*RemoveNodeRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{12}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveNodeRequest) GetEpoch() uint64 {
@@ -1010,7 +1102,7 @@ type RemoveNodeResponse struct {
 
 func (x *RemoveNodeResponse) Reset() {
 	*x = RemoveNodeResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1022,7 +1114,7 @@ func (x *RemoveNodeResponse) String() string {
 func (*RemoveNodeResponse) ProtoMessage() {}
 
 func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[13]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1035,7 +1127,7 @@ func (x *RemoveNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveNodeResponse.ProtoReflect.Descriptor instead.
 func (*RemoveNodeResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{13}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
 }
 
 type SetStatusRequest struct {
@@ -1051,7 +1143,7 @@ type SetStatusRequest struct {
 
 func (x *SetStatusRequest) Reset() {
 	*x = SetStatusRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1063,7 +1155,7 @@ func (x *SetStatusRequest) String() string {
 func (*SetStatusRequest) ProtoMessage() {}
 
 func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[14]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1076,7 +1168,7 @@ func (x *SetStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusRequest.ProtoReflect.Descriptor instead.
 func (*SetStatusRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{14}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetStatusRequest) GetEpoch() uint64 {
@@ -1108,7 +1200,7 @@ type SetStatusResponse struct {
 
 func (x *SetStatusResponse) Reset() {
 	*x = SetStatusResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1212,7 @@ func (x *SetStatusResponse) String() string {
 func (*SetStatusResponse) ProtoMessage() {}
 
 func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[15]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1225,7 @@ func (x *SetStatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetStatusResponse.ProtoReflect.Descriptor instead.
 func (*SetStatusResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{15}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
 }
 
 // An AddSubgraphRequest is a piece of a text. The
@@ -1153,7 +1245,7 @@ type AddSubgraphRequest struct {
 
 func (x *AddSubgraphRequest) Reset() {
 	*x = AddSubgraphRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1257,7 @@ func (x *AddSubgraphRequest) String() string {
 func (*AddSubgraphRequest) ProtoMessage() {}
 
 func (x *AddSubgraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[16]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1270,7 @@ func (x *AddSubgraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubgraphRequest.ProtoReflect.Descriptor instead.
 func (*AddSubgraphRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{16}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *AddSubgraphRequest) GetEpoch() uint64 {
@@ -1210,7 +1302,7 @@ type AddSubgraphResponse struct {
 
 func (x *AddSubgraphResponse) Reset() {
 	*x = AddSubgraphResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1314,7 @@ func (x *AddSubgraphResponse) String() string {
 func (*AddSubgraphResponse) ProtoMessage() {}
 
 func (x *AddSubgraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[17]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1327,7 @@ func (x *AddSubgraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSubgraphResponse.ProtoReflect.Descriptor instead.
 func (*AddSubgraphResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{17}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
 }
 
 type RemoveSubgraphRequest struct {
@@ -1249,7 +1341,7 @@ type RemoveSubgraphRequest struct {
 
 func (x *RemoveSubgraphRequest) Reset() {
 	*x = RemoveSubgraphRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1353,7 @@ func (x *RemoveSubgraphRequest) String() string {
 func (*RemoveSubgraphRequest) ProtoMessage() {}
 
 func (x *RemoveSubgraphRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[18]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1366,7 @@ func (x *RemoveSubgraphRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSubgraphRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSubgraphRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{18}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *RemoveSubgraphRequest) GetEpoch() uint64 {
@@ -1299,7 +1391,7 @@ type RemoveSubgraphResponse struct {
 
 func (x *RemoveSubgraphResponse) Reset() {
 	*x = RemoveSubgraphResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1311,7 +1403,7 @@ func (x *RemoveSubgraphResponse) String() string {
 func (*RemoveSubgraphResponse) ProtoMessage() {}
 
 func (x *RemoveSubgraphResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[19]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1324,7 +1416,7 @@ func (x *RemoveSubgraphResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSubgraphResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSubgraphResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{19}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
 }
 
 type FindRequest struct {
@@ -1341,7 +1433,7 @@ type FindRequest struct {
 
 func (x *FindRequest) Reset() {
 	*x = FindRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1445,7 @@ func (x *FindRequest) String() string {
 func (*FindRequest) ProtoMessage() {}
 
 func (x *FindRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[20]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1458,7 @@ func (x *FindRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindRequest.ProtoReflect.Descriptor instead.
 func (*FindRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{20}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *FindRequest) GetEpoch() uint64 {
@@ -1402,7 +1494,7 @@ type FindResponse struct {
 
 func (x *FindResponse) Reset() {
 	*x = FindResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1506,7 @@ func (x *FindResponse) String() string {
 func (*FindResponse) ProtoMessage() {}
 
 func (x *FindResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[21]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1519,7 @@ func (x *FindResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindResponse.ProtoReflect.Descriptor instead.
 func (*FindResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{21}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *FindResponse) GetR() []byte {
@@ -1446,7 +1538,7 @@ type JobsRequest struct {
 
 func (x *JobsRequest) Reset() {
 	*x = JobsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1550,7 @@ func (x *JobsRequest) String() string {
 func (*JobsRequest) ProtoMessage() {}
 
 func (x *JobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[22]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1563,7 @@ func (x *JobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsRequest.ProtoReflect.Descriptor instead.
 func (*JobsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{22}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *JobsRequest) GetEpoch() uint64 {
@@ -1490,7 +1582,7 @@ type JobsResponse struct {
 
 func (x *JobsResponse) Reset() {
 	*x = JobsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1502,7 +1594,7 @@ func (x *JobsResponse) String() string {
 func (*JobsResponse) ProtoMessage() {}
 
 func (x *JobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[23]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1515,7 +1607,7 @@ func (x *JobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobsResponse.ProtoReflect.Descriptor instead.
 func (*JobsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{23}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *JobsResponse) GetJobs() []*Job {
@@ -1538,7 +1630,7 @@ type NodesRequest struct {
 
 func (x *NodesRequest) Reset() {
 	*x = NodesRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1550,7 +1642,7 @@ func (x *NodesRequest) String() string {
 func (*NodesRequest) ProtoMessage() {}
 
 func (x *NodesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[24]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1563,7 +1655,7 @@ func (x *NodesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesRequest.ProtoReflect.Descriptor instead.
 func (*NodesRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{24}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *NodesRequest) GetEpoch() uint64 {
@@ -1596,7 +1688,7 @@ type NodesResponse struct {
 
 func (x *NodesResponse) Reset() {
 	*x = NodesResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1700,7 @@ func (x *NodesResponse) String() string {
 func (*NodesResponse) ProtoMessage() {}
 
 func (x *NodesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[25]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1713,7 @@ func (x *NodesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodesResponse.ProtoReflect.Descriptor instead.
 func (*NodesResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{25}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NodesResponse) GetNodes() []*Node {
@@ -1649,7 +1741,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1661,7 +1753,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[26]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1674,7 +1766,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{26}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Node) GetName() string {
@@ -1713,7 +1805,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1817,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[27]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1830,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{27}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{28}
 }
 
 type ResetResponse struct {
@@ -1750,7 +1842,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1854,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[28]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1867,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{28}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResetResponse) GetEpoch() uint64 {
@@ -1794,7 +1886,7 @@ type ReadyRequest struct {
 
 func (x *ReadyRequest) Reset() {
 	*x = ReadyRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1806,7 +1898,7 @@ func (x *ReadyRequest) String() string {
 func (*ReadyRequest) ProtoMessage() {}
 
 func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[29]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1819,7 +1911,7 @@ func (x *ReadyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyRequest.ProtoReflect.Descriptor instead.
 func (*ReadyRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{29}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReadyRequest) GetEpoch() uint64 {
@@ -1837,7 +1929,7 @@ type ReadyResponse struct {
 
 func (x *ReadyResponse) Reset() {
 	*x = ReadyResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1849,7 +1941,7 @@ func (x *ReadyResponse) String() string {
 func (*ReadyResponse) ProtoMessage() {}
 
 func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[30]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1862,7 +1954,7 @@ func (x *ReadyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadyResponse.ProtoReflect.Descriptor instead.
 func (*ReadyResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{30}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{31}
 }
 
 // A Failure in the details of a status marks an error of the contract.
@@ -1878,7 +1970,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1890,7 +1982,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[31]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1903,7 +1995,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{31}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Failure) GetReason() *Reason {
@@ -1941,14 +2033,16 @@ type Reason struct {
 	// Unset if no single job's end would help.
 	End *End `protobuf:"bytes,14,opt,name=end,proto3" json:"end,omitempty"`
 	// True if it is not known whether the empty graph would have room.
-	MayNeverFit   bool `protobuf:"varint,15,opt,name=may_never_fit,json=mayNeverFit,proto3" json:"may_never_fit,omitempty"`
+	MayNeverFit bool `protobuf:"varint,15,opt,name=may_never_fit,json=mayNeverFit,proto3" json:"may_never_fit,omitempty"`
+	// True if the numbers count as if all units of displace were gone.
+	AllDisplaced  bool `protobuf:"varint,16,opt,name=all_displaced,json=allDisplaced,proto3" json:"all_displaced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reason) Reset() {
 	*x = Reason{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1960,7 +2054,7 @@ func (x *Reason) String() string {
 func (*Reason) ProtoMessage() {}
 
 func (x *Reason) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[32]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1973,7 +2067,7 @@ func (x *Reason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reason.ProtoReflect.Descriptor instead.
 func (*Reason) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{32}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Reason) GetCode() string {
@@ -2081,6 +2175,13 @@ func (x *Reason) GetMayNeverFit() bool {
 	return false
 }
 
+func (x *Reason) GetAllDisplaced() bool {
+	if x != nil {
+		return x.AllDisplaced
+	}
+	return false
+}
+
 // An End is what the end of a job would do for a request.
 type End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2093,7 +2194,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2105,7 +2206,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[33]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2118,7 +2219,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{33}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *End) GetJob() uint64 {
@@ -2149,7 +2250,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2161,7 +2262,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2174,7 +2275,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Shortage) GetType() string {
@@ -2220,7 +2321,7 @@ type MetricsRequest struct {
 
 func (x *MetricsRequest) Reset() {
 	*x = MetricsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2232,7 +2333,7 @@ func (x *MetricsRequest) String() string {
 func (*MetricsRequest) ProtoMessage() {}
 
 func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2245,7 +2346,7 @@ func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
 func (*MetricsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{36}
 }
 
 // A MetricsResponse has metrics in the text format of Prometheus. Each
@@ -2259,7 +2360,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2271,7 +2372,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2284,7 +2385,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{36}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *MetricsResponse) GetText() []byte {
@@ -2299,7 +2400,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9e\x03\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x03\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -2314,7 +2415,13 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	" \x03(\x06R\x06ignore\x12\x16\n" +
 	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
 	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\x12+\n" +
-	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\"-\n" +
+	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\x12,\n" +
+	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\"y\n" +
+	"\x04Unit\x12)\n" +
+	"\x05slots\x18\x01 \x03(\v2\x13.fluence.v1.SlotRefR\x05slots\x12\x14\n" +
+	"\x05class\x18\x02 \x01(\x05R\x05class\x12\x1c\n" +
+	"\tprotected\x18\x03 \x01(\x03R\tprotected\x12\x12\n" +
+	"\x04cost\x18\x04 \x01(\x03R\x04cost\"-\n" +
 	"\aSlotRef\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\tR\x04keys\"}\n" +
@@ -2323,14 +2430,15 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"allocation\x18\x01 \x01(\v2\x16.fluence.v1.AllocationR\n" +
 	"allocation\x12\f\n" +
 	"\x01r\x18\x02 \x01(\fR\x01r\x12&\n" +
-	"\x05slots\x18\x03 \x03(\v2\x10.fluence.v1.SlotR\x05slots\"\xc5\x01\n" +
+	"\x05slots\x18\x03 \x03(\v2\x10.fluence.v1.SlotR\x05slots\"\xe3\x01\n" +
 	"\n" +
 	"Allocation\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x06R\x02id\x12\x1a\n" +
 	"\breserved\x18\x02 \x01(\bR\breserved\x12*\n" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12,\n" +
 	"\x03end\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x03end\x121\n" +
-	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\x80\x01\n" +
+	"\x06waited\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x06waited\x12\x1c\n" +
+	"\tdisplaced\x18\x06 \x03(\x05R\tdisplaced\"\x80\x01\n" +
 	"\x04Slot\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05label\x18\x02 \x01(\tR\x05label\x12\x12\n" +
@@ -2405,7 +2513,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\rReadyResponse\"h\n" +
 	"\aFailure\x12*\n" +
 	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\x121\n" +
-	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\x9f\x03\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xc4\x03\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -2422,7 +2530,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x05whole\x18\f \x01(\x03R\x05whole\x12\x15\n" +
 	"\x06in_use\x18\r \x01(\x03R\x05inUse\x12!\n" +
 	"\x03end\x18\x0e \x01(\v2\x0f.fluence.v1.EndR\x03end\x12\"\n" +
-	"\rmay_never_fit\x18\x0f \x01(\bR\vmayNeverFit\"+\n" +
+	"\rmay_never_fit\x18\x0f \x01(\bR\vmayNeverFit\x12#\n" +
+	"\rall_displaced\x18\x10 \x01(\bR\fallDisplaced\"+\n" +
 	"\x03End\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x06R\x03job\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\x03R\x04more\"t\n" +
@@ -2476,107 +2585,110 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                        // 0: fluence.v1.Op
 	(Status)(0),                    // 1: fluence.v1.Status
 	(*MatchRequest)(nil),           // 2: fluence.v1.MatchRequest
-	(*SlotRef)(nil),                // 3: fluence.v1.SlotRef
-	(*MatchResponse)(nil),          // 4: fluence.v1.MatchResponse
-	(*Allocation)(nil),             // 5: fluence.v1.Allocation
-	(*Slot)(nil),                   // 6: fluence.v1.Slot
-	(*Job)(nil),                    // 7: fluence.v1.Job
-	(*ReleaseRequest)(nil),         // 8: fluence.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),        // 9: fluence.v1.ReleaseResponse
-	(*UpdateRequest)(nil),          // 10: fluence.v1.UpdateRequest
-	(*UpdateResponse)(nil),         // 11: fluence.v1.UpdateResponse
-	(*PutNodeRequest)(nil),         // 12: fluence.v1.PutNodeRequest
-	(*PutNodeResponse)(nil),        // 13: fluence.v1.PutNodeResponse
-	(*RemoveNodeRequest)(nil),      // 14: fluence.v1.RemoveNodeRequest
-	(*RemoveNodeResponse)(nil),     // 15: fluence.v1.RemoveNodeResponse
-	(*SetStatusRequest)(nil),       // 16: fluence.v1.SetStatusRequest
-	(*SetStatusResponse)(nil),      // 17: fluence.v1.SetStatusResponse
-	(*AddSubgraphRequest)(nil),     // 18: fluence.v1.AddSubgraphRequest
-	(*AddSubgraphResponse)(nil),    // 19: fluence.v1.AddSubgraphResponse
-	(*RemoveSubgraphRequest)(nil),  // 20: fluence.v1.RemoveSubgraphRequest
-	(*RemoveSubgraphResponse)(nil), // 21: fluence.v1.RemoveSubgraphResponse
-	(*FindRequest)(nil),            // 22: fluence.v1.FindRequest
-	(*FindResponse)(nil),           // 23: fluence.v1.FindResponse
-	(*JobsRequest)(nil),            // 24: fluence.v1.JobsRequest
-	(*JobsResponse)(nil),           // 25: fluence.v1.JobsResponse
-	(*NodesRequest)(nil),           // 26: fluence.v1.NodesRequest
-	(*NodesResponse)(nil),          // 27: fluence.v1.NodesResponse
-	(*Node)(nil),                   // 28: fluence.v1.Node
-	(*ResetRequest)(nil),           // 29: fluence.v1.ResetRequest
-	(*ResetResponse)(nil),          // 30: fluence.v1.ResetResponse
-	(*ReadyRequest)(nil),           // 31: fluence.v1.ReadyRequest
-	(*ReadyResponse)(nil),          // 32: fluence.v1.ReadyResponse
-	(*Failure)(nil),                // 33: fluence.v1.Failure
-	(*Reason)(nil),                 // 34: fluence.v1.Reason
-	(*End)(nil),                    // 35: fluence.v1.End
-	(*Shortage)(nil),               // 36: fluence.v1.Shortage
-	(*MetricsRequest)(nil),         // 37: fluence.v1.MetricsRequest
-	(*MetricsResponse)(nil),        // 38: fluence.v1.MetricsResponse
-	(*timestamppb.Timestamp)(nil),  // 39: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 40: google.protobuf.Duration
+	(*Unit)(nil),                   // 3: fluence.v1.Unit
+	(*SlotRef)(nil),                // 4: fluence.v1.SlotRef
+	(*MatchResponse)(nil),          // 5: fluence.v1.MatchResponse
+	(*Allocation)(nil),             // 6: fluence.v1.Allocation
+	(*Slot)(nil),                   // 7: fluence.v1.Slot
+	(*Job)(nil),                    // 8: fluence.v1.Job
+	(*ReleaseRequest)(nil),         // 9: fluence.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),        // 10: fluence.v1.ReleaseResponse
+	(*UpdateRequest)(nil),          // 11: fluence.v1.UpdateRequest
+	(*UpdateResponse)(nil),         // 12: fluence.v1.UpdateResponse
+	(*PutNodeRequest)(nil),         // 13: fluence.v1.PutNodeRequest
+	(*PutNodeResponse)(nil),        // 14: fluence.v1.PutNodeResponse
+	(*RemoveNodeRequest)(nil),      // 15: fluence.v1.RemoveNodeRequest
+	(*RemoveNodeResponse)(nil),     // 16: fluence.v1.RemoveNodeResponse
+	(*SetStatusRequest)(nil),       // 17: fluence.v1.SetStatusRequest
+	(*SetStatusResponse)(nil),      // 18: fluence.v1.SetStatusResponse
+	(*AddSubgraphRequest)(nil),     // 19: fluence.v1.AddSubgraphRequest
+	(*AddSubgraphResponse)(nil),    // 20: fluence.v1.AddSubgraphResponse
+	(*RemoveSubgraphRequest)(nil),  // 21: fluence.v1.RemoveSubgraphRequest
+	(*RemoveSubgraphResponse)(nil), // 22: fluence.v1.RemoveSubgraphResponse
+	(*FindRequest)(nil),            // 23: fluence.v1.FindRequest
+	(*FindResponse)(nil),           // 24: fluence.v1.FindResponse
+	(*JobsRequest)(nil),            // 25: fluence.v1.JobsRequest
+	(*JobsResponse)(nil),           // 26: fluence.v1.JobsResponse
+	(*NodesRequest)(nil),           // 27: fluence.v1.NodesRequest
+	(*NodesResponse)(nil),          // 28: fluence.v1.NodesResponse
+	(*Node)(nil),                   // 29: fluence.v1.Node
+	(*ResetRequest)(nil),           // 30: fluence.v1.ResetRequest
+	(*ResetResponse)(nil),          // 31: fluence.v1.ResetResponse
+	(*ReadyRequest)(nil),           // 32: fluence.v1.ReadyRequest
+	(*ReadyResponse)(nil),          // 33: fluence.v1.ReadyResponse
+	(*Failure)(nil),                // 34: fluence.v1.Failure
+	(*Reason)(nil),                 // 35: fluence.v1.Reason
+	(*End)(nil),                    // 36: fluence.v1.End
+	(*Shortage)(nil),               // 37: fluence.v1.Shortage
+	(*MetricsRequest)(nil),         // 38: fluence.v1.MetricsRequest
+	(*MetricsResponse)(nil),        // 39: fluence.v1.MetricsResponse
+	(*timestamppb.Timestamp)(nil),  // 40: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	39, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	40, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
-	6,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
-	3,  // 4: fluence.v1.MatchRequest.ending:type_name -> fluence.v1.SlotRef
-	5,  // 5: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
-	6,  // 6: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	39, // 7: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	39, // 8: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	40, // 9: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
-	6,  // 10: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	39, // 11: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
-	39, // 12: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
-	7,  // 13: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
-	1,  // 14: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	39, // 15: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
-	7,  // 16: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
-	28, // 17: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
-	7,  // 18: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
-	34, // 19: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	40, // 20: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
-	36, // 21: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	35, // 22: fluence.v1.Reason.end:type_name -> fluence.v1.End
-	2,  // 23: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	8,  // 24: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	10, // 25: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	12, // 26: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	14, // 27: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	16, // 28: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	18, // 29: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
-	20, // 30: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
-	22, // 31: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
-	24, // 32: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	26, // 33: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	29, // 34: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	31, // 35: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	37, // 36: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
-	4,  // 37: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	9,  // 38: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	11, // 39: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	13, // 40: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	15, // 41: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	17, // 42: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	19, // 43: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
-	21, // 44: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
-	23, // 45: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
-	25, // 46: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	27, // 47: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	30, // 48: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	32, // 49: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	38, // 50: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
-	37, // [37:51] is the sub-list for method output_type
-	23, // [23:37] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	40, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	41, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	7,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
+	4,  // 4: fluence.v1.MatchRequest.ending:type_name -> fluence.v1.SlotRef
+	3,  // 5: fluence.v1.MatchRequest.displace:type_name -> fluence.v1.Unit
+	4,  // 6: fluence.v1.Unit.slots:type_name -> fluence.v1.SlotRef
+	6,  // 7: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
+	7,  // 8: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
+	40, // 9: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	40, // 10: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	41, // 11: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
+	7,  // 12: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
+	40, // 13: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	40, // 14: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	8,  // 15: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
+	1,  // 16: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
+	40, // 17: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	8,  // 18: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
+	29, // 19: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
+	8,  // 20: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
+	35, // 21: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
+	41, // 22: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
+	37, // 23: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	36, // 24: fluence.v1.Reason.end:type_name -> fluence.v1.End
+	2,  // 25: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	9,  // 26: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	11, // 27: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	13, // 28: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	15, // 29: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	17, // 30: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	19, // 31: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	21, // 32: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	23, // 33: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	25, // 34: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	27, // 35: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	30, // 36: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	32, // 37: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	38, // 38: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
+	5,  // 39: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	10, // 40: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	12, // 41: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	14, // 42: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	16, // 43: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	18, // 44: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	20, // 45: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	22, // 46: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	24, // 47: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	26, // 48: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	28, // 49: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	31, // 50: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	33, // 51: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	39, // 52: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
+	39, // [39:53] is the sub-list for method output_type
+	25, // [25:39] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -2590,7 +2702,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   37,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,6 +21,7 @@ func encodeReason(r *match.Reason) *Reason {
 		InUse:        r.InUse,
 		WaitingHelps: r.WaitingHelps,
 		MayNeverFit:  r.MayNeverFit,
+		AllDisplaced: r.AllDisplaced,
 	}
 	for _, s := range r.Shortages {
 		m.Shortages = append(m.Shortages, &Shortage{
@@ -48,6 +49,7 @@ func decodeReason(m *Reason) match.Reason {
 		InUse:        m.GetInUse(),
 		WaitingHelps: m.GetWaitingHelps(),
 		MayNeverFit:  m.GetMayNeverFit(),
+		AllDisplaced: m.GetAllDisplaced(),
 	}
 	for _, s := range m.GetShortages() {
 		r.Shortages = append(r.Shortages, match.Shortage{

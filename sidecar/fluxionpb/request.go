@@ -58,6 +58,9 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		}
 		m.Ending = append(m.Ending, &SlotRef{Id: uint64(s.Job), Keys: s.Keys})
 	}
+	if m.Displace, err = encodeUnits(r.Displace); err != nil {
+		return nil, err
+	}
 	if err := checkSize(proto.Size(m)); err != nil {
 		return nil, fieldError("request", "%w", err)
 	}
@@ -112,7 +115,58 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 	for _, s := range m.GetEnding() {
 		r.Ending = append(r.Ending, match.SlotRef{Job: match.JobID(s.GetId()), Keys: s.GetKeys()})
 	}
+	if r.Displace, err = decodeUnits(m.GetDisplace()); err != nil {
+		return match.Request{}, err
+	}
 	return r, nil
+}
+
+// encodeUnits encodes the units that a request may displace. It fails if there are more than match.MaxUnits.
+func encodeUnits(units []match.Unit) ([]*Unit, error) {
+	if len(units) == 0 {
+		return nil, nil
+	}
+	if err := checkUnits(len(units)); err != nil {
+		return nil, err
+	}
+	encoded, values := make([]*Unit, len(units)), make([]Unit, len(units))
+	for i := range units {
+		u, m := &units[i], &values[i]
+		m.Class, m.Protected, m.Cost = u.Class, u.Protected, u.Cost
+		for _, s := range u.Slots {
+			if err := CheckText(fmt.Sprintf("displace[%d].slots.keys", i), s.Keys...); err != nil {
+				return nil, err
+			}
+			m.Slots = append(m.Slots, &SlotRef{Id: uint64(s.Job), Keys: s.Keys})
+		}
+		encoded[i] = m
+	}
+	return encoded, nil
+}
+
+// decodeUnits is the inverse of encodeUnits.
+func decodeUnits(encoded []*Unit) ([]match.Unit, error) {
+	if len(encoded) == 0 {
+		return nil, nil
+	}
+	if err := checkUnits(len(encoded)); err != nil {
+		return nil, err
+	}
+	units := make([]match.Unit, len(encoded))
+	for i, m := range encoded {
+		units[i] = match.Unit{Class: m.GetClass(), Protected: m.GetProtected(), Cost: m.GetCost()}
+		for _, s := range m.GetSlots() {
+			units[i].Slots = append(units[i].Slots, match.SlotRef{Job: match.JobID(s.GetId()), Keys: s.GetKeys()})
+		}
+	}
+	return units, nil
+}
+
+func checkUnits(n int) error {
+	if n > match.MaxUnits {
+		return fieldError("displace", "%d units, at most %d", n, match.MaxUnits)
+	}
+	return nil
 }
 
 func endingAt(i int) string { return fmt.Sprintf("ending[%d].keys", i) }

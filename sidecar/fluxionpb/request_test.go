@@ -28,6 +28,8 @@ func TestRequestsTravelWhole(t *testing.T) {
 			Keys: []string{"a", "b"}, Now: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC), Duration: time.Hour + 1,
 			Policy: match.PolicyLonode, Holder: "ns/grün", Near: []string{"n1"}, Ignore: []match.JobID{1, 2},
 			Expected: held(7, 3).Slots,
+			Ending:   []match.SlotRef{{Job: 3, Keys: []string{"x"}}, {Job: 4}},
+			Displace: []match.Unit{{Slots: []match.SlotRef{{Job: 5, Keys: []string{"y", "z"}}, {Job: 6}}, Class: 7, Protected: 8, Cost: -9}, {}},
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},
@@ -65,6 +67,10 @@ func TestARequestThatCannotBeWrittenNamesTheField(t *testing.T) {
 		"a node that is not UTF-8":   {match.Request{Jobspec: spec(), Near: []string{"\xff"}}, `near: "\xff"`},
 		"a holder that is not UTF-8": {match.Request{Jobspec: spec(), Holder: "\xff"}, `holder: "\xff"`},
 		"an expected slot without R": {match.Request{Jobspec: spec(), Expected: []match.Slot{held(1, 1).Slots[0], {}}}, "expected[1]: r: missing"},
+		"too many units":             {match.Request{Jobspec: spec(), Displace: make([]match.Unit, match.MaxUnits+1)}, "displace: 65537 units, at most 65536"},
+		"a slot of a unit that is not UTF-8": {
+			match.Request{Jobspec: spec(), Displace: []match.Unit{{}, {Slots: []match.SlotRef{{Keys: []string{"\xff"}}}}}}, `displace[1].slots.keys: "\xff"`,
+		},
 		"a policy that is not UTF-8": {match.Request{Jobspec: spec(), Policy: "\xff"}, `policy: "\xff"`},
 	}
 	for name, tc := range cases {
@@ -92,6 +98,11 @@ func TestARequestThatCannotBeReadNamesFieldAndValue(t *testing.T) {
 		},
 		"an expected slot without R": {
 			func(m *fluxionpb.MatchRequest) { m.Expected = []*fluxionpb.Slot{{Key: "x"}} }, "expected[0]: r: missing",
+		},
+		"too many units": {
+			func(m *fluxionpb.MatchRequest) {
+				m.Displace = make([]*fluxionpb.Unit, match.MaxUnits+1)
+			}, "displace: 65537 units, at most 65536",
 		},
 		"a duration that is none": {
 			func(m *fluxionpb.MatchRequest) { m.Duration = &durationpb.Duration{Seconds: 1, Nanos: -1} }, "duration: ",

@@ -218,6 +218,7 @@ func TestAllocationsTravelWhole(t *testing.T) {
 	cases := map[string]match.Allocation{
 		"nothing but an id":     {ID: 9},
 		"a reservation":         {ID: 9, Reserved: true, Start: at, End: at.Add(time.Hour), R: held(9, 1).Slots[0].R, Slots: held(9, 1).Slots},
+		"units have to go":      {ID: 9, Start: at, R: held(9, 1).Slots[0].R, Slots: held(9, 1).Slots, Displaced: []int{0, 7, match.MaxUnits - 1}},
 		"more than one message": {ID: 9, Start: at, R: whole, Slots: large.Slots},
 	}
 	for name, want := range cases {

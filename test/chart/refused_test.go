@@ -72,6 +72,8 @@ func TestRefused(t *testing.T) {
 		"a reservation of hardly any length":   {`scheduler: {args: {maxReserve: 59s500ms}}`, []string{"scheduler.args.maxReserve", "59s500ms", "1m"}},
 		"a reservation of milliseconds":        {`scheduler: {args: {maxReserve: 0m59999ms}}`, []string{"scheduler.args.maxReserve", "59999ms", "1m"}},
 		"a handover that is too long":          {`scheduler: {args: {handover: 10s1ms}}`, []string{"scheduler.args.handover", "10s1ms", "10s"}},
+		"a preemption of some":                 {`scheduler: {args: {preemption: {mode: Some}}}`, []string{"/scheduler/args/preemption/mode", "LowerPriority"}},
+		"a delay of evictions that is none":    {`scheduler: {args: {preemption: {delay: long}}}`, []string{"/scheduler/args/preemption/delay", "long"}},
 		"a reservation that is no duration":    {`scheduler: {args: {maxReserve: long}}`, []string{"/scheduler/args/maxReserve", "long"}},
 		"a time that no clock holds":           {`scheduler: {args: {maxBypass: 9999999h}}`, []string{"/scheduler/args/maxBypass"}},
 		"a level with an empty part":           {`scheduler: {args: {topologyLevels: [a..b/c]}}`, []string{"/scheduler/args/topologyLevels/0", "a..b/c"}},

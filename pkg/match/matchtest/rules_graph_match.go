@@ -177,6 +177,11 @@ var graphMatchRules = map[string]graphRule{
 			same(t, "what "+spelled+" gives", given[1], given[0])
 		}
 	},
+	"units are not displaced": func(t *testing.T, s *graphSubject) {
+		s.loadGraph(t, machine(1))
+		s.give(t, 1, Slots("a", 1, whole("core", 2)), keys("x"))
+		s.fails(t, 2, Slots("a", 1, whole("core", 2)), match.ErrInvalid, displacing(unit(0, slotsOf(1, "x"))))
+	},
 	"whole nodes are given out whole": func(t *testing.T, s *graphSubject) {
 		s.loadGraph(t, machine(1))
 		a := s.match(t, 1, Slots("a", 1, whole("core", 1)), underPolicy(match.PolicyHinodex))

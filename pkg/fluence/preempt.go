@@ -1,0 +1,404 @@
+package fluence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// maxPlanTime is how long the search for victims may take. The scheduling loop waits for it.
+const maxPlanTime = 500 * time.Millisecond
+
+// An evictor evicts the victims of plans, in the background. It is an eviction.Evictor.
+type evictor interface {
+	Start(preemption.Plan) bool
+	Withdraw(preemptor types.UID, o eviction.Outcome)
+	Of(preemptor types.UID) []eviction.Progress
+	Pending() []eviction.Pending
+	IsVictim(pod types.UID) bool
+	IsMarked(key types.NamespacedName) bool
+}
+
+// An endingVictim is a pod that is going to leave its node.
+type endingVictim struct {
+	pod *corev1.Pod
+	// of is the preemptor for which it is evicted. It is empty if it ends for another reason.
+	of types.UID
+}
+
+// mayLackVictims reports whether a group that was refused may find room if others are evicted.
+func (a *groupPlacer) mayLackVictims(r *gang.Refusal) bool {
+	return a.args.Preemption.Mode != PreemptionNever && r.Reason == reason.NoRoom && !r.NodesFound && r.WaitsFor != gang.WaitsForAnswer
+}
+
+// makeRoom decides what a group does that has just been refused for lack of room. freed reports whether others may
+// take room that it claimed before.
+//
+//	fits when what is ending has ended --yes--> claims that room, evicts nobody; is Preempting if some of it is evicted for it
+//	  |no
+//	withdraws its plan, if it has one: the plan is of no use any more
+//	may it evict, and is there a plan? --yes--> the evictor starts, the group claims the room of the plan and is Preempting
+//	  |no
+//	NoRoom, and why nobody is evicted
+func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placement.Result, refused *gang.Refusal) (freed bool) {
+	id, rank, now, of := claimantOf(plan), rankForRoom(plan), a.now(), a.preemptorOf(plan)
+	evicts := a.mayLackVictims(refused)
+	if plan.Late && !evicts {
+		return false
+	}
+	ending := a.allEnding(now)
+	claimed, known := a.findClaim(ctx, rank, found, ending, of.UID)
+	switch {
+	case !known:
+		if c := a.claims.get(id); c != nil && c.own {
+			a.tellPreempting(plan, of, refused)
+		}
+		return false
+	case claimed == nil:
+	case evicts && claimed.own:
+		// The room that it was to get may be elsewhere by now. What has begun there goes on.
+		_, freed = a.setClaim(plan, of, claimed)
+		a.tellPreempting(plan, of, refused)
+		return freed
+	case !plan.Late && refused.WaitsFor == gang.WaitsForRoom:
+		a.evictor.Withdraw(of.UID, eviction.Abandoned)
+		ok, changed := a.setClaim(plan, of, claimed)
+		if ok {
+			refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
+		}
+		return changed
+	}
+	freed = a.dropClaim(id)
+	if evicts {
+		a.endUnhelpful(of, ending, now)
+		a.evict(ctx, plan, found, refused, of, ending)
+	}
+	return freed
+}
+
+// endUnhelpful withdraws the plan of a group that does not fit by it any more. If its victims have gone, or do not go
+// in time, the eviction did not help, and the group evicts nobody for a while. Otherwise a group of a higher priority
+// takes the room, and the group may plan anew.
+func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
+	if !a.preemptions.stands(of.UID) && a.evictor.Of(of.UID) == nil {
+		return
+	}
+	outcome := eviction.Unhelpful
+	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
+		outcome = eviction.Abandoned
+	}
+	a.evictor.Withdraw(of.UID, outcome)
+	a.preemptions.end(of.UID, outcome, now)
+	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
+}
+
+// evict makes a plan for a group, and starts the evictor. If there is no plan, the refusal says why.
+func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement.Result, refused *gang.Refusal, of preemption.Preemptor, ending []endingVictim) {
+	now := a.now()
+	say := func(why string) {
+		if why != "" {
+			refused.Message = translate.Shorten(refused.Message + "; " + why)
+		}
+	}
+	// Such a group asks again by itself. It does not ask on behalf of others, which may not have to wait.
+	askAt := func(at time.Time) {
+		refused.Equivalence = ""
+		a.preemptions.askAt(of.UID, plan.Key, at)
+	}
+	if a.evictor == (noEvictor{}) || !a.index.HasBelow(of.Priority) {
+		// Most groups have nobody below them. Their messages do not speak of evictions.
+		return
+	}
+	why, at := a.whyNotEvict(plan, of, now)
+	if why != "" {
+		if say(why); !at.IsZero() {
+			askAt(at)
+		}
+		return
+	}
+	generation := a.inventory.Generation()
+	last, known, at := a.preemptions.mayPlan(of.UID, generation, a.cycle, now)
+	if known || !at.IsZero() {
+		if say(last); !at.IsZero() {
+			askAt(at)
+		}
+		return
+	}
+	lower := false
+	result := a.placer.FindByPreemption(ctx, found, placement.PreemptionRequest{
+		For: of, Ending: a.refsOf(ending), MaxTime: maxPlanTime,
+		Candidates: func(usable func(string) bool) ([]preemption.Victim, int) {
+			victims, left := a.candidates(plan, of, usable, now)
+			lower = len(victims) > 0
+			return victims, left
+		},
+	})
+	a.preemptions.planned(a.cycle, a.now(), a.now().Sub(now))
+	if !lower && result.Plan == nil {
+		a.preemptions.remember(of.UID, plan.Key, generation, "", now)
+		return
+	}
+	switch p := result.Plan; {
+	case p == nil && result.Why == "":
+		askAt(now.Add(askAgainAfter))
+	case p == nil:
+		say(result.Why)
+		a.preemptions.remember(of.UID, plan.Key, generation, result.Why, now)
+	case len(p.Victims) == 0:
+		if claimed := claimOn(p.Slots, rankForRoom(plan), ending, of.UID); claimed != nil {
+			a.setClaim(plan, of, claimed)
+		}
+		refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
+	case !a.evictor.Start(*p):
+		// An earlier plan for the group, or for another one with some of these victims, is not over yet.
+		askAt(now.Add(askAgainAfter))
+	default:
+		a.preemptions.start(of.UID, plan.Key, now)
+		klog.FromContext(ctx).V(2).Info("Others are evicted for a group", "group", plan.Key, "priority", of.Priority, "victims", len(p.Victims), "leftOut", result.LeftOut)
+		a.setClaim(plan, of, &claim{rank: rankForRoom(plan), slots: p.Slots, evicted: true, own: true})
+		a.tellPreempting(plan, of, refused)
+	}
+}
+
+// whyNotEvict returns why a group may not evict others now, as a part of a message, and until when if that is known.
+// It returns nothing if the group may.
+func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now time.Time) (why string, until time.Time) {
+	if a.preemptionPolicyOf(plan) == corev1.PreemptNever {
+		return "may not evict: preemptionPolicy Never", time.Time{}
+	}
+	delay, err := group.ParsePreemptionDelay(group.Annotation(group.PreemptionDelayAnnotation, a.annotationsOf(plan.Key), plan.Required...), a.args.Preemption.Delay.Duration)
+	since := a.groups.WaitsForRoomSince(plan.Key, now)
+	if plan.Late {
+		since = plan.EligibleSince
+	}
+	if at := since.Add(delay); now.Before(at) {
+		why = fmt.Sprintf("evicts nobody before %s (preemption-delay)", at.UTC().Format(time.TimeOnly))
+		if err != nil {
+			why += ": " + err.Error()
+		}
+		return why, at
+	}
+	if at := a.preemptions.notBefore(of.UID); now.Before(at) {
+		return fmt.Sprintf("evicts nobody before %s (the last eviction did not help)", at.UTC().Format(time.TimeOnly)), at
+	}
+	return "", time.Time{}
+}
+
+// preemptionPolicyOf returns the preemption policy of a group: that of its native PodGroup or, as in kube-scheduler,
+// Never if one of its required pods says so.
+func (a *groupPlacer) preemptionPolicyOf(plan gang.Plan) corev1.PreemptionPolicy {
+	if name, native := group.NativeName(plan.Key); native {
+		if pg := a.groupReporter.podGroups.native.get(plan.Key.Namespace, name); pg != nil && pg.Spec.PreemptionPolicy != nil {
+			return corev1.PreemptionPolicy(*pg.Spec.PreemptionPolicy)
+		}
+	}
+	for _, pod := range plan.Required {
+		if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+			return *p
+		}
+	}
+	return corev1.PreemptLowerPriority
+}
+
+// annotationsOf returns the annotations of a group's PodGroup. It returns nil if the group has none.
+func (a *groupPlacer) annotationsOf(key types.NamespacedName) map[string]string {
+	if pg := a.groupReporter.podGroups.Get(key); pg != nil {
+		return pg.Annotations
+	}
+	return nil
+}
+
+// preemptorOf returns for whom others are evicted: the group of a plan or, if it has started, the pod that it lacks.
+func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
+	pod := plan.Required[0]
+	of := preemption.Preemptor{Kind: preemption.Pod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Priority: minPriority(plan.Required)}
+	if plan.Late {
+		return of
+	}
+	if pg := a.groupReporter.podGroups.Get(plan.Key); pg != nil {
+		of.Kind, of.Name, of.UID = preemption.Group, plan.Key.Name, pg.UID
+		if name, native := group.NativeName(plan.Key); native {
+			of.Kind, of.Name = preemption.NativeGroup, name
+		}
+	}
+	return of
+}
+
+// allEnding returns the pods that are going to leave their nodes: those that are being deleted, and the victims of all
+// plans. A pod that is overdue does not count. Room that is kept for pods that are made again is for these.
+func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
+	seen := map[types.UID]bool{}
+	for _, v := range a.evictor.Pending() {
+		for _, p := range v.Pods {
+			pod := a.ending.find(p.UID)
+			if pod == nil {
+				live, err := a.pods.Pods(v.Namespace).Get(p.Name)
+				if err != nil || live.UID != p.UID || !translate.Holds(live) {
+					continue
+				}
+				pod = live
+			}
+			seen[p.UID] = true
+			if pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) <= maxOverdue {
+				all = append(all, endingVictim{pod, v.For.UID})
+			}
+		}
+	}
+	for _, pod := range a.ending.list(now, a.restarts.leaving()) {
+		if !seen[pod.UID] {
+			all = append(all, endingVictim{pod: pod})
+		}
+	}
+	return all
+}
+
+// refsOf returns the slots of pods that are going to leave their nodes.
+func (a *groupPlacer) refsOf(ending []endingVictim) []match.SlotRef {
+	pods, refs := make([]*corev1.Pod, len(ending)), make([]match.SlotRef, len(ending))
+	for i, e := range ending {
+		pods[i] = e.pod
+	}
+	for i, job := range a.placer.JobsOf(pods) {
+		refs[i] = match.SlotRef{Job: job, Keys: []string{string(pods[i].UID)}}
+	}
+	return refs
+}
+
+// maxNamed is how many victims a message names.
+const maxNamed = 3
+
+// tellPreempting turns the refusal of a group into one that says what is evicted for it.
+func (a *groupPlacer) tellPreempting(plan gang.Plan, of preemption.Preemptor, refused *gang.Refusal) {
+	refused.Reason, refused.WaitsFor, refused.Equivalence, refused.Backoff = reason.Preempting, gang.WaitsForRoom, "", false
+	refused.Message = translate.Shorten(a.describePreempting(plan.Key.Namespace, of))
+}
+
+// describePreempting says what is evicted for a group, in a message to users of a namespace.
+func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor) string {
+	now := a.now()
+	var named []string
+	var others othersOfVictims
+	total, left, since, longest := 0, 0, now, time.Duration(0)
+	for _, v := range a.evictor.Of(of.UID) {
+		if v.State == eviction.TakenBack {
+			continue
+		}
+		if !v.Since.IsZero() && v.Since.Before(since) {
+			since = v.Since
+		}
+		for _, p := range v.Pods {
+			total++
+			pod, err := a.pods.Pods(v.Namespace).Get(p.Name)
+			if err != nil || pod.UID != p.UID || !translate.Holds(pod) {
+				continue
+			}
+			left++
+			if pod.DeletionTimestamp != nil {
+				longest = max(longest, pod.DeletionTimestamp.Sub(now))
+			} else if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
+				longest = max(longest, time.Duration(*s)*time.Second)
+			}
+		}
+		switch {
+		case !a.mayName(v.Namespace, reader) || len(named) == maxNamed:
+			others.add(v.Victim)
+		case v.Kind == preemption.Pod:
+			named = append(named, "pod "+v.Namespace+"/"+v.Name)
+		default:
+			named = append(named, fmt.Sprintf("group %s/%s (%s, priority %d)", v.Namespace, v.Name, reason.Plural(len(v.Pods), "pod"), v.Priority))
+		}
+	}
+	if text := others.String(); text != "" {
+		named = append(named, text)
+	}
+	if len(named) == 0 {
+		return "waits for pods to end that are evicted for it"
+	}
+	text := fmt.Sprintf("waits for %s to end, evicted for it %ds ago", joinAnd(named), int(now.Sub(since)/time.Second))
+	are := "are"
+	if left == 1 {
+		are = "is"
+	}
+	text += fmt.Sprintf("; %d of %s %s still ending", left, reason.Plural(total, "pod"), are)
+	if left > 0 {
+		text += fmt.Sprintf(" (%ds at the longest)", int(longest.Round(time.Second)/time.Second))
+	}
+	return text
+}
+
+// joinAnd joins parts of a sentence.
+func joinAnd(parts []string) string {
+	if n := len(parts) - 1; n > 0 {
+		return strings.Join(parts[:n], ", ") + " and " + parts[n]
+	}
+	return parts[0]
+}
+
+// othersOfVictims counts the victims that a message does not name.
+type othersOfVictims struct {
+	groups, pods    int
+	lowest, highest int32
+}
+
+func (o *othersOfVictims) add(v preemption.Victim) {
+	if o.groups+o.pods == 0 {
+		o.lowest, o.highest = v.Priority, v.Priority
+	}
+	o.lowest, o.highest = min(o.lowest, v.Priority), max(o.highest, v.Priority)
+	if v.Kind == preemption.Pod {
+		o.pods++
+	} else {
+		o.groups++
+	}
+}
+
+// String returns nothing if there are none.
+func (o *othersOfVictims) String() string {
+	var parts []string
+	if o.groups > 0 {
+		parts = append(parts, reason.Plural(o.groups, "other group"))
+	}
+	if o.pods > 0 {
+		parts = append(parts, reason.Plural(o.pods, "other pod"))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	priorities := fmt.Sprintf(" (priority %d)", o.lowest)
+	if o.lowest < o.highest {
+		priorities = fmt.Sprintf(" (priorities %d to %d)", o.lowest, o.highest)
+	}
+	return joinAnd(parts) + priorities
+}
+
+// candidates returns who may be evicted for a group.
+func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable func(string) bool, now time.Time) ([]preemption.Victim, int) {
+	victims, left := a.index.Candidates(preemption.Query{
+		For: of, Foreign: a.args.Preemption.Foreign, MinRuntime: a.args.Preemption.MinRuntime.Duration, Now: now, Usable: usable,
+		Own: a.isOwnScheduler,
+	}, a.clusterOfVictims())
+	return slices.DeleteFunc(victims, func(v preemption.Victim) bool {
+		key := eviction.KeyOf(v)
+		if key == (types.NamespacedName{}) {
+			return a.evictor.IsVictim(v.UID)
+		}
+		// A group whose pods are about to be bound is not on its nodes as a whole yet.
+		placed, present, _ := a.groups.MemberCounts(key)
+		return key == plan.Key || a.evictor.IsMarked(key) || placed < present
+	}), left
+}

@@ -1,0 +1,171 @@
+package fluence
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+)
+
+const (
+	// minUnhelpful and maxUnhelpful bound how long a group evicts nobody after an eviction that did not help. The
+	// time doubles with each in a row.
+	minUnhelpful, maxUnhelpful = 10 * time.Second, 5 * time.Minute
+	// maxPlanShare is the part of the scheduling loop that plans may take: one of so many parts.
+	maxPlanShare = 4
+	// maxNoAge is for how long the answer holds that there is no plan, if the cluster does not change.
+	maxNoAge = time.Minute
+	// askAgainAfter is when a group asks again that got no answer.
+	askAgainAfter = time.Second
+)
+
+// preemptions is what is known of the groups that evict others, by the UIDs of the preemptors. A restart of the
+// scheduler forgets it: the evictor finds the plans again that have begun, by their marks. The zero value is ready for use.
+type preemptions struct {
+	mu  sync.Mutex
+	all map[types.UID]*preemptingGroup
+	// nextPlan is when the next plan may be made, lastCycle the cycle of the last one.
+	nextPlan  time.Time
+	lastCycle uint64
+}
+
+// preemptingGroup is what is known of one group.
+type preemptingGroup struct {
+	key types.NamespacedName
+	// stands is true from the start of a plan until it is withdrawn.
+	stands bool
+	// failures counts the evictions in a row that did not help. notBefore is when the group may evict again.
+	failures  int
+	notBefore time.Time
+	// why is the answer that there was no plan, at the generation of the inventory and at the time. It is none
+	// if the time is zero.
+	why        string
+	generation uint64
+	at         time.Time
+	// askAt is when the group is to ask again. It is zero if it does not by itself.
+	askAt time.Time
+}
+
+// get returns what is known of a group, and begins with nothing. The caller holds the lock.
+func (p *preemptions) get(of types.UID, key types.NamespacedName) *preemptingGroup {
+	if p.all == nil {
+		p.all = map[types.UID]*preemptingGroup{}
+	}
+	is := p.all[of]
+	if is == nil {
+		is = &preemptingGroup{}
+		p.all[of] = is
+	}
+	is.key = key
+	return is
+}
+
+// stands reports whether a plan of the group was started and not withdrawn.
+func (p *preemptions) stands(of types.UID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.all[of] != nil && p.all[of].stands
+}
+
+// start records that a plan of the group was started.
+func (p *preemptions) start(of types.UID, key types.NamespacedName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := p.get(of, key)
+	is.stands, is.at, is.askAt = true, time.Time{}, time.Time{}
+}
+
+// end records that the plan of the group was withdrawn. If the eviction did not help, the group evicts nobody for a while.
+func (p *preemptions) end(of types.UID, o eviction.Outcome, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := p.get(of, p.keyOf(of))
+	is.stands, is.at = false, time.Time{}
+	if o == eviction.Unhelpful {
+		is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, 10)))
+		is.failures++
+	}
+}
+
+func (p *preemptions) keyOf(of types.UID) types.NamespacedName {
+	if is := p.all[of]; is != nil {
+		return is.key
+	}
+	return types.NamespacedName{}
+}
+
+// notBefore returns until when the group evicts nobody.
+func (p *preemptions) notBefore(of types.UID) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if is := p.all[of]; is != nil {
+		return is.notBefore
+	}
+	return time.Time{}
+}
+
+// mayPlan decides whether a plan may be made for the group in this cycle. last is the answer of the last time, if
+// that was no plan. It is known that it holds still, or the group is to ask again at a time. Otherwise it may be made.
+func (p *preemptions) mayPlan(of types.UID, generation, cycle uint64, now time.Time) (last string, known bool, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if is := p.all[of]; is != nil && !is.at.IsZero() {
+		last = is.why
+		if is.generation == generation && now.Sub(is.at) < maxNoAge {
+			return last, true, time.Time{}
+		}
+	}
+	if cycle == p.lastCycle || now.Before(p.nextPlan) {
+		at = p.nextPlan
+		if soon := now.Add(tick); at.Before(soon) {
+			at = soon
+		}
+	}
+	return last, false, at
+}
+
+// planned records that a search for victims has ended, and how long it took.
+func (p *preemptions) planned(cycle uint64, now time.Time, took time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lastCycle, p.nextPlan = cycle, now.Add((maxPlanShare-1)*took)
+}
+
+// remember records that there is no plan for the group.
+func (p *preemptions) remember(of types.UID, key types.NamespacedName, generation uint64, why string, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := p.get(of, key)
+	is.why, is.generation, is.at, is.askAt = why, generation, now, time.Time{}
+}
+
+// askAt makes the group ask again at a time.
+func (p *preemptions) askAt(of types.UID, key types.NamespacedName, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.get(of, key).askAt = at
+}
+
+// forget drops what is known of a group that has started.
+func (p *preemptions) forget(of types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.all, of)
+}
+
+// due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether a group exists.
+func (p *preemptions) due(now time.Time, knows func(types.NamespacedName) bool) (keys []types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for of, is := range p.all {
+		if !knows(is.key) {
+			delete(p.all, of)
+		} else if !is.askAt.IsZero() && !now.Before(is.askAt) {
+			is.askAt = time.Time{}
+			keys = append(keys, is.key)
+		}
+	}
+	return keys
+}
