@@ -106,9 +106,7 @@ func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {
 	displacers = slices.DeleteFunc(displacers, func(d *displacer) bool { return !d.found })
 	slices.SortStableFunc(displacers, func(a, b *displacer) int { return x.scale.compare(a.best, b.best) })
 	for _, d := range displacers[:min(maxDomains, len(displacers))] {
-		if len(d.units) <= maxExhaustiveUnits {
-			d.tryAll()
-		}
+		d.refine(s.exhaustiveUnits)
 		if x.scale.compare(d.best, best) < 0 {
 			best = d.best
 		}
@@ -194,7 +192,7 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 			domainOf[at] = int32(i)
 		}
 	}
-	for i, order := range regions {
+	for _, order := range regions {
 		part := l.Within(order, level)
 		counter := part.FitCounter()
 		if counter == nil {
@@ -202,9 +200,8 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 		}
 		all = append(all, &displacer{
 			overlay: x.overlay, scale: x.scale, counter: counter, layout: l, problem: problem, order: order, level: level,
-			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn,
+			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, forbidden: -1,
 		})
-		_ = i
 	}
 	for n := range x.held.Nodes {
 		if c := domainOf[x.held.Nodes[n].At]; c >= 0 && int(c) < len(all) {
