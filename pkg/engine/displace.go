@@ -54,6 +54,29 @@ func (x *displacement) refs() []match.SlotRef {
 	return refs
 }
 
+// ending lists the slots that count as free: those that the request names, and those of the units that were found.
+func (q *matchState) ending() []match.SlotRef {
+	if q.search == nil || q.search.displacement == nil {
+		return q.Ending
+	}
+	return slices.Concat(q.Ending, q.search.displacement.refs())
+}
+
+// inexact lists those of the units that were found that are on nodes where the ends of slots do not add up, the most
+// important first, at most maxKept.
+func (x *displacement) inexact() []int {
+	var units []int
+	for _, u := range x.all {
+		emptied := func(p store.UnitPart) bool { return x.held.Nodes[p.Node].Emptied != nil }
+		if slices.ContainsFunc(x.held.Units[u].Parts, emptied) && slices.Contains(x.displaced, int(u)) {
+			if units = append(units, int(u)); len(units) == maxKept {
+				break
+			}
+		}
+	}
+	return units
+}
+
 // searchDisplacing searches for a placement, and for the units that have to go for it. Its error is the
 // error of the match.
 func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {

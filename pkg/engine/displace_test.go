@@ -279,7 +279,7 @@ func TestUnitsAreDisplacedWhereSomethingIsReserved(t *testing.T) {
 		units []match.Unit
 		want  []int
 	}{
-		"what is reserved is not free when a unit ends": {1, []match.Unit{unit(1, 0), unit(3, 1), unit(4, 2)}, []int{1, 2}},
+		"what is reserved is not free when a unit ends": {1, []match.Unit{unit(1, 0), unit(3, 1), unit(4, 2)}, []int{1}},
 		"the rest is, when all units there have ended":  {1, []match.Unit{unit(1, 0), unit(2, 0)}, []int{0, 1}},
 		"both nodes": {3, []match.Unit{unit(1, 0), unit(2, 0), unit(3, 0), unit(4, 0)}, []int{0, 1, 2, 3}},
 	}
