@@ -216,7 +216,7 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 		}
 	}
 	for _, order := range regions {
-		part := l.Within(order, level)
+		part := solver.Within(l, order, level)
 		counter := part.FitCounter()
 		if counter == nil {
 			break

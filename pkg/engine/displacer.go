@@ -291,7 +291,7 @@ func (d *displacer) fromCheapNodes() {
 	for _, u := range d.units {
 		d.remove(u)
 	}
-	l := d.layout.Within(order, d.level)
+	l := solver.Within(d.layout, order, d.level)
 	if o, _ := l.SolveMin(solver.ViewNow); o != solver.Placed {
 		d.counter.Restart()
 		return
