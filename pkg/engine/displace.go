@@ -54,6 +54,29 @@ func (x *displacement) refs() []match.SlotRef {
 	return refs
 }
 
+// ending lists the slots that count as free: those that the request names, and those of the units that were found.
+func (q *matchState) ending() []match.SlotRef {
+	if q.search == nil || q.search.displacement == nil {
+		return q.Ending
+	}
+	return slices.Concat(q.Ending, q.search.displacement.refs())
+}
+
+// inexact lists those of the units that were found that are on nodes where the ends of slots do not add up, the most
+// important first, at most maxKept.
+func (x *displacement) inexact() []int {
+	var units []int
+	for _, u := range x.all {
+		emptied := func(p store.UnitPart) bool { return x.held.Nodes[p.Node].Emptied != nil }
+		if slices.ContainsFunc(x.held.Units[u].Parts, emptied) && slices.Contains(x.displaced, int(u)) {
+			if units = append(units, int(u)); len(units) == maxKept {
+				break
+			}
+		}
+	}
+	return units
+}
+
 // searchDisplacing searches for a placement, and for the units that have to go for it. Its error is the
 // error of the match.
 func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {
@@ -106,9 +129,7 @@ func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {
 	displacers = slices.DeleteFunc(displacers, func(d *displacer) bool { return !d.found })
 	slices.SortStableFunc(displacers, func(a, b *displacer) int { return x.scale.compare(a.best, b.best) })
 	for _, d := range displacers[:min(maxDomains, len(displacers))] {
-		if len(d.units) <= maxExhaustiveUnits {
-			d.tryAll()
-		}
+		d.refine(s.exhaustiveUnits)
 		if x.scale.compare(d.best, best) < 0 {
 			best = d.best
 		}
@@ -194,17 +215,16 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 			domainOf[at] = int32(i)
 		}
 	}
-	for i, order := range regions {
-		part := l.Within(order, level)
+	for _, order := range regions {
+		part := solver.Within(l, order, level)
 		counter := part.FitCounter()
 		if counter == nil {
 			break
 		}
 		all = append(all, &displacer{
 			overlay: x.overlay, scale: x.scale, counter: counter, layout: l, problem: problem, order: order, level: level,
-			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn,
+			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, forbidden: -1,
 		})
-		_ = i
 	}
 	for n := range x.held.Nodes {
 		if c := domainOf[x.held.Nodes[n].At]; c >= 0 && int(c) < len(all) {

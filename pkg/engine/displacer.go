@@ -26,13 +26,12 @@ type displacer struct {
 	unitsOn [][]int32
 	// lowest is the lowest tier such that its units and those of lower tiers are enough.
 	lowest int64
+	// forbidden is a unit that no offer has; -1 for none.
+	forbidden int32
 	// best is the best set so far, in ascending order. found reports whether there is one.
 	best  []int32
 	found bool
 }
-
-// maxExhaustiveUnits is the number of units up to which a displacer tries all sets of units.
-var maxExhaustiveUnits = 24
 
 // maxSolvedUnits is the number of units up to which a displacer searches for a placement without each of them, if what
 // fits cannot be counted.
@@ -97,10 +96,51 @@ func (d *displacer) search() {
 		d.fromCheapNodes()
 	}
 	d.putAllBack()
-	if d.fromNothing() {
+	if d.addCheapest() {
 		d.keep(d.reduce())
 	}
 	d.putAllBack()
+}
+
+// refine searches for better sets than the best, with more work. It tries all sets of up to this many units.
+func (d *displacer) refine(exhaustiveUnits int) {
+	d.begin()
+	switch n := len(d.units); {
+	case n <= exhaustiveUnits:
+		d.tryAll()
+	case n <= maxSolvedUnits:
+		for d.improve() {
+		}
+	}
+	d.putAllBack()
+}
+
+// improve searches for a better set that lacks one unit of the best set and has others instead. It returns false
+// if it finds none.
+func (d *displacer) improve() bool {
+	defer func() { d.forbidden = -1 }()
+	best := d.best
+	for _, u := range d.units {
+		if _, in := slices.BinarySearch(best, u); !in {
+			continue
+		}
+		d.forbidden = u
+		for _, other := range d.units {
+			switch _, in := slices.BinarySearch(best, other); {
+			case in && other != u && !d.gone[other]:
+				d.remove(other)
+			case (!in || other == u) && d.gone[other]:
+				d.putBack(other)
+			}
+		}
+		if !d.addCheapest() {
+			continue
+		}
+		if d.keep(d.reduce()); !slices.Equal(best, d.best) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin makes the overlay report its changes to this displacer.
@@ -251,7 +291,7 @@ func (d *displacer) fromCheapNodes() {
 	for _, u := range d.units {
 		d.remove(u)
 	}
-	l := d.layout.Within(order, d.level)
+	l := solver.Within(d.layout, order, d.level)
 	if o, _ := l.SolveMin(solver.ViewNow); o != solver.Placed {
 		d.counter.Restart()
 		return
@@ -298,7 +338,7 @@ func (d *displacer) offer(at int32, raise float64) *offer {
 		if d.scale.tier(u) > d.lowest || d.counter.IsExhausted() {
 			break
 		}
-		if d.gone[u] {
+		if d.gone[u] || u == d.forbidden {
 			continue
 		}
 		d.remove(u)
@@ -328,9 +368,9 @@ func (d *displacer) offer(at int32, raise float64) *offer {
 	return &offer{node: at, units: set, price: d.scale.priceOf(set), gain: gain}
 }
 
-// fromNothing removes the cheapest units per slot until the request fits, from those that are all there. It
-// returns false if it does not fit.
-func (d *displacer) fromNothing() bool {
+// addCheapest removes more units, the cheapest per slot first, until the request fits. It returns false if it does not
+// fit then.
+func (d *displacer) addCheapest() bool {
 	raise := 1.0
 	changes := make([]int, len(d.inside))
 	for range maxRaises {

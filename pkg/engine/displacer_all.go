@@ -14,13 +14,11 @@ type tryingAll struct {
 // tryAll tries all sets of units, except those that cannot be better than the best, as long as there
 // are steps left.
 func (d *displacer) tryAll() {
-	d.begin()
 	for _, u := range d.units {
 		d.remove(u)
 	}
 	t := &tryingAll{displacer: d, bestHarm: d.scale.of(d.best)}
 	t.decide(0, make(harm, d.scale.levels))
-	d.putAllBack()
 }
 
 // decide decides about the units from index i on. so is the harm of the units that are taken.

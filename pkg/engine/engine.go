@@ -29,7 +29,12 @@
 //	host_rules.go         on which nodes may a shape be, by their names?
 //	problem.go            which columns, levels and nodes of a graph does a demand mean?
 //	explain.go            how is a refusal explained?
-//	unlocked_search.go        what if a match takes more work than it may do under the lock?
+//	harm.go               which of two sets of units does less harm?
+//	overlay.go            what is free when units have gone?
+//	displacer.go          which units make room on some nodes, and do little harm?
+//	displacer_all.go      which units do the least harm, if all sets of them are tried?
+//	unlocked_search.go    what if a match takes more work than it may do under the lock?
+//	displace.go           which units have to go for a request?
 //	store_backend.go      what are the steps of a match on nodes that were put?
 //	earliest.go           when is there room, if not now?
 //	blocker.go            which job's end would help most?
@@ -103,6 +108,7 @@ func New(o Options) (*Engine, error) {
 	}
 	e := &Engine{options: o}
 	e.work.lockedSteps, e.work.unlockedSteps, e.work.unlockedSem = lockedSteps, unlockedSteps, make(chan struct{}, 1)
+	e.work.exhaustiveUnits = exhaustiveUnits
 	if err := e.resetBackends(); err != nil {
 		return nil, fmt.Errorf("engine options: graph: %w", err)
 	}

@@ -62,3 +62,6 @@ func (e *Engine) Hold() (release func()) {
 	e.mu.Lock()
 	return e.mu.Unlock
 }
+
+// SetExhaustiveUnits sets the number of units up to which all sets of them are tried.
+func (e *Engine) SetExhaustiveUnits(n int) { e.work.exhaustiveUnits = n }

@@ -71,11 +71,8 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	}
 
 	// 3. Ignore jobs and ending slots, and what was found to be displaced, until the match ends.
-	ending := r.Ending
-	if q.search != nil && q.search.displacement != nil {
-		ending = slices.Concat(ending, q.search.displacement.refs())
-	}
-	restoreJobs, steps, all := p.store.Ignore(r.Ignore, ending, p.work.lockedSteps)
+	p.keepMore(ctx, q)
+	restoreJobs, steps, all := p.store.Ignore(r.Ignore, q.ending(), p.work.lockedSteps)
 	defer restoreJobs()
 	if !all {
 		return nil, nil, p.tooManyIgnored(q)
@@ -193,6 +190,36 @@ func (p *storeBackend) displace(ctx context.Context, q *matchState, v *store.Win
 	s := p.newUnlockedSearch(ctx, q, solver.ViewNow)
 	s.displacement = newDisplacement(q.Displace, held, tried)
 	return nil, s, nil
+}
+
+// maxKept is the maximum number of units that keepMore tries to keep.
+const maxKept = 16
+
+// keepMore takes units from those that have to go, if the placement fits with them too. It tries only units on nodes
+// where the search had to take all units as one. See store.OccupiedNode.Emptied.
+func (p *storeBackend) keepMore(ctx context.Context, q *matchState) {
+	if q.search == nil || q.search.displacement == nil {
+		return
+	}
+	x := q.search.displacement
+	for _, u := range x.inexact() {
+		whole := x.displaced
+		x.displaced = slices.DeleteFunc(slices.Clone(whole), func(other int) bool { return other == u })
+		if !p.holds(ctx, q) {
+			x.displaced = whole
+		}
+	}
+}
+
+// holds reports whether the placement that was found fits while the units that were found are away.
+func (p *storeBackend) holds(ctx context.Context, q *matchState) bool {
+	restoreJobs, _, all := p.store.Ignore(q.Ignore, q.ending(), p.work.lockedSteps)
+	defer restoreJobs()
+	defer p.store.Expect(q.Expected)()
+	defer p.store.Reservations().Ignore(append(slices.Clip(q.Ignore), q.ID))()
+	defer p.store.ViewNow(&q.Request).Restore()
+	o, _ := p.solve(p.layout(ctx, q), solver.ViewNow, q.search)
+	return all && o == solver.Placed
 }
 
 // satisfy searches for a placement in the empty graph.

@@ -23,6 +23,8 @@ type unlockedSearch struct {
 	rootType  string
 	// displacement is the search for units that have to go. It is nil if the request has no units.
 	displacement *displacement
+	// exhaustiveUnits is workLimits.exhaustiveUnits.
+	exhaustiveUnits int
 	// placement is the placement that was found. Nodes are positions in the snapshot.
 	placement []solver.Run
 }
@@ -38,7 +40,7 @@ func (p *storeBackend) newUnlockedSearch(ctx context.Context, q *matchState, v s
 	}
 	s := &unlockedSearch{
 		workspace: &solver.Workspace{}, demand: d, snapshot: p.store.Snapshot(levelTypes(d)), order: slices.Clone(order), distance: slices.Clone(distance),
-		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(),
+		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(), exhaustiveUnits: p.work.exhaustiveUnits,
 	}
 	s.workspace.Begin(ctx, steps)
 	return s

@@ -9,6 +9,10 @@ const (
 	unlockedSteps = 1 << 25
 )
 
+// exhaustiveUnits is the number of units up to which all sets of them are tried for the least harm, as long as
+// there are steps left.
+const exhaustiveUnits = 24
+
 // hostSteps is the cost in steps of looking up a node by name, or the slots of a node.
 const hostSteps = 16
 
@@ -16,6 +20,8 @@ const hostSteps = 16
 type workLimits struct {
 	// lockedSteps and unlockedSteps are the constants of these names, except in tests.
 	lockedSteps, unlockedSteps int
+	// exhaustiveUnits is the constant of this name, except in tests.
+	exhaustiveUnits int
 	// maxOverrun is the largest number of steps by which a match exceeded its maximum.
 	maxOverrun atomic.Int64
 	// unlockedSem is a semaphore. The one unlocked search that runs holds it.

@@ -36,6 +36,7 @@ func parts() []part {
 		trials("series-over-time", 15_000, "pkg/engine", "TestRandomSeriesOverTime"),
 		trials("verdicts", 500_000, "pkg/engine", "TestAgainstBruteForce"),
 		trials("layouts", 100_000, "pkg/engine", "TestTopologyAgainstEveryLayout"),
+		trials("displaced", 10_000, "pkg/engine", "TestDisplacedUnitsDoTheLeastHarm"),
 		trials("truth", 500_000, "pkg/engine", "TestAgainstReferenceSearch"),
 		trials("planted", 100_000, "pkg/engine", "TestPlanted"),
 		trials("planted-large", 1_000, "pkg/engine", "TestLargeRequestsAreSearchedFor"),

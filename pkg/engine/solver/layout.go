@@ -115,9 +115,9 @@ func (b *Layout) withNodes(order []int32) *Layout {
 	return &part
 }
 
-// Within returns a copy of the layout that has only the nodes at these positions, and as topology only the
+// Within returns a copy of a layout that has only the nodes at these positions, and as topology only the
 // levels from one on that can make a placement fail. Only one of the two layouts may be in use at a time.
-func (b *Layout) Within(order []int32, level int) *Layout {
+func Within(b *Layout, order []int32, level int) *Layout {
 	part := b.withNodes(order)
 	part.levels = slices.DeleteFunc(slices.Clone(b.levels[level:]), func(l Level) bool { return l.Rule == FewestDomains })
 	return part
