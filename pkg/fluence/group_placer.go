@@ -198,10 +198,11 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
 		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, a.claims.nodesOf(claimantOf(plan))))
 	}
-	// The filters count these pods anyway, so their room must not count twice.
+	// The filters count these pods anyway, so their room must not count twice. Whoever
+	// has the whole node for itself is known by the kept slot alone.
 	ended := a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now)
 	keys := sets.New(keysOf(ended)...)
-	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return keys.Has(s.Key) })
+	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return s.Holder == "" && keys.Has(s.Key) })
 	return placement.ClusterState{
 		At:       now,
 		Epoch:    a.inventory.Epoch(),

@@ -173,7 +173,7 @@ func TestEventsThatCanHelpWakeGroups(t *testing.T) {
 				r.pass(time.Minute)
 				r.wantHeld(waiting, "no")
 				tc.happen(r)
-				r.pass(100 * time.Millisecond)
+				r.pass(settleTime) // a change of a node counts once the scheduler's cache has it
 				r.wantPasses(waiting)
 			})
 		})

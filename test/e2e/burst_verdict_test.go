@@ -111,7 +111,11 @@ func (s *story) countWrites(w *burstWatch) {
 			waited[n]++
 			continue
 		}
-		delays := int(r.running.Sub(w.groupOf(name).firstBound) / podgroup.DefaultConfig().StatusDelay)
+		begins := r.running.Sub(w.groupOf(name).firstBound)
+		delays := int(begins / podgroup.DefaultConfig().StatusDelay)
+		if begins > podgroup.DefaultConfig().CountDelay {
+			delays++ // the first numbers
+		}
 		if atOnce[n]++; n > mostWrites+delays {
 			tooMany = append(tooMany, fmt.Sprintf("%s, %d times:\n%s\nwhich was seen as\n%s", name, n, strings.Join(writes, "\n"), strings.Join(r.states, "\n")))
 		}

@@ -270,12 +270,12 @@ func (e *env) writes() (n int, took time.Duration, story string) {
 	return n, took, b.String()
 }
 
-// fewWrites fails if the controller wrote more often than changes times, and once
-// more in each second: the numbers of a group are written once a second at most.
-func (e *env) fewWrites(changes int) {
+// fewWrites fails if the controller wrote more often than changes times, and
+// once more in each period: numbers are written once a period at most.
+func (e *env) fewWrites(changes int, period time.Duration) {
 	e.Helper()
-	if n, took, story := e.writes(); n > changes+int(took/time.Second) {
-		e.Errorf("%d writes in %s, want %d and at most one of numbers in each second:\n%s", n, took, changes, story)
+	if n, took, story := e.writes(); n > changes+int(took/period) {
+		e.Errorf("%d writes in %s, want %d and at most one of numbers in each %s:\n%s", n, took, changes, period, story)
 	}
 }
 

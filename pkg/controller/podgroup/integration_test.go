@@ -127,7 +127,7 @@ func TestAJobFromCreationToItsEnd(t *testing.T) {
 	pods := e.podsOf(job, 4)
 	e.bind(pods...)
 	running := e.untilPhase(name, scheduling.PodGroupRunning)
-	e.fewWrites(3)
+	e.fewWrites(3, time.Second)
 	if running.Status.Scheduled != 4 {
 		t.Errorf("status %+v, want 4 scheduled", running.Status)
 	}

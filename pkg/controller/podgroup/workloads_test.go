@@ -107,9 +107,10 @@ func (e *env) onlyGroups(want ...string) {
 	}
 }
 
-func quick(c *podgroup.Config) {
-	c.CountDelay, c.StatusDelay = 200*time.Millisecond, 200*time.Millisecond
-}
+// quickDelay is the time between two statuses of a controller that is quick.
+const quickDelay = 200 * time.Millisecond
+
+func quick(c *podgroup.Config) { c.CountDelay, c.StatusDelay = quickDelay, quickDelay }
 
 func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	t.Parallel()
@@ -126,7 +127,7 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	}
 	e.bindAll()
 	e.untilBound(name)
-	e.fewWrites(3)
+	e.fewWrites(3, quickDelay)
 	old := e.replicaSets(1)
 	e.patch(d, `{"spec":{"template":{"metadata":{"annotations":{"v":"2"}}}}}`)
 	sets := e.replicaSets(2)
@@ -298,7 +299,7 @@ func TestAJobSetIsOneGroupOverItsJobs(t *testing.T) {
 		e.bind(e.podsOf(job, []int{1, 2, 2}[i])...)
 	}
 	e.untilPhase(name, scheduling.PodGroupRunning)
-	e.fewWrites(3)
+	e.fewWrites(3, time.Second)
 	e.patch(set, `{"status":{"conditions":[{"type":"Completed","status":"True","reason":"AllJobsCompleted","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`)
 	e.untilPhase(name, scheduling.PodGroupFinished)
 	e.onlyGroups(name)
