@@ -138,6 +138,9 @@ func (c *Client) SuspendedBy(ctx context.Context, v preemption.Victim) (types.UI
 // owner reads the owner of a victim. It returns nil if there is no such owner.
 func (c *Client) owner(ctx context.Context, v preemption.Victim) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
 	o := v.Suspend
+	if o == (group.Owner{}) { // the mark of an earlier process names an owner that is gone
+		return nil, nil, nil
+	}
 	mapping, err := c.mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the version of %s: %w", o.Kind, err)

@@ -89,7 +89,7 @@ type Config struct {
 	PodOf func(namespace, name string) *corev1.Pod
 	// MayGo returns a channel that is closed while no binds wait: they go first, for at most maxBindWait.
 	MayGo func() <-chan struct{}
-	// Observe is called for each change of a plan, in order. It must not call the Evictor.
+	// Observe is called by Run for each change of a plan, in order and with no lock held.
 	Observe func(Change)
 	// Now is the clock. Defaults to time.Now.
 	Now func() time.Time
@@ -135,6 +135,8 @@ type Evictor struct {
 	order []*plan
 	// pausedUntil is the time before which nothing is sent, as the API server asked.
 	pausedUntil time.Time
+	// changes are the changes that were not observed yet.
+	changes []Change
 }
 
 // New returns an Evictor without plans.
@@ -164,7 +166,7 @@ func (e *Evictor) Start(p preemption.Plan) bool {
 	made := newPlan(p.For, p.Victims, e.Now())
 	e.plans[p.For.UID] = made
 	e.order = append(e.order, made)
-	e.Observe(Change{For: p.For, Outcome: Accepted, Victims: p.Victims})
+	e.changes = append(e.changes, Change{For: p.For, Outcome: Accepted, Victims: p.Victims})
 	signal.Send(e.wakeup)
 	return true
 }
@@ -180,7 +182,7 @@ func (e *Evictor) Withdraw(preemptor types.UID, o Outcome) {
 	}
 	p.withdrawn = true
 	delete(e.plans, preemptor)
-	e.Observe(Change{For: p.preemptor, Outcome: o})
+	e.changes = append(e.changes, Change{For: p.preemptor, Outcome: o})
 	signal.Send(e.wakeup)
 }
 

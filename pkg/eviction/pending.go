@@ -46,5 +46,5 @@ func (e *Evictor) IsVictim(pod types.UID) bool {
 
 // isPending reports whether the victim is going to end, and has not gone. The caller holds mu.
 func (v *victim) isPending(of *plan) bool {
-	return v.State == Ending || !of.withdrawn && (v.State == Planned || v.State == Marked)
+	return v.State == Ending || (!of.withdrawn || v.begun) && (v.State == Planned || v.State == Marked)
 }

@@ -46,8 +46,9 @@ type call struct {
 	send   func(context.Context) error
 	// done is called with mu held if the request has succeeded.
 	done func()
-	// ends is the pod that the request ends. It is empty if it ends none.
-	ends types.UID
+	// ends is the pod that the request ends. It is empty if it ends none. touches is true if it ends pods.
+	ends    types.UID
+	touches bool
 }
 
 // errBegun says that a mark cannot be taken back, because the owner is suspended already.
@@ -61,6 +62,7 @@ func (e *Evictor) Run(ctx context.Context) {
 	for {
 		again := e.Now().Add(leadingCheckInterval)
 		for e.Leading() {
+			e.observe()
 			c, next, ok := e.next()
 			if again = next; !ok {
 				break
@@ -78,9 +80,21 @@ func (e *Evictor) Run(ctx context.Context) {
 				signal.Send(e.wakeup)
 			})
 		}
+		e.observe()
 		if !signal.Wait(ctx, e.wakeup, again) {
 			return
 		}
+	}
+}
+
+// observe reports the changes since its last call.
+func (e *Evictor) observe() {
+	e.mu.Lock()
+	changes := e.changes
+	e.changes = nil
+	e.mu.Unlock()
+	for _, c := range changes {
+		e.Observe(c)
 	}
 }
 
@@ -141,6 +155,8 @@ func (e *Evictor) bindsIdle() bool {
 func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	c = call{plan: p, victim: v}
 	ending, gone := e.pods(v)
+	// That a pod ends says nothing of the suspension of its owner.
+	ending = ending && v.mark.Suspends == ""
 	switch {
 	case gone && v.State != Gone && v.State != TakenBack && v.inFlight == 0:
 		v.settled = !v.markSent || v.Kind == preemption.Pod
@@ -174,6 +190,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.State != Marked && v.State != Ending, !p.isMarked():
 	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
+		c.touches = true
 		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
 		c.done = func() { e.begin(p, v) }
 		return c, true
@@ -182,7 +199,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 			if v.sent[pod.UID] {
 				continue
 			}
-			c.ends = pod.UID
+			c.ends, c.touches = pod.UID, true
 			c.send = func(ctx context.Context) error {
 				if err := e.API.MarkPod(ctx, v.Victim, pod, v.mark); err != nil {
 					return err
@@ -251,7 +268,7 @@ func (e *Evictor) begin(p *plan, v *victim) {
 // set sets the state of a victim. The caller holds mu.
 func (e *Evictor) set(p *plan, v *victim, s State) {
 	v.State = s
-	e.Observe(Change{For: p.preemptor, Victim: v.Progress, Resumed: p.resumed})
+	e.changes = append(e.changes, Change{For: p.preemptor, Victim: v.Progress, Resumed: p.resumed})
 }
 
 // answered records the answer to a request.
@@ -277,7 +294,7 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	if busy {
 		e.pausedUntil = now.Add(after)
 	}
-	if c.ends != "" && !busy && apierrors.ReasonForError(err) != "Forbidden" {
+	if c.touches && !busy && apierrors.ReasonForError(err) != "Forbidden" {
 		v.doubtUntil = now.Add(doubtFor)
 	}
 	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)

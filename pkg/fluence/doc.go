@@ -35,6 +35,7 @@
 //	claims.go              which group gets the room of pods that are ending?
 //	preempt.go             for whom is nobody or somebody evicted, and what is said of it?
 //	preemptions.go         when may a group evict others again?
+//	evictions.go           how are victims evicted, and what becomes of marks that an earlier process has left?
 //	victims.go             what is known of the pods that may be evicted?
 //	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
 //	freed_room.go          who is the first to whom room is offered that pods have left?

@@ -149,8 +149,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
-	pl.victims = victims{index: preemption.NewIndex(pl.owners), describeOwner: pl.owners.describe, evictor: noEvictor{}, budgets: h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()}
-	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.evictor.IsMarked(key) })
+	pl.index, pl.describeOwner, pl.evictor = preemption.NewIndex(pl.owners), pl.owners.describe, noEvictor{}
+	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
+	pl.groups.SetIsEvicted(pl.isEvicted)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {
@@ -172,6 +173,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.seats = podGroups
 	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, stateCollector: &pl.stateCollector, podGroups: podGroups}
 	if err := pl.initReporting(leading, identity); err != nil {
+		return nil, err
+	}
+	if err := pl.initEvictor(leading); err != nil {
 		return nil, err
 	}
 	if pl.kubeletRejections, err = newKubeletRejections(ctx, h, pl.recorder, pl.owners, podGroups, leading); err != nil {

@@ -26,12 +26,15 @@ const maxPlanTime = 500 * time.Millisecond
 
 // An evictor evicts the victims of plans, in the background. It is an eviction.Evictor.
 type evictor interface {
+	Run(ctx context.Context)
 	Start(preemption.Plan) bool
 	Withdraw(preemptor types.UID, o eviction.Outcome)
 	Of(preemptor types.UID) []eviction.Progress
 	Pending() []eviction.Pending
 	IsVictim(pod types.UID) bool
 	IsMarked(key types.NamespacedName) bool
+	Resume(found ...eviction.Found)
+	PodChanged()
 }
 
 // An endingVictim is a pod that is going to leave its node.

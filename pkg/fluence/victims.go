@@ -1,6 +1,10 @@
 package fluence
 
 import (
+	"context"
+	"sync"
+	"sync/atomic"
+
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,8 +20,11 @@ import (
 
 // victims is what is known of the pods that may be evicted, and of those that are.
 type victims struct {
-	index       *preemption.Index
-	evictor     evictor
+	index   *preemption.Index
+	evictor evictor
+	// resumed is true once the marks of an earlier process were handed to the evictor.
+	resumed     atomic.Bool
+	resumeOnce  sync.Once
 	preemptions preemptions
 	budgets     policylisters.PodDisruptionBudgetLister
 	// describeOwner returns what is known of an object that controls pods.
@@ -26,15 +33,18 @@ type victims struct {
 	ownSchedulers sets.Set[string]
 }
 
-// noEvictor evicts nobody.
+// noEvictor evicts nobody. It is for callers that run a scheduler step by step.
 type noEvictor struct{}
 
+func (noEvictor) Run(context.Context)                  {}
 func (noEvictor) Start(preemption.Plan) bool           { return false }
 func (noEvictor) Withdraw(types.UID, eviction.Outcome) {}
 func (noEvictor) Of(types.UID) []eviction.Progress     { return nil }
 func (noEvictor) Pending() []eviction.Pending          { return nil }
 func (noEvictor) IsVictim(types.UID) bool              { return false }
 func (noEvictor) IsMarked(types.NamespacedName) bool   { return false }
+func (noEvictor) Resume(...eviction.Found)             {}
+func (noEvictor) PodChanged()                          {}
 
 // isOwnScheduler reports whether a scheduler is a profile of this process.
 func (b *base) isOwnScheduler(name string) bool {

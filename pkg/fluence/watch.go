@@ -139,6 +139,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		go w.groupReporter.reportSiblings(ctx, leading)
 		go w.stateCollector.statusWriter.Run(ctx)
 		go w.stateCollector.handover.run(ctx)
+		go w.evictor.Run(ctx)
 		w.owners.run(ctx, &w.initialSync)
 		started()
 		go func() {
@@ -175,6 +176,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.offerFreedRoom(w.heldSlot(old))
 		w.reserver.blockerGone(pod)
+	}
+	if translate.Holds(pod) != (old != nil && translate.Holds(old)) || pod.DeletionTimestamp != nil {
+		w.evictor.PodChanged()
 	}
 	if w.ending.update(pod, w.now()) {
 		// The group that claims its room has to ask before others do.
@@ -305,6 +309,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	if w.ending.gone(pod.UID, w.now()); translate.Holds(pod) && w.evictor.IsVictim(pod.UID) {
 		w.ending.goneAtOnce(pod, w.now())
 	}
+	w.evictor.PodChanged()
 	w.index.RemovePod(pod.UID)
 	w.occupants.remove(pod)
 	w.observeNativeMember(ctx, pod, w.nativeMembers.remove)
@@ -376,6 +381,9 @@ func (w *watcher) runTicks(ctx context.Context) {
 		case <-t.C:
 		}
 		now := w.now()
+		if w.groupReporter.reporter.Leads() && w.synced() && w.initialSync.isDone() {
+			w.resumeEvictions(w.groupReporter.podGroups, w.owners)
+		}
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
 		w.endClaims(now)

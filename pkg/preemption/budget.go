@@ -30,9 +30,9 @@ func newBudgets(all []*policyv1.PodDisruptionBudget) budgets {
 	return b
 }
 
-// take counts the disruption of a pod, and reports whether a budget does not allow it. The rule is that of
-// FilterVictimsWithPDBViolation in k8s.io/kubernetes/pkg/scheduler/framework/preemption: the pods have to come
-// in the order of importance, and a budget that is found to be used up ends the count for the pod.
+// take counts the disruption of a pod, and reports whether a budget does not allow it. The rule for one pod is
+// that of FilterVictimsWithPDBViolation in k8s.io/kubernetes/pkg/scheduler/framework/preemption: a budget that is
+// found to be used up ends the count for the pod. The least important pods have to come first.
 func (b budgets) take(pod *corev1.Pod) (violates bool) {
 	if len(pod.Labels) == 0 {
 		return false

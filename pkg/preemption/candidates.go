@@ -311,8 +311,9 @@ func (s *search) outlives(pods []*occupant) bool {
 	return true
 }
 
-// protect counts the pods that budgets protect. The most important candidates come first, in the order of
-// MoreImportantVictim in k8s.io/kubernetes/pkg/scheduler/framework/preemption.
+// protect counts the pods that budgets protect. The disruptions that a budget allows are for the least important
+// candidates: these are evicted first. The order is the reverse of MoreImportantVictim in
+// k8s.io/kubernetes/pkg/scheduler/framework/preemption.
 func (s *search) protect() {
 	b := newBudgets(s.c.Budgets())
 	if len(b) == 0 {
@@ -324,7 +325,7 @@ func (s *search) protect() {
 			concerned = append(concerned, v)
 		}
 	}
-	slices.SortFunc(concerned, func(x, y *candidate) int { return x.compareImportance(y) })
+	slices.SortFunc(concerned, func(x, y *candidate) int { return y.compareImportance(x) })
 	for _, v := range concerned {
 		for _, o := range v.pods {
 			if b.take(o.pod) {

@@ -342,7 +342,7 @@ func TestWhoComesBackAndWhoIsSuspended(t *testing.T) {
 		"a Job of a CronJob is suspended":                       {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "batch", "CronJob", "c")}, both + " suspend Job/j"},
 		"a JobSet is suspended, and not its Job":                {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": {}}, both + " suspend JobSet/s"},
 		"a TrainJob is suspended, and not its JobSet":           {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": under(Owner{}, "trainer.kubeflow.org", "TrainJob", "t"), "t": {}}, both + " suspend TrainJob/t"},
-		"a PyTorchJob is suspended":                             {two(controlledBy("PyTorchJob", "p")), map[types.UID]Owner{"p": {}}, both + " suspend PyTorchJob/p"},
+		"a PyTorchJob is not suspended: nobody would resume it": {two(controlledBy("PyTorchJob", "p")), map[types.UID]Owner{"p": {}}, both},
 		"nothing is suspended below an owner that is not known": {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "jobset.x-k8s.io", "JobSet", "s")}, both},
 		"nothing is suspended below an owner that cannot be":    {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "example.com", "Flow", "f"), "f": {}}, both},
 		"a Job with other pods is not suspended": {
@@ -426,17 +426,17 @@ func TestProtectedPods(t *testing.T) {
 		budget *policyv1.PodDisruptionBudget
 		want   map[string]int
 	}{
-		"none is allowed":                {three(), budget(0), map[string]int{"a": 1, "b": 1, "c": 1}},
-		"one is, the most important one": {three(), budget(1), map[string]int{"a": 1, "c": 1}},
-		"two are, then the older one":    {three(), budget(2), map[string]int{"a": 1}},
-		"all are":                        {three(), budget(3), map[string]int{}},
+		"none is allowed":                 {three(), budget(0), map[string]int{"a": 1, "b": 1, "c": 1}},
+		"one is, the least important one": {three(), budget(1), map[string]int{"b": 1, "c": 1}},
+		"two are, then the older one":     {three(), budget(2), map[string]int{"b": 1}},
+		"all are":                         {three(), budget(3), map[string]int{}},
 		"a pod that was disrupted does not count": {three(), budget(1, func(b *policyv1.PodDisruptionBudget) {
 			b.Status.DisruptedPods = map[string]metav1.Time{"b": {}}
-		}), map[string]int{"a": 1}},
+		}), map[string]int{"c": 1}},
 		"the budget of another namespace": {three(), budget(0, func(b *policyv1.PodDisruptionBudget) { b.Namespace = "elsewhere" }), map[string]int{}},
 		"an empty selector selects none":  {three(), budget(0, func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} }), map[string]int{}},
 		"pods of a group count one by one": {
-			[]*corev1.Pod{running("a", 5, x, labelled(group.Label, "g")), running("b", 5, x, labelled(group.Label, "g")), running("c", 5, x)}, budget(1), map[string]int{"g": 1, "c": 1},
+			[]*corev1.Pod{running("a", 5, x, labelled(group.Label, "g")), running("b", 5, x, labelled(group.Label, "g")), running("c", 5, x)}, budget(1), map[string]int{"g": 2},
 		},
 	}
 	for name, tc := range cases {

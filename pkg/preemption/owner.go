@@ -99,24 +99,6 @@ func indexFailures(pod *corev1.Pod) int32 {
 	return int32(n)
 }
 
-// otherSuspendable are kinds with a field spec.suspend that form no groups of their own: objects of kinds
-// that do form groups are below them.
-var otherSuspendable = []struct{ group, kind string }{{"trainer.kubeflow.org", "TrainJob"}, {"ray.io", "RayJob"}}
-
-// SuspendPath returns the path, in the spec, of the boolean field that suspends an object. It is nil if
-// objects of this kind cannot be suspended.
-func SuspendPath(o group.Owner) []string {
-	for _, k := range otherSuspendable {
-		if o.Group == k.group && o.Kind == k.kind {
-			return []string{"suspend"}
-		}
-	}
-	if l := group.KindOf(o).Lifecycle; l != nil {
-		return l.SuspendPath
-	}
-	return nil
-}
-
 // isCronJob reports whether an owner only makes Jobs. It does not resume a Job that is suspended, and its own
 // field suspend is about Jobs that it has not made yet.
 func isCronJob(o group.Owner) bool { return o.Group == batchv1.GroupName && o.Kind == "CronJob" }
@@ -149,7 +131,7 @@ func follow(namespace string, controller group.Owner, ownerOf func(namespace str
 		}
 		l.queued = l.queued || of.Queued
 		if of.Controller == (group.Owner{}) || isCronJob(of.Controller) {
-			if l.top = at; !l.queued && SuspendPath(at) != nil {
+			if l.top = at; !l.queued && group.SuspendPath(at) != nil {
 				l.suspend = at
 			}
 			return l

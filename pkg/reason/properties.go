@@ -65,6 +65,7 @@ var properties = map[string]Properties{
 	Complete:           {},
 	NotStarted:         {},
 	Restarting:         {},
+	Resumed:            {},
 	Created:            {},
 	Finished:           {},
 	Failed:             {},

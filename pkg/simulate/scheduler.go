@@ -164,6 +164,7 @@ func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripp
 	}
 	r.profile = r.sched.Profiles[configuration.Scheduler()]
 	r.pl = fluence.PluginOf(r.profile)
+	r.pl.DisableEvictions() // a decision is not carried out
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := r.sched.WaitForHandlersSync(ctx); err != nil {

@@ -1,0 +1,167 @@
+package fluence
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/translate"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+)
+
+// initEvictor builds the evictor. It is built whatever the mode is, because an earlier process may have left marks.
+func (pl *Fluence) initEvictor(leading func() bool) error {
+	client, err := eviction.NewClient(pl.handle.KubeConfig(), ownerMapper())
+	if err != nil {
+		return err
+	}
+	pl.evictor = eviction.New(eviction.Config{
+		API: client, Leading: leading, MayGo: pl.bindQueue.whenIdle, Observe: pl.observeEviction, Now: func() time.Time { return pl.now() },
+		PodOf: func(namespace, name string) *corev1.Pod {
+			pod, err := pl.pods.Pods(namespace).Get(name)
+			if err != nil {
+				return nil // a lister that reads a cache fails only if there is no such pod
+			}
+			return pod
+		},
+	})
+	return nil
+}
+
+// ownerMapper knows the versions of the owners that may be suspended. Owners of other kinds are not known to the
+// plugin, so that it suspends none of them.
+func ownerMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for _, k := range group.WatchedKinds() {
+		version := schema.GroupVersion{Group: k.Group, Version: k.Version}
+		mapper.AddSpecific(version.WithKind(k.Kind), version.WithResource(k.Resource), version.WithResource(k.Resource), meta.RESTScopeNamespace)
+	}
+	return mapper
+}
+
+// observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
+// pods, and those of the group for which it was evicted.
+func (pl *Fluence) observeEviction(c eviction.Change) {
+	eviction.Tell(pl.recorder, c)
+	switch v := c.Victim; {
+	case c.Outcome != "":
+		pl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))
+		return
+	case v.State == eviction.Gone, v.State == eviction.TakenBack:
+		pl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
+		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
+			pl.activator.activateGroups(key)
+		}
+		pl.observeEvent(gang.Released)
+	}
+}
+
+// resumeEvictions hands the marks that an earlier process has left to the evictor, once. It is called when this
+// scheduler leads and has received the objects of the first lists, and before the first group asks for room.
+func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
+	b.resumeOnce.Do(func() {
+		found := b.findMarks(podGroups, owners)
+		b.evictor.Resume(found...)
+		b.resumed.Store(true)
+		if len(found) > 0 {
+			b.log.Info("An earlier scheduler has marked groups or pods for eviction", "number", len(found))
+		}
+	})
+}
+
+// isEvicted reports whether a group is being evicted for another one. Until the marks of an earlier process are
+// handed to the evictor, each of them counts. It is called with the lock of the groups held.
+func (pl *Fluence) isEvicted(key types.NamespacedName) bool {
+	if pl.evictor.IsMarked(key) {
+		return true
+	}
+	if pl.resumed.Load() {
+		return false
+	}
+	_, marked := pl.podGroups.markOf(key)
+	return marked
+}
+
+// markOf returns the mark of the PodGroup of a key.
+func (b bothPodGroups) markOf(key types.NamespacedName) (eviction.Mark, bool) {
+	if name, isNative := group.NativeName(key); isNative {
+		if native := b.native.get(key.Namespace, name); native != nil {
+			return eviction.OfNative(native.Status.Conditions)
+		}
+		return eviction.Mark{}, false
+	}
+	if pg := b.podGroups.Get(key); pg != nil {
+		return eviction.OfPodGroup(pg.Status.Conditions)
+	}
+	return eviction.Mark{}, false
+}
+
+// marked returns the PodGroups that have a mark, without their pods.
+func (b bothPodGroups) marked() map[types.NamespacedName]*eviction.Found {
+	all := map[types.NamespacedName]*eviction.Found{}
+	add := func(kind preemption.Kind, key types.NamespacedName, name string, uid types.UID) {
+		if m, is := b.markOf(key); is {
+			all[key] = &eviction.Found{Mark: m, Victim: preemption.Victim{Kind: kind, Namespace: key.Namespace, Name: name, UID: uid, Priority: m.Priority}}
+		}
+	}
+	for _, obj := range b.podGroups.informer.GetStore().List() {
+		pg := obj.(*scheduling.PodGroup)
+		add(preemption.Group, types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}, pg.Name, pg.UID)
+	}
+	for _, obj := range b.native.informer.GetStore().List() {
+		pg := obj.(*schedulingv1beta1.PodGroup)
+		add(preemption.NativeGroup, group.NativeKey(pg.Namespace, pg.Name), pg.Name, pg.UID)
+	}
+	return all
+}
+
+// findMarks returns the groups and the pods alone that have a mark.
+func (b *base) findMarks(podGroups bothPodGroups, owners *owners) (found []eviction.Found) {
+	groups := podGroups.marked()
+	// A lister that reads a cache does not fail.
+	pods, _ := b.pods.List(labels.Everything())
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			continue
+		}
+		id, of := group.IdentityOf(pod, owners), preemption.VictimPod{Name: pod.Name, UID: pod.UID, Node: pod.Spec.NodeName}
+		switch f := groups[id.Key]; {
+		case f != nil && id.InPodGroup && !translate.Holds(pod):
+			f.Ended++
+		case f != nil && id.InPodGroup:
+			f.Victim.Pods = append(f.Victim.Pods, of)
+			if f.Victim.Suspend.UID == "" && f.Mark.Suspends != "" {
+				f.Victim.Suspend = owners.above(pod, f.Mark.Suspends)
+			}
+		case translate.Holds(pod):
+			if m, is := eviction.OfPod(pod); is && (!id.InPodGroup || podGroups.Get(id.Key) == nil) {
+				found = append(found, eviction.Found{Mark: m, Victim: preemption.Victim{
+					Kind: preemption.Pod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Priority: m.Priority, Pods: []preemption.VictimPod{of},
+				}})
+			}
+		}
+	}
+	for _, f := range groups {
+		found = append(found, *f)
+	}
+	return found
+}
+
+// above returns the object with a UID among those that control a pod. It returns the zero Owner if there is none.
+func (o *owners) above(pod *corev1.Pod, uid types.UID) group.Owner {
+	for at, known := group.ControllerOf(pod), true; known && at != (group.Owner{}); at, known = o.ControllerOf(pod.Namespace, at) {
+		if at.UID == uid {
+			return at
+		}
+	}
+	return group.Owner{}
+}
