@@ -19,11 +19,12 @@ import (
 const maxNamed = 5
 
 // Tell records the events of a change: on the preemptor when the plan is accepted, and on a victim and its pods when
-// its eviction begins. The changes of an earlier process are not told again.
+// its eviction begins. A preemptor that is a group has an event with its condition Scheduled anyway. The changes of
+// an earlier process are not told again.
 func Tell(r events.EventRecorder, c Change) {
 	switch v := c.Victim; {
 	case c.Resumed:
-	case c.Outcome == Accepted:
+	case c.Outcome == Accepted && c.For.Kind == preemption.Pod:
 		r.Eventf(objectOf(c.For.Kind, c.For.Namespace, c.For.Name, c.For.UID), nil, corev1.EventTypeNormal, reason.Preempting, reason.Preempting, "%s", Evicts(c.For.Namespace, c.Victims))
 	case c.Outcome == "" && v.State == Ending:
 		m := markOf(c.For, v.Victim)

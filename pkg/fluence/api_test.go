@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -179,6 +180,13 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 		meta.RemoveStatusCondition(&pg.Status.Conditions, scheduling.ConditionSeatsHeld)
 		pg.Status.Conditions = append(pg.Status.Conditions, body.Status.Conditions...)
 		a.put(pg)
+		return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pg))))
+	}
+	if w.manager == eviction.FieldManager {
+		meta.RemoveStatusCondition(&pg.Status.Conditions, eviction.ConditionPreempted)
+		pg.Status.Conditions = append(pg.Status.Conditions, body.Status.Conditions...)
+		a.put(pg)
+		pg.TypeMeta = metav1.TypeMeta{APIVersion: scheduling.GroupVersion.String(), Kind: "PodGroup"}
 		return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pg))))
 	}
 	for _, own := range []string{report.ConditionScheduled, report.ConditionWholeNodes} {

@@ -25,12 +25,13 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// transport sends each request to the one of three API servers that serves it.
+// transport sends each request to the API server that serves it.
 type transport struct {
 	podGroups *podGroupAPI
 	native    *nativeAPI
 	owners    *ownerAPI
 	binds     *bindAPI
+	pods      *podAPI
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -39,6 +40,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.k8s.io/") {
 		return t.native.RoundTrip(r)
+	}
+	if t.pods != nil && t.pods.serves(r) {
+		return t.pods.RoundTrip(r)
 	}
 	if r.Method == http.MethodPost {
 		return t.binds.RoundTrip(r)

@@ -123,7 +123,11 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		refused.Equivalence = ""
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
-	if a.evictor == (noEvictor{}) || !a.index.HasBelow(of.Priority) {
+	if a.evictor == (noEvictor{}) {
+		return
+	}
+	a.preemptions.wait(of, plan.Key)
+	if !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
 		return
 	}
@@ -389,7 +393,7 @@ func (o *othersOfVictims) String() string {
 	return joinAnd(parts) + priorities
 }
 
-// candidates returns who may be evicted for a group.
+// candidates returns who may be evicted for a group, and how many more there are.
 func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable func(string) bool, now time.Time) ([]preemption.Victim, int) {
 	victims, left := a.index.Candidates(preemption.Query{
 		For: of, Foreign: a.args.Preemption.Foreign, MinRuntime: a.args.Preemption.MinRuntime.Duration, Now: now, Usable: usable,

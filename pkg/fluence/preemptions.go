@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	maxNoAge = time.Minute
 	// askAgainAfter is when a group asks again that got no answer.
 	askAgainAfter = time.Second
+	// minBoundInterval is the time between two looks at whether pods were bound that might be evicted.
+	minBoundInterval = 2 * time.Second
 )
 
 // preemptions is what is known of the groups that evict others, by the UIDs of the preemptors. A restart of the
@@ -29,6 +32,11 @@ type preemptions struct {
 	// nextPlan is when the next plan may be made, lastCycle the cycle of the last one.
 	nextPlan  time.Time
 	lastCycle uint64
+	// bound is true if a pod was bound since the last call of due, and lowest is the lowest priority of such pods.
+	// checkBound is when that is looked at again.
+	bound      bool
+	lowest     int32
+	checkBound time.Time
 }
 
 // preemptingGroup is what is known of one group.
@@ -46,6 +54,9 @@ type preemptingGroup struct {
 	at         time.Time
 	// askAt is when the group is to ask again. It is zero if it does not by itself.
 	askAt time.Time
+	// waits is true if nobody is evicted for the group. priority is that of the group.
+	waits    bool
+	priority int32
 }
 
 // get returns what is known of a group, and begins with nothing. The caller holds the lock.
@@ -74,7 +85,24 @@ func (p *preemptions) start(of types.UID, key types.NamespacedName, now time.Tim
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, key)
-	is.stands, is.at, is.askAt = true, time.Time{}, time.Time{}
+	is.stands, is.waits, is.at, is.askAt = true, false, time.Time{}, time.Time{}
+}
+
+// wait records that nobody is evicted for a group. It is to ask again when a pod of a lower priority was bound.
+func (p *preemptions) wait(of preemption.Preemptor, key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	is := p.get(of.UID, key)
+	is.waits, is.priority = true, of.Priority
+}
+
+// podBound records that a pod was bound. It might be evicted, and nothing else changes by that.
+func (p *preemptions) podBound(priority int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.bound || priority < p.lowest {
+		p.bound, p.lowest = true, priority
+	}
 }
 
 // end records that the plan of the group was withdrawn. If the eviction did not help, the group evicts nobody for a while.
@@ -159,13 +187,21 @@ func (p *preemptions) forget(of types.UID) {
 func (p *preemptions) due(now time.Time, knows func(types.NamespacedName) bool) (keys []types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	bound := p.bound && !now.Before(p.checkBound)
 	for of, is := range p.all {
-		if !knows(is.key) {
+		switch {
+		case !knows(is.key):
 			delete(p.all, of)
-		} else if !is.askAt.IsZero() && !now.Before(is.askAt) {
+		case bound && is.waits && is.priority > p.lowest:
+			is.at, is.askAt = time.Time{}, time.Time{}
+			keys = append(keys, is.key)
+		case !is.askAt.IsZero() && !now.Before(is.askAt):
 			is.askAt = time.Time{}
 			keys = append(keys, is.key)
 		}
+	}
+	if bound {
+		p.bound, p.checkBound = false, now.Add(minBoundInterval)
 	}
 	return keys
 }

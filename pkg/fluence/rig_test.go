@@ -76,6 +76,7 @@ type rig struct {
 	native      *nativeAPI
 	owners      *ownerAPI
 	binds       *bindAPI
+	podAPI      *podAPI
 	recorder    *recorder
 	failures    failures
 	matcherFake *matchtest.Fake
@@ -144,7 +145,14 @@ func (m *matcher) answer(says error) {
 // inRig runs test in a rig with an empty cluster and a matcher whose graph
 // is loaded. The matcher answers from the engine behind it or, without one,
 // from its script. The plugins in more run after the plugins of the profile.
+// Nobody is evicted, unless the test sets the mode.
 func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugin) {
+	t.Helper()
+	inRigOf(t, behind, func(*rig) {}, test, more...)
+}
+
+// inRigOf is inRig with what exists before the scheduler starts.
+func inRigOf(t *testing.T, behind match.Engine, before, test func(*rig), more ...fwk.Plugin) {
 	t.Helper()
 	// The scheduler asks for this signal. The first caller starts
 	// a goroutine that never ends and that may not be in a bubble.
@@ -157,11 +165,13 @@ func inRig(t *testing.T, behind match.Engine, test func(*rig), more ...fwk.Plugi
 			engine = matchtest.Spy(behind)
 		}
 		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), native: newNativeAPI(), owners: newOwnerAPI()}
-		r.binds = &bindAPI{rig: r}
+		r.binds, r.podAPI = &bindAPI{rig: r}, &podAPI{rig: r}
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
 		r.ctx = ctx
 		informers := r.start(more)
+		r.pl.args.Preemption.Mode = PreemptionNever
+		before(r)
 		defer func() {
 			cancel()
 			informers.Shutdown()
@@ -215,7 +225,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	}
 	r.sched, err = scheduler.New(r.ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds, pods: r.podAPI}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))

@@ -180,6 +180,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if translate.Holds(pod) != (old != nil && translate.Holds(old)) || pod.DeletionTimestamp != nil {
 		w.evictor.PodChanged()
 	}
+	if old != nil && old.Spec.NodeName == "" && translate.Holds(pod) {
+		w.preemptions.podBound(minPriority([]*corev1.Pod{pod}))
+	}
 	if w.ending.update(pod, w.now()) {
 		// The group that claims its room has to ask before others do.
 		w.observeEvent(gang.Released)

@@ -20,8 +20,8 @@ type Properties struct {
 	// Passing is true if the reason normally ends by itself in a group that is about to start. Then
 	// the condition alone says so at first, and an event follows only if the reason lasts.
 	Passing bool
-	// Intended is true if the group's author has asked for what the reason says. Then its event is no
-	// warning.
+	// Intended is true if the group's author has asked for what the reason says, by a suspension or by a priority.
+	// Then its event is no warning.
 	Intended bool
 }
 
@@ -42,7 +42,7 @@ var properties = map[string]Properties{
 	InvalidPriority:    {Waits: true},
 	NotSupported:       {Waits: true},
 	NoRoom:             {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
-	Preempting:         {Waits: true, KeepsWaitingTime: true},
+	Preempting:         {Waits: true, KeepsWaitingTime: true, Intended: true},
 	Preempted:          {Waits: true, KeepsWaitingTime: true},
 	NeverFits:          {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
 	NodesRuledOut:      {Waits: true, KeepsWaitingTime: true},

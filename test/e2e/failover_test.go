@@ -122,7 +122,7 @@ func (s *story) loseTheLeader(half string, held []int, lose func(*story, string)
 	})
 
 	// The rival lacks a member while the half is placed, and later has no room.
-	rival := strings.SplitAfter(strings.ReplaceAll(crew(opponent, len(held)), "spec:\n", "spec:\n  priorityClassName: system-cluster-critical\n"), "---\n")
+	rival := strings.SplitAfter(strings.ReplaceAll(crew(opponent, len(held)), "spec:\n", "spec:\n  priorityClassName: "+s.patient(1000)(1000)+"\n"), "---\n")
 	last := len(held) - 1
 	if last > 0 {
 		s.applyText(strings.Join(rival[:last], ""))

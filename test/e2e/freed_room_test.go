@@ -14,7 +14,7 @@ func TestTheHigherPriorityGetsTheNodesOfAJobThatEnds(t *testing.T) {
 	const nodes, high, low = 8, 6, 4
 	s := tell(t)
 	s.nodes("n", nodes, "8")
-	name := s.priorities(1000, 10)
+	name := s.patient(1000, 10)
 	ends := map[string]struct {
 		annotation string
 		end        func()

@@ -17,9 +17,20 @@ import (
 // returns a function that returns the class of a value.
 func (s *story) priorities(values ...int) func(value int) string {
 	s.Helper()
+	return s.classes(corev1.PreemptLowerPriority, values)
+}
+
+// patient creates priority classes whose pods evict nobody.
+func (s *story) patient(values ...int) func(value int) string {
+	s.Helper()
+	return s.classes(corev1.PreemptNever, values)
+}
+
+func (s *story) classes(policy corev1.PreemptionPolicy, values []int) func(value int) string {
+	s.Helper()
 	name := func(value int) string { return fmt.Sprintf("%s-%d", s.ns, value) }
 	for _, v := range values {
-		s.applyText(fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %s}\nvalue: %d\n", name(v), v))
+		s.applyText(fmt.Sprintf("apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: %s}\nvalue: %d\npreemptionPolicy: %s\n", name(v), v, policy))
 		s.discard("priorityclass/" + name(v))
 	}
 	return name

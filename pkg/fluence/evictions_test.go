@@ -1,0 +1,242 @@
+package fluence
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// podNames returns the names of the first n pods of gangs, sorted.
+func podNames(n int, gangs ...string) (names []string) {
+	for _, g := range gangs {
+		for i := range n {
+			names = append(names, fmt.Sprintf("%s-%d", g, i))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// inPreemptionRig runs a test on 12 nodes of 8 CPUs, which three gangs of 4 with priority 0 have: a and b
+// started after c.
+func inPreemptionRig(t *testing.T, test func(*rig)) {
+	t.Helper()
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.Preemption.Mode = PreemptionLowerPriority
+		for i := range 12 {
+			r.node(fmt.Sprintf("n%02d", i), 8)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		for _, g := range []string{"c", "b", "a"} {
+			r.gangOf(g, 4, 0)
+			r.pass(3 * time.Second)
+			if !r.starts(g, 4) {
+				t.Fatalf("%s does not run: %v", g, r.assigned())
+			}
+		}
+		test(r)
+	})
+}
+
+// conditionOf returns a condition of a PodGroup. It is empty if the PodGroup does not have it.
+func (r *rig) conditionOf(name, kind string) metav1.Condition {
+	pg := r.podGroupAPI.get(types.NamespacedName{Namespace: ns, Name: name})
+	if c := meta.FindStatusCondition(pg.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// A group claims the room of two others, they are evicted as wholes, and it starts. Nobody else ends.
+func TestAGroupEvictsTwoOthersAndStarts(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = 20 * time.Second
+		r.gangOf("urgent", 8, 1000)
+		r.pass(5 * time.Second)
+		if got, want := r.podAPI.deleted(), podNames(4, "a", "b"); !slices.Equal(got, want) {
+			t.Fatalf("deleted: %v, want %v", got, want)
+		}
+		for _, victim := range []string{"a", "b"} {
+			if c := r.conditionOf(victim, eviction.ConditionPreempted); c.Status != metav1.ConditionTrue || !strings.HasPrefix(c.Message, "4 pods evicted for group ns/urgent (priority 1000, this one has 0)") {
+				t.Errorf("while its pods end, %s has the condition %q: %q", victim, c.Status, c.Message)
+			}
+		}
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "waits for group ns/") {
+			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+		r.gangOf("late", 2, 0)
+		r.pass(30 * time.Second)
+		if !r.starts("urgent", 8) || r.runs("late-0") {
+			t.Errorf("after the victims have gone these run: %v", r.assigned())
+		}
+		if got, want := r.podAPI.deleted(), podNames(4, "a", "b"); !slices.Equal(got, want) {
+			t.Errorf("deleted in all: %v, want %v", got, want)
+		}
+		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Status != metav1.ConditionFalse {
+			t.Errorf("when its pods have gone, a has the condition %q: %q", c.Status, c.Message)
+		}
+		var told []string
+		for _, e := range r.recorder.of("PodGroup") {
+			if e.reason == reason.Preempting || e.reason == reason.Preempted {
+				told = append(told, e.name+" "+e.reason+": "+e.message)
+			}
+		}
+		slices.Sort(told)
+		want := []string{
+			"a Preempted: 4 pods evicted for group ns/urgent (priority 1000, this one has 0)",
+			"b Preempted: 4 pods evicted for group ns/urgent (priority 1000, this one has 0)",
+			"urgent Preempting: waits for group ns/a (4 pods, priority 0) and group ns/b (4 pods, priority 0) to end, evicted for it 0s ago; 8 of 8 pods are still ending (0s at the longest)",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("events:\n%s\nwant\n%s", strings.Join(told, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// New pods of a victim wait until the last of those that are evicted has gone, and then for room.
+func TestNewPodsOfAVictimWait(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = 20 * time.Second
+		r.gangOf("urgent", 4, 1000)
+		r.pass(5 * time.Second)
+		again := r.pod("a-4", objects.InGroup("a"), objects.CPU("8"), atPriority(0))
+		r.wantHeld(again, "the group is evicted for a group of higher priority; waits until the last of its pods that are evicted has gone")
+		r.pass(30 * time.Second)
+		if !r.starts("urgent", 4) || r.runs("a-4") {
+			t.Errorf("these run: %v", r.assigned())
+		}
+	})
+}
+
+// Without a use for it, nobody is evicted.
+func TestNobodyIsEvicted(t *testing.T) {
+	never := corev1.PreemptNever
+	cases := map[string]struct {
+		change func(*rig)
+		comes  func(*rig)
+	}{
+		"for a group that does not fit even then": {comes: func(r *rig) { r.gangOf("urgent", 13, 1000) }},
+		"for a group of the same priority":        {comes: func(r *rig) { r.gangOf("urgent", 4, 0) }},
+		"if the mode is Never": {
+			change: func(r *rig) { r.pl.args.Preemption.Mode = PreemptionNever },
+			comes:  func(r *rig) { r.gangOf("urgent", 4, 1000) },
+		},
+		"for a pod whose policy is Never": {comes: func(r *rig) {
+			r.pod("urgent", objects.CPU("8"), atPriority(1000), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inPreemptionRig(t, func(r *rig) {
+				if tc.change != nil {
+					tc.change(r)
+				}
+				tc.comes(r)
+				r.pass(30 * time.Second)
+				if got := r.podAPI.deleted(); len(got) > 0 {
+					t.Errorf("deleted: %v", got)
+				}
+				if c := r.conditionOf("a", eviction.ConditionPreempted); c.Type != "" {
+					t.Errorf("a is marked: %q", c.Message)
+				}
+			})
+		})
+	}
+}
+
+// A group that is about to be bound is no victim yet. It is one as soon as its pods are bound, although
+// nothing else changes then.
+func TestAGroupThatIsBeingBoundIsAVictimLater(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.Preemption.Mode = PreemptionLowerPriority
+		for i := range 4 {
+			r.node(fmt.Sprintf("n%02d", i), 8)
+		}
+		r.pass(settleTime)
+		r.binds.set(5*time.Second, nil)
+		r.schedule()
+		r.gangOf("low", 4, 0)
+		r.pass(time.Second)
+		r.gangOf("urgent", 4, 1000)
+		r.pass(2 * time.Second)
+		if len(r.podAPI.deleted()) > 0 {
+			t.Errorf("deleted before they were bound: %v", r.podAPI.deleted())
+		}
+		r.pass(30 * time.Second)
+		if got := r.podAPI.deleted(); !slices.Equal(got, podNames(4, "low")) || !r.starts("urgent", 4) {
+			t.Errorf("deleted: %v; these run: %v", got, r.assigned())
+		}
+	})
+}
+
+// The plan of a group that goes before its victims were touched is taken back.
+func TestAPlanIsTakenBack(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.answer = func(string) *http.Response { return failed(apierrors.NewForbidden(corev1.Resource("pods"), "", nil)) }
+		r.gangOf("urgent", 4, 1000)
+		r.pass(5 * time.Second)
+		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Status != metav1.ConditionTrue {
+			t.Fatalf("a has the condition %q: %q", c.Status, c.Message)
+		}
+		for _, pod := range podNames(4, "urgent") {
+			r.remove(pod)
+		}
+		r.pass(30 * time.Second)
+		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Type != "" || !r.starts("a", 4) {
+			t.Errorf("a has the condition %q: %q; these run: %v", c.Status, c.Message, r.assigned())
+		}
+	})
+}
+
+// A scheduler that begins to lead finishes what an earlier one has begun, and takes back what it has not.
+func TestMarksOfAnEarlierScheduler(t *testing.T) {
+	const mark = "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent"
+	cases := map[string]struct {
+		// pods are the pods of the victim that are left.
+		pods       []int
+		wantMarked metav1.ConditionStatus
+		wantGone   bool
+	}{
+		"a pod is gone: the others go too":      {pods: []int{1, 2, 3}, wantMarked: metav1.ConditionFalse, wantGone: true},
+		"all are gone: the mark is closed":      {wantMarked: metav1.ConditionFalse, wantGone: true},
+		"all are there: the mark is taken back": {pods: []int{0, 1, 2, 3}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRigOf(t, realEngine(t), func(r *rig) {
+				for i := range 4 {
+					r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
+				}
+				pg := aPodGroup("low", 4, "low")
+				pg.Status.Conditions = []metav1.Condition{{Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted, Message: mark}}
+				r.podGroupAPI.put(pg)
+				for _, i := range tc.pods {
+					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)))
+				}
+			}, func(r *rig) {
+				r.schedule()
+				r.pass(20 * time.Second)
+				if c := r.conditionOf("low", eviction.ConditionPreempted); c.Status != tc.wantMarked {
+					t.Errorf("the condition is %q: %q, want %q", c.Status, c.Message, tc.wantMarked)
+				}
+				if gone := len(r.assigned()) == 0; gone != tc.wantGone {
+					t.Errorf("these run: %v", r.assigned())
+				}
+			})
+		})
+	}
+}
