@@ -40,7 +40,11 @@ func (pl *Fluence) initEvictor(leading func() bool) error {
 // ownerMapper knows the versions of the owners that may be suspended. Owners of other kinds are not known to the
 // plugin, so that it suspends none of them.
 func ownerMapper() meta.RESTMapper {
-	mapper := meta.NewDefaultRESTMapper(nil)
+	var versions []schema.GroupVersion
+	for _, k := range group.WatchedKinds() {
+		versions = append(versions, schema.GroupVersion{Group: k.Group, Version: k.Version})
+	}
+	mapper := meta.NewDefaultRESTMapper(versions)
 	for _, k := range group.WatchedKinds() {
 		version := schema.GroupVersion{Group: k.Group, Version: k.Version}
 		mapper.AddSpecific(version.WithKind(k.Kind), version.WithResource(k.Resource), version.WithResource(k.Resource), meta.RESTScopeNamespace)

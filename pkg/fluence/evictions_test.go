@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,10 +9,12 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -200,6 +203,28 @@ func TestAPlanIsTakenBack(t *testing.T) {
 			t.Errorf("a has the condition %q: %q; these run: %v", c.Status, c.Message, r.assigned())
 		}
 	})
+}
+
+// Why an eviction does not go on is told to the group that waits for it.
+func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.answer = func(string) *http.Response {
+			return failed(apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no right")))
+		}
+		r.gangOf("urgent", 4, 1000)
+		r.pass(20 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "; a request has failed and is tried again: delete pod a-") {
+			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+	})
+}
+
+// The plugin knows in which version a Job is served: it suspends Jobs.
+func TestTheVersionsOfOwnersAreKnown(t *testing.T) {
+	mapping, err := ownerMapper().RESTMapping(schema.GroupKind{Group: "batch", Kind: "Job"})
+	if err != nil || mapping.Resource != batchv1.SchemeGroupVersion.WithResource("jobs") {
+		t.Errorf("Jobs are served as %v, error %v", mapping, err)
+	}
 }
 
 // A scheduler that begins to lead finishes what an earlier one has begun, and takes back what it has not.

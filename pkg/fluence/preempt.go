@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -293,6 +294,10 @@ const maxNamed = 3
 func (a *groupPlacer) tellPreempting(plan gang.Plan, of preemption.Preemptor, refused *gang.Refusal) {
 	refused.Reason, refused.WaitsFor, refused.Equivalence, refused.Backoff = reason.Preempting, gang.WaitsForRoom, "", false
 	refused.Message = translate.Shorten(a.describePreempting(plan.Key.Namespace, of))
+	if !plan.Late {
+		// The message is brought up to date.
+		a.preemptions.askAt(of.UID, plan.Key, a.now().Add(preemptingInterval))
+	}
 }
 
 // describePreempting says what is evicted for a group, in a message to users of a namespace.
@@ -300,6 +305,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	now := a.now()
 	var named []string
 	var others othersOfVictims
+	problem := ""
 	total, left, since, longest := 0, 0, now, time.Duration(0)
 	for _, v := range a.evictor.Of(of.UID) {
 		if v.State == eviction.TakenBack {
@@ -308,6 +314,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 		if !v.Since.IsZero() && v.Since.Before(since) {
 			since = v.Since
 		}
+		problem = cmp.Or(problem, v.Problem)
 		for _, p := range v.Pods {
 			total++
 			pod, err := a.pods.Pods(v.Namespace).Get(p.Name)
@@ -344,6 +351,9 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	text += fmt.Sprintf("; %d of %s %s still ending", left, reason.Plural(total, "pod"), are)
 	if left > 0 {
 		text += fmt.Sprintf(" (%ds at the longest)", int(longest.Round(time.Second)/time.Second))
+	}
+	if problem != "" {
+		text += "; a request has failed and is tried again: " + problem
 	}
 	return text
 }

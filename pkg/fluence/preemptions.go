@@ -20,6 +20,8 @@ const (
 	maxNoAge = time.Minute
 	// askAgainAfter is when a group asks again that got no answer.
 	askAgainAfter = time.Second
+	// preemptingInterval is when a group asks again for which others are evicted.
+	preemptingInterval = 10 * time.Second
 	// minBoundInterval is the time between two looks at whether pods were bound that might be evicted.
 	minBoundInterval = 2 * time.Second
 )

@@ -41,7 +41,7 @@ func TestAJobOfHighPriorityEvictsTwoOthers(t *testing.T) {
 		})
 	}
 	s.noneOnNodes("equal-")
-	s.kubectl("delete", "job", "production", "-n", s.ns)
+	s.kubectl("delete", "job", "equal", "production", "-n", s.ns)
 	for _, name := range victims {
 		s.running(name+"-", 4)
 		if failed := s.kubectl("get", "job", name, "-n", s.ns, "-o", "jsonpath={.status.failed}/{.spec.suspend}/"); !strings.HasPrefix(failed, "/false/") {
