@@ -173,6 +173,27 @@ func TestASuspendedJobGetsItsPodGroupWhenResumed(t *testing.T) {
 	}
 }
 
+// The scheduler has suspended a Job whose pods have gone. The Job is resumed, whether or not a PodGroup still
+// tells of the eviction. A Job that somebody else has suspended is left as it is.
+func TestASuspendedJobThatHasMadeRoomIsResumed(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil)
+	other := e.job("other", 2, "", func(j *batchv1.Job) { j.Spec.Suspend = new(true) })
+	job := e.job("evicted", 2, "", func(j *batchv1.Job) {
+		j.Spec.Suspend, j.Annotations = new(true), map[string]string{group.SuspendedForAnnotation: "u-1"}
+	})
+	e.untilPhase(nameFor("batch/v1", "Job", job), scheduling.PodGroupPending)
+	for of, suspended := range map[*batchv1.Job]bool{job: false, other: true} {
+		var now batchv1.Job
+		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(of), &now); err != nil {
+			t.Fatal(err)
+		}
+		if *now.Spec.Suspend != suspended || now.Annotations[group.SuspendedForAnnotation] != "" {
+			t.Errorf("Job %s: suspended %t, annotations %v", of.Name, *now.Spec.Suspend, now.Annotations)
+		}
+	}
+}
+
 func TestLabelledPods(t *testing.T) {
 	t.Parallel()
 	const delay = 2 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,9 +33,11 @@ func (o observation) isMarked() bool {
 }
 
 // resumeOwners resumes the owners of a group that the scheduler has suspended, once all pods of the group have
-// ended or are gone. An owner that somebody else has resumed, or whose annotation is gone, is left as it is.
+// ended or are gone. An owner that somebody else has resumed, or whose annotation is gone, is left as it is. The
+// annotation is enough: the PodGroup may have been made again without the condition. The condition is enough too,
+// because the annotation may be above the top owner.
 func (r *reconciler) resumeOwners(ctx context.Context, o observation) error {
-	if !o.wasPreempted() {
+	if !o.wasPreempted() && !slices.ContainsFunc(o.topOwners, func(top topOwner) bool { return top.madeRoom }) {
 		return nil
 	}
 	if c := countOf(o.pods); c.members > c.succeeded+c.failed {
@@ -89,6 +92,8 @@ func (r *reconciler) resumeOwner(ctx context.Context, o observation, ref metav1.
 		return nil, client.IgnoreNotFound(fmt.Errorf("resume %s %s: %w", ref.Kind, ref.Name, err))
 	}
 	r.ownerReader.forget(o.key.Namespace, ref)
-	r.sendEvents(o.podGroup, []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Resumed, text: fmt.Sprintf("%s %s is resumed: its pods have made room for a group of higher priority, and wait for room now", ref.Kind, ref.Name)}})
+	if o.podGroup != nil {
+		r.sendEvents(o.podGroup, []pendingEvent{{eventType: corev1.EventTypeNormal, reason: reason.Resumed, text: fmt.Sprintf("%s %s is resumed: its pods have made room for a group of higher priority, and wait for room now", ref.Kind, ref.Name)}})
+	}
 	return nil, nil
 }
