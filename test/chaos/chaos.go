@@ -96,7 +96,8 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 		return nil, err
 	}
 	s, err := stack.Start(ctx, c, stack.Config{
-		Args:           map[string]any{"topologyLevels": levels()},
+		// Nobody is evicted for a higher priority: the rules do not know of it.
+		Args:           map[string]any{"topologyLevels": levels(), "preemption": map[string]any{"mode": "Never"}},
 		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
 		SidecarMetrics: address,
 		Standby:        cfg.Standby,
