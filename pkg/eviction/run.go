@@ -101,6 +101,7 @@ func (e *Evictor) observe() {
 // next returns the first request that is due, and counts it as in flight. Otherwise it returns when to ask again;
 // zero means after the next signal.
 func (e *Evictor) next() (c call, again time.Time, ok bool) {
+	idle := e.bindsIdle()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
@@ -128,7 +129,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 				}
 			case now.Before(v.retryAt):
 				later(v.retryAt)
-			case now.Before(p.mayGoAt) && !e.bindsIdle():
+			case now.Before(p.mayGoAt) && !idle:
 				later(now.Add(idleCheckInterval))
 			default:
 				v.inFlight++

@@ -395,7 +395,7 @@ func (w *watcher) endClaims(now time.Time) {
 		}
 		freed = w.dropClaim(key) || freed
 	}
-	for _, key := range w.preemptions.due(now, w.groups.Knows) {
+	for _, key := range w.preemptions.due(now, w.exists) {
 		w.groups.RetryNow(key)
 		w.activator.activateGroups(key)
 		freed = true // members of started groups ask again by the event
@@ -403,6 +403,15 @@ func (w *watcher) endClaims(now time.Time) {
 	if freed {
 		w.observeEvent(gang.Released)
 	}
+}
+
+// exists reports whether a claimant exists.
+func (b *base) exists(c claimant) bool {
+	if c.pod == "" {
+		return b.groups.Knows(c.NamespacedName)
+	}
+	_, ok := b.groups.KeyOf(c.pod)
+	return ok
 }
 
 // waitsForRoom reports whether a claimant waits for room.

@@ -127,7 +127,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 	if a.evictor == (noEvictor{}) {
 		return
 	}
-	a.preemptions.wait(of, plan.Key)
+	a.preemptions.wait(of, claimantOf(plan))
 	if !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
 		return

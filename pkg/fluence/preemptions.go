@@ -56,9 +56,11 @@ type preemptingGroup struct {
 	at         time.Time
 	// askAt is when the group is to ask again. It is zero if it does not by itself.
 	askAt time.Time
-	// waits is true if nobody is evicted for the group. priority is that of the group.
+	// waits is true if nobody is evicted for the group. priority is that of the group. pod is set if it is a pod that a
+	// started group lacks.
 	waits    bool
 	priority int32
+	pod      types.UID
 }
 
 // get returns what is known of a group, and begins with nothing. The caller holds the lock.
@@ -91,11 +93,11 @@ func (p *preemptions) start(of types.UID, key types.NamespacedName, now time.Tim
 }
 
 // wait records that nobody is evicted for a group. It is to ask again when a pod of a lower priority was bound.
-func (p *preemptions) wait(of preemption.Preemptor, key types.NamespacedName) {
+func (p *preemptions) wait(of preemption.Preemptor, id claimant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	is := p.get(of.UID, key)
-	is.waits, is.priority = true, of.Priority
+	is := p.get(of.UID, id.NamespacedName)
+	is.waits, is.priority, is.pod = true, of.Priority, id.pod
 }
 
 // podBound records that a pod was bound. It might be evicted, and nothing else changes by that.
@@ -185,14 +187,14 @@ func (p *preemptions) forget(of types.UID) {
 	delete(p.all, of)
 }
 
-// due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether a group exists.
-func (p *preemptions) due(now time.Time, knows func(types.NamespacedName) bool) (keys []types.NamespacedName) {
+// due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether one exists.
+func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	bound := p.bound && !now.Before(p.checkBound)
 	for of, is := range p.all {
 		switch {
-		case !knows(is.key):
+		case !knows(claimant{is.key, is.pod}):
 			delete(p.all, of)
 		case bound && is.waits && is.priority > p.lowest:
 			is.at, is.askAt = time.Time{}, time.Time{}

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/flux-k8s/fluence/test/stack"
 )
 
 // Two Jobs of 4 have all nodes. A Job of 8 with a higher priority evicts both as wholes, and starts. They are
@@ -48,4 +51,32 @@ func TestAJobOfHighPriorityEvictsTwoOthers(t *testing.T) {
 			t.Errorf("failed pods, suspended and annotations of Job %s: %s", name, failed)
 		}
 	}
+}
+
+// The scheduler is killed when it has deleted half of a group's pods. The next one deletes the rest, and
+// the group of the higher priority starts. Nobody else ends.
+func TestTheNextSchedulerEndsAnEviction(t *testing.T) {
+	s := tell(t)
+	proxy := s.proxied()
+	s.nodes("n", 2, "4")
+	s.applyText(crew("old", 4))
+	s.running("old-", 4)
+	s.applyText(crew("new", 4))
+	s.running("new-", 4)
+	proxy.Refuse(func(r *request.RequestInfo) bool {
+		return r.Verb == "delete" && r.Resource == "pods" && r.Namespace == s.ns && (strings.HasSuffix(r.Name, "-2") || strings.HasSuffix(r.Name, "-3"))
+	})
+	s.applyText(strings.ReplaceAll(crew("high", 4), "spec:\n", "spec:\n  priorityClassName: "+s.priorities(1000)(1000)+"\n"))
+	s.eventually("half of a group is evicted", func(context.Context) (bool, string) {
+		n := len(s.pods("new-"))
+		return n == 2, fmt.Sprintf("%d are left", n)
+	})
+	s.kill(stack.Scheduler)
+	proxy.Refuse(nil)
+	s.start(stack.Scheduler)
+	s.running("high-", 4)
+	if left := s.pods("new-"); len(left) > 0 {
+		t.Errorf("%d pods of the victim are left", len(left))
+	}
+	s.running("old-", 4)
 }
