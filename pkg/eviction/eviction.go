@@ -7,7 +7,7 @@
 //
 //	planned --all marks written--> marked --first request sent--> ending --last pod gone--> gone
 //	   |                             |                              (never back)
-//	   +---------withdrawn-----------+--> the mark is taken back
+//	   +---------canceled------------+--> the mark is taken back
 //
 //	mark.go      What does a mark say, and how is it read?
 //	eviction.go  What does a caller ask for, and what is the state of a plan?
@@ -45,7 +45,7 @@ const (
 	Ending State = "Ending"
 	// Gone: its pods have ended or are gone.
 	Gone State = "Gone"
-	// TakenBack: the plan was withdrawn before a pod of the victim was touched. Its mark is gone, or is being removed.
+	// TakenBack: the plan was canceled before a pod of the victim was touched. Its mark is gone, or is being removed.
 	TakenBack State = "TakenBack"
 )
 
@@ -111,7 +111,7 @@ type Change struct {
 // An Outcome is what becomes of a plan.
 type Outcome string
 
-// The outcomes of plans. The caller of Withdraw says which of the last three it is.
+// The outcomes of plans. The caller of Cancel says which of the last three it is.
 const (
 	// Accepted: the plan was accepted.
 	Accepted Outcome = "planned"
@@ -129,7 +129,7 @@ type Evictor struct {
 	wakeup chan struct{}
 
 	mu sync.Mutex
-	// plans has the plans that were not withdrawn, by their preemptors.
+	// plans has the plans that were not canceled, by their preemptors.
 	plans map[types.UID]*plan
 	// order has these plans in the order in which they were accepted, and those of which something is left to write.
 	order []*plan
@@ -171,23 +171,23 @@ func (e *Evictor) Start(p preemption.Plan) bool {
 	return true
 }
 
-// Withdraw ends a plan: no further victim is touched. The marks of victims that were not touched are taken back.
+// Cancel ends a plan: no further victim is touched. The marks of victims that were not touched are taken back.
 // The eviction of the others goes on to its end. It does nothing if there is no plan for the preemptor.
-func (e *Evictor) Withdraw(preemptor types.UID, o Outcome) {
+func (e *Evictor) Cancel(preemptor types.UID, o Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.plans[preemptor]
 	if p == nil {
 		return
 	}
-	p.withdrawn = true
+	p.canceled = true
 	delete(e.plans, preemptor)
 	e.changes = append(e.changes, Change{For: p.preemptor, Outcome: o})
 	signal.Send(e.wakeup)
 }
 
 // Of returns how far the plan for a preemptor has come, with its victims in the order of the plan. It returns
-// nil if there is none, or if it was withdrawn.
+// nil if there is none, or if it was canceled.
 func (e *Evictor) Of(preemptor types.UID) []Progress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -236,8 +236,8 @@ func KeyOf(v preemption.Victim) types.NamespacedName {
 type plan struct {
 	preemptor preemption.Preemptor
 	victims   []*victim
-	// withdrawn says that no further victim is touched. resumed says that an earlier process has made the marks.
-	withdrawn, resumed bool
+	// canceled says that no further victim is touched. resumed says that an earlier process has made the marks.
+	canceled, resumed bool
 	// mayGoAt is until when binds go first.
 	mayGoAt time.Time
 }

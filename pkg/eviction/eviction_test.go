@@ -147,13 +147,13 @@ func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
 			return nil
 		}
 		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
-	}, func(_ *fakeAPI, e *Evictor) { e.Withdraw(urgent.UID, Abandoned) })
+	}, func(_ *fakeAPI, e *Evictor) { e.Cancel(urgent.UID, Abandoned) })
 	if !slices.Contains(got, "close a") || slices.Contains(got, "take back a") {
 		t.Errorf("the victim was not evicted to its end: %q", got)
 	}
 }
 
-func TestAWithdrawnPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
+func TestACanceledPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
 	got := run(t, func(f *fakeAPI, e *Evictor) {
 		f.fail = func(r string, _ int) error {
 			if strings.HasPrefix(r, "delete") {
@@ -162,7 +162,7 @@ func TestAWithdrawnPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
 			return nil
 		}
 		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
-	}, func(_ *fakeAPI, e *Evictor) { e.Withdraw(urgent.UID, Abandoned) })
+	}, func(_ *fakeAPI, e *Evictor) { e.Cancel(urgent.UID, Abandoned) })
 	if got[len(got)-1] != "take back a" {
 		t.Errorf("the mark was not taken back at the end: %q", got)
 	}

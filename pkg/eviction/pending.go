@@ -15,7 +15,7 @@ type Pending struct {
 }
 
 // Pending returns the victims of all plans that have not gone, in the order of the plans. Victims that were not
-// touched when their plan was withdrawn are left out.
+// touched when their plan was canceled are left out.
 func (e *Evictor) Pending() []Pending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -46,5 +46,5 @@ func (e *Evictor) IsVictim(pod types.UID) bool {
 
 // isPending reports whether the victim is going to end, and has not gone. The caller holds mu.
 func (v *victim) isPending(of *plan) bool {
-	return v.State == Ending || (!of.withdrawn || v.begun) && (v.State == Planned || v.State == Marked)
+	return v.State == Ending || (!of.canceled || v.begun) && (v.State == Planned || v.State == Marked)
 }

@@ -31,7 +31,7 @@ func (e *Evictor) Resume(found ...Found) {
 		p := by[f.Mark.For.UID]
 		if p == nil {
 			p = newPlan(f.Mark.For, nil, e.Now())
-			p.withdrawn, p.resumed = true, true
+			p.canceled, p.resumed = true, true
 			by[f.Mark.For.UID] = p
 			e.order = append(e.order, p)
 		}

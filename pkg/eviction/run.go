@@ -106,7 +106,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 	defer e.mu.Unlock()
 	now := e.Now()
 	e.order = slices.DeleteFunc(e.order, func(p *plan) bool {
-		return p.withdrawn && !slices.ContainsFunc(p.victims, func(v *victim) bool { return !v.settled })
+		return p.canceled && !slices.ContainsFunc(p.victims, func(v *victim) bool { return !v.settled })
 	})
 	later := func(t time.Time) {
 		if again.IsZero() || t.Before(again) {
@@ -124,7 +124,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 			c, ok := e.nextOf(p, v, now)
 			switch {
 			case !ok:
-				if d := v.doubtUntil; p.withdrawn && d.After(now) {
+				if d := v.doubtUntil; p.canceled && d.After(now) {
 					later(d)
 				}
 			case now.Before(v.retryAt):
@@ -165,7 +165,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	case ending && v.State == Marked && v.inFlight == 0:
 		v.begun = true
 	}
-	mayTakeBack := p.withdrawn && !v.begun && !ending && v.State != Gone
+	mayTakeBack := p.canceled && !v.begun && !ending && v.State != Gone
 	if mayTakeBack {
 		if v.State == Planned && !v.markSent {
 			v.settled = true

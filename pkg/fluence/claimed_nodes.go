@@ -74,12 +74,12 @@ func (b *base) dropClaim(id claimant) bool {
 }
 
 // useClaim ends the claim of a group that starts, before its pods are activated: each would take room from the
-// others otherwise. What has not begun of its evictions is withdrawn. It reports whether others may take room by that.
+// others otherwise. What has not begun of its evictions is canceled. It reports whether others may take room by that.
 func (a *groupPlacer) useClaim(plan gang.Plan) bool {
 	c := a.claims.use(claimantOf(plan))
 	a.dropNominations(c)
 	of := a.preemptorOf(plan)
-	a.evictor.Withdraw(of.UID, eviction.Started)
+	a.evictor.Cancel(of.UID, eviction.Started)
 	a.preemptions.forget(of.UID)
 	return c != nil
 }

@@ -33,11 +33,8 @@
 //	nominations.go         which pods of other schedulers are about to take room?
 //	restarts.go            which room is kept for pods that are made again?
 //	claims.go              which group gets the room of pods that are ending?
-//	preempt.go             for whom is nobody or somebody evicted, and what is said of it?
 //	preemptions.go         when may a group evict others again?
-//	evictions.go           how are victims evicted, and what becomes of marks that an earlier process has left?
 //	victims.go             what is known of the pods that may be evicted?
-//	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
 //	freed_room.go          who is the first to whom room is offered that pods have left?
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?
@@ -55,6 +52,9 @@
 //	kubelet_rejections.go  which pods did a kubelet reject?
 //	reserver.go            when are nodes reserved, and which groups must leave them free?
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
+//	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
+//	preempt.go             for whom is nobody or somebody evicted, and what is said of it?
+//	evictions.go           how are victims evicted, and what becomes of marks that an earlier process has left?
 //	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?

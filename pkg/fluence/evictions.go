@@ -19,15 +19,15 @@ import (
 )
 
 // initEvictor builds the evictor. It is built whatever the mode is, because an earlier process may have left marks.
-func (pl *Fluence) initEvictor(leading func() bool) error {
-	client, err := eviction.NewClient(pl.handle.KubeConfig(), ownerMapper())
+func (tl *groupReporter) initEvictor(leading func() bool) error {
+	client, err := eviction.NewClient(tl.handle.KubeConfig(), ownerMapper())
 	if err != nil {
 		return err
 	}
-	pl.evictor = eviction.New(eviction.Config{
-		API: client, Leading: leading, MayGo: pl.bindQueue.whenIdle, Observe: pl.observeEviction, Now: func() time.Time { return pl.now() },
+	tl.evictor = eviction.New(eviction.Config{
+		API: client, Leading: leading, MayGo: tl.binder.bindQueue.whenIdle, Observe: tl.observeEviction, Now: func() time.Time { return tl.now() },
 		PodOf: func(namespace, name string) *corev1.Pod {
-			pod, err := pl.pods.Pods(namespace).Get(name)
+			pod, err := tl.pods.Pods(namespace).Get(name)
 			if err != nil {
 				return nil // a lister that reads a cache fails only if there is no such pod
 			}
@@ -54,18 +54,18 @@ func ownerMapper() meta.RESTMapper {
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
 // pods, and those of the group for which it was evicted.
-func (pl *Fluence) observeEviction(c eviction.Change) {
-	eviction.Tell(pl.recorder, c)
+func (tl *groupReporter) observeEviction(c eviction.Change) {
+	eviction.Tell(tl.recorder, c)
 	switch v := c.Victim; {
 	case c.Outcome != "":
-		pl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))
+		tl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))
 		return
 	case v.State == eviction.Gone, v.State == eviction.TakenBack:
-		pl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
+		tl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
-			pl.activator.activateGroups(key)
+			tl.activator.activateGroups(key)
 		}
-		pl.observeEvent(gang.Released)
+		tl.observeEvent(gang.Released)
 	}
 }
 
@@ -84,14 +84,14 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 
 // isEvicted reports whether a group is being evicted for another one. Until the marks of an earlier process are
 // handed to the evictor, each of them counts. It is called with the lock of the groups held.
-func (pl *Fluence) isEvicted(key types.NamespacedName) bool {
-	if pl.evictor.IsMarked(key) {
+func (tl *groupReporter) isEvicted(key types.NamespacedName) bool {
+	if tl.evictor.IsMarked(key) {
 		return true
 	}
-	if pl.resumed.Load() {
+	if tl.resumed.Load() {
 		return false
 	}
-	_, marked := pl.podGroups.markOf(key)
+	_, marked := tl.podGroups.markOf(key)
 	return marked
 }
 

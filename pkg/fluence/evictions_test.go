@@ -205,7 +205,7 @@ func TestAPlanIsTakenBack(t *testing.T) {
 	})
 }
 
-// Why an eviction does not go on is told to the group that waits for it.
+// The condition of a group says why the evictions for it do not go on.
 func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {
 		r.podAPI.answer = func(string) *http.Response {

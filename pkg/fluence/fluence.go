@@ -151,7 +151,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
 	pl.index, pl.describeOwner, pl.evictor = preemption.NewIndex(pl.owners), pl.owners.describe, noEvictor{}
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
-	pl.groups.SetIsEvicted(pl.isEvicted)
+	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.isEvicted(key) })
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {

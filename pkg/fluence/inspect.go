@@ -22,7 +22,7 @@ func PluginOf(profile schedulerframework.Framework) *Fluence {
 }
 
 // DisableEvictions makes the plugin evict nobody. Call it before the informers start.
-func (pl *Fluence) DisableEvictions() { pl.evictor = noEvictor{} }
+func (b *base) DisableEvictions() { b.evictor = noEvictor{} }
 
 // WhyNotReady returns why no group can be placed at present. It returns "" if groups can be placed.
 func (pl *Fluence) WhyNotReady() string { return pl.whyNotReady() }

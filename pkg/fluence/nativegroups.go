@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -350,4 +351,28 @@ func (b bothPodGroups) Apply(ctx context.Context, pg *scheduling.PodGroup, cs ..
 		return apierrors.NewNotFound(nativegroup.PodGroups.GroupResource(), name)
 	}
 	return b.native.apply(ctx, native, cs)
+}
+
+// preemptionPolicyOf returns the preemption policy of a group: that of its native PodGroup or, as in kube-scheduler,
+// Never if one of its required pods says so.
+func (b bothPodGroups) preemptionPolicyOf(plan gang.Plan) corev1.PreemptionPolicy {
+	if name, native := group.NativeName(plan.Key); native {
+		if pg := b.native.get(plan.Key.Namespace, name); pg != nil && pg.Spec.PreemptionPolicy != nil {
+			return corev1.PreemptionPolicy(*pg.Spec.PreemptionPolicy)
+		}
+	}
+	for _, pod := range plan.Required {
+		if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
+			return *p
+		}
+	}
+	return corev1.PreemptLowerPriority
+}
+
+// annotationsOf returns the annotations of a group's PodGroup. It returns nil if the group has none.
+func (b bothPodGroups) annotationsOf(key types.NamespacedName) map[string]string {
+	if pg := b.Get(key); pg != nil {
+		return pg.Annotations
+	}
+	return nil
 }

@@ -29,7 +29,7 @@ const maxPlanTime = 500 * time.Millisecond
 type evictor interface {
 	Run(ctx context.Context)
 	Start(preemption.Plan) bool
-	Withdraw(preemptor types.UID, o eviction.Outcome)
+	Cancel(preemptor types.UID, o eviction.Outcome)
 	Of(preemptor types.UID) []eviction.Progress
 	Pending() []eviction.Pending
 	IsVictim(pod types.UID) bool
@@ -55,7 +55,7 @@ func (a *groupPlacer) mayLackVictims(r *gang.Refusal) bool {
 //
 //	fits when what is ending has ended --yes--> claims that room, evicts nobody; is Preempting if some of it is evicted for it
 //	  |no
-//	withdraws its plan, if it has one: the plan is of no use any more
+//	cancels its plan, if it has one: the plan is of no use any more
 //	may it evict, and is there a plan? --yes--> the evictor starts, the group claims the room of the plan and is Preempting
 //	  |no
 //	NoRoom, and why nobody is evicted
@@ -80,7 +80,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 		a.tellPreempting(plan, of, refused)
 		return freed
 	case !plan.Late && refused.WaitsFor == gang.WaitsForRoom:
-		a.evictor.Withdraw(of.UID, eviction.Abandoned)
+		a.evictor.Cancel(of.UID, eviction.Abandoned)
 		ok, changed := a.setClaim(plan, of, claimed)
 		if ok {
 			refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
@@ -95,7 +95,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	return freed
 }
 
-// endUnhelpful withdraws the plan of a group that does not fit by it any more. If its victims have gone, or do not go
+// endUnhelpful cancels the plan of a group that does not fit by it any more. If its victims have gone, or do not go
 // in time, the eviction did not help, and the group evicts nobody for a while. Otherwise a group of a higher priority
 // takes the room, and the group may plan anew.
 func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
@@ -106,7 +106,7 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
-	a.evictor.Withdraw(of.UID, outcome)
+	a.evictor.Cancel(of.UID, outcome)
 	a.preemptions.end(of.UID, outcome, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
@@ -186,10 +186,10 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 // whyNotEvict returns why a group may not evict others now, as a part of a message, and until when if that is known.
 // It returns nothing if the group may.
 func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now time.Time) (why string, until time.Time) {
-	if a.preemptionPolicyOf(plan) == corev1.PreemptNever {
+	if a.groupReporter.podGroups.preemptionPolicyOf(plan) == corev1.PreemptNever {
 		return "may not evict: preemptionPolicy Never", time.Time{}
 	}
-	delay, err := group.ParsePreemptionDelay(group.Annotation(group.PreemptionDelayAnnotation, a.annotationsOf(plan.Key), plan.Required...), a.args.Preemption.Delay.Duration)
+	delay, err := group.ParsePreemptionDelay(group.Annotation(group.PreemptionDelayAnnotation, a.groupReporter.podGroups.annotationsOf(plan.Key), plan.Required...), a.args.Preemption.Delay.Duration)
 	since := a.groups.WaitsForRoomSince(plan.Key, now)
 	if plan.Late {
 		since = plan.EligibleSince
@@ -205,30 +205,6 @@ func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now t
 		return fmt.Sprintf("evicts nobody before %s (the last eviction did not help)", at.UTC().Format(time.TimeOnly)), at
 	}
 	return "", time.Time{}
-}
-
-// preemptionPolicyOf returns the preemption policy of a group: that of its native PodGroup or, as in kube-scheduler,
-// Never if one of its required pods says so.
-func (a *groupPlacer) preemptionPolicyOf(plan gang.Plan) corev1.PreemptionPolicy {
-	if name, native := group.NativeName(plan.Key); native {
-		if pg := a.groupReporter.podGroups.native.get(plan.Key.Namespace, name); pg != nil && pg.Spec.PreemptionPolicy != nil {
-			return corev1.PreemptionPolicy(*pg.Spec.PreemptionPolicy)
-		}
-	}
-	for _, pod := range plan.Required {
-		if p := pod.Spec.PreemptionPolicy; p != nil && *p == corev1.PreemptNever {
-			return *p
-		}
-	}
-	return corev1.PreemptLowerPriority
-}
-
-// annotationsOf returns the annotations of a group's PodGroup. It returns nil if the group has none.
-func (a *groupPlacer) annotationsOf(key types.NamespacedName) map[string]string {
-	if pg := a.groupReporter.podGroups.Get(key); pg != nil {
-		return pg.Annotations
-	}
-	return nil
 }
 
 // preemptorOf returns for whom others are evicted: the group of a plan or, if it has started, the pod that it lacks.
@@ -276,12 +252,12 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 }
 
 // refsOf returns the slots of pods that are going to leave their nodes.
-func (a *groupPlacer) refsOf(ending []endingVictim) []match.SlotRef {
+func (b *base) refsOf(ending []endingVictim) []match.SlotRef {
 	pods, refs := make([]*corev1.Pod, len(ending)), make([]match.SlotRef, len(ending))
 	for i, e := range ending {
 		pods[i] = e.pod
 	}
-	for i, job := range a.placer.JobsOf(pods) {
+	for i, job := range b.placer.JobsOf(pods) {
 		refs[i] = match.SlotRef{Job: job, Keys: []string{string(pods[i].UID)}}
 	}
 	return refs

@@ -44,7 +44,7 @@ type preemptions struct {
 // preemptingGroup is what is known of one group.
 type preemptingGroup struct {
 	key types.NamespacedName
-	// stands is true from the start of a plan until it is withdrawn.
+	// stands is true from the start of a plan until it is canceled.
 	stands bool
 	// failures counts the evictions in a row that did not help. notBefore is when the group may evict again.
 	failures  int
@@ -77,7 +77,7 @@ func (p *preemptions) get(of types.UID, key types.NamespacedName) *preemptingGro
 	return is
 }
 
-// stands reports whether a plan of the group was started and not withdrawn.
+// stands reports whether a plan of the group was started and not canceled.
 func (p *preemptions) stands(of types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *preemptions) podBound(priority int32) {
 	}
 }
 
-// end records that the plan of the group was withdrawn. If the eviction did not help, the group evicts nobody for a while.
+// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a while.
 func (p *preemptions) end(of types.UID, o eviction.Outcome, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,15 +36,15 @@ type victims struct {
 // noEvictor evicts nobody. It is for callers that run a scheduler step by step.
 type noEvictor struct{}
 
-func (noEvictor) Run(context.Context)                  {}
-func (noEvictor) Start(preemption.Plan) bool           { return false }
-func (noEvictor) Withdraw(types.UID, eviction.Outcome) {}
-func (noEvictor) Of(types.UID) []eviction.Progress     { return nil }
-func (noEvictor) Pending() []eviction.Pending          { return nil }
-func (noEvictor) IsVictim(types.UID) bool              { return false }
-func (noEvictor) IsMarked(types.NamespacedName) bool   { return false }
-func (noEvictor) Resume(...eviction.Found)             {}
-func (noEvictor) PodChanged()                          {}
+func (noEvictor) Run(context.Context)                {}
+func (noEvictor) Start(preemption.Plan) bool         { return false }
+func (noEvictor) Cancel(types.UID, eviction.Outcome) {}
+func (noEvictor) Of(types.UID) []eviction.Progress   { return nil }
+func (noEvictor) Pending() []eviction.Pending        { return nil }
+func (noEvictor) IsVictim(types.UID) bool            { return false }
+func (noEvictor) IsMarked(types.NamespacedName) bool { return false }
+func (noEvictor) Resume(...eviction.Found)           {}
+func (noEvictor) PodChanged()                        {}
 
 // isOwnScheduler reports whether a scheduler is a profile of this process.
 func (b *base) isOwnScheduler(name string) bool {

@@ -374,7 +374,7 @@ func (s *preemptionSearch) verify(ctx context.Context, q *attempt, slots []match
 	if at.constraints, err = s.constraintsOn(at.nodes); err != nil {
 		return nil, false
 	}
-	v, refused := s.verifyWithout(ctx, &at, targets, away)
+	v, refused := s.Placer.verify(ctx, &at, targets, away)
 	switch {
 	case refused != nil:
 		return nil, false

@@ -67,7 +67,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		if err != nil {
 			return nil, p.refusalFor(q, err)
 		}
-		v, refused := p.verify(ctx, q, targets)
+		v, refused := p.verify(ctx, q, targets, nil)
 		if refused != nil {
 			q.stats.Refused++
 			return nil, refused

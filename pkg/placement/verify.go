@@ -75,14 +75,10 @@ type placedPod struct {
 // verify simulates the placement: it takes the slots one by one, runs the profile's
 // filters with the members placed so far, and places a member if the filters accept
 // it. If the order matters, verify tries the rejected ones again until none of them
-// passes. Each slot is a shape and a node. It may only be called inside a scheduling
+// passes. Each slot is a shape and a node. The pods that are away count as gone; the nodes of
+// the attempt lack them already. It may only be called inside a scheduling
 // cycle. It returns a refusal if PreFilter rejects a pod, or if the budget is used up.
-func (p *Placer) verify(ctx context.Context, q *attempt, targets []interpod.Target) (verification, *gang.Refusal) {
-	return p.verifyWithout(ctx, q, targets, nil)
-}
-
-// verifyWithout is verify in a cluster without some pods, which the nodes of the attempt lack already.
-func (p *Placer) verifyWithout(ctx context.Context, q *attempt, targets []interpod.Target, away []awayPod) (verification, *gang.Refusal) {
+func (p *Placer) verify(ctx context.Context, q *attempt, targets []interpod.Target, away []awayPod) (verification, *gang.Refusal) {
 	st := &simulation{
 		p: p, q: q, away: away, infos: make(map[string]fwk.NodeInfo, len(q.nodes)), clones: map[string]fwk.NodeInfo{},
 		skews: q.constraints.SkewTrackers(), taken: make([]int, len(q.shapes)),
