@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -197,6 +198,10 @@ func TestMarksThatWereFound(t *testing.T) {
 				found.Mark = markOf(urgent, found.Victim)
 				tc.change(f, &found)
 				e.Resume(found)
+				// Before any request is sent, others leave the room of a victim that is going to end.
+				if got, want := len(e.Pending()) > 0, len(found.Victim.Pods) < found.Mark.Pods; got != want {
+					t.Errorf("the victim is going to end: %t, want %t", got, want)
+				}
 			}, nil)
 			slices.Sort(got)
 			slices.Sort(tc.want)
@@ -204,6 +209,42 @@ func TestMarksThatWereFound(t *testing.T) {
 				t.Errorf("requests %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A pod of a Job may end by itself before the Job is suspended.
+func TestAnOwnerIsSuspendedAlthoughAPodHasEnded(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		v := f.victim("a")
+		v.Suspend = group.Owner{Group: "batch", Kind: "Job", Name: "a", UID: "job"}
+		delete(f.pods, "a-0")
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	}, nil)
+	if !slices.Equal(got, []string{"mark a", "suspend a"}) {
+		t.Errorf("requests %q", got)
+	}
+}
+
+// Nobody is touched for a plan that was canceled, also if a pod of a Job has ended by itself.
+func TestAJobIsNotSuspendedForACanceledPlan(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(r string, _ int) error {
+			if r == "suspend a" {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "jobs"}, "a", nil)
+			}
+			return nil
+		}
+		v := f.victim("a")
+		v.Suspend = group.Owner{Group: "batch", Kind: "Job", Name: "a", UID: "job"}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	}, func(f *fakeAPI, e *Evictor) {
+		f.mu.Lock()
+		delete(f.pods, "a-0")
+		f.mu.Unlock()
+		e.Cancel(urgent.UID, Abandoned)
+	})
+	if got[len(got)-1] != "take back a" {
+		t.Errorf("the mark was not taken back at the end: %q", got)
 	}
 }
 
