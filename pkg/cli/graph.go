@@ -47,6 +47,9 @@ A NAME may be a list such as node-[0000-0003].`,
 			}
 			return nil
 		}
+		for _, n := range v.root.nodes() {
+			n.Status = cmp.Or(n.Status, ready)
+		}
 		return f.print(w, nodeList{nodeListKind, v.root.nodes()}, func(w io.Writer) error { return o.writeNodes(w, v, f.value == formatWide, !noHeaders) })
 	})
 	return cmd
@@ -154,7 +157,7 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide, headers bool) error {
 		for _, l := range v.levels {
 			row = append(row, cmp.Or(p.Domains[l.Type], "-"))
 		}
-		row = append(row, o.paint(p.colour(), cmp.Or(p.Status, "Ready")))
+		row = append(row, o.paint(p.colour(), cmp.Or(p.Status, ready)))
 		for _, r := range resources {
 			colour := plain
 			if p.Size[r] > 0 && p.free(r) == 0 {
@@ -173,7 +176,7 @@ func (o *options) writeNodes(w io.Writer, v *tree, wide, headers bool) error {
 // colour returns the colour of a node's status.
 func (p *treeNode) colour() paint {
 	switch p.Status {
-	case "":
+	case "", ready:
 		return plain
 	case exclusive, tainted:
 		return yellow

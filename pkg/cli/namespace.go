@@ -118,6 +118,7 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 		// Its pods may be among those whose owners cannot be read.
 		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
 		g.Status = g.status(pg)
+		g.asked = g.Created
 		g.measure(ns.now)
 	}
 	return g
@@ -186,6 +187,7 @@ func (g *groupSummary) addPods(pods []*corev1.Pod, now metav1.Time) {
 	default:
 		g.Status = statusWaiting
 	}
+	g.asked = g.askedAt(pods)
 	g.measure(now)
 }
 

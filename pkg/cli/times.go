@@ -32,13 +32,41 @@ func (g *groupSummary) addTimes(pg *scheduling.PodGroup, pods []*corev1.Pod, now
 			g.Started = at
 		}
 	}
+	g.asked = g.askedAt(pods)
 	g.measure(now)
 }
 
-// measure sets for how long the group waited and ran.
+// askedAt returns since when the group has asked for nodes: when the first of the pods was made that wait for nodes, or
+// that waited until the group started. It returns zero if no pod waits or has waited, or if that is not known.
+func (g *groupSummary) askedAt(pods []*corev1.Pod) (first metav1.Time) {
+	runs := g.Bound > 0 || !g.Ended.IsZero() || hasEnded(g.Phase)
+	for _, pod := range pods {
+		asks := waits(pod) && !gated(pod)
+		if runs {
+			asks = pod.Spec.NodeName != "" && !g.Started.Before(&pod.CreationTimestamp)
+		}
+		if asks && (first.IsZero() || pod.CreationTimestamp.Before(&first)) {
+			first = pod.CreationTimestamp
+		}
+	}
+	if first.IsZero() && runs && !g.Started.IsZero() {
+		// The pods with which it started are gone. The group is as old as the first of them.
+		first = g.Created
+	}
+	return first
+}
+
+// measure sets for how long the group has waited for nodes and has run until now, or did so before.
 func (g *groupSummary) measure(now metav1.Time) {
 	g.WaitSeconds, g.RunSeconds = nil, nil
 	if g.isIdle() {
+		return
+	}
+	if g.Bound == 0 && g.Pending > 0 && g.Ended.IsZero() && !hasEnded(g.Phase) {
+		// It waits now. The pods that had nodes before have ended.
+		if !g.asked.IsZero() {
+			g.WaitSeconds = seconds(g.asked, now)
+		}
 		return
 	}
 	until := now
@@ -52,8 +80,8 @@ func (g *groupSummary) measure(now metav1.Time) {
 		until = g.Started
 	}
 	// Without a start it is not known how long a group waited that has had nodes.
-	if hadNodes := g.Bound+g.Succeeded+g.Failed > 0; !g.Created.IsZero() && (!hadNodes || !g.Started.IsZero()) {
-		g.WaitSeconds = seconds(g.Created, until)
+	if hadNodes := g.Bound > 0 || g.Result != ""; !g.asked.IsZero() && (!hadNodes || !g.Started.IsZero()) {
+		g.WaitSeconds = seconds(g.asked, until)
 	}
 }
 

@@ -298,6 +298,7 @@ func (v *tree) merge(part *graph.Graph, n *treeNode, vertices map[string]int) {
 // Statuses of nodes. A tainted node accepts only the pods that tolerate its taints. An exclusive node
 // accepts only pods of the group that has the node to itself.
 const (
+	ready     = "Ready"
 	tainted   = "Tainted"
 	exclusive = "Exclusive"
 )

@@ -331,6 +331,9 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)
+		if s.Status == statusWaiting && s.WaitSeconds != nil {
+			state = "waiting for " + lasted(s.WaitSeconds)
+		}
 		if s.Status == statusRunning && s.Pending > 0 && s.Bound >= s.Minimum && s.podGroup != nil {
 			state = fmt.Sprintf("the group has its minimum of %d; %s", s.Minimum, moreWait(s.members))
 		}

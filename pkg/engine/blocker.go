@@ -19,7 +19,7 @@ const (
 	maxBlockersAnywhere, maxBlockersFilled, maxBlockerSlots = 8, 4, 32
 	// maxBlockerSize is the maximum number of slots of a job whose slots elsewhere count too. A job with more
 	// slots is left out if some are elsewhere, because its number would be wrong.
-	maxBlockerSize = 1024
+	maxBlockerSize = 256
 )
 
 // bestBlocker returns the job whose end would make room for the most slots of the shape that
@@ -88,23 +88,38 @@ func (p *storeBackend) bestBlockerAnywhere(l *solver.Layout, v *store.WindowView
 	if !alone {
 		most, found = maxBlockersFilled, survey.RoomInClosest(failed)
 	}
+	more := func(slots []*store.Slot) (n int64, ok bool) {
+		if !l.Charge(2 * v.StepsToChange(slots)) {
+			return 0, false
+		}
+		if !alone {
+			v.Without(slots, func() { n = survey.RoomInClosest(failed) - found })
+			return n, true
+		}
+		at := p.positions(slots)
+		found := survey.RoomOn(failed.Shape, at)
+		v.Without(slots, func() { n = min(missing, survey.RoomOn(failed.Shape, at)-found) })
+		return n, true
+	}
 	var best *match.Blocker
 	for _, id := range mostSlots(held, most) {
-		slots, ok := p.slotsThatEnd(l, id, held[id])
+		// Often the slots that were seen are enough, and the others of a large job need not be looked at.
+		n, ok := more(held[id])
 		if !ok {
-			continue
-		}
-		if !l.Charge(2 * v.StepsToChange(slots)) {
 			return nil
 		}
-		if alone {
-			at := p.positions(slots)
-			found = survey.RoomOn(failed.Shape, at)
-			v.Without(slots, func() { best = better(best, id, min(missing, survey.RoomOn(failed.Shape, at)-found)) })
-		} else {
-			v.Without(slots, func() { best = better(best, id, survey.RoomInClosest(failed)-found) })
+		if n < missing {
+			slots, all := p.slotsThatEnd(l, id, held[id])
+			if !all {
+				continue
+			}
+			if len(slots) > len(held[id]) {
+				if n, ok = more(slots); !ok {
+					return nil
+				}
+			}
 		}
-		if best != nil && best.MoreSlots >= missing {
+		if best = better(best, id, n); n >= missing {
 			break
 		}
 	}

@@ -376,3 +376,43 @@ func TestNothingIsReservedForWhatMayNeverFit(t *testing.T) {
 func (r *rig) exclusionCount() int {
 	return reflect.ValueOf(r.pl.placer).Elem().FieldByName("exclusions").FieldByName("groups").Len()
 }
+
+// A spread does not hide that the pods do not fit the empty cluster. Its own limits depend on pods that may end.
+func TestPodsThatNeverFitSaySoWithASpread(t *testing.T) {
+	cordoned := func(n *corev1.Node) { inRack("r1")(n); n.Spec.Unschedulable = true }
+	cases := map[string]struct {
+		pods  int
+		setUp func(r *rig)
+		want  string
+	}{
+		"more pods than the cluster holds": {9, func(r *rig) { r.racks(2, 4, 2) }, reason.NeverFits},
+		"too few nodes are left beside cordoned ones": {5, func(r *rig) {
+			r.node("n0", 4, inRack("r0"))
+			r.node("n1", 4, cordoned)
+		}, reason.NeverFits},
+		"other pods take the room of a domain": {6, func(r *rig) {
+			r.racks(2, 4, 2)
+			r.pod("old-0", objects.CPU("2"), objects.OnNode("n000"))
+		}, reason.NoRoom},
+		"other pods of the selector hold the skew up": {4, func(r *rig) {
+			r.racks(2, 2, 4)
+			r.pod("old-0", objects.OfApp("x"), objects.OnNode("n000"))
+			r.pod("old-1", objects.OfApp("x"), objects.OnNode("n000"))
+			r.pod("old-2", objects.OfApp("full"), objects.CPU("3"), objects.OnNode("n001"))
+		}, reason.NoRoom},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				tc.setUp(r)
+				r.pass(settleTime)
+				r.schedule()
+				r.gang(int32(tc.pods), tc.pods, objects.OfApp("x"), objects.SpreadOver("rack", "x", 1))
+				r.pass(10 * time.Second)
+				if got := r.condition(); !strings.HasPrefix(got, tc.want+": ") {
+					t.Errorf("the condition is %q, want %s", got, tc.want)
+				}
+			})
+		})
+	}
+}

@@ -101,7 +101,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 	}
 	inOrder := q.constraints.InOrder()
 	if (inOrder || len(excluded) > 0) && q.constraints.WithoutDomain() == "" {
-		best = asTemporary(best)
+		best = p.asTemporary(ctx, q, best)
 	}
 	r := p.refusalFor(q, best)
 	r.Backoff = r.Backoff || len(excluded) > 0
@@ -162,9 +162,10 @@ func closerToFitting(a, b error) error {
 	return a
 }
 
-// asTemporary turns a refusal for good into a refusal for the present, because the request
-// depended on pods that exist now.
-func asTemporary(err error) error {
+// asTemporary turns a refusal for good into a refusal for the present, because the request depended on pods
+// that exist now. Pods that do not fit without their spread constraints either never fit: the refusal stays
+// one for good. With an affinity, nodes may come into question once there are other pods.
+func (p *Placer) asTemporary(ctx context.Context, q *attempt, err error) error {
 	var no *match.Refusal
 	if !errors.Is(err, match.ErrUnsatisfiable) || !errors.As(err, &no) {
 		return err
@@ -172,6 +173,12 @@ func asTemporary(err error) error {
 	if no.Reason.Code == match.TooLarge && no.Reason.Excluded == 0 {
 		// No node was excluded, so no pod that exists now had a part in this.
 		return err
+	}
+	if interpod.OnlySpreads(q.constraints) {
+		_, ever := p.matchWith(ctx, q, match.Satisfiability, q.requests, q.keys, assumptions{})
+		if errors.Is(ever, match.ErrUnsatisfiable) {
+			return ever
+		}
 	}
 	reason := no.Reason
 	reason.WaitingHelps, reason.MayNeverFit = true, true

@@ -98,7 +98,7 @@ const (
 	// ExpectedMissing: pods that the group's owner was to make after others did not come while room was
 	// held for them. It is also a reason of the condition SeatsHeld.
 	ExpectedMissing = "ExpectedMissing"
-	// Complete: the group has enough pods on nodes again.
+	// Complete: as a condition: the group has enough pods on nodes again; as an event: enough pods to start exist.
 	Complete = "Complete"
 	// NotStarted: no member is on a node any more, so that the next members start together.
 	NotStarted = "NotStarted"

@@ -123,6 +123,9 @@ func (s *Constraints) WhyTooMany() string { return s.whyTooMany }
 // HasSpreads reports whether there are spread constraints that count members.
 func (s *Constraints) HasSpreads() bool { return len(s.spreads) > 0 }
 
+// OnlySpreads reports whether s has spread constraints, and no affinity between members.
+func OnlySpreads(s *Constraints) bool { return s.HasSpreads() && len(s.colocated) == 0 }
+
 // WithoutDomain returns the label of a spread constraint that no node has. The end of
 // a pod cannot help such a group. It is empty if there is none.
 func (s *Constraints) WithoutDomain() string {
