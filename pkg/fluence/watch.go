@@ -72,7 +72,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		AddFunc: func(any) { w.observeTwice(ctx, gang.NodeChanged) },
 		UpdateFunc: func(old, obj any) {
 			if nodeDiffers(old.(*corev1.Node), obj.(*corev1.Node)) {
-				w.observeTwice(ctx, gang.NodeChanged)
+				w.observeSettled(ctx, gang.NodeChanged)
 			}
 		},
 		DeleteFunc: func(any) { w.observeTwice(ctx, gang.NodeChanged) },
@@ -338,6 +338,12 @@ func (ts *reserver) blockerGone(pod *corev1.Pod) {
 // settleTime, when the scheduler's cache has the change too.
 func (w *watcher) observeTwice(ctx context.Context, ev gang.Event) {
 	w.observeEvent(ev)
+	w.eventDelayer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
+}
+
+// observeSettled observes an event when the scheduler's cache has the change too. If groups could ask before that, the
+// first in order might be refused by what the cache still has, and those after it take the room a moment later.
+func (w *watcher) observeSettled(ctx context.Context, ev gang.Event) {
 	w.eventDelayer.after(ctx, ev, settleTime, func() { w.observeEvent(ev) })
 }
 
