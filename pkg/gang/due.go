@@ -76,6 +76,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			case b.refusal == nil, b.refusal.isActive(now):
 			case p != nil:
 				paced[s.key.Namespace] = append(paced[s.key.Namespace], retry{b, s})
+			case g.pauses.waitForOthers(b.refusal, now):
 			default:
 				due = true
 				endRefusal(s, b, now)
