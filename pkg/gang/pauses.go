@@ -30,16 +30,9 @@ func (p *pauses) note(rank Rank, at time.Time) {
 	}
 }
 
-// last returns when the last pause of the groups before this rank ends. It returns zero if none of them has one. It
-// forgets the pauses that have ended.
-func (p *pauses) last(rank Rank, now time.Time) (last time.Time) {
+// forget forgets the pauses that have ended.
+func (p *pauses) forget(now time.Time) {
 	*p = slices.DeleteFunc(*p, func(e pauseEnd) bool { return !now.Before(e.at) })
-	for _, e := range *p {
-		if e.first.Less(rank) {
-			last = later(last, e.at)
-		}
-	}
-	return last
 }
 
 // inPause reports whether an event has ended the refusal, and only its pause is left.
@@ -47,16 +40,17 @@ func (r *activeRefusal) inPause() bool {
 	return r != nil && r.helped && !r.Backoff && r.RetryAfter == 0 && !r.retryAt.IsZero()
 }
 
-// waitForOthers makes a refusal that has ended last until the groups before it retry too. It does
-// so once for each refusal, so that no group waits longer for others than their longest pause.
-func (p *pauses) waitForOthers(r *activeRefusal, now time.Time) bool {
+// waitForOthers makes a refusal last until the pauses of the groups before this one have ended, if an event has ended it.
+// It does so once for each refusal, so that no group waits longer for others than their longest
+// pause. It reports whether the refusal lasts longer by that.
+func (p pauses) waitForOthers(r *activeRefusal) bool {
 	if !r.inPause() || r.waitedForOthers {
 		return false
 	}
-	last := p.last(r.rank, now)
-	if last.IsZero() {
-		return false
+	for _, e := range p {
+		if e.first.Less(r.rank) && e.at.After(r.retryAt) {
+			r.retryAt, r.waitedForOthers = e.at, true
+		}
 	}
-	r.waitedForOthers, r.retryAt = true, last
-	return true
+	return r.waitedForOthers
 }

@@ -18,9 +18,17 @@ func (g Retries) ObserveEvent(ev Event) {
 	if ev == NodeChanged {
 		g.hastenYielders()
 	}
+	var helped []*groupState
 	for s := range g.helpedBy(ev) {
 		for b := range s.refusalStates {
 			b.refusal.observe(ev)
+		}
+		g.updateRetry(s)
+		helped = append(helped, s)
+	}
+	for _, s := range helped {
+		for b := range s.refusalStates {
+			g.pauses.waitForOthers(b.refusal)
 		}
 		g.updateRetry(s)
 	}

@@ -45,8 +45,11 @@ func (g queuedGroup) fitsInstead(o queuedGroup) bool { return g.Minimum <= o.Min
 
 // An askLog is what the scheduler logged after some moment.
 type askLog struct {
-	// asked and started are the names of groups in the order of their first asks and of their starts.
+	// asked and started are the names of groups in the order of their first asks and of their starts. A group for
+	// which room is kept until pods that are ending have gone counts as started from then on.
 	asked, started []string
+	// claims are the groups that have such room and have not started.
+	claims map[string]bool
 	// refused are the groups that were refused.
 	refused map[string]bool
 }
@@ -75,7 +78,12 @@ func (s *story) asks(after int64, full string, groupOf map[string]string) (l ask
 	if err != nil {
 		s.Fatal(err)
 	}
-	l.refused = map[string]bool{}
+	l.refused, l.claims = map[string]bool{}, map[string]bool{}
+	start := func(name string) {
+		if !slices.Contains(l.started, name) {
+			l.started = append(l.started, name)
+		}
+	}
 	for line := range strings.Lines(string(text)) {
 		if m := askLine.FindStringSubmatch(line); m != nil {
 			if g := groupOf[m[1]]; g != "" && !slices.Contains(l.asked, g) {
@@ -85,7 +93,11 @@ func (s *story) asks(after int64, full string, groupOf map[string]string) (l ask
 		if m := decisionLine.FindStringSubmatch(line); m != nil {
 			switch name := strings.TrimPrefix(m[2], s.ns+"/"); {
 			case m[1] == "started":
-				l.started = append(l.started, name)
+				start(name)
+				delete(l.claims, name)
+			case strings.Contains(line, "room is kept for it"):
+				start(name)
+				l.claims[name] = true
 			case strings.Contains(line, full):
 				l.asked = slices.DeleteFunc(l.asked, func(g string) bool { return g == name })
 			default:
@@ -152,6 +164,9 @@ func checkAsks(queue []queuedGroup, l askLog) (wrong []string) {
 // asks for the same was just refused.
 func (l askLog) decided(queue []queuedGroup) bool {
 	for _, g := range queue {
+		if l.claims[g.Name] {
+			return false
+		}
 		if !slices.Contains(l.started, g.Name) && !slices.ContainsFunc(queue, func(o queuedGroup) bool { return o.equals(g) && l.refused[o.Name] }) {
 			return false
 		}
