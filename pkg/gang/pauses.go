@@ -49,7 +49,8 @@ func (p pauses) waitForOthers(r *activeRefusal) bool {
 	}
 	for _, e := range p {
 		if e.first.Less(r.rank) && e.at.After(r.retryAt) {
-			r.retryAt, r.waitedForOthers = e.at, true
+			// Another event must not end it earlier.
+			r.retryAt, r.earliest, r.waitedForOthers = e.at, e.at, true
 		}
 	}
 	return r.waitedForOthers

@@ -13,7 +13,7 @@ import (
 var full = Refusal{Reason: "NoRoom", RetryOn: []Event{Released}, WaitsFor: WaitsForRoom}
 
 // inPauses returns groups a, b, c, ... of one pod each, in this order. The first was refused
-// often and has the longest pause, and the others were refused once. An event has helped all.
+// often and has the longest pause, and the others were refused once. Events have helped all.
 func inPauses(t *testing.T, names string) *equals {
 	e := &equals{T: t, Groups: New(seenOwners{}, ""), now: noon}
 	for _, name := range names {
@@ -28,6 +28,7 @@ func inPauses(t *testing.T, names string) *equals {
 	for _, name := range names[1:] {
 		e.refuse(string(name), full)
 	}
+	e.ObserveEvent(Released)
 	e.ObserveEvent(Released)
 	return e
 }
