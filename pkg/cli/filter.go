@@ -32,7 +32,7 @@ type groupFilter struct {
 }
 
 // groupStatuses are the values of --status.
-var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusFinished}
+var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusTerminating, statusFinished}
 
 // addFlags adds the flags of the filter.
 func (f *groupFilter) addFlags(cmd *cobra.Command) {

@@ -173,7 +173,7 @@ func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	s := &whyAnswer{Kind: "PodGroup", groupSummary: ns.summary(pg), podGroup: pg, members: own}
-	if s.WaitingFor == "" && s.Status != statusIdle && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
+	if s.WaitingFor == "" && s.Status != statusIdle && s.Status != statusTerminating && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
 		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
 	}) {
 		s.WaitingFor, s.Message = waitingSuspended, untilResumed

@@ -31,7 +31,7 @@ type groupSummary struct {
 	Unit  string `json:"unit,omitempty"`
 	groupNumbers
 	groupTimes
-	// Status is what the group does: waiting, running, suspended, idle or finished.
+	// Status is what the group does: waiting, running, suspended, idle, terminating or finished.
 	Status string `json:"status,omitempty"`
 	Phase  string `json:"phase,omitempty"`
 	// Result is how a finished group ended.
@@ -111,7 +111,7 @@ func (o *options) groupsCommand() *cobra.Command {
 		Aliases: []string{"group", "podgroups"},
 		Short:   "List the groups in the order of the queue: priority, size, bound pods, and what they wait for",
 		Long: `List the groups: first those that wait, in the order in which they ask for nodes,
-then those that run, then those that have finished. With names only these are listed;
+then those that run, those that are being deleted, and those that have finished. With names only these are listed;
 a name is that of a PodGroup, of a pod, or of the object that makes the pods, as for why.
 
 The order and the column # are the scheduler's own. Groups of all namespaces count, if you
@@ -213,7 +213,7 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	if err != nil {
 		return nil, err
 	}
-	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, configuration, r.now.Time)
+	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, simulate.OwnersOf(ns.owners), configuration, r.now.Time)
 	if err != nil {
 		return nil, err
 	}
@@ -257,13 +257,13 @@ func compareKeys(a, b types.NamespacedName) int {
 }
 
 // compare orders groups. Groups in the queue come first, by their place. Then come groups that wait for something else than
-// room, suspended groups, running groups by their start, idle groups, and finished groups. The group that finished
-// last is the first of these.
+// room, suspended groups, running groups by their start, groups that are being deleted, idle groups, and finished groups. The
+// group that finished last is the first of these.
 func (g *groupSummary) compare(b *groupSummary) int {
 	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
 		return at // a place of 0 becomes the largest number
 	}
-	rank := []string{statusWaiting, statusSuspended, statusRunning, statusIdle, statusFinished}
+	rank := []string{statusWaiting, statusSuspended, statusRunning, statusTerminating, statusIdle, statusFinished}
 	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), b.Ended.Compare(g.Ended.Time),
 		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
 }

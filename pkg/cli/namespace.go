@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -32,6 +30,8 @@ type namespace struct {
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
 	byKey    map[types.NamespacedName]*scheduling.PodGroup
+	// staying has the UIDs of the owners that are not being deleted.
+	staying map[types.UID]bool
 	// jobEnds are the conditions with which Jobs ended.
 	jobEnds map[types.UID]batchv1.JobCondition
 	// hidden are the kinds of owners that could not be read.
@@ -65,7 +65,9 @@ func (r *reader) readNamespace(ctx context.Context, podsOnly bool) (*namespace, 
 		return nil, err
 	}
 	r.noteHidden(ns.hidden, ns.pods)
-	ns.ownersOf = simulate.OwnersOf(ns.owners)
+	if ns.ownersOf = simulate.OwnersOf(ns.owners); len(ns.hidden) == 0 {
+		ns.ownersOf = ownersThatWere{ns.ownersOf}
+	}
 	ns.index()
 	return ns, nil
 }
@@ -107,6 +109,11 @@ func (ns *namespace) index() {
 		ns.byKey[keyOf(&ns.groups[i])] = &ns.groups[i]
 	}
 	ns.jobEnds = endsOf(ns.owners)
+	ns.staying = make(map[types.UID]bool, len(ns.owners))
+	for _, o := range ns.owners {
+		m := o.(metav1.Object)
+		ns.staying[m.GetUID()] = m.GetDeletionTimestamp() == nil
+	}
 }
 
 // summary describes a PodGroup.
@@ -114,6 +121,10 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
 	ns.addJobEnd(&g, pg)
+	if g.Status != statusFinished && ns.isBeingDeleted(pg, pods) {
+		g.addDeletion()
+		return g
+	}
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		// Its pods may be among those whose owners cannot be read.
 		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
@@ -225,20 +236,7 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(missing), compareKeys) {
 		pods := missing[key]
-		g := groupSummary{Namespace: key.Namespace, Name: shownName(key.Name), groupTimes: groupTimes{Created: pods[0].CreationTimestamp}, Nodes: map[string]int{}}
-		if o := group.IdentityOf(pods[0], ns.ownersOf).Owner; o != (group.Owner{}) {
-			g.Owner = o.Kind + "/" + o.Name
-		}
-		for _, pod := range pods {
-			if pod.CreationTimestamp.Before(&g.Created) {
-				g.Created = pod.CreationTimestamp
-			}
-		}
-		g.addPods(pods, ns.now)
-		if g.Status == statusWaiting {
-			g.WaitingFor, g.Message = reason.NoPodGroup, fmt.Sprintf("%s does not exist", group.KeyText(key))
-		}
-		all = append(all, listedGroup{groupSummary: g, key: key, pods: pods})
+		all = append(all, listedGroup{groupSummary: ns.summaryOfPods(key, pods), key: key, pods: pods})
 	}
 	return all
 }

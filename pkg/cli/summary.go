@@ -148,11 +148,12 @@ func isSuspended(pg *scheduling.PodGroup) bool {
 
 // What a group does at present, for users who look for groups.
 const (
-	statusWaiting   = "waiting"
-	statusRunning   = "running"
-	statusSuspended = "suspended"
-	statusIdle      = "idle"
-	statusFinished  = "finished"
+	statusWaiting     = "waiting"
+	statusRunning     = "running"
+	statusSuspended   = "suspended"
+	statusIdle        = "idle"
+	statusTerminating = "terminating"
+	statusFinished    = "finished"
 )
 
 // status returns what the group does at present.

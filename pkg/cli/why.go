@@ -264,7 +264,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, ", unit %s", s.Unit)
 	}
 	fmt.Fprintln(w)
-	if s.podGroup != nil {
+	if s.podGroup != nil || s.Status == statusTerminating {
 		o.writeNumbers(w, s)
 	}
 	if len(s.Nodes) > 0 {
@@ -329,6 +329,8 @@ const newFor = 6 * time.Second
 // writeReason writes why a group or a pod waits, or that it does not.
 func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
+	case s.Status == statusTerminating:
+		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)
 		if s.Status == statusWaiting && s.WaitSeconds != nil {

@@ -64,6 +64,12 @@ func (ns *namespace) withoutPodGroup(n target) []candidate {
 			s.wantedGroup = wantedGroup(id)
 		}
 	}
+	for _, s := range answers {
+		if len(s.members) > 0 && ns.isBeingDeleted(nil, s.members) {
+			s.Kind = "PodGroup"
+			s.groupSummary = ns.summaryOfPods(group.IdentityOf(s.members[0], ns.ownersOf).Key, s.members)
+		}
+	}
 	var found []candidate
 	for _, as := range slices.SortedFunc(maps.Keys(answers), func(a, b target) int { return cmp.Compare(a.String(), b.String()) }) {
 		found = append(found, candidate{as.String(), answers[as]})
@@ -112,16 +118,16 @@ const untilResumed = "the Job is suspended, and has no pods until it is resumed 
 
 // withoutPods says why an object has no pods. It returns "" if the object should have none.
 func withoutPods(kind string, o runtime.Object) (reason, message string) {
-	none := false
+	none := o.(metav1.Object).GetDeletionTimestamp() != nil
 	switch o := o.(type) {
 	case *batchv1.Job:
-		none = slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
+		none = none || slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
 			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
 		}) || o.Spec.Parallelism != nil && *o.Spec.Parallelism == 0
 	case *appsv1.ReplicaSet:
-		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+		none = none || o.Spec.Replicas != nil && *o.Spec.Replicas == 0
 	case *appsv1.StatefulSet:
-		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+		none = none || o.Spec.Replicas != nil && *o.Spec.Replicas == 0
 	}
 	switch {
 	case none:
