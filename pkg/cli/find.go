@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -173,10 +172,8 @@ func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	s := &whyAnswer{Kind: "PodGroup", groupSummary: ns.summary(pg), podGroup: pg, members: own}
-	if s.WaitingFor == "" && s.Status != statusIdle && s.Status != statusTerminating && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
-		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
-	}) {
-		s.WaitingFor, s.Message = waitingSuspended, untilResumed
+	if s.WaitingFor == "" && s.Status != statusIdle && s.Status != statusTerminating && ns.isSuspended(pg) {
+		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
 	s.Waits = s.WaitingFor != "" || slices.ContainsFunc(own, waits)
 	return s

@@ -14,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -124,6 +126,11 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	if g.Status != statusFinished && ns.isBeingDeleted(pg, pods) {
 		g.addDeletion()
 		return g
+	}
+	if g.Status == statusWaiting && g.Pending == 0 && ns.isSuspended(pg) && !meta.IsStatusConditionFalse(pg.Status.Conditions, podgroup.ConditionValid) {
+		// The controller has not written it yet.
+		g.Status, g.Phase = statusSuspended, reason.Suspended
+		g.addSuspension(pg, untilResumed)
 	}
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		// Its pods may be among those whose owners cannot be read.

@@ -163,6 +163,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	if err := r.addGone(ctx, s); err != nil {
 		return err
 	}
+	if s.WaitingFor == reason.Suspended {
+		s.addHowToResume()
+		return nil
+	}
 	foreign := s.podGroup == nil && len(s.members) > 0
 	if !s.unclear() && (!now || !s.Waits) && !foreign {
 		return nil
@@ -333,6 +337,9 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)
+		if s.WaitingFor == reason.Suspended {
+			state = "suspended" + o.since(s.Since)
+		}
 		if s.Status == statusWaiting && s.WaitSeconds != nil {
 			state = "waiting for " + lasted(s.WaitSeconds)
 		}

@@ -14,14 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// Reasons of an object without pods.
-const (
-	waitingSuspended = "Suspended"
-	waitingNoPods    = "NoPods"
-)
+// waitingNoPods is the reason of an object without pods that is not suspended.
+const waitingNoPods = "NoPods"
 
 // withoutPodGroup returns the candidates that a target names and that have no PodGroup: objects
 // that create pods of a group, and groups that only the labels of pods name.
@@ -107,17 +105,8 @@ func (ns *namespace) hasPodsOrGroup(o metav1.Object) bool {
 		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })
 }
 
-// suspended reports whether an object is a Job that is suspended.
-func suspended(o runtime.Object) bool {
-	job, ok := o.(*batchv1.Job)
-	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
-}
-
-// untilResumed says why a suspended Job has no pods.
-const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
-
 // withoutPods says why an object has no pods. It returns "" if the object should have none.
-func withoutPods(kind string, o runtime.Object) (reason, message string) {
+func withoutPods(kind string, o runtime.Object) (why, message string) {
 	none := o.(metav1.Object).GetDeletionTimestamp() != nil
 	switch o := o.(type) {
 	case *batchv1.Job:
@@ -133,7 +122,7 @@ func withoutPods(kind string, o runtime.Object) (reason, message string) {
 	case none:
 		return "", ""
 	case suspended(o):
-		return waitingSuspended, untilResumed
+		return reason.Suspended, untilResumed
 	}
 	return waitingNoPods, fmt.Sprintf("the object has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
 }
