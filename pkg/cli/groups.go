@@ -156,6 +156,12 @@ func (o *options) groups(ctx context.Context, g *groupsOptions) error {
 	if err != nil {
 		return err
 	}
+	if g.format.value == formatWide {
+		if err := r.markGone(ctx, rows); err != nil {
+			return err
+		}
+	}
+	o.noteStopped(ctx, r, oldAnswers)
 	o.notes(r.notes)
 	list := groupList{groupListKind, make([]groupSummary, 0, len(rows))}
 	for _, row := range rows {
@@ -334,7 +340,7 @@ func (o *options) cells(rows []listedGroup, f *groupsOptions) [][]string {
 
 // row returns the row of a group.
 func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
-	g = &listedGroup{groupSummary: g.printable(), podGroup: g.podGroup}
+	g = &listedGroup{groupSummary: g.printable(), podGroup: g.podGroup, pods: g.pods, gone: g.gone}
 	place := "-"
 	if g.Position > 0 {
 		place = fmt.Sprint(g.Position)
@@ -352,7 +358,7 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 		if g.podGroup == nil {
 			name = "-"
 		}
-		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hosts(sortedKeys(g.Nodes), true), "-"))
+		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(g.nodesText(), "-"))
 	}
 	if namespaces {
 		row = slices.Insert(row, 1, g.Namespace)

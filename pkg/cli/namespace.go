@@ -215,6 +215,8 @@ type listedGroup struct {
 	key      types.NamespacedName
 	podGroup *scheduling.PodGroup
 	pods     []*corev1.Pod
+	// gone are those of its nodes that do not exist any more, if that was looked up.
+	gone []string
 }
 
 // list describes all groups: PodGroups, groups whose PodGroup does not exist, and pods that are scheduled alone
@@ -225,7 +227,7 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 	for i := range ns.groups {
 		pg := &ns.groups[i]
 		exists[keyOf(pg)] = true
-		all = append(all, listedGroup{ns.summary(pg), keyOf(pg), pg, ns.members[keyOf(pg)]})
+		all = append(all, listedGroup{groupSummary: ns.summary(pg), key: keyOf(pg), podGroup: pg, pods: ns.members[keyOf(pg)]})
 	}
 	missing := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range ns.pods {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -111,6 +110,9 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 			return err
 		}
 	}
+	if now {
+		o.noteStopped(ctx, r, placesNothing)
+	}
 	o.notes(r.notes)
 	var printed any = answers
 	if len(answers) == 1 && !answers[0].isUnitOf(n) {
@@ -192,23 +194,11 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 }
 
 // addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
-func (r *reader) addGone(ctx context.Context, s *whyAnswer) error {
-	if len(s.Nodes) == 0 {
-		return nil
+func (r *reader) addGone(ctx context.Context, s *whyAnswer) (err error) {
+	if len(s.Nodes) > 0 {
+		s.Gone, err = r.goneOf(ctx, sortedKeys(s.Nodes))
 	}
-	nodes, err := listAll(ctx, "nodes", lister(r.client.CoreV1().Nodes().List))
-	if apierrors.IsForbidden(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	exists := map[string]bool{}
-	for _, n := range ofType[*corev1.Node](nodes) {
-		exists[n.Name] = true
-	}
-	s.Gone = slices.DeleteFunc(sortedKeys(s.Nodes), func(name string) bool { return exists[name] })
-	return nil
+	return err
 }
 
 // decideNow sets Now to the decision of the scheduler's code on the group.
