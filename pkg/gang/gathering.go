@@ -21,7 +21,7 @@ func (r *rules) whyGathering(s *groupState) (why, message string) {
 
 // findWhyGathering finds what whyGathering returns.
 func (r *rules) findWhyGathering(s *groupState) (why, message string) {
-	if s.isAtRest() && s.podGroup.EndedAs != (Fault{}) {
+	if isAtRest(s) && s.podGroup.EndedAs != (Fault{}) {
 		return s.podGroup.EndedAs.Reason, s.podGroup.EndedAs.Message
 	}
 	for _, m := range s.membersWith(faultyMembers) {

@@ -56,7 +56,7 @@ func (p *PodGroup) asksForOther(next *PodGroup) bool {
 
 // isAtRest reports whether the group has no pods that have not ended, none are to come for now, and the status may
 // say something from before. A refusal of pods that have gone does not count then.
-func (s *groupState) isAtRest() bool {
+func isAtRest(s *groupState) bool {
 	p := s.podGroup
 	return p != nil && s.number(aliveMembers) == 0 && s.number(membersOnNodes) == 0 && (p.Suspended && !p.Ended || p.EndedAs != (Fault{}))
 }
