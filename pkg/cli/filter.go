@@ -113,7 +113,7 @@ func (f *groupFilter) keep(ns *namespace, where string, all []listedGroup) ([]li
 	for _, n := range f.names {
 		found := ns.candidates(n)
 		if len(found) == 0 && !f.mayBeGone {
-			return nil, errNotFound(n, where)
+			return nil, ns.errNotFound(n, where)
 		}
 		for _, c := range found {
 			for _, key := range c.keys(ns) {
