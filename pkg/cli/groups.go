@@ -232,6 +232,9 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 			rows[i].Position, rows[i].Priority = at, priorityOf(order[at-1].Pod)
 		}
 	}
+	if err := r.checkNode(ctx, g, rows); err != nil {
+		return nil, err
+	}
 	if rows, err = g.keep(here, r.namespace, rows); err != nil {
 		return nil, err
 	}
