@@ -41,6 +41,8 @@ type whyAnswer struct {
 	members  []*corev1.Pod
 	// wantedGroup is the PodGroup for which its pods wait, if it does not exist.
 	wantedGroup string
+	// askedNow and waited are true if the user gave --now or --wait.
+	askedNow, waited bool
 }
 
 type podAnswer struct {
@@ -107,6 +109,7 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 		return err
 	}
 	for _, s := range answers {
+		s.askedNow, s.waited = now, wait > 0
 		if err := o.explain(ctx, r, s, now); err != nil {
 			return err
 		}
@@ -342,10 +345,14 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		fmt.Fprintln(w, "  waiting")
 	case s.Waits && s.podGroup != nil && s.Bound > 0 && s.Bound >= s.Minimum:
 		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
-	case s.Waits && !s.Created.IsZero() && o.now().Sub(s.Created.Time) < newFor:
+	case s.Waits && !s.waited && !s.Created.IsZero() && o.now().Sub(s.Created.Time) < newFor:
 		fmt.Fprintf(w, "  waiting; created %s ago, the scheduler has not reported a reason yet: --wait=5s waits for it\n", o.age(s.Created))
 	case s.Waits:
-		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
+		simulates := ", --now simulates its decision"
+		if s.askedNow {
+			simulates = ""
+		}
+		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs%s\n", simulates)
 	case s.Expecting != "":
 		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
 	case s.Status == statusIdle:
@@ -363,7 +370,8 @@ func (o *options) decided(s *whyAnswer) string {
 	switch {
 	case s.Decided.IsZero() || o.now().Sub(s.Decided.Time) < oldFor:
 		return ""
-	case s.Now != nil:
+	case s.askedNow || !slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) }):
+		// --now was given, or has nothing to decide on.
 		return fmt.Sprintf(" (as of %s ago)", o.age(s.Decided))
 	}
 	return fmt.Sprintf(" (as of %s ago; --now decides anew)", o.age(s.Decided))
