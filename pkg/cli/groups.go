@@ -101,6 +101,8 @@ type groupsOptions struct {
 	all       bool
 	watch     bool
 	noHeaders bool
+	// sortBy is one of groupOrders.
+	sortBy string
 	groupFilter
 }
 
@@ -127,6 +129,10 @@ may list pods and PodGroups of all namespaces.`,
 	f.BoolVarP(&g.all, "all-namespaces", "A", false, "list the groups of all namespaces")
 	f.BoolVarP(&g.watch, "watch", "w", false, "after the list, print the groups that change, until interrupted")
 	f.BoolVar(&g.noHeaders, "no-headers", false, "print no header")
+	f.StringVar(&g.sortBy, "sort-by", byPosition, "order of the list: "+strings.Join(groupOrders, ", "))
+	if err := cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(groupOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was added right above
+	}
 	g.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := g.validate(names); err != nil {
@@ -147,6 +153,9 @@ func (g *groupsOptions) validate(names []string) error {
 	}
 	if g.watch && g.format.value != "" && g.format.value != formatWide {
 		return fmt.Errorf("--watch: prints a table: leave --output out, or use --output %s", formatWide)
+	}
+	if !slices.Contains(groupOrders, g.sortBy) {
+		return fmt.Errorf("--sort-by: %q: must be one of %s", g.sortBy, strings.Join(groupOrders, ", "))
 	}
 	return g.groupFilter.validate(names)
 }
@@ -242,8 +251,43 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	if queued && !whole {
 		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
 	}
-	slices.SortStableFunc(rows, func(a, b listedGroup) int { return a.compare(&b.groupSummary) })
+	slices.SortStableFunc(rows, func(a, b listedGroup) int {
+		return cmp.Or(a.compareBy(g.sortBy, &b.groupSummary), a.compare(&b.groupSummary))
+	})
 	return rows, nil
+}
+
+// The values of --sort-by.
+const (
+	byPosition = "position"
+	byName     = "name"
+	byPriority = "priority"
+	byWait     = "wait"
+	byRun      = "run"
+)
+
+var groupOrders = []string{byPosition, byName, byPriority, byWait, byRun}
+
+// compareBy orders groups by a value of --sort-by: names alphabetically, and numbers with the largest first. Groups
+// without the number come last. It returns 0 for the order of the queue.
+func (g *groupSummary) compareBy(order string, b *groupSummary) int {
+	seconds := func(s *int64) int64 {
+		if s == nil {
+			return -1
+		}
+		return *s
+	}
+	switch order {
+	case byName:
+		return cmp.Or(cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.workload(), b.workload()))
+	case byPriority:
+		return cmp.Compare(b.Priority, g.Priority)
+	case byWait:
+		return cmp.Compare(seconds(b.WaitSeconds), seconds(g.WaitSeconds))
+	case byRun:
+		return cmp.Compare(seconds(b.RunSeconds), seconds(g.RunSeconds))
+	}
+	return 0
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it
