@@ -240,6 +240,7 @@ func TestCommands(t *testing.T) {
 		"why of a group whose time ran out":                    {args: "why cut", objects: queued()},
 		"why of a group some pods of which wait":               {args: "why elastic", objects: queued(), want: ExitNo},
 		"why a group has waited for long":                      {args: "why low", objects: queued(), want: ExitNo},
+		"why a pod waits where others may not be listed":       {args: "why pod/b", objects: []runtime.Object{pod("a", "", "1"), pod("b", "", "1")}, forbidden: []string{"jobs"}, want: ExitNo},
 		"why of a paused group":                                {args: "why paused", objects: queued(), want: ExitNo},
 		"why of a job of another scheduler that runs":          {args: "why dflt", objects: foreign()},
 		"why a new group waits":                                {args: "why fresh", objects: fresh(), want: ExitNo},

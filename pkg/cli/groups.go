@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -52,7 +53,7 @@ type groupSummary struct {
 
 // groupNumbers are the numbers of a group.
 type groupNumbers struct {
-	// Position is the place in the queue, counted from 1. It is 0 if the group does not ask for nodes.
+	// Position is the place in the queue of all groups that ask, counted from 1. It is 0 if the group does not ask for nodes.
 	Position int `json:"position,omitempty"`
 	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
 	Priority int32 `json:"priority"`
@@ -222,7 +223,7 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	if err != nil {
 		return nil, err
 	}
-	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, configuration, r.now.Time)
+	order, err := ns.queue(configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +250,7 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	}
 	queued := slices.ContainsFunc(rows, func(row listedGroup) bool { return row.Position > 0 })
 	if queued && !whole {
-		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
+		r.notes = append(r.notes, placeInNamespace("#", r.namespace))
 	}
 	slices.SortStableFunc(rows, func(a, b listedGroup) int {
 		return cmp.Or(a.compareBy(g.sortBy, &b.groupSummary), a.compare(&b.groupSummary))
@@ -288,6 +289,16 @@ func (g *groupSummary) compareBy(order string, b *groupSummary) int {
 		return cmp.Compare(seconds(b.RunSeconds), seconds(g.RunSeconds))
 	}
 	return 0
+}
+
+// placeInNamespace is the note that what is shown as the place of a group counts the groups of one namespace alone.
+func placeInNamespace(shown, namespace string) string {
+	return fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: %s is the place among the groups of namespace %s", shown, namespace)
+}
+
+// queue returns the groups that ask for nodes, in the order in which they ask.
+func (ns *namespace) queue(c simulate.Configuration) ([]fluence.QueuedGroup, error) {
+	return simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, c, ns.now.Time)
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it

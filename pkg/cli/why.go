@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -34,6 +35,8 @@ type whyAnswer struct {
 	Hints []string `json:"hints,omitempty"`
 	// Gone are the nodes of its pods that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
+	// Queued is the number of groups in the queue in which Position is the place.
+	Queued int `json:"queued,omitempty"`
 	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
@@ -113,6 +116,9 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 		if err := o.explain(ctx, r, s, now); err != nil {
 			return err
 		}
+	}
+	if err := o.addPositions(ctx, r, answers); err != nil {
+		return err
 	}
 	o.notes(r.notes)
 	var printed any = answers
@@ -210,6 +216,47 @@ func (r *reader) addGone(ctx context.Context, s *whyAnswer) error {
 	return nil
 }
 
+// addPositions sets the places of groups in the queue, as the command groups shows them, if pods of them wait for nodes.
+// Like that command it counts the groups of all namespaces, or those of one if the user may not list others. It leaves
+// the places out if the queue cannot be read.
+func (o *options) addPositions(ctx context.Context, r *reader, answers []*whyAnswer) error {
+	asks := func(s *whyAnswer) bool {
+		return s.Waits && slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) })
+	}
+	if !slices.ContainsFunc(answers, asks) {
+		return nil
+	}
+	notes := r.notes
+	ns, whole, err := r.readQueue(ctx)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		r.notes = notes
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	configuration, err := o.quietConfiguration(ctx, r)
+	r.notes = notes
+	if err != nil {
+		return err
+	}
+	order, err := ns.queue(configuration)
+	if err != nil {
+		return err
+	}
+	for _, s := range answers {
+		keys := s.keys(ns)
+		at := slices.IndexFunc(order, func(q fluence.QueuedGroup) bool { return slices.Contains(keys, q.Key) })
+		if at >= 0 && asks(s) {
+			s.Position, s.Queued = at+1, len(order)
+		}
+	}
+	if !whole && slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Queued > 1 }) {
+		r.notes = append(r.notes, placeInNamespace("what is shown", r.namespace))
+	}
+	return nil
+}
+
 // decideNow sets Now to the decision of the scheduler's code on the group.
 func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simulate.Configuration) error {
 	cluster, err := r.readCluster(ctx)
@@ -278,6 +325,9 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	}
 	if len(s.Seats) > 0 {
 		fmt.Fprintf(w, "  seats on %s\n", podsOnNodes(s.Seats, 8))
+	}
+	if s.Queued > 1 {
+		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
 	}
 	o.writeReason(w, s)
 	if s.Fault != "" {
