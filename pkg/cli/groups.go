@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -52,7 +53,7 @@ type groupSummary struct {
 
 // groupNumbers are the numbers of a group.
 type groupNumbers struct {
-	// Position is the place in the queue, counted from 1. It is 0 if the group does not ask for nodes.
+	// Position is the place in the queue of all groups that ask, counted from 1. It is 0 if the group does not ask for nodes.
 	Position int `json:"position,omitempty"`
 	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
 	Priority int32 `json:"priority"`
@@ -101,6 +102,8 @@ type groupsOptions struct {
 	all       bool
 	watch     bool
 	noHeaders bool
+	// sortBy is one of groupOrders.
+	sortBy string
 	groupFilter
 }
 
@@ -127,6 +130,10 @@ may list pods and PodGroups of all namespaces.`,
 	f.BoolVarP(&g.all, "all-namespaces", "A", false, "list the groups of all namespaces")
 	f.BoolVarP(&g.watch, "watch", "w", false, "after the list, print the groups that change, until interrupted")
 	f.BoolVar(&g.noHeaders, "no-headers", false, "print no header")
+	f.StringVar(&g.sortBy, "sort-by", byPosition, "order of the list: "+strings.Join(groupOrders, ", "))
+	if err := cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(groupOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was added right above
+	}
 	g.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := g.validate(names); err != nil {
@@ -147,6 +154,9 @@ func (g *groupsOptions) validate(names []string) error {
 	}
 	if g.watch && g.format.value != "" && g.format.value != formatWide {
 		return fmt.Errorf("--watch: prints a table: leave --output out, or use --output %s", formatWide)
+	}
+	if !slices.Contains(groupOrders, g.sortBy) {
+		return fmt.Errorf("--sort-by: %q: must be one of %s", g.sortBy, strings.Join(groupOrders, ", "))
 	}
 	return g.groupFilter.validate(names)
 }
@@ -219,7 +229,7 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	if err != nil {
 		return nil, err
 	}
-	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, simulate.OwnersOf(ns.owners), configuration, r.now.Time)
+	order, err := ns.queue(configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -238,15 +248,63 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 			rows[i].Position, rows[i].Priority = at, priorityOf(order[at-1].Pod)
 		}
 	}
+	if err := r.checkNode(ctx, g, rows); err != nil {
+		return nil, err
+	}
 	if rows, err = g.keep(here, r.namespace, rows); err != nil {
 		return nil, err
 	}
 	queued := slices.ContainsFunc(rows, func(row listedGroup) bool { return row.Position > 0 })
 	if queued && !whole {
-		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
+		r.notes = append(r.notes, placeInNamespace("#", r.namespace))
 	}
-	slices.SortStableFunc(rows, func(a, b listedGroup) int { return a.compare(&b.groupSummary) })
+	slices.SortStableFunc(rows, func(a, b listedGroup) int {
+		return cmp.Or(a.compareBy(g.sortBy, &b.groupSummary), a.compare(&b.groupSummary))
+	})
 	return rows, nil
+}
+
+// The values of --sort-by.
+const (
+	byPosition = "position"
+	byName     = "name"
+	byPriority = "priority"
+	byWait     = "wait"
+	byRun      = "run"
+)
+
+var groupOrders = []string{byPosition, byName, byPriority, byWait, byRun}
+
+// compareBy orders groups by a value of --sort-by: names alphabetically, and numbers with the largest first. Groups
+// without the number come last. It returns 0 for the order of the queue.
+func (g *groupSummary) compareBy(order string, b *groupSummary) int {
+	seconds := func(s *int64) int64 {
+		if s == nil {
+			return -1
+		}
+		return *s
+	}
+	switch order {
+	case byName:
+		return cmp.Or(cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.workload(), b.workload()))
+	case byPriority:
+		return cmp.Compare(b.Priority, g.Priority)
+	case byWait:
+		return cmp.Compare(seconds(b.WaitSeconds), seconds(g.WaitSeconds))
+	case byRun:
+		return cmp.Compare(seconds(b.RunSeconds), seconds(g.RunSeconds))
+	}
+	return 0
+}
+
+// placeInNamespace is the note that what is shown as the place of a group counts the groups of one namespace alone.
+func placeInNamespace(shown, namespace string) string {
+	return fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: %s is the place among the groups of namespace %s", shown, namespace)
+}
+
+// queue returns the groups that ask for nodes, in the order in which they ask.
+func (ns *namespace) queue(c simulate.Configuration) ([]fluence.QueuedGroup, error) {
+	return simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, c, ns.now.Time)
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it

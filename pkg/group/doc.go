@@ -9,6 +9,7 @@
 //	owner.go       Which object controls a pod, and how many pods does it ask for?
 //	native.go      Which native PodGroup does a pod name?
 //	templates.go   Which pods does an owner make only after others?
+//	all_templates.go  Which pods does an owner make, from which templates?
 //	identity.go    Which group is a pod in?
 //	topology.go    How near to each other are the pods of a group placed?
 //	wholenodes.go  Who may ask for whole nodes?
