@@ -171,7 +171,7 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	if !o.legacyCRD {
 		v.setCondition(o, &next)
 	}
-	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith, c.IncompleteTimeout)...)
+	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall, c.IncompleteTimeout)...)
 	m.shortfall = v.shortfall
 	d.evict = v.evict
 	m.boundSince = boundSince(m.boundSince, &next, o.now)
