@@ -111,7 +111,7 @@ func TestALostMemberIsToldOnce(t *testing.T) {
 	step("the Job is suspended", "")
 }
 
-// A pod that is replaced before its loss is told is no recovery. A group whose loss another process has told is.
+// A pod that is replaced before its loss is reported makes no recovery. A loss that another process has reported does.
 func TestARecoveryIsToldOfALossThatWasTold(t *testing.T) {
 	running := in(corev1.PodRunning)
 	s := newMemberStory(t, 2, of(job(2)))
