@@ -173,6 +173,8 @@ func TestCommands(t *testing.T) {
 		"why a group that lost members waits":                  {args: "why lost", objects: troubled(), want: ExitNo},
 		"why of a group that is larger than its minimum":       {args: "why wide", objects: troubled(), want: ExitNo},
 		"why of a label that is no name":                       {args: "why My_Band", objects: troubled(), want: ExitNo},
+		"why of a group with misspelt annotations":             {args: "why typo", objects: misspelt(), want: ExitNo},
+		"why of a pod with a misspelt annotation, as yaml":     {args: "why single -o yaml", objects: misspelt(), want: ExitNo},
 		"why of a group that runs with a fault":                {args: "why odd", objects: troubled()},
 		"groups that may not be asked for any more":            {args: "groups", unauthorized: true, want: ExitError},
 		"an API server that is away":                           {args: "groups --server http://127.0.0.1:1", want: ExitError},

@@ -75,6 +75,9 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 		return nil, err
 	}
 	found := ns.candidates(n)
+	for _, f := range found {
+		f.UselessKeys = ns.uselessKeys(f.podGroup, f.members)
+	}
 	switch len(found) {
 	case 0:
 		return nil, ns.errNotFound(n, r.namespace)

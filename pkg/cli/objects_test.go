@@ -226,6 +226,19 @@ func wholly() []runtime.Object {
 	}
 }
 
+// misspelt has a Job and a pod whose annotations have no effect.
+func misspelt() []runtime.Object {
+	j := job("typo")
+	j.Annotations = map[string]string{group.ExclusiveAnnotation: "true"}
+	required := func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"fluence.flux-framework.org/topology-require": "rack"}
+	}
+	return []runtime.Object{
+		j, podGroup(j, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 6; room for 1")),
+		pod("typo-0", "", "6", ofJob(j), required), pod("typo-1", "", "6", ofJob(j), required), pod("single", "", "6", required),
+	}
+}
+
 // lab is the namespace of the tests. It may have whole nodes.
 func lab() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "lab", Labels: map[string]string{group.WholeNodesLabel: group.WholeNodesAllowed}}}

@@ -37,6 +37,8 @@ type whyAnswer struct {
 	Gone []string `json:"gone,omitempty"`
 	// Queued is the number of groups in the queue in which Position is the place.
 	Queued int `json:"queued,omitempty"`
+	// UselessKeys say which labels and annotations have no effect where they are, such as misspelt ones.
+	UselessKeys []string `json:"uselessKeys,omitempty"`
 	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
@@ -283,9 +285,11 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 // printable returns the answer as the text shows it.
 func (s whyAnswer) printable() *whyAnswer {
 	s.Kind, s.Name, s.groupSummary = printableName(s.Kind), printableName(s.Name), s.groupSummary.printable()
-	s.Hints = slices.Clone(s.Hints)
-	for i := range s.Hints {
-		s.Hints[i] = printable(s.Hints[i])
+	s.Hints, s.UselessKeys = slices.Clone(s.Hints), slices.Clone(s.UselessKeys)
+	for _, texts := range [][]string{s.Hints, s.UselessKeys} {
+		for i := range texts {
+			texts[i] = printable(texts[i])
+		}
 	}
 	if s.Pod != nil {
 		pod := *s.Pod
@@ -330,6 +334,9 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	}
 	for _, hint := range s.Hints {
 		fmt.Fprintf(w, "    %s\n", hint)
+	}
+	for _, text := range s.UselessKeys {
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "warning"), text)
 	}
 	if p := s.Pod; p != nil && (s.podGroup != nil || p.Ended != "") {
 		o.writePod(w, p)

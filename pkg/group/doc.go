@@ -16,4 +16,5 @@
 //	expect.go      For which groups is room held for pods that are made later, and for how long?
 //	keys.go        Which labels and annotations are there, and where do they have an effect?
 //	key_problems.go  Which labels and annotations have no effect where they are?
+//	value_problems.go  What is wrong with the values of labels and annotations?
 package group
