@@ -2,6 +2,7 @@ package solver
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -125,9 +126,24 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 func (b *Layout) search(v View, order []int) Outcome {
 	o := searchBy(b, pack, v, order)
 	if o == Unknown && len(b.limits) > 0 {
-		o = searchBy(b, searchExhaustively, v, order)
+		o = searchBy(b, searchExhaustively, v, b.scarcestFirst(v, order))
 	}
 	return o
+}
+
+// scarcestFirst returns the shapes in the order in which searchExhaustively places them: first the
+// shape for which there is the least room, limits included, for each slot that is wanted. Shapes with
+// equal room keep the given order. If such a shape came last, shapes before it would take the only
+// nodes that it may use, and the search would move each shape in between before it moved those.
+func (b *Layout) scarcestFirst(v View, order []int) []int {
+	room := make([]float64, len(b.shapes))
+	for s := range b.shapes {
+		b.start(v)
+		room[s] = float64(b.fill(s, math.MaxInt64)) / float64(b.shapes[s].Count.Min)
+	}
+	scarcest := slices.Clone(order)
+	slices.SortStableFunc(scarcest, func(x, y int) int { return cmp.Compare(room[x], room[y]) })
+	return scarcest
 }
 
 // searchBy runs one search algorithm with half of the budget that is left for searches. The
