@@ -172,9 +172,9 @@ func TestDeadStatesAreRemembered(t *testing.T) {
 	}
 }
 
-// TestShapesWithTheLeastRoomAreSearchedFirst has two shapes that are limited to one slot in a rack. Each needs
+// TestShapesWithLittleRoomAreSearchedFirstToo has two shapes that are limited to one slot in a rack. Each needs
 // a slot on the only node of rack 1, which has room for both only if no large slot is there.
-func TestShapesWithTheLeastRoomAreSearchedFirst(t *testing.T) {
+func TestShapesWithLittleRoomAreSearchedFirstToo(t *testing.T) {
 	p := puzzle{
 		nodes: []puzzleNode{
 			{size: [2]int64{7, 6}}, {size: [2]int64{6, 6}, rack: 1}, {size: [2]int64{6, 13}},
