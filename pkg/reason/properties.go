@@ -75,6 +75,7 @@ var properties = map[string]Properties{
 	UnknownAnnotation:  {},
 	SizeUnknown:        {},
 	MemberLost:         {},
+	Recovered:          {},
 	AllPlaced:          {},
 	OwnerUnreadable:    {},
 }
