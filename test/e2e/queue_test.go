@@ -167,8 +167,11 @@ func checkAsks(queue []queuedGroup, l askLog) (wrong []string) {
 			if k < 0 || !g.fitsInstead(later) || slices.Contains(l.started[:k], g.Name) {
 				continue
 			}
-			// The pod may have ended just after the one had asked and before the other did.
-			if g.equals(later) || !slices.Contains(l.asksBefore[later.Name], g.Name) {
+			// The pod may have ended just after the one had asked, or one that asks for the same, and before the other did.
+			asked := slices.ContainsFunc(queue, func(o queuedGroup) bool {
+				return o.equals(g) && slices.Contains(l.asksBefore[later.Name], o.Name)
+			})
+			if g.equals(later) || !asked {
 				wrong = append(wrong, fmt.Sprintf("%s started before %s, which needs no more and comes first in the queue", later.Name, g.Name))
 			}
 		}
