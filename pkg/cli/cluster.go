@@ -103,7 +103,7 @@ func (o *options) clusterCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := &groupsOptions{format: &outputFormat{}, all: true}
+			all := &groupsOptions{format: &outputFormat{}, all: true, sortBy: byPosition}
 			if err := all.validate(nil); err != nil {
 				return err
 			}

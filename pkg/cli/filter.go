@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fieldselector "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -32,7 +36,7 @@ type groupFilter struct {
 }
 
 // groupStatuses are the values of --status.
-var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusFinished}
+var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusTerminating, statusFinished}
 
 // addFlags adds the flags of the filter.
 func (f *groupFilter) addFlags(cmd *cobra.Command) {
@@ -113,7 +117,7 @@ func (f *groupFilter) keep(ns *namespace, where string, all []listedGroup) ([]li
 	for _, n := range f.names {
 		found := ns.candidates(n)
 		if len(found) == 0 && !f.mayBeGone {
-			return nil, errNotFound(n, where)
+			return nil, ns.errNotFound(n, where)
 		}
 		for _, c := range found {
 			for _, key := range c.keys(ns) {
@@ -124,6 +128,24 @@ func (f *groupFilter) keep(ns *namespace, where string, all []listedGroup) ([]li
 	return slices.DeleteFunc(all, func(g listedGroup) bool {
 		return len(f.names) > 0 && !named[g.key] || !f.keeps(&g)
 	}), nil
+}
+
+// checkNode returns an error if there is no node of the name by which groups are chosen. A node that was deleted
+// may still have pods. Without the right to read nodes any name is accepted.
+func (r *reader) checkNode(ctx context.Context, g *groupsOptions, all []listedGroup) error {
+	if g.node == "" || g.mayBeGone || slices.ContainsFunc(all, func(row listedGroup) bool { return row.Nodes[g.node] > 0 }) {
+		return nil
+	}
+	nodes, err := r.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{FieldSelector: fieldselector.OneTermEqualSelector(metav1.ObjectNameField, g.node).String()})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("list nodes: %w", err)
+	case !slices.ContainsFunc(nodes.Items, func(n corev1.Node) bool { return n.Name == g.node }):
+		return fmt.Errorf("--node: %q: no node has this name; kubectl fluence nodes lists them all", g.node)
+	}
+	return nil
 }
 
 // keys returns the keys of the groups of an answer.

@@ -75,9 +75,12 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 		return nil, err
 	}
 	found := ns.candidates(n)
+	for _, f := range found {
+		f.UselessKeys = ns.uselessKeys(f.podGroup, f.members)
+	}
 	switch len(found) {
 	case 0:
-		return nil, errNotFound(n, r.namespace)
+		return nil, ns.errNotFound(n, r.namespace)
 	case 1:
 		return []*whyAnswer{found[0].whyAnswer}, nil
 	}
@@ -91,12 +94,53 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
 }
 
-// errNotFound is the error about a target that names nothing in a namespace.
-func errNotFound(n target, in string) error {
+// makersOfOwners are kinds whose objects make no pods, but objects whose pods are groups. They say what they make.
+var makersOfOwners = map[string]string{
+	"cronjob":    "a CronJob makes Jobs",
+	"rayjob":     "a RayJob makes a RayCluster",
+	"rayservice": "a RayService makes a RayCluster",
+	"trainjob":   "a TrainJob makes a JobSet",
+}
+
+// errNotFound is the error about a target that names nothing in a namespace. It says which objects of this
+// namespace the target has made, if there are some.
+func (ns *namespace) errNotFound(n target, in string) error {
+	if made := ns.madeBy(n); len(made) > 0 {
+		names := strings.Join(made[:min(len(made), maxMade)], ", ")
+		if more := len(made) - maxMade; more > 0 {
+			names += fmt.Sprintf(" and %d older", more)
+		}
+		return fmt.Errorf("%q is not a group: it has made %s; name a group that you mean, such as %s", n, names, made[0])
+	}
+	if makes, ok := makersOfOwners[n.kind]; ok {
+		return fmt.Errorf("%q: namespace %s has no group that was made for this name: %s, and the pods of each are a group; kubectl fluence groups lists the groups", n, in, makes)
+	}
 	if n.kind != "" && n.kind != "podgroup" && n.kind != nativeKind && n.kind != ownKind && n.kind != "pod" {
 		return fmt.Errorf("%q: namespace %s has no object of kind %q with this name that creates pods of a group; if %q is a namespace, use: kubectl fluence why -n %s %s", n, in, n.kind, n.kind, n.kind, n.name)
 	}
 	return fmt.Errorf("%q: namespace %s has no PodGroup and no pod of this name, and no object of this name that creates pods of a group; kubectl fluence groups lists the groups", n, in)
+}
+
+// maxMade is how many of the objects that an object has made are named.
+const maxMade = 3
+
+// madeBy returns the objects that the target controls and that may have groups of their own, as KIND/NAME, the newest first.
+func (ns *namespace) madeBy(n target) []string {
+	made := slices.DeleteFunc(slices.Clone(ns.owners), func(o runtime.Object) bool {
+		ref := metav1.GetControllerOfNoCopy(o.(metav1.Object))
+		return ref == nil || !n.names(ref.Kind, ref.Name) || group.KindOf(group.OwnerOf(*ref)).FormsGroup
+	})
+	slices.SortFunc(made, func(a, b runtime.Object) int {
+		x, y := a.(metav1.Object), b.(metav1.Object)
+		at, bt := x.GetCreationTimestamp(), y.GetCreationTimestamp()
+		return cmp.Or(bt.Compare(at.Time), cmp.Compare(y.GetName(), x.GetName()))
+	})
+	var names []string
+	for _, o := range made {
+		k, _ := group.WatchedKindOf(o)
+		names = append(names, printableName(strings.ToLower(k.Kind)+"/"+o.(metav1.Object).GetName()))
+	}
+	return names
 }
 
 // unitsOf returns the answers about units of the LeaderWorkerSet that a target names, by their names.
@@ -173,10 +217,8 @@ func (ns *namespace) isOwnedBy(pg *scheduling.PodGroup, n target) bool {
 func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	own := ns.members[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}]
 	s := &whyAnswer{Kind: "PodGroup", groupSummary: ns.summary(pg), podGroup: pg, members: own}
-	if s.WaitingFor == "" && s.Status != statusIdle && slices.ContainsFunc(ns.owners, func(o runtime.Object) bool {
-		return suspended(o) && slices.ContainsFunc(pg.OwnerReferences, func(ref metav1.OwnerReference) bool { return ref.UID == o.(metav1.Object).GetUID() })
-	}) {
-		s.WaitingFor, s.Message = waitingSuspended, untilResumed
+	if s.WaitingFor == "" && s.Status != statusIdle && s.Status != statusTerminating && ns.isSuspended(pg) {
+		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
 	s.Waits = s.WaitingFor != "" || slices.ContainsFunc(own, waits)
 	return s

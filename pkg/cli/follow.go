@@ -28,6 +28,7 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 		err := o.withTimeout(ctx, func(ctx context.Context) error {
 			all, r, err := o.listGroups(ctx, g)
 			if err == nil && first {
+				o.noteStopped(ctx, r, oldAnswers)
 				o.notes(r.notes)
 			}
 			rows = all

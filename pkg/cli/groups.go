@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -31,7 +32,7 @@ type groupSummary struct {
 	Unit  string `json:"unit,omitempty"`
 	groupNumbers
 	groupTimes
-	// Status is what the group does: waiting, running, suspended, idle or finished.
+	// Status is what the group does: waiting, running, suspended, idle, terminating or finished.
 	Status string `json:"status,omitempty"`
 	Phase  string `json:"phase,omitempty"`
 	// Result is how a finished group ended.
@@ -52,7 +53,7 @@ type groupSummary struct {
 
 // groupNumbers are the numbers of a group.
 type groupNumbers struct {
-	// Position is the place in the queue, counted from 1. It is 0 if the group does not ask for nodes.
+	// Position is the place in the queue of all groups that ask, counted from 1. It is 0 if the group does not ask for nodes.
 	Position int `json:"position,omitempty"`
 	// Priority is the priority with which the group asks, or the highest of its pods if it does not.
 	Priority int32 `json:"priority"`
@@ -101,6 +102,8 @@ type groupsOptions struct {
 	all       bool
 	watch     bool
 	noHeaders bool
+	// sortBy is one of groupOrders.
+	sortBy string
 	groupFilter
 }
 
@@ -111,7 +114,7 @@ func (o *options) groupsCommand() *cobra.Command {
 		Aliases: []string{"group", "podgroups"},
 		Short:   "List the groups in the order of the queue: priority, size, bound pods, and what they wait for",
 		Long: `List the groups: first those that wait, in the order in which they ask for nodes,
-then those that run, then those that have finished. With names only these are listed;
+then those that run, those that are being deleted, and those that have finished. With names only these are listed;
 a name is that of a PodGroup, of a pod, or of the object that makes the pods, as for why.
 
 The order and the column # are the scheduler's own. Groups of all namespaces count, if you
@@ -127,6 +130,10 @@ may list pods and PodGroups of all namespaces.`,
 	f.BoolVarP(&g.all, "all-namespaces", "A", false, "list the groups of all namespaces")
 	f.BoolVarP(&g.watch, "watch", "w", false, "after the list, print the groups that change, until interrupted")
 	f.BoolVar(&g.noHeaders, "no-headers", false, "print no header")
+	f.StringVar(&g.sortBy, "sort-by", byPosition, "order of the list: "+strings.Join(groupOrders, ", "))
+	if err := cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(groupOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag was added right above
+	}
 	g.addFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := g.validate(names); err != nil {
@@ -148,6 +155,9 @@ func (g *groupsOptions) validate(names []string) error {
 	if g.watch && g.format.value != "" && g.format.value != formatWide {
 		return fmt.Errorf("--watch: prints a table: leave --output out, or use --output %s", formatWide)
 	}
+	if !slices.Contains(groupOrders, g.sortBy) {
+		return fmt.Errorf("--sort-by: %q: must be one of %s", g.sortBy, strings.Join(groupOrders, ", "))
+	}
 	return g.groupFilter.validate(names)
 }
 
@@ -156,6 +166,12 @@ func (o *options) groups(ctx context.Context, g *groupsOptions) error {
 	if err != nil {
 		return err
 	}
+	if g.format.value == formatWide {
+		if err := r.markGone(ctx, rows); err != nil {
+			return err
+		}
+	}
+	o.noteStopped(ctx, r, oldAnswers)
 	o.notes(r.notes)
 	list := groupList{groupListKind, make([]groupSummary, 0, len(rows))}
 	for _, row := range rows {
@@ -213,7 +229,7 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 	if err != nil {
 		return nil, err
 	}
-	order, err := simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, configuration, r.now.Time)
+	order, err := ns.queue(configuration)
 	if err != nil {
 		return nil, err
 	}
@@ -232,15 +248,63 @@ func (o *options) rowsOf(ctx context.Context, r *reader, ns *namespace, whole bo
 			rows[i].Position, rows[i].Priority = at, priorityOf(order[at-1].Pod)
 		}
 	}
+	if err := r.checkNode(ctx, g, rows); err != nil {
+		return nil, err
+	}
 	if rows, err = g.keep(here, r.namespace, rows); err != nil {
 		return nil, err
 	}
 	queued := slices.ContainsFunc(rows, func(row listedGroup) bool { return row.Position > 0 })
 	if queued && !whole {
-		r.notes = append(r.notes, fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: # is the place among the groups of namespace %s", r.namespace))
+		r.notes = append(r.notes, placeInNamespace("#", r.namespace))
 	}
-	slices.SortStableFunc(rows, func(a, b listedGroup) int { return a.compare(&b.groupSummary) })
+	slices.SortStableFunc(rows, func(a, b listedGroup) int {
+		return cmp.Or(a.compareBy(g.sortBy, &b.groupSummary), a.compare(&b.groupSummary))
+	})
 	return rows, nil
+}
+
+// The values of --sort-by.
+const (
+	byPosition = "position"
+	byName     = "name"
+	byPriority = "priority"
+	byWait     = "wait"
+	byRun      = "run"
+)
+
+var groupOrders = []string{byPosition, byName, byPriority, byWait, byRun}
+
+// compareBy orders groups by a value of --sort-by: names alphabetically, and numbers with the largest first. Groups
+// without the number come last. It returns 0 for the order of the queue.
+func (g *groupSummary) compareBy(order string, b *groupSummary) int {
+	seconds := func(s *int64) int64 {
+		if s == nil {
+			return -1
+		}
+		return *s
+	}
+	switch order {
+	case byName:
+		return cmp.Or(cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.workload(), b.workload()))
+	case byPriority:
+		return cmp.Compare(b.Priority, g.Priority)
+	case byWait:
+		return cmp.Compare(seconds(b.WaitSeconds), seconds(g.WaitSeconds))
+	case byRun:
+		return cmp.Compare(seconds(b.RunSeconds), seconds(g.RunSeconds))
+	}
+	return 0
+}
+
+// placeInNamespace is the note that what is shown as the place of a group counts the groups of one namespace alone.
+func placeInNamespace(shown, namespace string) string {
+	return fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: %s is the place among the groups of namespace %s", shown, namespace)
+}
+
+// queue returns the groups that ask for nodes, in the order in which they ask.
+func (ns *namespace) queue(c simulate.Configuration) ([]fluence.QueuedGroup, error) {
+	return simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, c, ns.now.Time)
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it
@@ -257,13 +321,13 @@ func compareKeys(a, b types.NamespacedName) int {
 }
 
 // compare orders groups. Groups in the queue come first, by their place. Then come groups that wait for something else than
-// room, suspended groups, running groups by their start, idle groups, and finished groups. The group that finished
-// last is the first of these.
+// room, suspended groups, running groups by their start, groups that are being deleted, idle groups, and finished groups. The
+// group that finished last is the first of these.
 func (g *groupSummary) compare(b *groupSummary) int {
 	if at := cmp.Compare(uint(g.Position-1), uint(b.Position-1)); at != 0 {
 		return at // a place of 0 becomes the largest number
 	}
-	rank := []string{statusWaiting, statusSuspended, statusRunning, statusIdle, statusFinished}
+	rank := []string{statusWaiting, statusSuspended, statusRunning, statusTerminating, statusIdle, statusFinished}
 	return cmp.Or(cmp.Compare(slices.Index(rank, g.Status), slices.Index(rank, b.Status)), b.Ended.Compare(g.Ended.Time),
 		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
 }
@@ -334,7 +398,7 @@ func (o *options) cells(rows []listedGroup, f *groupsOptions) [][]string {
 
 // row returns the row of a group.
 func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
-	g = &listedGroup{groupSummary: g.printable(), podGroup: g.podGroup}
+	g = &listedGroup{groupSummary: g.printable(), podGroup: g.podGroup, pods: g.pods, gone: g.gone}
 	place := "-"
 	if g.Position > 0 {
 		place = fmt.Sprint(g.Position)
@@ -352,7 +416,7 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 		if g.podGroup == nil {
 			name = "-"
 		}
-		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(hosts(sortedKeys(g.Nodes), true), "-"))
+		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(g.nodesText(), "-"))
 	}
 	if namespaces {
 		row = slices.Insert(row, 1, g.Namespace)

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
@@ -32,6 +32,8 @@ type namespace struct {
 	ownersOf group.Owners
 	members  map[types.NamespacedName][]*corev1.Pod
 	byKey    map[types.NamespacedName]*scheduling.PodGroup
+	// staying has the UIDs of the owners that are not being deleted.
+	staying map[types.UID]bool
 	// jobEnds are the conditions with which Jobs ended.
 	jobEnds map[types.UID]batchv1.JobCondition
 	// hidden are the kinds of owners that could not be read.
@@ -65,7 +67,9 @@ func (r *reader) readNamespace(ctx context.Context, podsOnly bool) (*namespace, 
 		return nil, err
 	}
 	r.noteHidden(ns.hidden, ns.pods)
-	ns.ownersOf = simulate.OwnersOf(ns.owners)
+	if ns.ownersOf = simulate.OwnersOf(ns.owners); len(ns.hidden) == 0 {
+		ns.ownersOf = ownersThatWere{ns.ownersOf}
+	}
 	ns.index()
 	return ns, nil
 }
@@ -107,6 +111,11 @@ func (ns *namespace) index() {
 		ns.byKey[keyOf(&ns.groups[i])] = &ns.groups[i]
 	}
 	ns.jobEnds = endsOf(ns.owners)
+	ns.staying = make(map[types.UID]bool, len(ns.owners))
+	for _, o := range ns.owners {
+		m := o.(metav1.Object)
+		ns.staying[m.GetUID()] = m.GetDeletionTimestamp() == nil
+	}
 }
 
 // summary describes a PodGroup.
@@ -114,6 +123,15 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
 	ns.addJobEnd(&g, pg)
+	if g.Status != statusFinished && ns.isBeingDeleted(pg, pods) {
+		g.addDeletion()
+		return g
+	}
+	if g.Status == statusWaiting && g.Pending == 0 && ns.isSuspended(pg) && !meta.IsStatusConditionFalse(pg.Status.Conditions, podgroup.ConditionValid) {
+		// The controller has not written it yet.
+		g.Status, g.Phase = statusSuspended, reason.Suspended
+		g.addSuspension(pg, untilResumed)
+	}
 	if len(pods) == 0 && len(ns.hidden) > 0 {
 		// Its pods may be among those whose owners cannot be read.
 		g.Bound, g.Phase = pg.Status.Scheduled, string(pg.Status.Phase)
@@ -197,6 +215,8 @@ type listedGroup struct {
 	key      types.NamespacedName
 	podGroup *scheduling.PodGroup
 	pods     []*corev1.Pod
+	// gone are those of its nodes that do not exist any more, if that was looked up.
+	gone []string
 }
 
 // list describes all groups: PodGroups, groups whose PodGroup does not exist, and pods that are scheduled alone
@@ -207,7 +227,7 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 	for i := range ns.groups {
 		pg := &ns.groups[i]
 		exists[keyOf(pg)] = true
-		all = append(all, listedGroup{ns.summary(pg), keyOf(pg), pg, ns.members[keyOf(pg)]})
+		all = append(all, listedGroup{groupSummary: ns.summary(pg), key: keyOf(pg), podGroup: pg, pods: ns.members[keyOf(pg)]})
 	}
 	missing := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range ns.pods {
@@ -225,20 +245,7 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(missing), compareKeys) {
 		pods := missing[key]
-		g := groupSummary{Namespace: key.Namespace, Name: shownName(key.Name), groupTimes: groupTimes{Created: pods[0].CreationTimestamp}, Nodes: map[string]int{}}
-		if o := group.IdentityOf(pods[0], ns.ownersOf).Owner; o != (group.Owner{}) {
-			g.Owner = o.Kind + "/" + o.Name
-		}
-		for _, pod := range pods {
-			if pod.CreationTimestamp.Before(&g.Created) {
-				g.Created = pod.CreationTimestamp
-			}
-		}
-		g.addPods(pods, ns.now)
-		if g.Status == statusWaiting {
-			g.WaitingFor, g.Message = reason.NoPodGroup, fmt.Sprintf("%s does not exist", group.KeyText(key))
-		}
-		all = append(all, listedGroup{groupSummary: g, key: key, pods: pods})
+		all = append(all, listedGroup{groupSummary: ns.summaryOfPods(key, pods), key: key, pods: pods})
 	}
 	return all
 }

@@ -115,6 +115,16 @@ func malicious() []runtime.Object {
 	return []runtime.Object{node("node-0", "a", "r0"), j, pg, pod("evil-0", "", "1", ofJob(j)), pod("good-0", "node-0", "1", ofDefaultScheduler)}
 }
 
+// nightly has a CronJob that has made two Jobs. The second waits.
+func nightly() []runtime.Object {
+	first, second := job("nightly-1"), job("nightly-2")
+	first.CreationTimestamp, second.CreationTimestamp = ago(25*time.Hour), ago(time.Hour)
+	for _, j := range []*batchv1.Job{first, second} {
+		j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: "nightly", UID: "uid-nightly", Controller: new(true)}}
+	}
+	return []runtime.Object{node("node-0", "a", "r0"), first, second, podGroup(second, 1, 0, "Pending"), pod("nightly-2-0", "", "9", ofJob(second))}
+}
+
 // past has a Job that has ended, and whose pods are gone.
 func past() []runtime.Object {
 	j := job("past")
@@ -213,6 +223,19 @@ func wholly() []runtime.Object {
 	return []runtime.Object{
 		node("node-0", "a", "r0"), node("node-1", "a", "r0"), node("node-2", "a", "r0"), j, pg, pod("whole-0", "node-0", "2", ofJob(j)),
 		pod("single", "node-1", "1", func(p *corev1.Pod) { p.Annotations = map[string]string{group.ExclusiveAnnotation: "true"} }),
+	}
+}
+
+// misspelt has a Job and a pod whose annotations have no effect.
+func misspelt() []runtime.Object {
+	j := job("typo")
+	j.Annotations = map[string]string{group.ExclusiveAnnotation: "true"}
+	required := func(p *corev1.Pod) {
+		p.Annotations = map[string]string{"fluence.flux-framework.org/topology-require": "rack"}
+	}
+	return []runtime.Object{
+		j, podGroup(j, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 6; room for 1")),
+		pod("typo-0", "", "6", ofJob(j), required), pod("typo-1", "", "6", ofJob(j), required), pod("single", "", "6", required),
 	}
 }
 

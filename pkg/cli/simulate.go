@@ -99,6 +99,7 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	if !slices.IsSortedFunc(answers, func(a, b simulatedGroup) int { return cmp.Compare(a.first, b.first) }) {
 		workload.Notes = append(workload.Notes, "simulated as if all objects were created at once, so groups of a higher priority go first; when you apply the file, a group created earlier may start earlier")
 	}
+	o.noteStopped(ctx, r, placesNothing)
 	r.notePending(cluster, configuration.Scheduler())
 	if n := configuration.Extenders; n > 0 {
 		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))

@@ -148,11 +148,12 @@ func isSuspended(pg *scheduling.PodGroup) bool {
 
 // What a group does at present, for users who look for groups.
 const (
-	statusWaiting   = "waiting"
-	statusRunning   = "running"
-	statusSuspended = "suspended"
-	statusIdle      = "idle"
-	statusFinished  = "finished"
+	statusWaiting     = "waiting"
+	statusRunning     = "running"
+	statusSuspended   = "suspended"
+	statusIdle        = "idle"
+	statusTerminating = "terminating"
+	statusFinished    = "finished"
 )
 
 // status returns what the group does at present.
@@ -165,7 +166,8 @@ func (g *groupSummary) status(pg *scheduling.PodGroup) string {
 	case g.isIdle():
 		// Its owner may also be suspended.
 		return statusIdle
-	case isSuspended(pg) || g.Phase == reason.Suspended:
+	case (isSuspended(pg) || g.Phase == reason.Suspended) && g.Pending == 0:
+		// The PodGroup can still say so when pods of a resumed owner wait.
 		return statusSuspended
 	}
 	return statusWaiting
@@ -175,6 +177,8 @@ func (g *groupSummary) status(pg *scheduling.PodGroup) string {
 func (g *groupSummary) addReason(pg *scheduling.PodGroup, pods []*corev1.Pod) {
 	waiting := slices.ContainsFunc(pods, waits)
 	switch c, held := waitingCondition(pg), whyGated(pods); {
+	case g.Status == statusSuspended && (c == nil || c.Type != podgroup.ConditionValid):
+		g.addSuspension(pg, "the owner of the group is suspended")
 	case c != nil && c.Type == podgroup.ConditionValid && g.Bound >= g.Minimum && !waiting:
 		g.Fault = c.Reason + ": " + c.Message
 	case c != nil && c.Type == report.ConditionScheduled && g.Bound >= max(1, g.Minimum):

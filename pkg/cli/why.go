@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -34,6 +35,10 @@ type whyAnswer struct {
 	Hints []string `json:"hints,omitempty"`
 	// Gone are the nodes of its pods that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
+	// Queued is the number of groups in the queue in which Position is the place.
+	Queued int `json:"queued,omitempty"`
+	// UselessKeys say which labels and annotations have no effect where they are, such as misspelt ones.
+	UselessKeys []string `json:"uselessKeys,omitempty"`
 	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
@@ -41,6 +46,8 @@ type whyAnswer struct {
 	members  []*corev1.Pod
 	// wantedGroup is the PodGroup for which its pods wait, if it does not exist.
 	wantedGroup string
+	// askedNow and waited are true if the user gave --now or --wait.
+	askedNow, waited bool
 }
 
 type podAnswer struct {
@@ -107,9 +114,16 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 		return err
 	}
 	for _, s := range answers {
+		s.askedNow, s.waited = now, wait > 0
 		if err := o.explain(ctx, r, s, now); err != nil {
 			return err
 		}
+	}
+	if now {
+		o.noteStopped(ctx, r, placesNothing)
+	}
+	if err := o.addPositions(ctx, r, answers); err != nil {
+		return err
 	}
 	o.notes(r.notes)
 	var printed any = answers
@@ -163,6 +177,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	if err := r.addGone(ctx, s); err != nil {
 		return err
 	}
+	if s.WaitingFor == reason.Suspended {
+		s.addHowToResume()
+		return nil
+	}
 	foreign := s.podGroup == nil && len(s.members) > 0
 	if !s.unclear() && (!now || !s.Waits) && !foreign {
 		return nil
@@ -188,22 +206,51 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 }
 
 // addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
-func (r *reader) addGone(ctx context.Context, s *whyAnswer) error {
-	if len(s.Nodes) == 0 {
+func (r *reader) addGone(ctx context.Context, s *whyAnswer) (err error) {
+	if len(s.Nodes) > 0 {
+		s.Gone, err = r.goneOf(ctx, sortedKeys(s.Nodes))
+	}
+	return err
+}
+
+// addPositions sets the places of groups in the queue, as the command groups shows them, if pods of them wait for nodes.
+// Like that command it counts the groups of all namespaces, or those of one if the user may not list others. It leaves
+// the places out if the queue cannot be read.
+func (o *options) addPositions(ctx context.Context, r *reader, answers []*whyAnswer) error {
+	asks := func(s *whyAnswer) bool {
+		return s.Waits && slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) })
+	}
+	if !slices.ContainsFunc(answers, asks) {
 		return nil
 	}
-	nodes, err := listAll(ctx, "nodes", lister(r.client.CoreV1().Nodes().List))
-	if apierrors.IsForbidden(err) {
+	notes := r.notes
+	ns, whole, err := r.readQueue(ctx)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		r.notes = notes
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	exists := map[string]bool{}
-	for _, n := range ofType[*corev1.Node](nodes) {
-		exists[n.Name] = true
+	configuration, err := o.quietConfiguration(ctx, r)
+	r.notes = notes
+	if err != nil {
+		return err
 	}
-	s.Gone = slices.DeleteFunc(sortedKeys(s.Nodes), func(name string) bool { return exists[name] })
+	order, err := ns.queue(configuration)
+	if err != nil {
+		return err
+	}
+	for _, s := range answers {
+		keys := s.keys(ns)
+		at := slices.IndexFunc(order, func(q fluence.QueuedGroup) bool { return slices.Contains(keys, q.Key) })
+		if at >= 0 && asks(s) {
+			s.Position, s.Queued = at+1, len(order)
+		}
+	}
+	if !whole && slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Queued > 1 }) {
+		r.notes = append(r.notes, placeInNamespace("what is shown", r.namespace))
+	}
 	return nil
 }
 
@@ -238,9 +285,11 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 // printable returns the answer as the text shows it.
 func (s whyAnswer) printable() *whyAnswer {
 	s.Kind, s.Name, s.groupSummary = printableName(s.Kind), printableName(s.Name), s.groupSummary.printable()
-	s.Hints = slices.Clone(s.Hints)
-	for i := range s.Hints {
-		s.Hints[i] = printable(s.Hints[i])
+	s.Hints, s.UselessKeys = slices.Clone(s.Hints), slices.Clone(s.UselessKeys)
+	for _, texts := range [][]string{s.Hints, s.UselessKeys} {
+		for i := range texts {
+			texts[i] = printable(texts[i])
+		}
 	}
 	if s.Pod != nil {
 		pod := *s.Pod
@@ -264,7 +313,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, ", unit %s", s.Unit)
 	}
 	fmt.Fprintln(w)
-	if s.podGroup != nil {
+	if s.podGroup != nil || s.Status == statusTerminating {
 		o.writeNumbers(w, s)
 	}
 	if len(s.Nodes) > 0 {
@@ -276,12 +325,18 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	if len(s.Seats) > 0 {
 		fmt.Fprintf(w, "  seats on %s\n", podsOnNodes(s.Seats, 8))
 	}
+	if s.Queued > 1 {
+		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
+	}
 	o.writeReason(w, s)
 	if s.Fault != "" {
 		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "has a fault"), s.Fault)
 	}
 	for _, hint := range s.Hints {
 		fmt.Fprintf(w, "    %s\n", hint)
+	}
+	for _, text := range s.UselessKeys {
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "warning"), text)
 	}
 	if p := s.Pod; p != nil && (s.podGroup != nil || p.Ended != "") {
 		o.writePod(w, p)
@@ -329,8 +384,13 @@ const newFor = 6 * time.Second
 // writeReason writes why a group or a pod waits, or that it does not.
 func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
+	case s.Status == statusTerminating:
+		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)
+		if s.WaitingFor == reason.Suspended {
+			state = "suspended" + o.since(s.Since)
+		}
 		if s.Status == statusWaiting && s.WaitSeconds != nil {
 			state = "waiting for " + lasted(s.WaitSeconds)
 		}
@@ -342,10 +402,14 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		fmt.Fprintln(w, "  waiting")
 	case s.Waits && s.podGroup != nil && s.Bound > 0 && s.Bound >= s.Minimum:
 		fmt.Fprintf(w, "  the group has its minimum of %d; %s\n", s.Minimum, moreWait(s.members))
-	case s.Waits && !s.Created.IsZero() && o.now().Sub(s.Created.Time) < newFor:
+	case s.Waits && !s.waited && !s.Created.IsZero() && o.now().Sub(s.Created.Time) < newFor:
 		fmt.Fprintf(w, "  waiting; created %s ago, the scheduler has not reported a reason yet: --wait=5s waits for it\n", o.age(s.Created))
 	case s.Waits:
-		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs, --now simulates its decision\n")
+		simulates := ", --now simulates its decision"
+		if s.askedNow {
+			simulates = ""
+		}
+		fmt.Fprintf(w, "  waiting; the scheduler has not reported a reason yet: kubectl fluence status shows whether it runs%s\n", simulates)
 	case s.Expecting != "":
 		fmt.Fprintf(w, "  does not wait for nodes, reason %s\n    %s\n", o.paint(green, reason.Expecting), s.Expecting)
 	case s.Status == statusIdle:
@@ -363,7 +427,8 @@ func (o *options) decided(s *whyAnswer) string {
 	switch {
 	case s.Decided.IsZero() || o.now().Sub(s.Decided.Time) < oldFor:
 		return ""
-	case s.Now != nil:
+	case s.askedNow || !slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) }):
+		// --now was given, or has nothing to decide on.
 		return fmt.Sprintf(" (as of %s ago)", o.age(s.Decided))
 	}
 	return fmt.Sprintf(" (as of %s ago; --now decides anew)", o.age(s.Decided))

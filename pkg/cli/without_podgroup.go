@@ -14,14 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// Reasons of an object without pods.
-const (
-	waitingSuspended = "Suspended"
-	waitingNoPods    = "NoPods"
-)
+// waitingNoPods is the reason of an object without pods that is not suspended.
+const waitingNoPods = "NoPods"
 
 // withoutPodGroup returns the candidates that a target names and that have no PodGroup: objects
 // that create pods of a group, and groups that only the labels of pods name.
@@ -64,6 +62,12 @@ func (ns *namespace) withoutPodGroup(n target) []candidate {
 			s.wantedGroup = wantedGroup(id)
 		}
 	}
+	for _, s := range answers {
+		if len(s.members) > 0 && ns.isBeingDeleted(nil, s.members) {
+			s.Kind = "PodGroup"
+			s.groupSummary = ns.summaryOfPods(group.IdentityOf(s.members[0], ns.ownersOf).Key, s.members)
+		}
+	}
 	var found []candidate
 	for _, as := range slices.SortedFunc(maps.Keys(answers), func(a, b target) int { return cmp.Compare(a.String(), b.String()) }) {
 		found = append(found, candidate{as.String(), answers[as]})
@@ -101,33 +105,24 @@ func (ns *namespace) hasPodsOrGroup(o metav1.Object) bool {
 		slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return slices.ContainsFunc(pg.OwnerReferences, of) })
 }
 
-// suspended reports whether an object is a Job that is suspended.
-func suspended(o runtime.Object) bool {
-	job, ok := o.(*batchv1.Job)
-	return ok && job.Spec.Suspend != nil && *job.Spec.Suspend
-}
-
-// untilResumed says why a suspended Job has no pods.
-const untilResumed = "the Job is suspended, and has no pods until it is resumed (spec.suspend)"
-
 // withoutPods says why an object has no pods. It returns "" if the object should have none.
-func withoutPods(kind string, o runtime.Object) (reason, message string) {
-	none := false
+func withoutPods(kind string, o runtime.Object) (why, message string) {
+	none := o.(metav1.Object).GetDeletionTimestamp() != nil
 	switch o := o.(type) {
 	case *batchv1.Job:
-		none = slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
+		none = none || slices.ContainsFunc(o.Status.Conditions, func(c batchv1.JobCondition) bool {
 			return (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue
 		}) || o.Spec.Parallelism != nil && *o.Spec.Parallelism == 0
 	case *appsv1.ReplicaSet:
-		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+		none = none || o.Spec.Replicas != nil && *o.Spec.Replicas == 0
 	case *appsv1.StatefulSet:
-		none = o.Spec.Replicas != nil && *o.Spec.Replicas == 0
+		none = none || o.Spec.Replicas != nil && *o.Spec.Replicas == 0
 	}
 	switch {
 	case none:
 		return "", ""
 	case suspended(o):
-		return waitingSuspended, untilResumed
+		return reason.Suspended, untilResumed
 	}
 	return waitingNoPods, fmt.Sprintf("the object has no pods: kubectl describe %s %s says why", strings.ToLower(kind), o.(metav1.Object).GetName())
 }

@@ -172,6 +172,31 @@ func TestDeadStatesAreRemembered(t *testing.T) {
 	}
 }
 
+// TestShapesWithLittleRoomAreSearchedFirstToo has two shapes that are limited to one slot in a rack. Each needs
+// a slot on the only node of rack 1, which has room for both only if no large slot is there.
+func TestShapesWithLittleRoomAreSearchedFirstToo(t *testing.T) {
+	p := puzzle{
+		nodes: []puzzleNode{
+			{size: [2]int64{7, 6}}, {size: [2]int64{6, 6}, rack: 1}, {size: [2]int64{6, 13}},
+			{size: [2]int64{5, 14}}, {size: [2]int64{13, 13}}, {size: [2]int64{9, 16}},
+		},
+		shapes: []puzzleShape{
+			{need: [2]int64{1, 0}, count: 2, perRack: 1}, {need: [2]int64{0, 3}, count: 3}, {need: [2]int64{2, 2}, count: 3},
+			{need: [2]int64{5, 1}, count: 2}, {need: [2]int64{1, 2}, count: 2, perRack: 1},
+		},
+	}
+	for i := range p.shapes {
+		p.shapes[i].ruledOut, p.shapes[i].ruledOutNow = -1, -1
+	}
+	a, err := p.pose(t)
+	if err != nil {
+		t.Fatalf("Match() = %v, though there is a way", err)
+	}
+	if bad := p.check(a); bad != nil {
+		t.Errorf("placed %s: %v", written(a.Slots), bad)
+	}
+}
+
 // TestAgainstReferenceSearch compares the engine with the reference search: what fits is placed, and
 // what is refused for good does not fit.
 func TestAgainstReferenceSearch(t *testing.T) {

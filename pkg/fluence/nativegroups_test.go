@@ -331,7 +331,7 @@ func TestThePodsOfANativePodGroupStayInOneDomain(t *testing.T) {
 		r.pod("train-5", objects.InNativeGroup("train"), objects.CPU("1"))
 		r.pass(time.Minute)
 		want(5)
-		const stays = "room for 0: must stay in rack=b, where its 5 other pods run; cpu is short on 2 of 2 nodes (at most 0 free on each)"
+		const stays = "room for 0: must stay in rack=b, where its 5 other pods run; none of the 2 nodes has free cpu"
 		if got := r.podMessage("train-5"); !strings.Contains(got, stays) {
 			t.Errorf("the late member says\n%s\nwant\n%s", got, stays)
 		}

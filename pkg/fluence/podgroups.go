@@ -154,10 +154,32 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 	if c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected); c != nil && c.Status == metav1.ConditionFalse {
 		g.Suspended, g.WhyNotExpected = c.Reason == reason.Suspended, c.Message
 	}
+	if g.Ended {
+		g.EndedAs = endedAs(pg)
+	}
 	if s := pg.Spec.ScheduleTimeoutSeconds; s != nil && *s > 0 {
 		g.Timeout = min(time.Duration(*s)*time.Second, permitTimeout)
 	}
 	return g
+}
+
+// conditionFinished is the type of the controller's condition that a group has ended.
+const conditionFinished = "Finished"
+
+// endedAs returns what to report of a group that has ended while the condition Scheduled says why it waits. It is
+// zero if the condition does not. Where the pods of a group were is kept. Groups that ended under a controller
+// without the condition Finished stay as they are.
+func endedAs(pg *scheduling.PodGroup) gang.Fault {
+	as := reason.Finished
+	if pg.Status.Phase == scheduling.PodGroupFailed {
+		as = reason.Failed
+	}
+	c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionScheduled)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason == reason.Failed || c.Reason == reason.Finished ||
+		!meta.IsStatusConditionTrue(pg.Status.Conditions, conditionFinished) {
+		return gang.Fault{}
+	}
+	return gang.Fault{Reason: as, Message: fmt.Sprintf("the group had no nodes when it ended; its reason was %s: %s", c.Reason, c.Message)}
 }
 
 // Get implements report.Store. It returns the PodGroup as last seen, or nil if there is none.

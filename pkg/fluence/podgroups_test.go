@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -66,6 +67,37 @@ func TestAPodGroupThatIsOverAsksForNoMorePods(t *testing.T) {
 				if got := r.pl.groups.WaitingGroups(); len(got) != 0 {
 					t.Errorf("waiting = %+v, want none", got)
 				}
+			})
+		})
+	}
+}
+
+// The condition of a group that ended while it waited does not say any more that it waits. Where a group was is kept.
+func TestTheConditionOfAGroupThatEnded(t *testing.T) {
+	cases := map[string]struct {
+		before metav1.Condition
+		phase  scheduling.PodGroupPhase
+		want   []string
+	}{
+		"it failed while it waited":     {metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.NoRoom, Message: "room for 1"}, scheduling.PodGroupFailed, []string{"Failed the group had no nodes when it ended; its reason was NoRoom: room for 1"}},
+		"it was done while it waited":   {metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Suspended, Message: "Job/w is suspended"}, scheduling.PodGroupFinished, []string{"Finished the group had no nodes when it ended; its reason was Suspended: Job/w is suspended"}},
+		"that was written by another":   {metav1.Condition{Status: metav1.ConditionFalse, Reason: reason.Failed, Message: "no nodes"}, scheduling.PodGroupFailed, nil},
+		"it had nodes":                  {metav1.Condition{Status: metav1.ConditionTrue, Reason: reason.Placed, Message: "2 pods on 1 node (n: 2)"}, scheduling.PodGroupFinished, nil},
+		"no scheduler has looked at it": {phase: scheduling.PodGroupFailed},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				pg := aPodGroup(g.Name, 2, "pg")
+				pg.Status.Phase = tc.phase
+				pg.Status.Conditions = []metav1.Condition{{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded"}}
+				if tc.before.Status != "" {
+					tc.before.Type = report.ConditionScheduled
+					pg.Status.Conditions = append(pg.Status.Conditions, tc.before)
+				}
+				r.podGroupAPI.put(pg)
+				r.pass(time.Minute)
+				r.wantWrites(tc.want, nil)
 			})
 		})
 	}

@@ -84,7 +84,7 @@ func TestAReasonNamesTheConstraint(t *testing.T) {
 		"what others use is no matter of the anti-affinity": {
 			others: func(r *rig) { r.racks(1, 2, 2); fill(r, "n000", "n001") },
 			pods:   2, edits: []func(*corev1.Pod){objects.OfApp("x"), objects.AwayFrom("x")},
-			want: "NoRoom: needs 2 pods with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on each); room for 1 more if pod ns/on-n001 ends",
+			want: "NoRoom: needs 2 pods with cpu 1; room for 0: none of the 2 nodes has free cpu; room for 1 more if pod ns/on-n001 ends",
 		},
 	}
 	for name, tc := range cases {

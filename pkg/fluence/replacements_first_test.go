@@ -142,7 +142,7 @@ func TestReplacementGoesFirstDuringItsPause(t *testing.T) {
 		r.node("late", 1)
 		r.pass(10 * time.Millisecond)
 		_, _, status = r.preFilter(rival)
-		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on each); room for 1 more if pod ns/g-1 of group ns/g ends")
+		r.wantStatus(status, fwk.Unschedulable, "needs 1 pod with cpu 1; room for 0: none of the 2 nodes has free cpu; room for 1 more if pod ns/g-1 of group ns/g ends")
 		_, result, status := r.preFilter(lacking)
 		r.wantStatus(status, fwk.Success, "")
 		if !result.NodeNames.Has("late") {

@@ -67,6 +67,7 @@
 //	verdict.go         May a pod enter the scheduling queue?
 //
 //	output.go          What does a caller have to carry out after a call?
+//	pauses.go          Which groups wait for the pause of one before them?
 //	retryqueue.go      Which group retries first?
 //	equivalence.go     Which of many equal groups retries on behalf of all?
 //	registry.go        How are groups found?

@@ -68,6 +68,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 	paced := map[string][]retry{} // by namespace, the refusals that have ended
 	g.endScouting(now)
 	g.takeTurns(now)
+	g.pauses.forget(now)
 	groups := g.retries.due(now)
 	for _, s := range groups {
 		p, due := g.retryPaces[s.key.Namespace], false
@@ -76,6 +77,7 @@ func (g Retries) Due(now time.Time) (keys []types.NamespacedName, next time.Time
 			case b.refusal == nil, b.refusal.isActive(now):
 			case p != nil:
 				paced[s.key.Namespace] = append(paced[s.key.Namespace], retry{b, s})
+			case g.pauses.waitForOthers(b.refusal):
 			default:
 				due = true
 				endRefusal(s, b, now)

@@ -21,6 +21,9 @@ func (r *rules) whyGathering(s *groupState) (why, message string) {
 
 // findWhyGathering finds what whyGathering returns.
 func (r *rules) findWhyGathering(s *groupState) (why, message string) {
+	if isAtRest(s) && s.podGroup.EndedAs != (Fault{}) {
+		return s.podGroup.EndedAs.Reason, s.podGroup.EndedAs.Message
+	}
 	for _, m := range s.membersWith(faultyMembers) {
 		if m.missingOwner != (group.Owner{}) && !s.inPodGroup {
 			return reason.OwnerNotSeen, fmt.Sprintf("waits until the scheduler has seen %s %s, the owner of the pod", m.missingOwner.Kind, m.missingOwner.Name)

@@ -405,6 +405,34 @@ func TestAGroupThatGathersSaysWhyItsPodsDoNotCome(t *testing.T) {
 	wants(suspended, "", "") // it has what it needs, whatever its status says
 }
 
+// A suspended group without pods on nodes is reported as that, whatever was said of it before.
+func TestASuspendedGroupIsReported(t *testing.T) {
+	suspended := PodGroup{UID: "pg", MinMember: 2, Created: noon, Absence: Absence{Suspended: true, WhyNotExpected: "Job/w is suspended"}}
+	cases := map[string]func(s *story){
+		"its pods have gone": func(s *story) { s.DropPod("0"); s.DropPod("1") },
+		"it was refused before": func(s *story) {
+			s.refuseForGood("0")
+			s.DropPod("0")
+			s.DropPod("1")
+		},
+		"a pod that has succeeded is left": func(s *story) {
+			s.add("0", objects.OnNode("n-0"), objects.InPhase(corev1.PodSucceeded))
+			s.DropPod("1")
+		},
+	}
+	for name, leave := range cases {
+		t.Run(name, func(t *testing.T) {
+			s := newStory(t)
+			s.gang(2, 2)
+			leave(s)
+			s.PutPodGroup(key, suspended)
+			if w := s.WaitingGroups(); len(w) != 1 || w[0].Reason != reason.Suspended {
+				t.Errorf("waiting = %+v, want the group, suspended", w)
+			}
+		})
+	}
+}
+
 func TestAssignmentsThatNoCycleTookUpAreUnclaimed(t *testing.T) {
 	s := newStory(t)
 	s.gang(2, 2)

@@ -73,6 +73,9 @@ type Absence struct {
 	Suspended bool
 	// WhyNotExpected says why the pods are not made, in words fit for a user. It is empty if they are to come.
 	WhyNotExpected string
+	// EndedAs is what to report of a group that has ended without nodes. It is zero if the status says it, or if
+	// the group has had nodes or has not ended.
+	EndedAs Fault
 }
 
 // A Fault is a field of a PodGroup that is invalid or not supported: a

@@ -150,13 +150,12 @@ func (m *member) update(pod *corev1.Pod) {
 // validateSizeLabels returns a refusal if what the user wrote
 // on the pod about the size is invalid. It returns nil if they are valid.
 func (m *member) validateSizeLabels() *Refusal {
-	labels := m.pod.Labels
-	size, err := group.UserSizeOf(labels, m.pod.Annotations)
-	switch {
-	case err != nil:
+	read := group.UserSizeOf
+	if !m.group.inPodGroup && m.missingOwner == (group.Owner{}) {
+		read = group.SizeAlone
+	}
+	if _, err := read(m.pod.Labels, m.pod.Annotations); err != nil {
 		return &Refusal{Reason: reason.InvalidGroupSize, Message: err.Error()}
-	case !m.group.inPodGroup && m.missingOwner == (group.Owner{}) && size.Min > 1:
-		return &Refusal{Reason: reason.InvalidGroupSize, Message: fmt.Sprintf("label %s: %q: a pod without an owner is a group of one; to group it with others, set the label %s on all of them", group.SizeLabel, labels[group.SizeLabel], group.Label)}
 	}
 	return nil
 }

@@ -54,6 +54,13 @@ func (p *PodGroup) asksForOther(next *PodGroup) bool {
 		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
 }
 
+// isAtRest reports whether the group has no pods that have not ended, none are to come for now, and the status may
+// say something from before. A refusal of pods that have gone does not count then.
+func isAtRest(s *groupState) bool {
+	p := s.podGroup
+	return p != nil && s.number(aliveMembers) == 0 && s.number(membersOnNodes) == 0 && (p.Suspended && !p.Ended || p.EndedAs != (Fault{}))
+}
+
 // applyMinimum applies a minimum that may have changed since the
 // match. It revokes the assignments if there are too few of them now.
 func (g Watches) applyMinimum(s *groupState) {

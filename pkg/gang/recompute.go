@@ -66,7 +66,7 @@ func (g *core) recompute(s *groupState) {
 		}
 	}
 	// A native PodGroup without members may be one of another scheduler, and nothing is reported on it.
-	missing := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended && !s.isNative
+	missing := s.podGroup != nil && !s.isNative && (len(s.members) == 0 && !s.podGroup.Ended || isAtRest(s))
 	setIndexed(g.unassignedGroups, s, waiting || missing)
 	setIndexed(g.refusedGroups, s, (waiting || missing) && (s.number(refusedMembers) > 0 || s.refusal != nil))
 	setIndexed(g.replacementGroups, s, waiting && len(s.replacements) > 0)

@@ -91,12 +91,23 @@ const (
 
 // A refusal lasts at least for a pause, even if an event helps earlier. The
 // pause begins with minRetryPause and doubles with each refusal in a row, up to
-// maxRetryPause. It ends at a multiple of minRetryPause, so that groups that may
-// retry come into the queue together, and the order of the queue counts.
+// maxRetryPause. It ends at a multiple of its length, and is shorter or longer by that, but
+// never shorter than minRetryPause. So groups that may retry come into the queue together,
+// and the order of the queue counts. See pauses for groups whose pauses differ.
 const (
 	minRetryPause = 100 * time.Millisecond
-	maxRetryPause = time.Second
+	maxRetryPause = minRetryPause << 3
 )
+
+// pauseAfter returns when the pause of a group ends that is refused now, after so many refusals in a row.
+func pauseAfter(refused int, now time.Time) time.Time {
+	pause := min(maxRetryPause, minRetryPause<<min(refused, 10))
+	end := now.Add(pause).Truncate(pause)
+	if end.Sub(now) < minRetryPause {
+		end = end.Add(pause)
+	}
+	return end
+}
 
 // An activeRefusal is a Refusal with the times at which it may end.
 type activeRefusal struct {
@@ -109,12 +120,13 @@ type activeRefusal struct {
 	earliest time.Time
 	// helped is true if one of the events in RetryOn has happened.
 	helped bool
+	// waitedForOthers is true if the refusal lasts longer because of the pauses of groups before this one.
+	waitedForOthers bool
 }
 
 // newActiveRefusal returns a refusal that begins now. The counts are from a refusalState.
 func newActiveRefusal(r Refusal, failures, refused int, now time.Time) *activeRefusal {
-	pause := min(maxRetryPause, minRetryPause<<min(refused, 10))
-	active := &activeRefusal{Refusal: r, earliest: now.Add(pause + minRetryPause - 1).Truncate(minRetryPause)}
+	active := &activeRefusal{Refusal: r, earliest: pauseAfter(refused, now)}
 	most := MaxBackoff
 	if r.LongBackoff {
 		most = maxLongBackoff

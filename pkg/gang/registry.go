@@ -30,6 +30,8 @@ type registry struct {
 	byRelevantEvents map[eventSet]map[*groupState]bool
 	// retries holds the part of refusedGroups that retries at a known time, the soonest first.
 	retries retryQueue
+	// pauses says which groups that events have helped wait for others before they retry.
+	pauses pauses
 	// classes holds the part of refusedGroups that wait for room alike, by Refusal.Equivalence.
 	classes map[string]*equivalenceClass
 	// retryPaces says how many groups of each throttled namespace may retry at once.

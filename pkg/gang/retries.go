@@ -18,9 +18,17 @@ func (g Retries) ObserveEvent(ev Event) {
 	if ev == NodeChanged {
 		g.hastenYielders()
 	}
+	var helped []*groupState
 	for s := range g.helpedBy(ev) {
 		for b := range s.refusalStates {
 			b.refusal.observe(ev)
+		}
+		g.updateRetry(s)
+		helped = append(helped, s)
+	}
+	for _, s := range helped {
+		for b := range s.refusalStates {
+			g.pauses.waitForOthers(b.refusal)
 		}
 		g.updateRetry(s)
 	}
@@ -64,7 +72,7 @@ func (g Retries) AskAgain(keys []types.NamespacedName, now time.Time) {
 		if s == nil || s.refusal == nil || s.refusal.WaitsFor != WaitsForRoom || s.refusal.Backoff || s.refusal.RetryAfter > 0 {
 			continue
 		}
-		s.refusal.helped, s.refusal.retryAt = true, now
+		s.refusal.helped, s.refusal.retryAt, s.refusal.waitedForOthers = true, now, true
 		g.updateRetry(s)
 	}
 }
@@ -81,6 +89,9 @@ func (g *core) updateRetry(s *groupState) {
 		for b := range s.refusalStates {
 			if b.refusal != nil {
 				helps, retryAt = helps|b.refusal.relevantEvents(), sooner(retryAt, b.refusal.retryAt)
+				if b == &s.refusalState && b.refusal.inPause() {
+					g.pauses.note(b.refusal.rank, b.refusal.retryAt)
+				}
 			}
 		}
 	}

@@ -75,8 +75,8 @@ func perNode(s *groupState) (most int64, occupied []string) {
 	return most, occupied
 }
 
-// whyInvalidTopology returns the reason of an error about the topology annotations. A value that is not
-// "true" or "false" says nothing about topology.
+// whyInvalidTopology returns the reason of an error about the topology annotations: levels and pods on a node.
+// A value that is not "true" or "false" says nothing about topology.
 func whyInvalidTopology(err error) string {
 	if _, notBool := errors.AsType[*group.NotBoolError](err); notBool {
 		return reason.InvalidAnnotation

@@ -69,6 +69,20 @@ func TestPodsPerNode(t *testing.T) {
 	}
 }
 
+func TestAWrongNumberOfPodsPerNodeIsNamed(t *testing.T) {
+	const want = "annotation " + group.PodsPerNodeAnnotation + `: "none": must be a whole number from 1 to 100000`
+	for name, podGroup := range map[string]group.TopologyAnnotations{"of the pods": {}, "of the PodGroup": {PodsPerNode: "none"}} {
+		t.Run(name, func(t *testing.T) {
+			s := newLevelStory(t)
+			s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon, Topology: podGroup})
+			s.add("0", annotated(group.PodsPerNodeAnnotation, "none"))
+			if v := s.PreEnqueue("0", s.now); v.Reason != reason.InvalidTopology || v.Message != want {
+				t.Errorf("verdict = %+v, want %s: %s", v, reason.InvalidTopology, want)
+			}
+		})
+	}
+}
+
 func TestPodsPerNodeCountPodsThatAreThere(t *testing.T) {
 	s := newLevelStory(t)
 	s.PutPodGroup(key, PodGroup{UID: "pg", MinMember: 1, Created: noon})

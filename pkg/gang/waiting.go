@@ -25,7 +25,7 @@ func (g Lister) WaitingGroups() []WaitingGroup {
 	defer g.mu.Unlock()
 	var all []WaitingGroup
 	for _, s := range g.unassignedGroups {
-		if s.started || s.refusal != nil {
+		if s.started || s.refusal != nil && !isAtRest(s) {
 			continue
 		}
 		why, msg := g.whyGathering(s)

@@ -10,10 +10,12 @@
 //	owner.go       Which object controls a pod, and how many pods does it ask for?
 //	native.go      Which native PodGroup does a pod name?
 //	templates.go   Which pods does an owner make only after others?
+//	all_templates.go  Which pods does an owner make, from which templates?
 //	identity.go    Which group is a pod in?
 //	topology.go    How near to each other are the pods of a group placed?
 //	wholenodes.go  Who may ask for whole nodes?
 //	expect.go      For which groups is room held for pods that are made later, and for how long?
 //	keys.go        Which labels and annotations are there, and where do they have an effect?
 //	key_problems.go  Which labels and annotations have no effect where they are?
+//	value_problems.go  What is wrong with the values of labels and annotations?
 package group

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -74,6 +75,24 @@ func WhyNotExpect(mode, namespace, label, annotation string) string {
 		return fmt.Sprintf("%s, and an administrator has to set it to one of %s", by, strings.Join(ExpectModes(), ", "))
 	}
 	return by
+}
+
+// ValidateExpect returns what is wrong with a value of ExpectAnnotation, in words fit for a user. It returns nil
+// if the value is valid or empty. Any value but ExpectTrue asks for no room.
+func ValidateExpect(value string) error {
+	if value != "" && value != ExpectTrue && value != "false" {
+		return &NotBoolError{Annotation: ExpectAnnotation, Value: value}
+	}
+	return nil
+}
+
+// ValidateExpectTime returns what is wrong with a value of one of the annotations about room that are durations,
+// whatever the scheduler's argument is, in words fit for a user. It returns nil if the value is valid or empty.
+func ValidateExpectTime(annotation, value string) error {
+	if _, err := ParseExpectTime(annotation, value, math.MaxInt64); err != nil {
+		return fmt.Errorf("annotation %s: %q: must be a duration such as 90s, and is ignored", annotation, value)
+	}
+	return nil
 }
 
 // ParseExpectTime reads a value of one of the annotations about room that are durations. It returns most if

@@ -149,9 +149,12 @@ func placesOf(k Key) string {
 	return strings.Join(places, " or ")
 }
 
+// keyCharacters are those of the keys of labels and annotations.
+const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
+
 // shownKey returns a key for a message. What is no valid key is quoted, and a long one is cut.
 func shownKey(name string) string {
-	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./") != "" {
+	if strings.Trim(name, keyCharacters) != "" {
 		name = strconv.QuoteToASCII(name[:min(len(name), maxShownKey)])
 	}
 	if len(name) > maxShownKey {

@@ -70,6 +70,20 @@ func UserSizeOf(labels, annotations map[string]string) (Size, error) {
 	}
 }
 
+// SizeAlone is UserSizeOf for a pod that no owner and no label puts into a group with others. Its minimum may not
+// be above 1.
+func SizeAlone(labels, annotations map[string]string) (Size, error) {
+	size, err := UserSizeOf(labels, annotations)
+	if err != nil || size.Min <= 1 {
+		return size, err
+	}
+	key := MinLabel
+	if size.Size > 0 {
+		key = SizeLabel
+	}
+	return Size{}, fmt.Errorf("label %s: %q: a pod without an owner is a group of one; to group it with others, set the label %s on all of them", key, labels[key], Label)
+}
+
 // count reads the size label of a key. It returns 0 if there is none.
 func count(labels map[string]string, key string) (int32, error) {
 	value, ok := labels[key]

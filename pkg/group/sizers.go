@@ -66,6 +66,18 @@ type podTemplate struct {
 		SchedulerName   string                     `json:"schedulerName"`
 		SchedulingGroup *corev1.PodSchedulingGroup `json:"schedulingGroup"`
 	} `json:"spec"`
+
+	// text is the whole template, as JSON.
+	text []byte
+}
+
+func (t *podTemplate) UnmarshalJSON(data []byte) error {
+	type withoutMethods podTemplate
+	if err := json.Unmarshal(data, (*withoutMethods)(t)); err != nil {
+		return err
+	}
+	t.text = slices.Clone(data)
+	return nil
 }
 
 // native returns the native PodGroup that the template names. It is empty if it names none.

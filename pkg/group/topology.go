@@ -81,20 +81,32 @@ func (t TopologyAnnotations) MostPerNode() (int64, error) {
 // asked for. It checks the other values too. An error names the annotation, the value and the levels in words
 // fit for a user.
 func (t TopologyAnnotations) Parse(levels []Level) (*jobspec.Topology, error) {
+	return t.parse(func(annotation, name string) (string, error) { return levelOf(annotation, name, levels) })
+}
+
+// Validate returns the error of Parse that does not depend on the levels. It returns nil if there are levels with
+// which Parse would succeed.
+func (t TopologyAnnotations) Validate() error {
+	_, err := t.parse(possibleLevel)
+	return err
+}
+
+// parse is Parse. levelOf returns the type of the level that an annotation names, and nothing for no name.
+func (t TopologyAnnotations) parse(levelOf func(annotation, name string) (string, error)) (*jobspec.Topology, error) {
 	if t == (TopologyAnnotations{}) {
 		return nil, nil
 	}
 	var topology jobspec.Topology
 	var err error
-	if topology.Required, err = levelOf(TopologyRequiredAnnotation, t.Required, levels); err != nil {
+	if topology.Required, err = levelOf(TopologyRequiredAnnotation, t.Required); err != nil {
 		return nil, err
 	}
-	if topology.Balanced, err = levelOf(TopologyBalancedAnnotation, t.Balanced, levels); err != nil {
+	if topology.Balanced, err = levelOf(TopologyBalancedAnnotation, t.Balanced); err != nil {
 		return nil, err
 	}
 	if t.Preferred != "" {
 		for name := range strings.SplitSeq(t.Preferred, ",") {
-			l, err := levelOf(TopologyPreferredAnnotation, strings.TrimSpace(name), levels)
+			l, err := levelOf(TopologyPreferredAnnotation, strings.TrimSpace(name))
 			switch {
 			case err != nil:
 				return nil, err
@@ -148,4 +160,13 @@ func levelOf(annotation, name string, levels []Level) (string, error) {
 		known = append(known, l.Type)
 	}
 	return "", fmt.Errorf("annotation %s: %q: no such level; the levels are %s (argument topologyLevels of the scheduler)", annotation, name, strings.Join(known, ", "))
+}
+
+// possibleLevel returns a name that an annotation gives to a level if some level could have that name: a name
+// is the key of a node label, or the type that is made of one.
+func possibleLevel(annotation, name string) (string, error) {
+	if strings.Trim(name, keyCharacters) != "" {
+		return "", fmt.Errorf("annotation %s: %q: cannot be the name of a level, such as %s or rack", annotation, name, levelNode)
+	}
+	return levelOf(annotation, name, []Level{{Type: name}})
 }

@@ -14,6 +14,7 @@
 //	filter.go              which nodes do the filters rule out?
 //	extenders.go           which nodes do the extenders rule out?
 //	attempt.go             what does a group request of the matcher?
+//	per_node.go            how many pods of the group may be on one node?
 //	alternative.go         which requests are there for pods with constraints among each other?
 //	why.go                 what does a refusal say beside the matcher's numbers?
 //	refusal.go             what does the matcher's answer mean for the group?

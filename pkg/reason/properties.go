@@ -78,6 +78,7 @@ var properties = map[string]Properties{
 	UnknownAnnotation:  {},
 	SizeUnknown:        {},
 	MemberLost:         {},
+	Recovered:          {},
 	AllPlaced:          {},
 	OwnerUnreadable:    {},
 }

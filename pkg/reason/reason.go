@@ -149,6 +149,8 @@ const (
 	SizeUnknown = "SizeUnknown"
 	// MemberLost: a pod of a started group has failed or is gone, and fewer pods than its minimum are on nodes.
 	MemberLost = "MemberLost"
+	// Recovered: a group that had lost members has enough pods on nodes again.
+	Recovered = "Recovered"
 	// AllPlaced: all pods of a group that started with fewer have nodes.
 	AllPlaced = "AllPlaced"
 	// Resumed: an owner of the group was resumed after it was suspended for a group of higher priority.

@@ -377,6 +377,8 @@ func (r *Reporter) putOff(k types.NamespacedName, pg *scheduling.PodGroup, store
 func (r *Reporter) eventOfChange(pg *scheduling.PodGroup, g *groupState) {
 	g.eventAt = time.Time{}
 	switch placed := g.Status == metav1.ConditionTrue; {
+	case g.Reason == reason.Finished || g.Reason == reason.Failed:
+		// The controller sends the event of the end.
 	case !placed && reason.PropertiesOf(g.Reason).Passing && !r.noConditions.Load():
 		g.eventAt = time.Now().Add(passingTime)
 	case !placed || g.eventSent || r.noConditions.Load():

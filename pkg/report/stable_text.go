@@ -30,6 +30,9 @@ var shortOn = regexp.MustCompile(`( is short on \d+ (of \d+ nodes?( that (has|ha
 // full matches the phrase for a resource of which nodes have nothing left. It becomes that for one that is short.
 var full = regexp.MustCompile(`(the only node|both nodes|all \d+ nodes) with (\S+) (is|are) full`)
 
+// noneHas matches the phrases for a resource of which no node has anything free. They become that for one that is short.
+var noneHas = regexp.MustCompile(`none of the \d+ nodes (?:has free ([^\s;,]+)|takes (another pod))`)
+
 // causes matches the phrases of package interpod for constraints between pods: which domain limits them, and
 // whether they or what others use are the reason, changes with other pods.
 // The type of a level may have hyphens and dots, and the value of a label may be empty.
@@ -71,6 +74,7 @@ func StableText(text string) string {
 		text = c.phrase.ReplaceAllString(text, c.stable)
 	}
 	text = full.ReplaceAllString(text, "$2 is short")
+	text = strings.ReplaceAll(noneHas.ReplaceAllString(text, "$1$2 is short"), "another pod is short", "the number of pods is short")
 	text = strings.ReplaceAll(shortOn.ReplaceAllString(text, " is short"), "; room; ", "; room: ")
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {

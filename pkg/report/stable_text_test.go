@@ -18,7 +18,7 @@ func TestStableTextDoesNotDependOnWhoseEndWouldHelp(t *testing.T) {
 // Nodes that are reserved for other groups make no new message: all groups that wait would have to
 // be told whenever another group has its turn. What concerns the group itself does.
 func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
-	const text = "needs 8 pods with cpu 1; room for 0: cpu is short on 999 of 999 nodes (at most 0 free on each)"
+	const text = "needs 8 pods with cpu 1; room for 0: none of the 999 nodes has free cpu"
 	for _, more := range []string{
 		"; of 1000 nodes, 1 is excluded",
 		"; of 1000 nodes, 2 are not ready",
@@ -48,6 +48,11 @@ func TestStableTextDoesNotDependOnTheStateOfTheCluster(t *testing.T) {
 			"needs 4 pods with cpu 2; room for 3: cpu is short on 12 of 16 nodes (at most 1500m free on each)",
 			"needs 4 pods with cpu 2; room for 1: cpu is short on 1 of 16 nodes (1 free); room for 2 more if group ns/a ends",
 			"needs 4 pods with cpu 2; room for 0: cpu is not enough for all pods (at most 3 free on a node)",
+			"needs 4 pods with cpu 2; room for 0: none of the 16 nodes has free cpu; room for 2 more if group ns/a ends",
+		},
+		"nodes without room for a pod": {
+			"needs 4 pods; room for 3: the number of pods is short on 1 of 16 nodes (0 free)",
+			"needs 4 pods; room for 0: none of the 16 nodes takes another pod",
 		},
 		"the nodes that have a resource": {
 			"needs 4 pods with example.com/gpu 2; room for 3: example.com/gpu is short on 2 of 3 nodes that have it (at most 1 free on each)",
@@ -66,7 +71,7 @@ func TestStableTextDoesNotDependOnTheStateOfTheCluster(t *testing.T) {
 		},
 		"the constraint, and its domain": {
 			"needs 16 pods with cpu 2; room for 3: spread over rack, maxSkew 1: rack0 has room for 0, so at most 1 in each of the 4; cpu is short on 1 of 4 nodes (0 free)",
-			"needs 16 pods with cpu 2; room for 3: spread over rack, maxSkew 1: east has 2 and room for 1, so at most 4 in each of the 4; cpu is short on 2 of 4 nodes (at most 0 free on each); room for 2 more if pod ns/x ends",
+			"needs 16 pods with cpu 2; room for 3: spread over rack, maxSkew 1: east has 2 and room for 1, so at most 4 in each of the 4; cpu is short on 2 of 4 nodes (none free); room for 2 more if pod ns/x ends",
 			"needs 16 pods with cpu 2; room for 3: at most one to a node (podAntiAffinity on kubernetes.io/hostname), room on 3 of 4 nodes; cpu is short on 1 of 4 nodes (0 free)",
 			"needs 16 pods with cpu 2; room for 3: all in one rack (podAffinity on example.com/rack), east has room for 2; cpu is short on 1 of 4 nodes (0 free)",
 			"needs 16 pods with cpu 2; room for 3: cpu is short on 1 of 4 nodes (0 free)",

@@ -45,9 +45,16 @@ type Additions struct {
 	last  int
 }
 
-// Kinds returns the kinds of objects that Make reads.
+// Kinds returns the kinds of objects that Make reads, by name.
 func Kinds() []string {
-	return []string{"CronJob", "Deployment", "Job", "Pod", "PodGroup", "ReplicaSet", "StatefulSet"}
+	kinds := []string{"CronJob", "Deployment", "Job", "Pod", "PodGroup", "RayJob", "RayService", "ReplicaSet", "StatefulSet"}
+	for _, k := range group.Kinds() {
+		if ofOperator(k) {
+			kinds = append(kinds, k.Kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
 }
 
 // Make returns the pods and PodGroups that the controllers of Kubernetes and of
@@ -93,6 +100,13 @@ func (w *Additions) Pods() []*corev1.Pod { return w.pods }
 // add adds what the controllers would create for an object.
 func (w *Additions) add(u *unstructured.Unstructured) error {
 	w.noteKeys(u)
+	u, err := rayClusterOf(u)
+	if err != nil {
+		return err
+	}
+	if k := group.KindOf(ownerOf(u)); ofOperator(k) {
+		return w.addWorkload(u, k)
+	}
 	switch gk := u.GroupVersionKind().GroupKind().String(); gk {
 	case "Pod":
 		pod := &corev1.Pod{}
@@ -138,7 +152,7 @@ func (w *Additions) add(u *unstructured.Unstructured) error {
 			return w.addReferenced(u, referencedKinds[i])
 		}
 		if !slices.Contains(podless, u.GetKind()) {
-			w.note("%s %s: this kind is not known: its pods, if any, are not simulated (known kinds: %s)", u.GetKind(), u.GetName(), strings.Join(Kinds(), ", "))
+			w.note("%s %s: this kind is not known, and its pods, if any, are not simulated; simulate what it makes, such as a Job (known kinds: %s)", u.GetKind(), u.GetName(), strings.Join(Kinds(), ", "))
 		}
 		return nil
 	}
@@ -165,6 +179,11 @@ func (w *Additions) read(u *unstructured.Unstructured, into metav1.Object) error
 	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
 		return err
 	}
+	return w.admit(into)
+}
+
+// admit checks the names of an object, and sets the metadata that the API server would set.
+func (w *Additions) admit(into metav1.Object) error {
 	if in := into.GetNamespace(); in != "" && len(w.namespaces) > 0 && !w.namespaces[in] {
 		return fmt.Errorf("metadata.namespace: %q: there is no such namespace", in)
 	}

@@ -41,11 +41,14 @@ func TestEachExampleCanBeSimulated(t *testing.T) {
 		"nodes-ruled-out.yaml": "NeverFits",
 	}
 	// The kinds of these owners are not known.
-	unknown := []string{"daemonset.yaml"}
-	files, err := filepath.Glob(filepath.Join("..", "..", "manifests", "examples", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("examples %v, error %v", files, err)
+	unknown := []string{"daemonset.yaml", "kueue.yaml", "trainjob.yaml"}
+	examples := filepath.Join("..", "..", "manifests", "examples")
+	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
+	ofOperators, err2 := filepath.Glob(filepath.Join(examples, "operators", "*.yaml"))
+	if err != nil || err2 != nil || len(files) == 0 || len(ofOperators) == 0 {
+		t.Fatalf("examples %v and %v, errors %v and %v", files, ofOperators, err, err2)
 	}
+	files = append(files, ofOperators...)
 	shipped, err := Shipped()
 	if err != nil {
 		t.Fatal(err)

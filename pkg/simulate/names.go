@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -22,6 +23,9 @@ type name struct {
 }
 
 func nameOf(o metav1.Object) name {
+	if u, ok := o.(*unstructured.Unstructured); ok {
+		return name{u.GroupVersionKind().GroupKind().String(), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}}
+	}
 	return name{fmt.Sprintf("%T", o), types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}}
 }
 

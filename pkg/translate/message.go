@@ -247,16 +247,30 @@ func writeShortage(b *strings.Builder, r match.Reason, bg Background, s match.Sh
 	case without > 0 && short == have && s.MaxOnNode == 0:
 		fmt.Fprintf(b, "%s with %s %s full", allNodes(have), name, isOrAreWord(have))
 		return
+	case r.WaitingHelps && s.MaxOnNode == 0 && short == have && have > 1:
+		b.WriteString(noneHas(have, s.Type))
+		return
 	case without > 0:
 		fmt.Fprintf(b, "%s is short on %d of %s that %s it", name, short, nodes(have), has(have))
 	default:
 		fmt.Fprintf(b, "%s is short on %d of %s", name, s.Nodes, nodes(usable))
 	}
-	if s.Nodes-without == 1 {
+	switch {
+	case s.Nodes-without == 1:
 		fmt.Fprintf(b, " (%s)", most)
-		return
+	case r.WaitingHelps && s.MaxOnNode == 0:
+		b.WriteString(" (none free)")
+	default:
+		fmt.Fprintf(b, " (at most %s on each)", most)
 	}
-	fmt.Fprintf(b, " (at most %s on each)", most)
+}
+
+// noneHas says that nothing of a type of pool is free on any of several nodes.
+func noneHas(n int64, poolType string) string {
+	if poolType == TypePods {
+		return fmt.Sprintf("none of the %s takes another pod", nodes(n))
+	}
+	return fmt.Sprintf("none of the %s has free %s", nodes(n), kubernetesName(poolType))
 }
 
 // allNodes returns a number of nodes, as a text which says that these are all.

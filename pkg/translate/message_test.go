@@ -50,7 +50,7 @@ func TestMessage(t *testing.T) {
 		},
 		"too few, two resources, some nodes not to be used": {
 			match.Reason{Code: match.TooFew, Level: "node", Wanted: 4, Found: 0, Nodes: 4, Down: 1, Excluded: 1, WaitingHelps: true, Shortages: []match.Shortage{cpu(1000, 0, 2), memory}},
-			"needs 4 pods with cpu 1, memory 1Gi; room for 0: cpu is short on 2 of 2 nodes (at most 0 free on each), memory is short on 2 of 2 nodes (at most 512Mi free on each); of 4 nodes, 1 is not ready and 1 is excluded",
+			"needs 4 pods with cpu 1, memory 1Gi; room for 0: none of the 2 nodes has free cpu, memory is short on 2 of 2 nodes (at most 512Mi free on each); of 4 nodes, 1 is not ready and 1 is excluded",
 		},
 		"too few for the limit of pods": {
 			match.Reason{Code: match.TooFew, Wanted: 1, Nodes: 1, WaitingHelps: true, Shortages: []match.Shortage{{Type: "pods", Wanted: 1, Nodes: 1}}},

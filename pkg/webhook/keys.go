@@ -1,13 +1,37 @@
 package webhook
 
-import "github.com/flux-k8s/fluence/pkg/group"
+import (
+	"slices"
+
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
+	"github.com/flux-k8s/fluence/pkg/group"
+)
 
 // keyWarnings returns a warning for each label and annotation with Fluence's prefixes that has no effect where
-// the user wrote it. An object with a controller gets none, because controllers ignore warnings.
+// the user wrote it, and for each that has a wrong value. An object with a controller gets none, because
+// controllers ignore warnings.
 func (c *newObject) keyWarnings(kind string) []string {
 	if c.controller != (group.Owner{}) {
 		return nil
 	}
+	return slices.Concat(c.uselessKeys(kind), c.wrongValues())
+}
+
+// wrongValues returns a warning for each label and annotation that counts for the pods and has a wrong value. A
+// label that was copied from the object to its pod template counts in the template, and is warned of once.
+func (c *newObject) wrongValues() []string {
+	native, name := group.NativePodGroupOf(&c.pod.Spec), c.pod.Labels[group.Label]
+	problems := group.ValueProblems(c.pod.Labels, c.pod.Annotations, c.template == nil && native == "" && name == "")
+	if native == "" && name != "" {
+		if err := podgroup.CheckName(name); err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	return problems
+}
+
+// uselessKeys returns a warning for each label and annotation that has no effect where it is.
+func (c *newObject) uselessKeys(kind string) []string {
 	if c.template == nil {
 		return group.KeyProblems(group.KeyedObject{Place: group.OnPod, Kind: "pod", Labels: c.labels, Annotations: c.annotations})
 	}

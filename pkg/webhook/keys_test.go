@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
@@ -23,22 +24,36 @@ func TestAUserIsWarnedOfKeysWithoutAnEffect(t *testing.T) {
 		elsewhere = ": has no effect there, only as an annotation of the pod template or PodGroup or native PodGroup"
 		unknown   = "annotation fluence.flux-framework.org/topology-require of the "
 		known     = "annotation fluence.flux-framework.org/topology-required of the "
+		zero      = `{labels: {fluence.group-size: "0"}}`
+		sizes     = `label fluence.group-size: "0": must be a whole number from 1 to 100000`
+		perNode   = `annotation fluence.flux-framework.org/pods-per-node: "none": must be a whole number from 1 to 100000`
 	)
 	cases := map[string]struct {
 		kind, object string
 		want         []string
 	}{
-		"a pod":                                  {kind: "Pod", object: "{metadata: " + misspelt + ", spec: {schedulerName: fluence}}", want: []string{unknown + "pod" + hint}},
-		"a pod that a controller made":           {kind: "Pod", object: pod("batch Job train", "", "fluence.flux-framework.org/topology-require: rack")},
-		"a pod of another scheduler":             {kind: "Pod", object: "{metadata: " + misspelt + ", spec: {schedulerName: other}}"},
-		"the template of a Job":                  {kind: "Job", object: workload("{}", "", misspelt), want: []string{unknown + "pod template" + hint}},
-		"the template of a Job with a right key": {kind: "Job", object: workload("{}", "", required)},
-		"a Job itself":                           {kind: "Job", object: workload(required, "", "{}"), want: []string{known + "Job" + elsewhere}},
-		"a Job and its template":                 {kind: "Job", object: workload(required, "", required)},
-		"a Job that a controller made":           {kind: "Job", object: workload(controlled("batch CronJob night"), "", misspelt)},
-		"a Job with a size label":                {kind: "Job", object: workload(`{labels: {fluence.group-min: "1"}}`, "", "{}")},
-		"the Job of a CronJob":                   {kind: "CronJob", object: cronJob("{}", required, "{}"), want: []string{known + "Job" + elsewhere}},
-		"a CronJob itself":                       {kind: "CronJob", object: cronJob(required, "{}", "{}"), want: []string{known + "CronJob" + elsewhere}},
+		"a pod":                                   {kind: "Pod", object: "{metadata: " + misspelt + ", spec: {schedulerName: fluence}}", want: []string{unknown + "pod" + hint}},
+		"a pod that a controller made":            {kind: "Pod", object: pod("batch Job train", "", "fluence.flux-framework.org/topology-require: rack")},
+		"a pod of another scheduler":              {kind: "Pod", object: "{metadata: " + misspelt + ", spec: {schedulerName: other}}"},
+		"the template of a Job":                   {kind: "Job", object: workload("{}", "", misspelt), want: []string{unknown + "pod template" + hint}},
+		"the template of a Job with a right key":  {kind: "Job", object: workload("{}", "", required)},
+		"a Job itself":                            {kind: "Job", object: workload(required, "", "{}"), want: []string{known + "Job" + elsewhere}},
+		"a Job and its template":                  {kind: "Job", object: workload(required, "", required)},
+		"a Job that a controller made":            {kind: "Job", object: workload(controlled("batch CronJob night"), "", misspelt)},
+		"a Job with a size label":                 {kind: "Job", object: workload(`{labels: {fluence.group-min: "1"}}`, "", "{}")},
+		"the Job of a CronJob":                    {kind: "CronJob", object: cronJob("{}", required, "{}"), want: []string{known + "Job" + elsewhere}},
+		"a wrong size of a Job":                   {kind: "Job", object: workload(zero, "", "{}"), want: []string{sizes}},
+		"a wrong size of a Job and its template":  {kind: "Job", object: workload(zero, "", zero), want: []string{sizes}},
+		"a wrong size of a CronJob and its Job":   {kind: "CronJob", object: cronJob(zero, zero, "{}"), want: []string{sizes}},
+		"a wrong size that the template replaces": {kind: "Job", object: workload(zero, "", `{labels: {fluence.group-size: "2"}}`)},
+		"a wrong value in a template":             {kind: "Job", object: workload("{}", "", "{annotations: {fluence.flux-framework.org/pods-per-node: none}}"), want: []string{perNode}},
+		"a wrong value in the Job of a CronJob":   {kind: "CronJob", object: cronJob("{}", "{}", "{annotations: {fluence.flux-framework.org/pods-per-node: none}}"), want: []string{perNode}},
+		"a wrong value of a pod":                  {kind: "Pod", object: "{metadata: {annotations: {fluence.flux-framework.org/pods-per-node: none}}, spec: {schedulerName: fluence}}", want: []string{perNode}},
+		"a wrong value of a controlled pod":       {kind: "Pod", object: pod("batch Job train", "", "fluence.flux-framework.org/pods-per-node: none")},
+		"a pod without a group has a size":        {kind: "Pod", object: `{metadata: {labels: {fluence.group-size: "3"}}, spec: {schedulerName: fluence}}`, want: []string{`label fluence.group-size: "3": a pod without an owner is a group of one; to group it with others, set the label scheduling.x-k8s.io/pod-group on all of them`}},
+		"a pod of a group has a size":             {kind: "Pod", object: `{metadata: {labels: {fluence.group-size: "3", scheduling.x-k8s.io/pod-group: g}}, spec: {schedulerName: fluence}}`},
+		"a name that no PodGroup can have":        {kind: "Pod", object: `{metadata: {labels: {scheduling.x-k8s.io/pod-group: My_Group}}, spec: {schedulerName: fluence}}`, want: []string{podgroup.CheckName("My_Group").Error()}},
+		"a CronJob itself":                        {kind: "CronJob", object: cronJob(required, "{}", "{}"), want: []string{known + "CronJob" + elsewhere}},
 	}
 	groups := map[string]string{"Job": "batch", "CronJob": "batch"}
 	for name, tc := range cases {

@@ -1,5 +1,6 @@
 // Package webhook labels pods and workloads that ask for the Fluence scheduler with their group and
-// its size, when they are created. It warns the user if a request for whole nodes will be denied.
+// its size, when they are created. It warns the user if a request for whole nodes will be denied, and of labels
+// and annotations that have no effect or a wrong value.
 //
 // The labels are a hint, for users who read objects and for programs that select objects by label.
 // Nothing depends on the labels: scheduler and controller compute the group and its size from the

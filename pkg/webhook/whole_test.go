@@ -47,7 +47,7 @@ func TestWhoAsksInVainForWholeNodesIsWarned(t *testing.T) {
 		"a pod where nobody may":         {object: alone(exclusive), mode: group.WholeNodesNone, unknown: true, want: []string{asks + "annotations cannot ask for whole nodes in this cluster (the argument wholeNodes of the scheduler is none)" + nothing}},
 		"a pod whose namespace is hid":   {object: alone(exclusive), unknown: true},
 		"a pod that shares":              {object: alone(policy + "hinode")},
-		"a pod of no such policy":        {object: alone(policy + "nonesuch")},
+		"a pod of no such policy":        {object: alone(policy + "nonesuch"), want: []string{group.ValidateMatchPolicy("nonesuch").Error()}},
 		"a pod that says no":             {object: alone(`fluence.flux-framework.org/exclusive: "false"`)},
 		"a pod of another scheduler":     {object: "{metadata: {annotations: {" + exclusive + "}}, spec: {schedulerName: other}}"},
 		"a pod that a controller made":   {object: pod("batch Job train", "", exclusive)},

@@ -44,6 +44,7 @@ const (
 	byItself  = "this test is a part of it"
 	byChart   = "test/chart runs it"
 	operators = "its operator is not on that cluster; test/operators applies the manifest"
+	simulated = "other jobs may fill the cluster; pkg/simulate simulates the manifest"
 	noRuntime = "there is no container runtime in tests; test/images reads the Dockerfiles"
 )
 
@@ -68,8 +69,9 @@ var elsewhere = map[string]map[string]string{
 	"docs/tasks/leaderworkerset.md": {"*": operators},
 	"docs/tasks/mpi.md":             {"*": operators},
 	"docs/tasks/pytorch.md": {
-		"kubectl apply -f manifests/examples/operators/pytorchjob.yaml": operators,
-		"kubectl fluence why pytorchjob/pretrain":                       operators,
+		"kubectl apply -f manifests/examples/operators/pytorchjob.yaml":            operators,
+		"kubectl fluence why pytorchjob/pretrain":                                  operators,
+		"kubectl fluence simulate -f manifests/examples/operators/pytorchjob.yaml": simulated,
 	},
 	"docs/tasks/ray.md": {"*": operators},
 }

@@ -51,6 +51,7 @@ func parts() []part {
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
 		trials("moments", 500, "test/e2e", "TestWhatTheCommandShowsIsWhatThePodsShowAtAnyMoment"),
 		trials("queue", 2_000, "pkg/simulate", "TestQueueIsTheOrderInWhichTheSchedulerAsks"),
+		trials("queue-of-a-cluster", 40, "test/e2e", "TestGroupsAreListedInTheOrderInWhichTheSchedulerAsks"),
 		{"fuzz", 5, "minutes for each parser", "make fuzz FUZZTIME=COUNTm"},
 		fuzz("fuzz-work", "pkg/engine", "FuzzWork"),
 		fuzz("fuzz-attempt", "pkg/fluence", "FuzzAttempt"),

@@ -87,13 +87,19 @@ func expected(held map[string]*holding, cpus int64) (reason string, messages []s
 	if ever < membersTold {
 		return "NeverFits", []string{fmt.Sprintf("no node is large enough: cpu %d wanted, largest node has %d", cpus, largest)}
 	}
-	const text = "needs %d pods with cpu %d; room for %d: cpu is short on %d of %d nodes (%s free%s)%s"
-	atMost, onEach := fmt.Sprint("at most ", free), " on each"
-	if short == 1 {
-		atMost, onEach = fmt.Sprint(free), ""
+	amount := fmt.Sprintf("at most %d free on each", free)
+	switch {
+	case short == 1:
+		amount = fmt.Sprintf("%d free", free)
+	case free == 0:
+		amount = "none free"
+	}
+	lacks := fmt.Sprintf("cpu is short on %d of %d nodes (%s)", short, len(held), amount)
+	if free == 0 && short > 1 && int(short) == len(held) {
+		lacks = fmt.Sprintf("none of the %d nodes has free cpu", short)
 	}
 	say := func(end string) string {
-		return fmt.Sprintf(text, membersTold, cpus, room, short, len(held), atMost, onEach, end)
+		return fmt.Sprintf("needs %d pods with cpu %d; room for %d: %s%s", membersTold, cpus, room, lacks, end)
 	}
 	messages = []string{say("")}
 	for _, h := range held {

@@ -18,9 +18,9 @@ func TestWhatAGroupIsToBeTold(t *testing.T) {
 	cases := map[int64][]string{
 		4: {
 			"NoRoom",
-			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 0 free on each)",
-			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 0 free on each); room for 6 more if pod ns/z ends",
-			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (at most 0 free on each); room for 1 more if pod ns/x ends",
+			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (none free)",
+			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (none free); room for 6 more if pod ns/z ends",
+			"needs 8 pods with cpu 4; room for 2: cpu is short on 2 of 3 nodes (none free); room for 1 more if pod ns/x ends",
 		},
 		40: {"NeverFits", "no node is large enough: cpu 40 wanted, largest node has 39"},
 	}

@@ -77,6 +77,9 @@ type memory struct {
 	wantedNone bool
 	// boundSince is the time since which the phase is Scheduling. It is zero in other phases.
 	boundSince time.Time
+	// gathersSince is the time since which the group has pods, and fewer than its minimum. It is zero
+	// if it has none or enough.
+	gathersSince time.Time
 	// emptySince is the time since which the PodGroup has had no pods and waits to be removed. It
 	// is zero if the PodGroup does not wait.
 	emptySince time.Time
@@ -171,10 +174,10 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	if !o.legacyCRD {
 		v.setCondition(o, &next)
 	}
-	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall.completeWith, c.IncompleteTimeout)...)
+	d.events = append(d.events, m.members.newEvents(o, w, &next, m.shortfall, c.IncompleteTimeout)...)
 	m.shortfall = v.shortfall
 	d.evict = v.evict
-	m.boundSince = boundSince(m.boundSince, &next, o.now)
+	m.boundSince, m.gathersSince = boundSince(m.boundSince, &next, o.now), o.gathersSince(m.gathersSince, w)
 	m.wantedNone = m.wantedNone || o.idle()
 	shown := before
 	if !m.wantedNone {
@@ -183,7 +186,7 @@ func (c Config) decideOnStatus(o observation, m memory, w sizeDecision, d decisi
 	passingUntil := c.passingUntil(o, before, &next, m)
 	write, requeueAfter, stale := c.due(shown, &next, m.stale, w.minMember, o.now)
 	if write && o.canBeHeld(&next) {
-		if wait := c.firstStatusAt(o, &next, m.boundSince).Sub(o.now); wait > 0 {
+		if wait := c.firstStatusAt(o, &next, m).Sub(o.now); wait > 0 {
 			write, requeueAfter, stale = false, wait, staleness{since: m.boundSince}
 		}
 	}

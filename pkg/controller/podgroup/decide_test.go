@@ -447,9 +447,18 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 		}},
 		"it gathers pods and waits for binds before it runs": {steps: []step{
 			{wantAfter: hold},
-			{at: 2 * time.Second, pods: pods(2), scheduled: reason.Gathering, wantAfter: hold - 2*time.Second},
+			{at: 2 * time.Second, pods: pods(1), scheduled: reason.Gathering, wantAfter: 2 * time.Second},
+			{at: 3 * time.Second, pods: pods(2), wantAfter: time.Second},
+			{at: 4 * time.Second, pods: pods(2), wantPhase: scheduling.PodGroupPending, wantAfter: hold - 4*time.Second},
+			{at: 5 * time.Second, pods: pods(2), wantAfter: hold - 5*time.Second},
 			{at: 30 * time.Second, pods: pods(3), scheduled: reason.Binding, wantAfter: hold - 30*time.Second},
 			{at: 31 * time.Second, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
+		}},
+		"its pods come within two seconds, and it runs after a minute": {steps: []step{
+			{wantAfter: hold},
+			{at: 8 * time.Second, pods: pods(1), wantAfter: 2 * time.Second},
+			{at: 9 * time.Second, pods: pods(3), wantAfter: hold - 9*time.Second},
+			{at: time.Minute, pods: pods(3, running), wantPhase: scheduling.PodGroupRunning},
 		}},
 		"it is refused within a second": {steps: []step{
 			{pods: pods(3), wantAfter: hold},
@@ -521,6 +530,27 @@ func TestTheFirstStatusOfAGroupBesideTheDefault(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The numbers of a group that gathers its pods are shown soon, and wait for their turn in a burst of groups.
+func TestTheNumbersOfAGroupThatGathersWaitForTheirTurn(t *testing.T) {
+	config := DefaultConfig()
+	o := of(job(3))
+	d, m := config.decide(o, memory{})
+	o.podGroup, o.pods, o.now = d.create, each(pods(1, ofTrain)), now
+	o.podGroup.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: FieldManager}}
+	o.podGroup.UID, o.podGroup.CreationTimestamp, o.podGroup.Status.Phase = "pg-uid", metav1.NewTime(now.Truncate(time.Second)), scheduling.PodGroupPending
+	d, m = config.decide(o, m)
+	if d.status != nil || d.requeueAfter != gatheringDelay {
+		t.Fatalf("the first look writes %+v, and looks again after %v, want %v", d.status, d.requeueAfter, gatheringDelay)
+	}
+	o.now = now.Add(gatheringDelay)
+	if d, _ = config.decide(o, m); d.status == nil || d.status.Phase != scheduling.PodGroupPending || d.status.Desired != 3 {
+		t.Fatalf("writes %+v, want the phase and 3 wanted pods", d.status)
+	}
+	if want := now.Add(config.FirstStatusDelay); !d.passingUntil.Equal(want) {
+		t.Errorf("the status may wait until %v, want %v", d.passingUntil, want)
 	}
 }
 

@@ -93,21 +93,24 @@ func (t *membersTold) lose(l lostMember) {
 	}
 }
 
-// newEvents returns the events about a group's members that were not sent yet. completeWith is the number
-// of pods that the group needed when it was last complete, or 0: see shortfall. No MemberLost follows
-// another within quiet: a rolling update takes one pod after another.
-func (t *membersTold) newEvents(o observation, w sizeDecision, next *scheduling.PodGroupStatus, completeWith int32, quiet time.Duration) []pendingEvent {
+// newEvents returns the events about a group's members that were not sent yet. l is the group's shortfall
+// before this decision. No MemberLost follows another within quiet: a rolling update takes one pod after
+// another. A Recovered follows each MemberLost, and a condition Incomplete that was True.
+func (t *membersTold) newEvents(o observation, w sizeDecision, next *scheduling.PodGroupStatus, l shortfall, quiet time.Duration) []pendingEvent {
 	need, have := o.needs(w)
 	if need == 0 || final(next.Phase) || o.whySuspended() != "" {
 		*t = membersTold{}
 		return nil
 	}
 	var notes []pendingEvent
-	need = min(need, cmp.Or(completeWith, need))
+	need = min(need, cmp.Or(l.completeWith, need))
 	switch {
 	case have >= need:
+		if t.lostTold || l.isReported {
+			notes = append(notes, pendingEvent{eventType: corev1.EventTypeNormal, reason: reason.Recovered, text: fmt.Sprintf("%d of %d pods are on nodes again", have, need)})
+		}
 		t.lost, t.lostTold = lostMember{}, false
-	case completeWith > 0 && t.lost.pod != "" && !t.lostTold && (t.lostAt.IsZero() || o.now.Sub(t.lostAt) >= quiet):
+	case l.completeWith > 0 && t.lost.pod != "" && !t.lostTold && (t.lostAt.IsZero() || o.now.Sub(t.lostAt) >= quiet):
 		text := fmt.Sprintf("pod %s on node %s %s", t.lost.pod, t.lost.node, clip(t.lost.how))
 		if t.lost.more > 0 {
 			text += fmt.Sprintf(", and %d more are lost", t.lost.more)

@@ -77,7 +77,7 @@ func TestALostMemberIsToldOnce(t *testing.T) {
 	s := newMemberStory(t, 4, of(job(4)))
 	step := func(what, want string) {
 		t.Helper()
-		if got := s.told(reason.MemberLost); got != want {
+		if got := s.told(reason.MemberLost, reason.Recovered); got != want {
 			t.Errorf("%s: told %q, want %q", what, got, want)
 		}
 	}
@@ -94,19 +94,48 @@ func TestALostMemberIsToldOnce(t *testing.T) {
 	s.put(2, failed)
 	step("and another fails", "")
 	s.put(4, running)
+	step("one is replaced", "")
 	s.put(5, running)
-	step("both are replaced", "")
+	step("both are replaced", "4 of 4 pods are on nodes again")
+	step("nothing changes", "")
 	s.put(0, failed)
 	s.put(1, nil)
 	step("two more are lost at once", "pod p0 on node node-0 has failed (Evicted), and 1 more are lost: 2 of 4 pods are on nodes")
 	s.put(6, running)
 	s.put(7, running)
-	step("both are replaced again", "")
+	step("both are replaced again", "4 of 4 pods are on nodes again")
 	s.put(7, in(corev1.PodSucceeded))
 	step("one has done its work", "")
 	s.o.topOwners[0].suspended = true
 	s.put(6, nil)
 	step("the Job is suspended", "")
+}
+
+// A pod that is replaced before its loss is reported makes no recovery. A loss that another process has reported does.
+func TestARecoveryIsToldOfALossThatWasTold(t *testing.T) {
+	running := in(corev1.PodRunning)
+	s := newMemberStory(t, 2, of(job(2)))
+	s.put(0, running)
+	s.put(1, running)
+	if got := s.told(reason.Recovered); got != "" {
+		t.Errorf("a group that starts: told %q", got)
+	}
+	s.put(1, nil)
+	s.put(2, running)
+	if got := s.told(reason.MemberLost, reason.Recovered); got != "" {
+		t.Errorf("a pod is replaced at once: told %q", got)
+	}
+	s.put(2, nil)
+	s.m = memory{uid: s.m.uid, hadPods: true} // the controller is started anew
+	for range 4 {
+		if got := s.told(reason.MemberLost, reason.Recovered); got != "" {
+			t.Errorf("one of two is missing: told %q", got)
+		}
+	}
+	s.put(3, running)
+	if got := s.told(reason.Recovered); got != "2 of 2 pods are on nodes again" {
+		t.Errorf("both are back: told %q", got)
+	}
 }
 
 // A rolling update takes one pod after another, and the group is complete in between.

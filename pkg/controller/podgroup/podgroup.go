@@ -13,7 +13,7 @@
 // A group whose pods run within CountDelay after they got their nodes costs two writes: the object, and
 // a status that says that it runs. If they run later, one more status says how many have nodes. A group
 // that is refused, or has no nodes within FirstStatusDelay, costs two more: its first status, and an
-// event. A group that stops half way, or that gets owners later, costs more.
+// event. A group that lacks some of its pods for seconds costs one more status. A group that stops half way, or that gets owners later, costs more.
 //
 // A PodGroup that a user made keeps its metadata and spec, and is never removed. On a PodGroup
 // that this controller made, a minMember that a user has set is kept: see minMemberManager.
@@ -57,7 +57,8 @@ type Config struct {
 	// CountDelay. Defaults to 10s.
 	StatusDelay time.Duration
 	// FirstStatusDelay is the time for which the first status of a group is held while it says no more
-	// than the CRD's default, together with the events Created and Complete. Defaults to 2m.
+	// than the CRD's default, together with the events Created and Complete. A group that has some of its
+	// pods and lacks others gets its status after some seconds. Defaults to 2m.
 	FirstStatusDelay time.Duration
 	// IncompleteTimeout is the time for which a group may have some pods on nodes, but fewer than
 	// its minimum. Then the condition Incomplete is set and the policy of the group applies. An

@@ -310,17 +310,31 @@ func (o observation) isUnrefused() bool {
 	return c == nil || c.Status == metav1.ConditionTrue || reason.PropertiesOf(c.Reason).Passing
 }
 
-// firstStatusAt returns the time until which a first status that can be held is held. boundSince is
-// the time since which pods of the group have nodes, for a status with the phase Scheduling.
-func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, boundSince time.Time) time.Time {
-	atLeast := o.firstSeen.Add(firstStatusDelay)
-	switch {
-	case !o.hasDefaultStatus(), !o.isUnrefused(), next.Phase == scheduling.PodGroupScheduling && boundSince.Before(atLeast):
+// gatheringDelay is the time for which the first status of a group is held that has some of its pods and lacks
+// others. An owner that makes all pods at once needs less.
+const gatheringDelay = 2 * time.Second
+
+// gathersSince returns the time since which the group has pods, and fewer than it starts with. It is zero for
+// another group.
+func (o observation) gathersSince(since time.Time, w sizeDecision) time.Time {
+	if n := countOf(o.pods).unended; n == 0 || n >= w.minMember {
+		return time.Time{}
+	}
+	return cmp.Or(since, o.now)
+}
+
+// firstStatusAt returns the time until which a first status that can be held is held.
+func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, m memory) time.Time {
+	atLeast, atMost := o.firstSeen.Add(firstStatusDelay), o.firstSeen.Add(c.FirstStatusDelay)
+	switch at := m.gathersSince.Add(gatheringDelay); {
+	case !o.hasDefaultStatus(), !o.isUnrefused(), next.Phase == scheduling.PodGroupScheduling && m.boundSince.Before(atLeast):
 		return atLeast
 	case next.Phase == scheduling.PodGroupScheduling:
-		return boundSince.Add(c.CountDelay)
+		return m.boundSince.Add(c.CountDelay)
+	case !m.gathersSince.IsZero() && at.Before(atMost):
+		return at
 	default:
-		return o.firstSeen.Add(c.FirstStatusDelay)
+		return atMost
 	}
 }
 
@@ -328,7 +342,8 @@ func (c Config) firstStatusAt(o observation, next *scheduling.PodGroupStatus, bo
 // written at passingStatusRate a second, after a burst of passingStatusBurst. Where many groups start
 // at once, the API server is busy with their binds, and most of the groups run before their turn. A
 // status does not wait for its turn for more than StatusDelay. The first one of a group that only says
-// that pods have nodes waits for passingStatusDelay at most.
+// that pods have nodes waits for passingStatusDelay at most, and the first one of a group that gathers its
+// pods for FirstStatusDelay at most.
 const (
 	passingStatusRate  = 2
 	passingStatusBurst = 10
@@ -341,6 +356,8 @@ func (c Config) passingUntil(o observation, before, next *scheduling.PodGroupSta
 	switch {
 	case next.Phase == scheduling.PodGroupScheduling && o.canBeHeld(next):
 		return m.boundSince.Add(passingStatusDelay)
+	case !m.gathersSince.IsZero() && o.hasDefaultStatus() && o.canBeHeld(next):
+		return o.firstSeen.Add(c.FirstStatusDelay)
 	case urgent(before, next) || m.stale.since.IsZero():
 		return time.Time{}
 	}

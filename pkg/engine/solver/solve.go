@@ -2,6 +2,7 @@ package solver
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -121,13 +122,32 @@ func (b *Layout) arrange(v View) (Outcome, Shortfall) {
 	return b.search(v, largest), failed
 }
 
-// search runs the search algorithms one after the other.
+// search runs the search algorithms one after the other. If there are limits, it searches exhaustively in two
+// orders of the shapes, because each finds placements within its budget that the other does not.
 func (b *Layout) search(v View, order []int) Outcome {
 	o := searchBy(b, pack, v, order)
 	if o == Unknown && len(b.limits) > 0 {
 		o = searchBy(b, searchExhaustively, v, order)
 	}
+	if o == Unknown && len(b.limits) > 0 {
+		o = searchBy(b, searchExhaustively, v, scarcestFirst(b, v, order))
+	}
 	return o
+}
+
+// scarcestFirst sorts the shapes by the room that there is for each slot that is wanted, limits included, the
+// least room first. Shapes with equal room keep the given order. If a shape with little room came last,
+// shapes before it would take the only nodes that it may use, and the search would move each shape in
+// between before it moved those.
+func scarcestFirst(b *Layout, v View, order []int) []int {
+	room := make([]float64, len(b.shapes))
+	for s := range b.shapes {
+		b.start(v)
+		room[s] = float64(b.fill(s, math.MaxInt64)) / float64(b.shapes[s].Count.Min)
+	}
+	scarcest := slices.Clone(order)
+	slices.SortStableFunc(scarcest, func(x, y int) int { return cmp.Compare(room[x], room[y]) })
+	return scarcest
 }
 
 // searchBy runs one search algorithm with half of the budget that is left for searches. The

@@ -1,0 +1,70 @@
+package group
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxShownValue is the largest number of bytes of a wrong value in a text of ValueProblems.
+const maxShownValue = 24
+
+// ValueProblems returns what is wrong with the values of the labels and annotations of a pod, or of a pod
+// template, in the words in which the scheduler and the controller refuse them. It leaves out what only their
+// configuration says: the names of levels, the longest times, and the policies of a matcher. alone says that no
+// owner and no label puts the pod into a group with others. The texts are without doubles, and bounded by
+// MaxKeyProblems and MaxKeyProblem. A long value is cut.
+func ValueProblems(labels, annotations map[string]string, alone bool) []string {
+	var problems []string
+	add := func(err error) {
+		if err == nil {
+			return
+		}
+		if text := shortened(err.Error(), labels, annotations); !slices.Contains(problems, text) && len(problems) < MaxKeyProblems {
+			problems = append(problems, text)
+		}
+	}
+	read := UserSizeOf
+	if alone {
+		read = SizeAlone
+	}
+	_, err := read(labels, annotations)
+	add(err)
+	add(ValidateMatchPolicy(annotations[MatchPolicyAnnotation]))
+	// The topology is refused with its first error. A user corrects all of them at once.
+	said := TopologyAnnotationsOf(annotations)
+	for _, part := range []TopologyAnnotations{{Required: said.Required}, {Preferred: said.Preferred}, {Balanced: said.Balanced}, {Exclusive: said.Exclusive}, {PodsPerNode: said.PodsPerNode}, said} {
+		add(part.Validate())
+	}
+	_, err = ParseIncompletePolicy(annotations[IncompletePolicyAnnotation])
+	add(err)
+	_, err = ParseIncompleteTimeout(annotations[IncompleteTimeoutAnnotation], 0)
+	add(err)
+	add(ValidateStages(annotations[StagesAnnotation]))
+	add(ValidateExpect(annotations[ExpectAnnotation]))
+	for _, key := range []string{ExpectTimeoutAnnotation, ExpectTotalAnnotation, RestartTimeoutAnnotation} {
+		add(ValidateExpectTime(key, annotations[key]))
+	}
+	return problems
+}
+
+// shortened cuts the long values of labels and annotations in a text, and the text to MaxKeyProblem bytes.
+func shortened(text string, sources ...map[string]string) string {
+	for _, from := range sources {
+		for _, value := range from {
+			if len(value) > maxShownValue {
+				text = strings.ReplaceAll(text, strconv.Quote(value), strconv.Quote(value[:maxShownValue])+"...")
+			}
+		}
+	}
+	if len(text) <= MaxKeyProblem {
+		return text
+	}
+	end := MaxKeyProblem - len("...")
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return fmt.Sprint(text[:end], "...")
+}
