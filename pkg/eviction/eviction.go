@@ -89,6 +89,9 @@ type Config struct {
 	PodOf func(namespace, name string) *corev1.Pod
 	// MayGo returns a channel that is closed while no binds wait: they go first, for at most maxBindWait.
 	MayGo func() <-chan struct{}
+	// Failed is called for each request that has failed, and with true if the API server was too busy. It must not
+	// call the Evictor.
+	Failed func(busy bool)
 	// Observe is called by Run for each change of a plan, in order and with no lock held.
 	Observe func(Change)
 	// Now is the clock. Defaults to time.Now.
@@ -123,6 +126,9 @@ const (
 	Abandoned Outcome = "abandoned"
 )
 
+// Outcomes returns all outcomes.
+func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned} }
+
 // An Evictor carries out plans. It is safe for use by many goroutines. Run does the work.
 type Evictor struct {
 	Config
@@ -148,6 +154,9 @@ func New(c Config) *Evictor {
 		idle := make(chan struct{})
 		close(idle)
 		c.MayGo = func() <-chan struct{} { return idle }
+	}
+	if c.Failed == nil {
+		c.Failed = func(bool) {}
 	}
 	if c.Observe == nil {
 		c.Observe = func(Change) {}
@@ -238,8 +247,8 @@ type plan struct {
 	victims   []*victim
 	// canceled says that no further victim is touched. resumed says that an earlier process has made the marks.
 	canceled, resumed bool
-	// mayGoAt is until when binds go first.
-	mayGoAt time.Time
+	// accepted is when this process has accepted the plan. mayGoAt is until when binds go first.
+	accepted, mayGoAt time.Time
 }
 
 // A victim is a victim of a plan that is carried out.
@@ -259,7 +268,7 @@ type victim struct {
 }
 
 func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {
-	made := &plan{preemptor: p, mayGoAt: now.Add(maxBindWait)}
+	made := &plan{preemptor: p, accepted: now, mayGoAt: now.Add(maxBindWait)}
 	for _, v := range victims {
 		made.victims = append(made.victims, &victim{Progress: Progress{Victim: v, State: Planned}, mark: markOf(p, v), sent: map[types.UID]bool{}})
 	}

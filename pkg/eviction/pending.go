@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -11,6 +12,8 @@ import (
 // A Pending is a victim that is evicted and has not gone yet, and for whom.
 type Pending struct {
 	For preemption.Preemptor
+	// Accepted is when this process has accepted the plan, or has found the mark.
+	Accepted time.Time
 	Progress
 }
 
@@ -23,7 +26,7 @@ func (e *Evictor) Pending() []Pending {
 	for _, p := range e.order {
 		for _, v := range p.victims {
 			if v.isPending(p) {
-				all = append(all, Pending{p.preemptor, v.Progress})
+				all = append(all, Pending{p.preemptor, p.accepted, v.Progress})
 			}
 		}
 	}

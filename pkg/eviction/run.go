@@ -292,6 +292,7 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
 	v.attempts++
 	after, busy := flowcontrol.RetryAfter(err)
+	e.Failed(busy)
 	if busy {
 		e.pausedUntil = now.Add(after)
 	}

@@ -25,7 +25,7 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 		return err
 	}
 	tl.evictor = eviction.New(eviction.Config{
-		API: client, Leading: leading, MayGo: tl.binder.bindQueue.whenIdle, Observe: tl.observeEviction, Now: func() time.Time { return tl.now() },
+		API: client, Leading: leading, MayGo: tl.binder.bindQueue.whenIdle, Observe: tl.observeEviction, Failed: tl.counters.countFailedEviction, Now: func() time.Time { return tl.now() },
 		PodOf: func(namespace, name string) *corev1.Pod {
 			pod, err := tl.pods.Pods(namespace).Get(name)
 			if err != nil {
@@ -56,6 +56,7 @@ func ownerMapper() meta.RESTMapper {
 // pods, and those of the group for which it was evicted.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
+	tl.counters.countEviction(c)
 	switch v := c.Victim; {
 	case c.Outcome != "":
 		tl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))

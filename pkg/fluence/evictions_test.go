@@ -219,6 +219,51 @@ func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
 	})
 }
 
+// Each plan is counted when it is made and when it ends, and each victim when its pods begin to end.
+func TestEvictionsAreServedAsMetrics(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		names := []string{"fluence_preemptions_total", "fluence_preemption_victims_total", "fluence_failed_writes_total", "fluence_writes_throttled_total"}
+		before := map[string]float64{}
+		for _, name := range names {
+			before[name] = counted(name)
+		}
+		wantRise := func(when string, want ...float64) {
+			t.Helper()
+			for i, name := range names {
+				if got := counted(name) - before[name]; got != want[i] {
+					t.Errorf("%s, %s rose by %v, want %v", when, name, got, want[i])
+				}
+			}
+		}
+		var tooBusy, refused bool
+		r.podAPI.grace = 20 * time.Second
+		r.podAPI.answer = func(pod string) *http.Response {
+			switch {
+			case pod == "a-0" && !tooBusy:
+				tooBusy = true
+				return failed(apierrors.NewTooManyRequests("busy", 1))
+			case pod == "a-1" && !refused:
+				refused = true
+				return failed(apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, pod, errors.New("no")))
+			}
+			return nil
+		}
+		r.gangOf("urgent", 8, 1000)
+		r.pass(10 * time.Second)
+		wantRise("while the victims end", 1, 10, 1, 1)
+		r.pass(snapshotEvery)
+		if age := gaugeValues("fluence_oldest_eviction_age_seconds")[""]; age < 10 || age > 20 {
+			t.Errorf("the oldest eviction is %vs old, want a bit more than 10s", age)
+		}
+		r.pass(30 * time.Second)
+		if !r.starts("urgent", 8) {
+			t.Fatalf("these run: %v", r.assigned())
+		}
+		wantRise("when the group has started", 2, 10, 1, 1)
+		r.wantGauges("when the group has started", map[string]gaugeByLabel{"fluence_oldest_eviction_age_seconds": {}})
+	})
+}
+
 // The plugin knows in which version a Job is served: it suspends Jobs.
 func TestTheVersionsOfOwnersAreKnown(t *testing.T) {
 	mapping, err := ownerMapper().RESTMapping(schema.GroupKind{Group: "batch", Kind: "Job"})

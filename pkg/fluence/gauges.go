@@ -109,6 +109,7 @@ func (g *gauges) addGroups() {
 		emit(float64(r.otherSchedulerPods), "others")
 	}, "state")
 	g.plain("fluence_groups_with_reservation", "Groups that have waited longer than maxBypass, with nodes that are reserved for them.", func(r snapshot) float64 { return float64(r.reservingGroups) })
+	g.plain("fluence_oldest_eviction_age_seconds", "Time since the oldest plan was made some of whose victims have not gone; 0 if there is none.", func(r snapshot) float64 { return r.oldestEviction.Seconds() })
 	g.add("fluence_healthy_standbys", "Standbys that lately reported that their matcher answers.", func(r snapshot, emit func(float64, ...string)) {
 		if r.standbys.read {
 			emit(float64(r.standbys.healthy))

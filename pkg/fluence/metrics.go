@@ -9,10 +9,12 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -46,6 +48,8 @@ type groupCounters struct {
 	failedTime        *metrics.CounterVec
 	seatsTaken        *metrics.CounterVec
 	seatsWasted       *metrics.CounterVec
+	preemptions       *metrics.CounterVec
+	victims           *metrics.CounterVec
 }
 
 // writeCounters count what is sent to the API server.
@@ -73,6 +77,13 @@ const (
 	writesConfigMap = "health"
 	writesBinding   = "binding"
 	writesEvent     = "event"
+	writesEviction  = "eviction"
+)
+
+// These are the values of the label kind: what was evicted.
+const (
+	victimGroup = "group"
+	victimPod   = "pod"
 )
 
 // newCounters registers the metrics. If the process has registered them before,
@@ -115,12 +126,14 @@ func newCounters() (*counters, error) {
 	counter(&c.placementsRevoked, "fluence_assignments_revoked_total", "How often a group, or a member of a started one, lost the nodes that it was matched to.")
 	vector(&c.verifications, "fluence_verifications_total", "Matches that the filters checked pod by pod before they were committed, by outcome.", "outcome", []string{outcomePassed, outcomeRejected, outcomeRefused})
 	counter(&c.rematches, "fluence_rematches_total", "Matches that were repeated because the filters rejected the one before.")
-	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, by object. Events and throttled writes are left out.", "object", []string{writesPodGroup, writesPod, writesConfigMap, writesBinding})
-	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server throttled (429, or 503 with Retry-After), by object.", "object", []string{writesBinding, writesEvent})
+	vector(&c.failedWrites, "fluence_failed_writes_total", "Writes to the API server that failed, by object. Events and throttled writes are left out.", "object", []string{writesPodGroup, writesPod, writesConfigMap, writesBinding, writesEviction})
+	vector(&c.writesThrottled, "fluence_writes_throttled_total", "Writes that the API server throttled (429, or 503 with Retry-After), by object.", "object", []string{writesBinding, writesEvent, writesEviction})
 	vector(&c.overrun, "fluence_namespace_overrun_seconds_total", "Time that attempts to place a namespace's groups took beyond what is free. Groups of a namespace in debt are placed after others.", "namespace", []string{""}) // without a namespace, so that the metric exists
 	vector(&c.failedTime, "fluence_namespace_failed_attempt_seconds_total", "Time of attempts to place a namespace's groups that found no nodes, of each attempt up to what is free, while it was more than a fifth of the time. Such groups are placed after others whose priority is not lower.", "namespace", []string{""})
 	vector(&c.seatsTaken, "fluence_seats_taken_total", "Pods that got the room that was held for them before they existed.", "namespace", []string{""})
 	vector(&c.seatsWasted, "fluence_seats_wasted_total", "Pods that did not come, or not in time, to the room that was held for them. The next groups of the namespace get none.", "namespace", []string{""})
+	vector(&c.preemptions, "fluence_preemptions_total", "Plans to evict others for a group, by outcome.", "outcome", texts(eviction.Outcomes()))
+	vector(&c.victims, "fluence_preemption_victims_total", "Groups, and pods of groups or alone, that were evicted for a group of a higher priority, by kind.", "kind", []string{victimGroup, victimPod})
 	counter(&c.bindsCanceled, "fluence_binds_canceled_total", "Pods that left the bind queue unbound, because their node or their group had changed.")
 	counter(&c.eventsDropped, "fluence_events_dropped_total", "Events that were never sent: too many waited, or the API server rejected them.")
 	buckets := []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60}
@@ -190,6 +203,29 @@ func (c *counters) countPlacement(s placement.Stats) {
 
 // countFailedWrite counts a write that failed.
 func (c *counters) countFailedWrite(object string) { c.failedWrites.WithLabelValues(object).Inc() }
+
+// countFailedEviction counts a request of an eviction that failed.
+func (c *counters) countFailedEviction(busy bool) {
+	if busy {
+		c.writesThrottled.WithLabelValues(writesEviction).Inc()
+	} else {
+		c.countFailedWrite(writesEviction)
+	}
+}
+
+// countEviction counts what became of a plan, or a victim whose pods begin to end. What an earlier process has
+// begun is counted there.
+func (c *counters) countEviction(is eviction.Change) {
+	switch v := is.Victim; {
+	case is.Outcome != "":
+		c.preemptions.WithLabelValues(string(is.Outcome)).Inc()
+	case v.State == eviction.Ending && !is.Resumed:
+		c.victims.WithLabelValues(victimPod).Add(float64(len(v.Pods)))
+		if v.Kind != preemption.Pod {
+			c.victims.WithLabelValues(victimGroup).Inc()
+		}
+	}
+}
 
 // countOverrun counts the time of an attempt beyond what is free.
 // The series of a namespace begins with its first such time.

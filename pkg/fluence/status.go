@@ -51,11 +51,16 @@ func (f *stateCollector) initStatus(leading func() bool, identity ProcessIdentit
 	f.handover.failed = func() { f.counters.countFailedWrite(writesConfigMap) }
 }
 
+// ages are how long the oldest of something has lasted. They are zero if there is none.
+type ages struct {
+	// longestWait is that of a group that waits. oldestEviction is that of a plan with a victim that has not gone.
+	longestWait, oldestEviction time.Duration
+}
+
 // snapshot is the state of the plugin at one moment, for metrics and for the status ConfigMap.
 type snapshot struct {
 	gang.Stats
-	// longestWait is how long the longest-waiting group has waited.
-	longestWait time.Duration
+	ages
 	// otherSchedulerPods is the number of pods of other schedulers that hold room.
 	otherSchedulerPods int
 	// nodes is the number of nodes that the matcher's graph has or is to get.
@@ -103,6 +108,9 @@ func (f *stateCollector) takeSnapshot() snapshot {
 	r.reservingGroups, r.reservedNodes = f.reserver.reservations.count()
 	if !r.OldestCompleteSince.IsZero() {
 		r.longestWait = f.now().Sub(r.OldestCompleteSince)
+	}
+	for _, v := range f.evictor.Pending() {
+		r.oldestEviction = max(r.oldestEviction, f.now().Sub(v.Accepted))
 	}
 	// A group without a reason counts as Binding if it waits for
 	// admission, else as MatcherUnavailable or stateQueued.

@@ -51,6 +51,7 @@ func well() series {
 		`fluence_groups_waiting{instance="a",reason="NoPodGroup"}`:               {0, 0},
 		`fluence_groups{instance="a",phase="incomplete"}`:                        {0, 0},
 		`fluence_longest_wait_seconds{instance="a"}`:                             {600, 0},
+		`fluence_oldest_eviction_age_seconds{instance="a"}`:                      {100, 0},
 		`fluence_reserved_nodes{instance="a",namespace="ns"}`:                    {10, 0},
 		`fluence_reserved_nodes{instance="a",namespace="other"}`:                 {20, 0},
 		`fluence_seats_wasted_total{instance="a",namespace="ns"}`:                {7, 0},
@@ -63,6 +64,7 @@ func well() series {
 		`fluence_webhook_objects_total{instance="c",outcome="bug"}`:              {0, 0},
 		`fluence_webhook_certificate_expiration_timestamp_seconds{instance="c"}`: {200 * 86400, 0},
 		`fluence_failed_writes_total{instance="a",object="binding"}`:             {1, 0},
+		`fluence_failed_writes_total{instance="a",object="eviction"}`:            {0, 1},
 		`fluence_sidecar_ready{instance="a-sidecar"}`:                            {1, 0},
 		// One of two controllers works. Other programs have metrics of the same names.
 		`fluence_controller_incomplete_groups{instance="d"}`:                                                              {0, 0},
@@ -245,6 +247,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceKubeletRejections":  w.with(series{`fluence_kubelet_rejections_total{instance="a"}`: {0, 1}}),
 		"FluenceCannotWrite":        w.with(series{`fluence_failed_writes_total{instance="a",object="PodGroup"}`: {0, 1}}),
 		"FluenceEvictionsRefused":   w.with(series{`fluence_controller_evictions_total{instance="c",outcome="refused"}`: {0, 1}, `fluence_controller_incomplete_groups{instance="c"}`: {1, 0}}),
+		"FluenceEvictionStuck":      w.with(series{`fluence_oldest_eviction_age_seconds{instance="a"}`: {0, 60}}),
 		"FluenceTooManyRequests":    w.with(series{`rest_client_requests_total{instance="c",code="429",host="api",method="PATCH"}`: {0, 5}}),
 		"FluenceRestarts":           w.with(series{`fluence_sidecar_process_start_time_seconds{instance="a"}`: {1000, 0.15}}),
 		"FluenceBindsFail":          w.with(series{`fluence_failed_writes_total{instance="a",object="binding"}`: {0, 1}}),
