@@ -95,9 +95,12 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 	if err != nil {
 		return nil, err
 	}
+	mode := "Never"
+	if cfg.Preemption {
+		mode = "LowerPriority"
+	}
 	s, err := stack.Start(ctx, c, stack.Config{
-		// Nobody is evicted for a higher priority: the rules do not know of it.
-		Args:           map[string]any{"topologyLevels": levels(), "preemption": map[string]any{"mode": "Never"}},
+		Args:           map[string]any{"topologyLevels": levels(), "preemption": map[string]any{"mode": mode}},
 		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
 		SidecarMetrics: address,
 		Standby:        cfg.Standby,
@@ -139,8 +142,12 @@ func (r *run) furnish(ctx context.Context) error {
 			return err
 		}
 	}
+	policy := corev1.PreemptNever
+	if r.cfg.Preemption {
+		policy = corev1.PreemptLowerPriority
+	}
 	for _, p := range []int32{-10, 10, 100} {
-		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: priorityClass(p)}, Value: p, PreemptionPolicy: new(corev1.PreemptNever)}
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: priorityClass(p)}, Value: p, PreemptionPolicy: &policy}
 		if _, err := r.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("create a priority class: %w", err)
 		}

@@ -37,6 +37,8 @@ type Config struct {
 	Rate float64
 	// Standby runs a second scheduler, with its own sidecar.
 	Standby bool
+	// Preemption lets groups evict others of a lower priority.
+	Preemption bool
 	// Lease is how long a silent scheduler remains the leader. Defaults to 3s.
 	Lease time.Duration
 	// Settle bounds the wait for rest at the end. Defaults to 2m.

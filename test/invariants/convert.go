@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	podresource "k8s.io/component-helpers/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/test/cluster"
 )
@@ -54,6 +55,7 @@ func podFactOf(p *corev1.Pod) podFact {
 		gated:       len(p.Spec.SchedulingGates) > 0,
 		timeout:     p.Annotations[timeoutAnnotation],
 		policy:      p.Annotations[policyAnnotation],
+		priority:    ptr.Deref(p.Spec.Priority, 0),
 		asks:        asksOf(p),
 		tolerations: p.Spec.Tolerations,
 		labels:      p.Labels,
@@ -64,6 +66,9 @@ func podFactOf(p *corev1.Pod) podFact {
 		if c.Type == corev1.PodScheduled {
 			f.told = c.Status == corev1.ConditionFalse && c.Reason != "" && c.Message != ""
 			f.text = c.Message
+		}
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
+			f.evictedFor, _ = preemptorIn(c.Message)
 		}
 	}
 	return f

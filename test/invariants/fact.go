@@ -82,11 +82,14 @@ type podFact struct {
 	// text is the message of the condition PodScheduled.
 	text            string
 	timeout, policy string
-	asks            amounts
-	tolerations     []corev1.Toleration
-	labels          labels.Set
-	said            said
-	stand           stand
+	priority        int32
+	// evictedFor is the UID of the group or pod for which the pod is marked to be evicted. It is empty without a mark.
+	evictedFor  types.UID
+	asks        amounts
+	tolerations []corev1.Toleration
+	labels      labels.Set
+	said        said
+	stand       stand
 }
 
 func (p *podFact) ended() bool {

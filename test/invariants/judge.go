@@ -48,6 +48,7 @@ type judge struct {
 
 	ledger
 	removals []auditFact
+	evictions
 	tellings
 }
 
@@ -59,6 +60,12 @@ type pod struct {
 	gone time.Time
 	// evicted reports whether Fluence has at least tried to evict or delete it.
 	evicted bool
+	// bound is when it was first seen to have a node. It is zero if that was at the beginning, or never.
+	bound time.Time
+	// preempted reports whether it was lost because it was evicted for another group.
+	preempted bool
+	// deleted is when the scheduler last deleted it with success. It is zero if it did not.
+	deleted time.Time
 	// orphan reports whether its controlling object is gone, so that the pod will go too.
 	orphan bool
 	// texts are the last messages of its condition, without digits.
@@ -108,6 +115,12 @@ func (j *judge) seePod(f podFact, s seen) {
 		p.podFact = f
 		p.hear(s.at)
 		j.holds(p, s, before.node != "", false)
+		if before.node == "" && f.node != "" {
+			p.bound = s.at
+		}
+		if before.serving() && p.gone.IsZero() && (s.gone || !f.serving()) {
+			j.seeLoss(p, s.at)
+		}
 	}
 	if s.gone && p.gone.IsZero() {
 		p.gone = s.at
@@ -233,6 +246,7 @@ func (j *judge) advance(now time.Time) {
 	j.judgeBinds(now)
 	j.judgeStandings(now)
 	j.judgeRemovals(now)
+	j.judgeEvictions(now)
 	j.judgeTellings(now)
 	if now.Sub(j.cleaned) > remember/4 {
 		j.cleaned = now

@@ -19,12 +19,16 @@ func (j *judge) judgeRemovals(now time.Time) {
 	})
 }
 
-// judgeRemoval judges one delete or eviction. It is allowed only to restart an incomplete group.
+// judgeRemoval judges one delete or eviction. It is allowed to restart an incomplete group, and for a group of
+// a higher priority, which judgeEvictions judges.
 func (j *judge) judgeRemoval(a auditFact) {
 	j.stats.Removals++
 	what := a.verb
 	if a.subresource != "" {
 		what = a.subresource
+	}
+	if j.judgeDeletion(a) {
+		return
 	}
 	p := j.latest[a.pod]
 	if p == nil || p.family == nil {

@@ -26,6 +26,9 @@ const (
 
 	conditionScheduled  = "Scheduled"
 	conditionIncomplete = "Incomplete"
+	// conditionPreempted is on a PodGroup that is evicted, and conditionDisrupted on a native one.
+	conditionPreempted = "Preempted"
+	conditionDisrupted = "DisruptionTarget"
 
 	schedulerName    = "fluence"
 	schedulerAccount = "system:serviceaccount:fluence-system:fluence-scheduler"
@@ -87,4 +90,13 @@ const (
 	RuleNotAlone = "NotAlone"
 	// RuleNoLevel: a pod was bound although its group names a topology level that does not exist.
 	RuleNoLevel = "NoLevel"
+	// RuleEvictedUpward: a pod was evicted for a group of the same or a lower priority.
+	RuleEvictedUpward = "EvictedUpward"
+	// RuleEvictedPart: only a part of a group was evicted, and the rest runs with too few pods.
+	RuleEvictedPart = "EvictedPart"
+	// RuleEvictedTwice: the scheduler deleted a pod twice, or evicted a group again for the same preemptor within a minute.
+	RuleEvictedTwice = "EvictedTwice"
+	// RuleEvictedInVain: the room of what was evicted helped neither the preemptor nor
+	// another of its priority or a higher one, and nothing explains it.
+	RuleEvictedInVain = "EvictedInVain"
 )

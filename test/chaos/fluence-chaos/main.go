@@ -34,7 +34,7 @@ func main() {
 
 func command() *cobra.Command {
 	var cfg chaos.Config
-	standby := bySeed
+	standby, preemption := bySeed, bySeed
 	cmd := &cobra.Command{
 		Use:   "fluence-chaos",
 		Short: "Let everything happen to Fluence that a seed can think of",
@@ -52,7 +52,7 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Log = cmd.OutOrStdout()
-			return carryOut(cmd.Context(), cfg, standby, given(cmd.Flags()))
+			return carryOut(cmd.Context(), cfg, standby, preemption, given(cmd.Flags()))
 		},
 	}
 	flags = run.Flags()
@@ -60,6 +60,7 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.MaxPods, "max-pods", 400, "how many of their pods live at a time")
 	flags.Float64Var(&cfg.Rate, "rate", 25, "how many events happen a second at the most")
 	flags.StringVar(&standby, "standby", standby, "yes: run a second scheduler, so that killing the leader is a failover; no: do not; seed: if the seed is odd")
+	flags.StringVar(&preemption, "preemption", preemption, "yes: groups evict others of a lower priority; no: they do not; seed: if the seed divided by 4 leaves 2 or 3")
 	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 3s)")
 	flags.DurationVar(&cfg.Settle, "settle", 0, "bound of the wait for rest at the end (default 2m)")
 	flags.StringVar(&cfg.Dir, "dir", "", "folder of the cluster's state; a temporary one by default")
@@ -84,8 +85,20 @@ func command() *cobra.Command {
 // errTold means that the run did not pass and the output has the reasons.
 var errTold = errors.New("the run did not pass")
 
-// bySeed makes a standby if the seed is odd.
+// bySeed lets the seed decide.
 const bySeed = "seed"
+
+// chosen reads a flag that is yes, no or bySeed.
+func chosen(flag, value string, bySeeds bool) (bool, error) {
+	switch value {
+	case bySeed:
+		return bySeeds, nil
+	case "yes", "no":
+		return value == "yes", nil
+	default:
+		return false, fmt.Errorf("--%s=%s: must be yes, no or seed", flag, value)
+	}
+}
 
 // given returns the flags that were given besides seed and events, as given.
 func given(flags *pflag.FlagSet) string {
@@ -106,19 +119,17 @@ func given(flags *pflag.FlagSet) string {
 	return " CHAOS='" + strings.Join(all, " ") + "'"
 }
 
-func carryOut(ctx context.Context, cfg chaos.Config, standby, flags string) error {
+func carryOut(ctx context.Context, cfg chaos.Config, standby, preemption, flags string) (err error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = fresh()
 	}
-	switch standby {
-	case bySeed:
-		cfg.Standby = cfg.Seed%2 == 1
-	case "yes", "no":
-		cfg.Standby = standby == "yes"
-	default:
-		return fmt.Errorf("--standby=%s: must be yes, no or seed", standby)
+	if cfg.Standby, err = chosen("standby", standby, cfg.Seed%2 == 1); err != nil {
+		return err
 	}
-	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Seed, cfg.Events, flags)
+	if cfg.Preemption, err = chosen("preemption", preemption, cfg.Seed%4 >= 2); err != nil {
+		return err
+	}
+	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Seed, cfg.Events, flags)
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(cfg.Log, "Error:", err)
