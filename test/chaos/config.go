@@ -37,7 +37,7 @@ type Config struct {
 	Rate float64
 	// Standby runs a second scheduler, with its own sidecar.
 	Standby bool
-	// Preemption lets groups evict others of a lower priority.
+	// Preemption lets groups evict others of a lower priority. Then most groups have a priority other than 0.
 	Preemption bool
 	// Lease is how long a silent scheduler remains the leader. Defaults to 3s.
 	Lease time.Duration

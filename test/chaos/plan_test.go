@@ -192,3 +192,27 @@ func TestAThirdOfTheGroupsSaysHowTheirMembersStand(t *testing.T) {
 		t.Errorf("%d groups of one pod name no level, and have no PodGroup that could say so", alone)
 	}
 }
+
+// With preemption a seed draws the same events, and most groups have a priority.
+func TestAPlanWithPreemptionDiffersInThePrioritiesOnly(t *testing.T) {
+	const events = 2000
+	with, without := plan(t, Config{Seed: 7, Events: events, Preemption: true}), plan(t, Config{Seed: 7, Events: events})
+	groups, urgent := 0, 0
+	for i := range with {
+		c, ok := with[i].Do.(create)
+		if !ok {
+			continue
+		}
+		groups++
+		if c.Priority != 0 {
+			urgent++
+		}
+		c.Priority = without[i].Do.(create).Priority
+		if got, want := c.String(), fmt.Sprint(without[i].Do); got != want {
+			t.Fatalf("event %d is %q with preemption, and %q without", i+1, got, want)
+		}
+	}
+	if 2*urgent < groups {
+		t.Errorf("%d of %d groups have a priority, want most", urgent, groups)
+	}
+}

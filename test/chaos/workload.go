@@ -178,6 +178,10 @@ func drawManners(d *dice, w *Workload) {
 	if d.chance(20) {
 		w.Priority = oneOf[int32](d, -10, 10, 100)
 	}
+	if d.cfg.Preemption && w.Priority == 0 {
+		// That follows from the name, so that the same dice are drawn as without preemption.
+		w.Priority = []int32{0, -10, 10, 100}[w.Name/3%4]
+	}
 	if d.chance(5) {
 		w.Zone = d.IntN(zones)
 	}

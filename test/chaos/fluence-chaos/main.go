@@ -46,6 +46,7 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.Events, "events", 500, "how many events happen")
 	flags.IntVar(&cfg.Nodes, "nodes", 24, "how many nodes there are at first")
 	flags.StringToIntVar(&cfg.Weights, "weights", nil, "weights of kinds of events over the defaults, such as kill=0,burst=10")
+	flags.StringVar(&preemption, "preemption", preemption, "yes: groups evict others of a lower priority; no: they do not; seed: if the seed divided by 4 leaves 2 or 3")
 	run := &cobra.Command{
 		Use:   "run",
 		Short: "Carry a plan out; the last line sums it up",
@@ -60,7 +61,6 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.MaxPods, "max-pods", 400, "how many of their pods live at a time")
 	flags.Float64Var(&cfg.Rate, "rate", 25, "how many events happen a second at the most")
 	flags.StringVar(&standby, "standby", standby, "yes: run a second scheduler, so that killing the leader is a failover; no: do not; seed: if the seed is odd")
-	flags.StringVar(&preemption, "preemption", preemption, "yes: groups evict others of a lower priority; no: they do not; seed: if the seed divided by 4 leaves 2 or 3")
 	flags.DurationVar(&cfg.Lease, "lease", 0, "how long a scheduler that says nothing still leads (default 3s)")
 	flags.DurationVar(&cfg.Settle, "settle", 0, "bound of the wait for rest at the end (default 2m)")
 	flags.StringVar(&cfg.Dir, "dir", "", "folder of the cluster's state; a temporary one by default")
@@ -69,7 +69,10 @@ func command() *cobra.Command {
 		Use:   "plan",
 		Short: "Print a plan, one event a line",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if cfg.Preemption, err = preempts(preemption, cfg.Seed); err != nil {
+				return err
+			}
 			plan, err := chaos.NewPlan(cfg)
 			if err != nil {
 				return err
@@ -119,6 +122,11 @@ func given(flags *pflag.FlagSet) string {
 	return " CHAOS='" + strings.Join(all, " ") + "'"
 }
 
+// preempts reads the flag preemption.
+func preempts(value string, seed uint64) (bool, error) {
+	return chosen("preemption", value, seed%4 >= 2)
+}
+
 func carryOut(ctx context.Context, cfg chaos.Config, standby, preemption, flags string) (err error) {
 	if cfg.Seed == 0 {
 		cfg.Seed = fresh()
@@ -126,7 +134,7 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby, preemption, flags 
 	if cfg.Standby, err = chosen("standby", standby, cfg.Seed%2 == 1); err != nil {
 		return err
 	}
-	if cfg.Preemption, err = chosen("preemption", preemption, cfg.Seed%4 >= 2); err != nil {
+	if cfg.Preemption, err = preempts(preemption, cfg.Seed); err != nil {
 		return err
 	}
 	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Seed, cfg.Events, flags)
