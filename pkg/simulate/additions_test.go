@@ -65,6 +65,7 @@ func TestMakeMakesWhatTheControllersWould(t *testing.T) {
 		"a job whose pods are gated":                  {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 2\n  template:" + strings.Replace(jobTemplate, "{restart", "{schedulingGates: [{name: a/b}], restart", 1), pods: []string{"j#0", "j#1"}, groups: []string{"job-j 2"}, notes: []string{"simulated as if the gates were removed: a/b"}},
 		"a job of another scheduler":                  {text: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec:\n  parallelism: 3\n  template:" + strings.Replace(jobTemplate, "fluence", "other", 1), notes: []string{`Job j: spec.template.spec.schedulerName is "other"`}},
 		"a priority below its job":                    {text: strings.Replace(fmt.Sprintf(job, "j"), "schedulerName: fluence", "schedulerName: fluence, priorityClassName: soon", 1) + "\n---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: soon}\nvalue: 5", pods: []string{"j#0"}, groups: []string{"job-j 1"}},
+		"a job beside one that is there":              {text: fmt.Sprintf(job, "there") + "\n---\n" + fmt.Sprintf(job, "j"), pods: []string{"j#0"}, groups: []string{"job-j 1"}, notes: []string{"left out: Job ns/there: already exists in the cluster"}},
 		"a claim that is there":                       {text: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\n---\n" + fmt.Sprintf(job, "j"), pods: []string{"j#0"}, groups: []string{"job-j 1"}},
 		"a PodGroup that is there":                    {text: "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: old}\nspec: {minMember: 3}", groups: []string{"old 3 since 1"}},
 		"two jobs of one label":                       {text: strings.Replace(fmt.Sprintf(job, "j")+"\n---\n"+fmt.Sprintf(job, "k"), "app: a", "scheduling.x-k8s.io/pod-group: g", 2), pods: []string{"j#0", "k#0"}, groups: []string{"g 2"}, notes: []string{"group g: 2 objects create its pods"}},
@@ -85,7 +86,7 @@ func TestMakeMakesWhatTheControllersWould(t *testing.T) {
 	}
 	old := podGroup("old", 2)
 	there := Cluster{PodGroups: []scheduling.PodGroup{old}}
-	there.Objects = append(there.Objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}})
+	there.Objects = append(there.Objects, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "there", UID: "there"}})
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w, err := Make(parsed(t, tc.text), there, "fluence", time.Unix(0, 0))
