@@ -3,16 +3,26 @@ package group
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // AllTemplates returns the templates of an owner, also if the owner makes all its pods at once: then Coming
-// counts them, and Stage is 0. annotations are those of the owner, and spec is its spec as JSON. Templates of
+// counts them, and Stage is 0. With exclusive placement there is one for each Job, but no more than about
+// MaxTemplates. annotations are those of the owner, and spec is its spec as JSON. Templates of
 // other schedulers are left out as Templates leaves them out. An error names the field that is wrong. The
 // result is nil for kinds whose specs do not say how many pods there are to be.
 func AllTemplates(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	parts, err := partsOf(o, spec)
 	if err != nil {
 		return nil, err
+	}
+	listed, err := templatesFor(o, annotations, spec, scheduler)
+	if err != nil {
+		return nil, err
+	}
+	// With exclusive placement each Job has a template, also if it has one pod.
+	if slices.ContainsFunc(listed, func(t Template) bool { return t.Domain != "" }) {
+		return listed, nil
 	}
 	staged, err := Templates(o, annotations, spec, scheduler)
 	if err != nil || staged != nil {
