@@ -177,7 +177,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	if err := r.addGone(ctx, s); err != nil {
 		return err
 	}
-	if s.WaitingFor == reason.Suspended {
+	switch {
+	case s.Status == statusTerminating:
+		return nil // what is missing is not made any more
+	case s.WaitingFor == reason.Suspended:
 		s.addHowToResume()
 		return nil
 	}
