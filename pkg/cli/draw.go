@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-k8s/fluence/pkg/reason"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )

@@ -389,6 +389,8 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
 	case s.Status == statusTerminating:
 		fmt.Fprintf(w, "  %s\n", s.Message)
+	case s.Status == statusFinished && s.Message != "":
+		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)
 		if s.WaitingFor == reason.Suspended {
