@@ -134,7 +134,7 @@ may list pods and PodGroups of all namespaces.`,
 	if err := cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(groupOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was added right above
 	}
-	g.addFlags(cmd)
+	g.addFlags(cmd, o.completeNodes)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := g.validate(names); err != nil {
 			return err

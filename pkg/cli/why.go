@@ -177,7 +177,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	if err := r.addGone(ctx, s); err != nil {
 		return err
 	}
-	if s.WaitingFor == reason.Suspended {
+	switch {
+	case s.Status == statusTerminating:
+		return nil // what is missing is not made any more
+	case s.WaitingFor == reason.Suspended:
 		s.addHowToResume()
 		return nil
 	}
@@ -385,6 +388,8 @@ const newFor = 6 * time.Second
 func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
 	case s.Status == statusTerminating:
+		fmt.Fprintf(w, "  %s\n", s.Message)
+	case s.Status == statusFinished && s.Message != "":
 		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)

@@ -559,13 +559,15 @@ func TestTheNumbersOfAGroupThatGathersWaitForTheirTurn(t *testing.T) {
 func TestAnotherPodGroupOfTheNameIsNotToldToBeCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before types.UID // of the PodGroup that the memory is about
+		n      int
 		want   string
 	}{
-		"the one that was just created": {"", "created a moment ago; 2 pods exist, minMember is 2"},
-		"one that replaced it":          {"gone", "2 pods exist, minMember is 2"},
+		"the one that was just created": {"", 2, "created a moment ago; 2 pods exist, minMember is 2"},
+		"one that replaced it":          {"gone", 2, "2 pods exist, minMember is 2"},
+		"one of a single pod":           {"gone", 1, "1 pod exists, minMember is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := observation{key: key, podGroup: podGroup(2), pods: each(pods(2)), now: now}
+			o := observation{key: key, podGroup: podGroup(int32(tc.n)), pods: each(pods(tc.n)), now: now} //nolint:gosec // 1 or 2
 			d, _ := DefaultConfig().decide(o, memory{uid: tc.before, firstSeen: now, created: "created a moment ago"})
 			if len(d.events) != 1 || d.events[0].text != tc.want {
 				t.Errorf("tells %+v, want %q", d.events, tc.want)
