@@ -680,10 +680,19 @@ func TestMembersThatAreNotExpected(t *testing.T) {
 		}
 	}
 	byEval, running := referring("Job", "eval", "other-uid"), in(corev1.PodRunning)
+	deployment := func(replicas ...int32) observation {
+		o := observation{key: key, now: now, topOwners: []topOwner{{topOwnerRef: topOwnerRef{owner: group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "web-uid"}}}}}
+		for i, n := range replicas {
+			o.podOwners = append(o.podOwners, podOwner{Object: &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}, replicas: &n, template: &corev1.PodTemplateSpec{}, topUID: "web-uid"})
+		}
+		return o.with(podGroup(1, ours, referring("Deployment", "web", "web-uid")), nil)
+	}
 	cases := map[string]struct {
 		o    observation
 		want string
 	}{
+		"a Deployment is scaled to 0":     {deployment(0, 0), "Suspended: Deployment/web wants no pods for now"},
+		"a Deployment is rolled out":      {deployment(0, 2), ""},
 		"all are there":                   {of(job(2)).with(podGroup(2, ours, byTrain), pods(2, ofTrain)), ""},
 		"they are to come":                {of(job(2)).with(podGroup(2, ours, byTrain), pods(1, ofTrain)), ""},
 		"the Job is suspended":            {of(job(2, suspended)).with(podGroup(2, ours, byTrain), nil), "Suspended: Job/train is suspended"},
