@@ -155,7 +155,7 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	}
 	refused.Message += a.restarts.describe(plan.Key, least, name)
 	if !goesFirst(plan) {
-		refused.Message += a.claims.describe(plan.Key, rankForRoom(plan), name) + a.freed.describe(plan.Key, least, name)
+		refused.Message += a.claims.describe(plan.Key, rankForRoom(plan), name) + a.freed.describe(plan.Key, least, rankForRoom(plan), a.now(), name)
 	}
 }
 
@@ -192,7 +192,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	kept := a.restarts.slots(plan.Key, least, a.holdsNode)
 	if !goesFirst(plan) {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
-		kept = slices.Concat(kept, a.claims.slots(plan.Key, rankForRoom(plan)), a.freed.slots(plan.Key, least, a.claims.nodesOf(plan.Key)))
+		kept = slices.Concat(kept, a.claims.slots(plan.Key, rankForRoom(plan)), a.freed.slots(plan.Key, least, rankForRoom(plan), a.now(), a.claims.nodesOf(plan.Key)))
 	}
 	// The filters count these pods anyway, so their room must not count twice. Whoever
 	// has the whole node for itself is known by the kept slot alone.
