@@ -30,8 +30,10 @@ func (o ownersThatWere) ControllerOf(namespace string, of group.Owner) (group.Ow
 func stays(pod *corev1.Pod) bool { return whyEnded(pod) == "" }
 
 // isBeingDeleted reports whether a group is being deleted: its PodGroup or an owner of its pods has gone or is being
-// deleted, and so are its pods. pg is nil if the PodGroup has gone. The garbage collector marks the pods one after the
-// other: those of an owner that has gone count as marked, if the PodGroup has gone too or one of them is marked.
+// deleted, and so are its pods. pg is nil if the PodGroup has gone.
+//
+// The garbage collector marks one pod after another. So the pods of an owner that has gone count as marked if
+// one of them is, or if the PodGroup has gone too.
 func (ns *namespace) isBeingDeleted(pg *scheduling.PodGroup, pods []*corev1.Pod) bool {
 	going := pg == nil || pg.DeletionTimestamp != nil
 	if len(pods) == 0 {

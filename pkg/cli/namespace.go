@@ -219,7 +219,7 @@ type listedGroup struct {
 	key      types.NamespacedName
 	podGroup *scheduling.PodGroup
 	pods     []*corev1.Pod
-	// gone are those of its nodes that do not exist any more, if that was looked up.
+	// gone has the nodes of the group that do not exist any more. It is set only by markGone.
 	gone []string
 }
 

@@ -55,8 +55,8 @@ func templatesOf(owners []runtime.Object) map[types.UID]*corev1.PodSpec {
 	return templates
 }
 
-// priorityToCome returns the priority that the pods of a group will have: that of a native PodGroup, or else the highest of
-// the pod templates of its owners. It is 0 if no template is known, or if the PriorityClass cannot be read.
+// priorityToCome returns the priority that the pods of a group will have. A native PodGroup says it. For another group
+// it is the highest priority of the pod templates of its owners. It is 0 if no template is known, or if the PriorityClass cannot be read.
 func (ns *namespace) priorityToCome(pg *scheduling.PodGroup) int32 {
 	if name, native := group.NativeName(keyOf(pg)); native {
 		same := func(n schedulingv1beta1.PodGroup) bool { return n.Namespace == pg.Namespace && n.Name == name }
@@ -86,7 +86,7 @@ func (ns *namespace) priorityToCome(pg *scheduling.PodGroup) int32 {
 	return highest
 }
 
-// of returns the priority that the API server gives to a pod: that of its class, or of the default class.
+// of returns the priority that the API server gives to a pod: the value of the pod's class, or of the default class.
 func (p *priorities) of(spec *corev1.PodSpec) int32 {
 	for _, class := range p.classes {
 		if class.Name == spec.PriorityClassName || spec.PriorityClassName == "" && class.GlobalDefault {

@@ -92,9 +92,9 @@ func uselessKeys(objects []KeyedObject) []writtenKey {
 	return useless
 }
 
-// isDefaulted reports whether a Job has a label that its pods have with the same value. An API server gives a Job without
-// labels those of its pod template (k8s.io/kubernetes/pkg/apis/batch/v1, SetDefaults_Job), so the user has to correct the
-// template.
+// isDefaulted reports whether a Job has a label that its pods have with the same value. The API server copies the labels of
+// the pod template to a Job without labels (k8s.io/kubernetes/pkg/apis/batch/v1, SetDefaults_Job). So the user
+// has to correct the template.
 func isDefaulted(o KeyedObject, name string, objects []KeyedObject) bool {
 	return o.Place == OnWorkload && o.Kind == "Job" && slices.ContainsFunc(objects, func(pod KeyedObject) bool {
 		value, has := pod.Labels[name]
@@ -159,7 +159,7 @@ func placesOf(k Key) string {
 	return strings.Join(places, " or ")
 }
 
-// keyCharacters are those of the keys of labels and annotations.
+// keyCharacters are the characters that keys of labels and annotations may have.
 const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 
 // shownKey returns a key for a message. What is no valid key is quoted, and a long one is cut.

@@ -128,8 +128,8 @@ func templatesIn(native string, o Owner, annotations map[string]string, spec []b
 	return nil, nil
 }
 
-// templatesFor returns all templates of an owner whose kind may make some pods after others. It leaves out
-// those of other schedulers as Templates does. It returns nil for other kinds.
+// templatesFor returns all templates of an owner whose kind may make some pods after others. As in Templates,
+// templates of other schedulers are left out. The result is nil for other kinds.
 func templatesFor(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	var of interface {
 		templates(annotations map[string]string) []Template

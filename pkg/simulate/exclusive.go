@@ -28,8 +28,8 @@ type exclusivity struct {
 	needed bool
 }
 
-// exclusivities are those of JobSet (jobset.x-k8s.io/v1alpha2) and of LeaderWorkerSet
-// (leaderworkerset.x-k8s.io/v1), by kind.
+// exclusivities has the keys with which JobSet (jobset.x-k8s.io/v1alpha2) and LeaderWorkerSet
+// (leaderworkerset.x-k8s.io/v1) place exclusively, by kind.
 var exclusivities = map[string]exclusivity{
 	"JobSet.jobset.x-k8s.io": {
 		annotation: "alpha.jobset.sigs.k8s.io/exclusive-topology",
