@@ -104,6 +104,7 @@ func TestCompletion(t *testing.T) {
 		"groups":             {"__complete why --kubeconfig KUBECONFIG job-", "job-training-d95379c6be"},
 		"owners of groups":   {"__complete why --kubeconfig KUBECONFIG job/", "job/solver\njob/training\n:4"},
 		"nodes":              {"__complete nodes --kubeconfig KUBECONFIG node-1", "node-1\n:4"},
+		"nodes of groups":    {"__complete groups --kubeconfig KUBECONFIG --node node-1", "node-1\n:4"},
 		"domains":            {"__complete graph --kubeconfig KUBECONFIG --topology-levels example.com/rack rack/r1", "rack/r1\n:4"},
 		"namespaces":         {"__complete groups --kubeconfig KUBECONFIG -n l", "lab\n:4"},
 		"levels":             {"__complete graph --kubeconfig KUBECONFIG --topology-levels example.com/rack --depth ", "node\nrack\n:4"},

@@ -102,6 +102,8 @@ func TestCommands(t *testing.T) {
 	another.Leader, another.MatcherAnswers = "fluence-scheduler-1", false
 	unwell := well()
 	unwell.MatcherAnswers, unwell.LastMatch = false, nil
+	just := unwell
+	just.Updated = noon.Add(-2 * time.Second)
 	unloaded := well()
 	unloaded.Epoch, unloaded.WhyNotLoaded = 0, "make the engine ready for requests: ready: load the graph into Fluxion: no such type"
 	outdated := well()
@@ -266,6 +268,11 @@ func TestCommands(t *testing.T) {
 		"a scheduler whose latest graph is not loaded":         {args: "status", objects: healthy(outdated), want: ExitNo},
 		"a scheduler that has lost its lease":                  {args: "status", objects: []runtime.Object{figures(unwell), lease("fluence-scheduler", 40*time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
 		"a scheduler that has taken over":                      {args: "status", objects: []runtime.Object{figures(another), lease("fluence-scheduler", time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a scheduler that was started again":                   {args: "status", objects: []runtime.Object{figures(unloaded), acquired(lease("fluence-scheduler", time.Second), 3*time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a scheduler that was started after an hour":           {args: "status", objects: []runtime.Object{figures(stale), acquired(lease("fluence-scheduler", time.Second), 3*time.Second), lease("fluence-controller", time.Second)}, want: ExitNo},
+		"a scheduler that has led for long":                    {args: "status", objects: []runtime.Object{figures(well()), acquired(lease("fluence-scheduler", time.Second), 10*time.Minute), lease("fluence-controller", time.Second)}},
+		"a scheduler that reports in the second of its lease":  {args: "status", objects: []runtime.Object{figures(well()), acquired(lease("fluence-scheduler", time.Second), time.Minute-time.Millisecond), lease("fluence-controller", time.Second)}},
+		"a scheduler that has just reported a silent matcher":  {args: "status", objects: healthy(just), want: ExitNo},
 		"a scheduler that has given its lease up":              {args: "status", objects: []runtime.Object{figures(well()), free("fluence-scheduler"), lease("fluence-controller", time.Second)}, want: ExitNo},
 		"a controller that is frozen":                          {args: "status", objects: []runtime.Object{figures(well()), lease("fluence-scheduler", time.Second), lease("fluence-controller", 40*time.Second)}, want: ExitNo},
 		"a controller that never was":                          {args: "status", objects: []runtime.Object{figures(well()), lease("fluence-scheduler", time.Second)}, want: ExitNo},

@@ -31,19 +31,42 @@ func stays(pod *corev1.Pod) bool { return whyEnded(pod) == "" }
 
 // isBeingDeleted reports whether a group is being deleted: its PodGroup or an owner of its pods has gone or is being
 // deleted, and so are its pods. pg is nil if the PodGroup has gone.
+//
+// The garbage collector marks one pod after another. So the pods of an owner that has gone count as marked if
+// one of them is, or if the PodGroup has gone too.
 func (ns *namespace) isBeingDeleted(pg *scheduling.PodGroup, pods []*corev1.Pod) bool {
 	going := pg == nil || pg.DeletionTimestamp != nil
 	if len(pods) == 0 {
 		return pg != nil && going
 	}
-	return (going || slices.ContainsFunc(pods, ns.hasLostOwner)) && !slices.ContainsFunc(pods, stays) &&
-		slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	marked := func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+	left := func(pod *corev1.Pod) bool { return ns.isLeftBy(pg, pod) }
+	return (going || slices.ContainsFunc(pods, ns.hasLostOwner)) &&
+		(slices.ContainsFunc(pods, marked) || pg == nil && slices.ContainsFunc(pods, left)) &&
+		!slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return stays(pod) && !left(pod) })
 }
 
 // hasLostOwner reports whether the owner of a pod has gone or is being deleted. It returns false if that is not known.
 func (ns *namespace) hasLostOwner(pod *corev1.Pod) bool {
 	ref := metav1.GetControllerOfNoCopy(pod)
-	return ref != nil && group.OwnerOf(*ref).Watched() && len(ns.hidden) == 0 && !ns.staying[ref.UID]
+	return ref != nil && ns.canSee(*ref) && !ns.staying[ref.UID]
+}
+
+// isLeftBy reports whether the owner of a pod has gone, and has left no PodGroup, or one that it owned. An owner that leaves
+// its pods to live on (kubectl delete --cascade=orphan) is removed from them first.
+func (ns *namespace) isLeftBy(pg *scheduling.PodGroup, pod *corev1.Pod) bool {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil || !ns.canSee(*ref) {
+		return false
+	}
+	_, exists := ns.staying[ref.UID]
+	return !exists && (pg == nil || slices.ContainsFunc(pg.OwnerReferences, func(of metav1.OwnerReference) bool { return of.UID == ref.UID }))
+}
+
+// canSee reports whether an owner would have been read if it existed.
+func (ns *namespace) canSee(ref metav1.OwnerReference) bool {
+	k := group.KindOf(group.OwnerOf(ref))
+	return group.OwnerOf(ref).Watched() && !slices.Contains(ns.hidden, k.Resource)
 }
 
 // addDeletion makes the summary one of a group that is being deleted.
@@ -67,12 +90,14 @@ func (ns *namespace) summaryOfPods(key types.NamespacedName, pods []*corev1.Pod)
 		}
 	}
 	g.addPods(pods, ns.now)
-	switch {
-	case g.Status != statusFinished && ns.isBeingDeleted(nil, pods):
+	if g.Status != statusFinished {
 		g.Size = max(int32(len(pods))-g.Succeeded-g.Failed, g.Size) //nolint:gosec // a group has at most group.MaxSize pods
 		if said, err := group.SizeOf(pods[0].Labels); err == nil {
 			g.Size, g.Minimum = max(g.Size, said.Size), said.Min
 		}
+	}
+	switch {
+	case g.Status != statusFinished && ns.isBeingDeleted(nil, pods):
 		g.addDeletion()
 	case g.Status == statusWaiting:
 		g.WaitingFor, g.Message = reason.NoPodGroup, fmt.Sprintf("%s does not exist", group.KeyText(key))

@@ -36,6 +36,22 @@ func TestAGroupThatIsBeingDeleted(t *testing.T) {
 		p.Labels[group.SizeLabel] = "3"
 	}
 	sized := func(p *corev1.Pod) { p.Labels = map[string]string{group.SizeLabel: "3"} }
+	unmarked := func(p *corev1.Pod) { p.DeletionTimestamp = nil }
+	oneIs := func(p *corev1.Pod) {
+		sized(p)
+		if p.Name == "old-1" {
+			unmarked(p)
+		}
+	}
+	noneIs := func(p *corev1.Pod) {
+		sized(p)
+		unmarked(p)
+	}
+	unasked := going(old, func(p *corev1.Pod) {
+		noneIs(p)
+		p.Spec.SchedulerName = "fluence"
+	})
+	unasked[2].(*corev1.Pod).Spec.NodeName, unasked[2].(*corev1.Pod).Status.Phase = "", corev1.PodPending
 	cases := map[string]struct {
 		objects   []runtime.Object
 		forbidden []string
@@ -48,6 +64,10 @@ func TestAGroupThatIsBeingDeleted(t *testing.T) {
 		"its PodGroup waits for its pods":                     {objects: append(going(old, sized), old, pg), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
 		"its Job has gone, and its PodGroup not yet":          {objects: append(going(old, sized), live), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
 		"its Job waits for its pods":                          {objects: append(going(old, sized), foreground, live), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
+		"they have gone, and one pod is not marked yet":       {objects: going(old, oneIs), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
+		"they have gone, and no pod is marked yet":            {objects: going(old, noneIs), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
+		"its Job has gone, and only pods are marked":          {objects: append(going(old, oneIs), live), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
+		"its Job leaves its pods":                             {objects: append(going(old, noneIs), foreground, live), wantRow: "Job/old 0 3 3 2 Running", wantWhy: "does not wait"},
 		"only its pods are being deleted, and are made again": {objects: append(going(old, sized), old, live), wantRow: "Job/old 0 3 3 2 Running", wantWhy: "does not wait"},
 		"whether its Job has gone is not known":               {objects: append(going(old, named), live), forbidden: []string{"jobs"}, wantRow: "Job/old 0 3 3 2 Running", wantWhy: "does not wait"},
 	}
@@ -67,6 +87,9 @@ func TestAGroupThatIsBeingDeleted(t *testing.T) {
 				t.Errorf("why: %q, says %q: want %t", out, text, terminating)
 			}
 		})
+	}
+	if out, _, code := (call{args: "why job/old", objects: unasked}).run(t); code != ExitYes || !strings.Contains(out, "the group is being deleted; 1 pod has not ended yet") {
+		t.Errorf("why: exit code %d, %q; want a group that is being deleted, and does not wait", code, out)
 	}
 	if out, _, _ := (call{args: "groups --status terminating --no-headers", objects: append(going(old, sized), job("other"), pod("other-0", "node-0", "1", ofJob(job("other"))))}).run(t); strings.Count(out, "\n") != 1 || !strings.Contains(out, "Job/old") {
 		t.Errorf("--status terminating: %q, want the group that is being deleted", out)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flux-k8s/fluence/pkg/reason"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -52,11 +51,7 @@ func (d *drawing) validate() error {
 func (d *drawing) write(w io.Writer) error {
 	root := d.tree.root
 	d.resources = root.resources(d.wide)
-	head := reason.Plural(root.Nodes, "node")
-	if root.Nodes != d.tree.all {
-		head = fmt.Sprintf("%d of %s", root.Nodes, reason.Plural(d.tree.all, "node"))
-	}
-	fmt.Fprintf(w, "%s, %s, free/total: %s\n", d.paint(bold, root.Name), head, d.freeTexts(root, d.resources))
+	fmt.Fprintf(w, "%s, %s, free/total: %s\n", d.paint(bold, root.Name), root.nodesText(), d.freeTexts(root, d.resources))
 	_, err := w.Write(d.body())
 	return err
 }
@@ -146,7 +141,7 @@ func (d *drawing) line(b branch) string {
 func (d *drawing) properties(p *treeNode) string {
 	text := "free: " + d.freeTexts(p, d.resources)
 	if p.Type != graph.TypeNode {
-		text = reason.Plural(p.Nodes, "node") + ", " + text
+		text = p.nodesText() + ", " + text
 	}
 	if p.Status != "" {
 		text += "  " + d.paint(p.colour(), p.Status)

@@ -39,15 +39,18 @@ type groupFilter struct {
 var groupStatuses = []string{statusWaiting, statusRunning, statusSuspended, statusIdle, statusTerminating, statusFinished}
 
 // addFlags adds the flags of the filter.
-func (f *groupFilter) addFlags(cmd *cobra.Command) {
+func (f *groupFilter) addFlags(cmd *cobra.Command, completeNodes cobra.CompletionFunc) {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.selector, "selector", "l", "", "list only groups with these labels, on the PodGroup or on a pod, such as app=solver")
 	flags.StringSliceVar(&f.statuses, "status", nil, "list only groups that do this now: "+strings.Join(groupStatuses, ", "))
 	flags.StringVar(&f.node, "node", "", "list only groups with pods on this node")
 	flags.StringVar(&f.priority, "priority", "", "list only groups of this priority, such as 100 or '>=100'")
-	err := cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(groupStatuses, cobra.ShellCompDirectiveNoFileComp))
-	if err != nil {
-		panic(err) // the flag was added right above
+	for name, complete := range map[string]cobra.CompletionFunc{
+		"status": cobra.FixedCompletions(groupStatuses, cobra.ShellCompDirectiveNoFileComp), "node": completeNodes,
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(name, complete); err != nil {
+			panic(err) // the flags were added right above
+		}
 	}
 }
 

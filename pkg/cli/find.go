@@ -220,7 +220,7 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 	if s.WaitingFor == "" && s.Status != statusIdle && s.Status != statusTerminating && ns.isSuspended(pg) {
 		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
-	s.Waits = s.WaitingFor != "" || slices.ContainsFunc(own, waits)
+	s.Waits = s.Status != statusTerminating && (s.WaitingFor != "" || slices.ContainsFunc(own, waits))
 	return s
 }
 
@@ -231,7 +231,7 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	id := group.IdentityOf(pod, ns.ownersOf)
 	if pg := ns.group(id); pg != nil {
 		s := ns.answerForGroup(pg)
-		s.Pod, s.Waits = p, waits(pod)
+		s.Pod, s.Waits = p, s.Status != statusTerminating && waits(pod)
 		return s
 	}
 	wants := wantedGroup(id)

@@ -1,13 +1,13 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/printers"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // watchGroups prints the groups, and then the rows that change, until ctx ends or the user may not read any more. A
 // change of the times or of the place alone does not count.
 func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
-	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(o.Out)}, rows: map[string]shownGroup{}}
+	shown := o.shownGroups(g)
 	failures := 0
 	for first := true; ; first = false {
 		var rows []listedGroup
@@ -30,6 +30,9 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 			if err == nil && first {
 				o.noteStopped(ctx, r, oldAnswers)
 				o.notes(r.notes)
+			}
+			if err == nil && first && len(all) == 0 {
+				fmt.Fprintln(o.ErrOut, nothingIn(r.namespace, !g.isEmpty()))
 			}
 			rows = all
 			return err
@@ -43,7 +46,7 @@ func (o *options) watchGroups(ctx context.Context, g *groupsOptions) error {
 			return err
 		case err == nil:
 			failures = 0
-			if err := o.writeChanged(rows, g, shown, first); err != nil {
+			if err := o.writeChanged(rows, g, shown); err != nil {
 				return err
 			}
 			g.mayBeGone = true
@@ -75,7 +78,32 @@ func pauseAfter(took time.Duration, failures int) time.Duration {
 // shownGroups are the groups that a watch has written, by their keys.
 type shownGroups struct {
 	table growingTable
-	rows  map[string]shownGroup
+	// text is what the table has written and the user has not got yet.
+	text *bytes.Buffer
+	// headed is true if the rows have a header above them.
+	headed bool
+	rows   map[string]shownGroup
+}
+
+// usualWidths are how wide the cells of columns usually become while a watch goes on.
+var usualWidths = map[string]int{"NAMESPACE": 12, "NAME": 20, "PHASE": len(phaseTerminating), "WAIT": 5, "RUN": 5}
+
+// shownGroups returns that nothing has been written.
+func (o *options) shownGroups(g *groupsOptions) *shownGroups {
+	how := *g
+	how.noHeaders = false
+	var widths []int
+	for _, head := range o.cells(nil, &how)[0] {
+		width := len(head)
+		for name, usual := range usualWidths {
+			if head == name || head == o.paint(plain, name) {
+				width += max(0, usual-len(name))
+			}
+		}
+		widths = append(widths, width)
+	}
+	text := &bytes.Buffer{}
+	return &shownGroups{table: newTable(text, widths[:len(widths)-1]...), text: text, rows: map[string]shownGroup{}}
 }
 
 // A shownGroup is a group as a watch has last written it. steady is what may not change without a new row.
@@ -84,9 +112,9 @@ type shownGroup struct {
 	listedGroup
 }
 
-// writeChanged writes the rows that have changed since they were shown, and remembers them. It writes a last row for a group
-// that is gone. With flags that choose groups it writes none, because a group also leaves such a list when it changes.
-func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *shownGroups, first bool) error {
+// writeChanged writes the rows that have changed since they were shown, and remembers them, with a header if
+// the columns have become wider than under the last one. It writes a last row for a group that is gone. With flags that choose groups it writes none, because a group also leaves such a list when it changes.
+func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *shownGroups) error {
 	var changed []listedGroup
 	left := map[string]bool{}
 	for _, row := range rows {
@@ -110,8 +138,22 @@ func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *show
 		return nil
 	}
 	how := *g
-	how.noHeaders = g.noHeaders || !first
-	return shown.table.add(o.cells(changed, &how))
+	how.noHeaders = g.noHeaders || shown.headed
+	wider, err := shown.table.add(o.cells(changed, &how))
+	if err != nil {
+		return err
+	}
+	if wider && shown.headed && !g.noHeaders {
+		// The last header does not stand above these columns.
+		shown.text.Reset()
+		how.noHeaders = false
+		if _, err := shown.table.add(o.cells(changed, &how)); err != nil {
+			return err
+		}
+	}
+	shown.headed = true
+	_, err = shown.text.WriteTo(o.Out)
+	return err
 }
 
 // gone returns the last row of a group that does not exist any more.

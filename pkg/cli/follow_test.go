@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -45,7 +44,7 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 	var out bytes.Buffer
 	o := &options{IOStreams: genericiooptions.IOStreams{Out: &out}, now: func() time.Time { return noon }, color: "never"}
 	g := &groupsOptions{format: &outputFormat{}}
-	shown := &shownGroups{table: growingTable{printers.GetNewTabWriter(&out)}, rows: map[string]shownGroup{}}
+	shown := o.shownGroups(g)
 	row := func(name string, bound int32, waited int64) listedGroup {
 		l := listedGroup{key: types.NamespacedName{Name: name}}
 		l.Name, l.Bound, l.WaitSeconds, l.Status = name, bound, &waited, statusWaiting
@@ -60,16 +59,20 @@ func TestAWatchPrintsOnlyRowsThatChange(t *testing.T) {
 		rows []listedGroup
 		want string
 	}{
-		{[]listedGroup{row("a", 0, 1), row("b", 0, 1)}, "# NAME a b"},
-		{[]listedGroup{row("a", 0, 3), row("b", 0, 3)}, ""}, // only the times have changed
+		{nil, ""},
+		{[]listedGroup{row("a", 0, 1), row("b", 0, 1)}, "# NAME a b"}, // the header comes with the first rows
+		{[]listedGroup{row("a", 0, 3), row("b", 0, 3)}, ""},           // only the times have changed
 		{[]listedGroup{row("a", 0, 5), row("b", 2, 5)}, "b"},
 		{[]listedGroup{placed(1, row("a", 0, 5)), row("b", 2, 5)}, ""}, // only the place has changed
 		{[]listedGroup{row("b", 2, 7)}, "a"},                           // the last row of what is gone
 		{[]listedGroup{row("b", 2, 7)}, ""},
 		{[]listedGroup{row("a", 0, 0), row("b", 2, 7)}, "a"}, // gone and made again
+		{[]listedGroup{row("a", 0, 0), row("b", 2, 7), row("a-fairly-long-name", 0, 0)}, "a-fairly-long-name"},
+		{[]listedGroup{row("a", 0, 0), row("b", 2, 7), row("a-fairly-long-name", 0, 0), row("a-name-as-long-as-few-are", 0, 0)}, "# NAME a-name-as-long-as-few-are"},
+		{[]listedGroup{row("a", 1, 0), row("b", 2, 7), row("a-fairly-long-name", 0, 0), row("a-name-as-long-as-few-are", 0, 0)}, "a"},
 	} {
 		out.Reset()
-		if err := o.writeChanged(step.rows, g, shown, len(shown.rows) == 0); err != nil {
+		if err := o.writeChanged(step.rows, g, shown); err != nil {
 			t.Fatal(err)
 		}
 		var got []string

@@ -59,7 +59,7 @@ func (g *listedGroup) allNodes() []string {
 	return slices.Sorted(maps.Keys(on))
 }
 
-// nodesText returns the nodes of a group as the table shows them: those that have gone are last, and marked.
+// nodesText returns the nodes of a group as the table shows them. Nodes that do not exist any more come last and are marked.
 func (g *listedGroup) nodesText() string {
 	var parts []string
 	if there := slices.DeleteFunc(g.allNodes(), func(name string) bool { return slices.Contains(g.gone, name) }); len(there) > 0 {

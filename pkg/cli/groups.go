@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -134,7 +133,7 @@ may list pods and PodGroups of all namespaces.`,
 	if err := cmd.RegisterFlagCompletionFunc("sort-by", cobra.FixedCompletions(groupOrders, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag was added right above
 	}
-	g.addFlags(cmd)
+	g.addFlags(cmd, o.completeNodes)
 	cmd.RunE = func(cmd *cobra.Command, names []string) error {
 		if err := g.validate(names); err != nil {
 			return err
@@ -295,16 +294,6 @@ func (g *groupSummary) compareBy(order string, b *groupSummary) int {
 		return cmp.Compare(seconds(b.RunSeconds), seconds(g.RunSeconds))
 	}
 	return 0
-}
-
-// placeInNamespace is the note that what is shown as the place of a group counts the groups of one namespace alone.
-func placeInNamespace(shown, namespace string) string {
-	return fmt.Sprintf("you may not list the pods, PodGroups and Jobs of all namespaces: %s is the place among the groups of namespace %s", shown, namespace)
-}
-
-// queue returns the groups that ask for nodes, in the order in which they ask.
-func (ns *namespace) queue(c simulate.Configuration) ([]fluence.QueuedGroup, error) {
-	return simulate.Queue(ns.pods, simulate.Cluster{PodGroups: ns.own, NativePodGroups: ns.native}, ns.ownersOf, c, ns.now.Time)
 }
 
 // quietConfiguration returns the scheduler's configuration. If it cannot be read, it

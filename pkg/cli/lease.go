@@ -30,8 +30,10 @@ type leaseAnswer struct {
 	// Exists is false if there is no such Lease: no process has ever led, or they run without an election.
 	Exists bool `json:"exists"`
 	// Holder is the identity of the process that leads. It is empty if that process has given the Lease up.
-	Holder  string      `json:"holder,omitempty"`
-	Renewed metav1.Time `json:"renewed,omitzero"`
+	Holder string `json:"holder,omitempty"`
+	// Acquired is when the holder got the Lease, and Renewed when it last renewed it, by its clock.
+	Acquired metav1.Time `json:"acquired,omitzero"`
+	Renewed  metav1.Time `json:"renewed,omitzero"`
 	// Expired is true if the holder has not renewed the Lease for longer than it lasts.
 	Expired bool `json:"expired,omitempty"`
 }
@@ -68,6 +70,9 @@ func leaseAt(l *coordinationv1.Lease, now time.Time) *leaseAnswer {
 	}
 	if l.Spec.RenewTime != nil {
 		a.Renewed = metav1.NewTime(l.Spec.RenewTime.Time)
+	}
+	if l.Spec.AcquireTime != nil {
+		a.Acquired = metav1.NewTime(l.Spec.AcquireTime.Time)
 	}
 	if s := l.Spec.LeaseDurationSeconds; s != nil {
 		a.Expired = now.Sub(a.Renewed.Time) > time.Duration(*s)*time.Second

@@ -35,7 +35,8 @@ type namespace struct {
 	// staying has the UIDs of the owners that are not being deleted.
 	staying map[types.UID]bool
 	// jobEnds are the conditions with which Jobs ended.
-	jobEnds map[types.UID]batchv1.JobCondition
+	jobEnds    map[types.UID]batchv1.JobCondition
+	priorities priorities
 	// hidden are the kinds of owners that could not be read.
 	hidden []string
 	// groupsUnreadable is true if PodGroups could not be read.
@@ -71,7 +72,7 @@ func (r *reader) readNamespace(ctx context.Context, podsOnly bool) (*namespace, 
 		ns.ownersOf = ownersThatWere{ns.ownersOf}
 	}
 	ns.index()
-	return ns, nil
+	return ns, r.readClasses(ctx, ns)
 }
 
 // readQueue reads all namespaces, because their groups are in one queue. If the user may not, it reads the
@@ -110,7 +111,7 @@ func (ns *namespace) index() {
 	for i := range ns.groups {
 		ns.byKey[keyOf(&ns.groups[i])] = &ns.groups[i]
 	}
-	ns.jobEnds = endsOf(ns.owners)
+	ns.jobEnds, ns.priorities.templates = endsOf(ns.owners), templatesOf(ns.owners)
 	ns.staying = make(map[types.UID]bool, len(ns.owners))
 	for _, o := range ns.owners {
 		m := o.(metav1.Object)
@@ -123,6 +124,9 @@ func (ns *namespace) summary(pg *scheduling.PodGroup) groupSummary {
 	pods := ns.members[keyOf(pg)]
 	g := summaryOf(pg, pods, ns.now)
 	ns.addJobEnd(&g, pg)
+	if len(pods) == 0 {
+		g.Priority = ns.priorityToCome(pg)
+	}
 	if g.Status != statusFinished && ns.isBeingDeleted(pg, pods) {
 		g.addDeletion()
 		return g
@@ -215,7 +219,7 @@ type listedGroup struct {
 	key      types.NamespacedName
 	podGroup *scheduling.PodGroup
 	pods     []*corev1.Pod
-	// gone are those of its nodes that do not exist any more, if that was looked up.
+	// gone has the nodes of the group that do not exist any more. It is set only by markGone.
 	gone []string
 }
 

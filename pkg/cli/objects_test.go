@@ -368,6 +368,12 @@ func lease(name string, renewed time.Duration) *coordinationv1.Lease {
 	}
 }
 
+// acquired sets how long ago the holder of a Lease got it.
+func acquired(l *coordinationv1.Lease, ago time.Duration) *coordinationv1.Lease {
+	l.Spec.AcquireTime = new(metav1.NewMicroTime(noon.Add(-ago)))
+	return l
+}
+
 // free is a Lease that its holder has given up.
 func free(name string) *coordinationv1.Lease {
 	l := lease(name, time.Second)

@@ -93,23 +93,41 @@ func (f *outputFormat) print(w io.Writer, v any, text func(io.Writer) error) err
 
 // table writes rows as aligned columns.
 func table(w io.Writer, rows [][]string) error {
-	return (&growingTable{printers.GetNewTabWriter(w)}).add(rows)
+	t := newTable(w)
+	_, err := t.add(rows)
+	return err
 }
 
-// A growingTable is a table to which rows are added later. Its columns stay as wide as they were.
+// A growingTable is a table to which rows are added later. Its columns do not become narrower.
 type growingTable struct {
 	w interface {
 		io.Writer
 		Flush() error
+		RememberedWidths() []int
 	}
 }
 
-// add writes rows.
-func (t *growingTable) add(rows [][]string) error {
+// cellPadding is the number of characters between two columns, as kubectl has it.
+const cellPadding = 3
+
+// newTable returns a table without rows, whose first columns have at least these widths in characters.
+func newTable(w io.Writer, widths ...int) growingTable {
+	t := printers.GetNewTabWriter(w)
+	for i := range widths {
+		widths[i] += cellPadding
+	}
+	t.SetRememberedWidths(widths)
+	return growingTable{t}
+}
+
+// add writes rows. wider is true if a column has become wider by them.
+func (t *growingTable) add(rows [][]string) (wider bool, err error) {
+	before := t.w.RememberedWidths()
 	for _, row := range rows {
 		fmt.Fprintln(t.w, strings.Join(row, "\t"))
 	}
-	return t.w.Flush()
+	err = t.w.Flush()
+	return !slices.Equal(before, t.w.RememberedWidths()), err
 }
 
 // notes writes the limits of an answer to stderr, each once.

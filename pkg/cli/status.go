@@ -20,6 +20,9 @@ import (
 // it.
 const staleAfter = statusmap.MaxWriteInterval + 2*statusmap.MinWriteInterval
 
+// mentionedAfter is the age above which what a report says of the matcher is shown with the age of the report.
+const mentionedAfter = 5 * time.Second
+
 // A statusAnswer is the answer of the command status.
 type statusAnswer struct {
 	// Healthy is true if scheduler and controller hold their leases, the report is recent, and the matcher
@@ -132,35 +135,44 @@ func (o *options) readStatus(ctx context.Context, r *reader) (statusAnswer, erro
 func (a *statusAnswer) noScheduler(o *options) string {
 	see := "see kubectl get pods -n " + o.schedulerNamespace
 	age, known := o.age(metav1.NewTime(a.Status.Updated)), a.Scheduler != nil && a.Scheduler.Exists
+	// A leader that is new has had no time to report.
+	fresh, old := known && o.now().Sub(a.Scheduler.Acquired.Time) <= staleAfter, o.now().Sub(a.Status.Updated) > staleAfter
 	switch {
 	case known && a.Scheduler.Holder == "":
 		return "no scheduler is the leader: its lease is free; " + see
 	case known && a.Scheduler.Expired:
 		return fmt.Sprintf("the scheduler has not renewed its lease for %s: no scheduler is the leader; %s", o.age(a.Scheduler.Renewed), see)
-	case known && o.now().Sub(a.Status.Updated) > staleAfter:
+	case known && old && !fresh:
 		return fmt.Sprintf("the last report is %s old, and %s holds the lease: it cannot write ConfigMap %s/%s; %s", age, a.Scheduler.process(), o.schedulerNamespace, statusmap.Name, see)
-	case o.now().Sub(a.Status.Updated) > staleAfter:
+	case !known && old:
 		return fmt.Sprintf("the last report is %s old: no scheduler is the leader, or the leader cannot write ConfigMap %s/%s; %s", age, o.schedulerNamespace, statusmap.Name, see)
 	case known && a.Scheduler.process() != a.Status.Leader:
 		return fmt.Sprintf("%s leads and has not reported yet: the report is by %s, which led before", a.Scheduler.process(), a.Status.Leader)
+	case known && a.Status.Updated.Before(a.Scheduler.Acquired.Truncate(time.Second)):
+		// An earlier process of the same pod or host has the same name.
+		return fmt.Sprintf("%s has led for %s and has not reported yet: an earlier process wrote the report of %s ago", a.Scheduler.process(), o.age(a.Scheduler.Acquired), age)
 	}
 	return ""
 }
 
-// wrongWithMatcher says what is wrong with the matcher of the scheduler that leads.
+// wrongWithMatcher says what is wrong with the matcher of the scheduler that leads, and by how old a report.
 func (a *statusAnswer) wrongWithMatcher(o *options) []string {
 	var wrong []string
+	reported := ""
+	if o.now().Sub(a.Status.Updated) > mentionedAfter {
+		reported = fmt.Sprintf(" (reported %s ago)", o.age(metav1.NewTime(a.Status.Updated)))
+	}
 	switch status := a.Status; {
 	case !status.MatcherAnswers:
-		wrong = append(wrong, "the matcher does not answer: groups wait until it does; see the sidecar's log")
+		wrong = append(wrong, "the matcher does not answer"+reported+": groups wait until it does; see the sidecar's log")
 	case a.Unanswered > 0:
 		wrong = append(wrong, fmt.Sprintf("%s with the reason %s, written after the report of %s ago: the matcher does not answer; see the sidecar's log",
 			groupsWait(a.Unanswered), reason.MatcherUnavailable, o.age(metav1.NewTime(status.Updated))))
 	}
 	if a.Status.Epoch == 0 || a.Status.WhyNotLoaded != "" {
-		text := "the matcher's graph is not loaded: groups wait until it is loaded"
+		text := "the matcher's graph is not loaded" + reported + ": groups wait until it is loaded"
 		if a.Status.Epoch != 0 {
-			text = "the matcher cannot load the latest graph: groups may wait, or be placed without the newest nodes, until it can"
+			text = "the matcher cannot load the latest graph" + reported + ": groups may wait, or be placed without the newest nodes, until it can"
 		}
 		if a.Status.WhyNotLoaded != "" {
 			text += "; the matcher says: " + a.Status.WhyNotLoaded

@@ -58,10 +58,13 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod, now metav1.Time) gro
 		g.Size = 0
 	}
 	g.addTimes(pg, pods, now)
-	if g.Status = g.status(pg); g.Status == statusFinished || g.Status == statusIdle {
-		return g
+	switch g.Status = g.status(pg); g.Status {
+	case statusFinished:
+		g.addLastReason(pg)
+	case statusIdle:
+	default:
+		g.addReason(pg, pods)
 	}
-	g.addReason(pg, pods)
 	return g
 }
 
@@ -195,6 +198,23 @@ func (g *groupSummary) addReason(pg *scheduling.PodGroup, pods []*corev1.Pod) {
 			g.WaitingFor, g.Message = why, message
 			g.Decided = decidedAt(pg, meta.FindStatusCondition(pg.Status.Conditions, report.ConditionScheduled))
 		}
+	}
+}
+
+// addLastReason adds to a finished group why it had no nodes when it ended, if the condition Scheduled says it.
+func (g *groupSummary) addLastReason(pg *scheduling.PodGroup) {
+	c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionScheduled)
+	switch {
+	case c == nil || c.Status != metav1.ConditionFalse:
+		return
+	case c.Reason == reason.Failed, c.Reason == reason.Finished:
+		g.Message = c.Message
+	default:
+		// The scheduler has not written yet that the group ended.
+		g.Message = fmt.Sprintf("the group had no nodes when it ended; its reason was %s: %s", c.Reason, c.Message)
+	}
+	if g.Started.IsZero() && g.Succeeded == 0 && g.Failed == 0 {
+		g.Message = "it never ran: " + g.Message
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -109,5 +110,32 @@ func TestTextsFromTheClusterArePrintable(t *testing.T) {
 	}
 	if out, _, _ := (call{args: "groups -o json", objects: malicious()}).run(t); !bytes.Contains([]byte(out), []byte(`room\u001b[2J\nfor`)) {
 		t.Errorf("JSON does not have the message as it is: %s", out)
+	}
+}
+
+func TestWhyOfAGroupThatNeverRan(t *testing.T) {
+	j := job("big")
+	ended := metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "DeadlineExceeded", LastTransitionTime: ago(time.Minute)}
+	const had = "the group had no nodes when it ended; its reason was NeverFits: needs 2 pods with cpu 64"
+	cases := map[string]struct {
+		condition metav1.Condition
+		failed    int32
+		want      string // "": nothing
+	}{
+		"the scheduler has written it":     {condition: scheduled(metav1.ConditionFalse, "Failed", had), want: "  it never ran: " + had + "\n"},
+		"the scheduler has not written it": {condition: scheduled(metav1.ConditionFalse, "NeverFits", "needs 2 pods with cpu 64"), want: "  it never ran: " + had + "\n"},
+		"it had run before":                {condition: scheduled(metav1.ConditionFalse, "Failed", had), failed: 1, want: "  " + had + "\n"},
+		"it ran":                           {condition: scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pg := podGroup(j, 2, 0, "Failed", ended, tc.condition)
+			pg.Status.Failed = tc.failed
+			out, errOut, code := call{args: "why job/big", objects: []runtime.Object{j, pg}}.run(t)
+			_, rest, _ := strings.Cut(out, "age 5m\n")
+			if code != ExitYes || rest != tc.want {
+				t.Errorf("exit code %d, %q, %q; want %q", code, out, errOut, tc.want)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -66,6 +67,35 @@ func TestASuspendedGroup(t *testing.T) {
 			}
 			if code != ExitNo || tc.not != "" && strings.Contains(out, tc.not) {
 				t.Errorf("why: exit code %d, %q; want %d, and no word of %q", code, out, ExitNo, tc.not)
+			}
+		})
+	}
+}
+
+func TestThePriorityOfAGroupWithoutPods(t *testing.T) {
+	paused := job("train")
+	paused.Spec.Suspend, paused.Spec.Template.Spec.PriorityClassName = new(true), "high"
+	plain := job("plain")
+	plain.Spec.Suspend = new(true)
+	class := func(name string, value int32, isDefault bool) *schedulingv1.PriorityClass {
+		return &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, GlobalDefault: isDefault}
+	}
+	all := []runtime.Object{paused, podGroup(paused, 2, 0, "Suspended"), plain, podGroup(plain, 2, 0, "Suspended"), class("high", 10, false), class("usual", 3, true)}
+	cases := map[string]struct {
+		args      string
+		forbidden []string
+		want      string
+	}{
+		"the class of the template": {args: "--priority 10", want: "job/train 10"},
+		"the default class":         {args: "--priority 3", want: "job/plain 3"},
+		"classes may not be read":   {args: "job/train", forbidden: []string{"priorityclasses"}, want: "job/train 0"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, code := call{args: "groups --no-headers -o custom-columns=A:.of,B:.priority " + tc.args, objects: all, forbidden: tc.forbidden}.run(t)
+			lines := strings.Split(strings.TrimSpace(out), "\n")
+			if got := strings.ToLower(strings.Join(strings.Fields(lines[len(lines)-1]), " ")); code != ExitYes || got != tc.want || len(lines) != 2 {
+				t.Errorf("exit code %d, %q, %q; want %q", code, out, errOut, tc.want)
 			}
 		})
 	}

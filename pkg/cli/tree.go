@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	graph "github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/simulate"
@@ -48,6 +50,8 @@ type treeNode struct {
 	Children  []*treeNode `json:"below,omitempty"`
 	// holders are who holds what on a node.
 	holders holders
+	// all is the number of nodes at or below the vertex that exist. It is 0 if all are shown.
+	all int
 }
 
 // holders are who holds what on a node: groups by their pods, groups by their seats, and the pods of others.
@@ -72,6 +76,25 @@ func (p *treeNode) free(of string) int64 { return max(0, p.Size[of]-p.Used[of]-p
 // tolerate it.
 func (p *treeNode) unschedulable() bool {
 	return slices.ContainsFunc(strings.Split(p.Status, ","), func(s string) bool { return s != "" && s != tainted })
+}
+
+// countAll sets how many nodes there are at or below p in the whole cluster.
+func (p *treeNode) countAll(whole *treeNode) {
+	p.all = whole.Nodes
+	for _, c := range p.Children {
+		if c.Type == graph.TypeNode {
+			return
+		}
+		c.countAll(whole.child(graph.Vertex{Type: c.Type, Name: c.Name}))
+	}
+}
+
+// nodesText says how many nodes there are at or below p, and of how many if some are not shown.
+func (p *treeNode) nodesText() string {
+	if p.all > p.Nodes {
+		return fmt.Sprintf("%d of %s", p.Nodes, reason.Plural(p.all, "node"))
+	}
+	return reason.Plural(p.Nodes, "node")
 }
 
 // nodes returns the nodes at or below p.
@@ -127,6 +150,10 @@ func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes) (
 	r.notePending(simulate.Cluster{Objects: slices.Concat(ns.owners, objectsOf(ns.pods)), PodGroups: ns.groups}, configuration.Scheduler())
 	v := treeOf(nodes, ns.pods, ns.groups, ns.ownersOf, levels, configuration)
 	v.all, v.namespaces = len(all), ns
+	if len(nodes) < len(all) {
+		// Domains of which some nodes are not shown say how many nodes they have.
+		v.root.countAll(treeOf(all, nil, nil, ns.ownersOf, levels, configuration).root)
+	}
 	return v, nil
 }
 

@@ -11,11 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/fluence"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -177,7 +175,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	if err := r.addGone(ctx, s); err != nil {
 		return err
 	}
-	if s.WaitingFor == reason.Suspended {
+	switch {
+	case s.Status == statusTerminating:
+		return nil // what is missing is not made any more
+	case s.WaitingFor == reason.Suspended:
 		s.addHowToResume()
 		return nil
 	}
@@ -211,47 +212,6 @@ func (r *reader) addGone(ctx context.Context, s *whyAnswer) (err error) {
 		s.Gone, err = r.goneOf(ctx, sortedKeys(s.Nodes))
 	}
 	return err
-}
-
-// addPositions sets the places of groups in the queue, as the command groups shows them, if pods of them wait for nodes.
-// Like that command it counts the groups of all namespaces, or those of one if the user may not list others. It leaves
-// the places out if the queue cannot be read.
-func (o *options) addPositions(ctx context.Context, r *reader, answers []*whyAnswer) error {
-	asks := func(s *whyAnswer) bool {
-		return s.Waits && slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) })
-	}
-	if !slices.ContainsFunc(answers, asks) {
-		return nil
-	}
-	notes := r.notes
-	ns, whole, err := r.readQueue(ctx)
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		r.notes = notes
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	configuration, err := o.quietConfiguration(ctx, r)
-	r.notes = notes
-	if err != nil {
-		return err
-	}
-	order, err := ns.queue(configuration)
-	if err != nil {
-		return err
-	}
-	for _, s := range answers {
-		keys := s.keys(ns)
-		at := slices.IndexFunc(order, func(q fluence.QueuedGroup) bool { return slices.Contains(keys, q.Key) })
-		if at >= 0 && asks(s) {
-			s.Position, s.Queued = at+1, len(order)
-		}
-	}
-	if !whole && slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Queued > 1 }) {
-		r.notes = append(r.notes, placeInNamespace("what is shown", r.namespace))
-	}
-	return nil
 }
 
 // decideNow sets Now to the decision of the scheduler's code on the group.
@@ -385,6 +345,8 @@ const newFor = 6 * time.Second
 func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	switch {
 	case s.Status == statusTerminating:
+		fmt.Fprintf(w, "  %s\n", s.Message)
+	case s.Status == statusFinished && s.Message != "":
 		fmt.Fprintf(w, "  %s\n", s.Message)
 	case s.WaitingFor != "":
 		state := "waiting" + o.since(s.Since)

@@ -64,7 +64,7 @@ func (ns *namespace) withoutPodGroup(n target) []candidate {
 	}
 	for _, s := range answers {
 		if len(s.members) > 0 && ns.isBeingDeleted(nil, s.members) {
-			s.Kind = "PodGroup"
+			s.Kind, s.Waits = "PodGroup", false
 			s.groupSummary = ns.summaryOfPods(group.IdentityOf(s.members[0], ns.ownersOf).Key, s.members)
 		}
 	}

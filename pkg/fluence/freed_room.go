@@ -53,7 +53,11 @@ type offer struct {
 	key      types.NamespacedName
 	priority int32
 	until    time.Time
-	slots    []match.Slot
+	// rank is the group's place among the groups that wait for room. Until settled, room is left by the groups of the
+	// same priority after it too: the pods of a job that is deleted are marked one after another.
+	rank    gang.Rank
+	settled time.Time
+	slots   []match.Slot
 	// keys has the keys of the slots.
 	keys sets.Set[string]
 }
@@ -96,7 +100,9 @@ func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.Star
 			f.begun = map[gang.Turn]begunOffer{}
 		}
 		f.begun[t] = begunOffer{g.Key, now}
-		f.offers = append(f.offers, &offer{key: g.Key, priority: t.Priority, until: now.Add(length), keys: sets.New[string]()})
+		f.offers = append(f.offers, &offer{
+			key: g.Key, priority: t.Priority, rank: g.Rank, until: now.Add(length), settled: now.Add(min(length, settleTime)), keys: sets.New[string](),
+		})
 		begins = true
 	}
 	slices.SortStableFunc(f.offers, func(a, b *offer) int { return cmp.Compare(b.priority, a.priority) })
@@ -151,13 +157,24 @@ func (f *freedRoom) isAskDue() bool {
 	return f.askDue
 }
 
-// slots returns what a match for a group of this priority has to leave, except on the nodes that it claims.
-func (f *freedRoom) slots(of types.NamespacedName, priority int32, claims sets.Set[string]) (all []match.Slot) {
+// holds reports whether a group of this priority and rank has to leave the room of an offer.
+func (o *offer) holds(from types.NamespacedName, priority int32, rank gang.Rank, now time.Time) bool {
+	switch {
+	case o.key == from:
+		return false
+	case o.priority == priority:
+		return now.Before(o.settled) && o.rank.Less(rank)
+	}
+	return o.priority > priority
+}
+
+// slots returns what a match for a group of this priority and rank has to leave, except on the nodes that it claims.
+func (f *freedRoom) slots(of types.NamespacedName, priority int32, rank gang.Rank, now time.Time, claims sets.Set[string]) (all []match.Slot) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	seen := sets.New[string]()
 	for _, o := range f.offers {
-		if o.key == of || o.priority <= priority {
+		if !o.holds(of, priority, rank, now) {
 			continue
 		}
 		for _, s := range o.slots {
@@ -172,11 +189,11 @@ func (f *freedRoom) slots(of types.NamespacedName, priority int32, claims sets.S
 
 // describe says to which group room is offered that a match for a group had to leave. It returns nothing if there is
 // none. name returns the words for a group. A report leaves this text out when it compares messages.
-func (f *freedRoom) describe(of types.NamespacedName, priority int32, name func(types.NamespacedName, int32) string) string {
+func (f *freedRoom) describe(of types.NamespacedName, priority int32, rank gang.Rank, now time.Time, name func(types.NamespacedName, int32) string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, o := range f.offers {
-		if o.key != of && o.priority > priority && len(o.slots) > 0 {
+		if o.holds(of, priority, rank, now) && len(o.slots) > 0 {
 			return fmt.Sprintf("; the room of %s that ended is offered first to %s", reason.Plural(len(o.slots), "pod"), name(o.key, o.priority))
 		}
 	}
@@ -191,6 +208,7 @@ func (b *base) offerFreedRoom(slot match.Slot) {
 		return
 	}
 	if b.freed.add(slot, b.now(), length, b.groups.FirstWaiting) {
+		time.AfterFunc(min(length, settleTime), func() { b.observeEvent(gang.Released) })
 		// Their answers end the offers.
 		time.AfterFunc(length, func() { b.askAgain(b.freed.over(b.now())...) })
 	}

@@ -149,6 +149,35 @@ func TestLowerPrioritiesGetWhatTheFirstCannotUse(t *testing.T) {
 	})
 }
 
+// The pods of a job that is deleted are marked one after another. For a moment a group that comes after the first of its
+// priority gets no part of their room.
+func TestRoomIsLeftToTheFirstOfAPriorityForAMoment(t *testing.T) {
+	inHandoverRig(t, 4, 2*time.Second, func(r *rig) {
+		r.gangOf("first", 3, 0)
+		r.pass(time.Second)
+		r.gangOf("small", 1, 0)
+		r.pass(20 * time.Second)
+		r.remove("base-0")
+		r.pass(settleTime / 2)
+		if r.runs("small-0") {
+			t.Fatal("small has what the first pod leaves")
+		}
+		r.remove("base-1")
+		r.remove("base-2")
+		r.pass(2 * time.Second)
+		if !r.starts("first", 3) || r.runs("small-0") {
+			t.Fatalf("the first group does not run: %v", r.assigned())
+		}
+		r.gangOf("second", 2, 0)
+		r.pass(offerPause)
+		r.remove("base-3")
+		r.pass(2 * time.Second)
+		if !r.runs("small-0") {
+			t.Errorf("small does not run: %v", r.assigned())
+		}
+	})
+}
+
 // terminate begins the deletion of pods that take a while to end.
 func (r *rig) terminate(grace time.Duration, names ...string) {
 	r.Helper()

@@ -158,7 +158,7 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	refused.Message += a.restarts.describe(plan.Key, least, name)
 	refused.Message += a.claims.describe(claimantOf(plan), rankForRoom(plan), goesFirst(plan), name)
 	if !goesFirst(plan) {
-		refused.Message += a.freed.describe(plan.Key, least, name)
+		refused.Message += a.freed.describe(plan.Key, least, rankForRoom(plan), a.now(), name)
 	}
 }
 
@@ -196,7 +196,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	kept = slices.Concat(kept, a.claims.slots(claimantOf(plan), rankForRoom(plan), goesFirst(plan)))
 	if !goesFirst(plan) {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.
-		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, a.claims.nodesOf(claimantOf(plan))))
+		kept = slices.Concat(kept, a.freed.slots(plan.Key, least, rankForRoom(plan), a.now(), a.claims.nodesOf(claimantOf(plan))))
 	}
 	// The filters count these pods anyway, so their room must not count twice. Whoever
 	// has the whole node for itself is known by the kept slot alone.

@@ -38,12 +38,9 @@ type stateCollector struct {
 func (f *stateCollector) initStatus(leading func() bool, identity ProcessIdentity) {
 	f.statusWriter = &report.ConfigMapWriter{
 		Client: f.handle.ClientSet(), Namespace: f.args.StatusNamespace, Leading: leading,
-		Snapshot: func() statusmap.Status { return f.takeSnapshot().toStatus(f, identity) },
-		Answers: func() bool {
-			open, _ := f.breaker.state()
-			return !open
-		},
-		Failed: func() { f.counters.countFailedWrite(writesConfigMap) },
+		Snapshot:  func() statusmap.Status { return f.takeSnapshot().toStatus(f, identity) },
+		Readiness: f.matcherReadiness,
+		Failed:    func() { f.counters.countFailedWrite(writesConfigMap) },
 	}
 	f.handover = newHandover(f.handle.ClientSet(), f.args.StatusNamespace, identity.Name)
 	f.handover.leading, f.handover.silentFor = leading, f.breaker.silentFor
@@ -55,6 +52,15 @@ func (f *stateCollector) initStatus(leading func() bool, identity ProcessIdentit
 type ages struct {
 	// longestWait is that of a group that waits. oldestEviction is that of a plan with a victim that has not gone.
 	longestWait, oldestEviction time.Duration
+}
+
+// matcherReadiness returns what is written soon after a change.
+func (f *stateCollector) matcherReadiness() report.Readiness {
+	open, _ := f.breaker.state()
+	return report.Readiness{
+		Answers: !open, Places: f.whyNotReady() == "",
+		Loaded: f.inventory.Epoch() != 0 && f.inventory.WhyNotLoaded() == "",
+	}
 }
 
 // snapshot is the state of the plugin at one moment, for metrics and for the status ConfigMap.

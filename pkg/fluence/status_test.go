@@ -2,6 +2,7 @@ package fluence
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/statusmap"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -122,13 +124,44 @@ func TestASilentMatcherIsWrittenAtOnce(t *testing.T) {
 			silent := i%2 == 0
 			r.matcher.silence(silent)
 			r.pl.breaker.requestPing()
-			r.pass(2*pingTimeout + report.AnswersInterval)
+			r.pass(2*pingTimeout + report.ReadinessInterval)
 			if got := r.writtenStatus().MatcherAnswers; got == silent {
 				t.Errorf("matcherAnswers is %t, and silent is %t", got, silent)
 			}
 		}
 		if n := r.statusWrites() - before; n > seconds*3 {
 			t.Errorf("%d writes in %d seconds", n, seconds*3)
+		}
+	})
+}
+
+// Whether the graph is loaded is written within seconds, but not more than once a second.
+func TestStatusSaysAtOnceWhetherTheGraphIsLoaded(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 4)
+		r.schedule()
+		r.pass(2 * report.ConfigMapInterval)
+		before, began := r.statusWrites(), time.Now()
+		for i := range 4 {
+			r.matcherFake.Fail(matchtest.Reset, match.ErrUnavailable)
+			r.loseGraph()
+			r.pass(report.ReadinessInterval / 10)
+			r.pod(fmt.Sprint("p", i), objects.CPU("1"))
+			r.pass(2 * report.ReadinessInterval)
+			if got := r.writtenStatus(); got.Epoch != 0 {
+				t.Errorf("the graph is lost, and the figures are %+v", got)
+			}
+			r.matcherFake.Fail(matchtest.Reset, nil)
+			for r.pl.whyNotReady() != "" {
+				r.pass(report.ReadinessInterval / 10)
+			}
+			r.pass(2 * report.ReadinessInterval)
+			if got := r.writtenStatus(); got.Epoch == 0 || got.WaitingByReason[reason.MatcherUnavailable] > 0 {
+				t.Errorf("the graph is loaded again, and the figures are %+v", got)
+			}
+		}
+		if n, d := r.statusWrites()-before, time.Since(began); n > int(d/report.ReadinessInterval) {
+			t.Errorf("%d writes in %s", n, d)
 		}
 	})
 }

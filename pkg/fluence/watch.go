@@ -184,8 +184,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		w.preemptions.podBound(minPriority([]*corev1.Pod{pod}))
 	}
 	if w.ending.update(pod, w.now()) {
-		// The group that claims its room has to ask before others do.
-		w.observeEvent(gang.Released)
+		// The group that claims its room has to ask before others do. The other pods of a job
+		// that is deleted are marked a moment later.
+		w.observeSettled(ctx, gang.Released)
 	}
 	w.observeNativeMember(ctx, pod, w.nativeMembers.update)
 	if pod.Spec.SchedulerName == w.profile {

@@ -34,12 +34,22 @@ func (s *groupState) orderTime(m *member) time.Time {
 // times: the result of orderTime, the time since when the youngest pod that the group needs waits,
 // and the time since when the group lacks nothing except room. Without the last two, a user could
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
+//
+// The pods of a group are seldom made in one second. What comes within gatheringTime counts as made with
+// the group, so that groups get room in the order in which they ask.
 func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.youngestNeededFor != m.pod.UID {
 		s.youngestNeededFor, s.youngestNeeded = m.pod.UID, s.youngestNeededSince(m)
 	}
-	return later(later(s.orderTime(m), s.completeAgainAt), s.youngestNeeded)
+	since := s.orderTime(m)
+	if s.youngestNeeded.Sub(since) > gatheringTime {
+		since = s.youngestNeeded
+	}
+	return later(since, s.completeAgainAt)
 }
+
+// gatheringTime is for how long after its place in the order was set a group may get pods and keep this place.
+const gatheringTime = 10 * time.Second
 
 // youngestNeededSince returns since when the youngest pod that the group needs
 // has waited, with m as the group's representative. The group needs the

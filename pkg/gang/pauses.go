@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// pauses says which groups wait for the pause of one that is before them. An event helps many groups at once, and the
-// pauses after their refusals differ. Without it a group that was refused seldom would take the room for which one
-// before it has waited long, a moment before that one asks. The zero value is ready for use.
+// pauses lets groups wait for the pauses of the groups before them. An event helps many groups at once, and the
+// pauses after their refusals differ. If each retried at its own time, a group that was refused seldom would take
+// the room of a group before it that was refused often. The zero value is ready for use.
 //
 // It has one entry for each end of a pause. All ends are multiples of minRetryPause, and lie within
 // twice maxRetryPause, so that there are few.

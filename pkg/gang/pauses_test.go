@@ -35,7 +35,11 @@ func inPauses(t *testing.T, names string) *equals {
 
 func TestNoGroupRetriesDuringThePauseOfOneBeforeIt(t *testing.T) {
 	e := inPauses(t, "abc")
-	e.wantDue(minRetryPause)
+	e.now = e.now.Add(minRetryPause)
+	if e.PreEnqueue("b", e.now).Pass {
+		t.Error("kube-scheduler's queue may retry b, which it has itself, before a")
+	}
+	e.wantDue(0)
 	e.wantDue(maxRetryPause-minRetryPause, "a", "b", "c")
 }
 

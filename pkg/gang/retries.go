@@ -72,6 +72,7 @@ func (g Retries) AskAgain(keys []types.NamespacedName, now time.Time) {
 		if s == nil || s.refusal == nil || s.refusal.WaitsFor != WaitsForRoom || s.refusal.Backoff || s.refusal.RetryAfter > 0 {
 			continue
 		}
+		// It goes before others, so it does not wait for their pauses.
 		s.refusal.helped, s.refusal.retryAt, s.refusal.waitedForOthers = true, now, true
 		g.updateRetry(s)
 	}

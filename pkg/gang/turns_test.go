@@ -256,6 +256,23 @@ func TestGroupIsEligibleSinceItIsComplete(t *testing.T) {
 	}
 }
 
+// The pods of a group are made within some seconds. A younger group gets no turn before it by that.
+func TestAGroupKeepsItsPlaceWhileItsPodsAreMade(t *testing.T) {
+	for after, first := range map[time.Duration]string{gatheringTime: "0", gatheringTime + time.Second: "z"} {
+		s := newStory(t)
+		s.gang(2, 1)
+		s.addLonePod("z", 0)
+		s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Second) })
+		s.add("1", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(after) })
+		s.refuse("0", noRoom)
+		s.refuse("z", noRoom)
+		s.now = s.now.Add(minute)
+		if heads := s.Starving(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != first {
+			t.Errorf("with a pod %v later the heads are %+v, want %s", after, heads, first)
+		}
+	}
+}
+
 // elsewhere puts a pod into another namespace.
 func elsewhere(p *corev1.Pod) { p.Namespace = "elsewhere" }
 

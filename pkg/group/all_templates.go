@@ -3,16 +3,26 @@ package group
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 )
 
 // AllTemplates returns the templates of an owner, also if the owner makes all its pods at once: then Coming
-// counts them, and Stage is 0. annotations are those of the owner, and spec is its spec as JSON. Templates of
-// other schedulers are left out as Templates leaves them out. An error names the field that is wrong. The
+// counts them, and Stage is 0. With exclusive placement there is one for each Job, but no more than about
+// MaxTemplates. annotations and spec are the owner's; spec is JSON. As in Templates, templates of
+// other schedulers are left out. An error names the field that is wrong. The
 // result is nil for kinds whose specs do not say how many pods there are to be.
 func AllTemplates(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	parts, err := partsOf(o, spec)
 	if err != nil {
 		return nil, err
+	}
+	listed, err := templatesFor(o, annotations, spec, scheduler)
+	if err != nil {
+		return nil, err
+	}
+	// With exclusive placement each Job has a template, also if it has one pod.
+	if slices.ContainsFunc(listed, func(t Template) bool { return t.Domain != "" }) {
+		return listed, nil
 	}
 	staged, err := Templates(o, annotations, spec, scheduler)
 	if err != nil || staged != nil {
@@ -32,8 +42,8 @@ func AllTemplates(o Owner, annotations map[string]string, spec []byte, scheduler
 	return all, nil
 }
 
-// UnitsOf returns the owners for which the groups of an object are named. That is the object itself, except that a
-// LeaderWorkerSet has a group for each of its units, with the name of the unit's leader. The UIDs are those of o.
+// UnitsOf returns the owners after which the groups of an object are named. A LeaderWorkerSet has a group for each of its
+// units, named after the unit's leader. Any other object has one, named after itself. All owners have the UID of o.
 // spec is the spec of the object, as JSON. An error names the field that is wrong.
 func UnitsOf(o Owner, spec []byte) ([]Owner, error) {
 	if !o.isKind(leaderWorkerSet) {

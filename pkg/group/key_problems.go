@@ -29,7 +29,7 @@ const (
 // KeyProblems returns the labels and annotations with this project's prefixes that have no effect where they
 // are, in words fit for a user: unknown ones with the nearest name, those that have an effect elsewhere, and
 // labels that have to be annotations or the reverse. The objects are of one group. A known key is no problem
-// if another of the objects has it where it has its effect. The texts are without doubles, and bounded by
+// if another of the objects has it where it has its effect. A label that a Job and its pods have is of the pods. The texts are without doubles, and bounded by
 // MaxKeyProblems and MaxKeyProblem. They are about the first keys by form and name. The others are only
 // counted, because an object can have tens of thousands of keys, and a nearest name takes time.
 func KeyProblems(objects ...KeyedObject) []string {
@@ -72,7 +72,7 @@ func uselessKeys(objects []KeyedObject) []writtenKey {
 		for _, f := range []Form{LabelForm, AnnotationForm} {
 			for name := range o.values(f) {
 				k := writtenKey{f, name, o.Place, o.Kind}
-				if !isOwnKey(name) || seen[k] {
+				if !isOwnKey(name) || seen[k] || f == LabelForm && isDefaulted(o, name, objects) {
 					continue
 				}
 				seen[k] = true
@@ -90,6 +90,16 @@ func uselessKeys(objects []KeyedObject) []writtenKey {
 		return cmp.Or(cmp.Compare(a.form, b.form), cmp.Compare(a.name, b.name), cmp.Compare(a.place, b.place), cmp.Compare(a.kind, b.kind))
 	})
 	return useless
+}
+
+// isDefaulted reports whether a Job has a label that its pods have with the same value. The API server copies the labels of
+// the pod template to a Job without labels (k8s.io/kubernetes/pkg/apis/batch/v1, SetDefaults_Job). So the user
+// has to correct the template.
+func isDefaulted(o KeyedObject, name string, objects []KeyedObject) bool {
+	return o.Place == OnWorkload && o.Kind == "Job" && slices.ContainsFunc(objects, func(pod KeyedObject) bool {
+		value, has := pod.Labels[name]
+		return has && pod.Place == OnPod && value == o.Labels[name]
+	})
 }
 
 // values returns the labels or the annotations of the object.
@@ -149,7 +159,7 @@ func placesOf(k Key) string {
 	return strings.Join(places, " or ")
 }
 
-// keyCharacters are those of the keys of labels and annotations.
+// keyCharacters are the characters that keys of labels and annotations may have.
 const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./"
 
 // shownKey returns a key for a message. What is no valid key is quoted, and a long one is cut.

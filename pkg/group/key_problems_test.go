@@ -46,6 +46,8 @@ func TestKeyProblems(t *testing.T) {
 		"lost members of a native PodGroup":                  {objects: []KeyedObject{on(OnNativePodGroup, "", "", IncompletePolicyAnnotation)}, want: []string{"annotation " + IncompletePolicyAnnotation + " of the native PodGroup: has no effect there, only as an annotation of the pod template or PodGroup"}},
 		"a key that no API server would take":                {objects: []KeyedObject{template("", p+"exclusivé\x01")}, want: []string{`annotation "` + p + `exclusiv\u00e9\x01" of the pod template` + none + "; did you mean " + ExclusiveAnnotation + "?"}},
 		"two templates with the same wrong key":              {objects: []KeyedObject{template("", p+"topology-require"), template("", p+"topology-require")}, want: []string{"annotation " + p + "topology-require of the pod template" + none + "; did you mean " + TopologyRequiredAnnotation + "?"}},
+		"a label that the Job has from its template":         {objects: []KeyedObject{on(OnWorkload, "Job", "fluence.groupsize", ""), template("fluence.groupsize", "")}, want: []string{"label fluence.groupsize of the pod template" + none + "; did you mean fluence.group-size?"}},
+		"a label of the Job with another value":              {objects: []KeyedObject{{Place: OnWorkload, Kind: "Job", Labels: map[string]string{"fluence.groupsize": "2"}}, template("fluence.groupsize", "")}, want: []string{"label fluence.groupsize of the Job" + none + "; did you mean fluence.group-size?", "label fluence.groupsize of the pod template" + none + "; did you mean fluence.group-size?"}},
 		"a key that only Fluence writes is not a suggestion": {objects: []KeyedObject{template("", p+"min-members")}, want: []string{"annotation " + p + "min-members of the pod template" + none}},
 	}
 	for name, tc := range cases {
@@ -75,14 +77,14 @@ func TestKeyProblemsOfAnObjectWithManyKeys(t *testing.T) {
 	for i := range n {
 		keys[fmt.Sprintf("fluence.group-s%05d", i)] = "x"
 	}
-	first := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "Job", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys})
+	first := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "StatefulSet", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys})
 	if len(first) != MaxKeyProblems {
 		t.Fatalf("%d problems, want %d", len(first), MaxKeyProblems)
 	}
 	if got, want := first[MaxKeyProblems-1], fmt.Sprintf("%d more labels and annotations of Fluence have no effect", 3*n-MaxKeyProblems+1); got != want {
 		t.Errorf("the last problem is %q, want %q", got, want)
 	}
-	if again := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "Job", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys}); !slices.Equal(first, again) {
+	if again := KeyProblems(KeyedObject{Place: OnWorkload, Kind: "StatefulSet", Labels: keys, Annotations: keys}, KeyedObject{Place: OnPod, Labels: keys}); !slices.Equal(first, again) {
 		t.Errorf("problems %q, and then %q", first, again)
 	}
 }

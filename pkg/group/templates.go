@@ -26,6 +26,10 @@ type Template struct {
 	// Leader is the name of the template of a pod whose topology domain the expected pods have to
 	// share. It is empty if there is none. It may be Name.
 	Leader string
+	// Domain is the key of the topology domains, a label of the nodes, of exclusive placement: the pods of
+	// this template and of the template that Leader names share a domain, in which no other Job or unit
+	// with exclusive placement is. It is empty without exclusive placement.
+	Domain string
 	// Stage is the number of the stage, counted from 0. The pods of a stage are made after those
 	// of earlier stages have ended.
 	Stage int32
@@ -111,6 +115,22 @@ func followers(templates []Template) int32 {
 // templatesIn returns what Templates returns, of the templates that
 // name a native PodGroup, or name none if native is empty.
 func templatesIn(native string, o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
+	all, err := templatesFor(o, annotations, spec, scheduler)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(t Template) bool { return NativePodGroupOf(&t.Pod.Spec) != native })
+	for _, t := range all {
+		if t.Expected > 0 || t.Stage > 0 {
+			return all, nil
+		}
+	}
+	return nil, nil
+}
+
+// templatesFor returns all templates of an owner whose kind may make some pods after others. As in Templates,
+// templates of other schedulers are left out. The result is nil for other kinds.
+func templatesFor(o Owner, annotations map[string]string, spec []byte, scheduler string) ([]Template, error) {
 	var of interface {
 		templates(annotations map[string]string) []Template
 	}
@@ -132,13 +152,7 @@ func templatesIn(native string, o Owner, annotations map[string]string, spec []b
 	if slices.ContainsFunc(all, func(t Template) bool { return !ofOther(t) }) {
 		all = slices.DeleteFunc(all, ofOther)
 	}
-	all = slices.DeleteFunc(all, func(t Template) bool { return NativePodGroupOf(&t.Pod.Spec) != native })
-	for _, t := range all {
-		if t.Expected > 0 || t.Stage > 0 {
-			return all, nil
-		}
-	}
-	return nil, nil
+	return all, nil
 }
 
 // jobSetTemplates is the part of a JobSet's spec that says which pods it makes, and when
@@ -195,9 +209,9 @@ func (s *jobSetTemplates) templates(annotations map[string]string) []Template {
 			continue // DefaultSize names the field
 		}
 		pods = min(pods, completions)
-		exclusive := annotations[jobSetExclusiveAnnotation] != "" || j.Template.Metadata.Annotations[jobSetExclusiveAnnotation] != ""
+		domain := cmp.Or(j.Template.Metadata.Annotations[jobSetExclusiveAnnotation], annotations[jobSetExclusiveAnnotation])
 		strategy := annotations[jobSetSelectorAnnotation] != "" || j.Template.Metadata.Annotations[jobSetSelectorAnnotation] != ""
-		if !exclusive || strategy {
+		if domain == "" || strategy {
 			t := Template{Name: j.Name, Stage: stage, Pod: j.Template.Spec.Template}
 			if n := bounded(jobs * pods); after {
 				t.Expected, t.After = n, AfterReady
@@ -211,7 +225,7 @@ func (s *jobSetTemplates) templates(annotations map[string]string) []Template {
 		named := min(jobs, max(1, int64(MaxTemplates+1-len(all))))
 		for index := range named {
 			name := exclusiveTemplate(j.Name, strconv.FormatInt(index, 10))
-			t := Template{Name: name, Leader: name, Stage: stage, Pod: j.Template.Spec.Template, Coming: bounded(min(1, pods)), Expected: bounded(max(0, pods-1)), After: AfterBound}
+			t := Template{Name: name, Leader: name, Domain: domain, Stage: stage, Pod: j.Template.Spec.Template, Coming: bounded(min(1, pods)), Expected: bounded(max(0, pods-1)), After: AfterBound}
 			if after {
 				t.Coming, t.Expected, t.After = 0, bounded(pods), AfterReady
 			} else if index == named-1 {
@@ -252,8 +266,8 @@ func (s *leaderWorkerSetTemplates) templates(annotations map[string]string) []Te
 		leader.Pod = *s.Template.LeaderTemplate
 	}
 	workers := Template{Name: workerTemplate, Pod: s.Template.WorkerTemplate, Coming: bounded(max(0, size-1))}
-	exclusive := annotations[lwsExclusiveAnnotation] != ""
-	if exclusive {
+	leader.Domain, workers.Domain = annotations[lwsExclusiveAnnotation], annotations[lwsExclusiveAnnotation]
+	if workers.Domain != "" {
 		workers.Leader, workers.After = leaderTemplate, AfterBound
 	}
 	if s.StartupPolicy == "LeaderReady" {

@@ -16,14 +16,22 @@ import (
 const (
 	// ConfigMapInterval is how often the status is compared with what was written last.
 	ConfigMapInterval = 5 * time.Second
-	// AnswersInterval is how often it is compared whether the matcher answers. It is also the
-	// shortest time between two writes because that has changed.
-	AnswersInterval = time.Second
+	// ReadinessInterval is how often the Readiness is compared. It is also the
+	// shortest time between two writes because it has changed.
+	ReadinessInterval = time.Second
 )
+
+// Readiness is what a status says of the matcher, and is written soon after a change.
+type Readiness struct {
+	// Answers is true if the matcher answers, and Loaded if it has loaded the latest graph.
+	Answers, Loaded bool
+	// Places is true if groups can be placed.
+	Places bool
+}
 
 // A ConfigMapWriter keeps the status ConfigMap (package statusmap) up to date while this
 // scheduler leads. It writes a status that has changed at most every statusmap.MinWriteInterval,
-// and within AnswersInterval if the matcher stops or begins to answer.
+// and within ReadinessInterval if the Readiness has changed.
 // It writes any status every statusmap.MaxWriteInterval, as a sign of life.
 type ConfigMapWriter struct {
 	Client kubernetes.Interface
@@ -33,13 +41,15 @@ type ConfigMapWriter struct {
 	Leading func() bool
 	// Snapshot returns the present status.
 	Snapshot func() statusmap.Status
-	// Answers reports whether the matcher answers, as Snapshot does. It is called often.
-	Answers func() bool
+	// Readiness returns the present Readiness. It is called often.
+	Readiness func() Readiness
 	// Failed is called for each write that failed.
 	Failed func()
 
 	// written is the status that was written last.
 	written statusmap.Status
+	// writtenReadiness is the Readiness at that time.
+	writtenReadiness Readiness
 	// lastAttempt is when a write was last attempted.
 	lastAttempt time.Time
 	// lastLoggedError is the error that was logged last. It is empty after a write that succeeded.
@@ -51,37 +61,37 @@ func (s *ConfigMapWriter) Run(ctx context.Context) {
 	if s.Namespace == "" {
 		return
 	}
-	all, answers := time.NewTicker(ConfigMapInterval), time.NewTicker(AnswersInterval)
+	all, readiness := time.NewTicker(ConfigMapInterval), time.NewTicker(ReadinessInterval)
 	defer all.Stop()
-	defer answers.Stop()
+	defer readiness.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-all.C:
-			s.writeIfDue(ctx, time.Now())
-		case <-answers.C:
-			if s.answersChanged() {
-				s.writeIfDue(ctx, time.Now())
+			s.writeIfDue(ctx)
+		case <-readiness.C:
+			if s.readinessChanged() {
+				s.writeIfDue(ctx)
 			}
 		}
 	}
 }
 
-// answersChanged reports whether the status that was written last is wrong on whether the matcher
-// answers. After a failed write it returns false, so that failures do not shorten the time between tries.
-func (s *ConfigMapWriter) answersChanged() bool {
-	return !s.written.Updated.IsZero() && s.lastLoggedError == "" && s.written.MatcherAnswers != s.Answers()
+// readinessChanged reports whether the Readiness has changed since the status was written. After
+// a failed write it returns false, so that failures do not shorten the time between tries.
+func (s *ConfigMapWriter) readinessChanged() bool {
+	return !s.written.Updated.IsZero() && s.lastLoggedError == "" && s.writtenReadiness != s.Readiness()
 }
 
 // writeIfDue writes the status if it is time to write and the status has changed, or
 // the ConfigMap is old.
-func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
+func (s *ConfigMapWriter) writeIfDue(ctx context.Context) {
 	pause := statusmap.MinWriteInterval
-	if s.answersChanged() {
-		pause = AnswersInterval
+	if s.readinessChanged() {
+		pause = ReadinessInterval
 	}
-	if !s.lastAttempt.IsZero() && now.Sub(s.lastAttempt) < pause {
+	if !s.lastAttempt.IsZero() && time.Since(s.lastAttempt) < pause {
 		return
 	}
 	if !s.Leading() {
@@ -90,9 +100,14 @@ func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 		s.written = statusmap.Status{}
 		return
 	}
+	// Readers take a report from before the time of the lease for one of an earlier leader. So the time
+	// of this one is read after Leading was called. The Readiness is read first: if it
+	// changes before the snapshot, the next comparison finds that.
+	now, readiness := time.Now(), s.Readiness()
 	f := s.Snapshot()
 	f.Updated = now.UTC().Truncate(time.Second)
 	if f.Same(s.written) && now.Sub(s.written.Updated) < statusmap.MaxWriteInterval {
+		s.writtenReadiness = readiness
 		return
 	}
 	s.lastAttempt = now
@@ -108,7 +123,7 @@ func (s *ConfigMapWriter) writeIfDue(ctx context.Context, now time.Time) {
 		}
 		return
 	}
-	s.written, s.lastLoggedError = f, ""
+	s.written, s.writtenReadiness, s.lastLoggedError = f, readiness, ""
 }
 
 func (s *ConfigMapWriter) write(ctx context.Context, f statusmap.Status) error {

@@ -60,7 +60,8 @@ func Kinds() []string {
 // Make returns the pods and PodGroups that the controllers of Kubernetes and of
 // Fluence would create for objects, if the pods ask for this scheduler. there is the
 // cluster as it was read. Objects of other kinds are left out, with a note if they
-// may have pods. An error names the object, the field and the value that is wrong.
+// may have pods. So are objects that make pods and exist already, with a note; if no
+// pods are left, that is an error. An error names the object, the field and the value that is wrong.
 func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string, now time.Time) (*Additions, error) {
 	w := &Additions{existing: there, scheduler: scheduler, now: now, owners: OwnersOf(there.Objects), names: names{}, namespaces: map[string]bool{}, sizes: map[types.UID]group.Size{}}
 	for _, o := range there.Objects {
@@ -82,11 +83,22 @@ func Make(objects []*unstructured.Unstructured, there Cluster, scheduler string,
 			w.namespaces[u.GetName()] = true
 		}
 	}
+	var leftOut error
 	for _, u := range referencedFirst(objects) {
 		w.about = u.GetKind() + " " + u.GetName()
-		if err := w.add(u); err != nil {
-			return nil, fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		err := w.add(u)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("%s %s/%s: %w", u.GetKind(), u.GetNamespace(), u.GetName(), err)
+		if !errors.Is(err, errExists) {
+			return nil, err
+		}
+		leftOut = cmp.Or(leftOut, err)
+		w.note("left out: %s", err)
+	}
+	if len(w.pods) == 0 && leftOut != nil {
+		return nil, leftOut
 	}
 	if err := errors.Join(w.addPodGroups(), w.addNativeMinimums()); err != nil {
 		return nil, err

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 )
 
-// noteKeys adds notes about labels and annotations of an object that have Fluence's prefixes and no effect,
-// as the webhook and the controller report them.
+// noteKeys adds notes about labels and annotations of an object that have Fluence's prefixes and no effect, or
+// a wrong value, as the webhook and the controller report them.
 func (w *Additions) noteKeys(u *unstructured.Unstructured) {
 	at := func(place group.Place, kind string, path ...string) group.KeyedObject {
 		// Fields that are no maps of strings are reported where the object is read.
@@ -46,6 +46,20 @@ func (w *Additions) noteKeys(u *unstructured.Unstructured) {
 		}
 	}
 	for _, text := range group.KeyProblems(objects...) {
+		w.note("%s: %s", w.about, text)
+	}
+	for _, o := range objects {
+		if o.Place == group.OnPod {
+			native, _, _ := unstructured.NestedString(u.Object, "spec", "schedulingGroup", "podGroupName")
+			noteValues(w, o.Labels, o.Annotations, o.Kind == "pod" && o.Labels[group.Label] == "" && native == "" && len(u.GetOwnerReferences()) == 0)
+		}
+	}
+}
+
+// noteValues adds notes about wrong values of the labels and annotations of a pod or a pod template. alone says
+// that nothing puts the pod into a group with others.
+func noteValues(w *Additions, labels, annotations map[string]string, alone bool) {
+	for _, text := range group.ValueProblems(labels, annotations, alone) {
 		w.note("%s: %s", w.about, text)
 	}
 }

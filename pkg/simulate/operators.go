@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -60,6 +61,9 @@ func (w *Additions) addWorkload(u *unstructured.Unstructured, k group.Kind) erro
 	if err != nil {
 		return err
 	}
+	if err := exclusivityOf(u).check(u); err != nil {
+		return err
+	}
 	templates, err := group.AllTemplates(o, u.GetAnnotations(), spec, w.scheduler)
 	if err != nil {
 		return err
@@ -67,6 +71,9 @@ func (w *Additions) addWorkload(u *unstructured.Unstructured, k group.Kind) erro
 	units, err := group.UnitsOf(o, spec)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(templates, isExclusive) && len(templates) > group.MaxTemplates {
+		return fmt.Errorf("spec.replicatedJobs: more than %d Jobs: their exclusive placement cannot be simulated", group.MaxTemplates)
 	}
 	w.noteWorkload(u, k, spec, templates)
 	if int64(len(units))*int64(size.Size) > group.MaxSize {
@@ -92,6 +99,9 @@ func (w *Additions) addWorkload(u *unstructured.Unstructured, k group.Kind) erro
 	return nil
 }
 
+// isExclusive reports whether the pods of a template have a topology domain for themselves.
+func isExclusive(t group.Template) bool { return t.Domain != "" }
+
 // firstStage returns the templates of the first stage, and whether some pods are made only after others.
 func firstStage(templates []group.Template) (first []group.Template, staged bool) {
 	for _, t := range templates {
@@ -108,11 +118,19 @@ func firstStage(templates []group.Template) (first []group.Template, staged bool
 // addPodsOf adds the pods of the templates of one unit of an object.
 func (w *Additions) addPodsOf(u *unstructured.Unstructured, unit group.Owner, templates []group.Template) error {
 	for _, t := range templates {
+		path := "pod template " + t.Name + ": spec"
 		for i := range t.Coming + t.Expected {
 			name := strings.ToLower(strings.ReplaceAll(t.Name, "/", "-"))
 			pod := w.podFromTemplate(t.Pod, u.GetNamespace(), madeUp(madeUp(unit.Name, name), i))
+			if isExclusive(t) {
+				// The operator sees the priority, which the API server has set before.
+				if err := w.prioritise(pod, path); err != nil {
+					return err
+				}
+				exclusivityOf(u).place(pod, ptr.Deref(pod.Spec.Priority, 0), unit, templates, t)
+			}
 			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: u.GetAPIVersion(), Kind: unit.Kind, Name: unit.Name, UID: unit.UID, Controller: new(true)}}
-			if err := w.addPod(pod, "pod template "+t.Name+": spec"); err != nil {
+			if err := w.addPod(pod, path); err != nil {
 				return err
 			}
 		}
@@ -122,7 +140,11 @@ func (w *Additions) addPodsOf(u *unstructured.Unstructured, unit group.Owner, te
 
 // noteWorkload notes in which way the pods of an object are simulated otherwise than its operator makes them.
 func (w *Additions) noteWorkload(u *unstructured.Unstructured, k group.Kind, spec []byte, templates []group.Template) {
-	w.note("%s: its pods are made from its pod templates; what its operator adds to them, such as labels, affinity and containers, is not simulated", w.about)
+	but := ""
+	if slices.ContainsFunc(templates, isExclusive) {
+		but = ", except exclusive placement"
+	}
+	w.note("%s: its pods are made from its pod templates; what its operator adds to them, such as labels, affinity and containers, is not simulated%s", w.about, but)
 	if path := k.Lifecycle.SuspendPath; path != nil {
 		if suspended, _, err := unstructured.NestedBool(u.Object, append([]string{"spec"}, path...)...); err == nil && suspended {
 			w.note("%s is suspended; simulated as if it were resumed", w.about)
@@ -142,5 +164,6 @@ func (w *Additions) noteWorkload(u *unstructured.Unstructured, k group.Kind, spe
 		for _, text := range group.KeyProblems(group.KeyedObject{Place: group.OnPod, Labels: t.Pod.Labels, Annotations: t.Pod.Annotations}) {
 			w.note("%s: %s", w.about, text)
 		}
+		noteValues(w, t.Pod.Labels, t.Pod.Annotations, false)
 	}
 }

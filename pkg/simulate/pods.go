@@ -166,7 +166,7 @@ func (w *Additions) addStatefulSet(set *appsv1.StatefulSet) error {
 		name := set.Name + "-" + strconv.Itoa(i)
 		pod := w.podFromTemplate(set.Spec.Template, set.Namespace, name)
 		if err := w.names.take(pod); err != nil {
-			return fmt.Errorf("pod %s: %w", name, err)
+			return fmt.Errorf("pod %s: %s", name, err.Error()) // the set is new, and is not left out
 		}
 		pod.Labels[appsv1.StatefulSetPodNameLabel], pod.Labels[appsv1.PodIndexLabel] = name, strconv.Itoa(i)
 		w.setOwner(pod, set, "apps/v1", "StatefulSet")

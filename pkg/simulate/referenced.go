@@ -138,7 +138,7 @@ func (w *Additions) addVolumes(pod *corev1.Pod) error {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: t.ObjectMeta, Spec: t.Spec}
 		claim.Namespace, claim.Name = pod.Namespace, ephemeral.VolumeClaimName(pod, v)
 		if err := w.names.take(claim); err != nil {
-			return fmt.Errorf("PersistentVolumeClaim %s of ephemeral volume %s: %w", claim.Name, v.Name, err)
+			return fmt.Errorf("PersistentVolumeClaim %s of ephemeral volume %s: %s", claim.Name, v.Name, err.Error()) // the pod is new, and is not left out
 		}
 		w.setMetadata(claim)
 		w.setOwner(claim, pod, "v1", "Pod")

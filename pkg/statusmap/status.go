@@ -19,7 +19,7 @@ const dataKey = "figures.json"
 
 const (
 	// MinWriteInterval is the shortest time between two writes, however much changes. Only a matcher that
-	// stops or begins to answer is written sooner.
+	// stops or begins to answer, or loses or loads its graph, is written sooner.
 	MinWriteInterval = 30 * time.Second
 	// MaxWriteInterval is how long figures that have not changed stay before they are
 	// written again. Figures that are older than MaxWriteInterval and MinWriteInterval
@@ -56,7 +56,8 @@ type Status struct {
 	Leader string `json:"leader"`
 	// Version is the release of the process that wrote this.
 	Version string `json:"version"`
-	// Updated is when the leader wrote this.
+	// Updated is when the leader wrote this, in whole seconds. If the Lease was acquired
+	// in a later second, an earlier process of this name wrote it.
 	Updated time.Time `json:"updated"`
 }
 

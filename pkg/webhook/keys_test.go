@@ -39,6 +39,7 @@ func TestAUserIsWarnedOfKeysWithoutAnEffect(t *testing.T) {
 		"the template of a Job with a right key":  {kind: "Job", object: workload("{}", "", required)},
 		"a Job itself":                            {kind: "Job", object: workload(required, "", "{}"), want: []string{known + "Job" + elsewhere}},
 		"a Job and its template":                  {kind: "Job", object: workload(required, "", required)},
+		"a Job with the labels of its template":   {kind: "Job", object: workload("{labels: {fluence.groupsize: \"2\"}}", "", "{labels: {fluence.groupsize: \"2\"}}"), want: []string{"label fluence.groupsize of the pod template: there is no such key, and it has no effect; did you mean fluence.group-size?"}},
 		"a Job that a controller made":            {kind: "Job", object: workload(controlled("batch CronJob night"), "", misspelt)},
 		"a Job with a size label":                 {kind: "Job", object: workload(`{labels: {fluence.group-min: "1"}}`, "", "{}")},
 		"the Job of a CronJob":                    {kind: "CronJob", object: cronJob("{}", required, "{}"), want: []string{known + "Job" + elsewhere}},

@@ -559,13 +559,15 @@ func TestTheNumbersOfAGroupThatGathersWaitForTheirTurn(t *testing.T) {
 func TestAnotherPodGroupOfTheNameIsNotToldToBeCreated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before types.UID // of the PodGroup that the memory is about
+		n      int
 		want   string
 	}{
-		"the one that was just created": {"", "created a moment ago; 2 pods exist, minMember is 2"},
-		"one that replaced it":          {"gone", "2 pods exist, minMember is 2"},
+		"the one that was just created": {"", 2, "created a moment ago; 2 pods exist, minMember is 2"},
+		"one that replaced it":          {"gone", 2, "2 pods exist, minMember is 2"},
+		"one of a single pod":           {"gone", 1, "1 pod exists, minMember is 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := observation{key: key, podGroup: podGroup(2), pods: each(pods(2)), now: now}
+			o := observation{key: key, podGroup: podGroup(int32(tc.n)), pods: each(pods(tc.n)), now: now} //nolint:gosec // 1 or 2
 			d, _ := DefaultConfig().decide(o, memory{uid: tc.before, firstSeen: now, created: "created a moment ago"})
 			if len(d.events) != 1 || d.events[0].text != tc.want {
 				t.Errorf("tells %+v, want %q", d.events, tc.want)
@@ -678,10 +680,19 @@ func TestMembersThatAreNotExpected(t *testing.T) {
 		}
 	}
 	byEval, running := referring("Job", "eval", "other-uid"), in(corev1.PodRunning)
+	deployment := func(replicas ...int32) observation {
+		o := observation{key: key, now: now, topOwners: []topOwner{{topOwnerRef: topOwnerRef{owner: group.Owner{Group: "apps", Kind: "Deployment", Name: "web", UID: "web-uid"}}}}}
+		for i, n := range replicas {
+			o.podOwners = append(o.podOwners, podOwner{Object: &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{UID: types.UID(fmt.Sprint(i))}}, replicas: &n, template: &corev1.PodTemplateSpec{}, topUID: "web-uid"})
+		}
+		return o.with(podGroup(1, ours, referring("Deployment", "web", "web-uid")), nil)
+	}
 	cases := map[string]struct {
 		o    observation
 		want string
 	}{
+		"a Deployment is scaled to 0":     {deployment(0, 0), "Suspended: Deployment/web wants no pods for now"},
+		"a Deployment is rolled out":      {deployment(0, 2), ""},
 		"all are there":                   {of(job(2)).with(podGroup(2, ours, byTrain), pods(2, ofTrain)), ""},
 		"they are to come":                {of(job(2)).with(podGroup(2, ours, byTrain), pods(1, ofTrain)), ""},
 		"the Job is suspended":            {of(job(2, suspended)).with(podGroup(2, ours, byTrain), nil), "Suspended: Job/train is suspended"},

@@ -49,6 +49,9 @@ func (m *memory) newEvents(o observation, w sizeDecision) []pendingEvent {
 		return notes
 	}
 	text = fmt.Sprintf("%d pods exist, minMember is %d", have, w.minMember)
+	if have == 1 {
+		text = fmt.Sprintf("1 pod exists, minMember is %d", w.minMember)
+	}
 	// A pod that is replaced before the start completes
 	// the group again. The same event is not sent twice.
 	if m.enoughPods && !was && m.reportedComplete != text {

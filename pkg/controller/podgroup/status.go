@@ -105,11 +105,12 @@ func (o observation) setExpected(s *scheduling.PodGroupStatus, c counts, w sizeD
 }
 
 // whySuspended says which owners of the group are suspended. It returns "" if an owner makes pods, or
-// if all have ended.
+// if all have ended. A Deployment counts as suspended if its ReplicaSets want no pods.
 func (o observation) whySuspended() string {
+	idle := o.idle()
 	var suspended []string
 	for _, top := range o.activeOwners() {
-		if !top.suspended {
+		if !top.suspended && !idle {
 			return ""
 		}
 		suspended = append(suspended, top.owner.Kind+"/"+top.owner.Name)
@@ -119,7 +120,7 @@ func (o observation) whySuspended() string {
 		return ""
 	case len(suspended) > 1:
 		return fmt.Sprintf("%s and %s more are suspended", suspended[0], reason.Plural(len(suspended)-1, "owner"))
-	case o.idle():
+	case idle:
 		return suspended[0] + " wants no pods for now"
 	}
 	text := suspended[0] + " is suspended"

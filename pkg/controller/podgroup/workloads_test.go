@@ -142,7 +142,8 @@ func TestADeploymentIsOneGroupOverItsReplicaSets(t *testing.T) {
 	e.until(name, "all five pods are counted", func(pg *scheduling.PodGroup) bool { return pg.Status.Scheduled == 5 && pg.Status.Desired == 5 })
 	e.patch(d, `{"spec":{"replicas":0}}`)
 	e.until(name, "it wants no pods", func(pg *scheduling.PodGroup) bool {
-		return pg.Status.Phase == scheduling.PodGroupIdle && pg.Status.Desired == 0 && pg.Status.Scheduled == 0
+		c := meta.FindStatusCondition(pg.Status.Conditions, scheduling.ConditionMembersExpected)
+		return pg.Status.Phase == scheduling.PodGroupIdle && pg.Status.Desired == 0 && pg.Status.Scheduled == 0 && c != nil && c.Reason == reason.Suspended
 	})
 	e.delete(d)
 	e.untilGone(name)
