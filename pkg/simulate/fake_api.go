@@ -68,7 +68,7 @@ func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
 	list.Items = append(list.Items, metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Labels: o.GetLabels(),
 			ResourceVersion: "1", OwnerReferences: o.GetOwnerReferences(),
 		},
 	})

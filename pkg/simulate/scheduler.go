@@ -3,7 +3,8 @@
 // It builds the scheduler that Fluence runs, with the plugin, the profile's own filters and the
 // embedded matcher, over objects that were read from a cluster once. It runs the scheduling cycles
 // of one group after the other in memory. It decides like a scheduler that has just been started
-// on these objects. It does not know of assignments of a running scheduler that are not bound yet.
+// on these objects. It does not know of assignments of a running scheduler that are not bound yet. Plans
+// to evict others are made as by the scheduler, and not carried out: only a scheduler that leads does that.
 package simulate
 
 import (
@@ -108,9 +109,15 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 	if err != nil {
 		return nil, err
 	}
+	r.enqueue(ctx, c, configuration.Scheduler())
+	return r, nil
+}
+
+// enqueue takes the pods of a cluster that wait for a node in the order of the queue.
+func (r *Scheduler) enqueue(ctx context.Context, c Cluster, scheduler string) {
 	var waiting []*corev1.Pod
 	for _, o := range c.Objects {
-		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.SchedulerName == configuration.Scheduler() && mayBePlaced(pod) {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.SchedulerName == scheduler && mayBePlaced(pod) {
 			waiting = append(waiting, pod)
 		}
 	}
@@ -127,7 +134,6 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 			r.groups[pod.UID] = s.Group
 		}
 	}
-	return r, nil
 }
 
 // mayBePlaced reports whether a pod still needs a node and has no scheduling gate.
@@ -164,7 +170,6 @@ func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripp
 	}
 	r.profile = r.sched.Profiles[configuration.Scheduler()]
 	r.pl = fluence.PluginOf(r.profile)
-	r.pl.DisableEvictions() // a decision is not carried out
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := r.sched.WaitForHandlersSync(ctx); err != nil {
