@@ -139,7 +139,7 @@ func TestADecisionNamesWhoWouldBeEvicted(t *testing.T) {
 			evicts: []string{"PodGroup ns/low of 0 deleted protected 2 low-0@n0 low-1@n1"},
 		},
 		"nobody, if the group does not fit even then": {
-			there: low(), ask: gangOn("g", 10, 3), want: "waits without g-0,g-1,g-2: NoRoom: ", has: "room for 2 even without all of lower priority",
+			there: with(low(), objects.ReadyNode("n2", 4)).With(gangOn("high", 10, 1, "n2")), ask: gangOn("g", 10, 3), want: "waits without g-0,g-1,g-2: NoRoom: ", has: "room for 2 even without all of lower priority",
 		},
 		"nobody, for a group of the same priority": {there: low(), ask: gangOn("g", 0, 2), want: "waits without g-0,g-1: NoRoom: "},
 		"nobody, for a group that may not evict": {
@@ -148,7 +148,7 @@ func TestADecisionNamesWhoWouldBeEvicted(t *testing.T) {
 		},
 		"nobody before the delay has passed": {there: low(), ask: delayed, want: "waits without g-0,g-1: NoRoom: ", has: "evicts nobody before "},
 		"nobody of a namespace that is kept": {
-			there: with(low(), kept()), want: "waits without g-0,g-1: NoRoom: ", has: "there are no pods of lower priority that may be evicted",
+			there: with(low(), kept()), want: "waits without g-0,g-1: NoRoom: ", has: "room for 0",
 		},
 	}
 	shipped, err := Shipped()
