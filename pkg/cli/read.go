@@ -308,11 +308,12 @@ func (r *reader) kinds() []kind {
 	return slices.Concat([]kind{
 		{name: "nodes", list: lister(core.Nodes().List)},
 		{name: "pods", list: lister(core.Pods("").List)},
-		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled: the namespaceSelectors of affinity terms and the right to whole nodes may be judged wrongly"},
+		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled: the namespaceSelectors of affinity terms and the right to whole nodes may be judged wrongly, and pods may be shown as evicted that their namespace keeps"},
 	}, r.watched(""), []kind{
 		{"services", lister(core.Services("").List), spread},
 		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
 		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods with a priorityClassName cannot be simulated"},
+		{"poddisruptionbudgets", lister(r.client.PolicyV1().PodDisruptionBudgets("").List), "pods to evict are chosen as if there were no budgets"},
 		volumes("persistentvolumes", lister(core.PersistentVolumes().List)),
 		volumes("persistentvolumeclaims", lister(core.PersistentVolumeClaims("").List)),
 		volumes("storageclasses", lister(storage.StorageClasses().List)),
@@ -328,7 +329,7 @@ func (r *reader) kinds() []kind {
 
 // watched returns group.WatchedKinds, listed in one namespace, or in all if it is empty.
 func (r *reader) watched(namespace string) []kind {
-	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group, and count as waiting"
+	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group: they count as waiting, or are shown as evicted one by one"
 	return []kind{
 		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), consequence},
 		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), consequence},
