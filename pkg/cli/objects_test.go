@@ -216,8 +216,8 @@ func cluster() []runtime.Object {
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
 }
 
-// tenant has a namespace of its own, with a group of pods that nothing makes again, a pod alone, and a budget for it.
-func tenant() []runtime.Object {
+// neighbours are in another namespace: a group of pods that nothing makes again, a pod alone, and a budget for it.
+func neighbours() []runtime.Object {
 	of := func(p *corev1.Pod) { p.Namespace = "other" }
 	pg := podGroup(job("band"), 2, 2, "Running", scheduled(metav1.ConditionTrue, "Placed", "2 pods on 2 nodes"))
 	pg.Namespace, pg.Name, pg.OwnerReferences = "other", "band", nil
