@@ -231,6 +231,23 @@ func neighbours() []runtime.Object {
 	}
 }
 
+// inJobSet is a cluster whose group that runs is a Job of a JobSet.
+func inJobSet() []runtime.Object {
+	all := cluster()
+	set := group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "set", UID: "uid-set"}
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: set.Kind, Name: set.Name, UID: set.UID, Controller: new(true)}
+	all[0].(*batchv1.Job).OwnerReferences = []metav1.OwnerReference{ref}
+	for _, pg := range all {
+		if pg, ok := pg.(*scheduling.PodGroup); ok && pg.Status.Phase == "Running" {
+			pg.Name, pg.OwnerReferences = set.PodGroupName(), []metav1.OwnerReference{ref}
+		}
+	}
+	return append(all, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: set.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: set.Name, UID: set.UID},
+	})
+}
+
 // crowd has many pods alone on the nodes of a cluster.
 func crowd() []runtime.Object {
 	all := cluster()

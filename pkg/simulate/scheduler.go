@@ -18,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -42,6 +43,9 @@ type Cluster struct {
 	// Objects are of the kinds that the scheduler reads: nodes,
 	// pods and their owners, volumes, claims. Each pod has a UID.
 	Objects []runtime.Object
+	// Owners are the owners of pods of group.SuspendableKinds that are not part of Kubernetes, such as
+	// JobSets. Each has the kind of its object.
+	Owners []metav1.PartialObjectMetadata
 	// PodGroups are the PodGroups of all namespaces.
 	PodGroups []scheduling.PodGroup
 	// NativePodGroups are the PodGroups of the API group scheduling.k8s.io. Nil means that the cluster
@@ -51,7 +55,7 @@ type Cluster struct {
 
 // With returns c with the objects of more. A PodGroup of more replaces the one of its name.
 func (c Cluster) With(more Cluster) Cluster {
-	c.Objects = slices.Concat(c.Objects, more.Objects)
+	c.Objects, c.Owners = slices.Concat(c.Objects, more.Objects), slices.Concat(c.Owners, more.Owners)
 	groups := slices.Clone(more.PodGroups)
 	for _, pg := range c.PodGroups {
 		if !slices.ContainsFunc(more.PodGroups, func(o scheduling.PodGroup) bool { return o.Namespace == pg.Namespace && o.Name == pg.Name }) {

@@ -83,6 +83,20 @@ func lowJob(labels map[string]string) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "work", Labels: labels}}
 }
 
+// jobSet is a cluster with a JobSet.
+func jobSet(labels map[string]string) Cluster {
+	return Cluster{Owners: []metav1.PartialObjectMetadata{{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: objects.Namespace, Name: "set", UID: "u-set", Labels: labels},
+	}}}
+}
+
+// inJobSet returns a Job as one of this JobSet.
+func inJobSet(job *batchv1.Job) *batchv1.Job {
+	job.OwnerReferences = []metav1.OwnerReference{{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "set", UID: "u-set", Controller: new(true)}}
+	return job
+}
+
 // kept is a namespace whose pods stay.
 func kept() *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: objects.Namespace, Annotations: map[string]string{group.EvictAnnotation: group.EvictNever}}}
@@ -112,6 +126,18 @@ func TestADecisionNamesWhoWouldBeEvicted(t *testing.T) {
 		"a Job that is suspended": {
 			there: low().ownedBy("batch", "Job", lowJob(nil)), want: wouldStart + "1 group with 2 pods",
 			evicts: []string{"PodGroup ns/low of 0 suspended by Job/work comes back low-0@n0 low-1@n1"},
+		},
+		"a JobSet that is suspended": {
+			there: low().ownedBy("batch", "Job", inJobSet(lowJob(nil))).With(jobSet(nil)), want: wouldStart,
+			evicts: []string{"PodGroup ns/low of 0 suspended by JobSet/set comes back low-0@n0 low-1@n1"},
+		},
+		"a JobSet that Kueue manages": {
+			there: low().ownedBy("batch", "Job", inJobSet(lowJob(nil))).With(jobSet(map[string]string{preemption.QueueLabel: "q"})), want: wouldStart,
+			evicts: []string{"PodGroup ns/low of 0 deleted low-0@n0 low-1@n1"},
+		},
+		"a Job of a JobSet that is not known": {
+			there: low().ownedBy("batch", "Job", inJobSet(lowJob(nil))), want: wouldStart,
+			evicts: []string{"PodGroup ns/low of 0 deleted low-0@n0 low-1@n1"},
 		},
 		"a Job that Kueue manages": {
 			there: low().ownedBy("batch", "Job", lowJob(map[string]string{preemption.QueueLabel: "q"})), want: wouldStart,
