@@ -79,16 +79,16 @@ func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.grou
 
 // VictimsFor returns the victims of the plans for a group: of one for the group as a whole, or of those for
 // members that it lacks. pods are its pods without a node.
-func (pl *Fluence) VictimsFor(key types.NamespacedName, pods []*corev1.Pod) (victims []preemption.Victim) {
+func (tl *groupReporter) VictimsFor(key types.NamespacedName, pods []*corev1.Pod) (victims []preemption.Victim) {
 	var preemptors []types.UID
-	if pg := pl.podGroups.Get(key); pg != nil {
+	if pg := tl.podGroups.Get(key); pg != nil {
 		preemptors = append(preemptors, pg.UID)
 	}
 	for _, pod := range pods {
 		preemptors = append(preemptors, pod.UID)
 	}
 	for _, uid := range preemptors {
-		for _, v := range pl.evictor.Of(uid) {
+		for _, v := range tl.evictor.Of(uid) {
 			victims = append(victims, v.Victim)
 		}
 	}
