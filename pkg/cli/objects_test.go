@@ -9,6 +9,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,6 +214,57 @@ func cluster() []runtime.Object {
 	return append(all, huge, pod("web", "node-4", "500m", ofDefaultScheduler),
 		podGroup(runs, 4, 4, "Running", scheduled(metav1.ConditionTrue, "Placed", "4 pods on 4 nodes")),
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
+}
+
+// neighbours are in another namespace: a group of pods that nothing makes again, a pod alone, and a budget for it.
+func neighbours() []runtime.Object {
+	of := func(p *corev1.Pod) { p.Namespace = "other" }
+	pg := podGroup(job("band"), 2, 2, "Running", scheduled(metav1.ConditionTrue, "Placed", "2 pods on 2 nodes"))
+	pg.Namespace, pg.Name, pg.OwnerReferences = "other", "band", nil
+	guarded := func(p *corev1.Pod) { p.Labels = map[string]string{"app": "guarded"} }
+	return []runtime.Object{
+		pg, pod("band-0", "node-4", "6", objects.InGroup("band"), of), pod("band-1", "node-5", "6", objects.InGroup("band"), of),
+		pod("guarded", "node-6", "6", of, guarded), &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "guard"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}}},
+		},
+	}
+}
+
+// inJobSet is a cluster whose group that runs is a Job of a JobSet.
+func inJobSet() []runtime.Object {
+	all := cluster()
+	set := group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "set", UID: "uid-set"}
+	ref := metav1.OwnerReference{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: set.Kind, Name: set.Name, UID: set.UID, Controller: new(true)}
+	all[0].(*batchv1.Job).OwnerReferences = []metav1.OwnerReference{ref}
+	for _, pg := range all {
+		if pg, ok := pg.(*scheduling.PodGroup); ok && pg.Status.Phase == "Running" {
+			pg.Name, pg.OwnerReferences = set.PodGroupName(), []metav1.OwnerReference{ref}
+		}
+	}
+	return append(all, &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: ref.APIVersion, Kind: set.Kind},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: set.Name, UID: set.UID},
+	})
+}
+
+// crowd has many pods alone on the nodes of a cluster.
+func crowd() []runtime.Object {
+	all := cluster()
+	for i := range 39 {
+		all = append(all, pod(fmt.Sprintf("small-%02d", i), fmt.Sprintf("node-%d", 4+i%3), "500m"))
+	}
+	return all
+}
+
+// preempting is a cluster with a group of a high priority that waits.
+func preempting() []runtime.Object {
+	j := job("now")
+	all := append(cluster(), j, podGroup(j, 5, 0, "Pending"))
+	for i := range 5 {
+		all = append(all, pod(fmt.Sprintf("now-%d", i), "", "6", ofJob(j), func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) }))
+	}
+	return all
 }
 
 // wholly is a cluster with a group, and with a pod that is scheduled alone, that have their nodes to themselves.

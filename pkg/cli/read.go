@@ -12,9 +12,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/pager"
@@ -31,6 +33,7 @@ import (
 type reader struct {
 	client    kubernetes.Interface
 	podGroups rest.Interface
+	metadata  metadata.Interface
 	// namespace is the user's namespace. If it is empty, all namespaces are read.
 	namespace string
 	// notes say what the answer leaves out, and why.
@@ -66,7 +69,11 @@ func (o *options) reader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &reader{client: client, podGroups: podGroups, namespace: namespace, now: metav1.NewTime(o.now())}, nil
+	owners, err := metadata.NewForConfig(metadata.ConfigFor(config))
+	if err != nil {
+		return nil, fmt.Errorf("build the client of owners: %w", err)
+	}
+	return &reader{client: client, podGroups: podGroups, metadata: owners, namespace: namespace, now: metav1.NewTime(o.now())}, nil
 }
 
 // A list reads one page of the objects of a kind.
@@ -244,7 +251,35 @@ func (r *reader) readCluster(ctx context.Context) (simulate.Cluster, error) {
 	if c.NativePodGroups, err = r.readNativePodGroups(ctx, ""); err != nil {
 		return c, err
 	}
-	return c, nil
+	return c, r.addSuspendable(ctx, &c)
+}
+
+// addSuspendable adds the owners that may be suspended and are not part of Kubernetes, as far as they are served. It
+// leaves those out that the user may not read, with a note if there are any.
+func (r *reader) addSuspendable(ctx context.Context, c *simulate.Cluster) error {
+	for _, k := range group.SuspendableKinds() {
+		if (group.Owner{Group: k.Group, Kind: k.Kind}).Watched() {
+			continue
+		}
+		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+		objects, err := listAll(ctx, resource.GroupResource().String(), lister(r.metadata.Resource(resource).List))
+		switch {
+		case apierrors.IsNotFound(err):
+			continue
+		case apierrors.IsForbidden(err):
+			if c.HasOwner(resource.Group, k.Kind) {
+				r.notes = append(r.notes, fmt.Sprintf("you may not list %s: if their pods are evicted, they are shown as deleted", resource.GroupResource()))
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		for _, o := range ofType[*metav1.PartialObjectMetadata](objects) {
+			o.SetGroupVersionKind(resource.GroupVersion().WithKind(k.Kind))
+			c.Owners = append(c.Owners, *o)
+		}
+	}
+	return nil
 }
 
 // maxUnexplained is how many of the groups that wait without a reason in their status are named.
@@ -308,11 +343,12 @@ func (r *reader) kinds() []kind {
 	return slices.Concat([]kind{
 		{name: "nodes", list: lister(core.Nodes().List)},
 		{name: "pods", list: lister(core.Pods("").List)},
-		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled: the namespaceSelectors of affinity terms and the right to whole nodes may be judged wrongly"},
+		{"namespaces", lister(core.Namespaces().List), "namespaces count as unlabelled: the namespaceSelectors of affinity terms and the right to whole nodes may be judged wrongly, and pods may be shown as evicted that their namespace keeps"},
 	}, r.watched(""), []kind{
 		{"services", lister(core.Services("").List), spread},
 		{"replicationcontrollers", lister(core.ReplicationControllers("").List), spread},
 		{"priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List), "pods with a priorityClassName cannot be simulated"},
+		{"poddisruptionbudgets", lister(r.client.PolicyV1().PodDisruptionBudgets("").List), "pods to evict are chosen as if there were no budgets"},
 		volumes("persistentvolumes", lister(core.PersistentVolumes().List)),
 		volumes("persistentvolumeclaims", lister(core.PersistentVolumeClaims("").List)),
 		volumes("storageclasses", lister(storage.StorageClasses().List)),
@@ -328,7 +364,7 @@ func (r *reader) kinds() []kind {
 
 // watched returns group.WatchedKinds, listed in one namespace, or in all if it is empty.
 func (r *reader) watched(namespace string) []kind {
-	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group, and count as waiting"
+	const consequence = "pods that they control and that lack the label " + group.Label + " cannot be assigned to a group: they count as waiting, or are shown as evicted one by one"
 	return []kind{
 		{"jobs", lister(r.client.BatchV1().Jobs(namespace).List), consequence},
 		{"replicasets", lister(r.client.AppsV1().ReplicaSets(namespace).List), consequence},

@@ -42,13 +42,15 @@ and the nodes that are reserved for groups that have waited too long. Waiting gr
 are ahead of the groups of the file in the queue are placed first. The groups of the file
 follow in the order of the queue. Nodes that the scheduler has chosen for pods that are not
 bound yet count as free. Changes and rejections by admission webhooks and quotas of this
-cluster are not simulated.
+cluster are not simulated. Where the scheduler would evict others for a group, the answer
+says whom, and how. Nobody is evicted.
 
 -o svg prints a picture of the cluster now and, beside it, after the groups have started.
 
 The pods of these kinds are known: ` + strings.Join(simulate.Kinds(), ", ") + `.
 
-Exit codes: 0 all groups would start, 1 error, 2 at least one group would not start.`,
+Exit codes: 0 all groups would start, 1 error, 2 at least one group would not start, or only
+after others have been evicted for it.`,
 		Example: "  kubectl fluence simulate -f job.yaml\n  cat job.yaml | kubectl fluence simulate -f - -o json\n  kubectl fluence simulate -f job.yaml -o svg > placement.svg",
 		Args:    cobra.NoArgs,
 	}

@@ -43,6 +43,8 @@ func (o *options) drawSimulated(c simulate.Configuration, now simulate.Cluster, 
 		}
 	}
 	switch {
+	case len(answers) == 1 && len(answers[0].Evicts) > 0:
+		title += answers[0].Name + " " + answers[0].Message
 	case len(answers) == 1 && starts == 0:
 		title += fmt.Sprintf("%s would not start: %s", answers[0].Name, answers[0].Reason)
 	case len(answers) == 1:

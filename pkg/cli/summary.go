@@ -20,7 +20,7 @@ import (
 // The kinds of PodGroups, of Kubernetes and of Fluence, with their API groups. nativeKind
 // begins the names of native PodGroups where they are shown.
 const (
-	nativeKind = "podgroup.scheduling.k8s.io"
+	nativeKind = group.NativeKind
 	ownKind    = "podgroup.scheduling.x-k8s.io"
 )
 

@@ -71,7 +71,7 @@ named, such as a Job; use KIND/NAME if a name is ambiguous. For a LeaderWorkerSe
 units are shown. With --now the scheduler's own
 code decides on the cluster as it is now, after it has placed the groups that are ahead of
 this one in the queue. Nodes that the scheduler has chosen for pods that are not bound yet
-count as free. With --wait the command asks again for that time, until there is a reason.
+count as free. Where it would evict others for the group, the answer says whom, and how. With --wait the command asks again for that time, until there is a reason.
 
 Exit codes: 0 the group or pod has its nodes, 1 error, 2 it waits.`,
 		Example: "  kubectl fluence why training\n  kubectl fluence why pod/training-0 --now",
@@ -443,6 +443,9 @@ func (o *options) writeDecision(w io.Writer, when string, d simulate.Decision) {
 		fmt.Fprintf(w, "  %s: %s, %s on %s (%s)\n", when, o.paint(green, "would start"), reason.Plural(len(d.Placements), "pod"), reason.Plural(len(nodes), "node"), podsOnNodes(nodes, 8))
 	case d.Starts:
 		fmt.Fprintf(w, "  %s: has started\n", when)
+	case len(d.Evicts) > 0:
+		o.writeVictims(w, when, d)
+		return
 	default:
 		fmt.Fprintf(w, "  %s: %s: %s\n    %s\n", when, o.paint(red, "would not start"), d.Reason, d.Message)
 		return

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -53,6 +55,11 @@ func serve(t *testing.T, objects ...runtime.Object) *server {
 		}
 	}
 	for _, o := range objects {
+		if m, ok := o.(*metav1.PartialObjectMetadata); ok {
+			resource, _ := meta.UnsafeGuessKindToResource(m.GroupVersionKind())
+			s.objects[resource] = append(s.objects[resource], m)
+			continue
+		}
 		kinds, _, err := s.scheme.ObjectKinds(o)
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +121,11 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, apierrors.NewNotFound(gvr.GroupResource(), name))
 		return
 	}
+	listKind := s.listKind(gvr)
+	if listKind == "" {
+		s.fail(w, apierrors.NewNotFound(gvr.GroupResource(), name))
+		return
+	}
 	items := []runtime.Object{}
 	for _, o := range s.objects[gvr] {
 		m, err := meta.Accessor(o)
@@ -134,7 +146,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.write(w, http.StatusOK, map[string]any{
-		"apiVersion": gvr.GroupVersion().String(), "kind": s.listKind(gvr), "metadata": map[string]any{"resourceVersion": "1"}, "items": items,
+		"apiVersion": gvr.GroupVersion().String(), "kind": listKind, "metadata": map[string]any{"resourceVersion": "1"}, "items": items,
 	})
 }
 
@@ -155,13 +167,21 @@ func parse(path string) (gvr schema.GroupVersionResource, namespace, name string
 	return gvr, namespace, name
 }
 
+// listKind returns the kind of a list. It returns nothing for a resource that is not served.
 func (s *server) listKind(gvr schema.GroupVersionResource) string {
+	if len(s.objects[gvr]) > 0 {
+		if kind := s.objects[gvr][0].GetObjectKind().GroupVersionKind().Kind; !s.scheme.Recognizes(gvr.GroupVersion().WithKind(kind)) {
+			return kind + "List"
+		}
+	}
 	for kind := range s.scheme.KnownTypes(gvr.GroupVersion()) {
 		if guess, _ := meta.UnsafeGuessKindToResource(gvr.GroupVersion().WithKind(strings.TrimSuffix(kind, "List"))); strings.HasSuffix(kind, "List") && guess == gvr {
 			return kind
 		}
 	}
-	s.t.Errorf("no list of %s is known", gvr)
+	if !slices.ContainsFunc(group.SuspendableKinds(), func(k group.SuspendableKind) bool { return k.Group == gvr.Group }) {
+		s.t.Errorf("no list of %s is known", gvr)
+	}
 	return ""
 }
 

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,18 +33,17 @@ var podsResource = corev1.SchemeGroupVersion.WithResource("pods")
 // A Client is the API of an API server.
 type Client struct {
 	objects dynamic.Interface
-	mapper  meta.RESTMapper
 	now     func() time.Time
 }
 
-// NewClient returns a client. The mapper finds the version in which an owner is served. The configuration's limit
-// of requests a second does not count, because an Evictor bounds its requests in flight.
-func NewClient(config *rest.Config, mapper meta.RESTMapper) (*Client, error) {
+// NewClient returns a client. The configuration's limit of requests a second does not count, because an Evictor
+// bounds its requests in flight.
+func NewClient(config *rest.Config) (*Client, error) {
 	objects, err := dynamic.NewForConfig(flowcontrol.Unlimited(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client of evictions: %w", err)
 	}
-	return &Client{objects: objects, mapper: mapper, now: time.Now}, nil
+	return &Client{objects: objects, now: time.Now}, nil
 }
 
 // Mark implements API.
@@ -91,9 +89,6 @@ func (c *Client) Delete(ctx context.Context, namespace string, pod preemption.Vi
 // Suspend implements API. It writes the version that it has read, so that it overwrites no other change.
 func (c *Client) Suspend(ctx context.Context, v preemption.Victim, m Mark) error {
 	path := group.SuspendPath(v.Suspend)
-	if path == nil {
-		return fmt.Errorf("suspend %s %s: the kind cannot be suspended", v.Suspend.Kind, v.Suspend.Name)
-	}
 	owners, owner, err := c.owner(ctx, v)
 	if err != nil || owner == nil {
 		return err
@@ -141,11 +136,12 @@ func (c *Client) owner(ctx context.Context, v preemption.Victim) (dynamic.Resour
 	if o == (group.Owner{}) { // the mark of an earlier process names an owner that is gone
 		return nil, nil, nil
 	}
-	mapping, err := c.mapper.RESTMapping(schema.GroupKind{Group: o.Group, Kind: o.Kind})
-	if err != nil {
-		return nil, nil, fmt.Errorf("find the version of %s: %w", o.Kind, err)
+	kind, may := group.SuspendableKindOf(o)
+	if !may {
+		return nil, nil, fmt.Errorf("suspend %s %s: the kind cannot be suspended", o.Kind, o.Name)
 	}
-	owners := c.objects.Resource(mapping.Resource).Namespace(v.Namespace)
+	resource := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
+	owners := c.objects.Resource(resource).Namespace(v.Namespace)
 	owner, err := owners.Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err), err == nil && owner.GetUID() != o.UID:

@@ -5,9 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -20,7 +18,7 @@ import (
 
 // initEvictor builds the evictor. It is built whatever the mode is, because an earlier process may have left marks.
 func (tl *groupReporter) initEvictor(leading func() bool) error {
-	client, err := eviction.NewClient(tl.handle.KubeConfig(), ownerMapper())
+	client, err := eviction.NewClient(tl.handle.KubeConfig())
 	if err != nil {
 		return err
 	}
@@ -35,21 +33,6 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 		},
 	})
 	return nil
-}
-
-// ownerMapper knows the versions of the owners that may be suspended. Owners of other kinds are not known to the
-// plugin, so that it suspends none of them.
-func ownerMapper() meta.RESTMapper {
-	var versions []schema.GroupVersion
-	for _, k := range group.WatchedKinds() {
-		versions = append(versions, schema.GroupVersion{Group: k.Group, Version: k.Version})
-	}
-	mapper := meta.NewDefaultRESTMapper(versions)
-	for _, k := range group.WatchedKinds() {
-		version := schema.GroupVersion{Group: k.Group, Version: k.Version}
-		mapper.AddSpecific(version.WithKind(k.Kind), version.WithResource(k.Resource), version.WithResource(k.Resource), meta.RESTScopeNamespace)
-	}
-	return mapper
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new

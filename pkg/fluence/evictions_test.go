@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -264,11 +264,45 @@ func TestEvictionsAreServedAsMetrics(t *testing.T) {
 	})
 }
 
-// The plugin knows in which version a Job is served: it suspends Jobs.
-func TestTheVersionsOfOwnersAreKnown(t *testing.T) {
-	mapping, err := ownerMapper().RESTMapping(schema.GroupKind{Group: "batch", Kind: "Job"})
-	if err != nil || mapping.Resource != batchv1.SchemeGroupVersion.WithResource("jobs") {
-		t.Errorf("Jobs are served as %v, error %v", mapping, err)
+// A JobSet resumes a Job that is suspended at once. So the JobSet is suspended, and no pod is deleted. If the API
+// server does not serve the kind, the scheduler works, and the pods are deleted.
+func TestAVictimIsSuspendedByTheOwnerAtTheTop(t *testing.T) {
+	jobSet := group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "set", UID: "u-set"}
+	cases := map[string]struct {
+		served      bool
+		wantPatched []string
+		wantDeleted []string
+	}{
+		"the kind is served":     {served: true, wantPatched: []string{"/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/set"}},
+		"the kind is not served": {wantDeleted: podNames(4, "low")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRigOf(t, realEngine(t), func(r *rig) {
+				r.pl.args.Preemption.Mode = PreemptionLowerPriority
+				r.owners.unserved = map[string]bool{"jobsets": !tc.served}
+				r.owners.create("jobsets", jobSet.Name, jobSet.UID, group.Owner{})
+				r.owners.create("jobs", "job", "u-job", jobSet)
+				r.podGroupAPI.put(aPodGroup("low", 4, "low"))
+				for i := range 4 {
+					r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
+					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)),
+						objects.OwnedBy(group.Owner{Group: "batch", Kind: "Job", Name: "job", UID: "u-job"}))
+				}
+			}, func(r *rig) {
+				r.schedule()
+				r.gangOf("urgent", 4, 1000)
+				r.pass(5 * time.Second)
+				r.owners.mu.Lock()
+				defer r.owners.mu.Unlock()
+				if !slices.Equal(r.owners.patched, tc.wantPatched) {
+					t.Errorf("patched: %v, want %v", r.owners.patched, tc.wantPatched)
+				}
+				if got := r.podAPI.deleted(); !slices.Equal(got, tc.wantDeleted) {
+					t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
+				}
+			})
+		})
 	}
 }
 

@@ -149,7 +149,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
-	pl.index, pl.describeOwner, pl.evictor = preemption.NewIndex(pl.owners), pl.owners.describe, noEvictor{}
+	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.isEvicted(key) })
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -20,9 +21,6 @@ func PluginOf(profile schedulerframework.Framework) *Fluence {
 	}
 	return nil
 }
-
-// DisableEvictions makes the plugin evict nobody. Call it before the informers start.
-func (b *base) DisableEvictions() { b.evictor = noEvictor{} }
 
 // WhyNotReady returns why no group can be placed at present. It returns "" if groups can be placed.
 func (pl *Fluence) WhyNotReady() string { return pl.whyNotReady() }
@@ -78,6 +76,24 @@ func (pl *Fluence) MarkStarted(pod *corev1.Pod) {
 // ExpireBackoff ends the refusals of a group that would
 // end at a set time. It reports whether there were any.
 func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.groups.ExpireBackoff(key) }
+
+// VictimsFor returns the victims of the plans for a group: of one for the group as a whole, or of those for
+// members that it lacks. pods are its pods without a node.
+func (tl *groupReporter) VictimsFor(key types.NamespacedName, pods []*corev1.Pod) (victims []preemption.Victim) {
+	var preemptors []types.UID
+	if pg := tl.podGroups.Get(key); pg != nil {
+		preemptors = append(preemptors, pg.UID)
+	}
+	for _, pod := range pods {
+		preemptors = append(preemptors, pod.UID)
+	}
+	for _, uid := range preemptors {
+		for _, v := range tl.evictor.Of(uid) {
+			victims = append(victims, v.Victim)
+		}
+	}
+	return victims
+}
 
 // LevelsOf returns the topology levels of the plugin's arguments in a
 // KubeSchedulerConfiguration. It returns the error of the plugin if the arguments are invalid.

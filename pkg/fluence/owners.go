@@ -23,9 +23,25 @@ import (
 // on) and knows the controller of each. As with PodGroups, the watch is
 // separate from the scheduler's informers: without the right to read those
 // objects, only the pods that they control wait. Only metadata is kept.
+//
+// Kinds that may be suspended and that control others, such as JobSets, are watched too. An API server need
+// not serve them. No pod waits for one of their objects. While it is not known, pods below it are deleted when
+// they are evicted.
 type owners struct {
 	informers     map[schema.GroupKind]cache.SharedIndexInformer
 	registrations map[schema.GroupKind]registration
+}
+
+// ownerKinds returns the resources of the kinds that are watched.
+func ownerKinds() map[schema.GroupKind]schema.GroupVersionResource {
+	kinds := map[schema.GroupKind]schema.GroupVersionResource{}
+	for _, k := range group.SuspendableKinds() {
+		kinds[schema.GroupKind{Group: k.Group, Kind: k.Kind}] = schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+	}
+	for _, k := range group.WatchedKinds() {
+		kinds[schema.GroupKind{Group: k.Group, Kind: k.Kind}] = schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+	}
+	return kinds
 }
 
 // newOwners builds the watches. seen is called with the UID of each object that becomes known.
@@ -36,9 +52,7 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
 	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
-	for _, k := range group.WatchedKinds() {
-		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
-		resource := schema.GroupVersionResource{Group: k.Group, Version: k.Version, Resource: k.Resource}
+	for kind, resource := range ownerKinds() {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
 		if err := informer.SetTransform(trimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
@@ -88,13 +102,17 @@ func trimOwner(obj any) (any, error) {
 // run watches until ctx ends. It adds each kind to l as a
 // source, so that l is done only after every kind was listed.
 func (o *owners) run(ctx context.Context, l *initialSync) {
-	for _, k := range group.WatchedKinds() {
-		kind := schema.GroupKind{Group: k.Group, Kind: k.Kind}
-		informer, resource, listed := o.informers[kind], schema.GroupResource{Group: k.Group, Resource: k.Resource}, l.addSource()
+	for kind, of := range ownerKinds() {
+		informer, resource, listed := o.informers[kind], of.GroupResource(), l.addSource()
 		whenListed(ctx, o.registrations[kind], resource.Resource, listed)
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if apierrors.IsForbidden(err) {
+			switch needed := (group.Owner{Group: kind.Group, Kind: kind.Kind}).Watched(); {
+			case apierrors.IsForbidden(err) && needed:
 				klog.FromContext(ctx).Error(err, "The scheduler may not read owners of pods, so their pods wait; grant list and watch", "resource", resource)
+				listed()
+				return
+			case (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && !needed:
+				klog.FromContext(ctx).V(2).Info("Owners cannot be read; to evict their pods, these are deleted", "resource", resource, "err", err)
 				listed()
 				return
 			}

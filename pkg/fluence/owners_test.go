@@ -57,6 +57,9 @@ type ownerAPI struct {
 	watches map[string][]*io.PipeWriter
 	// forbidden makes the server forbid every request.
 	forbidden bool
+	// unserved are resources that the server does not have. patched are the objects that were patched, by path.
+	unserved map[string]bool
+	patched  []string
 }
 
 func newOwnerAPI() *ownerAPI {
@@ -82,6 +85,20 @@ func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owne
 }
 
 // RoundTrip lists and watches.
+// object answers a request for one object. The caller holds mu.
+func (a *ownerAPI) object(r *http.Request) *http.Response {
+	parts := strings.Split(r.URL.Path, "/")
+	resource, name := parts[len(parts)-2], parts[len(parts)-1]
+	i := slices.IndexFunc(a.objects[resource], func(m metav1.PartialObjectMetadata) bool { return m.Name == name })
+	if i < 0 {
+		return failed(apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name))
+	}
+	if r.Method == http.MethodPatch {
+		a.patched = append(a.patched, r.URL.Path)
+	}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(a.objects[resource][i]))))
+}
+
 func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	q := r.URL.Query()
@@ -90,6 +107,10 @@ func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case a.forbidden:
 		return failed(apierrors.NewForbidden(schema.GroupResource{Resource: resource}, "", nil)), nil
+	case a.unserved[resource]:
+		return failed(apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "")), nil
+	case strings.Contains(r.URL.Path, "/namespaces/"):
+		return a.object(r), nil
 	case q.Get("sendInitialEvents") != "":
 		return failed(apierrors.NewInvalid(schema.GroupKind{Kind: resource}, "", nil)), nil
 	case q.Get("watch") != "":

@@ -22,21 +22,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// maxPlanTime is how long the search for victims may take. The scheduling loop waits for it.
+// maxPlanTime is how long the search for victims may take. The scheduling loop waits for it. Without throttling
+// nobody waits, and the limit is MaxAskLimit.
 const maxPlanTime = 500 * time.Millisecond
-
-// An evictor evicts the victims of plans, in the background. It is an eviction.Evictor.
-type evictor interface {
-	Run(ctx context.Context)
-	Start(preemption.Plan) bool
-	Cancel(preemptor types.UID, o eviction.Outcome)
-	Of(preemptor types.UID) []eviction.Progress
-	Pending() []eviction.Pending
-	IsVictim(pod types.UID) bool
-	IsMarked(key types.NamespacedName) bool
-	Resume(found ...eviction.Found)
-	PodChanged()
-}
 
 // An endingVictim is a pod that is going to leave its node.
 type endingVictim struct {
@@ -124,9 +112,6 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		refused.Equivalence = ""
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
-	if a.evictor == (noEvictor{}) {
-		return
-	}
 	a.preemptions.wait(of, claimantOf(plan))
 	if !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
@@ -147,16 +132,21 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		}
 		return
 	}
-	lower := false
+	lower, limit := false, maxPlanTime
+	if a.args.Unthrottled {
+		limit = MaxAskLimit
+	}
 	result := a.placer.FindByPreemption(ctx, found, placement.PreemptionRequest{
-		For: of, Ending: a.refsOf(ending), MaxTime: maxPlanTime,
+		For: of, Ending: a.refsOf(ending), MaxTime: limit,
 		Candidates: func(usable func(string) bool) ([]preemption.Victim, int) {
 			victims, left := a.candidates(plan, of, usable, now)
 			lower = len(victims) > 0
 			return victims, left
 		},
 	})
-	a.preemptions.planned(a.cycle, a.now(), a.now().Sub(now))
+	if !a.args.Unthrottled {
+		a.preemptions.planned(a.cycle, a.now(), a.now().Sub(now))
+	}
 	if !lower && result.Plan == nil {
 		a.preemptions.remember(of.UID, plan.Key, generation, "", now)
 		return

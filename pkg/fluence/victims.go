@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"context"
 	"sync"
 	"sync/atomic"
 
@@ -21,7 +20,7 @@ import (
 // victims is what is known of the pods that may be evicted, and of those that are.
 type victims struct {
 	index   *preemption.Index
-	evictor evictor
+	evictor *eviction.Evictor
 	// resumed is true once the marks of an earlier process were handed to the evictor.
 	resumed     atomic.Bool
 	resumeOnce  sync.Once
@@ -32,19 +31,6 @@ type victims struct {
 	// ownSchedulers are the profiles of this process. It is nil until they are known.
 	ownSchedulers sets.Set[string]
 }
-
-// noEvictor evicts nobody. It is for callers that run a scheduler step by step.
-type noEvictor struct{}
-
-func (noEvictor) Run(context.Context)                {}
-func (noEvictor) Start(preemption.Plan) bool         { return false }
-func (noEvictor) Cancel(types.UID, eviction.Outcome) {}
-func (noEvictor) Of(types.UID) []eviction.Progress   { return nil }
-func (noEvictor) Pending() []eviction.Pending        { return nil }
-func (noEvictor) IsVictim(types.UID) bool            { return false }
-func (noEvictor) IsMarked(types.NamespacedName) bool { return false }
-func (noEvictor) Resume(...eviction.Found)           {}
-func (noEvictor) PodChanged()                        {}
 
 // isOwnScheduler reports whether a scheduler is a profile of this process.
 func (b *base) isOwnScheduler(name string) bool {

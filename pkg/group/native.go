@@ -20,6 +20,9 @@ const MinMemberAnnotation = "fluence.flux-framework.org/min-member"
 // group. The name of a PodGroup may not have its last character.
 const nativePrefix = "scheduling.k8s.io/"
 
+// NativeKind is what users call the kind of native PodGroups, to tell it from Fluence's own.
+const NativeKind = "podgroup.scheduling.k8s.io"
+
 // NativePodGroupOf returns the name of the native PodGroup that the
 // spec of a pod names. It returns nothing if the spec names none.
 func NativePodGroupOf(spec *corev1.PodSpec) string {

@@ -1,23 +1,47 @@
 package group
 
+import "slices"
+
 // SuspendedForAnnotation is an annotation of an owner that the scheduler has suspended, so that its pods make
 // room for a group of higher priority. Its value is the UID of that group's PodGroup. The controller removes it when
 // it resumes the owner.
 const SuspendedForAnnotation = "fluence.flux-framework.org/suspended-for"
 
-// trainJob is the kind TrainJob of Kubeflow Trainer. It controls a JobSet.
-var trainJob = kindName{"trainer.kubeflow.org", "TrainJob"}
+// A SuspendableKind is a kind of owners that the scheduler may suspend, and the controller may resume.
+type SuspendableKind struct {
+	// Group, Version, Kind and Resource are those by which the objects are read.
+	Group, Version, Kind, Resource string
+	// path is the path of the boolean field that suspends an object.
+	path []string
+}
+
+// suspendableKinds has the kinds by the versions that their projects serve: JobSet, Trainer and MPI Operator.
+// A RayJob is none, because only one that deletes its cluster at its end may be suspended.
+var suspendableKinds = []SuspendableKind{
+	{job.group, "v1", job.kind, "jobs", []string{"spec", "suspend"}},
+	{jobSet.group, "v1alpha2", jobSet.kind, "jobsets", []string{"spec", "suspend"}},
+	// A TrainJob controls a JobSet.
+	{"trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs", []string{"spec", "suspend"}},
+	{mpiJob.group, "v2beta1", mpiJob.kind, "mpijobs", []string{"spec", "runPolicy", "suspend"}},
+}
+
+// SuspendableKinds returns the kinds that the scheduler may suspend. An API server need not serve all of them.
+func SuspendableKinds() []SuspendableKind { return slices.Clone(suspendableKinds) }
 
 // SuspendPath returns the path of the boolean field that suspends an object of a kind that the scheduler may
 // suspend, and the controller may resume. It is nil for any other kind. Whether this object may be suspended, or
 // one that controls it, is the caller's decision.
 func SuspendPath(o Owner) []string {
-	for kind, path := range map[kindName][]string{
-		job: {"spec", "suspend"}, jobSet: {"spec", "suspend"}, trainJob: {"spec", "suspend"}, mpiJob: {"spec", "runPolicy", "suspend"},
-	} {
-		if o.isKind(kind) {
-			return path
+	k, _ := SuspendableKindOf(o)
+	return k.path
+}
+
+// SuspendableKindOf returns the kind of an owner that the scheduler may suspend. It returns false for any other.
+func SuspendableKindOf(o Owner) (SuspendableKind, bool) {
+	for _, k := range suspendableKinds {
+		if o.isKind(kindName{k.Group, k.Kind}) {
+			return k, true
 		}
 	}
-	return nil
+	return SuspendableKind{}, false
 }

@@ -29,9 +29,13 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/features"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -43,11 +47,23 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// An outcome is the result for all groups: the nodes of
-// pods by name, and the reported conditions by PodGroup.
+// An outcome is the result for all groups: the nodes of pods by name, the reported
+// conditions by PodGroup, and the pods that are evicted, for whom.
 type outcome struct {
-	Nodes map[string]string
-	Told  map[string]string
+	Nodes   map[string]string
+	Told    map[string]string
+	Evicted map[string]string
+}
+
+func newOutcome() outcome {
+	return outcome{Nodes: map[string]string{}, Told: map[string]string{}, Evicted: map[string]string{}}
+}
+
+// tell records what is reported to a group. What is said while others are evicted says how far that has come.
+func (o outcome) tell(name, why, message string) {
+	if o.Told[name] = why + ": " + message; why == reason.Preempting {
+		o.Told[name] = why
+	}
 }
 
 // reasons keeps only the reasons of what was reported to groups.
@@ -77,7 +93,7 @@ func inBubble(t *testing.T, f func(*testing.T, context.Context)) {
 // rehearse decides on all groups.
 func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
 	t.Helper()
-	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
+	o := newOutcome()
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		r, err := New(ctx, copied(c), configuration)
 		if err != nil {
@@ -92,7 +108,12 @@ func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
 				o.Nodes[p.Pod] = p.Node
 			}
 			if d.Named && !d.Starts {
-				o.Told[key.Name] = d.Reason + ": " + d.Message
+				o.tell(key.Name, d.Reason, d.Message)
+			}
+			for _, v := range d.Evicts {
+				for _, p := range v.Pods {
+					o.Evicted[p.Pod] = key.Name
+				}
 			}
 		}
 	})
@@ -102,7 +123,7 @@ func rehearse(t *testing.T, c Cluster, configuration Configuration) outcome {
 // play runs a scheduler over the same objects for a while.
 func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 	t.Helper()
-	o := outcome{Nodes: map[string]string{}, Told: map[string]string{}}
+	o := newOutcome()
 	inBubble(t, func(t *testing.T, ctx context.Context) {
 		c := copied(c)
 		client := fake.NewClientset(c.Objects...)
@@ -128,7 +149,7 @@ func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := build(ctx, client, told{api, client, &mu, o.Told}, configuration, func() bool { return true })
+		r, err := build(ctx, client, told{api, client, &mu, o}, configuration, func() bool { return true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,12 +160,12 @@ func play(t *testing.T, c Cluster, configuration Configuration) outcome {
 	return o
 }
 
-// told binds pods, and records conditions that are False.
+// told binds pods, and records conditions that are False. It records the pods that are deleted, which go on.
 type told struct {
 	fakeAPI
 	client kubernetes.Interface
 	mu     *sync.Mutex
-	by     map[string]string
+	outcome
 }
 
 func (a told) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -157,6 +178,10 @@ func (a told) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response(http.StatusCreated, http.NoBody), a.client.CoreV1().Pods(b.Namespace).Bind(r.Context(), &b, metav1.CreateOptions{})
 	case r.Method == http.MethodPost:
 		return response(http.StatusCreated, http.NoBody), nil // an event
+	case r.URL.Query().Get("fieldManager") == eviction.FieldManager:
+		return a.mark(r)
+	case r.Method == http.MethodDelete:
+		return response(http.StatusOK, io.NopCloser(strings.NewReader(`{"apiVersion":"v1","kind":"Status","status":"Success"}`))), nil
 	case r.Method != http.MethodPatch:
 		return a.fakeAPI.RoundTrip(r)
 	}
@@ -170,9 +195,30 @@ func (a told) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	name := path.Base(path.Dir(r.URL.Path))
-	delete(a.by, name)
+	delete(a.Told, name)
 	if c := body.Status.Conditions[0]; c.Status == metav1.ConditionFalse {
-		a.by[name] = c.Reason + ": " + c.Message
+		a.tell(name, c.Reason, c.Message)
+	}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(text))), err
+}
+
+// mark accepts the mark of a victim, and records for whom a pod is evicted.
+func (a told) mark(r *http.Request) (*http.Response, error) {
+	var body struct {
+		Status struct{ Conditions []metav1.Condition }
+	}
+	text, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &body)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if pod := path.Base(path.Dir(r.URL.Path)); strings.Contains(r.URL.Path, "/pods/") {
+		delete(a.Evicted, pod)
+		for _, c := range body.Status.Conditions {
+			m, _ := eviction.Parse(c.Message)
+			a.Evicted[pod] = string(m.For.UID)
+		}
 	}
 	return response(http.StatusOK, io.NopCloser(bytes.NewReader(text))), err
 }
@@ -184,6 +230,40 @@ func copied(c Cluster) Cluster {
 	}
 	all.PodGroups = append(all.PodGroups, c.PodGroups...)
 	return all
+}
+
+// withVictims returns a cluster of random with priorities: groups and pods alone are on the nodes, and some of those
+// that wait have a higher priority.
+func withVictims(seed uint64) Cluster {
+	c, rng := random(seed), rand.New(rand.NewPCG(seed, 2))
+	priorities := map[string]int32{}
+	var nodes []string
+	for _, o := range c.Objects {
+		switch o := o.(type) {
+		case *corev1.Node:
+			nodes = append(nodes, o.Name)
+		case *corev1.Pod:
+			name := o.Labels[group.Label]
+			if _, drawn := priorities[name]; !drawn {
+				priorities[name] = int32(rng.IntN(4) * 10)
+			}
+			o.Spec.Priority = new(priorities[name])
+		}
+	}
+	for i := range 2 + rng.IntN(4) {
+		name, priority, size := fmt.Sprintf("low%d", i), int32(rng.IntN(3)*10), 1+rng.IntN(3)
+		for k := range size {
+			pod := placed(fmt.Sprintf("%s-%d", name, k), nodes[rng.IntN(len(nodes))], fmt.Sprint(1+rng.IntN(2)))
+			objects.InGroup(name)(pod)
+			pod.CreationTimestamp = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, i, 0, time.UTC))
+			pod.Spec.Priority = &priority
+			c.Objects = append(c.Objects, pod)
+		}
+		if rng.IntN(4) > 0 {
+			c.PodGroups = append(c.PodGroups, podGroup(name, int32(size)))
+		}
+	}
+	return c
 }
 
 // random draws a small cluster with groups that wait.
@@ -274,10 +354,13 @@ func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	placed, refused := 0, 0
+	placed, refused, evicted := 0, 0, 0
 	for seed := range trials.Seeds(60) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := random(seed)
+			if seed%3 == 0 {
+				c = withVictims(seed)
+			}
 			want, got := play(t, c, configuration), rehearse(t, c, configuration)
 			if len(c.PodGroups) > 1 {
 				// While several groups are being placed, numbers change until all have been.
@@ -289,10 +372,11 @@ func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
 			}
 			placed += len(got.Nodes)
 			refused += len(got.Told)
+			evicted += len(got.Evicted)
 		})
 	}
-	if placed == 0 || refused == 0 {
-		t.Errorf("%d pods placed and %d groups refused, want some of both", placed, refused)
+	if placed == 0 || refused == 0 || evicted == 0 {
+		t.Errorf("%d pods placed, %d groups refused and %d pods evicted, want some of each", placed, refused, evicted)
 	}
 }
 
@@ -303,7 +387,7 @@ func describe(c Cluster) string {
 		case *corev1.Node:
 			fmt.Fprintf(&b, "node %s cpu %s taints %v cordoned %v\n", o.Name, o.Status.Allocatable.Cpu(), o.Spec.Taints, o.Spec.Unschedulable)
 		case *corev1.Pod:
-			fmt.Fprintf(&b, "pod %s of %q on %q cpu %s: %v %v %v\n", o.Name, o.Labels["scheduling.x-k8s.io/pod-group"], o.Spec.NodeName, o.Spec.Containers[0].Resources.Requests.Cpu(), o.Spec.NodeSelector, o.Spec.Affinity, o.Spec.TopologySpreadConstraints)
+			fmt.Fprintf(&b, "pod %s of %q priority %d on %q cpu %s: %v %v %v\n", o.Name, o.Labels[group.Label], corev1helpers.PodPriority(o), o.Spec.NodeName, o.Spec.Containers[0].Resources.Requests.Cpu(), o.Spec.NodeSelector, o.Spec.Affinity, o.Spec.TopologySpreadConstraints)
 		}
 	}
 	for _, pg := range c.PodGroups {

@@ -32,6 +32,9 @@ type Decision struct {
 	Reason string `json:"reason,omitempty"`
 	// Message is the text to Reason.
 	Message string `json:"message,omitempty"`
+	// Evicts are the victims that would be evicted for the group, so that it starts when they have
+	// gone. Until then it has no nodes, and Starts is false.
+	Evicts []Victim `json:"evicts,omitempty"`
 }
 
 // A Placement is the node of a pod.
@@ -82,7 +85,7 @@ func (r *Scheduler) decideGroup(ctx context.Context, key types.NamespacedName) (
 	members, tries := r.members[key], map[*corev1.Pod]int{}
 	d, err := r.runCycles(ctx, key, tries)
 	for again := d; err == nil; {
-		if len(again.Placements) > len(d.Placements) {
+		if len(again.Placements) > len(d.Placements) || len(again.Evicts) > len(d.Evicts) {
 			d = again
 		}
 		spent := slices.ContainsFunc(members, func(pod *corev1.Pod) bool { return tries[pod] == maxTries })
@@ -151,6 +154,9 @@ func (r *Scheduler) fillIn(d *Decision, members []*corev1.Pod, last *fwk.Status)
 		default:
 			d.Reason, d.Message = reason.Gathering, "its pods wait for other pods of the group, which are scheduled first"
 		}
+	}
+	if victims := r.pl.VictimsFor(d.Group, members); len(d.Waiting) > 0 && len(victims) > 0 {
+		d.addVictims(victims)
 	}
 }
 

@@ -36,13 +36,27 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 		lists[nativePodGroups] = native
 	}
 	owners := map[string]*metav1.PartialObjectMetadataList{}
+	var resources []string
 	for _, k := range group.WatchedKinds() {
-		owners[k.Resource] = &metav1.PartialObjectMetadataList{
+		resources = append(resources, k.Resource)
+	}
+	for _, k := range group.SuspendableKinds() {
+		resources = append(resources, k.Resource)
+	}
+	for _, resource := range resources {
+		owners[resource] = &metav1.PartialObjectMetadataList{
 			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
 			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 			Items:    []metav1.PartialObjectMetadata{},
 		}
-		lists[k.Resource] = owners[k.Resource]
+		lists[resource] = owners[resource]
+	}
+	for i := range c.Owners {
+		o := &c.Owners[i]
+		kind := o.GroupVersionKind()
+		if k, may := group.SuspendableKindOf(group.Owner{Group: kind.Group, Kind: kind.Kind}); may {
+			add(owners[k.Resource], o)
+		}
 	}
 	for _, o := range c.Objects {
 		if k, watched := group.WatchedKindOf(o); watched {
@@ -68,7 +82,7 @@ func add(list *metav1.PartialObjectMetadataList, o metav1.Object) {
 	list.Items = append(list.Items, metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(),
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Labels: o.GetLabels(),
 			ResourceVersion: "1", OwnerReferences: o.GetOwnerReferences(),
 		},
 	})

@@ -3,7 +3,8 @@
 // It builds the scheduler that Fluence runs, with the plugin, the profile's own filters and the
 // embedded matcher, over objects that were read from a cluster once. It runs the scheduling cycles
 // of one group after the other in memory. It decides like a scheduler that has just been started
-// on these objects. It does not know of assignments of a running scheduler that are not bound yet.
+// on these objects. It does not know of assignments of a running scheduler that are not bound yet. Plans
+// to evict others are made as by the scheduler, and not carried out: only a scheduler that leads does that.
 package simulate
 
 import (
@@ -17,6 +18,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -41,6 +43,9 @@ type Cluster struct {
 	// Objects are of the kinds that the scheduler reads: nodes,
 	// pods and their owners, volumes, claims. Each pod has a UID.
 	Objects []runtime.Object
+	// Owners are the owners of pods of group.SuspendableKinds that are not part of Kubernetes, such as
+	// JobSets. Each has the kind of its object.
+	Owners []metav1.PartialObjectMetadata
 	// PodGroups are the PodGroups of all namespaces.
 	PodGroups []scheduling.PodGroup
 	// NativePodGroups are the PodGroups of the API group scheduling.k8s.io. Nil means that the cluster
@@ -50,7 +55,7 @@ type Cluster struct {
 
 // With returns c with the objects of more. A PodGroup of more replaces the one of its name.
 func (c Cluster) With(more Cluster) Cluster {
-	c.Objects = slices.Concat(c.Objects, more.Objects)
+	c.Objects, c.Owners = slices.Concat(c.Objects, more.Objects), slices.Concat(c.Owners, more.Owners)
 	groups := slices.Clone(more.PodGroups)
 	for _, pg := range c.PodGroups {
 		if !slices.ContainsFunc(more.PodGroups, func(o scheduling.PodGroup) bool { return o.Namespace == pg.Namespace && o.Name == pg.Name }) {
@@ -108,9 +113,15 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 	if err != nil {
 		return nil, err
 	}
+	r.enqueue(ctx, c, configuration.Scheduler())
+	return r, nil
+}
+
+// enqueue takes the pods of a cluster that wait for a node in the order of the queue.
+func (r *Scheduler) enqueue(ctx context.Context, c Cluster, scheduler string) {
 	var waiting []*corev1.Pod
 	for _, o := range c.Objects {
-		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.SchedulerName == configuration.Scheduler() && mayBePlaced(pod) {
+		if pod, ok := o.(*corev1.Pod); ok && pod.Spec.SchedulerName == scheduler && mayBePlaced(pod) {
 			waiting = append(waiting, pod)
 		}
 	}
@@ -127,7 +138,6 @@ func New(ctx context.Context, c Cluster, configuration Configuration) (*Schedule
 			r.groups[pod.UID] = s.Group
 		}
 	}
-	return r, nil
 }
 
 // mayBePlaced reports whether a pod still needs a node and has no scheduling gate.
@@ -164,7 +174,6 @@ func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripp
 	}
 	r.profile = r.sched.Profiles[configuration.Scheduler()]
 	r.pl = fluence.PluginOf(r.profile)
-	r.pl.DisableEvictions() // a decision is not carried out
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
 	if err := r.sched.WaitForHandlersSync(ctx); err != nil {

@@ -27,6 +27,9 @@ const (
 // unused are rights whose use this test does not see, and why they are granted.
 var unused = map[string]string{
 	"fluence-scheduler: list jobs.batch":                                        streamed,
+	"fluence-scheduler: list jobsets.jobset.x-k8s.io":                           streamed,
+	"fluence-scheduler: list mpijobs.kubeflow.org":                              streamed,
+	"fluence-scheduler: list trainjobs.trainer.kubeflow.org":                    streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
 	"fluence-scheduler: list resourcequotas":                                    streamed,
 	"fluence-scheduler: watch podgroups.scheduling.k8s.io":                      native,
