@@ -110,6 +110,58 @@ func TestAGroupEvictsTwoOthersAndStarts(t *testing.T) {
 	})
 }
 
+// While its victims end, a group asks again. Its plan goes on, although it relies on what the quick search for ending
+// room does not try.
+func TestAPlanGoesOnWhileItHelps(t *testing.T) {
+	spread := objects.All(objects.SpreadOver(objects.ZoneKey, "urgent", 1), objects.OfApp("urgent"), objects.CPU("8"))
+	cases := map[string]struct {
+		// zones are those of the nodes, which have 8 CPUs each and one pod of priority 0.
+		zones []string
+		low   func(*corev1.Pod)
+		group func(*corev1.Pod)
+	}{
+		"the filters rule out the nodes because of the victims": {
+			zones: []string{"a", "a"}, low: objects.HostPort(80), group: objects.All(objects.HostPort(80), objects.CPU("1")),
+		},
+		"the first zone has room for fewer pods":  {zones: []string{"a", "b", "b"}, low: objects.CPU("8"), group: spread},
+		"the second zone has room for fewer pods": {zones: []string{"a", "a", "b"}, low: objects.CPU("8"), group: spread},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, realEngine(t), func(r *rig) {
+				r.pl.args.Preemption.Mode = PreemptionLowerPriority
+				for i, zone := range tc.zones {
+					r.node(fmt.Sprintf("n%d", i), 8, objects.InZone(zone))
+				}
+				r.pass(settleTime)
+				r.schedule()
+				var low []string
+				for i := range tc.zones {
+					low = append(low, fmt.Sprintf("low-%d", i))
+					r.pod(low[i], tc.low, atPriority(0))
+				}
+				r.pass(5 * time.Second)
+				r.podAPI.grace = time.Minute
+				n := len(tc.zones)
+				r.podGroupAPI.put(aPodGroup("urgent", int32(n), "urgent"))
+				for i := range n {
+					r.pod(fmt.Sprintf("urgent-%d", i), objects.InGroup("urgent"), atPriority(1000), tc.group)
+				}
+				for range 5 {
+					r.pass(10 * time.Second)
+					if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting {
+						t.Fatalf("while its victims end, the group waits with %s: %q", c.Reason, c.Message)
+					}
+				}
+				r.pass(30 * time.Second)
+				if got := r.podAPI.deleted(); !slices.Equal(got, low) || !r.starts("urgent", n) {
+					t.Errorf("deleted: %v; these run: %v", got, r.assigned())
+				}
+			})
+		})
+	}
+}
+
 // New pods of a victim wait until the last of those that are evicted has gone, and then for room.
 func TestNewPodsOfAVictimWait(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {

@@ -26,7 +26,7 @@ type PreemptionRequest struct {
 	// For is the group for which others are evicted.
 	For preemption.Preemptor
 	// Candidates returns who may be evicted, in the order of preemption.Index.Candidates, and how many more
-	// there are. usable reports whether the group may use a node if there is room.
+	// there are. usable reports whether the group may use a node if there is room. Nobody may be evicted if it is nil.
 	Candidates func(usable func(node string) bool) (victims []preemption.Victim, left int)
 	// Ending are slots that are free soon, because their pods are ending. The keys are the UIDs of the pods.
 	Ending []match.SlotRef
@@ -72,7 +72,9 @@ func (p *Placer) FindByPreemption(ctx context.Context, of Result, r PreemptionRe
 	q.budget.sizeText = of.attempt.budget.sizeText
 	q.withoutOptional()
 	s := &preemptionSearch{Placer: p, q: &q, r: r, made: p.Now()}
-	s.victims, none.LeftOut = r.Candidates(q.mayUse())
+	if r.Candidates != nil {
+		s.victims, none.LeftOut = r.Candidates(q.mayUse())
+	}
 	if len(s.victims)+len(r.Ending) == 0 {
 		none.Why = whyNoCandidates
 		return none

@@ -11,6 +11,7 @@ import (
 	"os"
 	ossignal "os/signal"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -355,7 +356,8 @@ func TestARehearsalAgreesWithTheScheduler(t *testing.T) {
 		t.Fatal(err)
 	}
 	placed, refused, evicted := 0, 0, 0
-	for seed := range trials.Seeds(60) {
+	// With the last four, a plan spreads the pods in another way than the one that is tried first.
+	for _, seed := range slices.Concat(slices.Collect(trials.Seeds(60)), []uint64{396, 417, 447, 573}) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			c := random(seed)
 			if seed%3 == 0 {
