@@ -52,6 +52,7 @@ func TestInstalled(t *testing.T) {
 	nothingIsHalfInstalled(t, c)
 	eachIsUpgraded(t, c)
 	remediesHelp(t, c)
+	otherKinds(t, c)
 	st, err := stack.Start(ctx, c, stack.Config{
 		Chart: &stack.Chart{Set: []string{"controller.emptyGroupDelay=1s"}}, Verbosity: 4, Log: os.Stderr,
 	})
@@ -65,6 +66,7 @@ func TestInstalled(t *testing.T) {
 	s.firstJob()
 	s.usersSeeTheirGroups()
 	s.everyKind()
+	s.evicts()
 	s.restarts()
 	s.certificateIsMended()
 	s.webhookIsGuarded()

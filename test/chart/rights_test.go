@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
+	"github.com/flux-k8s/fluence/test/cluster"
 	"github.com/flux-k8s/fluence/test/eventually"
 	"github.com/flux-k8s/fluence/test/rights"
 	"github.com/flux-k8s/fluence/test/stack"
@@ -136,31 +138,22 @@ spec: {replicas: 1, leaderWorkerTemplate: {size: 2, workerTemplate: {spec: ` + p
 // a second time, for which the controller checks that the owner still exists.
 func (s *site) everyKind() {
 	s.Helper()
-	crds := filepath.Join(root(s.T), "pkg", "controller", "podgroup", "testdata", "crds.yaml")
-	s.kubectl("apply", "-f", crds)
-	s.kubectl("create", "namespace", "kinds")
-	if err := s.WaitCRDs(s.Context()); err != nil {
-		s.Fatal(err)
-	}
-	eventually.True(s.Context(), s, "the namespace has its service account", func(ctx context.Context) (bool, string) {
-		_, err := s.Client().CoreV1().ServiceAccounts("kinds").Get(ctx, "default", metav1.GetOptions{})
-		return err == nil, fmt.Sprint(err)
-	})
+	s.namespace("kinds")
 	s.warned()
 	s.apply(makers)
 	s.apply(others)
-	s.owned("jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
+	s.owned("kinds", "jobset.jobset.x-k8s.io/jobset", pod("of-jobset"))
 	for _, kind := range []string{"mpijob", "pytorchjob", "tfjob", "xgboostjob", "paddlejob", "jaxjob"} {
-		s.owned(kind+".kubeflow.org/"+kind, pod("of-"+kind))
+		s.owned("kinds", kind+".kubeflow.org/"+kind, pod("of-"+kind))
 	}
-	s.owned("raycluster.ray.io/raycluster", pod("of-raycluster"))
+	s.owned("kinds", "raycluster.ray.io/raycluster", pod("of-raycluster"))
 	// A StatefulSet of leaders, and a StatefulSet of workers for each leader.
-	s.owned("leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
+	s.owned("kinds", "leaderworkerset.leaderworkerset.x-k8s.io/unit", set("unit"))
 	eventually.True(s.Context(), s, "a leader", func(ctx context.Context) (bool, string) {
 		_, err := s.Client().CoreV1().Pods("kinds").Get(ctx, "unit-0", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
-	s.owned("pod/unit-0", set("unit-0"))
+	s.owned("kinds", "pod/unit-0", set("unit-0"))
 	const n = 5 + 9 // PodGroups of makers and of others
 	placed := func() {
 		s.Helper()
@@ -186,6 +179,28 @@ func (s *site) everyKind() {
 		return err == nil && len(groups) == n-1, fmt.Sprintf("%d PodGroups, %v", len(groups), err)
 	})
 	s.kubectl("delete", "namespace", "kinds", "--wait=false")
+}
+
+// otherKinds makes the API server serve the kinds of other projects. The scheduler looks for them when it
+// starts, and later from time to time only.
+func otherKinds(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	if _, _, err := c.Kubectl(t.Context(), "apply", "-f", filepath.Join(root(t), "pkg", "controller", "podgroup", "testdata", "crds.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// namespace creates a namespace, and waits until pods can be created in it.
+func (s *site) namespace(name string) {
+	s.Helper()
+	s.kubectl("create", "namespace", name)
+	eventually.True(s.Context(), s, "the namespace has its service account", func(ctx context.Context) (bool, string) {
+		_, err := s.Client().CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 // warned creates, in a dry run, a Job that requests whole nodes where that is not allowed.
@@ -217,11 +232,93 @@ metadata:
 }
 
 // owned creates an object that another one controls.
-func (s *site) owned(owner, manifest string) {
+func (s *site) owned(namespace, owner, manifest string) {
 	s.Helper()
-	ref := strings.Fields(s.kubectl("get", owner, "-n", "kinds", "-o", "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}"))
-	s.apply(fmt.Sprintf("%s\n  namespace: kinds\n  ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true}]\n",
-		manifest, ref[0], ref[1], ref[2], ref[3]))
+	ref := strings.Fields(s.kubectl("get", owner, "-n", namespace, "-o", "jsonpath={.apiVersion} {.kind} {.metadata.name} {.metadata.uid}"))
+	s.apply(fmt.Sprintf("%s\n  namespace: %s\n  ownerReferences: [{apiVersion: %s, kind: %s, name: %s, uid: %s, controller: true}]\n",
+		manifest, namespace, ref[0], ref[1], ref[2], ref[3]))
+}
+
+// victims are workloads of each kind that the scheduler suspends. The TrainJob controls the JobSet trained. A Job of
+// a higher priority needs all nodes.
+var victims = `apiVersion: batch/v1
+kind: Job
+metadata: {name: low, namespace: evicts}
+spec: {template: {spec: {restartPolicy: Never, ` + largeOn("node-0")[1:] + `}}
+---
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: low, namespace: evicts}
+spec: {replicatedJobs: [{name: j, replicas: 1, template: {spec: {parallelism: 1, template: {spec: ` + podSpec + `}}}}]}
+---
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: low, namespace: evicts}
+spec: {mpiReplicaSpecs: {Worker: {replicas: 1, template: {spec: ` + podSpec + `}}}}
+---
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: low, namespace: evicts}
+spec: {}
+`
+
+const high = `apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: high, namespace: evicts}
+spec:
+  parallelism: 4
+  completions: 4
+  template:
+    spec:
+      schedulerName: fluence
+      priorityClassName: high
+      restartPolicy: Never
+      containers: [{name: main, image: busybox, resources: {requests: {cpu: "5"}}}]
+`
+
+// largeOn returns the spec of a pod that leaves less than its own room on its node.
+func largeOn(node string) string {
+	return `{schedulerName: fluence, nodeSelector: {kubernetes.io/hostname: ` + node + `}, containers: [{name: main, image: busybox, resources: {requests: {cpu: "5"}}}]}`
+}
+
+// evicts makes the scheduler suspend a workload of each kind, and the controller resume it. The test deletes the
+// pods, as the controllers of other projects do.
+func (s *site) evicts() {
+	s.Helper()
+	s.namespace("evicts")
+	s.apply(victims)
+	s.owned("evicts", "trainjob.trainer.kubeflow.org/low", `apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+spec: {replicatedJobs: [{name: j, replicas: 1, template: {spec: {parallelism: 1, template: {spec: `+podSpec+`}}}}]}
+metadata:
+  name: trained`)
+	for i, owner := range []string{"jobset.jobset.x-k8s.io/low", "mpijob.kubeflow.org/low", "jobset.jobset.x-k8s.io/trained"} {
+		s.owned("evicts", owner, strings.Replace(pod(fmt.Sprintf("low-%d", i)), podSpec, largeOn(fmt.Sprintf("node-%d", i+1)), 1))
+	}
+	if _, err := s.WaitPlaced(s.Context(), "evicts", 4); err != nil {
+		s.Fatal(err)
+	}
+	s.apply(high)
+	suspended := map[string]string{"job.batch": ".spec", "jobset.jobset.x-k8s.io": ".spec", "mpijob.kubeflow.org": ".spec.runPolicy", "trainjob.trainer.kubeflow.org": ".spec"}
+	wait := func(want string) {
+		s.Helper()
+		for kind, path := range suspended {
+			eventually.True(s.Context(), s, kind+" is suspended: "+want, func(context.Context) (bool, string) {
+				got := s.kubectl("get", kind+"/low", "-n", "evicts", "-o", "jsonpath={"+path+".suspend}")
+				return got == want, "suspended: " + got
+			})
+		}
+	}
+	wait("true")
+	s.kubectl("delete", "pod", "low-0", "low-1", "low-2", "-n", "evicts", "--force", "--grace-period=0")
+	wait("false")
+	s.kubectl("delete", "priorityclass", "high")
+	s.kubectl("delete", "namespace", "evicts", "--wait=false")
 }
 
 // restarts makes a group lose a member for good. The others are then evicted.

@@ -30,8 +30,8 @@ const legacyRetry = 10 * time.Minute
 type reconciler struct {
 	config Config
 	client client.Client
-	// live reads from the API server itself, not from the cache.
-	live        client.Reader
+	// live is the API server itself, without the cache.
+	live        client.Client
 	ownerReader *ownerReader
 	events      events.EventRecorder
 	clock       clock.PassiveClock

@@ -17,7 +17,7 @@ import (
 
 // apiServer is the answer of the API server itself about every owner.
 type apiServer struct {
-	client.Reader
+	client.Client
 	uid types.UID
 	err error
 }

@@ -88,7 +88,7 @@ func (r *reconciler) resumeOwner(ctx context.Context, o observation, ref metav1.
 	if err != nil {
 		return nil, fmt.Errorf("encode the patch of %s %s: %w", ref.Kind, ref.Name, err)
 	}
-	if err := r.client.Patch(ctx, &obj, client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager)); err != nil {
+	if err := r.live.Patch(ctx, &obj, client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager)); err != nil {
 		return nil, client.IgnoreNotFound(fmt.Errorf("resume %s %s: %w", ref.Kind, ref.Name, err))
 	}
 	r.ownerReader.forget(o.key.Namespace, ref)

@@ -50,22 +50,23 @@ func AddToManager(ctx context.Context, mgr manager.Manager, config Config) error
 	if err != nil {
 		return err
 	}
-	// The manager's client waits until its cache has what it has created, and a review is never in a cache.
-	reviews, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	// The manager's client waits until its cache has what it has written. A review is never in a cache, nor is
+	// an owner of a kind that is not watched.
+	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return fmt.Errorf("make a client for access reviews: %w", err)
+		return fmt.Errorf("make a client without a cache: %w", err)
 	}
 	r := &reconciler{
 		metrics:     m,
 		config:      config,
 		client:      mgr.GetClient(),
-		live:        mgr.GetAPIReader(),
+		live:        direct,
 		ownerReader: newOwnerReader(mgr.GetAPIReader(), clock.RealClock{}, config.SchedulerName),
 		events:      mgr.GetEventRecorder(FieldManager),
 		clock:       clock.RealClock{},
 		memories:    map[types.NamespacedName]memory{},
 		pods:        newPodIndex(),
-		native:      &nativeWatch{whyDenied: whyNativeDenied(reviews)},
+		native:      &nativeWatch{whyDenied: whyNativeDenied(direct)},
 		passing:     rate.NewLimiter(passingStatusRate, passingStatusBurst),
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
