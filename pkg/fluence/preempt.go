@@ -55,15 +55,15 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	}
 	ending := a.allEnding(now)
 	claimed, known := a.findClaim(ctx, rank, found, ending, of.UID)
-	if evicts && known && claimed == nil && a.hasPlan(of.UID) {
-		claimed, known = a.findClaimAsPlanned(ctx, plan, found, of, ending)
+	if evicts && known && claimed == nil && hasPlan(a, of.UID) {
+		claimed, known = findClaimAsPlanned(ctx, a, plan, found, of, ending)
 	}
 	switch {
 	case !known:
 		if c := a.claims.get(id); c != nil && c.own {
 			a.tellPreempting(plan, of, refused)
 		}
-		if a.hasPlan(of.UID) {
+		if hasPlan(a, of.UID) {
 			// The plan goes on until it is known to be of no use.
 			refused.Equivalence = ""
 			a.preemptions.askAt(of.UID, plan.Key, now.Add(askAgainAfter))
@@ -92,21 +92,21 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 }
 
 // hasPlan reports whether others are evicted for a group, or were and the plan has not been canceled.
-func (a *groupPlacer) hasPlan(of types.UID) bool {
+func hasPlan(a *groupPlacer, of types.UID) bool {
 	return a.preemptions.stands(of) || a.evictor.Of(of) != nil
 }
 
 // findClaimAsPlanned is findClaim with the search that finds plans. This search takes longer, but it looks further: it
 // tries each way to spread the pods, only the pods that are required, and the nodes that the filters rule out because
 // of pods that are ending. A plan may rely on each of these, and goes on as long as it helps.
-func (a *groupPlacer) findClaimAsPlanned(ctx context.Context, plan gang.Plan, found placement.Result, of preemption.Preemptor, ending []endingVictim) (_ *claim, known bool) {
+func findClaimAsPlanned(ctx context.Context, a *groupPlacer, plan gang.Plan, found placement.Result, of preemption.Preemptor, ending []endingVictim) (_ *claim, known bool) {
 	if len(ending) == 0 {
 		return nil, true
 	}
 	if _, _, at := a.preemptions.mayPlan(of.UID, a.inventory.Generation(), a.cycle, a.now()); !at.IsZero() {
 		return nil, false
 	}
-	result := a.searchVictims(ctx, found, placement.PreemptionRequest{For: of, Ending: a.refsOf(ending)})
+	result := searchVictims(ctx, a, found, placement.PreemptionRequest{For: of, Ending: a.refsOf(ending)})
 	if result.Plan == nil {
 		return nil, result.Why != ""
 	}
@@ -114,7 +114,7 @@ func (a *groupPlacer) findClaimAsPlanned(ctx context.Context, plan gang.Plan, fo
 }
 
 // searchVictims searches for a plan. The caller has checked mayPlan.
-func (a *groupPlacer) searchVictims(ctx context.Context, found placement.Result, r placement.PreemptionRequest) placement.PreemptionResult {
+func searchVictims(ctx context.Context, a *groupPlacer, found placement.Result, r placement.PreemptionRequest) placement.PreemptionResult {
 	if r.MaxTime = maxPlanTime; a.args.Unthrottled {
 		r.MaxTime = MaxAskLimit
 	}
@@ -130,7 +130,7 @@ func (a *groupPlacer) searchVictims(ctx context.Context, found placement.Result,
 // in time, the eviction did not help, and the group evicts nobody for a while. Otherwise a group of a higher priority
 // takes the room, and the group may plan anew.
 func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
-	if !a.hasPlan(of.UID) {
+	if !hasPlan(a, of.UID) {
 		return
 	}
 	outcome := eviction.Unhelpful
@@ -176,7 +176,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		return
 	}
 	lower := false
-	result := a.searchVictims(ctx, found, placement.PreemptionRequest{
+	result := searchVictims(ctx, a, found, placement.PreemptionRequest{
 		For: of, Ending: a.refsOf(ending),
 		Candidates: func(usable func(string) bool) ([]preemption.Victim, int) {
 			victims, left := a.candidates(plan, of, usable, now)
