@@ -209,7 +209,7 @@ func (g *groupSummary) addPods(pods []*corev1.Pod, now metav1.Time) {
 	default:
 		g.Status = statusWaiting
 	}
-	g.asked = g.askedAt(pods)
+	g.addWait(pods)
 	g.measure(now)
 }
 
