@@ -58,6 +58,7 @@ func TestTimesWhenTheFirstPodsAreGone(t *testing.T) {
 		"a group that waits again":                       {"Unknown", []metav1.Condition{placed}, []*corev1.Pod{pod("c", "", "1")}, "5m", "-"},
 		"a group that runs while a later pod waits":      {"Running", []metav1.Condition{placed}, []*corev1.Pod{pod("a", "node-0", "1"), pod("b", "", "1", objects.Created(noon.Add(-20*time.Second))), pod("c", "", "1", objects.Created(noon.Add(-9*time.Second)))}, "20s", "4m"},
 		"a group that runs while a gated pod waits":      {"Running", []metav1.Condition{placed}, []*corev1.Pod{pod("a", "node-0", "1"), pod("b", "", "1", held)}, "60s", "4m"},
+		"a group that is younger than its pods":          {"Pending", nil, []*corev1.Pod{pod("a", "", "1", objects.Created(noon.Add(-7*time.Minute)))}, "5m", "-"},
 		"a group that wants no pods":                     {"Idle", []metav1.Condition{placed}, nil, "-", "-"},
 	} {
 		g := summaryOf(podGroup(j, 1, 0, tc.phase, tc.conditions...), tc.pods, metav1.NewTime(noon))

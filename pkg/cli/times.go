@@ -50,7 +50,10 @@ func (g *groupSummary) addWait(pods []*corev1.Pod) {
 			asks = g.Created
 		}
 	}
-	g.asked = asks
+	if g.asked = asks; g.asks {
+		// A pod may be older than its PodGroup, whose age is shown beside the wait.
+		g.asked = g.notBeforeCreation(asks)
+	}
 }
 
 // firstMade returns when the first of some pods was made, or zero if there is none.
