@@ -56,7 +56,7 @@ func TestTheHigherPriorityGetsTheNodesOfAJobThatEnds(t *testing.T) {
 	}
 }
 
-// A Job has all nodes, and three groups wait. The first needs five nodes, the second three and the last one.
+// A Job has all nodes, and three groups wait. The first needs five nodes, the second needs three and the last needs one.
 // The nodes of the Job do not fall free at once when it is deleted. The first and the second get them.
 func TestTheNodesOfADeletedJobGoToGroupsInTheirOrder(t *testing.T) {
 	const nodes, first, second = 8, 5, 3
