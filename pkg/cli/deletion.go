@@ -98,6 +98,11 @@ func (ns *namespace) summaryOfPods(key types.NamespacedName, pods []*corev1.Pod)
 	}
 	switch {
 	case g.Status != statusFinished && ns.isBeingDeleted(nil, pods):
+		if g.Minimum == 0 && group.IsArray(pods[0].Annotations) {
+			g.Minimum = 1
+		} else if g.Minimum == 0 {
+			g.Minimum = g.Size // without labels the controller had filled in the size
+		}
 		g.addDeletion()
 	case g.Status == statusWaiting:
 		g.WaitingFor, g.Message = reason.NoPodGroup, fmt.Sprintf("%s does not exist", group.KeyText(key))

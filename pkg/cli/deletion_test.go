@@ -36,6 +36,7 @@ func TestAGroupThatIsBeingDeleted(t *testing.T) {
 		p.Labels[group.SizeLabel] = "3"
 	}
 	sized := func(p *corev1.Pod) { p.Labels = map[string]string{group.SizeLabel: "3"} }
+	array := func(p *corev1.Pod) { p.Annotations = map[string]string{group.ArrayAnnotation: "true"} }
 	unmarked := func(p *corev1.Pod) { p.DeletionTimestamp = nil }
 	oneIs := func(p *corev1.Pod) {
 		sized(p)
@@ -59,7 +60,8 @@ func TestAGroupThatIsBeingDeleted(t *testing.T) {
 		wantWhy   string
 	}{
 		"its Job and its PodGroup have gone":                  {objects: going(old, sized), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
-		"they have gone, and no pod says the size":            {objects: going(old, func(*corev1.Pod) {}), wantRow: "Job/old 0 2 0 2 Terminating", wantWhy: "2 of 2 pods bound, 1 succeeded, phase Terminating"},
+		"they have gone, and no pod says the size":            {objects: going(old, func(*corev1.Pod) {}), wantRow: "Job/old 0 2 2 2 Terminating", wantWhy: "2 of 2 pods bound, 1 succeeded, phase Terminating"},
+		"they have gone, and it was an array":                 {objects: going(old, array), wantRow: "Job/old 0 2 1 2 Terminating", wantWhy: "2 of 2 pods bound (minimum 1), 1 succeeded, phase Terminating"},
 		"they have gone, and a label names the PodGroup":      {objects: going(old, named), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
 		"its PodGroup waits for its pods":                     {objects: append(going(old, sized), old, pg), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},
 		"its Job has gone, and its PodGroup not yet":          {objects: append(going(old, sized), live), wantRow: "Job/old 0 3 3 2 Terminating", wantWhy: "2 of 3 pods bound, 1 succeeded, phase Terminating"},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -227,7 +228,7 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 // answerForPod returns the answer about a pod's group or, if it has none, about the pod.
 func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	p := &podAnswer{Name: pod.Name, Node: pod.Spec.NodeName, Phase: string(pod.Status.Phase), Ended: whyEnded(pod)}
-	p.Reason, p.Message = whyPodWaits(pod)
+	p.Reason, p.Message, p.Decided = whyPodWaits(pod)
 	id := group.IdentityOf(pod, ns.ownersOf)
 	if pg := ns.group(id); pg != nil {
 		s := ns.answerForGroup(pg)
@@ -241,18 +242,18 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	return &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
 }
 
-// whyPodWaits returns why a pod waits, as its condition PodScheduled or its gates say. Both results are empty if
-// nothing says it, or if it does not wait.
-func whyPodWaits(pod *corev1.Pod) (why, message string) {
+// whyPodWaits returns why a pod waits, as its condition PodScheduled or its gates say, and when the scheduler
+// decided so, if that is known. All results are empty if nothing says it, or if it does not wait.
+func whyPodWaits(pod *corev1.Pod) (why, message string, decided metav1.Time) {
 	if gated(pod) {
-		return corev1.PodReasonSchedulingGated, whyGated([]*corev1.Pod{pod})
+		return corev1.PodReasonSchedulingGated, whyGated([]*corev1.Pod{pod}), metav1.Time{}
 	}
 	for _, c := range pod.Status.Conditions {
 		if waits(pod) && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return reasonIn(c), c.Message
+			return reasonIn(c), c.Message, metav1.NewTime(writtenBy(pod, report.FieldManager))
 		}
 	}
-	return "", ""
+	return "", "", metav1.Time{}
 }
 
 // reasonIn returns the reason of a pod's condition. Kubernetes has one word, Unschedulable, for what a

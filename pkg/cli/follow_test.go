@@ -190,6 +190,30 @@ func TestWhyWaitsForAReason(t *testing.T) {
 	}
 }
 
+// The message of a pod has its age, as that of a group.
+func TestTheMessageOfAPodHasItsAge(t *testing.T) {
+	j := job("j")
+	told := func(at time.Duration) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: "Unschedulable", Message: "needs 1 pod with cpu 8; room for 0"}}
+			p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "fluence-scheduler", Subresource: "status", Time: new(ago(at))}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"a lone pod, long ago":       {pod("p", "", "8", told(4*time.Minute)), "    needs 1 pod with cpu 8; room for 0 (as of 4m ago; --now decides anew)\n"},
+		"a lone pod, lately":         {pod("p", "", "8", told(time.Second)), "    needs 1 pod with cpu 8; room for 0\n"},
+		"a pod of a group, long ago": {pod("p", "", "8", told(4*time.Minute), ofJob(j)), "  pod p waits: needs 1 pod with cpu 8; room for 0 (as of 4m ago; --now decides anew)\n"},
+	} {
+		out, _, _ := call{args: "why pod/p", objects: []runtime.Object{node("node-0", "a", "r0"), j, podGroup(j, 1, 0, "Pending"), tc.pod}}.run(t)
+		if !strings.Contains(out, tc.want) {
+			t.Errorf("%s: %q, want %q", name, out, tc.want)
+		}
+	}
+}
+
 func TestAPodsConditionGetsTheReasonOfGroups(t *testing.T) {
 	for message, want := range map[string]string{
 		"needs 1 pod with cpu 8; room for 0: cpu is short on 4 of 4 nodes":                                        reason.NoRoom,

@@ -78,8 +78,10 @@ type groupTimes struct {
 	// Since is since when the reason counts, and Decided when the scheduler last decided on the group.
 	Since   metav1.Time `json:"since,omitzero"`
 	Decided metav1.Time `json:"decided,omitzero"`
-	// asked is since when it has asked for nodes, or asked before its start. It is zero if no pod waits, or if that is not known.
+	// asked is since when it has asked for nodes, or asked before its start. It is zero if no pod waits, or if that is
+	// not known. asks is true if some of its pods ask now.
 	asked metav1.Time
+	asks  bool
 	// WaitSeconds is how long the group has waited for nodes now, or waited before it started. It is nil if
 	// none of its pods asks for a node. RunSeconds is how long it has run.
 	WaitSeconds *int64 `json:"waitSeconds,omitempty"`

@@ -192,7 +192,7 @@ func keyOf(pg *scheduling.PodGroup) types.NamespacedName {
 // lone describes a pod that is in no PodGroup, or whose PodGroup does not exist.
 func (ns *namespace) lone(pod *corev1.Pod) groupSummary {
 	g := groupSummary{Namespace: pod.Namespace, Name: pod.Name, groupTimes: groupTimes{Created: pod.CreationTimestamp}, Phase: string(pod.Status.Phase), Nodes: map[string]int{}}
-	g.WaitingFor, g.Message = whyPodWaits(pod)
+	g.WaitingFor, g.Message, g.Decided = whyPodWaits(pod)
 	g.addPods([]*corev1.Pod{pod}, ns.now)
 	return g
 }
@@ -209,7 +209,7 @@ func (g *groupSummary) addPods(pods []*corev1.Pod, now metav1.Time) {
 	default:
 		g.Status = statusWaiting
 	}
-	g.asked = g.askedAt(pods)
+	g.addWait(pods)
 	g.measure(now)
 }
 

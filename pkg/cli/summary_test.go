@@ -43,6 +43,7 @@ func TestSizeIsWhatTheGroupWants(t *testing.T) {
 func TestTimesWhenTheFirstPodsAreGone(t *testing.T) {
 	j := job("j")
 	placed := scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node") // 3 minutes ago, of a group that is 5 minutes old
+	held := func(p *corev1.Pod) { p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/hold"}} }
 	over := metav1.Condition{Type: conditionFinished, Status: metav1.ConditionTrue, Reason: "Succeeded", LastTransitionTime: ago(time.Minute)}
 	for name, tc := range map[string]struct {
 		phase      string
@@ -55,6 +56,9 @@ func TestTimesWhenTheFirstPodsAreGone(t *testing.T) {
 		"a group that has ended without pods":            {"Finished", []metav1.Condition{placed, over}, nil, "2m", "2m"},
 		"a group of which it is not known when it ended": {"Finished", []metav1.Condition{placed}, nil, "2m", "-"},
 		"a group that waits again":                       {"Unknown", []metav1.Condition{placed}, []*corev1.Pod{pod("c", "", "1")}, "5m", "-"},
+		"a group that runs while a later pod waits":      {"Running", []metav1.Condition{placed}, []*corev1.Pod{pod("a", "node-0", "1"), pod("b", "", "1", objects.Created(noon.Add(-20*time.Second))), pod("c", "", "1", objects.Created(noon.Add(-9*time.Second)))}, "20s", "4m"},
+		"a group that runs while a gated pod waits":      {"Running", []metav1.Condition{placed}, []*corev1.Pod{pod("a", "node-0", "1"), pod("b", "", "1", held)}, "60s", "4m"},
+		"a group that is younger than its pods":          {"Pending", nil, []*corev1.Pod{pod("a", "", "1", objects.Created(noon.Add(-7*time.Minute)))}, "5m", "-"},
 		"a group that wants no pods":                     {"Idle", []metav1.Condition{placed}, nil, "-", "-"},
 	} {
 		g := summaryOf(podGroup(j, 1, 0, tc.phase, tc.conditions...), tc.pods, metav1.NewTime(noon))

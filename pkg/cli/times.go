@@ -32,26 +32,36 @@ func (g *groupSummary) addTimes(pg *scheduling.PodGroup, pods []*corev1.Pod, now
 			g.Started = at
 		}
 	}
-	g.asked = g.askedAt(pods)
+	g.addWait(pods)
 	g.measure(now)
 }
 
-// askedAt returns since when the group has asked for nodes: when the first of the pods was made that wait for nodes, or
-// that waited until the group started. It returns zero if no pod waits or has waited, or if that is not known.
-func (g *groupSummary) askedAt(pods []*corev1.Pod) (first metav1.Time) {
-	runs := g.Bound > 0 || !g.Ended.IsZero() || hasEnded(g.Phase)
-	for _, pod := range pods {
-		asks := waits(pod) && !gated(pod)
-		if runs {
-			asks = pod.Spec.NodeName != "" && !g.Started.Before(&pod.CreationTimestamp)
-		}
-		if asks && (first.IsZero() || pod.CreationTimestamp.Before(&first)) {
-			first = pod.CreationTimestamp
+// addWait adds since when the group has asked for nodes: when the first of the pods was made that wait for nodes or, if
+// none does, that waited until the group started. It adds nothing if no pod waits or has waited, or if that is not known.
+func (g *groupSummary) addWait(pods []*corev1.Pod) {
+	ended := !g.Ended.IsZero() || hasEnded(g.Phase)
+	asks := firstMade(pods, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) })
+	if g.asks = !asks.IsZero() && !ended; !g.asks && (g.Bound > 0 || ended) {
+		asks = firstMade(pods, func(pod *corev1.Pod) bool {
+			return pod.Spec.NodeName != "" && !g.Started.Before(&pod.CreationTimestamp)
+		})
+		if asks.IsZero() && !g.Started.IsZero() {
+			// The pods with which it started are gone. The group is as old as the first of them.
+			asks = g.Created
 		}
 	}
-	if first.IsZero() && runs && !g.Started.IsZero() {
-		// The pods with which it started are gone. The group is as old as the first of them.
-		first = g.Created
+	if g.asked = asks; g.asks {
+		// A pod may be older than its PodGroup, whose age is shown beside the wait.
+		g.asked = g.notBeforeCreation(asks)
+	}
+}
+
+// firstMade returns when the first of some pods was made, or zero if there is none.
+func firstMade(pods []*corev1.Pod, which func(*corev1.Pod) bool) (first metav1.Time) {
+	for _, pod := range pods {
+		if which(pod) && (first.IsZero() || pod.CreationTimestamp.Before(&first)) {
+			first = pod.CreationTimestamp
+		}
 	}
 	return first
 }
@@ -62,11 +72,12 @@ func (g *groupSummary) measure(now metav1.Time) {
 	if g.isIdle() {
 		return
 	}
-	if g.Bound == 0 && g.Pending > 0 && g.Ended.IsZero() && !hasEnded(g.Phase) {
+	ended := !g.Ended.IsZero() || hasEnded(g.Phase)
+	if g.asks && !ended {
+		g.WaitSeconds = seconds(g.asked, now)
+	}
+	if g.Bound == 0 && g.Pending > 0 && !ended {
 		// It waits now. The pods that had nodes before have ended.
-		if !g.asked.IsZero() {
-			g.WaitSeconds = seconds(g.asked, now)
-		}
 		return
 	}
 	until := now
@@ -80,7 +91,7 @@ func (g *groupSummary) measure(now metav1.Time) {
 		until = g.Started
 	}
 	// Without a start it is not known how long a group waited that has had nodes.
-	if hadNodes := g.Bound > 0 || g.Result != ""; !g.asked.IsZero() && (!hadNodes || !g.Started.IsZero()) {
+	if hadNodes := g.Bound > 0 || g.Result != ""; g.WaitSeconds == nil && !g.asked.IsZero() && (!hadNodes || !g.Started.IsZero()) {
 		g.WaitSeconds = seconds(g.asked, until)
 	}
 }

@@ -56,6 +56,8 @@ type podAnswer struct {
 	Ended   string `json:"ended,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Decided is when the scheduler decided so. It is zero if that is not known.
+	Decided metav1.Time `json:"decided,omitzero"`
 }
 
 func (o *options) whyCommand() *cobra.Command {
@@ -299,7 +301,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "warning"), text)
 	}
 	if p := s.Pod; p != nil && (s.podGroup != nil || p.Ended != "") {
-		o.writePod(w, p)
+		o.writePod(w, s, p)
 	}
 	if s.Now != nil {
 		o.writeDecision(w, "now", *s.Now)
@@ -359,7 +361,7 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		if s.Status == statusRunning && s.Pending > 0 && s.Bound >= s.Minimum && s.podGroup != nil {
 			state = fmt.Sprintf("the group has its minimum of %d; %s", s.Minimum, moreWait(s.members))
 		}
-		fmt.Fprintf(w, "  %s, reason %s\n    %s%s\n", state, o.paint(yellow, s.WaitingFor), s.Message, o.decided(s))
+		fmt.Fprintf(w, "  %s, reason %s\n    %s%s\n", state, o.paint(yellow, s.WaitingFor), s.Message, o.decided(s, s.Decided))
 	case s.Waits && len(s.Hints) > 0:
 		fmt.Fprintln(w, "  waiting")
 	case s.Waits && s.podGroup != nil && s.Bound > 0 && s.Bound >= s.Minimum:
@@ -384,26 +386,27 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 // oldFor is the age from which on the age of a decision is shown.
 const oldFor = time.Minute
 
-// decided says in words when the scheduler decided, if that was long ago and the numbers in its message may be old.
-func (o *options) decided(s *whyAnswer) string {
+// decided says in words when the scheduler decided on a group or one of its pods, if that was long ago and the
+// numbers in its message may be old.
+func (o *options) decided(s *whyAnswer, at metav1.Time) string {
 	switch {
-	case s.Decided.IsZero() || o.now().Sub(s.Decided.Time) < oldFor:
+	case at.IsZero() || o.now().Sub(at.Time) < oldFor:
 		return ""
 	case s.askedNow || !slices.ContainsFunc(s.members, func(pod *corev1.Pod) bool { return waits(pod) && !gated(pod) }):
 		// --now was given, or has nothing to decide on.
-		return fmt.Sprintf(" (as of %s ago)", o.age(s.Decided))
+		return fmt.Sprintf(" (as of %s ago)", o.age(at))
 	}
-	return fmt.Sprintf(" (as of %s ago; --now decides anew)", o.age(s.Decided))
+	return fmt.Sprintf(" (as of %s ago; --now decides anew)", o.age(at))
 }
 
-func (o *options) writePod(w io.Writer, p *podAnswer) {
+func (o *options) writePod(w io.Writer, s *whyAnswer, p *podAnswer) {
 	switch {
 	case p.Ended != "":
 		fmt.Fprintf(w, "  pod %s %s\n", p.Name, p.Ended)
 	case p.Node != "":
 		fmt.Fprintf(w, "  pod %s is on node %s\n", p.Name, p.Node)
 	case p.Message != "":
-		fmt.Fprintf(w, "  pod %s waits: %s\n", p.Name, p.Message)
+		fmt.Fprintf(w, "  pod %s waits: %s%s\n", p.Name, p.Message, o.decided(s, p.Decided))
 	default:
 		fmt.Fprintf(w, "  pod %s waits with its group\n", p.Name)
 	}

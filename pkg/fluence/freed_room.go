@@ -28,6 +28,8 @@ const (
 	firstWaitingPause = 500 * time.Millisecond
 	// maxOffers is the largest number of offers at a time: that many priorities have one.
 	maxOffers = 16
+	// maxUsers is the largest number of groups that may start one after another in the time of one offer.
+	maxUsers = 8
 )
 
 // freedRoom is the room that pods have just left by their end, while it is offered only to the first group that waits
@@ -53,11 +55,14 @@ type offer struct {
 	key      types.NamespacedName
 	priority int32
 	until    time.Time
-	// rank is the group's place among the groups that wait for room. Until settled, room is left by the groups of the
-	// same priority after it too: the pods of a job that is deleted are marked one after another.
+	// rank is the group's place among the groups that wait for room. Until settled, which is settleTime after the last of
+	// the pods, room is left by the groups of the same priority after it too: the pods of a job that is deleted end one
+	// after another.
 	rank    gang.Rank
 	settled time.Time
-	slots   []match.Slot
+	// users is the number of groups to which the room was offered before and that have started.
+	users int
+	slots []match.Slot
 	// keys has the keys of the slots.
 	keys sets.Set[string]
 }
@@ -81,6 +86,9 @@ func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, fi
 		if now.Before(o.until) && !o.keys.Has(slot.Key) {
 			o.keys.Insert(slot.Key)
 			o.slots = append(o.slots, slot)
+			if o.settled = now.Add(settleTime); o.settled.After(o.until) {
+				o.settled = o.until
+			}
 		}
 	}
 	return begins
@@ -101,12 +109,22 @@ func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.Star
 		}
 		f.begun[t] = begunOffer{g.Key, now}
 		f.offers = append(f.offers, &offer{
-			key: g.Key, priority: t.Priority, rank: g.Rank, until: now.Add(length), settled: now.Add(min(length, settleTime)), keys: sets.New[string](),
+			key: g.Key, priority: t.Priority, rank: g.Rank, until: now.Add(length), keys: sets.New[string](),
 		})
 		begins = true
 	}
 	slices.SortStableFunc(f.offers, func(a, b *offer) int { return cmp.Compare(b.priority, a.priority) })
 	return begins
+}
+
+// unsettledFor returns for how long some room is still left by groups of the same priority after that of an offer.
+func (f *freedRoom) unsettledFor(now time.Time) (d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, o := range f.offers {
+		d = max(d, o.settled.Sub(now))
+	}
+	return d
 }
 
 // over returns the groups whose offers have lasted long enough.
@@ -121,10 +139,21 @@ func (f *freedRoom) over(now time.Time) (keys []types.NamespacedName) {
 	return keys
 }
 
-// use ends the offer to a group that starts. It reports whether others may take room by that.
-func (f *freedRoom) use(key types.NamespacedName) bool {
+// use ends the offer to a group that starts. While pods may still end one after another, the offer goes on to the group of
+// this priority that is the first now. use reports whether others may take room by that.
+func (f *freedRoom) use(key types.NamespacedName, now time.Time, first func(time.Time) []gang.StarvingGroup) bool {
 	f.mu.Lock()
 	maps.DeleteFunc(f.begun, func(_ gang.Turn, b begunOffer) bool { return b.key == key })
+	if i := slices.IndexFunc(f.offers, func(o *offer) bool { return o.key == key }); i >= 0 {
+		if o := f.offers[i]; now.Before(o.settled) && o.users < maxUsers {
+			for _, g := range first(now) {
+				if g.Rank.Priority == o.priority {
+					o.key, o.rank = g.Key, g.Rank
+				}
+			}
+			o.users++
+		}
+	}
 	f.mu.Unlock()
 	return f.end(func(o *offer) bool { return o.key == key })
 }
@@ -208,10 +237,19 @@ func (b *base) offerFreedRoom(slot match.Slot) {
 		return
 	}
 	if b.freed.add(slot, b.now(), length, b.groups.FirstWaiting) {
-		time.AfterFunc(min(length, settleTime), func() { b.observeEvent(gang.Released) })
+		b.releaseSettled()
 		// Their answers end the offers.
 		time.AfterFunc(length, func() { b.askAgain(b.freed.over(b.now())...) })
 	}
+}
+
+// releaseSettled lets groups ask again when no room is left by groups of the same priority any more.
+func (b *base) releaseSettled() {
+	if d := b.freed.unsettledFor(b.now()); d > 0 {
+		time.AfterFunc(d, b.releaseSettled)
+		return
+	}
+	b.observeEvent(gang.Released)
 }
 
 // endOffers ends the offers to groups that do not wait for room any more, and those whose groups have not asked again. It

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -149,33 +150,60 @@ func TestLowerPrioritiesGetWhatTheFirstCannotUse(t *testing.T) {
 	})
 }
 
-// The pods of a job that is deleted are marked one after another. For a moment a group that comes after the first of its
-// priority gets no part of their room.
+// The pods of a job that is deleted end one after another. Until a moment after the last, a group that comes after the
+// first of its priority gets no part of their room.
 func TestRoomIsLeftToTheFirstOfAPriorityForAMoment(t *testing.T) {
-	inHandoverRig(t, 4, 2*time.Second, func(r *rig) {
-		r.gangOf("first", 3, 0)
+	inHandoverRig(t, 8, 2*time.Second, func(r *rig) {
+		r.gangOf("first", 7, 0)
 		r.pass(time.Second)
 		r.gangOf("small", 1, 0)
 		r.pass(20 * time.Second)
-		r.remove("base-0")
-		r.pass(settleTime / 2)
-		if r.runs("small-0") {
-			t.Fatal("small has what the first pod leaves")
+		for i := range 6 {
+			r.remove(fmt.Sprintf("base-%d", i))
+			r.pass(settleTime * 3 / 4)
+			if r.runs("small-0") {
+				t.Fatalf("small has what %s leaves", reason.Plural(i+1, "pod"))
+			}
 		}
-		r.remove("base-1")
-		r.remove("base-2")
+		r.remove("base-6")
 		r.pass(2 * time.Second)
-		if !r.starts("first", 3) || r.runs("small-0") {
+		if !r.starts("first", 7) || r.runs("small-0") {
 			t.Fatalf("the first group does not run: %v", r.assigned())
 		}
 		r.gangOf("second", 2, 0)
 		r.pass(offerPause)
-		r.remove("base-3")
+		r.remove("base-7")
 		r.pass(2 * time.Second)
 		if !r.runs("small-0") {
 			t.Errorf("small does not run: %v", r.assigned())
 		}
 	})
+}
+
+// Two groups have room together once all pods of a job have ended. When the first has started, what ends later is offered to
+// the second, and not to one after it.
+func TestRoomIsOfferedToTheSecondWhenTheFirstHasStarted(t *testing.T) {
+	for gap := 20 * time.Millisecond; gap < settleTime; gap += 20 * time.Millisecond {
+		inHandoverRig(t, 6, 2*time.Second, func(r *rig) {
+			r.gangOf("first", 3, 0)
+			r.pass(time.Second)
+			r.gangOf("second", 3, 0)
+			r.pass(time.Second)
+			r.gangOf("small", 1, 0)
+			r.pass(20 * time.Second)
+			for i := range 6 {
+				r.remove(fmt.Sprintf("base-%d", i))
+				r.pass(gap)
+				if r.runs("small-0") {
+					t.Fatalf("pods end every %s: small has what %s leaves", gap, reason.Plural(i+1, "pod"))
+				}
+			}
+			r.pass(2 * time.Second)
+			if !r.starts("first", 3) || !r.starts("second", 3) {
+				t.Fatalf("pods end every %s: want first and second: %v", gap, r.assigned())
+			}
+		})
+	}
 }
 
 // terminate begins the deletion of pods that take a while to end.

@@ -125,7 +125,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
 	// All three are called, whatever the others return.
-	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key)
+	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key, a.now(), a.groups.FirstWaiting)
 	if used || claimed || offered {
 		a.observeEvent(gang.Released)
 	}

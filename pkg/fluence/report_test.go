@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -57,6 +58,40 @@ func (r *rig) wantWrites(writes []string, events []string) {
 	}
 	if !slices.Equal(got, events) {
 		r.Errorf("events = %q, want %q", got, events)
+	}
+}
+
+// What has to be corrected is reported at the first check, also after another reason. A reason that can end by
+// itself is reported at the second.
+func TestAnInvalidGroupIsReportedAtTheFirstCheck(t *testing.T) {
+	unknown := annotated(group.TopologyRequiredAnnotation, "no-such-level")
+	cases := map[string]struct {
+		before int // pods that come first, and are too few
+		edit   func(*corev1.Pod)
+		want   string
+	}{
+		"an unknown level":                     {edit: unknown, want: reason.InvalidTopology},
+		"an unknown level, after missing pods": {before: 1, edit: unknown, want: reason.InvalidTopology},
+		"a size that is none":                  {edit: func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "many" }, want: reason.InvalidGroupSize},
+		"no policy of this name":               {edit: annotated(group.MatchPolicyAnnotation, "no-such-policy"), want: reason.InvalidMatchPolicy},
+		"whole nodes: neither true nor false":  {edit: annotated(group.ExclusiveAnnotation, "perhaps"), want: reason.InvalidAnnotation},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inRig(t, nil, func(r *rig) {
+				r.gang(3, tc.before)
+				if tc.before > 0 {
+					r.pass(time.Minute)
+				}
+				for i := tc.before; i < 3; i++ {
+					r.pod(fmt.Sprintf("g-%d", i), objects.InGroup(g.Name), tc.edit)
+				}
+				r.pass(4*tick - time.Millisecond) // there is one check in this time
+				if c := r.scheduledCondition(); c.Reason != tc.want {
+					t.Errorf("condition %s: %s, want %s", c.Reason, c.Message, tc.want)
+				}
+			})
+		})
 	}
 }
 

@@ -21,6 +21,12 @@ const (
 	siblingReportRate = 50
 )
 
+// A siblingReason is a reason for which pods of a group wait.
+type siblingReason struct {
+	group  types.NamespacedName
+	reason string
+}
+
 // reportSiblings writes the condition PodScheduled=False to the siblings of a
 // waiting group, until ctx ends. kube-scheduler writes the condition only to the pod
 // that goes through a scheduling cycle, but cluster autoscalers add nodes only for
@@ -28,7 +34,7 @@ const (
 func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool) {
 	t := time.NewTicker(siblingReportEvery)
 	defer t.Stop()
-	lasting, pace := map[types.NamespacedName]string{}, rate.NewLimiter(siblingReportRate, 1)
+	lasting, pace := map[siblingReason]bool{}, rate.NewLimiter(siblingReportRate, 1)
 	for {
 		select {
 		case <-ctx.Done():
@@ -40,10 +46,11 @@ func (tl *groupReporter) reportSiblings(ctx context.Context, leading func() bool
 		if !leads {
 			continue
 		}
-		now, texts := map[types.NamespacedName]string{}, report.StableTexts{}
+		now, texts := map[siblingReason]bool{}, report.StableTexts{}
 		for _, w := range tl.groups.WaitingSiblings(tl.now()) {
-			now[w.Key] = w.Reason
-			if lasting[w.Key] != w.Reason || len(w.Pods) == 0 {
+			is := siblingReason{w.Key, w.Reason}
+			now[is] = true
+			if !lasting[is] || len(w.Pods) == 0 {
 				continue
 			}
 			toTell := slices.DeleteFunc(w.Pods, func(pod *corev1.Pod) bool {

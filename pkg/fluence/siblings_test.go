@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -74,6 +76,27 @@ func TestAllPodsOfAGroupSayThatThereIsNoRoom(t *testing.T) {
 		r.pass(12 * time.Second)
 		if got, want := r.unscheduled("g-1"), "waits for 1 more pod: has 2 of minMember 3"; got != want {
 			t.Errorf("pod g-1 says %q, want %q", got, want)
+		}
+	})
+}
+
+// The pods of an array that started have the condition, too, and not only the one that was tried.
+func TestTheWaitingPodsOfAnArraySayThatThereIsNoRoom(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n1", 2)
+		r.gang(1, 6, func(p *corev1.Pod) { p.Annotations = map[string]string{group.ArrayAnnotation: "true"} })
+		r.schedule()
+		r.pass(12 * time.Second)
+		for i := range 6 {
+			name := fmt.Sprintf("g-%d", i)
+			if got := r.unscheduled(name); !r.runs(name) && !strings.Contains(got, "room for 0") {
+				t.Errorf("pod %s says %q, want that there is no room", name, got)
+			}
+		}
+		before := r.podStatusWrites()
+		r.pass(time.Minute)
+		if got := r.podStatusWrites() - before; got > 1 {
+			t.Errorf("%d pods were told again, want at the most the one that asks", got)
 		}
 	})
 }

@@ -375,8 +375,8 @@ func nodeDiffers(old, node *corev1.Node) bool {
 func (w *watcher) runTicks(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
-	// previousReasons has the reasons of the last check. A reason is reported only if it
-	// lasts, so that a group whose pods are still being created is not reported.
+	// previousReasons has the reasons of the last check. A reason that can end by itself is reported
+	// only if it lasts, so that a group whose pods are still being created is not reported.
 	previousReasons := map[types.NamespacedName]string{}
 	for n := 0; ; n++ {
 		select {
@@ -410,8 +410,9 @@ func (w *watcher) runTicks(ctx context.Context) {
 	}
 }
 
-// reportWaiting reports the groups that cannot be placed, for the
-// same reason as at the check before. It returns the present reasons.
+// reportWaiting reports the groups that cannot be placed, for the same reason as at the
+// check before, or for one that does not end by itself if there is a PodGroup to say so. It
+// returns the present reasons.
 // kube-scheduler reports nothing for pods that PreEnqueue holds.
 func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) map[types.NamespacedName]string {
 	now := map[types.NamespacedName]string{}
@@ -421,7 +422,8 @@ func (tl *groupReporter) reportWaiting(before map[types.NamespacedName]string) m
 			w.Reason, w.Message = reason.MatcherUnavailable, unready
 		}
 		now[w.Key] = w.Reason
-		if w.Reason != "" && before[w.Key] == w.Reason {
+		atOnce := reason.PropertiesOf(w.Reason).Invalid && tl.podGroups.Get(w.Key) != nil
+		if w.Reason != "" && (before[w.Key] == w.Reason || atOnce) {
 			tl.logRefusal(w.Key, w.Reason, w.Message)
 			tl.reporter.Report(w.Key, report.NotScheduled(w.Reason, w.Message), w.Pod)
 			tl.forgetIfGone(w.Key)

@@ -224,12 +224,9 @@ func TestWaitingGroupIsReportedIfTheReasonLasts(t *testing.T) {
 			begin: func(r *rig) { r.gang(3, 0) },
 			kind:  "PodGroup", reason: reason.Gathering, message: "waits for 3 more pods: has 0 of minMember 3",
 		},
-		"a size that is one": {
-			begin: func(r *rig) {
-				r.gang(1, 1, func(p *corev1.Pod) { p.Labels[group.SizeLabel] = "many" })
-			},
-			kind: "PodGroup", reason: reason.InvalidGroupSize,
-			message: `label fluence.group-size: "many": must be a whole number from 1 to 100000`,
+		"a level, before there is a PodGroup": {
+			begin: func(r *rig) { r.pod("g-0", objects.InGroup(g.Name), annotated(group.TopologyRequiredAnnotation, "no")) },
+			kind:  "Pod", reason: reason.InvalidTopology, message: `annotation fluence.flux-framework.org/topology-required: "no": no such level; the levels are node (argument topologyLevels of the scheduler)`,
 		},
 		"a matcher": {
 			begin: func(r *rig) { r.matcher.silence(true); r.pl.breaker.trip(placement.WhyUnavailable); r.pod("lone") },

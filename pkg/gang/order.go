@@ -36,19 +36,19 @@ func (s *groupState) orderTime(m *member) time.Time {
 // keep old incomplete groups and complete one at a time, and each would pass groups that wait.
 //
 // The pods of a group are seldom made in one second. What comes within gatheringTime counts as made with
-// the group, so that groups get room in the order in which they ask.
+// the group, and so does what the group lacked until then. So groups get room in the order in which they ask.
 func (s *groupState) eligibleSince(m *member) time.Time {
 	if s.youngestNeededFor != m.pod.UID {
 		s.youngestNeededFor, s.youngestNeeded = m.pod.UID, s.youngestNeededSince(m)
 	}
 	since := s.orderTime(m)
-	if s.youngestNeeded.Sub(since) > gatheringTime {
-		since = s.youngestNeeded
+	if ready := later(s.youngestNeeded, s.completeAgainAt); ready.Sub(since) > gatheringTime {
+		return ready
 	}
-	return later(since, s.completeAgainAt)
+	return since
 }
 
-// gatheringTime is for how long after its place in the order was set a group may get pods and keep this place.
+// gatheringTime is for how long after its place in the order was set a group may get what it lacks and keep this place.
 const gatheringTime = 10 * time.Second
 
 // youngestNeededSince returns since when the youngest pod that the group needs

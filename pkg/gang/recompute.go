@@ -7,7 +7,7 @@ import "time"
 // indexes. It ends the incarnation if no member is present, and drops an empty
 // group. It has to be called after each change of the members or the PodGroup.
 func (g *core) recompute(s *groupState) {
-	s.gatheringKnown, s.topology, s.youngestNeededFor, s.siblingLook = false, nil, "", nil
+	s.gatheringKnown, s.topology, s.youngestNeededFor, s.siblingLooks = false, nil, "", nil
 	onNode, refused, present := s.number(placedMembers), s.number(refusedLateMembers), s.number(presentMembers)
 	waiting, unconfirmed := s.number(unassignedMembers) > 0, s.number(tentativeMembers) > 0
 	kept := present == 0 && awaitsStage(s)

@@ -86,8 +86,8 @@ type derived struct {
 	youngestNeeded                    time.Time
 	youngestNeededFor                 types.UID
 	gatheringReason, gatheringMessage string
-	// siblingLook is the last result of WaitingSiblings for the group. It is nil if there is none.
-	siblingLook *siblingLook
+	// siblingLooks has what WaitingSiblings returned for the group since its last change.
+	siblingLooks map[waitingText]*siblingLook
 	// topology is the result of effectiveTopology. It is nil if it is not known.
 	topology *effectiveTopology
 }

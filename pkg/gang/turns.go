@@ -77,13 +77,13 @@ func (g Turns) Starving(now time.Time, minWait time.Duration) []StarvingGroup {
 }
 
 // FirstWaiting returns, for each priority, the first group in queue order that waits for room, the highest
-// priority first. It leaves out groups that yield, or that wait for something else since a refusal.
+// priority first. It leaves out groups that have got room, that yield, or that wait for something else since a refusal.
 func (g Turns) FirstWaiting(now time.Time) []StarvingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	first := map[int32]StarvingGroup{}
 	for _, s := range g.waitingForRoom {
-		if s.started || !s.isStarving(now, 0) {
+		if s.started || s.number(aliveAssignedMembers) >= s.minimum() || !s.isStarving(now, 0) {
 			continue
 		}
 		h, ok := s.starvingGroup()

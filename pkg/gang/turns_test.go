@@ -263,6 +263,11 @@ func TestAGroupKeepsItsPlaceWhileItsPodsAreMade(t *testing.T) {
 		s.gang(2, 1)
 		s.addLonePod("z", 0)
 		s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Second) })
+		// The group is seen without this pod first.
+		if v := s.PreEnqueue("0", s.now); v.Pass {
+			t.Fatal("the group passes without its second pod")
+		}
+		s.now = noon.Add(after)
 		s.add("1", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(after) })
 		s.refuse("0", noRoom)
 		s.refuse("z", noRoom)

@@ -20,6 +20,9 @@ type Properties struct {
 	// Passing is true if the reason normally ends by itself in a group that is about to start. Then
 	// the condition alone says so at first, and an event follows only if the reason lasts.
 	Passing bool
+	// Invalid is true if the group asks for what it cannot have until somebody corrects it. Then the reason is
+	// reported at once, because it does not end by itself.
+	Invalid bool
 	// Intended is true if the group's author has asked for what the reason says, by a suspension or by a priority.
 	// Then its event is no warning.
 	Intended bool
@@ -35,12 +38,12 @@ var properties = map[string]Properties{
 	NoMinimum:          {Waits: true, Passing: true},
 	OwnerNotSeen:       {Waits: true},
 	NotSeenYet:         {Waits: true},
-	InvalidGroupSize:   {Waits: true},
-	InvalidMatchPolicy: {Waits: true},
-	InvalidTopology:    {Waits: true},
-	NotAllowed:         {Waits: true},
-	InvalidPriority:    {Waits: true},
-	NotSupported:       {Waits: true},
+	InvalidGroupSize:   {Waits: true, Invalid: true},
+	InvalidMatchPolicy: {Waits: true, Invalid: true},
+	InvalidTopology:    {Waits: true, Invalid: true},
+	NotAllowed:         {Waits: true, Invalid: true},
+	InvalidPriority:    {Waits: true, Invalid: true},
+	NotSupported:       {Waits: true, Invalid: true},
 	NoRoom:             {Waits: true, KeepsWaitingTime: true, LacksRoom: true},
 	Preempting:         {Waits: true, KeepsWaitingTime: true, Intended: true},
 	Preempted:          {Waits: true, KeepsWaitingTime: true},
@@ -56,7 +59,7 @@ var properties = map[string]Properties{
 	Matched:            {},
 	AskedTooLate:       {},
 	ValidGroupSize:     {},
-	InvalidAnnotation:  {Waits: true},
+	InvalidAnnotation:  {Waits: true, Invalid: true},
 	MembersFailed:      {},
 	Succeeded:          {},
 	MembersMissing:     {Waits: true},

@@ -17,6 +17,6 @@ import "time"
 const (
 	// WriteTimeout bounds one write to the API server.
 	WriteTimeout = 10 * time.Second
-	// FieldManager is the scheduler's field manager in server-side apply.
+	// FieldManager is the scheduler's field manager in server-side apply, and where it writes to pods why they wait.
 	FieldManager = "fluence-scheduler"
 )

@@ -360,7 +360,7 @@ func (s *PodStatusWriter) write(ctx context.Context, k podKey, is podStatus) (re
 	}
 	ctx, cancel := context.WithTimeout(ctx, WriteTimeout)
 	defer cancel()
-	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	written, err := s.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager}, "status")
 	switch {
 	case err == nil:
 		s.markStale(k.uid, staleness{version: written.ResourceVersion}, podStatusMaxLag)

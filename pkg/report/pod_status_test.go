@@ -132,7 +132,10 @@ func (w *podStatusTest) failWrites(fails error) {
 func (w *podStatusTest) CoreV1() corev1client.CoreV1Interface            { return w }
 func (w *podStatusTest) Pods(namespace string) corev1client.PodInterface { return w }
 
-func (w *podStatusTest) Patch(_ context.Context, name string, _ types.PatchType, body []byte, _ metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+func (w *podStatusTest) Patch(_ context.Context, name string, _ types.PatchType, body []byte, how metav1.PatchOptions, _ ...string) (*corev1.Pod, error) {
+	if how.FieldManager != FieldManager {
+		return nil, fmt.Errorf("field manager %q: the command why would not know the time", how.FieldManager)
+	}
 	time.Sleep(w.takes) // in the time of the bubble
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -50,7 +50,7 @@ func WriteWaitingStatus(ctx context.Context, client kubernetes.Interface, pod *c
 	if err != nil {
 		return fmt.Errorf("encode the status of a pod: %w", err)
 	}
-	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
+	_, err = client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: FieldManager}, "status")
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

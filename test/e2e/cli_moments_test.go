@@ -95,7 +95,7 @@ func (g listed) check(c *counted) string {
 		return fmt.Sprintf("%d wait, %d have succeeded, %d have failed", c.pending, c.succeeded, c.failed)
 	case g.Size < c.bound+c.pending || g.Size < g.Minimum:
 		return "the size is too small"
-	case (g.Status == "running") != (c.bound > 0):
+	case g.Status != "terminating" && (g.Status == "running") != (c.bound > 0):
 		return fmt.Sprintf("the group is %s with %d pods on nodes", g.Status, c.bound)
 	case c.bound > 0 && g.Phase == "Pending", c.bound >= g.Minimum && c.bound > 0 && c.pending == 0 && g.WaitingFor != "":
 		return "the group has its pods on nodes"
@@ -168,6 +168,9 @@ func TestWhatTheCommandShowsIsWhatThePodsShowAtAnyMoment(t *testing.T) {
 			compared++
 			if wrong := g.check(c); wrong != "" {
 				t.Errorf("moment %d: %s: %+v", moments, wrong, g)
+			}
+			if deleted := !slices.Contains(jobs, strings.TrimPrefix(g.Of, "Job/")); !deleted && g.Status == "terminating" || deleted && g.Status == "running" {
+				t.Errorf("moment %d: the Job is deleted: %t: %+v", moments, deleted, g)
 			}
 		}
 		for _, g := range list.Items {

@@ -55,3 +55,44 @@ func TestTheHigherPriorityGetsTheNodesOfAJobThatEnds(t *testing.T) {
 		}
 	}
 }
+
+// A Job has all nodes, and three groups wait. The first needs five nodes, the second needs three and the last needs one.
+// The nodes of the Job do not fall free at once when it is deleted. The first and the second get them.
+func TestTheNodesOfADeletedJobGoToGroupsInTheirOrder(t *testing.T) {
+	const nodes, first, second = 8, 5, 3
+	s := tell(t)
+	s.nodes("n", nodes, "8")
+	name := s.priorities(10)
+	wrong, n := 0, trials.Count(2)
+	for k := range n {
+		s.applyText(job("base", nodes, "8", ""))
+		s.running("base-", nodes)
+		for _, g := range []struct {
+			name  string
+			nodes int
+		}{{"first", first}, {"second", second}, {"small", 1}} {
+			manifest := job(g.name, g.nodes, "8", "")
+			if g.name == "first" && k%2 == 1 {
+				manifest = prioritized(manifest, name(10))
+			}
+			s.applyText(manifest)
+			s.refused("job-"+g.name+"-", "NoRoom", fmt.Sprintf("needs %d pod", g.nodes))
+		}
+		s.kubectl("delete", "job", "base", "-n", s.ns)
+		s.eventually("all nodes are taken", func(context.Context) (bool, string) {
+			f, g, l := len(s.onNodes("first-")), len(s.onNodes("second-")), len(s.onNodes("small-"))
+			return f+g == nodes || l == 1, fmt.Sprintf("%d pods of the first, %d of the second and %d of the last are on nodes", f, g, l)
+		})
+		if len(s.onNodes("small-")) > 0 {
+			wrong++
+		}
+		s.kubectl("delete", "job", "first", "second", "small", "base", "-n", s.ns, "--ignore-not-found")
+		s.eventually("no pod is left", func(context.Context) (bool, string) {
+			left := s.pods("")
+			return len(left) == 0, fmt.Sprintf("%d are left", len(left))
+		})
+	}
+	if wrong > 0 {
+		t.Errorf("the last group passed the second one in %d of %d trials", wrong, n)
+	}
+}

@@ -58,6 +58,7 @@ func parts() []part {
 		{"race", 1, "run", "make race SHORT= RACED='./cmd/... ./pkg/... ./sidecar/... ./sig-scheduler-plugins/...'"},
 		{"thousand", 1000, "groups", "go test -count=1 -timeout=1h ./test/e2e -run='^TestNothingIsLeftOfABurstOfGroups$' -burst.groups=COUNT -burst.seed=SEED"},
 		trials("handovers-of-jobs", 100, "test/e2e", "TestTheHigherPriorityGetsTheNodesOfAJobThatEnds"),
+		trials("handovers-in-order", 100, "test/e2e", "TestTheNodesOfADeletedJobGoToGroupsInTheirOrder"),
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
 		trials("kills-among-seats", 50, "test/e2e", "TestSeatsOutliveKills"),
 		{"native-groups", 100, "groups of each kind", "go test -count=1 -timeout=2h ./test/e2e -run='^TestNativePodGroupsBesideOthers$' -native.groups=COUNT -native.refused=500"},
