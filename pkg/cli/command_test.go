@@ -326,14 +326,14 @@ func TestCommands(t *testing.T) {
 		"a job as json":                                        {args: "simulate -f - -o json", stdin: manifest("small", 2, "2"), objects: cluster()},
 		"two jobs of one file, for one of which there is room": {args: "simulate -f -", stdin: manifest("one", 3, "6") + "---\n" + manifest("two", 3, "6"), objects: cluster(), want: ExitNo},
 		"two jobs of one file, of which the second is urgent":  {args: "simulate -f -", stdin: manifest("one", 3, "6") + "---\n" + strings.Replace(manifest("two", 3, "6"), "schedulerName: fluence", "schedulerName: fluence\n      priorityClassName: urgent", 1), objects: cluster(), want: ExitNo},
-		"a job for which others are evicted":                   {args: "simulate -f -", stdin: urgent("now", 7, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
-		"a job for which others are evicted, as yaml":          {args: "simulate -f - -o yaml", stdin: urgent("now", 5, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
-		"a job for which others are evicted, as a picture":     {args: "simulate -f - -o svg", stdin: urgent("now", 5, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
-		"a job for which many are evicted":                     {args: "simulate -f -", stdin: urgent("now", 6, "8"), objects: crowd(), want: ExitNo},
-		"a job for which a JobSet is suspended":                {args: "simulate -f -", stdin: urgent("now", 7, "6"), objects: inJobSet(), want: ExitNo},
-		"a job for which a JobSet is evicted that is unknown":  {args: "simulate -f -", stdin: urgent("now", 7, "6"), objects: inJobSet(), forbidden: []string{"jobsets"}, want: ExitNo},
-		"a job that fits no better after evictions":            {args: "simulate -f -", stdin: urgent("now", 7, "8"), objects: cluster(), want: ExitNo},
-		"a job for which others are evicted of unknown owners": {args: "simulate -f -", stdin: urgent("now", 7, "6"), objects: cluster(), forbidden: []string{"jobs", "namespaces", "poddisruptionbudgets", "jobsets", "trainjobs", "mpijobs"}, want: ExitNo},
+		"a job for which others are evicted":                   {args: "simulate -f -", stdin: urgent(7, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
+		"a job for which others are evicted, as yaml":          {args: "simulate -f - -o yaml", stdin: urgent(5, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
+		"a job for which others are evicted, as a picture":     {args: "simulate -f - -o svg", stdin: urgent(5, "6"), objects: append(cluster(), neighbours()...), want: ExitNo},
+		"a job for which many are evicted":                     {args: "simulate -f -", stdin: urgent(6, "8"), objects: crowd(), want: ExitNo},
+		"a job for which a JobSet is suspended":                {args: "simulate -f -", stdin: urgent(7, "6"), objects: inJobSet(), want: ExitNo},
+		"a job for which a JobSet is evicted that is unknown":  {args: "simulate -f -", stdin: urgent(7, "6"), objects: inJobSet(), forbidden: []string{"jobsets"}, want: ExitNo},
+		"a job that fits no better after evictions":            {args: "simulate -f -", stdin: urgent(7, "8"), objects: cluster(), want: ExitNo},
+		"a job for which others are evicted of unknown owners": {args: "simulate -f -", stdin: urgent(7, "6"), objects: cluster(), forbidden: []string{"jobs", "namespaces", "poddisruptionbudgets", "jobsets", "trainjobs", "mpijobs"}, want: ExitNo},
 		"why a group waits for which others would be evicted":  {args: "why now --now", objects: preempting(), want: ExitNo},
 		"why others would be evicted for a group, as json":     {args: "why now --now -o json", objects: preempting(), want: ExitNo},
 		"a job of another scheduler":                           {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
@@ -402,9 +402,9 @@ func compare(t *testing.T, name, got string) {
 	}
 }
 
-// urgent is the manifest of a Job of a high priority.
-func urgent(name string, n int, cpu string) string {
-	return strings.Replace(manifest(name, n, cpu), "schedulerName: fluence", "schedulerName: fluence\n      priorityClassName: urgent", 1)
+// urgent is the manifest of the Job now of a high priority.
+func urgent(n int, cpu string) string {
+	return strings.Replace(manifest("now", n, cpu), "schedulerName: fluence", "schedulerName: fluence\n      priorityClassName: urgent", 1)
 }
 
 // manifest is the manifest of a Job.

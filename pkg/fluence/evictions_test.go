@@ -22,10 +22,10 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// podNames returns the names of the first n pods of gangs, sorted.
-func podNames(n int, gangs ...string) (names []string) {
+// podNames returns the names of the four pods of each of some gangs, sorted.
+func podNames(gangs ...string) (names []string) {
 	for _, g := range gangs {
-		for i := range n {
+		for i := range 4 {
 			names = append(names, fmt.Sprintf("%s-%d", g, i))
 		}
 	}
@@ -70,7 +70,7 @@ func TestAGroupEvictsTwoOthersAndStarts(t *testing.T) {
 		r.podAPI.grace = 20 * time.Second
 		r.gangOf("urgent", 8, 1000)
 		r.pass(5 * time.Second)
-		if got, want := r.podAPI.deleted(), podNames(4, "a", "b"); !slices.Equal(got, want) {
+		if got, want := r.podAPI.deleted(), podNames("a", "b"); !slices.Equal(got, want) {
 			t.Fatalf("deleted: %v, want %v", got, want)
 		}
 		for _, victim := range []string{"a", "b"} {
@@ -86,7 +86,7 @@ func TestAGroupEvictsTwoOthersAndStarts(t *testing.T) {
 		if !r.starts("urgent", 8) || r.runs("late-0") {
 			t.Errorf("after the victims have gone these run: %v", r.assigned())
 		}
-		if got, want := r.podAPI.deleted(), podNames(4, "a", "b"); !slices.Equal(got, want) {
+		if got, want := r.podAPI.deleted(), podNames("a", "b"); !slices.Equal(got, want) {
 			t.Errorf("deleted in all: %v, want %v", got, want)
 		}
 		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Status != metav1.ConditionFalse {
@@ -232,7 +232,7 @@ func TestAGroupThatIsBeingBoundIsAVictimLater(t *testing.T) {
 			t.Errorf("deleted before they were bound: %v", r.podAPI.deleted())
 		}
 		r.pass(30 * time.Second)
-		if got := r.podAPI.deleted(); !slices.Equal(got, podNames(4, "low")) || !r.starts("urgent", 4) {
+		if got := r.podAPI.deleted(); !slices.Equal(got, podNames("low")) || !r.starts("urgent", 4) {
 			t.Errorf("deleted: %v; these run: %v", got, r.assigned())
 		}
 	})
@@ -247,7 +247,7 @@ func TestAPlanIsTakenBack(t *testing.T) {
 		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Status != metav1.ConditionTrue {
 			t.Fatalf("a has the condition %q: %q", c.Status, c.Message)
 		}
-		for _, pod := range podNames(4, "urgent") {
+		for _, pod := range podNames("urgent") {
 			r.remove(pod)
 		}
 		r.pass(30 * time.Second)
@@ -326,7 +326,7 @@ func TestAVictimIsSuspendedByTheOwnerAtTheTop(t *testing.T) {
 		wantDeleted []string
 	}{
 		"the kind is served":     {served: true, wantPatched: []string{"/apis/jobset.x-k8s.io/v1alpha2/namespaces/ns/jobsets/set"}},
-		"the kind is not served": {wantDeleted: podNames(4, "low")},
+		"the kind is not served": {wantDeleted: podNames("low")},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

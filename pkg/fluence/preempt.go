@@ -203,7 +203,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		// An earlier plan for the group, or for another one with some of these victims, is not over yet.
 		askAt(now.Add(askAgainAfter))
 	default:
-		a.preemptions.start(of.UID, plan.Key, now)
+		a.preemptions.start(of.UID, plan.Key)
 		klog.FromContext(ctx).V(2).Info("Others are evicted for a group", "group", plan.Key, "priority", of.Priority, "victims", len(p.Victims), "leftOut", result.LeftOut)
 		a.setClaim(plan, of, &claim{rank: rankForRoom(plan), slots: p.Slots, evicted: true, own: true})
 		a.tellPreempting(plan, of, refused)

@@ -85,7 +85,7 @@ func (p *preemptions) stands(of types.UID) bool {
 }
 
 // start records that a plan of the group was started.
-func (p *preemptions) start(of types.UID, key types.NamespacedName, now time.Time) {
+func (p *preemptions) start(of types.UID, key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, key)

@@ -57,7 +57,7 @@ func (pl *Fluence) PreFilter(ctx context.Context, state fwk.CycleState, pod *cor
 		return nil, unschedulable(why)
 	}
 
-	pl.resumeEvictions(pl.podGroups, pl.watcher.owners)
+	pl.resumeEvictions(pl.podGroups, pl.owners)
 
 	// 3. First look for seats that were lost, and place pods that go before this pod although the queue
 	// has them behind it.

@@ -2,6 +2,7 @@ package preemption
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -145,9 +146,7 @@ var web = map[types.UID]Owner{"web": {}}
 // with returns owners besides web.
 func with(more map[types.UID]Owner) map[types.UID]Owner {
 	all := map[types.UID]Owner{"web": {}}
-	for uid, o := range more {
-		all[uid] = o
-	}
+	maps.Copy(all, more)
 	return all
 }
 

@@ -1,6 +1,7 @@
 package preemption
 
 import (
+	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -29,7 +30,7 @@ func Units(victims []Victim, now time.Time) []match.Unit {
 				continue
 			}
 			// Without room for more, so that append does not write into the victim's slice.
-			refs = append(refs, match.SlotRef{Job: p.Slot.Job, Keys: p.Slot.Keys[:len(p.Slot.Keys):len(p.Slot.Keys)]})
+			refs = append(refs, match.SlotRef{Job: p.Slot.Job, Keys: slices.Clip(p.Slot.Keys)})
 		}
 		units[i] = match.Unit{
 			Slots: refs[begin:len(refs):len(refs)], Class: class, Protected: int64(v.Protected),

@@ -32,9 +32,9 @@ type Victim struct {
 type How string
 
 const (
-	// Suspended: their owner is suspended, and resumed when they have gone.
+	// Suspended says that their owner is suspended, and resumed when they have gone.
 	Suspended How = "suspended"
-	// Deleted: each of them is deleted.
+	// Deleted says that each of them is deleted.
 	Deleted How = "deleted"
 )
 

@@ -79,7 +79,7 @@ func (j *judge) seeLoss(p *pod, at time.Time) {
 	}
 	p.evicted, p.preempted = true, true
 	e := &evicted{fam: p.family, of: of, at: at, members: map[types.UID]*pod{p.uid: p}}
-	for _, before := range slices.Backward(j.evictions.evicted) {
+	for _, before := range slices.Backward(j.evicted) {
 		if before.of != of || before.fam.key != e.fam.key {
 			continue
 		}
@@ -98,7 +98,7 @@ func (j *judge) seeLoss(p *pod, at time.Time) {
 		}
 	}
 	j.stats.Evicted++
-	j.evictions.evicted = append(j.evictions.evicted, e)
+	j.evicted = append(j.evicted, e)
 }
 
 // judgeDeletion judges whether a pod was deleted twice. It reports whether the
@@ -127,7 +127,7 @@ func (j *judge) judgeDeletion(a auditFact) bool {
 
 // judgeEvictions judges the evictions of which enough is known by now.
 func (j *judge) judgeEvictions(now time.Time) {
-	for _, e := range j.evictions.evicted {
+	for _, e := range j.evicted {
 		j.findPreemptor(e)
 		if !e.upwardTold && now.Sub(e.at) >= judgeAfter {
 			e.upwardTold = true
@@ -139,7 +139,7 @@ func (j *judge) judgeEvictions(now time.Time) {
 		}
 	}
 	j.judgeHelp(now)
-	j.evictions.evicted = slices.DeleteFunc(j.evictions.evicted, func(e *evicted) bool {
+	j.evicted = slices.DeleteFunc(j.evicted, func(e *evicted) bool {
 		return e.upwardTold && e.partTold && (e.helpTold || now.Sub(e.at) > rememberExcuses) && now.Sub(e.at) > againAfter
 	})
 }
@@ -205,7 +205,7 @@ func (j *judge) judgePart(e *evicted, now time.Time) {
 // judgeHelp judges whether evictions have helped their preemptors, each once for all that was evicted for it.
 func (j *judge) judgeHelp(now time.Time) {
 	by := map[types.UID][]*evicted{}
-	for _, e := range j.evictions.evicted {
+	for _, e := range j.evicted {
 		if !e.helpTold {
 			by[e.of] = append(by[e.of], e)
 		}

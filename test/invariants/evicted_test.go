@@ -32,11 +32,12 @@ func (s *script) deleteAsScheduler(n string) *script {
 	return s
 }
 
-func (s *script) uidOf(group string) types.UID { return s.pgs[group].uid }
+// urgent is the UID of the group urgent.
+func (s *script) urgent() types.UID { return s.pgs["urgent"].uid }
 
 // evicts evicts the group of running as a whole for the group urgent. Its pods go a second later.
 func (s *script) evicts() *script {
-	return s.evictFor(s.uidOf("urgent"), "a", "b").after(time.Second).remove("a").remove("b")
+	return s.evictFor(s.urgent(), "a", "b").after(time.Second).remove("a").remove("b")
 }
 
 // starts binds the pods of the group urgent.
@@ -51,7 +52,7 @@ func (s *script) again() *script {
 
 // suspended records that the owner of the group of running is suspended for the group urgent. Its pods go.
 func suspended(s *script) *script {
-	mark := "2 pods evicted for group ns/urgent (priority 10, this one has 0); preemptor " + string(s.uidOf("urgent")) + "; suspends owner j until the pods have gone"
+	mark := "2 pods evicted for group ns/urgent (priority 10, this one has 0); preemptor " + string(s.urgent()) + "; suspends owner j until the pods have gone"
 	return s.group("g", 2, placed(), says(conditionPreempted, "True", "Preempted", mark)).edit("a", deleting).edit("b", deleting).after(time.Second).remove("a").remove("b")
 }
 
@@ -72,20 +73,20 @@ func TestEvictedUpward(t *testing.T) {
 }
 
 // forLone evicts a pod alone for a pod alone of a priority, which starts.
-func (s *script) forLone(of int32) *script {
+func (s *script) forLone(of int32) {
 	s.node("n", 8).pod("low", "").bind("low", "n").pod("high", "", priority(of))
-	return s.evictFor(s.facts["high"].uid, "low").after(time.Second).remove("low").bind("high", "n")
+	s.evictFor(s.facts["high"].uid, "low").after(time.Second).remove("low").bind("high", "n")
 }
 
 func TestEvictedPart(t *testing.T) {
 	part := []broke{{RuleEvictedPart, "ns/g"}}
 	// half evicts one of the two pods.
-	half := func(s *script) *script { return urgent(s, 10).evictFor(s.uidOf("urgent"), "a") }
+	half := func(s *script) *script { return urgent(s, 10).evictFor(s.urgent(), "a") }
 	run(t, map[string]tale{
 		"the other pod goes on":     {tell: func(s *script) { half(s).after(testSlack + time.Second) }, want: part},
-		"the other follows in time": {tell: func(s *script) { half(s).after(testSlack-time.Second).evictFor(s.uidOf("urgent"), "b").starts() }},
+		"the other follows in time": {tell: func(s *script) { half(s).after(testSlack-time.Second).evictFor(s.urgent(), "b").starts() }},
 		"the other follows late": {
-			tell: func(s *script) { half(s).after(testSlack+time.Second).evictFor(s.uidOf("urgent"), "b").starts() },
+			tell: func(s *script) { half(s).after(testSlack+time.Second).evictFor(s.urgent(), "b").starts() },
 			want: part,
 		},
 		"the scheduler is dead meanwhile": {tell: func(s *script) {
@@ -94,10 +95,10 @@ func TestEvictedPart(t *testing.T) {
 			s.heard()
 			s.after(time.Minute / 2)
 			end()
-			s.after(time.Second).evictFor(s.uidOf("urgent"), "b").starts()
+			s.after(time.Second).evictFor(s.urgent(), "b").starts()
 		}},
 		"its minimum is one": {tell: func(s *script) {
-			urgent(s, 10).group("g", 1, placed()).evictFor(s.uidOf("urgent"), "a").after(testSlack + time.Second)
+			urgent(s, 10).group("g", 1, placed()).evictFor(s.urgent(), "a").after(testSlack + time.Second)
 		}},
 	})
 }
@@ -106,12 +107,12 @@ func TestEvictedTwice(t *testing.T) {
 	run(t, map[string]tale{
 		"a pod is deleted again": {
 			tell: func(s *script) {
-				urgent(s, 10).evictFor(s.uidOf("urgent"), "a", "b").after(time.Second).deleteAsScheduler("a").starts()
+				urgent(s, 10).evictFor(s.urgent(), "a", "b").after(time.Second).deleteAsScheduler("a").starts()
 			},
 			want: []broke{{RuleEvictedTwice, "ns/a"}},
 		},
 		"a pod is deleted again after the scheduler was killed": {tell: func(s *script) {
-			urgent(s, 10).evictFor(s.uidOf("urgent"), "a", "b").after(time.Second).excuse()()
+			urgent(s, 10).evictFor(s.urgent(), "a", "b").after(time.Second).excuse()()
 			s.after(time.Second).deleteAsScheduler("a").starts()
 		}},
 		"another pod of the name is deleted": {tell: func(s *script) {
@@ -120,12 +121,12 @@ func TestEvictedTwice(t *testing.T) {
 		}, want: []broke{{RuleEvictedInVain, "ns/g"}}},
 		"a group is evicted again for the same": {
 			tell: func(s *script) {
-				urgent(s, 10).evicts().again().after(20*time.Second).evictFor(s.uidOf("urgent"), "a2", "b2").starts()
+				urgent(s, 10).evicts().again().after(20*time.Second).evictFor(s.urgent(), "a2", "b2").starts()
 			},
 			want: []broke{{RuleEvictedTwice, "ns/g"}},
 		},
 		"a group is evicted again after a change of a node": {tell: func(s *script) {
-			urgent(s, 10).evicts().again().after(20*time.Second).node("n", 4).evictFor(s.uidOf("urgent"), "a2", "b2").starts()
+			urgent(s, 10).evicts().again().after(20*time.Second).node("n", 4).evictFor(s.urgent(), "a2", "b2").starts()
 		}},
 		"a group is evicted again for another": {tell: func(s *script) {
 			urgent(s, 10).evicts().again().starts().after(20 * time.Second)
@@ -149,7 +150,7 @@ func TestEvictedInVain(t *testing.T) {
 		}},
 		"the preemptor loses a pod": {tell: func(s *script) { urgent(s, 10).evicts().remove("u0").after(61 * time.Second) }},
 		"a victim does not go": {tell: func(s *script) {
-			urgent(s, 10).evictFor(s.uidOf("urgent"), "a", "b").remove("a").after(10 * time.Minute)
+			urgent(s, 10).evictFor(s.urgent(), "a", "b").remove("a").after(10 * time.Minute)
 		}},
 		"a node changes": {tell: func(s *script) { urgent(s, 10).evicts().node("m", 4).after(61 * time.Second) }},
 		"another of the priority takes the room": {tell: func(s *script) {
