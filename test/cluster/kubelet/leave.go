@@ -20,9 +20,12 @@ const (
 )
 
 // leave queues the removal of a pod that is being deleted. A pod whose grace period
-// is zero was removed already, and waits for its finalizers. The caller holds the lock.
+// is zero was removed already, and waits for its finalizers. One that lingers stays. The caller holds the lock.
 func (k *kubelet) leave(pod *corev1.Pod) {
 	if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 0) == 0 {
+		return
+	}
+	if _, lingers := pod.Annotations[Lingers]; lingers {
 		return
 	}
 	if _, known := k.leaving[pod.UID]; known {

@@ -10,6 +10,9 @@
 // The annotations RunFor and FailAfter are durations since the admission. The package
 // turns them into a time in a condition of type Ends. A stage ends the pod at that time. A
 // pod without them runs for ever. They may be set, changed and removed while the pod runs.
+//
+// A pod that is deleted goes soon, whatever its grace period. With the annotation Lingers it
+// stays until the annotation is removed, as a pod does that uses its grace period.
 package kubelet
 
 import (
@@ -37,6 +40,9 @@ const (
 	// FailAfter is the time after which the pod fails.
 	FailAfter = "kwok.fluence.flux-framework.org/fail-after"
 )
+
+// Lingers is an annotation of pods, with any value. Such a pod stays on its node while it is being deleted.
+const Lingers = "kwok.fluence.flux-framework.org/lingers"
 
 // ReadyLine is what Run logs when it has seen all nodes and pods.
 const ReadyLine = "the fake kubelet is ready"

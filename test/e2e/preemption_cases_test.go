@@ -1,0 +1,497 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/stack"
+)
+
+// A scene is a case with nodes of its own. Its pods have the names of its nodes before theirs, and run nowhere else.
+type scene struct {
+	*story
+	// kept is the same story in a namespace whose pods are not evicted.
+	kept *story
+	// pool is the value of the label case of the scene's nodes, and begins their names.
+	pool string
+	// class returns the PriorityClass of a priority. Pods of the class patient evict nobody.
+	class   func(priority int) string
+	patient string
+}
+
+// A part is nodes of a scene, with an amount of CPU each.
+type part struct {
+	name  string
+	nodes int
+	cpu   string
+	edit  func(*corev1.Node)
+}
+
+// A crowd is pods that nobody makes again: a gang, or pods that start one by one.
+type crowd struct {
+	name     string
+	pods     int
+	cpu      string
+	priority int
+	alone    bool
+	// part is where the pods run. They run anywhere in the scene if it is empty.
+	part string
+	// later is set if they start at least a second after those before.
+	later bool
+	// kept is set if they are in the namespace whose pods are not evicted.
+	kept bool
+	// metadata and spec are further fields of the pods.
+	metadata, spec string
+}
+
+// name returns the name of an object of the scene.
+func (s *scene) name(of string) string { return s.pool + "-" + of }
+
+// text returns the pods of a crowd.
+func (s *scene) text(c crowd) string {
+	var text strings.Builder
+	where, class := "case: "+s.pool, s.patient
+	if c.part != "" {
+		where += ", part: " + c.part
+	}
+	if c.priority > 0 {
+		class = s.class(c.priority)
+	}
+	for i := range c.pods {
+		labels := "case: " + s.pool
+		if !c.alone {
+			labels += ", " + sized(c.pods) + ", " + group.Label + ": " + s.name(c.name)
+		}
+		fmt.Fprintf(&text, `apiVersion: v1
+kind: Pod
+metadata:
+  name: %s-%d
+  labels: {%s}
+  %s
+spec:
+  schedulerName: fluence
+  priorityClassName: %s
+  nodeSelector: {%s}
+  %s
+  containers:
+  - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
+---
+`, s.name(c.name), i, labels, c.metadata, class, where, c.spec, c.cpu)
+	}
+	return text.String()
+}
+
+// add creates the nodes of the scene.
+func (s *scene) add(parts ...part) {
+	s.Helper()
+	for _, p := range parts {
+		edits := []func(*corev1.Node){label("case", s.pool), label("part", p.name)}
+		if p.edit != nil {
+			edits = append(edits, p.edit)
+		}
+		s.nodes(s.name(p.name), p.nodes, p.cpu, edits...)
+	}
+}
+
+// plant creates crowds, and waits until all of them run.
+func (s *scene) plant(crowds ...crowd) {
+	s.Helper()
+	var text, kept strings.Builder
+	all, allKept := len(s.pods(s.pool+"-")), 0
+	settle := func() {
+		s.Helper()
+		if text.Len() > 0 {
+			s.applyText(text.String())
+		}
+		if kept.Len() > 0 {
+			s.kept.applyText(kept.String())
+		}
+		s.running(s.pool+"-", all)
+		s.kept.running(s.pool+"-", allKept)
+		text.Reset()
+		kept.Reset()
+	}
+	for _, c := range crowds {
+		if c.later {
+			settle()
+			s.nextSecond()
+		}
+		if c.kept {
+			kept.WriteString(s.text(c))
+			allKept += c.pods
+		} else {
+			text.WriteString(s.text(c))
+			all += c.pods
+		}
+	}
+	settle()
+}
+
+// nextSecond waits until the second is over in which the last pod was bound. Conditions have whole seconds.
+func (s *scene) nextSecond() {
+	s.Helper()
+	var last time.Time
+	for _, p := range s.pods(s.pool + "-") {
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.LastTransitionTime.After(last) {
+				last = c.LastTransitionTime.Time
+			}
+		}
+	}
+	s.eventually("the next second", func(context.Context) (bool, string) {
+		return time.Now().Unix() > last.Unix(), "the last pod was bound " + last.String()
+	})
+}
+
+// gone returns which of these pods have ended or are ending, without the scene in their names.
+func (s *scene) gone(before []corev1.Pod) []string {
+	s.Helper()
+	stay := map[string]bool{}
+	for _, p := range s.pods(s.pool + "-") {
+		stay[string(p.UID)] = p.DeletionTimestamp == nil
+	}
+	var names []string
+	for _, p := range before {
+		if !stay[string(p.UID)] {
+			names = append(names, strings.TrimPrefix(p.Name, s.pool+"-"))
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// deletions returns how often the scheduler has deleted each pod of the scene.
+func (s *scene) deletions() map[string]int {
+	s.Helper()
+	counts := map[string]int{}
+	for ev, err := range s.AuditEvents() {
+		if err != nil {
+			s.Fatal(err)
+		}
+		ref := ev.ObjectRef
+		if ref == nil || ev.Verb != "delete" || ref.Resource != "pods" || ev.User.Username != "system:serviceaccount:"+stack.Namespace+":"+stack.Scheduler {
+			continue
+		}
+		if name, of := strings.CutPrefix(ref.Name, s.pool+"-"); of && (ref.Namespace == s.ns || ref.Namespace == s.kept.ns) {
+			counts[name]++
+		}
+	}
+	return counts
+}
+
+// deletedOnce fails unless the scheduler has deleted exactly these pods, and each of them once.
+func (s *scene) deletedOnce(names ...string) {
+	s.Helper()
+	want := map[string]int{}
+	for _, name := range names {
+		want[name] = 1
+	}
+	if got := s.deletions(); !maps.Equal(got, want) {
+		s.Errorf("deletions of pods by the scheduler: %v, want %v", got, want)
+	}
+}
+
+// drop deletes pods of the scene at once.
+func (s *scene) drop(names string) {
+	s.Helper()
+	s.dropPods(s.name(names) + "-")
+}
+
+// A layout says who runs where, and what happens when a gang comes.
+type layout struct {
+	parts   []part
+	planted []crowd
+	// comes has the priority 1000, unless its pods evict nobody.
+	comes crowd
+	// victims are the pods that are evicted, in order. Without victims the gang is refused, with these words.
+	victims, refused []string
+}
+
+// A tainted part is for pods that tolerate everything.
+func tainted(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+const toleratesAll = "tolerations: [{operator: Exists}]"
+
+var layouts = map[string]layout{
+	"lone pods go before a gang, although the gang started later": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "lone", pods: 2, cpu: "2", priority: 10, alone: true, part: "a"},
+			{name: "gang", pods: 2, cpu: "2", priority: 10, part: "b", later: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"lone-0", "lone-1"},
+	},
+	"one gang of four goes rather than two of two, although these started later": {
+		parts: []part{{name: "a", nodes: 4, cpu: "2"}, {name: "b", nodes: 4, cpu: "2"}},
+		planted: []crowd{
+			{name: "four", pods: 4, cpu: "2", priority: 10, part: "a"},
+			{name: "one", pods: 2, cpu: "2", priority: 10, part: "b", later: true},
+			{name: "two", pods: 2, cpu: "2", priority: 10, part: "b"},
+		},
+		comes:   crowd{pods: 4, cpu: "2", priority: 1000},
+		victims: []string{"four-0", "four-1", "four-2", "four-3"},
+	},
+	"a lower priority goes, although it has more pods": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "many", pods: 4, cpu: "1", priority: 10, part: "a"},
+			{name: "few", pods: 2, cpu: "2", priority: 20, alone: true, part: "b"},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"many-0", "many-1", "many-2", "many-3"},
+	},
+	"of two equal gangs the one goes that started later": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "a-early", pods: 2, cpu: "2", priority: 10, part: "a"},
+			{name: "b-late", pods: 2, cpu: "2", priority: 10, part: "b", later: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"b-late-0", "b-late-1"},
+	},
+	"two nodes that are partly free are emptied rather than a full one": {
+		parts: []part{{name: "full", nodes: 1, cpu: "8"}, {name: "half", nodes: 1, cpu: "4"}, {name: "too", nodes: 1, cpu: "4"}},
+		planted: []crowd{
+			{name: "half", pods: 1, cpu: "2", priority: 10, alone: true, part: "half"},
+			{name: "too", pods: 1, cpu: "2", priority: 10, alone: true, part: "too"},
+			{name: "full", pods: 4, cpu: "2", priority: 10, alone: true, part: "full", later: true},
+		},
+		comes:   crowd{pods: 2, cpu: "3", priority: 1000},
+		victims: []string{"half-0", "too-0"},
+	},
+	"free room is used first": {
+		parts: []part{{name: "free", nodes: 1, cpu: "2"}, {name: "full", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "early", pods: 1, cpu: "2", priority: 10, alone: true, part: "full"},
+			{name: "late", pods: 1, cpu: "2", priority: 10, alone: true, part: "full", later: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"late-0"},
+	},
+	"only pods of the one zone of least harm go, if all have to be in one": {
+		parts: []part{
+			{name: "a", nodes: 2, cpu: "2", edit: zone("a")}, {name: "b", nodes: 2, cpu: "2", edit: zone("b")}, {name: "c", nodes: 2, cpu: "2", edit: zone("c")},
+		},
+		planted: []crowd{
+			{name: "a-low", pods: 1, cpu: "2", priority: 10, alone: true, part: "a"},
+			{name: "a-mid", pods: 1, cpu: "2", priority: 20, alone: true, part: "a"},
+			{name: "b-gang", pods: 2, cpu: "2", priority: 10, part: "b"},
+			{name: "c-low", pods: 1, cpu: "2", priority: 10, alone: true, part: "c"},
+			{name: "c-equal", pods: 1, cpu: "2", priority: 1000, alone: true, part: "c"},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000, metadata: "annotations: {" + group.TopologyRequiredAnnotation + ": zone}"},
+		victims: []string{"b-gang-0", "b-gang-1"},
+	},
+	"pods of a namespace that is kept stay, and those of another go": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "gang", pods: 2, cpu: "2", priority: 20, part: "a"},
+			{name: "kept", pods: 2, cpu: "2", priority: 10, alone: true, part: "b", kept: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"gang-0", "gang-1"},
+	},
+	"nobody goes if that is not enough": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "equal", pods: 1, cpu: "2", priority: 1000, alone: true, part: "a"},
+			{name: "low", pods: 1, cpu: "2", priority: 10, alone: true, part: "a"},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		refused: []string{"needs 2 pods", "room for 0", "room for 1 even without all of lower priority"},
+	},
+	"nobody goes from nodes with a taint": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "tainted", nodes: 2, cpu: "2", edit: tainted}},
+		planted: []crowd{
+			{name: "equal", pods: 1, cpu: "2", priority: 1000, alone: true, part: "a"},
+			{name: "low", pods: 1, cpu: "2", priority: 10, alone: true, part: "a"},
+			{name: "tolerant", pods: 2, cpu: "2", priority: 10, alone: true, part: "tainted", spec: toleratesAll},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		refused: []string{"needs 2 pods", "room for 0", "room for 1 even without all of lower priority"},
+	},
+	"pods whose PriorityClass says Never evict nobody": {
+		parts:   []part{{name: "a", nodes: 2, cpu: "2"}},
+		planted: []crowd{{name: "low", pods: 2, cpu: "2", priority: 10, alone: true}},
+		comes:   crowd{pods: 2, cpu: "2"},
+		refused: []string{"needs 2 pods", "room for 0", "may not evict: preemptionPolicy Never"},
+	},
+}
+
+// Who is evicted for a gang, and what becomes of them.
+func TestWhoIsEvicted(t *testing.T) {
+	s := tell(t)
+	kept := s.neighbour()
+	s.kubectl("annotate", "namespace", kept.ns, group.EvictAnnotation+"="+group.EvictNever)
+	patient := s.patient(1001)(1001)
+	class := s.priorities(10, 20, 100, 1000)
+	scenes := 0
+	on := func(t *testing.T) *scene {
+		scenes++
+		return &scene{
+			story: &story{T: t, Stack: s.Stack, ns: s.ns}, kept: &story{T: t, Stack: s.Stack, ns: kept.ns},
+			pool: fmt.Sprintf("s%d", scenes), class: class, patient: patient,
+		}
+	}
+	for name, l := range layouts {
+		t.Run(name, func(t *testing.T) { on(t).play(l) })
+	}
+	t.Run("the room of victims that end slowly is kept", func(t *testing.T) { on(t).slowEnds() })
+	t.Run("other room that is free earlier is taken", func(t *testing.T) { on(t).otherRoom() })
+	t.Run("what is made again runs again, and goes before what is not", func(t *testing.T) { on(t).comeBack() })
+}
+
+// play creates a layout, and checks what happens.
+func (s *scene) play(l layout) {
+	s.add(l.parts...)
+	s.plant(l.planted...)
+	before, kept := s.pods(s.pool+"-"), s.kept.pods(s.pool+"-")
+	l.comes.name = "high"
+	s.applyText(s.text(l.comes))
+	if len(l.victims) == 0 {
+		s.refused(s.name("high"), reason.NoRoom, l.refused...)
+	} else {
+		s.running(s.name("high-"), l.comes.pods)
+	}
+	if gone := s.gone(before); !slices.Equal(gone, l.victims) {
+		s.Errorf("evicted: %v, want %v", gone, l.victims)
+	}
+	s.deletedOnce(l.victims...)
+	s.kept.untouched(kept)
+	s.drop("high")
+}
+
+// Three victims use their grace period. Each is deleted once, and gangs that come meanwhile do not get
+// the room, not even where a victim has gone already.
+func (s *scene) slowEnds() {
+	s.add(part{name: "a", nodes: 3, cpu: "2"})
+	s.plant(crowd{name: "slow", pods: 3, cpu: "2", priority: 10, metadata: "annotations: {" + kubelet.Lingers + `: "yes"}`})
+	victims := s.pods(s.name("slow-"))
+	s.applyText(s.text(crowd{name: "high", pods: 3, cpu: "2", priority: 1000}))
+	s.refused(s.name("high"), reason.Preempting, "waits for group "+s.ns+"/"+s.name("slow")+" (3 pods, priority 10) to end", "3 of 3 pods are still ending")
+	s.eventually("a pod of the gang is Preempting, and none Unschedulable", func(context.Context) (bool, string) {
+		var reasons []string
+		for _, p := range s.pods(s.name("high-")) {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodScheduled {
+					reasons = append(reasons, c.Reason)
+				}
+			}
+		}
+		return slices.Contains(reasons, reason.Preempting) && !slices.Contains(reasons, corev1.PodReasonUnschedulable), fmt.Sprint(reasons)
+	})
+	s.applyText(s.text(crowd{name: "early", pods: 2, cpu: "1", priority: 100}))
+	s.refused(s.name("early"), reason.NoRoom, "room for 0")
+	s.letLeave(victims[:2])
+	s.applyText(s.text(crowd{name: "late", pods: 2, cpu: "1", priority: 100}))
+	s.refused(s.name("late"), reason.NoRoom, "room for 0", "room is kept for")
+	s.noneOnNodes(s.name("high-"))
+	s.letLeave(victims[2:])
+	s.running(s.name("high-"), 3)
+	s.noneOnNodes(s.name("early-"))
+	s.noneOnNodes(s.name("late-"))
+	s.deletedOnce("slow-0", "slow-1", "slow-2")
+	s.drop("early")
+	s.drop("late")
+}
+
+// letLeave ends the grace period of pods that linger, and waits until they have gone.
+func (s *scene) letLeave(pods []corev1.Pod) {
+	s.Helper()
+	for _, p := range pods {
+		s.kubectl("annotate", "pod", p.Name, "-n", s.ns, kubelet.Lingers+"-")
+	}
+	s.eventually("the pods have gone", func(context.Context) (bool, string) {
+		n := 0
+		for _, now := range s.pods(s.pool + "-") {
+			if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == now.UID }) {
+				n++
+			}
+		}
+		return n == 0, fmt.Sprintf("%d are left", n)
+	})
+}
+
+// A gang waits for its victims. Other pods go that it could not evict, and it starts in their room. The victims
+// are still there, nobody else is evicted, and their room is for others.
+func (s *scene) otherRoom() {
+	s.add(part{name: "a", nodes: 2, cpu: "2"}, part{name: "b", nodes: 2, cpu: "2"}, part{name: "c", nodes: 2, cpu: "2"})
+	s.plant(
+		crowd{name: "slow", pods: 2, cpu: "2", priority: 10, part: "a", metadata: "annotations: {" + kubelet.Lingers + `: "yes"}`},
+		crowd{name: "equal", pods: 2, cpu: "2", priority: 1000, part: "b"},
+		crowd{name: "other", pods: 2, cpu: "2", priority: 20, part: "c"},
+	)
+	victims := s.pods(s.name("slow-"))
+	s.applyText(s.text(crowd{name: "high", pods: 2, cpu: "2", priority: 1000}))
+	s.refused(s.name("high"), reason.Preempting, "2 of 2 pods are still ending")
+	s.drop("equal")
+	s.running(s.name("high-"), 2)
+	for pod, node := range s.onNodes(s.name("high-")) {
+		if !strings.HasPrefix(node, s.name("b-")) {
+			s.Errorf("pod %s is on %s, where nothing was free", pod, node)
+		}
+	}
+	s.letLeave(victims)
+	s.applyText(s.text(crowd{name: "low", pods: 2, cpu: "2", priority: 10}))
+	s.running(s.name("low-"), 2)
+	s.running(s.name("other-"), 2)
+	s.deletedOnce("slow-0", "slow-1")
+}
+
+// A Job with the default backoffLimit, a StatefulSet and bare pods have the same priority. The Job and the StatefulSet
+// are evicted first, and run again afterwards. Bare pods are evicted only if that is not enough, and have gone for
+// good. The Job is evicted twice, and runs to its end.
+func (s *scene) comeBack() {
+	s.add(part{name: "job", nodes: 4, cpu: "2"}, part{name: "set", nodes: 1, cpu: "2"}, part{name: "bare", nodes: 1, cpu: "2"})
+	in := func(part string) string {
+		return "priorityClassName: " + s.class(10) + "\n      nodeSelector: {case: " + s.pool + ", part: " + part + "}"
+	}
+	name := s.name("job")
+	s.applyText(strings.Replace(jobOn(name, s.pool, 8, asking(`cpu: "1"`)), "nodeSelector: {case: "+s.pool+"}", in("job"), 1) +
+		strings.Replace(statefulSet(s.name("set"), 2, "1"), "schedulerName: fluence", "schedulerName: fluence\n      "+in("set"), 1) +
+		s.text(crowd{name: "bare", pods: 2, cpu: "1", priority: 10, alone: true, part: "bare"}))
+	run := func(bare int) {
+		s.Helper()
+		s.running(s.name("job-"), 8)
+		s.running(s.name("set-"), 2)
+		s.running(s.name("bare-"), bare)
+	}
+	run(2)
+	bare := s.pods(s.name("bare-"))
+	for nodes := 5; nodes <= 6; nodes++ {
+		high := fmt.Sprintf("high-%d", nodes)
+		s.applyText(s.text(crowd{name: high, pods: nodes, cpu: "2", priority: 1000}))
+		s.running(s.name(high+"-"), nodes)
+		s.refused("job-"+name+"-", reason.NoRoom, "needs 8 pods")
+		if nodes == 5 {
+			s.untouched(bare)
+		}
+		s.drop(high)
+		run((6 - nodes) * 2)
+	}
+	s.kubectl("annotate", "pods", "-n", s.ns, "-l", "job-name="+name, kubelet.RunFor+"=0s")
+	s.eventually("the Job has ended", func(ctx context.Context) (bool, string) {
+		j, err := s.Client().BatchV1().Jobs(s.ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		if j.Status.Failed > 0 {
+			s.Fatalf("pods of the Job failed: %+v", j.Status)
+		}
+		return j.Status.CompletionTime != nil && j.Status.Succeeded == 8, fmt.Sprintf("%+v", j.Status)
+	})
+}
