@@ -398,7 +398,7 @@ func (s *scene) slowEnds() {
 	s.refused(s.name("early"), reason.NoRoom, "room for 0")
 	s.letLeave(victims[:2])
 	s.applyText(s.text(crowd{name: "late", pods: 2, cpu: "1", priority: 100}))
-	s.refused(s.name("late"), reason.NoRoom, "room for 0", "room is kept for")
+	s.refused(s.name("late"), reason.NoRoom, "room for 0", "room is kept for "+s.ns+"/"+s.name("high"))
 	s.noneOnNodes(s.name("high-"))
 	s.letLeave(victims[2:])
 	s.running(s.name("high-"), 3)
