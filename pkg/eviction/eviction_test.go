@@ -180,10 +180,10 @@ func TestMarksThatWereFound(t *testing.T) {
 			delete(f.pods, "a-0")
 			v.Victim.Pods = v.Victim.Pods[1:]
 		}, []string{"mark pod a-1", "delete a-1", "close a"}},
-		"a pod is ending: the others are evicted": {func(f *fakeAPI, _ *Found) {
+		"a pod is ending: the others are evicted, and it is not deleted twice": {func(f *fakeAPI, _ *Found) {
 			now := metav1.Now()
 			f.pods["a-0"].DeletionTimestamp = &now
-		}, []string{"mark pod a-0", "delete a-0", "mark pod a-1", "delete a-1", "close a"}},
+		}, []string{"mark pod a-1", "delete a-1"}},
 		"the owner is not suspended: the mark is taken back": {func(_ *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
 		}, []string{"take back a"}},

@@ -197,8 +197,8 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.Suspend.UID == "":
 		for _, pod := range v.Pods {
-			if v.sent[pod.UID] {
-				continue
+			if v.sent[pod.UID] || p.resumed && e.isEnding(v.Namespace, pod) {
+				continue // the earlier process has deleted it, or somebody else
 			}
 			c.ends, c.touches = pod.UID, true
 			c.send = func(ctx context.Context) error {
@@ -230,6 +230,12 @@ func (e *Evictor) pods(v *victim) (ending, gone bool) {
 		}
 	}
 	return ending, gone
+}
+
+// isEnding reports whether a pod is being deleted or has gone.
+func (e *Evictor) isEnding(namespace string, known preemption.VictimPod) bool {
+	pod := e.PodOf(namespace, known.Name)
+	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil
 }
 
 // takeBack removes the mark of a victim that was not touched, and what was written onto its pods. The
