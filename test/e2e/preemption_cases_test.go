@@ -51,6 +51,10 @@ type crowd struct {
 	later bool
 	// kept is set if they are in the namespace whose pods are not evicted.
 	kept bool
+	// foreign is set if kube-scheduler starts them.
+	foreign bool
+	// protected is set if a PodDisruptionBudget allows none of them to end.
+	protected bool
 	// metadata and spec are further fields of the pods.
 	metadata, spec string
 }
@@ -61,15 +65,26 @@ func (s *scene) name(of string) string { return s.pool + "-" + of }
 // text returns the pods of a crowd.
 func (s *scene) text(c crowd) string {
 	var text strings.Builder
-	where, class := "case: "+s.pool, s.patient
+	where, class, scheduler := "case: "+s.pool, s.patient, "fluence"
 	if c.part != "" {
 		where += ", part: " + c.part
 	}
 	if c.priority > 0 {
 		class = s.class(c.priority)
 	}
+	if c.foreign {
+		scheduler = corev1.DefaultSchedulerName
+	}
+	if c.protected {
+		fmt.Fprintf(&text, `apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: %[1]s}
+spec: {minAvailable: %[2]d, selector: {matchLabels: {crowd: %[1]s}}}
+---
+`, s.name(c.name), c.pods)
+	}
 	for i := range c.pods {
-		labels := "case: " + s.pool
+		labels := "case: " + s.pool + ", crowd: " + s.name(c.name)
 		if !c.alone {
 			labels += ", " + sized(c.pods) + ", " + group.Label + ": " + s.name(c.name)
 		}
@@ -80,14 +95,14 @@ metadata:
   labels: {%s}
   %s
 spec:
-  schedulerName: fluence
+  schedulerName: %s
   priorityClassName: %s
   nodeSelector: {%s}
   %s
   containers:
   - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
 ---
-`, s.name(c.name), i, labels, c.metadata, class, where, c.spec, c.cpu)
+`, s.name(c.name), i, labels, c.metadata, scheduler, class, where, c.spec, c.cpu)
 	}
 	return text.String()
 }
@@ -304,6 +319,30 @@ var layouts = map[string]layout{
 		},
 		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
 		victims: []string{"gang-0", "gang-1"},
+	},
+	"pods of another scheduler stay, although their priority is lower": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "gang", pods: 2, cpu: "2", priority: 20, part: "a"},
+			{name: "foreign", pods: 2, cpu: "2", priority: 10, alone: true, part: "b", foreign: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"gang-0", "gang-1"},
+	},
+	"pods that a budget protects stay, although their priority is lower": {
+		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "gang", pods: 2, cpu: "2", priority: 20, part: "a"},
+			{name: "protected", pods: 2, cpu: "2", priority: 10, alone: true, part: "b", protected: true},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"gang-0", "gang-1"},
+	},
+	"pods that a budget protects go if there are no others": {
+		parts:   []part{{name: "a", nodes: 2, cpu: "2"}},
+		planted: []crowd{{name: "protected", pods: 2, cpu: "2", priority: 10, protected: true}},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		victims: []string{"protected-0", "protected-1"},
 	},
 	"nobody goes if that is not enough": {
 		parts: []part{{name: "a", nodes: 2, cpu: "2"}},
