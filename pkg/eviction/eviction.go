@@ -41,7 +41,7 @@ const (
 	Planned State = "Planned"
 	// Marked: the mark is written, and no pod of the victim was touched.
 	Marked State = "Marked"
-	// Ending: requests that end its pods were sent.
+	// Ending: requests that end its pods were sent, or a pod of it is ending.
 	Ending State = "Ending"
 	// Gone: its pods have ended or are gone.
 	Gone State = "Gone"
@@ -53,7 +53,7 @@ const (
 type Progress struct {
 	preemption.Victim
 	State State
-	// Since is when the first request that ends its pods was sent. It is zero before that.
+	// Since is when its pods began to end. It is zero before that.
 	Since time.Time
 	// Problem is why the last request failed, in words fit for a user. It is empty if it did not.
 	Problem string

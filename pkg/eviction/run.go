@@ -163,7 +163,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		v.settled = !v.markSent || v.Kind == preemption.Pod
 		e.set(p, v, Gone)
 	case ending && v.State == Marked && v.inFlight == 0:
-		v.begun = true
+		e.begin(p, v)
 	}
 	mayTakeBack := p.canceled && !v.begun && !ending && v.State != Gone
 	if mayTakeBack {
@@ -197,7 +197,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.Suspend.UID == "":
 		for _, pod := range v.Pods {
-			if v.sent[pod.UID] {
+			if v.sent[pod.UID] || e.ends(v.Namespace, pod) {
 				continue
 			}
 			c.ends, c.touches = pod.UID, true
@@ -209,6 +209,9 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 			}
 			c.done = func() { e.begin(p, v) }
 			return c, true
+		}
+		if v.inFlight == 0 {
+			v.Problem = "" // nothing is tried again
 		}
 	}
 	return c, false
@@ -230,6 +233,13 @@ func (e *Evictor) pods(v *victim) (ending, gone bool) {
 		}
 	}
 	return ending, gone
+}
+
+// ends reports whether a pod is being deleted or is gone. An earlier process may have deleted it, or a request of this
+// one without an answer. It is not deleted twice.
+func (e *Evictor) ends(namespace string, known preemption.VictimPod) bool {
+	pod := e.PodOf(namespace, known.Name)
+	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil
 }
 
 // takeBack removes the mark of a victim that was not touched, and what was written onto its pods. The
