@@ -271,6 +271,33 @@ func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
 	})
 }
 
+// While its victims end, a group asks again, so that its message is up to date. Others that wait for room do not ask for
+// that: nothing is free.
+func TestOthersDoNotAskWhileVictimsEnd(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = 2 * time.Minute
+		r.gangOf("urgent", 8, 1000)
+		r.gangOf("other", 4, 0)
+		r.pass(30 * time.Second)
+		// Those of the preempting group are counted as Preempting.
+		asked := func() float64 { return gaugeValues("fluence_refusals_total")[reason.NoRoom] }
+		before := asked()
+		if before == 0 {
+			t.Fatal("the other group was not refused")
+		}
+		r.pass(30 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "evicted for it 5") {
+			t.Errorf("the group waits with %s: %q, want the age of the eviction", c.Reason, c.Message)
+		}
+		if again := asked() - before; again > 0 {
+			t.Errorf("the other group asked %v times in 30s", again)
+		}
+		if n := len(r.podAPI.deleted()); n != 8 {
+			t.Errorf("%d deletions, want one for each of the 8 pods", n)
+		}
+	})
+}
+
 // Each plan is counted when it is made and when it ends, and each victim when its pods begin to end.
 func TestEvictionsAreServedAsMetrics(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {
