@@ -390,11 +390,17 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 	const mark = "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent"
 	cases := map[string]struct {
 		// pods are the pods of the victim that are left.
-		pods       []int
-		wantMarked metav1.ConditionStatus
-		wantGone   bool
+		pods []int
+		// ending are those of them that are being deleted already.
+		ending      []int
+		wantMarked  metav1.ConditionStatus
+		wantGone    bool
+		wantDeleted []string
 	}{
-		"a pod is gone: the others go too":      {pods: []int{1, 2, 3}, wantMarked: metav1.ConditionFalse, wantGone: true},
+		"a pod is gone: the others go too": {pods: []int{1, 2, 3}, wantMarked: metav1.ConditionFalse, wantGone: true, wantDeleted: []string{"low-1", "low-2", "low-3"}},
+		"two are ending: the others go, and these are not deleted again": {
+			pods: []int{0, 1, 2, 3}, ending: []int{0, 1}, wantMarked: metav1.ConditionTrue, wantDeleted: []string{"low-2", "low-3"},
+		},
 		"all are gone: the mark is closed":      {wantMarked: metav1.ConditionFalse, wantGone: true},
 		"all are there: the mark is taken back": {pods: []int{0, 1, 2, 3}},
 	}
@@ -408,13 +414,20 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 				pg.Status.Conditions = []metav1.Condition{{Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted, Message: mark}}
 				r.podGroupAPI.put(pg)
 				for _, i := range tc.pods {
-					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)))
+					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)), func(p *corev1.Pod) {
+						if slices.Contains(tc.ending, i) {
+							p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: r.pl.now().Add(time.Minute)}, []string{"example.com/slow"}
+						}
+					})
 				}
 			}, func(r *rig) {
 				r.schedule()
 				r.pass(20 * time.Second)
 				if c := r.conditionOf("low", eviction.ConditionPreempted); c.Status != tc.wantMarked {
 					t.Errorf("the condition is %q: %q, want %q", c.Status, c.Message, tc.wantMarked)
+				}
+				if got := r.podAPI.deleted(); !slices.Equal(got, tc.wantDeleted) {
+					t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
 				}
 				if gone := len(r.assigned()) == 0; gone != tc.wantGone {
 					t.Errorf("these run: %v", r.assigned())
