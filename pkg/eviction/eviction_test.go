@@ -216,7 +216,7 @@ func TestMarksThatWereFound(t *testing.T) {
 			delete(f.pods, "a-0")
 			v.Victim.Pods = v.Victim.Pods[1:]
 		}, []string{"mark pod a-1", "delete a-1", "close a"}},
-		"a pod is ending: the others are evicted": {func(f *fakeAPI, _ *Found) {
+		"a pod is ending: the others are evicted, and it is not deleted twice": {func(f *fakeAPI, _ *Found) {
 			f.end("a-0")
 		}, []string{"mark pod a-1", "delete a-1"}},
 		"all pods are ending: none of them is deleted again": {func(f *fakeAPI, _ *Found) {

@@ -197,8 +197,8 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.Suspend.UID == "":
 		for _, pod := range v.Pods {
-			if v.sent[pod.UID] || e.ends(v.Namespace, pod) {
-				continue
+			if v.sent[pod.UID] || e.isEnding(v.Namespace, pod) {
+				continue // an earlier request has deleted it, or somebody else
 			}
 			c.ends, c.touches = pod.UID, true
 			c.send = func(ctx context.Context) error {
@@ -235,9 +235,9 @@ func (e *Evictor) pods(v *victim) (ending, gone bool) {
 	return ending, gone
 }
 
-// ends reports whether a pod is being deleted or is gone. An earlier process may have deleted it, or a request of this
+// isEnding reports whether a pod is being deleted or has gone. An earlier process may have deleted it, or a request of this
 // one without an answer. It is not deleted twice.
-func (e *Evictor) ends(namespace string, known preemption.VictimPod) bool {
+func (e *Evictor) isEnding(namespace string, known preemption.VictimPod) bool {
 	pod := e.PodOf(namespace, known.Name)
 	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil
 }

@@ -80,7 +80,7 @@ func (a *groupPlacer) useClaim(plan gang.Plan) bool {
 	a.dropNominations(c)
 	of := a.preemptorOf(plan)
 	a.evictor.Cancel(of.UID, eviction.Started)
-	a.preemptions.forget(of.UID)
+	a.preemptions.place(of.UID)
 	return c != nil
 }
 

@@ -1,11 +1,13 @@
 package fluence
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -35,7 +38,7 @@ func podNames(gangs ...string) (names []string) {
 
 // inPreemptionRig runs a test on 12 nodes of 8 CPUs, which three gangs of 4 with priority 0 have: a and b
 // started after c.
-func inPreemptionRig(t *testing.T, test func(*rig)) {
+func inPreemptionRig(t *testing.T, test func(*rig), more ...fwk.Plugin) {
 	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.Preemption.Mode = PreemptionLowerPriority
@@ -52,7 +55,7 @@ func inPreemptionRig(t *testing.T, test func(*rig)) {
 			}
 		}
 		test(r)
-	})
+	}, more...)
 }
 
 // conditionOf returns a condition of a PodGroup. It is empty if the PodGroup does not have it.
@@ -435,4 +438,40 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refusingReserve refuses the nodes of pods whose names begin with "urgent", as a volume does that cannot be had. No
+// filter does, so the plan does not know of it.
+type refusingReserve struct{ refused atomic.Int32 }
+
+func (*refusingReserve) Name() string { return "RefusingReserve" }
+
+func (p *refusingReserve) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if !strings.HasPrefix(pod.Name, "urgent") {
+		return nil
+	}
+	p.refused.Add(1)
+	return fwk.NewStatus(fwk.Unschedulable, "no volume")
+}
+
+func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+
+// A group that is given the room of its victims, and cannot be bound there, does not evict others again at once.
+func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
+	var refuses refusingReserve
+	inPreemptionRig(t, func(r *rig) {
+		r.gangOf("urgent", 4, 1000)
+		r.pass(4 * time.Second)
+		if refuses.refused.Load() == 0 {
+			t.Fatal("the group was given no nodes")
+		}
+		r.pl.preemptions.mu.Lock()
+		defer r.pl.preemptions.mu.Unlock()
+		for _, is := range r.pl.preemptions.all {
+			if is.key.Name == "urgent" && is.failures > 0 && !is.notBefore.IsZero() {
+				return
+			}
+		}
+		t.Error("the group may evict others again at once")
+	}, &refuses)
 }

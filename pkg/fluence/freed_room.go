@@ -40,6 +40,8 @@ type freedRoom struct {
 	mu sync.Mutex
 	// offers are ordered by priority, the highest first.
 	offers []*offer
+	// lastEnd is when the last pod ended. A row of ends begins after a time without any that is as long as an offer.
+	lastEnd time.Time
 	// begun has the last offers of the turns. A turn has the next one offerPause later, or when the group has started. A group
 	// that comes in place of another one of its namespace and priority has none before.
 	begun map[gang.Turn]begunOffer
@@ -60,6 +62,8 @@ type offer struct {
 	// after another.
 	rank    gang.Rank
 	settled time.Time
+	// brief is true for an offer within offerPause of another one of its turn. It ends when it has settled.
+	brief bool
 	// users is the number of groups to which the room was offered before and that have started.
 	users int
 	slots []match.Slot
@@ -78,9 +82,10 @@ type begunOffer struct {
 func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, first func(time.Time) []gang.StarvingGroup) (begins bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !now.Before(f.nextSearch) {
+	rowBegins := now.Sub(f.lastEnd) >= length
+	if f.lastEnd = now; !now.Before(f.nextSearch) {
 		f.nextSearch = now.Add(firstWaitingPause)
-		begins = f.begin(now, length, first(now))
+		begins = f.begin(now, length, rowBegins, first(now))
 	}
 	for _, o := range f.offers {
 		if now.Before(o.until) && !o.keys.Has(slot.Key) {
@@ -94,22 +99,25 @@ func (f *freedRoom) add(slot match.Slot, now time.Time, length time.Duration, fi
 	return begins
 }
 
-// begin begins an offer to each of these groups whose turn had none lately. One group of each priority may have
-// one at a time. Each has one of its own, so that what the first leaves is not at once taken by the last.
-func (f *freedRoom) begin(now time.Time, length time.Duration, first []gang.StarvingGroup) (begins bool) {
+// begin begins an offer to each of these groups. It is a brief one if the group's turn had one lately, and only where a
+// row of ends begins. One group of each priority may have one at a time. Each has one of its own, so that what the
+// first leaves is not at once taken by the last.
+func (f *freedRoom) begin(now time.Time, length time.Duration, rowBegins bool, first []gang.StarvingGroup) (begins bool) {
 	maps.DeleteFunc(f.begun, func(_ gang.Turn, b begunOffer) bool { return now.Sub(b.at) >= offerPause })
 	for _, g := range first {
 		t := gang.TurnOf(g.Key, g.Rank)
 		_, lately := f.begun[t]
-		if lately || len(f.offers) >= maxOffers || slices.ContainsFunc(f.offers, func(o *offer) bool { return o.priority == t.Priority }) {
+		if lately && !rowBegins || len(f.offers) >= maxOffers || slices.ContainsFunc(f.offers, func(o *offer) bool { return o.priority == t.Priority }) {
 			continue
 		}
 		if f.begun == nil {
 			f.begun = map[gang.Turn]begunOffer{}
 		}
-		f.begun[t] = begunOffer{g.Key, now}
+		if !lately {
+			f.begun[t] = begunOffer{g.Key, now}
+		}
 		f.offers = append(f.offers, &offer{
-			key: g.Key, priority: t.Priority, rank: g.Rank, until: now.Add(length), keys: sets.New[string](),
+			key: g.Key, priority: t.Priority, rank: g.Rank, until: now.Add(length), brief: lately, keys: sets.New[string](),
 		})
 		begins = true
 	}
@@ -194,7 +202,7 @@ func (o *offer) holds(from types.NamespacedName, priority int32, rank gang.Rank,
 	case o.priority == priority:
 		return now.Before(o.settled) && o.rank.Less(rank)
 	}
-	return o.priority > priority
+	return o.priority > priority && (!o.brief || now.Before(o.settled))
 }
 
 // slots returns what a match for a group of this priority and rank has to leave, except on the nodes that it claims.

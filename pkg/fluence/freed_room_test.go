@@ -180,6 +180,36 @@ func TestRoomIsLeftToTheFirstOfAPriorityForAMoment(t *testing.T) {
 	})
 }
 
+// A second job ends within half a minute of the first. The first group gets its room too, if it needs all of it.
+func TestRoomOfAnotherJobIsLeftForAMoment(t *testing.T) {
+	for _, priority := range []int32{0, 10} {
+		inHandoverRig(t, 8, 2*time.Second, func(r *rig) {
+			r.gangOf("first", 7, priority)
+			r.pass(time.Second)
+			r.gangOf("small", 1, 0)
+			r.pass(time.Second)
+			r.gangOf("smaller", 1, 0)
+			r.pass(20 * time.Second)
+			r.remove("base-0")
+			r.pass(5 * time.Second)
+			if !r.runs("small-0") {
+				t.Fatalf("small does not run where the first has no room: %v", r.assigned())
+			}
+			for i := range 7 {
+				r.remove(fmt.Sprintf("base-%d", i+1))
+				r.pass(settleTime / 2)
+				if r.runs("smaller-0") {
+					t.Fatalf("smaller has what %s leaves", reason.Plural(i+1, "pod"))
+				}
+			}
+			r.pass(2 * time.Second)
+			if !r.starts("first", 7) {
+				t.Fatalf("the first does not run: %v", r.assigned())
+			}
+		})
+	}
+}
+
 // Two groups have room together once all pods of a job have ended. When the first has started, what ends later is offered to
 // the second, and not to one after it.
 func TestRoomIsOfferedToTheSecondWhenTheFirstHasStarted(t *testing.T) {

@@ -22,7 +22,7 @@ func (tl *groupReporter) logRefusal(key types.NamespacedName, reason, message st
 	tl.log.V(level).Info("Group refused", "group", key, "reason", reason, "message", message)
 }
 
-// logTransition logs and counts a change of a group's state.
+// logTransition logs and counts a change of a group's state. The change says whether evictions for the group have helped.
 func (tl *groupReporter) logTransition(t gang.Transition) {
 	log := tl.log.V(2)
 	switch t.Type {
@@ -30,9 +30,11 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 		waited := tl.now().Sub(t.CompleteSince)
 		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited.Round(time.Millisecond))
 		tl.counters.groupWaits.Observe(waited.Seconds())
+		tl.preemptions.forget(t.Key)
 	case gang.Revoked:
 		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
+		tl.preemptions.loseNodes(t.Key, tl.now())
 	case gang.SeatsGivenBack:
 		log.Info("Group gave back seats", "group", t.Key, "seats", t.Pods, "reason", t.Reason)
 	case gang.Ended:

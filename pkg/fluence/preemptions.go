@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -46,6 +47,8 @@ type preemptingGroup struct {
 	key types.NamespacedName
 	// stands is true from the start of a plan until it is canceled.
 	stands bool
+	// placed is true once the group was given nodes after the eviction, until it starts or loses them.
+	placed bool
 	// failures counts the evictions in a row that did not help. notBefore is when the group may evict again.
 	failures  int
 	notBefore time.Time
@@ -89,7 +92,7 @@ func (p *preemptions) start(of types.UID, key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, key)
-	is.stands, is.waits, is.at, is.askAt = true, false, time.Time{}, time.Time{}
+	is.stands, is.placed, is.waits, is.at, is.askAt = true, false, false, time.Time{}, time.Time{}
 }
 
 // wait records that nobody is evicted for a group. It is to ask again when a pod of a lower priority was bound.
@@ -116,8 +119,7 @@ func (p *preemptions) end(of types.UID, o eviction.Outcome, now time.Time) {
 	is := p.get(of, p.keyOf(of))
 	is.stands, is.at = false, time.Time{}
 	if o == eviction.Unhelpful {
-		is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, 10)))
-		is.failures++
+		is.fail(now)
 	}
 }
 
@@ -180,11 +182,45 @@ func (p *preemptions) askAt(of types.UID, key types.NamespacedName, at time.Time
 	p.get(of, key).askAt = at
 }
 
-// forget drops what is known of a group that has started.
-func (p *preemptions) forget(of types.UID) {
+// place records that a group was given nodes. If others were evicted for it, that is known until the group starts.
+func (p *preemptions) place(of types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.all, of)
+	is := p.all[of]
+	if is == nil {
+		return
+	}
+	if !is.stands && is.failures == 0 {
+		delete(p.all, of)
+		return
+	}
+	is.placed, is.stands, is.waits, is.at, is.askAt = is.placed || is.stands, false, false, time.Time{}, time.Time{}
+}
+
+// loseNodes records that the nodes of a group are not for it: a filter or a bind has refused one that the plan relied
+// on. The eviction did not help, and the group evicts nobody for a while. Otherwise it would do the same again at once.
+func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, is := range p.all {
+		if is.key == key && is.placed {
+			is.placed = false
+			is.fail(now)
+		}
+	}
+}
+
+// fail records that an eviction for the group did not help. The caller holds the lock.
+func (is *preemptingGroup) fail(now time.Time) {
+	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, 10)))
+	is.failures++
+}
+
+// forget drops what is known of a group that has started.
+func (p *preemptions) forget(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.all, func(_ types.UID, is *preemptingGroup) bool { return is.key == key })
 }
 
 // due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether one exists.
