@@ -114,20 +114,22 @@ type Change struct {
 // An Outcome is what becomes of a plan.
 type Outcome string
 
-// The outcomes of plans. The caller of Cancel says which of the last three it is.
+// The outcomes of plans. The caller of Cancel says whether it is Started, Unhelpful or Abandoned.
 const (
 	// Accepted: the plan was accepted.
 	Accepted Outcome = "planned"
-	// Started: the preemptor has started.
+	// Started: the preemptor was given nodes.
 	Started Outcome = "started"
 	// Unhelpful: all victims have gone, and the preemptor still has no room.
 	Unhelpful Outcome = "unhelpful"
 	// Abandoned: the preemptor needs the plan no more, or has gone.
 	Abandoned Outcome = "abandoned"
+	// Lost: after Started, the preemptor has lost its nodes before its pods were bound. It is no outcome of a Change.
+	Lost Outcome = "lost"
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned} }
+func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned, Lost} }
 
 // An Evictor carries out plans. It is safe for use by many goroutines. Run does the work.
 type Evictor struct {

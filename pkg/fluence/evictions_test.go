@@ -460,8 +460,13 @@ func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, 
 func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 	var refuses refusingReserve
 	inPreemptionRig(t, func(r *rig) {
+		lost := func() float64 { return gaugeValues("fluence_preemptions_total")[string(eviction.Lost)] }
+		before := lost()
 		r.gangOf("urgent", 4, 1000)
 		r.pass(4 * time.Second)
+		if n := lost() - before; n != 1 {
+			t.Errorf("%v plans are counted as lost, want one", n)
+		}
 		if refuses.refused.Load() == 0 {
 			t.Fatal("the group was given no nodes")
 		}
