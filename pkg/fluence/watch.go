@@ -385,7 +385,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		case <-t.C:
 		}
 		now := w.now()
-		if w.groupReporter.reporter.Leads() && w.synced() && w.initialSync.isDone() {
+		if w.groupReporter.reporter.Leads() && w.initialSync.isDone() {
 			w.resumeEvictions(w.groupReporter.podGroups, w.owners)
 		}
 		w.apply(ctx, w.groups.RevokeExpired(now))

@@ -145,7 +145,7 @@ func TestRandomPlansMakeRoom(t *testing.T) {
 		})
 	}
 	t.Logf("%d plans, %d of them without victims, %d refusals, and otherwise %v", planned, inTheWay, refused, outcomes)
-	if trials.Usual() && (planned < 10 || refused < 5) {
+	if trials.Usual() && !testing.Short() && (planned < 10 || refused < 5) {
 		t.Errorf("there are %d plans and %d refusals, too few to show anything", planned, refused)
 	}
 }
