@@ -41,7 +41,7 @@ const (
 	Planned State = "Planned"
 	// Marked: the mark is written, and no pod of the victim was touched.
 	Marked State = "Marked"
-	// Ending: requests that end its pods were sent.
+	// Ending: requests that end its pods were sent, or a pod of it is ending.
 	Ending State = "Ending"
 	// Gone: its pods have ended or are gone.
 	Gone State = "Gone"
@@ -53,7 +53,7 @@ const (
 type Progress struct {
 	preemption.Victim
 	State State
-	// Since is when the first request that ends its pods was sent. It is zero before that.
+	// Since is when its pods began to end. It is zero before that.
 	Since time.Time
 	// Problem is why the last request failed, in words fit for a user. It is empty if it did not.
 	Problem string
@@ -114,20 +114,22 @@ type Change struct {
 // An Outcome is what becomes of a plan.
 type Outcome string
 
-// The outcomes of plans. The caller of Cancel says which of the last three it is.
+// The outcomes of plans. The caller of Cancel says whether it is Started, Unhelpful or Abandoned.
 const (
 	// Accepted: the plan was accepted.
 	Accepted Outcome = "planned"
-	// Started: the preemptor has started.
+	// Started: the preemptor was given nodes.
 	Started Outcome = "started"
 	// Unhelpful: all victims have gone, and the preemptor still has no room.
 	Unhelpful Outcome = "unhelpful"
 	// Abandoned: the preemptor needs the plan no more, or has gone.
 	Abandoned Outcome = "abandoned"
+	// Lost: after Started, the preemptor has lost its nodes before its pods were bound. It is no outcome of a Change.
+	Lost Outcome = "lost"
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned} }
+func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned, Lost} }
 
 // An Evictor carries out plans. It is safe for use by many goroutines. Run does the work.
 type Evictor struct {

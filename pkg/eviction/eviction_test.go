@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -79,6 +80,14 @@ func (f *fakeAPI) pod(_, name string) *corev1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pods[name]
+}
+
+// end gives pods a deletionTimestamp, as the API server does when they are deleted.
+func (f *fakeAPI) end(names ...string) {
+	now := metav1.Now()
+	for _, name := range names {
+		f.pods[name].DeletionTimestamp = &now
+	}
 }
 
 // victim returns a group of two pods, which exist.
@@ -154,6 +163,33 @@ func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
+// A deletion may be carried out although its answer is an error. Its pod is not deleted twice, and waits for its end.
+func TestAPodThatEndsIsNotDeletedAgain(t *testing.T) {
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		f.fail = func(r string, nth int) error {
+			if strings.HasPrefix(r, "delete") && nth == 1 {
+				f.end(strings.TrimPrefix(r, "delete "))
+				return apierrors.NewInternalError(context.DeadlineExceeded)
+			}
+			return nil
+		}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
+	}, func(f *fakeAPI, e *Evictor) {
+		time.Sleep(maxBackoff)
+		if v := e.Of(urgent.UID)[0]; v.State != Ending || v.Problem != "" {
+			t.Errorf("while its pods end the victim is %s with the problem %q", v.State, v.Problem)
+		}
+		f.mu.Lock()
+		clear(f.pods)
+		f.mu.Unlock()
+		e.PodChanged()
+	})
+	slices.Sort(got)
+	if want := []string{"close a", "delete a-0", "delete a-1", "mark a", "mark pod a-0", "mark pod a-1"}; !slices.Equal(got, want) {
+		t.Errorf("requests %q, want %q", got, want)
+	}
+}
+
 func TestACanceledPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
 	got := run(t, func(f *fakeAPI, e *Evictor) {
 		f.fail = func(r string, _ int) error {
@@ -181,9 +217,11 @@ func TestMarksThatWereFound(t *testing.T) {
 			v.Victim.Pods = v.Victim.Pods[1:]
 		}, []string{"mark pod a-1", "delete a-1", "close a"}},
 		"a pod is ending: the others are evicted, and it is not deleted twice": {func(f *fakeAPI, _ *Found) {
-			now := metav1.Now()
-			f.pods["a-0"].DeletionTimestamp = &now
+			f.end("a-0")
 		}, []string{"mark pod a-1", "delete a-1"}},
+		"all pods are ending: none of them is deleted again": {func(f *fakeAPI, _ *Found) {
+			f.end("a-0", "a-1")
+		}, nil},
 		"the owner is not suspended: the mark is taken back": {func(_ *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
 		}, []string{"take back a"}},

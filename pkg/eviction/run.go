@@ -163,7 +163,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		v.settled = !v.markSent || v.Kind == preemption.Pod
 		e.set(p, v, Gone)
 	case ending && v.State == Marked && v.inFlight == 0:
-		v.begun = true
+		e.begin(p, v)
 	}
 	mayTakeBack := p.canceled && !v.begun && !ending && v.State != Gone
 	if mayTakeBack {
@@ -197,8 +197,8 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.Suspend.UID == "":
 		for _, pod := range v.Pods {
-			if v.sent[pod.UID] || p.resumed && e.isEnding(v.Namespace, pod) {
-				continue // the earlier process has deleted it, or somebody else
+			if v.sent[pod.UID] || e.isEnding(v.Namespace, pod) {
+				continue // an earlier request has deleted it, or somebody else
 			}
 			c.ends, c.touches = pod.UID, true
 			c.send = func(ctx context.Context) error {
@@ -209,6 +209,9 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 			}
 			c.done = func() { e.begin(p, v) }
 			return c, true
+		}
+		if v.inFlight == 0 {
+			v.Problem = "" // nothing is tried again
 		}
 	}
 	return c, false
@@ -232,7 +235,8 @@ func (e *Evictor) pods(v *victim) (ending, gone bool) {
 	return ending, gone
 }
 
-// isEnding reports whether a pod is being deleted or has gone.
+// isEnding reports whether a pod is being deleted or has gone. An earlier process may have deleted it, or a request of this
+// one without an answer. It is not deleted twice.
 func (e *Evictor) isEnding(namespace string, known preemption.VictimPod) bool {
 	pod := e.PodOf(namespace, known.Name)
 	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil

@@ -398,7 +398,6 @@ func (w *watcher) endClaims(now time.Time) {
 	for _, key := range w.preemptions.due(now, w.exists) {
 		w.groups.RetryNow(key)
 		w.activator.activateGroups(key)
-		freed = true // members of started groups ask again by the event
 	}
 	if freed {
 		w.observeEvent(gang.Released)

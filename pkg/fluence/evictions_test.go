@@ -274,6 +274,33 @@ func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
 	})
 }
 
+// While its victims end, a group asks again, so that its message is up to date. Others that wait for room do not ask for
+// that: nothing is free.
+func TestOthersDoNotAskWhileVictimsEnd(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = 2 * time.Minute
+		r.gangOf("urgent", 8, 1000)
+		r.gangOf("other", 4, 0)
+		r.pass(30 * time.Second)
+		// Those of the preempting group are counted as Preempting.
+		asked := func() float64 { return gaugeValues("fluence_refusals_total")[reason.NoRoom] }
+		before := asked()
+		if before == 0 {
+			t.Fatal("the other group was not refused")
+		}
+		r.pass(30 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "evicted for it 5") {
+			t.Errorf("the group waits with %s: %q, want the age of the eviction", c.Reason, c.Message)
+		}
+		if again := asked() - before; again > 0 {
+			t.Errorf("the other group asked %v times in 30s", again)
+		}
+		if n := len(r.podAPI.deleted()); n != 8 {
+			t.Errorf("%d deletions, want one for each of the 8 pods", n)
+		}
+	})
+}
+
 // Each plan is counted when it is made and when it ends, and each victim when its pods begin to end.
 func TestEvictionsAreServedAsMetrics(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {
@@ -366,11 +393,17 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 	const mark = "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent"
 	cases := map[string]struct {
 		// pods are the pods of the victim that are left.
-		pods       []int
-		wantMarked metav1.ConditionStatus
-		wantGone   bool
+		pods []int
+		// ending are those of them that are being deleted already.
+		ending      []int
+		wantMarked  metav1.ConditionStatus
+		wantGone    bool
+		wantDeleted []string
 	}{
-		"a pod is gone: the others go too":      {pods: []int{1, 2, 3}, wantMarked: metav1.ConditionFalse, wantGone: true},
+		"a pod is gone: the others go too": {pods: []int{1, 2, 3}, wantMarked: metav1.ConditionFalse, wantGone: true, wantDeleted: []string{"low-1", "low-2", "low-3"}},
+		"two are ending: the others go, and these are not deleted again": {
+			pods: []int{0, 1, 2, 3}, ending: []int{0, 1}, wantMarked: metav1.ConditionTrue, wantDeleted: []string{"low-2", "low-3"},
+		},
 		"all are gone: the mark is closed":      {wantMarked: metav1.ConditionFalse, wantGone: true},
 		"all are there: the mark is taken back": {pods: []int{0, 1, 2, 3}},
 	}
@@ -384,13 +417,20 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 				pg.Status.Conditions = []metav1.Condition{{Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted, Message: mark}}
 				r.podGroupAPI.put(pg)
 				for _, i := range tc.pods {
-					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)))
+					r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)), func(p *corev1.Pod) {
+						if slices.Contains(tc.ending, i) {
+							p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: r.pl.now().Add(time.Minute)}, []string{"example.com/slow"}
+						}
+					})
 				}
 			}, func(r *rig) {
 				r.schedule()
 				r.pass(20 * time.Second)
 				if c := r.conditionOf("low", eviction.ConditionPreempted); c.Status != tc.wantMarked {
 					t.Errorf("the condition is %q: %q, want %q", c.Status, c.Message, tc.wantMarked)
+				}
+				if got := r.podAPI.deleted(); !slices.Equal(got, tc.wantDeleted) {
+					t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
 				}
 				if gone := len(r.assigned()) == 0; gone != tc.wantGone {
 					t.Errorf("these run: %v", r.assigned())
@@ -420,8 +460,13 @@ func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, 
 func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 	var refuses refusingReserve
 	inPreemptionRig(t, func(r *rig) {
+		lost := func() float64 { return gaugeValues("fluence_preemptions_total")[string(eviction.Lost)] }
+		before := lost()
 		r.gangOf("urgent", 4, 1000)
 		r.pass(4 * time.Second)
+		if n := lost() - before; n != 1 {
+			t.Errorf("%v plans are counted as lost, want one", n)
+		}
 		if refuses.refused.Load() == 0 {
 			t.Fatal("the group was given no nodes")
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// gaugeValues returns the served samples of a gauge by
+// gaugeValues returns the served samples of a gauge or a counter by
 // the value of its label. It leaves out zeros.
 func gaugeValues(name string) map[string]float64 {
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -31,7 +31,7 @@ func gaugeValues(name string) map[string]float64 {
 			for _, l := range m.GetLabel() {
 				label = l.GetValue()
 			}
-			by[label] = m.GetGauge().GetValue()
+			by[label] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 		}
 	}
 	maps.DeleteFunc(by, func(_ string, v float64) bool { return v == 0 })

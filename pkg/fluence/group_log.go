@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/report"
 )
@@ -34,7 +35,7 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 	case gang.Revoked:
 		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
-		tl.preemptions.loseNodes(t.Key, tl.now())
+		tl.counters.preemptions.WithLabelValues(string(eviction.Lost)).Add(float64(tl.preemptions.loseNodes(t.Key, tl.now())))
 	case gang.SeatsGivenBack:
 		log.Info("Group gave back seats", "group", t.Key, "seats", t.Pods, "reason", t.Reason)
 	case gang.Ended:

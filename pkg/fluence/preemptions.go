@@ -199,15 +199,18 @@ func (p *preemptions) place(of types.UID) {
 
 // loseNodes records that the nodes of a group are not for it: a filter or a bind has refused one that the plan relied
 // on. The eviction did not help, and the group evicts nobody for a while. Otherwise it would do the same again at once.
-func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) {
+// It returns the number of plans that were made for these nodes.
+func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (plans int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, is := range p.all {
 		if is.key == key && is.placed {
 			is.placed = false
 			is.fail(now)
+			plans++
 		}
 	}
+	return plans
 }
 
 // fail records that an eviction for the group did not help. The caller holds the lock.

@@ -52,14 +52,20 @@ func (g Retries) ExpireBackoff(key types.NamespacedName) bool {
 	return any
 }
 
-// RetryNow ends the refusal of a group if the group waits for room, or was refused with RetryAfter.
+// RetryNow ends the refusals of a group and of its members that wait for room, or were refused with RetryAfter.
 func (g Retries) RetryNow(key types.NamespacedName) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if s := g.groups[key]; s != nil && s.refusal != nil && (s.refusal.WaitsFor == WaitsForRoom || s.refusal.RetryAfter > 0) {
-		s.refusal = nil
-		g.updateRetry(s)
+	s := g.groups[key]
+	if s == nil {
+		return
 	}
+	for b := range s.refusalStates {
+		if b.refusal != nil && (b.refusal.WaitsFor == WaitsForRoom || b.refusal.RetryAfter > 0) {
+			b.refusal = nil
+		}
+	}
+	g.updateRetry(s)
 }
 
 // AskAgain ends the pause of groups that were refused for lack of room, as if an event had helped them long ago. A

@@ -396,6 +396,20 @@ func TestRetryNow(t *testing.T) {
 	}
 }
 
+// Members of a started group that were refused for lack of room ask again too, and no others.
+func TestRetryNowOfLateMembers(t *testing.T) {
+	s := newStory(t)
+	s.start(2)
+	s.add("2")
+	s.refuse("2", noRoom)
+	s.addLonePodAt("other", 0, 0, elsewhere)
+	s.refuse("other", noRoom)
+	s.RetryNow(key)
+	if !s.PreEnqueue("2", s.now).Pass || s.PreEnqueue("other", s.now).Pass {
+		t.Errorf("the member may ask: %t, want true; another group may ask: %t, want false", s.PreEnqueue("2", s.now).Pass, s.PreEnqueue("other", s.now).Pass)
+	}
+}
+
 // The priority of a namespace is the highest of its groups that may be placed now.
 func TestReadyNamespaces(t *testing.T) {
 	s := newStory(t)

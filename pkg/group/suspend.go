@@ -16,7 +16,10 @@ type SuspendableKind struct {
 }
 
 // suspendableKinds has the kinds by the versions that their projects serve: JobSet, Trainer and MPI Operator.
-// A RayJob is none, because only one that deletes its cluster at its end may be suspended.
+//
+// A RayJob is none, for what KubeRay does (ray-operator 1.6.2, rayjob_controller.go and utils/validation.go). It deletes
+// the RayCluster of one that is suspended. Then the PodGroup is gone too, by which the controller would find the RayJob
+// to resume it. And a RayJob is invalid that is suspended without shutdownAfterJobFinishes or with a clusterSelector.
 var suspendableKinds = []SuspendableKind{
 	{job.group, "v1", job.kind, "jobs", []string{"spec", "suspend"}},
 	{jobSet.group, "v1alpha2", jobSet.kind, "jobsets", []string{"spec", "suspend"}},

@@ -118,7 +118,7 @@ func controlledBy(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.OwnerReferences = nil
 		apis := map[string]string{
-			"ReplicaSet": "apps/v1", "Job": "batch/v1", "DaemonSet": "apps/v1", "Node": "v1", "PyTorchJob": "kubeflow.org/v1", "StatefulSet": "apps/v1",
+			"ReplicaSet": "apps/v1", "Job": "batch/v1", "DaemonSet": "apps/v1", "Node": "v1", "PyTorchJob": "kubeflow.org/v1", "RayCluster": "ray.io/v1", "StatefulSet": "apps/v1",
 		}
 		if kind != "" {
 			yes := true
@@ -341,6 +341,7 @@ func TestWhoComesBackAndWhoIsSuspended(t *testing.T) {
 		"a Job of a CronJob is suspended":                       {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "batch", "CronJob", "c")}, both + " suspend Job/j"},
 		"a JobSet is suspended, and not its Job":                {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": {}}, both + " suspend JobSet/s"},
 		"a TrainJob is suspended, and not its JobSet":           {two(of("j")), map[types.UID]Owner{"j": under(job(0, 0), "jobset.x-k8s.io", "JobSet", "s"), "s": under(Owner{}, "trainer.kubeflow.org", "TrainJob", "t"), "t": {}}, both + " suspend TrainJob/t"},
+		"a RayJob is not suspended: its PodGroup would go":      {two(controlledBy("RayCluster", "c")), map[types.UID]Owner{"c": under(Owner{}, "ray.io", "RayJob", "r"), "r": {}}, both},
 		"a PyTorchJob is not suspended: nobody would resume it": {two(controlledBy("PyTorchJob", "p")), map[types.UID]Owner{"p": {}}, both},
 		"nothing is suspended below an owner that is not known": {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "jobset.x-k8s.io", "JobSet", "s")}, both},
 		"nothing is suspended below an owner that cannot be":    {two(of("j")), map[types.UID]Owner{"j": under(job(6, 0), "example.com", "Flow", "f"), "f": {}}, both},

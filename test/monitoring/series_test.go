@@ -52,6 +52,10 @@ func well() series {
 		`fluence_groups{instance="a",phase="incomplete"}`:                        {0, 0},
 		`fluence_longest_wait_seconds{instance="a"}`:                             {600, 0},
 		`fluence_oldest_eviction_age_seconds{instance="a"}`:                      {100, 0},
+		`fluence_preemptions_total{instance="a",outcome="started"}`:              {2, 1},
+		`fluence_preemptions_total{instance="a",outcome="abandoned"}`:            {2, 1},
+		`fluence_preemptions_total{instance="a",outcome="unhelpful"}`:            {1, 0.06},
+		`fluence_preemptions_total{instance="a",outcome="lost"}`:                 {1, 0},
 		`fluence_reserved_nodes{instance="a",namespace="ns"}`:                    {10, 0},
 		`fluence_reserved_nodes{instance="a",namespace="other"}`:                 {20, 0},
 		`fluence_seats_wasted_total{instance="a",namespace="ns"}`:                {7, 0},
@@ -248,6 +252,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 		"FluenceCannotWrite":        w.with(series{`fluence_failed_writes_total{instance="a",object="PodGroup"}`: {0, 1}}),
 		"FluenceEvictionsRefused":   w.with(series{`fluence_controller_evictions_total{instance="c",outcome="refused"}`: {0, 1}, `fluence_controller_incomplete_groups{instance="c"}`: {1, 0}}),
 		"FluenceEvictionStuck":      w.with(series{`fluence_oldest_eviction_age_seconds{instance="a"}`: {0, 60}}),
+		"FluenceEvictionsUnhelpful": w.with(series{`fluence_preemptions_total{instance="a",outcome="unhelpful"}`: {0, 0.2}}),
 		"FluenceTooManyRequests":    w.with(series{`rest_client_requests_total{instance="c",code="429",host="api",method="PATCH"}`: {0, 5}}),
 		"FluenceRestarts":           w.with(series{`fluence_sidecar_process_start_time_seconds{instance="a"}`: {1000, 0.15}}),
 		"FluenceBindsFail":          w.with(series{`fluence_failed_writes_total{instance="a",object="binding"}`: {0, 1}}),
@@ -257,7 +262,8 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 	}
 	// illToo are the other cases of an alert.
 	illToo := map[string]series{
-		"FluenceNoStandby": w.with(series{`fluence_healthy_standbys{instance="a"}`: {0, 0}}),
+		"FluenceEvictionsUnhelpful": w.with(series{`fluence_preemptions_total{instance="a",outcome="lost"}`: {0, 0.2}}),
+		"FluenceNoStandby":          w.with(series{`fluence_healthy_standbys{instance="a"}`: {0, 0}}),
 	}
 	for _, a := range alerts(t) {
 		if w.fires(t, a.Expr, 0) {
