@@ -291,6 +291,8 @@ func TestCommands(t *testing.T) {
 		"a job with whole nodes, as a picture":                 {args: "simulate -f - -o svg", stdin: strings.Replace(manifest("small", 2, "2"), "    spec:\n      scheduler", "    metadata: {annotations: {fluence.flux-framework.org/exclusive: 'true'}}\n    spec:\n      scheduler", 1), objects: append(cluster(), lab())},
 		"a job that has to wait, as a picture":                 {args: "simulate -f - -o svg", stdin: manifest("large", 4, "6"), objects: cluster(), want: ExitNo},
 		"the cluster on one screen":                            {args: "cluster" + levels, objects: append(cluster(), lab())},
+		"the cluster with an array larger than it":             {args: "cluster", objects: oversized()},
+		"groups that wait beside an array":                     {args: "groups --status waiting", objects: oversized()},
 		"why a group waits behind an array, asked now":         {args: "why behind --now", objects: oversized(), want: ExitNo},
 		"the cluster with seats":                               {args: "cluster", objects: seated()},
 		"the cluster as json":                                  {args: "cluster -o json" + levels, objects: cluster()},
