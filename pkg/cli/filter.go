@@ -157,7 +157,7 @@ func (s *whyAnswer) keys(ns *namespace) []types.NamespacedName {
 		return []types.NamespacedName{keyOf(s.podGroup)}
 	}
 	var keys []types.NamespacedName
-	for _, pod := range s.members {
+	for _, pod := range slices.Concat(s.members, s.toCome) {
 		keys = append(keys, group.IdentityOf(pod, ns.ownersOf).Key)
 	}
 	return keys

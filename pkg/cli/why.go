@@ -42,6 +42,8 @@ type whyAnswer struct {
 
 	podGroup *scheduling.PodGroup
 	members  []*corev1.Pod
+	// toCome has a pod as a Job will make it that was created suspended.
+	toCome []*corev1.Pod
 	// wantedGroup is the PodGroup for which its pods wait, if it does not exist.
 	wantedGroup string
 	// askedNow and waited are true if the user gave --now or --wait.
