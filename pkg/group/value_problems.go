@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // maxShownValue is the largest number of bytes of a wrong value in a text of ValueProblems.
@@ -73,8 +71,8 @@ func JobSizeProblem(spec []byte, labels, annotations map[string]string) string {
 	if labels[MinLabel] == "" {
 		key = SizeLabel
 	}
-	makes, lacks := reason.Plural(int(parts[0].pods), "pod"), reason.Plural(int(int64(said.Min)-parts[0].pods), "more pod")
-	return fmt.Sprintf("label %s: %q: the Job makes only %s at a time (spec.parallelism, spec.completions): the group would wait for %s", key, labels[key], makes, lacks)
+	makes := parts[0].pods
+	return fmt.Sprintf("label %s: %q: the Job makes only %d of these pods at a time (spec.parallelism, spec.completions): the group would wait for %d more", key, labels[key], makes, int64(said.Min)-makes)
 }
 
 // shortened cuts the long values of labels and annotations in a text, and the text to MaxKeyProblem bytes.

@@ -94,18 +94,18 @@ func TestValueProblemsOfSeveralValues(t *testing.T) {
 }
 
 func TestJobSizeProblem(t *testing.T) {
-	tooFew := func(key, value, makes, lacks string) string {
-		return fmt.Sprintf("label %s: %q: the Job makes only %s at a time (spec.parallelism, spec.completions): the group would wait for %s", key, value, makes, lacks)
+	tooFew := func(key, value string, makes, lacks int) string {
+		return fmt.Sprintf("label %s: %q: the Job makes only %d of these pods at a time (spec.parallelism, spec.completions): the group would wait for %d more", key, value, makes, lacks)
 	}
 	cases := map[string]struct {
 		spec                string
 		labels, annotations map[string]string
 		want                string
 	}{
-		"a minimum above the parallelism":        {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "5"}, want: tooFew(MinLabel, "5", "2 pods", "3 more pods")},
-		"a size above the parallelism":           {spec: `{"parallelism": 2, "completions": 8}`, labels: map[string]string{SizeLabel: "3"}, want: tooFew(SizeLabel, "3", "2 pods", "1 more pod")},
-		"a minimum above the completions":        {spec: `{"parallelism": 8, "completions": 1}`, labels: map[string]string{SizeLabel: "8", MinLabel: "2"}, want: tooFew(MinLabel, "2", "1 pod", "1 more pod")},
-		"a Job of one pod":                       {spec: `{}`, labels: map[string]string{MinLabel: "2"}, want: tooFew(MinLabel, "2", "1 pod", "1 more pod")},
+		"a minimum above the parallelism":        {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "5"}, want: tooFew(MinLabel, "5", 2, 3)},
+		"a size above the parallelism":           {spec: `{"parallelism": 2, "completions": 8}`, labels: map[string]string{SizeLabel: "3"}, want: tooFew(SizeLabel, "3", 2, 1)},
+		"a minimum above the completions":        {spec: `{"parallelism": 8, "completions": 1}`, labels: map[string]string{SizeLabel: "8", MinLabel: "2"}, want: tooFew(MinLabel, "2", 1, 1)},
+		"a Job of one pod":                       {spec: `{}`, labels: map[string]string{MinLabel: "2"}, want: tooFew(MinLabel, "2", 1, 1)},
 		"as many as the Job makes":               {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "2"}},
 		"a larger size with a smaller minimum":   {spec: `{"parallelism": 2}`, labels: map[string]string{SizeLabel: "5", MinLabel: "2"}},
 		"a group that several Jobs may share":    {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "5", Label: "band"}},

@@ -26,7 +26,7 @@ func TestAUserIsWarnedOfKeysWithoutAnEffect(t *testing.T) {
 		known     = "annotation fluence.flux-framework.org/topology-required of the "
 		zero      = `{labels: {fluence.group-size: "0"}}`
 		sizes     = `label fluence.group-size: "0": must be a whole number from 1 to 100000`
-		tooFew    = `label fluence.group-min: "5": the Job makes only 2 pods at a time (spec.parallelism, spec.completions): the group would wait for 3 more pods`
+		tooFew    = `label fluence.group-min: "5": the Job makes only 2 of these pods at a time (spec.parallelism, spec.completions): the group would wait for 3 more`
 		perNode   = `annotation fluence.flux-framework.org/pods-per-node: "none": must be a whole number from 1 to 100000`
 	)
 	cases := map[string]struct {
