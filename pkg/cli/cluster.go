@@ -23,7 +23,8 @@ type clusterAnswer struct {
 	Levels    []levelCounts   `json:"levels"`
 	// Groups is nil if PodGroups could not be read.
 	Groups *groupCounts `json:"groups,omitempty"`
-	// First is the first group of the queue. Oldest is the waiting group that was created first.
+	// First is the group with place 1 in the queue. It may run while more of its pods wait. Oldest is the waiting
+	// group that was created first.
 	First  *groupSummary `json:"first,omitempty"`
 	Oldest *groupSummary `json:"oldest,omitempty"`
 	// Largest are the running groups with the most pods on nodes, the largest first.
@@ -213,13 +214,13 @@ func (a *clusterAnswer) addGroups(groups []listedGroup) {
 		if g.Status == statusRunning {
 			running = append(running, g)
 		}
+		if a.First == nil && g.Position > 0 {
+			a.First = &g
+		}
 		if g.Status != statusWaiting {
 			continue
 		}
 		a.Groups.Reasons[cmp.Or(g.WaitingFor, "none yet")]++
-		if a.First == nil && g.Position > 0 {
-			a.First = &g
-		}
 		if a.Oldest == nil || g.Created.Before(&a.Oldest.Created) {
 			a.Oldest = &g
 		}
@@ -261,7 +262,12 @@ func (o *options) writeCluster(w io.Writer, a *clusterAnswer) error {
 		fmt.Fprintf(w, "  waiting for: %s\n", printable(counts(a.Groups.Reasons, 5)))
 	}
 	line := func(which string, g *groupSummary) {
-		fmt.Fprintf(w, "  %s: %s, %s, priority %d, since %s: %s\n", which, groupText(g), reason.Plural(int(g.Size), "pod"), g.Priority, o.age(g.Created), cmp.Or(printable(g.WaitingFor), "no reason yet"))
+		pods, lasts := reason.Plural(int(g.Size), "pod"), "since "+o.age(g.Created)
+		if g.Status == statusRunning {
+			// It is older than its wait.
+			pods, lasts = fmt.Sprintf("%d of %s waiting", g.Pending, pods), "for "+lasted(g.WaitSeconds)
+		}
+		fmt.Fprintf(w, "  %s: %s, %s, priority %d, %s: %s\n", which, groupText(g), pods, g.Priority, lasts, cmp.Or(printable(g.WaitingFor), "no reason yet"))
 	}
 	same := a.First != nil && a.Oldest != nil && a.First.Namespace == a.Oldest.Namespace && a.First.Name == a.Oldest.Name
 	switch {

@@ -157,7 +157,7 @@ func (s *whyAnswer) keys(ns *namespace) []types.NamespacedName {
 		return []types.NamespacedName{keyOf(s.podGroup)}
 	}
 	var keys []types.NamespacedName
-	for _, pod := range s.members {
+	for _, pod := range slices.Concat(s.members, s.toCome) {
 		keys = append(keys, group.IdentityOf(pod, ns.ownersOf).Key)
 	}
 	return keys
@@ -167,6 +167,12 @@ func (s *whyAnswer) keys(ns *namespace) []types.NamespacedName {
 func (f *groupFilter) keeps(g *listedGroup) bool {
 	labelled := f.labels.Empty() || g.podGroup != nil && f.labels.Matches(labels.Set(g.podGroup.Labels)) ||
 		slices.ContainsFunc(g.pods, func(pod *corev1.Pod) bool { return f.labels.Matches(labels.Set(pod.Labels)) })
-	return labelled && f.atLeast(g.Priority) && (len(f.statuses) == 0 || slices.Contains(f.statuses, g.Status)) &&
+	return labelled && f.atLeast(g.Priority) && (len(f.statuses) == 0 || slices.ContainsFunc(f.statuses, g.does)) &&
 		(f.node == "" || g.Nodes[f.node] > 0)
+}
+
+// does reports whether a group does what a value of --status says. A group that runs also waits while it has a place in
+// the queue for more of its pods.
+func (g *listedGroup) does(status string) bool {
+	return g.Status == status || status == statusWaiting && g.Position > 0
 }

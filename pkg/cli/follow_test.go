@@ -204,6 +204,7 @@ func TestTheMessageOfAPodHasItsAge(t *testing.T) {
 		want string
 	}{
 		"a lone pod, long ago":       {pod("p", "", "8", told(4*time.Minute)), "    needs 1 pod with cpu 8; room for 0 (as of 4m ago; --now decides anew)\n"},
+		"a lone pod, seconds ago":    {pod("p", "", "8", told(2*time.Second)), "    needs 1 pod with cpu 8; room for 0 (as of 2s ago; --now decides anew)\n"},
 		"a lone pod, lately":         {pod("p", "", "8", told(time.Second)), "    needs 1 pod with cpu 8; room for 0\n"},
 		"a pod of a group, long ago": {pod("p", "", "8", told(4*time.Minute), ofJob(j)), "  pod p waits: needs 1 pod with cpu 8; room for 0 (as of 4m ago; --now decides anew)\n"},
 	} {

@@ -323,8 +323,12 @@ func (g *groupSummary) compare(b *groupSummary) int {
 		g.Started.Compare(b.Started.Time), cmp.Compare(b.Priority, g.Priority), cmp.Compare(g.Namespace, b.Namespace), cmp.Compare(g.Name, b.Name))
 }
 
-// resource returns the name of the group as kubectl takes it.
+// resource returns the name of the group as kubectl takes it. It names the Job that was created suspended, and has no
+// PodGroup yet.
 func (g *listedGroup) resource() string {
+	if name, ok := strings.CutPrefix(g.Owner, "Job/"); ok && g.podGroup == nil && g.Status == statusSuspended {
+		return "job.batch/" + name
+	}
 	if strings.Contains(g.Name, "/") {
 		return g.Name
 	}

@@ -218,13 +218,14 @@ type listedGroup struct {
 	groupSummary
 	key      types.NamespacedName
 	podGroup *scheduling.PodGroup
-	pods     []*corev1.Pod
+	// pods are its pods. Where suspended Jobs will make them, pods has one as each of the Jobs will make it.
+	pods []*corev1.Pod
 	// gone has the nodes of the group that do not exist any more. It is set only by markGone.
 	gone []string
 }
 
-// list describes all groups: PodGroups, groups whose PodGroup does not exist, and pods that are scheduled alone
-// by this scheduler.
+// list describes all groups: PodGroups, groups whose PodGroup does not exist, groups of Jobs that were created suspended, and
+// pods that are scheduled alone by this scheduler.
 func (ns *namespace) list(scheduler string) []listedGroup {
 	var all []listedGroup
 	exists := map[types.NamespacedName]bool{}
@@ -251,5 +252,5 @@ func (ns *namespace) list(scheduler string) []listedGroup {
 		pods := missing[key]
 		all = append(all, listedGroup{groupSummary: ns.summaryOfPods(key, pods), key: key, pods: pods})
 	}
-	return all
+	return append(all, ns.suspendedJobs(scheduler)...)
 }

@@ -100,6 +100,22 @@ func queued() []runtime.Object {
 	return append(all, pod("single", "node-1", "1"))
 }
 
+// oversized has an array that is larger than the cluster. Two of its pods run, and two are the first in the queue. A Job
+// waits behind them.
+func oversized() []runtime.Object {
+	sweep, behind := job("sweep"), job("behind")
+	all := []runtime.Object{
+		node("node-0", "a", "r0"), sweep, behind,
+		podGroup(sweep, 1, 2, "Running", scheduled(metav1.ConditionTrue, "Placed", "2 pods on 1 node (node-0: 2); 2 more pods are without a node: NoRoom: needs 1 pod with cpu 4; room for 0")),
+		podGroup(behind, 1, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 1 pod with cpu 4; room for 0")),
+		pod("behind-0", "", "4", ofJob(behind), objects.Created(noon.Add(-time.Minute))),
+	}
+	for i, on := range []string{"node-0", "node-0", "", ""} {
+		all = append(all, pod(fmt.Sprint("sweep-", i), on, "4", ofJob(sweep)))
+	}
+	return all
+}
+
 // resting has a Deployment that wants no pods. The controller has written that also as a condition.
 func resting() []runtime.Object {
 	pg := podGroup(job("web"), 1, 0, "Idle", metav1.Condition{Type: "MembersExpected", Status: metav1.ConditionFalse, Reason: "Suspended", Message: "Deployment/web wants no pods for now", LastTransitionTime: ago(time.Minute)})

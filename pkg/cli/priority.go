@@ -26,9 +26,9 @@ type priorities struct {
 	templates map[types.UID]*corev1.PodSpec
 }
 
-// readClasses reads the PriorityClasses if a group has no pods. It leaves them out if the user may not read them.
+// readClasses reads the PriorityClasses if a group has no pods, or may have none because a Job is suspended. It leaves them out if the user may not read them.
 func (r *reader) readClasses(ctx context.Context, ns *namespace) error {
-	if !slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return len(ns.members[keyOf(&pg)]) == 0 }) {
+	if !slices.ContainsFunc(ns.owners, suspended) && !slices.ContainsFunc(ns.groups, func(pg scheduling.PodGroup) bool { return len(ns.members[keyOf(&pg)]) == 0 }) {
 		return nil
 	}
 	objects, err := listAll(ctx, "priorityclasses", lister(r.client.SchedulingV1().PriorityClasses().List))

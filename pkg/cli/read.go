@@ -299,7 +299,9 @@ func (r *reader) notePending(c simulate.Cluster, scheduler string, except ...typ
 	var unexplained []string
 	for _, pg := range slices.Concat(c.PodGroups, converted(c.NativePodGroups)) {
 		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
-		if waiting[key] && waitingCondition(&pg) == nil && !slices.Contains(except, key) {
+		// Where a group with nodes has more pods than there is room for, the condition Scheduled is True and says why.
+		why, _ := report.WhyWithoutNodes(&pg)
+		if waiting[key] && waitingCondition(&pg) == nil && why == "" && !slices.Contains(except, key) {
 			unexplained = append(unexplained, pg.Namespace+"/"+shownName(pg.Name))
 		}
 	}

@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -60,4 +64,75 @@ func (s *whyAnswer) addHowToResume() {
 	}
 	s.Hints = append(s.Hints, fmt.Sprintf("spec.%s of the %s is true; unless a queue such as Kueue resumes it: kubectl -n %s patch %s %s --type merge -p '%s'",
 		strings.Join(k.Lifecycle.SuspendPath, "."), of.Kind, s.Namespace, resource, printableName(of.Name), patch))
+}
+
+// podToCome returns a pod as a Job makes it, with what decides its group.
+func podToCome(job *batchv1.Job) *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: job.Spec.Template.Spec}
+	pod.Namespace = job.Namespace
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: job.Name, UID: job.UID, Controller: new(true)}}
+	return pod
+}
+
+// suspendedJobs describes the groups of Jobs that were created suspended: they have had no pods, and so the controller has
+// made no PodGroup. Jobs of other schedulers are left out, and Jobs whose pods are in the group of an object above, such as
+// a JobSet, because only that object says how many pods the group wants.
+func (ns *namespace) suspendedJobs(scheduler string) []listedGroup {
+	jobs := map[types.NamespacedName][]*batchv1.Job{}
+	for _, job := range ofType[*batchv1.Job](ns.owners) {
+		if why, _ := withoutPods("Job", job); why != reason.Suspended || job.Spec.Template.Spec.SchedulerName != scheduler {
+			continue
+		}
+		id := group.IdentityOf(podToCome(job), ns.ownersOf)
+		if id.Owner.UID == job.UID && id.InPodGroup && ns.byKey[id.Key] == nil && len(ns.members[id.Key]) == 0 {
+			jobs[id.Key] = append(jobs[id.Key], job)
+		}
+	}
+	var all []listedGroup
+	for _, key := range slices.SortedFunc(maps.Keys(jobs), compareKeys) {
+		all = append(all, ns.listedToCome(key, jobs[key], scheduler))
+	}
+	return all
+}
+
+// listedToCome describes a group that suspended Jobs will make. Its size is as the controller will compute it: by labels, or
+// else the sum of what the Jobs ask for. A size that is invalid counts as 0.
+func (ns *namespace) listedToCome(key types.NamespacedName, jobs []*batchv1.Job, scheduler string) listedGroup {
+	g := groupSummary{
+		Namespace: key.Namespace, Name: shownName(key.Name), Nodes: map[string]int{}, groupTimes: groupTimes{Created: jobs[0].CreationTimestamp},
+		Status: statusSuspended, Phase: reason.Suspended, WaitingFor: reason.Suspended, Message: untilResumed,
+	}
+	if len(jobs) == 1 {
+		g.Owner = "Job/" + jobs[0].Name
+	}
+	var pods []*corev1.Pod
+	var owned group.Size
+	for i, job := range jobs {
+		pods = append(pods, podToCome(job))
+		if size, err := defaultSize(job, scheduler); err == nil {
+			owned = group.Size{Size: owned.Size + size.Size, Min: owned.Min + size.Min}
+		}
+		if p := ns.priorities.of(&job.Spec.Template.Spec); i == 0 || p > g.Priority {
+			g.Priority = p
+		}
+		if job.CreationTimestamp.Before(&g.Created) {
+			g.Created = job.CreationTimestamp
+		}
+	}
+	if said, err := group.SizeOfPods(pods); err == nil {
+		if said != (group.Size{}) {
+			owned = said.WithDefault(owned.Size)
+		}
+		g.Size, g.Minimum = owned.Size, owned.Min
+	}
+	return listedGroup{groupSummary: g, key: key, pods: pods}
+}
+
+// defaultSize returns how many pods a Job asks for.
+func defaultSize(job *batchv1.Job, scheduler string) (group.Size, error) {
+	spec, err := json.Marshal(job.Spec)
+	if err != nil {
+		return group.Size{}, err
+	}
+	return group.DefaultSize(group.Owner{Group: "batch", Kind: "Job", Name: job.Name, UID: job.UID}, spec, scheduler)
 }

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -96,6 +99,68 @@ func TestThePriorityOfAGroupWithoutPods(t *testing.T) {
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			if got := strings.ToLower(strings.Join(strings.Fields(lines[len(lines)-1]), " ")); code != ExitYes || got != tc.want || len(lines) != 2 {
 				t.Errorf("exit code %d, %q, %q; want %q", code, out, errOut, tc.want)
+			}
+		})
+	}
+}
+
+func TestJobsThatWereCreatedSuspended(t *testing.T) {
+	created := func(name string, parallelism int32, change ...func(*batchv1.Job)) *batchv1.Job {
+		j := job(name)
+		j.CreationTimestamp = ago(time.Minute)
+		j.Spec.Suspend, j.Spec.Parallelism, j.Spec.Template.Spec.SchedulerName = new(true), &parallelism, "fluence"
+		for _, c := range change {
+			c(j)
+		}
+		return j
+	}
+	labelled := func(key, value string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{key: value} }
+	}
+	had := created("had", 2)
+	all := []runtime.Object{
+		created("base", 3, func(j *batchv1.Job) { j.Spec.Template.Spec.PriorityClassName = "high" }), created("least", 4, labelled(group.MinLabel, "2")),
+		created("left", 2, labelled(group.Label, "band")), created("right", 2, labelled(group.Label, "band")), created("wrong", 2, labelled(group.MinLabel, "none")),
+		created("other", 1, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "default-scheduler" }), created("nothing", 0),
+		created("ended", 1, func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		}),
+		created("part", 1, func(j *batchv1.Job) {
+			j.OwnerReferences = []metav1.OwnerReference{{APIVersion: "jobset.x-k8s.io/v1alpha2", Kind: "JobSet", Name: "set", UID: "uid-set", Controller: new(true)}}
+		}),
+		created("resumed", 1, func(j *batchv1.Job) { j.Spec.Suspend = new(false) }),
+		had, podGroup(had, 2, 0, "Suspended"),
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 10},
+	}
+	const columns = "groups --no-headers -o custom-columns=OF:.of,PRIO:.priority,SIZE:.size,MIN:.minimum,PHASE:.phase,WHY:.waitingFor"
+	cases := map[string]struct {
+		args      string
+		forbidden []string
+		want      []string
+	}{
+		"all": {args: columns, want: []string{
+			"Job/base 10 3 3 Suspended Suspended", "<none> 0 4 4 Suspended Suspended", "Job/had 0 2 2 Suspended Suspended",
+			"Job/least 0 4 2 Suspended Suspended", "Job/wrong 0 0 0 Suspended Suspended",
+		}},
+		"by status":                  {args: columns + " --status suspended --priority >0", want: []string{"Job/base 10 3 3 Suspended Suspended"}},
+		"by name":                    {args: columns + " job/least", want: []string{"Job/least 0 4 2 Suspended Suspended"}},
+		"by the label of a template": {args: columns + " -l fluence.group-min=2", want: []string{"Job/least 0 4 2 Suspended Suspended"}},
+		"as names":                   {args: "groups base -o name", want: []string{"job.batch/base"}},
+		"in the cluster":             {args: "cluster -o jsonpath={.groups.status.suspended}", want: []string{"5"}},
+		"where Jobs may not be read": {args: columns, forbidden: []string{"jobs"}, want: []string{"Job/had 0 2 2 Suspended Suspended"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, code := call{args: tc.args, objects: all, forbidden: tc.forbidden}.run(t)
+			var got []string
+			for line := range strings.Lines(strings.TrimSpace(out)) {
+				got = append(got, strings.Join(strings.Fields(line), " "))
+			}
+			got = slices.DeleteFunc(got, func(line string) bool { return strings.HasPrefix(line, "OF PRIO") })
+			slices.Sort(got)
+			slices.Sort(tc.want)
+			if code != ExitYes || !slices.Equal(got, tc.want) {
+				t.Errorf("exit code %d, %q, %q; want %q", code, got, errOut, tc.want)
 			}
 		})
 	}

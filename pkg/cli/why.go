@@ -42,6 +42,8 @@ type whyAnswer struct {
 
 	podGroup *scheduling.PodGroup
 	members  []*corev1.Pod
+	// toCome has a pod as a Job will make it that was created suspended.
+	toCome []*corev1.Pod
 	// wantedGroup is the PodGroup for which its pods wait, if it does not exist.
 	wantedGroup string
 	// askedNow and waited are true if the user gave --now or --wait.
@@ -383,11 +385,11 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 	}
 }
 
-// oldFor is the age from which on the age of a decision is shown.
-const oldFor = time.Minute
+// oldFor is the age from which on the age of a decision is shown. Groups that the message names can have gone since.
+const oldFor = 2 * time.Second
 
-// decided says in words when the scheduler decided on a group or one of its pods, if that was long ago and the
-// numbers in its message may be old.
+// decided says in words when the scheduler decided on a group or one of its pods, if its message may
+// be old.
 func (o *options) decided(s *whyAnswer, at metav1.Time) string {
 	switch {
 	case at.IsZero() || o.now().Sub(at.Time) < oldFor:

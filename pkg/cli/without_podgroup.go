@@ -40,6 +40,9 @@ func (ns *namespace) withoutPodGroup(n target) []candidate {
 			s.Created = m.GetCreationTimestamp()
 			s.WaitingFor, s.Message = withoutPods(kind, o)
 			s.Waits = s.WaitingFor != ""
+			if job, ok := o.(*batchv1.Job); ok && s.WaitingFor == reason.Suspended {
+				s.toCome = append(s.toCome, podToCome(job))
+			}
 		}
 	}
 	for _, pod := range ns.pods {

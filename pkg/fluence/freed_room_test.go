@@ -405,9 +405,13 @@ func TestAWholeNodeIsOfferedAsAWhole(t *testing.T) {
 // A pod that replaces one that is ending goes before the group that would fit there.
 func TestAClaimDoesNotKeepRoomFromReplacements(t *testing.T) {
 	inHandoverRig(t, 4, 0, func(r *rig) {
-		r.gangOf("first", 1, 1000)
+		r.gangOf("first", 2, 1000)
 		r.pass(20 * time.Second)
-		r.terminate(20*time.Second, "base-1")
+		r.terminate(20*time.Second, "base-1", "base-2")
+		r.pass(time.Second)
+		if len(r.pl.claims.nodesOf(claimant{NamespacedName: types.NamespacedName{Namespace: objects.Namespace, Name: "first"}})) != 2 {
+			t.Fatal("the first group claims no room")
+		}
 		r.pass(3 * time.Second)
 		r.pod("base-again", objects.InGroup("base"), objects.CPU("8"), atPriority(0))
 		r.pass(3 * time.Second)

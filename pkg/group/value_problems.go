@@ -1,6 +1,7 @@
 package group
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -50,6 +51,28 @@ func ValueProblems(labels, annotations map[string]string, alone bool) []string {
 	_, err = ParsePreemptionDelay(annotations[PreemptionDelayAnnotation], 0)
 	add(err)
 	return problems
+}
+
+// JobSizeProblem says that the size labels of a Job's pod template ask for more pods than the Job makes at a time: the
+// group cannot start then, because the pods of a Job alone are its group. It returns "" if they do not, if a label or a
+// field puts the pods into a group that others may share, if the Job makes no pods for now, and if the Job or a label
+// cannot be read. spec is the spec of the Job as JSON.
+func JobSizeProblem(spec []byte, labels, annotations map[string]string) string {
+	said, err := UserSizeOf(labels, annotations)
+	var job jobSpec
+	if err != nil || labels[Label] != "" || json.Unmarshal(spec, &job) != nil {
+		return ""
+	}
+	parts, err := job.parts()
+	if err != nil || parts[0].native() != "" || parts[0].pods == 0 || int64(said.Min) <= parts[0].pods {
+		return ""
+	}
+	key := MinLabel
+	if labels[MinLabel] == "" {
+		key = SizeLabel
+	}
+	makes := parts[0].pods
+	return fmt.Sprintf("label %s: %q: the Job makes only %d of these pods at a time (spec.parallelism, spec.completions): the group would wait for %d more", key, labels[key], makes, int64(said.Min)-makes)
 }
 
 // shortened cuts the long values of labels and annotations in a text, and the text to MaxKeyProblem bytes.

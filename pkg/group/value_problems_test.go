@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,38 @@ func TestValueProblemsOfSeveralValues(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := ValueProblems(tc.labels, tc.annotations, tc.alone); !slices.Equal(got, tc.want) {
 				t.Errorf("problems %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestJobSizeProblem(t *testing.T) {
+	tooFew := func(key, value string, makes, lacks int) string {
+		return fmt.Sprintf("label %s: %q: the Job makes only %d of these pods at a time (spec.parallelism, spec.completions): the group would wait for %d more", key, value, makes, lacks)
+	}
+	cases := map[string]struct {
+		spec                string
+		labels, annotations map[string]string
+		want                string
+	}{
+		"a minimum above the parallelism":        {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "5"}, want: tooFew(MinLabel, "5", 2, 3)},
+		"a size above the parallelism":           {spec: `{"parallelism": 2, "completions": 8}`, labels: map[string]string{SizeLabel: "3"}, want: tooFew(SizeLabel, "3", 2, 1)},
+		"a minimum above the completions":        {spec: `{"parallelism": 8, "completions": 1}`, labels: map[string]string{SizeLabel: "8", MinLabel: "2"}, want: tooFew(MinLabel, "2", 1, 1)},
+		"a Job of one pod":                       {spec: `{}`, labels: map[string]string{MinLabel: "2"}, want: tooFew(MinLabel, "2", 1, 1)},
+		"as many as the Job makes":               {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "2"}},
+		"a larger size with a smaller minimum":   {spec: `{"parallelism": 2}`, labels: map[string]string{SizeLabel: "5", MinLabel: "2"}},
+		"a group that several Jobs may share":    {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "5", Label: "band"}},
+		"a native PodGroup":                      {spec: `{"parallelism": 2, "template": {"spec": {"schedulingGroup": {"podGroupName": "band"}}}}`, labels: map[string]string{MinLabel: "5"}},
+		"a Job that makes no pods for now":       {spec: `{"parallelism": 0}`, labels: map[string]string{MinLabel: "5"}},
+		"labels that were filled in":             {spec: `{"parallelism": 2}`, labels: map[string]string{SizeLabel: "5", MinLabel: "5"}, annotations: map[string]string{DefaultedAnnotation: "5/5"}},
+		"a value that is reported as wrong":      {spec: `{"parallelism": 2}`, labels: map[string]string{MinLabel: "x"}},
+		"a spec that the API server will refuse": {spec: `{"parallelism": -2}`, labels: map[string]string{MinLabel: "5"}},
+		"no labels":                              {spec: `{"parallelism": 2}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := JobSizeProblem([]byte(tc.spec), tc.labels, tc.annotations); got != tc.want {
+				t.Errorf("problem %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"encoding/json"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,8 +53,28 @@ func (w *Additions) noteKeys(u *unstructured.Unstructured) {
 		if o.Place == group.OnPod {
 			native, _, _ := unstructured.NestedString(u.Object, "spec", "schedulingGroup", "podGroupName")
 			noteValues(w, o.Labels, o.Annotations, o.Kind == "pod" && o.Labels[group.Label] == "" && native == "" && len(u.GetOwnerReferences()) == 0)
+			if spec, ok := jobSpecOf(u); ok {
+				if text := group.JobSizeProblem(spec, o.Labels, o.Annotations); text != "" {
+					w.note("%s: %s", w.about, text)
+				}
+			}
 		}
 	}
+}
+
+// jobSpecOf returns the spec of a Job, or of the Jobs of a CronJob, as JSON. It returns false for other objects, and for
+// Jobs that another object controls.
+func jobSpecOf(u *unstructured.Unstructured) ([]byte, bool) {
+	path := map[string][]string{"Job": {"spec"}, "CronJob": {"spec", "jobTemplate", "spec"}}[u.GetKind()]
+	if path == nil || len(u.GetOwnerReferences()) > 0 {
+		return nil, false
+	}
+	spec, found, err := unstructured.NestedFieldNoCopy(u.Object, path...)
+	if err != nil || !found {
+		return nil, false
+	}
+	text, err := json.Marshal(spec)
+	return text, err == nil
 }
 
 // noteValues adds notes about wrong values of the labels and annotations of a pod or a pod template. alone says

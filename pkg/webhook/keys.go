@@ -18,13 +18,19 @@ func (c *newObject) keyWarnings(kind string) []string {
 }
 
 // wrongValues returns a warning for each label and annotation that counts for the pods and has a wrong value. A
-// label that was copied from the object to its pod template counts in the template, and is warned of once.
+// label that was copied from the object to its pod template counts in the template, and is warned of once. A size that is
+// more than a Job makes is a wrong value, too.
 func (c *newObject) wrongValues() []string {
 	native, name := group.NativePodGroupOf(&c.pod.Spec), c.pod.Labels[group.Label]
 	problems := group.ValueProblems(c.pod.Labels, c.pod.Annotations, c.template == nil && native == "" && name == "")
 	if native == "" && name != "" {
 		if err := podgroup.CheckName(name); err != nil {
 			problems = append(problems, err.Error())
+		}
+	}
+	if c.podOwner.Group == "batch" && c.podOwner.Kind == "Job" {
+		if text := group.JobSizeProblem(c.podOwnerSpec, c.pod.Labels, c.pod.Annotations); text != "" {
+			problems = append(problems, text)
 		}
 	}
 	return problems

@@ -26,6 +26,7 @@ func TestAUserIsWarnedOfKeysWithoutAnEffect(t *testing.T) {
 		known     = "annotation fluence.flux-framework.org/topology-required of the "
 		zero      = `{labels: {fluence.group-size: "0"}}`
 		sizes     = `label fluence.group-size: "0": must be a whole number from 1 to 100000`
+		tooFew    = `label fluence.group-min: "5": the Job makes only 2 of these pods at a time (spec.parallelism, spec.completions): the group would wait for 3 more`
 		perNode   = `annotation fluence.flux-framework.org/pods-per-node: "none": must be a whole number from 1 to 100000`
 	)
 	cases := map[string]struct {
@@ -46,7 +47,11 @@ func TestAUserIsWarnedOfKeysWithoutAnEffect(t *testing.T) {
 		"a wrong size of a Job":                   {kind: "Job", object: workload(zero, "", "{}"), want: []string{sizes}},
 		"a wrong size of a Job and its template":  {kind: "Job", object: workload(zero, "", zero), want: []string{sizes}},
 		"a wrong size of a CronJob and its Job":   {kind: "CronJob", object: cronJob(zero, zero, "{}"), want: []string{sizes}},
-		"a wrong size that the template replaces": {kind: "Job", object: workload(zero, "", `{labels: {fluence.group-size: "2"}}`)},
+		"a wrong size that the template replaces": {kind: "Job", object: workload(zero, "parallelism: 2", `{labels: {fluence.group-size: "2"}}`)},
+		"more pods than the Job makes":            {kind: "Job", object: workload("{}", "parallelism: 2", `{labels: {fluence.group-min: "5"}}`), want: []string{tooFew}},
+		"more pods, labelled on the Job itself":   {kind: "Job", object: workload(`{labels: {fluence.group-min: "5"}}`, "parallelism: 2", "{}"), want: []string{tooFew}},
+		"more pods than the Job of a CronJob":     {kind: "CronJob", object: cronJob("{}", "{}", `{labels: {fluence.group-min: "5"}}`), want: []string{tooFew}},
+		"more pods than one of several Jobs":      {kind: "Job", object: workload("{}", "parallelism: 2", `{labels: {fluence.group-min: "5", scheduling.x-k8s.io/pod-group: g}}`)},
 		"a wrong value in a template":             {kind: "Job", object: workload("{}", "", "{annotations: {fluence.flux-framework.org/pods-per-node: none}}"), want: []string{perNode}},
 		"a wrong value in the Job of a CronJob":   {kind: "CronJob", object: cronJob("{}", "{}", "{annotations: {fluence.flux-framework.org/pods-per-node: none}}"), want: []string{perNode}},
 		"a wrong value of a pod":                  {kind: "Pod", object: "{metadata: {annotations: {fluence.flux-framework.org/pods-per-node: none}}, spec: {schedulerName: fluence}}", want: []string{perNode}},

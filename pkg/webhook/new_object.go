@@ -59,6 +59,8 @@ type newObject struct {
 	podOwner group.Owner
 	// podOwnerInfo is the OwnerInfo of podOwner, by its spec. It is zero for a Pod.
 	podOwnerInfo OwnerInfo
+	// podOwnerSpec is the spec of podOwner as JSON. It is nil for a Pod.
+	podOwnerSpec []byte
 }
 
 // readNewObject reads an object of a kind in kindLayouts.
@@ -119,7 +121,7 @@ func (c *newObject) readPodOwner(kind schema.GroupKind, name string) error {
 	if err != nil {
 		return fmt.Errorf("read the object's spec: %w", err)
 	}
-	c.podOwnerInfo = ownerInfoOf(c.podOwner, above, text, c.scheduler)
+	c.podOwnerInfo, c.podOwnerSpec = ownerInfoOf(c.podOwner, above, text, c.scheduler), text
 	c.pod.Name = ""
 	c.pod.OwnerReferences = []metav1.OwnerReference{{
 		APIVersion: c.podOwner.Group + "/v1", Kind: c.podOwner.Kind, Name: c.podOwner.Name, Controller: new(true),

@@ -13,6 +13,8 @@ var varying = []struct {
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*( ?Z| [+-]\d{4} \w+)?`), "TIME"},
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
+	// kubectl fluence why has it only if the message is some seconds old.
+	{regexp.MustCompile(` \(as of \w+ ago(; --now decides anew)?\)$`), ""},
 	// Before ages: a hash may begin as one does.
 	{regexp.MustCompile(`-[0-9a-f]{10}\b`), "-HASH"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b`), "AGE"},
@@ -74,6 +76,8 @@ func TestLike(t *testing.T) {
 		"ages and widths of columns":   {"job-x-0123456789  8   12s", "job-x-fedcba9876 8 1m5s", true},
 		"the names of pods":            {"eight-dtbmm Running", "eight-zvp98 Running", true},
 		"another node":                 {"x-dtbmm node-0001", "x-zvp98 node-0002", false},
+		"the age of a message":         {"room for 1 (as of 4s ago; --now decides anew)", "room for 1", true},
+		"another message of an age":    {"room for 2 (as of 4s ago)", "room for 1", false},
 		"an age where there is a word": {"x never", "x 5s", false},
 	}
 	for name, tc := range cases {
