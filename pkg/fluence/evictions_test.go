@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -420,10 +421,19 @@ func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, 
 func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 	var refuses refusingReserve
 	inPreemptionRig(t, func(r *rig) {
+		outcomes := func(o eviction.Outcome) float64 {
+			n, err := testutil.GetCounterMetricValue(r.pl.counters.preemptions.WithLabelValues(string(o)))
+			r.must(err)
+			return n
+		}
+		started, unhelpful := outcomes(eviction.Started), outcomes(eviction.Unhelpful)
 		r.gangOf("urgent", 4, 1000)
 		r.pass(4 * time.Second)
 		if refuses.refused.Load() == 0 {
 			t.Fatal("the group was given no nodes")
+		}
+		if s, u := outcomes(eviction.Started)-started, outcomes(eviction.Unhelpful)-unhelpful; s != 0 || u != 1 {
+			t.Errorf("%v plans count as started and %v as unhelpful, want 0 and 1", s, u)
 		}
 		r.pl.preemptions.mu.Lock()
 		defer r.pl.preemptions.mu.Unlock()

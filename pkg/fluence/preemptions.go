@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -103,10 +102,12 @@ func (p *preemptions) wait(of preemption.Preemptor, id claimant) {
 	is.waits, is.priority, is.pod = true, of.Priority, id.pod
 }
 
-// podBound records that a pod was bound. It might be evicted, and nothing else changes by that.
-func (p *preemptions) podBound(priority int32) {
+// podBound records that a pod was bound. It might be evicted, and nothing else changes by that. What is known of
+// evictions for the pod itself is dropped.
+func (p *preemptions) podBound(uid types.UID, priority int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.all, uid)
 	if !p.bound || priority < p.lowest {
 		p.bound, p.lowest = true, priority
 	}
@@ -199,15 +200,18 @@ func (p *preemptions) place(of types.UID) {
 
 // loseNodes records that the nodes of a group are not for it: a filter or a bind has refused one that the plan relied
 // on. The eviction did not help, and the group evicts nobody for a while. Otherwise it would do the same again at once.
-func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) {
+// It returns the preemptors of these evictions.
+func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (of []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, is := range p.all {
+	for uid, is := range p.all {
 		if is.key == key && is.placed {
 			is.placed = false
 			is.fail(now)
+			of = append(of, uid)
 		}
 	}
+	return of
 }
 
 // fail records that an eviction for the group did not help. The caller holds the lock.
@@ -216,11 +220,17 @@ func (is *preemptingGroup) fail(now time.Time) {
 	is.failures++
 }
 
-// forget drops what is known of a group that has started.
-func (p *preemptions) forget(key types.NamespacedName) {
+// started drops what is known of a group that has started. It returns the preemptors of the evictions for it.
+func (p *preemptions) started(key types.NamespacedName) (of []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.all, func(_ types.UID, is *preemptingGroup) bool { return is.key == key })
+	for uid, is := range p.all {
+		if is.key == key {
+			delete(p.all, uid)
+			of = append(of, uid)
+		}
+	}
+	return of
 }
 
 // due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether one exists.
