@@ -445,3 +445,50 @@ func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 		t.Error("the group may evict others again at once")
 	}, &refuses)
 }
+
+// While pods that were evicted for a group are overdue, it does not evict others in their place for a while.
+func TestAGroupWhoseVictimsAreOverdueEvictsNobodyElse(t *testing.T) {
+	cases := map[string]struct {
+		late        time.Duration
+		wait        time.Duration
+		wantDeleted []string
+		wantStarted bool
+		wantSaid    string
+	}{
+		"they go in the end": {late: 2 * time.Minute, wait: 3 * time.Minute, wantDeleted: podNames("a"), wantStarted: true},
+		"they are overdue":   {late: time.Hour, wait: 4 * time.Minute, wantDeleted: podNames("a"), wantSaid: ": 4 pods evicted for it should have gone at "},
+		"they never go":      {late: time.Hour, wait: 6 * time.Minute, wantDeleted: podNames("a", "b")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inPreemptionRig(t, func(r *rig) {
+				r.podAPI.grace, r.podAPI.late = 10*time.Second, tc.late
+				r.gangOf("urgent", 4, 1000)
+				r.pass(tc.wait)
+				if got := r.podAPI.deleted(); !slices.Equal(got, tc.wantDeleted) {
+					t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
+				}
+				if got := r.starts("urgent", 4); got != tc.wantStarted {
+					t.Errorf("the group has started: %t, want %t", got, tc.wantStarted)
+				}
+				if c := r.conditionOf("urgent", "Scheduled"); !strings.Contains(c.Message, tc.wantSaid) {
+					t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+				}
+			})
+		})
+	}
+}
+
+// Room of pods that should have gone is in no plan, and the message says so.
+func TestThePodsThatShouldHaveGoneAreNamed(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.terminate(time.Second, podNames("c")...)
+		r.pass(time.Minute)
+		r.gangOf("urgent", 12, 1000)
+		r.pass(5 * time.Second)
+		const want = "; room for 8 even without all of lower priority; 4 pods of lower priority should have gone already"
+		if c := r.conditionOf("urgent", "Scheduled"); !strings.HasSuffix(c.Message, want) {
+			t.Errorf("the group waits with %s: %q, want it to end with %q", c.Reason, c.Message, want)
+		}
+	})
+}

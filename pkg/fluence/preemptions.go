@@ -14,6 +14,8 @@ const (
 	// minUnhelpful and maxUnhelpful bound how long a group evicts nobody after an eviction that did not help. The
 	// time doubles with each in a row.
 	minUnhelpful, maxUnhelpful = 10 * time.Second, 5 * time.Minute
+	// maxDoublings is after how many in a row the time is maxUnhelpful.
+	maxDoublings = 5
 	// maxPlanShare is the part of the scheduling loop that plans may take: one of so many parts.
 	maxPlanShare = 4
 	// maxNoAge is for how long the answer holds that there is no plan, if the cluster does not change.
@@ -113,14 +115,20 @@ func (p *preemptions) podBound(uid types.UID, priority int32) {
 	}
 }
 
-// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a while.
-func (p *preemptions) end(of types.UID, o eviction.Outcome, now time.Time) {
+// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a
+// while. due is when the last of its victims should have gone that is still there. It is zero if there is none.
+// Otherwise the group waits from then for the longest time, and so after each eviction that does not help later.
+func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, p.keyOf(of))
 	is.stands, is.at = false, time.Time{}
-	if o == eviction.Unhelpful {
-		is.fail(now)
+	if o != eviction.Unhelpful {
+		return
+	}
+	is.fail(now)
+	if !due.IsZero() {
+		is.notBefore, is.failures = due.Add(maxUnhelpful), max(is.failures, maxDoublings)
 	}
 }
 
@@ -216,7 +224,7 @@ func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (of []t
 
 // fail records that an eviction for the group did not help. The caller holds the lock.
 func (is *preemptingGroup) fail(now time.Time) {
-	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, 10)))
+	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, maxDoublings)))
 	is.failures++
 }
 
