@@ -194,6 +194,15 @@ func TestNobodyIsEvicted(t *testing.T) {
 			change: func(r *rig) { r.pl.args.Preemption.Mode = PreemptionNever },
 			comes:  func(r *rig) { r.gangOf("urgent", 4, 1000) },
 		},
+		"if a pod of each other group waits at its priority": {
+			change: func(r *rig) {
+				for _, g := range []string{"a", "b", "c"} {
+					r.pod(g+"-4", objects.InGroup(g), objects.CPU("8"), atPriority(1000))
+				}
+				r.pass(time.Second)
+			},
+			comes: func(r *rig) { r.gangOf("urgent", 4, 1000) },
+		},
 		"for a pod whose policy is Never": {comes: func(r *rig) {
 			r.pod("urgent", objects.CPU("8"), atPriority(1000), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })
 		}},
