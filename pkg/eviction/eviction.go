@@ -165,12 +165,17 @@ func New(c Config) *Evictor {
 }
 
 // Start accepts a plan. It sends nothing itself, so it may be called in a scheduling cycle. It returns false if
-// a plan for this preemptor is carried out already, or if a victim is being evicted already for another one.
+// a plan for this preemptor is carried out already, or if a victim is being evicted already for another one. A plan for
+// it that was stopped was unhelpful then.
 func (e *Evictor) Start(p preemption.Plan) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.plans[p.For.UID] != nil || len(p.Victims) == 0 || e.takesAny(p.Victims) {
+	was := e.plans[p.For.UID]
+	if was != nil && !was.canceled || len(p.Victims) == 0 || e.takesAny(p.Victims) {
 		return false
+	}
+	if was != nil {
+		e.changes = append(e.changes, Change{For: was.preemptor, Outcome: Unhelpful})
 	}
 	made := newPlan(p.For, p.Victims, e.Now())
 	e.plans[p.For.UID] = made

@@ -77,12 +77,14 @@ func (e *endingPods) update(pod *corev1.Pod, now time.Time) (begins bool) {
 	return p.counted && (was == nil || !was.counted)
 }
 
-// gone records that a pod has gone. It was due now, however long it was overdue: its room counts until the matcher has it.
+// gone records that a pod has gone. One that was overdue counts again, until the matcher has released its room.
 func (e *endingPods) gone(uid types.UID, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p := e.pods[uid]; p != nil && p.goneAt.IsZero() {
-		p.Pod, p.goneAt = dueAt(p.Pod, now), now
+		if p.goneAt = now; isOverdue(p.Pod, now) {
+			p.Pod = dueAt(p.Pod, now)
+		}
 	}
 }
 
@@ -417,7 +419,9 @@ func (w *watcher) endClaims(now time.Time) {
 		}
 		freed = w.dropClaim(key) || freed
 	}
-	for _, key := range w.preemptions.due(now, w.exists) {
+	due, gone := w.preemptions.due(now, w.exists)
+	w.endPlans(gone, eviction.Abandoned)
+	for _, key := range due {
 		w.groups.RetryNow(key)
 		w.activator.activateGroups(key)
 		freed = true // members of started groups ask again by the event

@@ -54,9 +54,9 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 }
 
 // endPlans says what has become of the plans of some preemptors.
-func (tl *groupReporter) endPlans(of []types.UID, o eviction.Outcome) {
+func (b *base) endPlans(of []types.UID, o eviction.Outcome) {
 	for _, uid := range of {
-		tl.evictor.Cancel(uid, o)
+		b.evictor.Cancel(uid, o)
 	}
 }
 

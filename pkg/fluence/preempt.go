@@ -137,7 +137,7 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
-	_, due := a.overdueOf(of.UID, now)
+	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
 	a.preemptions.end(of.UID, outcome, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
@@ -164,7 +164,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
-	if n, due := a.overdueOf(of.UID, now); now.Before(due.Add(maxUnhelpful)) {
+	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(maxUnhelpful)) {
 		at := due.Add(maxUnhelpful)
 		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
 		askAt(at)
@@ -294,7 +294,7 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 
 // overdueOf returns how many pods that are evicted for a preemptor should have gone, and when the last of them should
 // have. They go sooner or later, and then others would have been evicted for nothing.
-func (a *groupPlacer) overdueOf(of types.UID, now time.Time) (n int, due time.Time) {
+func overdueOf(a *groupPlacer, of types.UID, now time.Time) (n int, due time.Time) {
 	for _, v := range a.evictor.Pending() {
 		if v.For.UID != of {
 			continue

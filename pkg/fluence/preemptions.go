@@ -241,8 +241,9 @@ func (p *preemptions) started(key types.NamespacedName) (of []types.UID) {
 	return of
 }
 
-// due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether one exists.
-func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []types.NamespacedName) {
+// due returns the groups that are to ask again now. It forgets the preemptors that are gone, and returns them. knows
+// reports whether one exists.
+func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []types.NamespacedName, gone []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	bound := p.bound && !now.Before(p.checkBound)
@@ -250,6 +251,7 @@ func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []type
 		switch {
 		case !knows(claimant{is.key, is.pod}):
 			delete(p.all, of)
+			gone = append(gone, of)
 		case bound && is.waits && is.priority > p.lowest:
 			is.at, is.askAt = time.Time{}, time.Time{}
 			keys = append(keys, is.key)
@@ -261,5 +263,5 @@ func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []type
 	if bound {
 		p.bound, p.checkBound = false, now.Add(minBoundInterval)
 	}
-	return keys
+	return keys, gone
 }
