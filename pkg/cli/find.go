@@ -222,7 +222,18 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
 	s.Waits = s.Status != statusTerminating && (s.WaitingFor != "" || slices.ContainsFunc(own, waits))
+	s.addEviction(slices.Concat(pg.Status.Conditions, ns.nativeConditions(pg)))
 	return s
+}
+
+// nativeConditions returns the conditions of Kubernetes of a native PodGroup. It returns none for one of Fluence.
+func (ns *namespace) nativeConditions(pg *scheduling.PodGroup) []metav1.Condition {
+	for i := range ns.native {
+		if native := &ns.native[i]; group.NativeKey(native.Namespace, native.Name) == keyOf(pg) {
+			return native.Status.Conditions
+		}
+	}
+	return nil
 }
 
 // answerForPod returns the answer about a pod's group or, if it has none, about the pod.

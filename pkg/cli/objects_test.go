@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -279,6 +281,34 @@ func preempting() []runtime.Object {
 	all := append(cluster(), j, podGroup(j, 5, 0, "Pending"))
 	for i := range 5 {
 		all = append(all, pod(fmt.Sprintf("now-%d", i), "", "6", ofJob(j), func(p *corev1.Pod) { p.Spec.Priority = new(int32(1000)) }))
+	}
+	return all
+}
+
+// evicted is a cluster whose groups that run are being evicted. One of the four pods of one of them has gone.
+func evicted() []runtime.Object {
+	mark := func(kind, text string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Preempted", Message: text + "; preemptor uid-urgent", LastTransitionTime: ago(time.Second)}
+	}
+	all := slices.DeleteFunc(natives(), func(o runtime.Object) bool {
+		pod, is := o.(*corev1.Pod)
+		return is && pod.Name == "solver-3"
+	})
+	for _, o := range all {
+		switch o := o.(type) {
+		case *corev1.Pod:
+			if o.Spec.NodeName != "" {
+				o.DeletionTimestamp = new(ago(-20 * time.Second))
+			}
+		case *scheduling.PodGroup:
+			if o.Status.Phase == "Running" {
+				o.Status.Conditions = append(o.Status.Conditions, mark("Preempted", "4 pods evicted for group lab/urgent (priority 1000, this one has 0)"))
+			}
+		case *schedulingv1beta1.PodGroup:
+			if o.Name == "pair" {
+				o.Status.Conditions = append(o.Status.Conditions, mark("DisruptionTarget", "2 pods evicted for a group of another namespace (priority 1000, this one has 0)"))
+			}
+		}
 	}
 	return all
 }

@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/pkg/translate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -31,6 +33,8 @@ type whyAnswer struct {
 	Pod *podAnswer `json:"pod,omitempty"`
 	// Hints are other reasons why pods of the group wait.
 	Hints []string `json:"hints,omitempty"`
+	// Evicted says for whom its pods are being evicted, and how many have not ended. It is empty if they are not.
+	Evicted string `json:"evicted,omitempty"`
 	// Gone are the nodes of its pods that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
 	// Queued is the number of groups in the queue in which Position is the place.
@@ -210,6 +214,25 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
+// addEviction sets for whom the pods of a group are being evicted. conditions are those of its PodGroup.
+func (s *whyAnswer) addEviction(conditions []metav1.Condition) {
+	s.Evicted = eviction.Evicted(conditions)
+	if s.Evicted == "" {
+		return
+	}
+	left := 0
+	for _, pod := range s.members {
+		if translate.Holds(pod) {
+			left++
+		}
+	}
+	are := "are"
+	if left == 1 {
+		are = "is"
+	}
+	s.Evicted += fmt.Sprintf("; %d %s still ending", left, are)
+}
+
 // addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
 func (r *reader) addGone(ctx context.Context, s *whyAnswer) (err error) {
 	if len(s.Nodes) > 0 {
@@ -249,6 +272,7 @@ func (r *reader) decideNow(ctx context.Context, s *whyAnswer, configuration simu
 // printable returns the answer as the text shows it.
 func (s whyAnswer) printable() *whyAnswer {
 	s.Kind, s.Name, s.groupSummary = printableName(s.Kind), printableName(s.Name), s.groupSummary.printable()
+	s.Evicted = printable(s.Evicted)
 	s.Hints, s.UselessKeys = slices.Clone(s.Hints), slices.Clone(s.UselessKeys)
 	for _, texts := range [][]string{s.Hints, s.UselessKeys} {
 		for i := range texts {
@@ -291,6 +315,9 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	}
 	if s.Queued > 1 {
 		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
+	}
+	if s.Evicted != "" {
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "is being evicted"), s.Evicted)
 	}
 	o.writeReason(w, s)
 	if s.Fault != "" {

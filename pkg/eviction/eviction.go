@@ -120,16 +120,14 @@ const (
 	Accepted Outcome = "planned"
 	// Started: the preemptor was given nodes.
 	Started Outcome = "started"
-	// Unhelpful: all victims have gone, and the preemptor still has no room.
+	// Unhelpful: all victims have gone, and the preemptor has no room, or has lost it again before it started.
 	Unhelpful Outcome = "unhelpful"
 	// Abandoned: the preemptor needs the plan no more, or has gone.
 	Abandoned Outcome = "abandoned"
-	// Lost: after Started, the preemptor has lost its nodes before its pods were bound. It is no outcome of a Change.
-	Lost Outcome = "lost"
 )
 
 // Outcomes returns all outcomes.
-func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned, Lost} }
+func Outcomes() []Outcome { return []Outcome{Accepted, Started, Unhelpful, Abandoned} }
 
 // An Evictor carries out plans. It is safe for use by many goroutines. Run does the work.
 type Evictor struct {
@@ -137,7 +135,7 @@ type Evictor struct {
 	wakeup chan struct{}
 
 	mu sync.Mutex
-	// plans has the plans that were not canceled, by their preemptors.
+	// plans has the plans of which Cancel has not said what has become, by their preemptors.
 	plans map[types.UID]*plan
 	// order has these plans in the order in which they were accepted, and those of which something is left to write.
 	order []*plan
@@ -167,12 +165,17 @@ func New(c Config) *Evictor {
 }
 
 // Start accepts a plan. It sends nothing itself, so it may be called in a scheduling cycle. It returns false if
-// a plan for this preemptor is carried out already, or if a victim is being evicted already for another one.
+// a plan for this preemptor is carried out already, or if a victim is being evicted already for another one. A plan for
+// it that was stopped was unhelpful then.
 func (e *Evictor) Start(p preemption.Plan) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.plans[p.For.UID] != nil || len(p.Victims) == 0 || e.takesAny(p.Victims) {
+	was := e.plans[p.For.UID]
+	if was != nil && !was.canceled || len(p.Victims) == 0 || e.takesAny(p.Victims) {
 		return false
+	}
+	if was != nil {
+		e.changes = append(e.changes, Change{For: was.preemptor, Outcome: Unhelpful})
 	}
 	made := newPlan(p.For, p.Victims, e.Now())
 	e.plans[p.For.UID] = made
@@ -182,8 +185,20 @@ func (e *Evictor) Start(p preemption.Plan) bool {
 	return true
 }
 
-// Cancel ends a plan: no further victim is touched. The marks of victims that were not touched are taken back.
-// The eviction of the others goes on to its end. It does nothing if there is no plan for the preemptor.
+// Stop ends the eviction of further victims. The marks of victims that were not touched are taken back. The eviction of
+// the others goes on to its end. Cancel says later what has become of the plan. It does nothing if there is no plan for
+// the preemptor.
+func (e *Evictor) Stop(preemptor types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.plans[preemptor]; p != nil {
+		p.canceled = true
+		signal.Send(e.wakeup)
+	}
+}
+
+// Cancel ends a plan as Stop does, and says what has become of it. It does nothing if there is no plan for the
+// preemptor.
 func (e *Evictor) Cancel(preemptor types.UID, o Outcome) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -198,12 +213,12 @@ func (e *Evictor) Cancel(preemptor types.UID, o Outcome) {
 }
 
 // Of returns how far the plan for a preemptor has come, with its victims in the order of the plan. It returns
-// nil if there is none, or if it was canceled.
+// nil if there is none, or if it was stopped or canceled.
 func (e *Evictor) Of(preemptor types.UID) []Progress {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	p := e.plans[preemptor]
-	if p == nil {
+	if p == nil || p.canceled {
 		return nil
 	}
 	var all []Progress
@@ -247,7 +262,7 @@ func KeyOf(v preemption.Victim) types.NamespacedName {
 type plan struct {
 	preemptor preemption.Preemptor
 	victims   []*victim
-	// canceled says that no further victim is touched. resumed says that an earlier process has made the marks.
+	// canceled says that no further victim is touched, by Stop or Cancel. resumed says that an earlier process has made the marks.
 	canceled, resumed bool
 	// accepted is when this process has accepted the plan. mayGoAt is until when binds go first.
 	accepted, mayGoAt time.Time

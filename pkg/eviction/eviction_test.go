@@ -190,6 +190,43 @@ func TestAPodThatEndsIsNotDeletedAgain(t *testing.T) {
 	}
 }
 
+// A plan that was stopped does not keep its preemptor from the next one, and has an outcome.
+func TestAPlanCanFollowOneThatWasStopped(t *testing.T) {
+	cases := map[string]struct {
+		then func(f *fakeAPI, e *Evictor)
+		want []Outcome
+	}{
+		"the preemptor starts": {then: func(_ *fakeAPI, e *Evictor) { e.Cancel(urgent.UID, Started) }, want: []Outcome{Accepted, Started}},
+		"it evicts others instead": {want: []Outcome{Accepted, Unhelpful, Accepted}, then: func(f *fakeAPI, e *Evictor) {
+			f.mu.Lock()
+			b := f.victim("b")
+			f.mu.Unlock()
+			if !e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{b}}) {
+				t.Error("the plan is not accepted")
+			}
+		}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var outcomes []Outcome
+			run(t, func(f *fakeAPI, e *Evictor) {
+				e.Observe = func(c Change) {
+					if c.Outcome != "" {
+						outcomes = append(outcomes, c.Outcome)
+					}
+				}
+				e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{f.victim("a")}})
+			}, func(f *fakeAPI, e *Evictor) {
+				e.Stop(urgent.UID)
+				tc.then(f, e)
+			})
+			if !slices.Equal(outcomes, tc.want) {
+				t.Errorf("outcomes: %v, want %v", outcomes, tc.want)
+			}
+		})
+	}
+}
+
 func TestACanceledPlanTakesBackTheMarksOfWhoWasNotTouched(t *testing.T) {
 	got := run(t, func(f *fakeAPI, e *Evictor) {
 		f.fail = func(r string, _ int) error {

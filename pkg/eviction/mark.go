@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -57,12 +58,27 @@ func (m Mark) Evicted(namespace string) string {
 
 // Message returns the message of the mark on an object of a namespace. Parse reads it.
 func (m Mark) Message(namespace string) string {
-	text := fmt.Sprintf("%s; preemptor %s", m.Evicted(namespace), m.For.UID)
+	text := m.Evicted(namespace) + preemptorPart + string(m.For.UID)
 	if m.Suspends != "" {
 		text += fmt.Sprintf("; suspends owner %s until the pods have gone", m.Suspends)
 	}
 	return text
 }
+
+// Evicted returns the sentence of Mark.Evicted in the mark of a PodGroup of either kind, as the mark itself names the
+// preemptor. It is empty if the PodGroup has no mark.
+func Evicted(conditions []metav1.Condition) string {
+	for _, kind := range []string{ConditionPreempted, conditionNative} {
+		if _, is := markIn(conditions, kind); is {
+			text, _, _ := strings.Cut(meta.FindStatusCondition(conditions, kind).Message, preemptorPart)
+			return text
+		}
+	}
+	return ""
+}
+
+// preemptorPart begins the part of a mark that is not for users.
+const preemptorPart = "; preemptor "
 
 // markText is the form of the message of a mark.
 var markText = regexp.MustCompile(`^(\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)

@@ -10,7 +10,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/preemption"
 )
@@ -79,7 +78,7 @@ func (a *groupPlacer) useClaim(plan gang.Plan) bool {
 	c := a.claims.use(claimantOf(plan))
 	a.dropNominations(c)
 	of := a.preemptorOf(plan)
-	a.evictor.Cancel(of.UID, eviction.Started)
+	a.evictor.Stop(of.UID)
 	a.preemptions.place(of.UID)
 	return c != nil
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -53,8 +54,7 @@ const goneAfter = 3 * time.Second
 
 // counts reports whether room of the pod can be claimed.
 func (p *endingPod) counts(now time.Time) bool {
-	due := p.DeletionTimestamp.Time
-	return now.Sub(due) <= maxOverdue && due.Sub(now) <= maxEndingGrace
+	return !isOverdue(p.Pod, now) && p.DeletionTimestamp.Sub(now) <= maxEndingGrace
 }
 
 // update records the present state of a pod. It reports whether the pod begins to count.
@@ -77,12 +77,14 @@ func (e *endingPods) update(pod *corev1.Pod, now time.Time) (begins bool) {
 	return p.counted && (was == nil || !was.counted)
 }
 
-// gone records that a pod has gone.
+// gone records that a pod has gone. One that was overdue counts again, until the matcher has released its room.
 func (e *endingPods) gone(uid types.UID, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if p := e.pods[uid]; p != nil && p.goneAt.IsZero() {
-		p.goneAt = now
+		if p.goneAt = now; isOverdue(p.Pod, now) {
+			p.Pod = dueAt(p.Pod, now)
+		}
 	}
 }
 
@@ -120,9 +122,31 @@ func (e *endingPods) goneAtOnce(pod *corev1.Pod, now time.Time) {
 	if e.pods == nil {
 		e.pods = map[types.UID]*endingPod{}
 	}
+	e.pods[pod.UID] = &endingPod{Pod: dueAt(pod, now), goneAt: now, counted: true}
+}
+
+// dueAt returns a copy of a pod that is due to be gone at a time.
+func dueAt(pod *corev1.Pod, at time.Time) *corev1.Pod {
 	pod = pod.DeepCopy()
-	pod.DeletionTimestamp = &metav1.Time{Time: now}
-	e.pods[pod.UID] = &endingPod{Pod: pod, goneAt: now, counted: true}
+	pod.DeletionTimestamp = &metav1.Time{Time: at}
+	return pod
+}
+
+// isOverdue reports whether a pod does not count as ending any more, because it should have gone.
+func isOverdue(pod *corev1.Pod, now time.Time) bool {
+	return pod.DeletionTimestamp != nil && now.Sub(pod.DeletionTimestamp.Time) > maxOverdue
+}
+
+// countOverdue returns how many pods below a priority should have gone, and hold room still.
+func (e *endingPods) countOverdue(below int32, now time.Time) (n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, p := range e.pods {
+		if isOverdue(p.Pod, now) && corev1helpers.PodPriority(p.Pod) < below {
+			n++
+		}
+	}
+	return n
 }
 
 // list returns the pods that count, by UID, except some.
@@ -395,7 +419,9 @@ func (w *watcher) endClaims(now time.Time) {
 		}
 		freed = w.dropClaim(key) || freed
 	}
-	for _, key := range w.preemptions.due(now, w.exists) {
+	due, gone := w.preemptions.due(now, w.exists)
+	w.endPlans(gone, eviction.Abandoned)
+	for _, key := range due {
 		w.groups.RetryNow(key)
 		w.activator.activateGroups(key)
 	}

@@ -21,8 +21,8 @@ type podAPI struct {
 	rig *rig
 
 	mu sync.Mutex
-	// grace is how long pods take to end. With zero they go at once.
-	grace time.Duration
+	// grace is how long pods take to end. With zero they go at once. They go so much later than they are due.
+	grace, late time.Duration
 	// answer, unless it is nil, may return an answer to a deletion instead of carrying it out.
 	answer func(pod string) *http.Response
 	// deletions are the pods whose deletion was accepted, in order.
@@ -67,7 +67,7 @@ func (a *podAPI) delete(r *http.Request, namespace, name string) *http.Response 
 		return failed(apierrors.NewBadRequest(err.Error()))
 	}
 	a.mu.Lock()
-	grace, answer := a.grace, a.answer
+	grace, late, answer := a.grace, a.late, a.answer
 	a.mu.Unlock()
 	if answer != nil {
 		if refused := answer(name); refused != nil {
@@ -83,7 +83,7 @@ func (a *podAPI) delete(r *http.Request, namespace, name string) *http.Response 
 	a.mu.Lock()
 	a.deletions = append(a.deletions, name)
 	a.mu.Unlock()
-	time.AfterFunc(grace, func() {
+	time.AfterFunc(grace+late, func() {
 		a.rig.client.Lock()
 		defer a.rig.client.Unlock()
 		_ = a.rig.client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), namespace, name)

@@ -53,6 +53,13 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	}
 }
 
+// endPlans says what has become of the plans of some preemptors.
+func (b *base) endPlans(of []types.UID, o eviction.Outcome) {
+	for _, uid := range of {
+		b.evictor.Cancel(uid, o)
+	}
+}
+
 // resumeEvictions hands the marks that an earlier process has left to the evictor, once. It is called when this
 // scheduler leads and has received the objects of the first lists, and before the first group asks for room.
 func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {

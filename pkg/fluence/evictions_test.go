@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/component-base/metrics/testutil"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -192,6 +193,15 @@ func TestNobodyIsEvicted(t *testing.T) {
 		"if the mode is Never": {
 			change: func(r *rig) { r.pl.args.Preemption.Mode = PreemptionNever },
 			comes:  func(r *rig) { r.gangOf("urgent", 4, 1000) },
+		},
+		"if a pod of each other group waits at its priority": {
+			change: func(r *rig) {
+				for _, g := range []string{"a", "b", "c"} {
+					r.pod(g+"-4", objects.InGroup(g), objects.CPU("8"), atPriority(1000))
+				}
+				r.pass(time.Second)
+			},
+			comes: func(r *rig) { r.gangOf("urgent", 4, 1000) },
 		},
 		"for a pod whose policy is Never": {comes: func(r *rig) {
 			r.pod("urgent", objects.CPU("8"), atPriority(1000), func(p *corev1.Pod) { p.Spec.PreemptionPolicy = &never })
@@ -460,15 +470,19 @@ func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, 
 func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 	var refuses refusingReserve
 	inPreemptionRig(t, func(r *rig) {
-		lost := func() float64 { return gaugeValues("fluence_preemptions_total")[string(eviction.Lost)] }
-		before := lost()
+		outcomes := func(o eviction.Outcome) float64 {
+			n, err := testutil.GetCounterMetricValue(r.pl.counters.preemptions.WithLabelValues(string(o)))
+			r.must(err)
+			return n
+		}
+		started, unhelpful := outcomes(eviction.Started), outcomes(eviction.Unhelpful)
 		r.gangOf("urgent", 4, 1000)
 		r.pass(4 * time.Second)
-		if n := lost() - before; n != 1 {
-			t.Errorf("%v plans are counted as lost, want one", n)
-		}
 		if refuses.refused.Load() == 0 {
 			t.Fatal("the group was given no nodes")
+		}
+		if s, u := outcomes(eviction.Started)-started, outcomes(eviction.Unhelpful)-unhelpful; s != 0 || u != 1 {
+			t.Errorf("%v plans count as started and %v as unhelpful, want 0 and 1", s, u)
 		}
 		r.pl.preemptions.mu.Lock()
 		defer r.pl.preemptions.mu.Unlock()
@@ -479,4 +493,51 @@ func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 		}
 		t.Error("the group may evict others again at once")
 	}, &refuses)
+}
+
+// While pods that were evicted for a group are overdue, it does not evict others in their place for a while.
+func TestAGroupWhoseVictimsAreOverdueEvictsNobodyElse(t *testing.T) {
+	cases := map[string]struct {
+		late        time.Duration
+		wait        time.Duration
+		wantDeleted []string
+		wantStarted bool
+		wantSaid    string
+	}{
+		"they go in the end": {late: 2 * time.Minute, wait: 3 * time.Minute, wantDeleted: podNames("a"), wantStarted: true},
+		"they are overdue":   {late: time.Hour, wait: 4 * time.Minute, wantDeleted: podNames("a"), wantSaid: ": 4 pods evicted for it should have gone at "},
+		"they never go":      {late: time.Hour, wait: 6 * time.Minute, wantDeleted: podNames("a", "b")},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inPreemptionRig(t, func(r *rig) {
+				r.podAPI.grace, r.podAPI.late = 10*time.Second, tc.late
+				r.gangOf("urgent", 4, 1000)
+				r.pass(tc.wait)
+				if got := r.podAPI.deleted(); !slices.Equal(got, tc.wantDeleted) {
+					t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
+				}
+				if got := r.starts("urgent", 4); got != tc.wantStarted {
+					t.Errorf("the group has started: %t, want %t", got, tc.wantStarted)
+				}
+				if c := r.conditionOf("urgent", "Scheduled"); !strings.Contains(c.Message, tc.wantSaid) {
+					t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+				}
+			})
+		})
+	}
+}
+
+// Room of pods that should have gone is in no plan, and the message says so.
+func TestThePodsThatShouldHaveGoneAreNamed(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.terminate(time.Second, podNames("c")...)
+		r.pass(time.Minute)
+		r.gangOf("urgent", 12, 1000)
+		r.pass(5 * time.Second)
+		const want = "; room for 8 even without all of lower priority; 4 pods of lower priority should have gone already"
+		if c := r.conditionOf("urgent", "Scheduled"); !strings.HasSuffix(c.Message, want) {
+			t.Errorf("the group waits with %s: %q, want it to end with %q", c.Reason, c.Message, want)
+		}
+	})
 }

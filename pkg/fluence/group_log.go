@@ -31,11 +31,11 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 		waited := tl.now().Sub(t.CompleteSince)
 		log.Info("Group started", "group", t.Key, "job", t.Job, "pods", t.Pods, "waited", waited.Round(time.Millisecond))
 		tl.counters.groupWaits.Observe(waited.Seconds())
-		tl.preemptions.forget(t.Key)
+		tl.endPlans(tl.preemptions.started(t.Key), eviction.Started)
 	case gang.Revoked:
 		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
-		tl.counters.preemptions.WithLabelValues(string(eviction.Lost)).Add(float64(tl.preemptions.loseNodes(t.Key, tl.now())))
+		tl.endPlans(tl.preemptions.loseNodes(t.Key, tl.now()), eviction.Unhelpful)
 	case gang.SeatsGivenBack:
 		log.Info("Group gave back seats", "group", t.Key, "seats", t.Pods, "reason", t.Reason)
 	case gang.Ended:

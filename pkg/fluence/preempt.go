@@ -127,7 +127,7 @@ func searchVictims(ctx context.Context, a *groupPlacer, found placement.Result, 
 }
 
 // endUnhelpful cancels the plan of a group that does not fit by it any more. If its victims have gone, or do not go
-// in time, the eviction did not help, and the group evicts nobody for a while. Otherwise a group of a higher priority
+// in time, the eviction did not help, and the group evicts nobody for a while: longest if they may still go. Otherwise a group of a higher priority
 // takes the room, and the group may plan anew.
 func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
 	if !hasPlan(a, of.UID) {
@@ -137,8 +137,9 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
+	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
-	a.preemptions.end(of.UID, outcome, now)
+	a.preemptions.end(of.UID, outcome, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
 
@@ -150,12 +151,25 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 			refused.Message = translate.Shorten(refused.Message + "; " + why)
 		}
 	}
+	// Nothing is planned without pods that should have gone: they may hold the room for long.
+	sayNone := func(why string) {
+		if n := a.ending.countOverdue(of.Priority, now); n > 0 && why != "" {
+			why += fmt.Sprintf("; %s of lower priority should have gone already", reason.Plural(n, "pod"))
+		}
+		say(why)
+	}
 	// Such a group asks again by itself. It does not ask on behalf of others, which may not have to wait.
 	askAt := func(at time.Time) {
 		refused.Equivalence = ""
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
+	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(maxUnhelpful)) {
+		at := due.Add(maxUnhelpful)
+		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
+		askAt(at)
+		return
+	}
 	if !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
 		return
@@ -170,7 +184,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 	generation := a.inventory.Generation()
 	last, known, at := a.preemptions.mayPlan(of.UID, generation, a.cycle, now)
 	if known || !at.IsZero() {
-		if say(last); !at.IsZero() {
+		if sayNone(last); !at.IsZero() {
 			askAt(at)
 		}
 		return
@@ -192,7 +206,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 	case p == nil && result.Why == "":
 		askAt(now.Add(askAgainAfter))
 	case p == nil:
-		say(result.Why)
+		sayNone(result.Why)
 		a.preemptions.remember(of.UID, plan.Key, generation, result.Why, now)
 	case len(p.Victims) == 0:
 		if claimed := claimOn(p.Slots, rankForRoom(plan), ending, of.UID); claimed != nil {
@@ -265,7 +279,7 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 				pod = live
 			}
 			seen[p.UID] = true
-			if pod.DeletionTimestamp == nil || now.Sub(pod.DeletionTimestamp.Time) <= maxOverdue {
+			if !isOverdue(pod, now) {
 				all = append(all, endingVictim{pod, v.For.UID})
 			}
 		}
@@ -276,6 +290,22 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 		}
 	}
 	return all
+}
+
+// overdueOf returns how many pods that are evicted for a preemptor should have gone, and when the last of them should
+// have. They go sooner or later, and then others would have been evicted for nothing.
+func overdueOf(a *groupPlacer, of types.UID, now time.Time) (n int, due time.Time) {
+	for _, v := range a.evictor.Pending() {
+		if v.For.UID != of {
+			continue
+		}
+		for _, p := range v.Pods {
+			if pod := a.ending.find(p.UID); pod != nil && isOverdue(pod, now) {
+				n, due = n+1, later(due, pod.DeletionTimestamp.Time)
+			}
+		}
+	}
+	return n, due
 }
 
 // refsOf returns the slots of pods that are going to leave their nodes.

@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -15,6 +14,8 @@ const (
 	// minUnhelpful and maxUnhelpful bound how long a group evicts nobody after an eviction that did not help. The
 	// time doubles with each in a row.
 	minUnhelpful, maxUnhelpful = 10 * time.Second, 5 * time.Minute
+	// maxDoublings is after how many in a row the time is maxUnhelpful.
+	maxDoublings = 5
 	// maxPlanShare is the part of the scheduling loop that plans may take: one of so many parts.
 	maxPlanShare = 4
 	// maxNoAge is for how long the answer holds that there is no plan, if the cluster does not change.
@@ -103,23 +104,31 @@ func (p *preemptions) wait(of preemption.Preemptor, id claimant) {
 	is.waits, is.priority, is.pod = true, of.Priority, id.pod
 }
 
-// podBound records that a pod was bound. It might be evicted, and nothing else changes by that.
-func (p *preemptions) podBound(priority int32) {
+// podBound records that a pod was bound. It might be evicted, and nothing else changes by that. What is known of
+// evictions for the pod itself is dropped.
+func (p *preemptions) podBound(uid types.UID, priority int32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	delete(p.all, uid)
 	if !p.bound || priority < p.lowest {
 		p.bound, p.lowest = true, priority
 	}
 }
 
-// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a while.
-func (p *preemptions) end(of types.UID, o eviction.Outcome, now time.Time) {
+// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a
+// while. due is when the last of its victims should have gone that is still there. It is zero if there is none.
+// Otherwise the group waits from then for the longest time, and so after each eviction that does not help later.
+func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, p.keyOf(of))
 	is.stands, is.at = false, time.Time{}
-	if o == eviction.Unhelpful {
-		is.fail(now)
+	if o != eviction.Unhelpful {
+		return
+	}
+	is.fail(now)
+	if !due.IsZero() {
+		is.notBefore, is.failures = due.Add(maxUnhelpful), max(is.failures, maxDoublings)
 	}
 }
 
@@ -199,35 +208,42 @@ func (p *preemptions) place(of types.UID) {
 
 // loseNodes records that the nodes of a group are not for it: a filter or a bind has refused one that the plan relied
 // on. The eviction did not help, and the group evicts nobody for a while. Otherwise it would do the same again at once.
-// It returns the number of plans that were made for these nodes.
-func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (plans int) {
+// It returns the preemptors of these evictions.
+func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (of []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, is := range p.all {
+	for uid, is := range p.all {
 		if is.key == key && is.placed {
 			is.placed = false
 			is.fail(now)
-			plans++
+			of = append(of, uid)
 		}
 	}
-	return plans
+	return of
 }
 
 // fail records that an eviction for the group did not help. The caller holds the lock.
 func (is *preemptingGroup) fail(now time.Time) {
-	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, 10)))
+	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, maxDoublings)))
 	is.failures++
 }
 
-// forget drops what is known of a group that has started.
-func (p *preemptions) forget(key types.NamespacedName) {
+// started drops what is known of a group that has started. It returns the preemptors of the evictions for it.
+func (p *preemptions) started(key types.NamespacedName) (of []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.all, func(_ types.UID, is *preemptingGroup) bool { return is.key == key })
+	for uid, is := range p.all {
+		if is.key == key {
+			delete(p.all, uid)
+			of = append(of, uid)
+		}
+	}
+	return of
 }
 
-// due returns the groups that are to ask again now. It forgets those that are gone. knows reports whether one exists.
-func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []types.NamespacedName) {
+// due returns the groups that are to ask again now. It forgets the preemptors that are gone, and returns them. knows
+// reports whether one exists.
+func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []types.NamespacedName, gone []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	bound := p.bound && !now.Before(p.checkBound)
@@ -235,6 +251,7 @@ func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []type
 		switch {
 		case !knows(claimant{is.key, is.pod}):
 			delete(p.all, of)
+			gone = append(gone, of)
 		case bound && is.waits && is.priority > p.lowest:
 			is.at, is.askAt = time.Time{}, time.Time{}
 			keys = append(keys, is.key)
@@ -246,5 +263,5 @@ func (p *preemptions) due(now time.Time, knows func(claimant) bool) (keys []type
 	if bound {
 		p.bound, p.checkBound = false, now.Add(minBoundInterval)
 	}
-	return keys
+	return keys, gone
 }

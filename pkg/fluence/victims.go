@@ -45,7 +45,8 @@ func (a *groupPlacer) clusterOfVictims() preemption.Cluster {
 			if pg == nil {
 				return preemption.PodGroup{}, false
 			}
-			return preemption.PodGroup{UID: pg.UID, Evicted: a.evictor.IsMarked(key)}, true
+			priority, waits := a.groups.WaitingPriorityOf(key)
+			return preemption.PodGroup{UID: pg.UID, Evicted: a.evictor.IsMarked(key), Waits: waits, Priority: priority}, true
 		},
 		Kept: func(namespace string) bool {
 			ns, err := a.namespaces.Get(namespace)

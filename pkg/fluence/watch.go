@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
@@ -181,7 +182,8 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		w.evictor.PodChanged()
 	}
 	if old != nil && old.Spec.NodeName == "" && translate.Holds(pod) {
-		w.preemptions.podBound(minPriority([]*corev1.Pod{pod}))
+		w.preemptions.podBound(pod.UID, minPriority([]*corev1.Pod{pod}))
+		w.evictor.Cancel(pod.UID, eviction.Started)
 	}
 	if w.ending.update(pod, w.now()) {
 		// The group that claims its room has to ask before others do. The other pods of a job

@@ -72,6 +72,23 @@ func (g Lister) PriorityOf(key types.NamespacedName) int32 {
 	return 0
 }
 
+// WaitingPriorityOf returns the highest priority of the members of a group that wait for
+// nodes. It returns false if none does.
+func (g Lister) WaitingPriorityOf(key types.NamespacedName) (priority int32, waits bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil || s.number(waitingMembers) == 0 {
+		return 0, false
+	}
+	for _, m := range s.members {
+		if m.isWaiting() && (!waits || m.priority() > priority) {
+			priority, waits = m.priority(), true
+		}
+	}
+	return priority, waits
+}
+
 // MemberCounts returns how many members of a group are on nodes, and
 // how many have a node or an assignment. It also reports whether
 // the group was listed in Placed and has enough members on nodes.

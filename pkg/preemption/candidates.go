@@ -32,6 +32,9 @@ type PodGroup struct {
 	UID types.UID
 	// Evicted is true if the PodGroup is marked as being evicted already.
 	Evicted bool
+	// Waits is true if pods of it wait for nodes. Priority is the highest priority of these.
+	Waits    bool
+	Priority int32
 }
 
 // A Cluster answers questions about the objects around pods. Its functions return at once, and are called with
@@ -189,13 +192,17 @@ func (s *search) addUnit(u *unit) {
 			if name, native := group.NativeName(u.key); native {
 				key.Name, kind = name, NativeGroup
 			}
-			s.add(candidate{kind: kind, key: key, uid: pg.UID, pods: u.pods})
+			priority := u.pods[0].priority
+			if pg.Waits {
+				priority = max(priority, pg.Priority)
+			}
+			s.add(candidate{kind: kind, key: key, uid: pg.UID, pods: u.pods, priority: priority})
 			return
 		}
 	}
 	for i, o := range u.pods {
 		if o.priority < s.For.Priority && o.pod.UID != s.For.UID {
-			s.add(candidate{kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID, pods: u.pods[i : i+1]})
+			s.add(candidate{kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID, pods: u.pods[i : i+1], priority: o.priority})
 		}
 	}
 }
@@ -212,8 +219,11 @@ func (s *search) isPreemptor(key types.NamespacedName) bool {
 
 // add adds a candidate, unless it has to stay or nothing is gained by its end.
 func (s *search) add(v candidate) {
+	if v.priority >= s.For.Priority {
+		return
+	}
 	usable := false
-	v.priority, v.started = v.pods[0].priority, v.pods[0].bound
+	v.started = v.pods[0].bound
 	for _, o := range v.pods {
 		if o.priority >= s.For.Priority || s.MinRuntime > 0 && s.Now.Sub(o.bound) < s.MinRuntime || !s.mayEvict(o) {
 			return

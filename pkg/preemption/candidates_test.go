@@ -181,6 +181,13 @@ func TestWhoMayBeEvicted(t *testing.T) {
 		"not a group with one pod of the same priority": {
 			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 100, inGroup("g"))}, podGroups: groups("g")},
 		},
+		"not a group with a pod of the same priority that waits": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g"))}, podGroups: map[types.NamespacedName]PodGroup{keyOf("g"): {Waits: true, Priority: 100}}},
+		},
+		"a group with a pod of lower priority that waits, at its priority": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g"))}, podGroups: map[types.NamespacedName]PodGroup{keyOf("g"): {Waits: true, Priority: 99}}},
+			want:  []string{"PodGroup ns/g p99 a@n1"},
+		},
 		"pods of a group that has no PodGroup, alone": {
 			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g")), running("b", 100, inGroup("g"))}},
 			want:  []string{"Pod ns/a p5 a@n1"},

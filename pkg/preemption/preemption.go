@@ -36,7 +36,7 @@ type Victim struct {
 	// Namespace, Name and UID are those of the PodGroup or the pod.
 	Namespace, Name string
 	UID             types.UID
-	// Priority is the highest priority of its pods.
+	// Priority is the highest priority of its pods, also of those that wait for nodes.
 	Priority int32
 	// Pods are the pods of the victim that hold room, ordered by name.
 	Pods []VictimPod

@@ -29,6 +29,8 @@ func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
 		"; of 1000 nodes, 1 is excluded; 1 node is reserved for ns/big, which has waited 10m",
 		"; 2 nodes are reserved for a group of another namespace (priority 5), which has waited 3h4m",
 		"; of 9 nodes, 3 are excluded; 1 node is reserved for ns/a, which has waited 10m; 2 nodes are reserved for ns/b, which has waited 1h",
+		"; evicts nobody before 12:05:00: 1 pod evicted for it should have gone at 12:00:00",
+		"; 4 pods of lower priority should have gone already",
 	} {
 		if got, want := StableText(text+more), StableText(text); got != want {
 			t.Errorf("the texts differ:\n%q\n%q", got, want)

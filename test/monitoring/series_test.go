@@ -55,7 +55,6 @@ func well() series {
 		`fluence_preemptions_total{instance="a",outcome="started"}`:              {2, 1},
 		`fluence_preemptions_total{instance="a",outcome="abandoned"}`:            {2, 1},
 		`fluence_preemptions_total{instance="a",outcome="unhelpful"}`:            {1, 0.06},
-		`fluence_preemptions_total{instance="a",outcome="lost"}`:                 {1, 0},
 		`fluence_reserved_nodes{instance="a",namespace="ns"}`:                    {10, 0},
 		`fluence_reserved_nodes{instance="a",namespace="other"}`:                 {20, 0},
 		`fluence_seats_wasted_total{instance="a",namespace="ns"}`:                {7, 0},
@@ -262,8 +261,7 @@ func TestEachAlertSpeaksWhenItShould(t *testing.T) {
 	}
 	// illToo are the other cases of an alert.
 	illToo := map[string]series{
-		"FluenceEvictionsUnhelpful": w.with(series{`fluence_preemptions_total{instance="a",outcome="lost"}`: {0, 0.2}}),
-		"FluenceNoStandby":          w.with(series{`fluence_healthy_standbys{instance="a"}`: {0, 0}}),
+		"FluenceNoStandby": w.with(series{`fluence_healthy_standbys{instance="a"}`: {0, 0}}),
 	}
 	for _, a := range alerts(t) {
 		if w.fires(t, a.Expr, 0) {
