@@ -62,7 +62,7 @@ func TestTheNodesOfADeletedJobGoToGroupsInTheirOrder(t *testing.T) {
 	const nodes, first, second = 8, 5, 3
 	s := tell(t)
 	s.nodes("n", nodes, "8")
-	name := s.priorities(10)
+	name := s.patient(10)
 	wrong, n := 0, trials.Count(2)
 	for k := range n {
 		s.applyText(job("base", nodes, "8", ""))

@@ -196,7 +196,7 @@ func (l askLog) decided(queue []queuedGroup) bool {
 func TestGroupsAreListedInTheOrderInWhichTheSchedulerAsks(t *testing.T) {
 	s := tell(t)
 	v := s.viewer()
-	class := s.priorities(10, 1000)
+	class := s.patient(10, 1000)
 	s.nodes("full", 1, "64")
 	s.nodes("more", 1, "24", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "fluence.test/closed", Effect: corev1.TaintEffectNoSchedule})
