@@ -86,7 +86,9 @@ func (f *fakeAPI) pod(_, name string) *corev1.Pod {
 func (f *fakeAPI) end(names ...string) {
 	now := metav1.Now()
 	for _, name := range names {
-		f.pods[name].DeletionTimestamp = &now
+		pod := f.pods[name].DeepCopy()
+		pod.DeletionTimestamp = &now
+		f.pods[name] = pod
 	}
 }
 
