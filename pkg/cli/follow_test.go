@@ -190,7 +190,7 @@ func TestWhyWaitsForAReason(t *testing.T) {
 	}
 }
 
-// The message of a pod has its age, as that of a group.
+// The command shows the age of a pod's message, as it does for a group's.
 func TestTheMessageOfAPodHasItsAge(t *testing.T) {
 	j := job("j")
 	told := func(at time.Duration) func(*corev1.Pod) {

@@ -214,7 +214,7 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction sets for whom the pods of a group are being evicted. conditions are those of its PodGroup.
+// addEviction reads from the conditions of a PodGroup for whom the group is being evicted.
 func (s *whyAnswer) addEviction(conditions []metav1.Condition) {
 	s.Evicted = eviction.Evicted(conditions)
 	if s.Evicted == "" {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// displaceSteps is the maximum number of steps for finding units that do less harm than those that the
-	// first placement displaces.
+	// displaceSteps is the maximum number of steps of a search. It searches units that do less harm than those
+	// of the first placement.
 	displaceSteps = 1 << 24
 	// maxDomains is the maximum number of domains in which a displacement is searched for, if all slots have
 	// to be in one.
@@ -54,7 +54,7 @@ func (x *displacement) refs() []match.SlotRef {
 	return refs
 }
 
-// ending lists the slots that count as free: those that the request names, and those of the units that were found.
+// ending lists the slots that count as free. The request names some. The others are those of the units that were found.
 func (q *matchState) ending() []match.SlotRef {
 	if q.search == nil || q.search.displacement == nil {
 		return q.Ending
@@ -62,8 +62,8 @@ func (q *matchState) ending() []match.SlotRef {
 	return slices.Concat(q.Ending, q.search.displacement.refs())
 }
 
-// inexact lists those of the units that were found that are on nodes where the ends of slots do not add up, the most
-// important first, at most maxKept.
+// inexact lists some of the units that were found, the most important first, at most maxKept. On a node of each of them
+// the ends of several slots together free another amount than each alone.
 func (x *displacement) inexact() []int {
 	var units []int
 	for _, u := range x.all {
@@ -139,7 +139,7 @@ func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {
 		return err
 	}
 
-	// 5. Place the request without these units, and put back those that do not stand in the way.
+	// 5. Place the request while these units are away. Then put back each unit that is not in the way.
 	w.Begin(ctx, max(reserve, left-displaceSteps))
 	x.leaveOut(best)
 	l, problem = s.newLayout(&b)

@@ -186,8 +186,8 @@ func asKubeScheduler(t *testing.T, e match.Engine, r match.Request) []int {
 	return set
 }
 
-// The units that are displaced do the least harm, are all needed, and never do more harm than those that kube-scheduler's
-// rule takes.
+// The displaced units do the least harm, and all of them are needed. The units that kube-scheduler's rule takes never do
+// less harm.
 func TestDisplacedUnitsDoTheLeastHarm(t *testing.T) {
 	t.Run("if all sets are tried", func(t *testing.T) {
 		checkDisplaced(t, 1, newEngine)

@@ -24,7 +24,7 @@ type displacer struct {
 	units []int32
 	// unitsOn lists, by index of an occupied node, the units there, the least important first.
 	unitsOn [][]int32
-	// lowest is the lowest tier such that its units and those of lower tiers are enough.
+	// The units of the tier lowest and of the tiers below it are enough. Those of the tiers below it alone are not.
 	lowest int64
 	// forbidden is a unit that no offer has; -1 for none.
 	forbidden int32
@@ -44,7 +44,7 @@ const maxRaises = 12
 // charge takes the steps for removing a unit, or for putting it back.
 func (d *displacer) charge(u int32) { d.counter.SpendCounts(d.steps(u), len(d.held.Units[u].Parts)) }
 
-// remove and putBack are like those of overlay, and take the steps.
+// remove and putBack charge the steps that the methods of overlay take.
 func (d *displacer) remove(u int32)  { d.charge(u); d.overlay.remove(u) }
 func (d *displacer) putBack(u int32) { d.charge(u); d.overlay.putBack(u) }
 
@@ -231,8 +231,8 @@ func (d *displacer) reduceBy(u int32) bool {
 	return false
 }
 
-// fromEverything puts back units, from those that have all gone: layer by layer, the most important layer
-// first, and in a layer those first that make least room. It returns the others.
+// fromEverything begins with all units away, and puts units back. It takes the most important layer first, and in
+// a layer the units that make the least room. It returns the units that stay away.
 func (d *displacer) fromEverything() []int32 {
 	var set []int32
 	for rest := d.units; len(rest) > 0; {

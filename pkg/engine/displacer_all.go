@@ -11,8 +11,8 @@ type tryingAll struct {
 	bestHarm harm
 }
 
-// tryAll tries all sets of units, except those that cannot be better than the best, as long as there
-// are steps left.
+// tryAll tries all sets of units. It leaves out sets that cannot be better than the best, and ends when no
+// steps are left.
 func (d *displacer) tryAll() {
 	for _, u := range d.units {
 		d.remove(u)

@@ -43,7 +43,7 @@ type OccupiedNode struct {
 type EmptiedNode struct {
 	// Left has, by need, what is left.
 	Left []int64
-	// Exclusivity is what is left of the holders. Before is what there is now.
+	// Exclusivity is the node's exclusivity when the units have gone. Before is its exclusivity now.
 	Exclusivity, Before solver.Exclusivity
 }
 
