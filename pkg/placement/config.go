@@ -27,6 +27,7 @@
 //	reservable.go          how few of them are enough?
 //	after_end.go           does a group fit when the pods that are ending have gone?
 //	by_preemption.go       does a group fit when pods of lower priority are evicted?
+//	preemption_filters.go  do the filters accept the nodes when these pods have gone?
 package placement
 
 import (
