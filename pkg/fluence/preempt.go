@@ -169,8 +169,8 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		say("evicts nobody before it is known whom an earlier scheduler has evicted for it")
 		return
 	}
-	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(maxUnhelpful)) {
-		at := due.Add(maxUnhelpful)
+	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(overduePause)) {
+		at := due.Add(overduePause)
 		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
 		askAt(at)
 		return
