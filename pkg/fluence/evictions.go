@@ -36,7 +36,8 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted.
+// pods, and those of the group for which it was evicted. This group also asks again when it is known that an earlier
+// process has begun to evict a victim: its pods may not be seen to be ending yet.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)
@@ -49,6 +50,8 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
 			tl.activator.activateGroups(key)
 		}
+		tl.observeEvent(gang.Released)
+	case v.State == eviction.Ending && c.Resumed:
 		tl.observeEvent(gang.Released)
 	}
 }

@@ -164,8 +164,13 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
-	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(maxUnhelpful)) {
-		at := due.Add(maxUnhelpful)
+	if a.evictor.IsUndecided(of.UID) {
+		refused.Equivalence = ""
+		say("evicts nobody before it is known whom an earlier scheduler has evicted for it")
+		return
+	}
+	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(overduePause)) {
+		at := due.Add(overduePause)
 		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
 		askAt(at)
 		return
@@ -340,7 +345,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	var others othersOfVictims
 	problem := ""
 	total, left, since, longest := 0, 0, now, time.Duration(0)
-	for _, v := range a.evictor.Of(of.UID) {
+	for _, v := range a.victimsOf(of.UID) {
 		if v.State == eviction.TakenBack {
 			continue
 		}
@@ -389,6 +394,21 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 		text += "; a request has failed and is tried again: " + problem
 	}
 	return text
+}
+
+// victimsOf returns the victims of the plan for a preemptor. If there is none, it returns those of earlier plans that have
+// not gone: an earlier process may have made one.
+func (b *base) victimsOf(of types.UID) []eviction.Progress {
+	victims := b.evictor.Of(of)
+	if victims != nil {
+		return victims
+	}
+	for _, v := range b.evictor.Pending() {
+		if v.For.UID == of {
+			victims = append(victims, v.Progress)
+		}
+	}
+	return victims
 }
 
 // joinAnd joins parts of a sentence.
