@@ -56,6 +56,12 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	}
 }
 
+// abandonPlan ends the plan of a preemptor that needs it no more, if there is one. That is no failure of the plan.
+func (b *base) abandonPlan(of types.UID) {
+	b.evictor.Cancel(of, eviction.Abandoned)
+	b.preemptions.abandon(of)
+}
+
 // endPlans says what has become of the plans of some preemptors.
 func (b *base) endPlans(of []types.UID, o eviction.Outcome) {
 	for _, uid := range of {

@@ -138,6 +138,15 @@ func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) 
 	}
 }
 
+// abandon records that the plan of a group was canceled, because the group needs it no more. It does nothing if there is none.
+func (p *preemptions) abandon(of types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if is := p.all[of]; is != nil {
+		is.stands = false
+	}
+}
+
 func (p *preemptions) keyOf(of types.UID) types.NamespacedName {
 	if is := p.all[of]; is != nil {
 		return is.key
