@@ -270,6 +270,7 @@ func TestMarksThatWereFound(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			var evictor *Evictor
 			got := run(t, func(f *fakeAPI, e *Evictor) {
 				found := Found{Victim: f.victim("a")}
 				found.Mark = markOf(urgent, found.Victim)
@@ -279,7 +280,15 @@ func TestMarksThatWereFound(t *testing.T) {
 				if got, want := len(e.Pending()) > 0, len(found.Victim.Pods) < found.Mark.Pods; got != want {
 					t.Errorf("the victim is going to end: %t, want %t", got, want)
 				}
+				// If that is not known, no other victim is chosen in its place.
+				if e.IsUndecided(urgent.UID) == (len(e.Pending()) > 0) || e.IsUndecided("another") {
+					t.Error("the preemptor has to wait for an answer if, and only if, it is not known whether the eviction has begun")
+				}
+				evictor = e
 			}, nil)
+			if evictor.IsUndecided(urgent.UID) {
+				t.Error("the preemptor still waits for an answer")
+			}
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) {

@@ -36,7 +36,8 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted.
+// pods, and those of the group for which it was evicted. That group also asks again when it is known that a victim of
+// an earlier process is going to end: it may have asked before, and was refused without that room.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)
@@ -44,6 +45,8 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	case c.Outcome != "":
 		tl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))
 		return
+	case v.State == eviction.Ending && c.Resumed:
+		tl.observeEvent(gang.Released)
 	case v.State == eviction.Gone, v.State == eviction.TakenBack:
 		tl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {

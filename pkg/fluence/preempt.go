@@ -170,6 +170,10 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		askAt(at)
 		return
 	}
+	if a.evictor.IsUndecided(of.UID) {
+		askAt(now.Add(askAgainAfter))
+		return
+	}
 	if !a.index.HasBelow(of.Priority) {
 		// Most groups have nobody below them. Their messages do not speak of evictions.
 		return
@@ -340,7 +344,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	var others othersOfVictims
 	problem := ""
 	total, left, since, longest := 0, 0, now, time.Duration(0)
-	for _, v := range a.evictor.Of(of.UID) {
+	for _, v := range a.victimsOf(of.UID) {
 		if v.State == eviction.TakenBack {
 			continue
 		}
@@ -389,6 +393,21 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 		text += "; a request has failed and is tried again: " + problem
 	}
 	return text
+}
+
+// victimsOf returns who is evicted for a preemptor. Of a plan of an earlier process these are the victims that have not
+// gone.
+func (a *groupPlacer) victimsOf(preemptor types.UID) []eviction.Progress {
+	all := a.evictor.Of(preemptor)
+	if all != nil {
+		return all
+	}
+	for _, v := range a.evictor.Pending() {
+		if v.For.UID == preemptor {
+			all = append(all, v.Progress)
+		}
+	}
+	return all
 }
 
 // joinAnd joins parts of a sentence.
