@@ -450,12 +450,18 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 	}
 }
 
-// A scheduler that begins to lead does not know at once whether the eviction of a marked group has begun. It evicts no
-// other group in its place, and says what it waits for.
+// A scheduler that begins to lead does not know at once whether the eviction of a marked group has begun, and the API
+// server may not answer at first. It evicts no other group in its place, and says what it waits for.
 func TestTheVictimOfAnEarlierSchedulerIsThatOfTheNext(t *testing.T) {
 	inRigOf(t, realEngine(t), func(r *rig) {
 		r.pl.args.Preemption.Mode = PreemptionLowerPriority
 		r.podAPI.grace = 20 * time.Second
+		r.podGroupAPI.broken = func(nth int) error {
+			if nth > 3 {
+				return nil
+			}
+			return apierrors.NewInternalError(errors.New("away"))
+		}
 		for i := range 8 {
 			r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
 		}
