@@ -417,7 +417,6 @@ func (s *killTrial) clearTrial() {
 	}
 	s.proxy.Disturb(nil)
 	s.survivors()
-	s.kubectl("delete", "jobs,statefulsets", "--all", "-n", s.ns, "--cascade=foreground", "--wait=false")
 	s.clear(context.WithoutCancel(s.Context()))
 	var nodes []string
 	for i := range s.stays() {
