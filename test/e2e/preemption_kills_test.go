@@ -210,7 +210,7 @@ func (s *killTrial) plantVictims() {
 	s.applyText(text)
 	s.running(s.pool+"-", gangSize*len(s.kinds)+s.stays())
 	if s.lingers {
-		s.kubectl(append([]string{"annotate", "pods", "-n", s.ns, kubelet.Lingers + "=yes"}, namesOf(s.victimPods())...)...)
+		s.annotate(s.victimPods(), kubelet.Lingers+"=yes")
 	}
 }
 
@@ -218,6 +218,12 @@ func (s *killTrial) plantVictims() {
 func (s *killTrial) victimPods() []corev1.Pod {
 	s.Helper()
 	return s.pods(s.name("v"))
+}
+
+// annotate changes an annotation of pods.
+func (s *killTrial) annotate(pods []corev1.Pod, change string) {
+	s.Helper()
+	s.kubectl(append(append([]string{"annotate", "pods", "-n", s.ns}, namesOf(pods)...), change)...)
 }
 
 // namesOf returns the names of pods, in order.
@@ -329,7 +335,7 @@ func (s *killTrial) play() {
 		s.refused(s.name("late"), reason.NoRoom, "room is kept for "+s.ns+"/"+s.name("high"))
 		s.refused(s.name("high"), reason.Preempting, "still ending")
 		s.drop("late")
-		s.kubectl(append([]string{"annotate", "pods", "-n", s.ns, kubelet.Lingers + "-"}, namesOf(victims)...)...)
+		s.annotate(victims, kubelet.Lingers+"-")
 	}
 	s.runs(map[string]int{"high": s.wants, "stay": s.stays()})
 	s.Logf("the preemptor runs %s after the restart", time.Since(s.restarted).Round(10*time.Millisecond))
