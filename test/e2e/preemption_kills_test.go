@@ -492,8 +492,8 @@ func TestKillsDuringAnEvictionLeaveNothingInHalves(t *testing.T) {
 			}
 			trial.draw(rand.New(rand.NewPCG(seed, 0)))
 			t.Cleanup(trial.clearTrial)
-			trial.play()
 			played = append(played, trial)
+			trial.play()
 		})
 	}
 	evictedOnce(s, played)
