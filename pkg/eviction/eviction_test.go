@@ -281,13 +281,13 @@ func TestMarksThatWereFound(t *testing.T) {
 					t.Errorf("the victim is going to end: %t, want %t", got, want)
 				}
 				// If that is not known, no other victim is chosen in its place.
-				if e.IsUndecided(urgent.UID) == (len(e.Pending()) > 0) || e.IsUndecided("another") {
+				if (len(e.Undecided(urgent.UID)) > 0) == (len(e.Pending()) > 0) || e.Undecided("another") != nil {
 					t.Error("the preemptor has to wait for an answer if, and only if, it is not known whether the eviction has begun")
 				}
 				evictor = e
 			}, nil)
-			if evictor.IsUndecided(urgent.UID) {
-				t.Error("the preemptor still waits for an answer")
+			if left := evictor.Undecided(urgent.UID); left != nil {
+				t.Errorf("the preemptor still waits for an answer: %v", left)
 			}
 			slices.Sort(got)
 			slices.Sort(tc.want)

@@ -53,7 +53,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	if plan.Late && !evicts {
 		return false
 	}
-	ending := a.allEnding(now)
+	ending := a.allEnding(of.UID, now)
 	claimed, known := a.findClaim(ctx, rank, found, ending, of.UID)
 	if evicts && known && claimed == nil && hasPlan(a, of.UID) {
 		claimed, known = findClaimAsPlanned(ctx, a, plan, found, of, ending)
@@ -170,7 +170,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		askAt(at)
 		return
 	}
-	if a.evictor.IsUndecided(of.UID) {
+	if len(a.evictor.Undecided(of.UID)) > 0 {
 		askAt(now.Add(askAgainAfter))
 		return
 	}
@@ -268,11 +268,12 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 	return of
 }
 
-// allEnding returns the pods that are going to leave their nodes: those that are being deleted, and the victims of all
-// plans. A pod that is overdue does not count. Room that is kept for pods that are made again is for these.
-func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
+// allEnding returns the pods that are going to leave their nodes: those that are being deleted, the victims of all
+// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue does not count. Room that
+// is kept for pods that are made again is for these.
+func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
-	for _, v := range a.evictor.Pending() {
+	add := func(v eviction.Progress, of types.UID) {
 		for _, p := range v.Pods {
 			pod := a.ending.find(p.UID)
 			if pod == nil {
@@ -282,11 +283,20 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 				}
 				pod = live
 			}
+			if seen[p.UID] {
+				continue
+			}
 			seen[p.UID] = true
 			if !isOverdue(pod, now) {
-				all = append(all, endingVictim{pod, v.For.UID})
+				all = append(all, endingVictim{pod, of})
 			}
 		}
+	}
+	for _, v := range a.evictor.Undecided(preemptor) {
+		add(v, preemptor)
+	}
+	for _, v := range a.evictor.Pending() {
+		add(v.Progress, v.For.UID)
 	}
 	for _, pod := range a.ending.list(now, a.restarts.leaving()) {
 		if !seen[pod.UID] {
@@ -344,7 +354,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	var others othersOfVictims
 	problem := ""
 	total, left, since, longest := 0, 0, now, time.Duration(0)
-	for _, v := range a.victimsOf(of.UID) {
+	for _, v := range victimsOf(a, of.UID) {
 		if v.State == eviction.TakenBack {
 			continue
 		}
@@ -397,7 +407,7 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 
 // victimsOf returns who is evicted for a preemptor. Of a plan of an earlier process these are the victims that have not
 // gone.
-func (a *groupPlacer) victimsOf(preemptor types.UID) []eviction.Progress {
+func victimsOf(a *groupPlacer, preemptor types.UID) []eviction.Progress {
 	all := a.evictor.Of(preemptor)
 	if all != nil {
 		return all
@@ -407,7 +417,7 @@ func (a *groupPlacer) victimsOf(preemptor types.UID) []eviction.Progress {
 			all = append(all, v.Progress)
 		}
 	}
-	return all
+	return append(all, a.evictor.Undecided(preemptor)...)
 }
 
 // joinAnd joins parts of a sentence.
