@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,7 +84,7 @@ func (c *Client) TakeBackPod(ctx context.Context, namespace string, pod preempti
 // Delete implements API.
 func (c *Client) Delete(ctx context.Context, namespace string, pod preemption.VictimPod) error {
 	err := c.objects.Resource(podsResource).Namespace(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	return ignoreGone("delete pod "+pod.Name, err)
+	return ignoreGone("delete pod "+pod.Name, pod.UID, err)
 }
 
 // Suspend implements API. It writes the version that it has read, so that it overwrites no other change.
@@ -192,12 +193,13 @@ func (c *Client) apply(ctx context.Context, resource schema.GroupVersionResource
 	}
 	force := true
 	_, err = c.objects.Resource(resource).Namespace(namespace).Patch(ctx, name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, "status")
-	return ignoreGone("mark "+kind+" "+name, err)
+	return ignoreGone("mark "+kind+" "+name, uid, err)
 }
 
-// ignoreGone drops the error that the object is gone, or that another one has its name.
-func ignoreGone(what string, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+// ignoreGone drops the error that the object of a UID is gone, or that another one has its name. The API server names
+// the UID then. Any other conflict says that the request met another write, and was not carried out.
+func ignoreGone(what string, uid types.UID, err error) error {
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) && strings.Contains(err.Error(), string(uid)) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)

@@ -1,15 +1,19 @@
 package eviction
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/preemption"
@@ -82,5 +86,33 @@ func TestAnOwnerOfAnotherKindIsNotSuspended(t *testing.T) {
 	v := preemption.Victim{Namespace: "lab", Suspend: group.Owner{Group: "kubeflow.org", Kind: "PyTorchJob", Name: "work", UID: "u"}}
 	if err := c.Suspend(t.Context(), v, Mark{For: urgent}); err == nil || err.Error() != "suspend PyTorchJob work: the kind cannot be suspended" {
 		t.Errorf("error %v, want one that names the kind", err)
+	}
+}
+
+// A conflict says that there is nothing to write if another object has the name. Otherwise the write is to be tried again.
+func TestAConflictIsAnotherObjectOrAnotherWrite(t *testing.T) {
+	cases := map[string]struct {
+		answer error
+		again  bool
+	}{
+		"gone":                   {apierrors.NewNotFound(schema.GroupResource{Resource: "pods"}, "p"), false},
+		"deleted and made again": {apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("the UID in the precondition (u-1) does not match the UID in record (u-2)")), false},
+		"written by another":     {apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", errors.New("the object has been modified")), true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+			objects.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			c := &Client{objects: objects, now: time.Now}
+			pod := preemption.VictimPod{Name: "p", UID: "u-1"}
+			for what, err := range map[string]error{
+				"deletion": c.Delete(t.Context(), "lab", pod),
+				"mark":     c.MarkPod(t.Context(), preemption.Victim{Namespace: "lab"}, pod, Mark{For: urgent}),
+			} {
+				if again := err != nil; again != tc.again {
+					t.Errorf("%s: error %v, want one: %t", what, err, tc.again)
+				}
+			}
+		})
 	}
 }

@@ -270,6 +270,7 @@ func TestMarksThatWereFound(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			var evictor *Evictor
 			got := run(t, func(f *fakeAPI, e *Evictor) {
 				found := Found{Victim: f.victim("a")}
 				found.Mark = markOf(urgent, found.Victim)
@@ -279,14 +280,15 @@ func TestMarksThatWereFound(t *testing.T) {
 				if got, want := len(e.Pending()) > 0, len(found.Victim.Pods) < found.Mark.Pods; got != want {
 					t.Errorf("the victim is going to end: %t, want %t", got, want)
 				}
-				if e.IsUndecided(urgent.UID) == (len(e.Pending()) > 0) || e.IsUndecided("another") {
-					t.Error("it is undecided whether a victim ends that is going to, or it is for another preemptor")
+				// If that is not known, no other victim is chosen in its place.
+				if (len(e.Undecided(urgent.UID)) > 0) == (len(e.Pending()) > 0) || e.Undecided("another") != nil {
+					t.Error("the preemptor has to wait for an answer if, and only if, it is not known whether the eviction has begun")
 				}
-			}, func(_ *fakeAPI, e *Evictor) {
-				if e.IsUndecided(urgent.UID) {
-					t.Error("it is undecided for ever whether the victim ends")
-				}
-			})
+				evictor = e
+			}, nil)
+			if left := evictor.Undecided(urgent.UID); left != nil {
+				t.Errorf("the preemptor still waits for an answer: %v", left)
+			}
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) {

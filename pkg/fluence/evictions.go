@@ -36,8 +36,8 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted. This group also asks again when it is known that an earlier
-// process has begun to evict a victim: its pods may not be seen to be ending yet.
+// pods, and those of the group for which it was evicted. That group also asks again when it is known that a victim of
+// an earlier process is going to end: it may have asked before, and was refused without that room.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)

@@ -451,6 +451,50 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 	}
 }
 
+// A scheduler that begins to lead does not know at once whether the eviction of a marked group has begun, and the API
+// server may not answer at first. It evicts no other group in its place, and says what it waits for.
+func TestTheVictimOfAnEarlierSchedulerIsThatOfTheNext(t *testing.T) {
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.pl.args.Preemption.Mode = PreemptionLowerPriority
+		r.podAPI.grace = 20 * time.Second
+		r.podGroupAPI.broken = func(nth int) error {
+			if nth > 3 {
+				return nil
+			}
+			return apierrors.NewInternalError(errors.New("away"))
+		}
+		for i := range 8 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
+		}
+		low := aPodGroup("low", 4, "low")
+		low.Status.Conditions = []metav1.Condition{{
+			Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted,
+			Message: "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent",
+		}}
+		r.podGroupAPI.put(low)
+		r.podGroupAPI.put(aPodGroup("other", 4, "other"))
+		r.podGroupAPI.put(aPodGroup("urgent", 4, "urgent"))
+		for i := range 4 {
+			r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)))
+			r.pod(fmt.Sprintf("other-%d", i), objects.InGroup("other"), objects.CPU("8"), atPriority(5), objects.OnNode(fmt.Sprintf("n%02d", 4+i)))
+			r.pod(fmt.Sprintf("urgent-%d", i), objects.InGroup("urgent"), objects.CPU("8"), atPriority(1000))
+		}
+	}, func(r *rig) {
+		r.schedule()
+		r.pass(10 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "waits for group ns/low (4 pods, priority 0) to end") {
+			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+		r.pass(30 * time.Second)
+		if got, want := r.podAPI.deleted(), podNames("low"); !slices.Equal(got, want) {
+			t.Errorf("deleted: %v, want %v", got, want)
+		}
+		if !r.starts("urgent", 4) {
+			t.Errorf("these run: %v", r.assigned())
+		}
+	})
+}
+
 // refusingReserve refuses the nodes of pods whose names begin with "urgent", as a volume does that cannot be had. No
 // filter does, so the plan does not know of it.
 type refusingReserve struct{ refused atomic.Int32 }

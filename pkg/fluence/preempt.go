@@ -51,7 +51,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	if plan.Late && !evicts {
 		return false
 	}
-	ending := a.allEnding(now)
+	ending := a.allEnding(of.UID, now)
 	claimed, known := a.findClaim(ctx, rank, found, ending, of.UID)
 	if evicts && known && claimed == nil && hasPlan(a, of.UID) {
 		claimed, known = findClaimAsPlanned(ctx, a, plan, found, of, ending)
@@ -162,7 +162,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
-	if a.evictor.IsUndecided(of.UID) {
+	if len(a.evictor.Undecided(of.UID)) > 0 {
 		refused.Equivalence = ""
 		say("evicts nobody before it is known whom an earlier scheduler has evicted for it")
 		return
@@ -267,11 +267,12 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 	return of
 }
 
-// allEnding returns the pods that are going to leave their nodes: those that are being deleted, and the victims of all
-// plans. A pod that is overdue does not count. Room that is kept for pods that are made again is for these.
-func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
+// allEnding returns the pods that are going to leave their nodes: those that are being deleted, the victims of all
+// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue does not count. Room that
+// is kept for pods that are made again is for these.
+func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
-	for _, v := range a.evictor.Pending() {
+	add := func(v eviction.Progress, of types.UID) {
 		for _, p := range v.Pods {
 			pod := a.ending.find(p.UID)
 			if pod == nil {
@@ -281,11 +282,20 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 				}
 				pod = live
 			}
+			if seen[p.UID] {
+				continue
+			}
 			seen[p.UID] = true
 			if !isOverdue(pod, now) {
-				all = append(all, endingVictim{pod, v.For.UID})
+				all = append(all, endingVictim{pod, of})
 			}
 		}
+	}
+	for _, v := range a.evictor.Undecided(preemptor) {
+		add(v, preemptor)
+	}
+	for _, v := range a.evictor.Pending() {
+		add(v.Progress, v.For.UID)
 	}
 	for _, pod := range a.ending.list(now, a.restarts.leaving()) {
 		if !seen[pod.UID] {

@@ -32,6 +32,9 @@ var heldBy = map[string][]string{
 	"Bind it in a namespace, with a RoleBinding, except for users who may read all of that ([cli.md](cli.md#permissions)).":                                                      {"test/e2e.TestAViewerOfANamespaceSeesItsGroups"},
 	"For a group that waits for longer than `maxBypass`, nodes are kept free of later groups of the same or a lower priority ([reasons.md](reasons.md#order-and-reservations)).": {"pkg/fluence.TestSmallGroupsBypassALargeOneUntilMaxBypass", "pkg/fluence.TestWhichGroupsMustLeaveReservedNodesFree"},
 	"Use quotas on PriorityClasses.": {"test/e2e.TestQuotasApplyToGroups"},
+	"Whoever may use a PriorityClass can evict the work of others below it ([preemption](policies.md#preemption)).": {"test/e2e.TestWhoIsEvicted"},
+	"Limit who may, with quotas on PriorityClasses, or give it `preemptionPolicy: Never`.":                          {"test/e2e.TestQuotasApplyToGroups", "test/e2e.TestWhoIsEvicted"},
+	"Whoever may annotate a namespace with `evict: never` protects all its pods.":                                   {"test/e2e.TestWhoIsEvicted"},
 
 	// What listens.
 	"a unix socket, mode 0600;":               {"cmd/sidecar.TestTheSidecarServesUntilItIsTold", "sidecar/endpoint.TestParse", "cmd/sidecar.TestMutualTLS"},
