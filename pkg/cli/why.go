@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -214,10 +213,10 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction reads from the conditions of a PodGroup for whom the group is being evicted.
-func (s *whyAnswer) addEviction(conditions []metav1.Condition) {
-	s.Evicted = eviction.Evicted(conditions)
-	if s.Evicted == "" {
+// addEviction adds what a mark says for whom the group or the pod is being evicted. It adds nothing if there is no mark.
+func (s *whyAnswer) addEviction(evicted string) {
+	s.Evicted = evicted
+	if evicted == "" {
 		return
 	}
 	left := 0

@@ -70,11 +70,24 @@ func (m Mark) Message(namespace string) string {
 func Evicted(conditions []metav1.Condition) string {
 	for _, kind := range []string{ConditionPreempted, conditionNative} {
 		if _, is := markIn(conditions, kind); is {
-			text, _, _ := strings.Cut(meta.FindStatusCondition(conditions, kind).Message, preemptorPart)
-			return text
+			return forUsers(meta.FindStatusCondition(conditions, kind).Message)
 		}
 	}
 	return ""
+}
+
+// EvictedPod returns this sentence in the mark of a pod. It is empty if the pod has no mark.
+func EvictedPod(pod *corev1.Pod) string {
+	if _, is := OfPod(pod); !is {
+		return ""
+	}
+	return forUsers(markMessage(pod))
+}
+
+// forUsers returns the part of the message of a mark that is for users.
+func forUsers(message string) string {
+	text, _, _ := strings.Cut(message, preemptorPart)
+	return text
 }
 
 // preemptorPart begins the part of a mark that is not for users.
@@ -119,13 +132,17 @@ func markIn(conditions []metav1.Condition, kind string) (Mark, bool) {
 }
 
 // OfPod reads the mark of a pod.
-func OfPod(pod *corev1.Pod) (Mark, bool) {
+func OfPod(pod *corev1.Pod) (Mark, bool) { return Parse(markMessage(pod)) }
+
+// markMessage returns the message of the condition with which a scheduler marks a pod that it evicts. It is empty if
+// the pod has no such condition.
+func markMessage(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
-			return Parse(c.Message)
+			return c.Message
 		}
 	}
-	return Mark{}, false
+	return ""
 }
 
 // markedFor returns the UID of the preemptor for whom a pod is marked. It is empty if it is not marked.
