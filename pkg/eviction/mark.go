@@ -82,6 +82,14 @@ func Evicted(conditions []metav1.Condition) (sentence string, ended metav1.Time)
 	return "", ended
 }
 
+// EvictedPod returns this sentence in the mark of a pod. It is empty if the pod has no mark.
+func EvictedPod(pod *corev1.Pod) string {
+	if _, is := OfPod(pod); !is {
+		return ""
+	}
+	return sentenceText.FindString(markMessage(pod))
+}
+
 // preemptorPart begins the part of a mark that is not for users.
 const preemptorPart = "; preemptor "
 
@@ -126,13 +134,17 @@ func markIn(conditions []metav1.Condition, kind string) (Mark, bool) {
 }
 
 // OfPod reads the mark of a pod.
-func OfPod(pod *corev1.Pod) (Mark, bool) {
+func OfPod(pod *corev1.Pod) (Mark, bool) { return Parse(markMessage(pod)) }
+
+// markMessage returns the message of the condition with which a scheduler marks a pod that it evicts. It is empty if
+// the pod has no such condition.
+func markMessage(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
-			return Parse(c.Message)
+			return c.Message
 		}
 	}
-	return Mark{}, false
+	return ""
 }
 
 // markedFor returns the UID of the preemptor for whom a pod is marked. It is empty if it is not marked.

@@ -1,7 +1,6 @@
 package eviction
 
 import (
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/preemption"
