@@ -125,7 +125,7 @@ func TestTheWorkForBudgetsIsBounded(t *testing.T) {
 				found = append(found, &candidate{kind: Pod, pods: []*occupant{{pod: pod}}})
 			}
 			b := &budgets{steps: maxBudgetSteps}
-			if b.read(w.budgets[1:]) && b.protect(found) {
+			if b.read(w.budgets[1:]) && countProtected(found, b) {
 				t.Errorf("%d steps are left, want that they are not enough", b.steps)
 			}
 			victims, _ := w.candidates()

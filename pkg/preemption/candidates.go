@@ -72,7 +72,7 @@ type Query struct {
 	Usable func(node string) bool
 	// Max is the largest number of candidates. It is match.MaxUnits if it is 0.
 	Max int
-	// Log is told of PodDisruptionBudgets that are not regarded.
+	// Log gets the namespaces whose PodDisruptionBudgets are not regarded.
 	Log klog.Logger
 }
 
@@ -335,6 +335,62 @@ func (s *search) podsOf(of *controller, top group.Owner) int {
 // failed for a Job, and how many may fail is not known.
 func (s *search) outlives(pods []*occupant) bool {
 	return !slices.ContainsFunc(pods, func(o *occupant) bool { return o.controller.owner.Kind == "Job" })
+}
+
+// protect counts the pods that budgets protect. The steps are shared among the namespaces: those with less work go
+// first, and what they leave is for the others. If its share is not enough for a namespace, none of its pods is
+// protected: nobody gains by more budgets than there is time for.
+func (s *search) protect() {
+	pdbs := map[string][]*policyv1.PodDisruptionBudget{}
+	for _, pdb := range s.c.Budgets() {
+		pdbs[pdb.Namespace] = append(pdbs[pdb.Namespace], pdb)
+	}
+	if len(pdbs) == 0 {
+		return
+	}
+	concerned := map[string][]*candidate{}
+	for i := range s.found {
+		if v := &s.found[i]; pdbs[v.key.Namespace] != nil {
+			concerned[v.key.Namespace] = append(concerned[v.key.Namespace], v)
+		}
+	}
+	order := make([]string, 0, len(concerned))
+	for ns := range concerned {
+		order = append(order, ns)
+	}
+	work := func(ns string) int { return len(pdbs[ns]) * len(concerned[ns]) }
+	slices.SortFunc(order, func(a, b string) int { return cmp.Or(cmp.Compare(work(a), work(b)), cmp.Compare(a, b)) })
+	left := maxBudgetSteps
+	for i, ns := range order {
+		share := left / (len(order) - i)
+		b := &budgets{steps: share}
+		if !b.read(pdbs[ns]) || !countProtected(concerned[ns], b) {
+			for _, v := range concerned[ns] {
+				v.protected = 0
+			}
+			s.Log.V(2).Info("PodDisruptionBudgets are not regarded in a plan to evict pods: there are too many, or their selectors are too long",
+				"namespace", ns, "budgets", len(pdbs[ns]), "candidates", len(concerned[ns]))
+		}
+		left -= share - max(0, b.steps)
+	}
+}
+
+// countProtected counts the protected pods of candidates. It returns false if the steps are not enough. The disruptions that
+// a budget allows are for the least important candidates: these are evicted first. The order is the reverse of
+// MoreImportantVictim in k8s.io/kubernetes/pkg/scheduler/framework/preemption.
+func countProtected(candidates []*candidate, b *budgets) bool {
+	slices.SortFunc(candidates, func(x, y *candidate) int { return y.compareImportance(x) })
+	for _, v := range candidates {
+		for _, o := range v.pods {
+			if b.take(o.pod) {
+				v.protected++
+			}
+			if b.steps < 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // compareImportance orders candidates as kube-scheduler does, the most important ones first.
