@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -125,8 +126,8 @@ func searchVictims(ctx context.Context, a *groupPlacer, found placement.Result, 
 }
 
 // endUnhelpful cancels the plan of a group that does not fit by it any more. If its victims have gone, or do not go
-// in time, the eviction did not help, and the group evicts nobody for a while: longest if they may still go. Otherwise a group of a higher priority
-// takes the room, and the group may plan anew.
+// in time, the eviction did not help, and the group evicts nobody for a while: longest if they may still go. Otherwise
+// a group of a higher priority takes the room, and the group may plan anew.
 func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
 	if !hasPlan(a, of.UID) {
 		return
@@ -337,15 +338,22 @@ func (b *base) refsOf(ending []endingVictim) []match.SlotRef {
 func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable func(string) bool, now time.Time) ([]preemption.Victim, int) {
 	victims, left := a.index.Candidates(preemption.Query{
 		For: of, Foreign: a.args.Preemption.Foreign, MinRuntime: a.args.Preemption.MinRuntime.Duration, Now: now, Usable: usable,
-		Own: a.isOwnScheduler,
+		Own: a.isOwnScheduler, Log: a.log,
 	}, a.clusterOfVictims())
+	pending := sets.New[types.UID]()
+	for _, v := range a.evictor.Pending() {
+		for _, p := range v.Pods {
+			pending.Insert(p.UID)
+		}
+	}
 	return slices.DeleteFunc(victims, func(v preemption.Victim) bool {
 		key := eviction.KeyOf(v)
 		if key == (types.NamespacedName{}) {
-			return a.evictor.IsVictim(v.UID)
+			return pending.Has(v.UID)
 		}
-		// A group whose pods are about to be bound is not on its nodes as a whole yet.
+		// A group that is evicted already is no candidate. One whose pods are about to be bound is not on its nodes as
+		// a whole yet.
 		placed, present, _ := a.groups.MemberCounts(key)
-		return key == plan.Key || a.evictor.IsMarked(key) || placed < present
+		return key == plan.Key || placed < present
 	}), left
 }

@@ -43,7 +43,6 @@ type occupant struct {
 	bound    time.Time
 	// controller is the object that controls the pod. It is nil if there is none.
 	controller *controller
-	indexFails int32
 }
 
 // A unit is pods with the same group.
@@ -96,7 +95,7 @@ func (x *Index) put(pod *corev1.Pod, id group.Identity) {
 	} else {
 		victim.Slot.Job = match.NewJobID("pod", string(pod.UID))
 	}
-	o := &occupant{pod: pod, victim: victim, priority: corev1helpers.PodPriority(pod), bound: boundAt(pod), indexFails: indexFailures(pod)}
+	o := &occupant{pod: pod, victim: victim, priority: corev1helpers.PodPriority(pod), bound: boundAt(pod)}
 	if c := group.ControllerOf(pod); c != (group.Owner{}) {
 		o.controller = x.controllers[c.UID]
 		if o.controller == nil {
