@@ -165,7 +165,7 @@ func (r *reconciler) suspendedOwner(ctx context.Context, s suspendable) (*unstru
 func (r *reconciler) isEvicting(ctx context.Context, s suspendable) (bool, error) {
 	names := []string{group.OwnerOf(s.ref).PodGroupName()}
 	for _, p := range s.jobs {
-		for _, name := range possibleGroupNames(p) {
+		for _, name := range possibleGroupNames(p.Object) {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -137,8 +137,8 @@ func TestAJobIsResumedWhateverItsGroupIs(t *testing.T) {
 // While the eviction goes on the Job stays suspended, and the controller looks again, because it sees no
 // event of a pod of another scheduler.
 func TestAJobIsNotResumedBeforeItHasMadeRoom(t *testing.T) {
-	marked := func(age time.Duration) client.Object {
-		pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: ownTrain, UID: "pg-uid"}}
+	marked := func(name string, age time.Duration) client.Object {
+		pg := &scheduling.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "pg-uid"}}
 		meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted, LastTransitionTime: metav1.NewTime(now.Add(-age))})
 		return pg
 	}
@@ -148,17 +148,18 @@ func TestAJobIsNotResumedBeforeItHasMadeRoom(t *testing.T) {
 		elsewhere []*corev1.Pod
 		resumed   bool
 	}{
-		"a pod is on its node":                   {objs: objectsOf(pods(1, bound, ofTrain))},
-		"a pod of another scheduler is":          {elsewhere: pods(1, bound, foreign, ofTrain)},
-		"a pod of a labelled group is":           {objs: objectsOf(pods(1, bound, ofTrain, labelled(group.Label, "crew")))},
-		"the scheduler has not said so":          {objs: []client.Object{marked(time.Second)}},
-		"the scheduler has not said so for long": {objs: []client.Object{marked(2 * time.Minute)}, resumed: true},
-		"its pods have ended, or have no nodes":  {objs: objectsOf(pods(1, in(corev1.PodFailed), ofTrain)), elsewhere: slices.Concat(pods(1, in(corev1.PodSucceeded), foreign, ofTrain), pods(1, foreign, ofTrain)), resumed: true},
-		"a pod of another Job is on its node":    {elsewhere: pods(1, bound, ownedBy("batch/v1", "Job", "train", "later-uid")), resumed: true},
+		"a pod is on its node":                                {objs: objectsOf(pods(1, bound, ofTrain))},
+		"a pod of another scheduler is":                       {elsewhere: pods(1, bound, foreign, ofTrain)},
+		"a pod of a labelled group is":                        {objs: objectsOf(pods(1, bound, ofTrain, labelled(group.Label, "crew")))},
+		"the scheduler has not said so":                       {objs: []client.Object{marked(ownTrain, time.Second)}},
+		"the scheduler has not said so of its labelled group": {objs: []client.Object{marked("crew", time.Second)}},
+		"the scheduler has not said so for long":              {objs: []client.Object{marked(ownTrain, 2*time.Minute)}, resumed: true},
+		"its pods have ended, or have no nodes":               {objs: objectsOf(pods(1, in(corev1.PodFailed), ofTrain)), elsewhere: slices.Concat(pods(1, in(corev1.PodSucceeded), foreign, ofTrain), pods(1, foreign, ofTrain)), resumed: true},
+		"a pod of another Job is on its node":                 {elsewhere: pods(1, bound, ownedBy("batch/v1", "Job", "train", "later-uid")), resumed: true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			j := job(1, madeRoom)
+			j := job(1, madeRoom, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: "crew"} })
 			r := newResumer(t, tc.elsewhere, append(tc.objs, j)...)
 			again := r.reconcileGroups(ownTrain)
 			if suspended, _ := r.owner(j); suspended == tc.resumed || suspended && (again == 0 || again > resumeCheckInterval) {
