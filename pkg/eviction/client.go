@@ -99,7 +99,7 @@ func (c *Client) Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	}
 	patch := map[string]any{"metadata": map[string]any{
 		"uid": owner.GetUID(), "resourceVersion": owner.GetResourceVersion(),
-		"annotations": map[string]any{group.SuspendedForAnnotation: string(m.For.UID)},
+		"annotations": map[string]any{group.SuspendedForAnnotation: group.SuspensionFor(m.For.UID, owner.GetUID())},
 	}}
 	if err := unstructured.SetNestedField(patch, true, path...); err != nil {
 		return fmt.Errorf("suspend %s %s: %w", v.Suspend.Kind, v.Suspend.Name, err)
@@ -128,7 +128,7 @@ func (c *Client) SuspendedBy(ctx context.Context, v preemption.Victim) (types.UI
 	if is, _, _ := unstructured.NestedBool(owner.Object, group.SuspendPath(v.Suspend)...); !is {
 		return "", nil
 	}
-	return types.UID(owner.GetAnnotations()[group.SuspendedForAnnotation]), nil
+	return group.SuspendedFor(owner), nil
 }
 
 // owner reads the owner of a victim. It returns nil if there is no such owner.

@@ -63,7 +63,7 @@ func TestOwnersAreSuspended(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := object.DeepCopy()
-			want.SetAnnotations(map[string]string{group.SuspendedForAnnotation: "urgent"})
+			want.SetAnnotations(map[string]string{group.SuspendedForAnnotation: "urgent/u-work"})
 			if err := unstructured.SetNestedField(want.Object, true, tc.path...); err != nil {
 				t.Fatal(err)
 			}
