@@ -68,7 +68,7 @@ type API interface {
 	TakeBack(ctx context.Context, v preemption.Victim) error
 	// Close turns the mark of a PodGroup into a condition that says what has been.
 	Close(ctx context.Context, v preemption.Victim, m Mark) error
-	// Suspend suspends the owner of the victim, unless it is suspended already.
+	// Suspend suspends the owner of the victim, unless it is suspended already. Pods that do not end by that are deleted.
 	Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	// SuspendedBy returns for which preemptor the owner is suspended. It is empty if it is not suspended by Fluence.
 	SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error)
@@ -282,6 +282,8 @@ type victim struct {
 	attempts int
 	// retryAt is the time before which nothing is sent. doubtUntil is see doubtFor.
 	retryAt, doubtUntil time.Time
+	// deleteAt is when its pods are deleted although its owner is suspended. It is zero before that.
+	deleteAt time.Time
 }
 
 func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {

@@ -264,9 +264,20 @@ func TestMarksThatWereFound(t *testing.T) {
 		"the owner is not suspended: the mark is taken back": {func(_ *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
 		}, []string{"take back a"}},
-		"the owner is suspended: its pods are waited for": {func(f *fakeAPI, v *Found) {
+		"the owner is suspended, and its pods do not end: they are deleted": {func(f *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends, f.suspended = owner, owner.UID, urgent.UID
+		}, []string{"mark pod a-0", "delete a-0", "mark pod a-1", "delete a-1", "close a"}},
+		"the owner is suspended, and its pods are ending: none of them is deleted again": {func(f *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends, f.suspended = owner, owner.UID, urgent.UID
+			f.end("a-0", "a-1")
 		}, nil},
+		"somebody has resumed the owner while its pods were deleted: the others are evicted": {func(f *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
+			f.end("a-0")
+			f.pods["a-0"].Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: v.Mark.Message("lab"),
+			}}
+		}, []string{"mark pod a-1", "delete a-1"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -297,8 +308,34 @@ func TestAnOwnerIsSuspendedAlthoughAPodHasEnded(t *testing.T) {
 		delete(f.pods, "a-0")
 		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
 	}, nil)
-	if !slices.Equal(got, []string{"mark a", "suspend a"}) {
+	if !slices.Equal(got[:2], []string{"mark a", "suspend a"}) {
 		t.Errorf("requests %q", got)
+	}
+}
+
+// The controller of an owner may be down, or somebody may resume the owner before its pods end.
+func TestPodsThatGoOnAfterTheSuspensionAreDeletedOnce(t *testing.T) {
+	var before []string
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		v := f.victim("a")
+		v.Suspend = group.Owner{Group: "batch", Kind: "Job", Name: "a", UID: "job"}
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: "a-2", UID: "a-2"})
+		f.pods["a-2"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-2", UID: "a-2"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	}, func(f *fakeAPI, _ *Evictor) {
+		f.mu.Lock()
+		f.end("a-1") // the controller has deleted one
+		f.mu.Unlock()
+		time.Sleep(maxSuspendWait - time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		before = slices.Clone(f.requests)
+	})
+	if want := []string{"mark a", "suspend a"}; !slices.Equal(before, want) {
+		t.Errorf("while the controller may delete the pods: requests %q, want %q", before, want)
+	}
+	if want := []string{"mark a", "suspend a", "mark pod a-0", "delete a-0"}; !slices.Equal(got, want) {
+		t.Errorf("requests %q, want %q", got, want)
 	}
 }
 
