@@ -3,7 +3,10 @@ package eviction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -197,8 +200,21 @@ func (c *Client) apply(ctx context.Context, resource schema.GroupVersionResource
 
 // ignoreGone drops the error that the object is gone, or that another one has its name.
 func ignoreGone(what string, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || apierrors.IsNotFound(err) || isOtherUID(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// isOtherUID reports whether the API server has refused a request because the object of the name has another UID, or
+// because a patch with a UID would make the object. Other conflicts pass. The API server tells them apart by text only.
+func isOtherUID(err error) bool {
+	if apierrors.IsConflict(err) {
+		return strings.Contains(err.Error(), "UID in precondition") || strings.Contains(err.Error(), "uid mismatch")
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
