@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -363,6 +364,14 @@ func TestAJobIsNotSuspendedForACanceledPlan(t *testing.T) {
 }
 
 func TestAMarkIsReadAsItWasWritten(t *testing.T) {
+	for _, m := range []Mark{{For: urgent, Priority: -10, Pods: 8, Suspends: "u-2"}, {For: urgent, Pods: 1}} {
+		for _, namespace := range []string{"lab", "other"} {
+			read, _ := Parse(m.Message(namespace))
+			if got, want := read.Message("lab"), m.Message(namespace); got != want {
+				t.Errorf("a mark that was read is written as %q, want %q", got, want)
+			}
+		}
+	}
 	m := Mark{For: urgent, Priority: -10, Pods: 8, Suspends: "u-2"}
 	if got, want := m.Evicted("lab"), "8 pods evicted for group lab/urgent (priority 1000, this one has -10)"; got != want {
 		t.Errorf("Evicted = %q, want %q", got, want)
@@ -373,12 +382,38 @@ func TestAMarkIsReadAsItWasWritten(t *testing.T) {
 	for _, namespace := range []string{"lab", "other"} {
 		got, ok := Parse(m.Message(namespace))
 		want := m
-		want.For = preemption.Preemptor{UID: "urgent", Priority: 1000}
+		want.For, want.sentence = preemption.Preemptor{UID: "urgent", Priority: 1000}, m.Evicted(namespace)
 		if !ok || got != want {
 			t.Errorf("Parse = %+v, %v, want %+v", got, ok, want)
 		}
 	}
 	if _, ok := Parse("evicted by hand"); ok {
 		t.Error("another message is read as a mark")
+	}
+}
+
+// Users have groups of thousands of pods, and callers wait for the lock meanwhile.
+func TestAPodIsNotLookedUpForEachRequest(t *testing.T) {
+	const pods = 1000
+	f := &fakeAPI{pods: map[string]*corev1.Pod{}}
+	v := preemption.Victim{Kind: preemption.Group, Namespace: "lab", Name: "a", UID: "a"}
+	for i := range pods {
+		name := fmt.Sprintf("a-%d", i)
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: name, UID: types.UID(name)})
+		f.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	lookups := 0
+	e := New(Config{API: f, Leading: func() bool { return true }, PodOf: func(namespace, name string) *corev1.Pod {
+		lookups++
+		return f.pod(namespace, name)
+	}})
+	e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	requests := 0
+	for c, _, ok := e.next(); ok; c, _, ok = e.next() {
+		requests++
+		e.answered(t.Context(), c, nil)
+	}
+	if requests != pods+1 || lookups > 10*pods {
+		t.Errorf("%d lookups for %d requests, want at most %d for %d", lookups, requests, 10*pods, pods+1)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -53,6 +52,8 @@ type call struct {
 	// ends is the pod that the request ends. It is empty if it ends none. touches is true if it ends pods.
 	ends    types.UID
 	touches bool
+	// suspends is true if it suspends the owner. mayMark is true if it is the first that may write the mark.
+	suspends, mayMark bool
 }
 
 // errBegun says that a mark cannot be taken back, because the owner is suspended already.
@@ -140,6 +141,7 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 				later(now.Add(idleCheckInterval))
 			default:
 				v.inFlight++
+				c.mayMark = !v.markSent
 				v.markSent = true
 				v.sent[c.ends] = true
 				return c, again, true
@@ -162,7 +164,11 @@ func (e *Evictor) bindsIdle() bool {
 // nextOf returns the next request for a victim. It records if the pods of the victim have gone.
 func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	c = call{plan: p, victim: v}
-	ending, gone := e.pods(p, v)
+	// The pods are many, and what is asked for here does not change while requests are in flight.
+	ending, gone := v.begun, false
+	if v.inFlight == 0 || !v.begun {
+		ending, gone = e.pods(p, v)
+	}
 	switch {
 	case gone && v.State != Gone && v.State != TakenBack && v.inFlight == 0:
 		v.settled = !v.markSent || v.Kind == preemption.Pod
@@ -197,12 +203,13 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		return c, true
 	case v.State != Marked && v.State != Ending, !v.begun && !p.isMarked():
 	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
-		c.touches = true
+		c.touches, c.suspends = true, true
 		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
 		c.done = func() { e.begin(p, v) }
 		return c, true
 	case v.mark.Suspends == "" || v.begun && !now.Before(v.deleteAt):
-		for _, pod := range v.Pods {
+		for ; v.handled < len(v.Pods); v.handled++ {
+			pod := v.Pods[v.handled]
 			if v.sent[pod.UID] || e.isEnding(v.Namespace, pod) {
 				continue // an earlier request has deleted it, or somebody else
 			}
@@ -229,6 +236,9 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 func (e *Evictor) pods(p *plan, v *victim) (ending, gone bool) {
 	gone = true
 	for _, known := range v.Pods {
+		if v.begun && !gone {
+			return true, false // nothing depends on the others
+		}
 		pod := e.PodOf(v.Namespace, known.Name)
 		if pod == nil || pod.UID != known.UID {
 			ending = ending || v.mark.Suspends == ""
@@ -302,6 +312,7 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	v.inFlight--
 	if err == nil {
 		v.attempts, v.Problem, v.retryAt = 0, "", time.Time{}
+		v.refusals, v.Refused = 0, false
 		c.done()
 		return
 	}
@@ -310,16 +321,24 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 		return
 	}
 	delete(v.sent, c.ends)
+	v.handled = 0
 	v.Problem = err.Error()
-	v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
-	v.attempts++
+	if !now.Before(v.retryAt) { // others that were sent at the same time count once
+		v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
+		v.attempts++
+	}
 	after, busy := flowcontrol.RetryAfter(err)
 	e.Failed(busy)
 	if busy {
 		e.pausedUntil = now.Add(after)
 	}
-	if c.touches && !busy && apierrors.ReasonForError(err) != "Forbidden" {
+	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
+	if isRefusal(err) {
+		e.refuse(ctx, c, err)
+		return
+	}
+	v.refusals = 0
+	if c.touches && !busy {
 		v.doubtUntil = now.Add(doubtFor)
 	}
-	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
 }
