@@ -133,13 +133,13 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	if !hasPlan(a, of.UID) {
 		return
 	}
-	outcome := eviction.Unhelpful
-	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
+	outcome, refusal := eviction.Unhelpful, a.evictor.Refusal(of.UID)
+	if refusal == "" && slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
 	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
-	a.preemptions.end(of.UID, outcome, due, now)
+	a.preemptions.end(of.UID, outcome, refusal, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
 
@@ -242,8 +242,8 @@ func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now t
 		}
 		return why, at
 	}
-	if at := a.preemptions.notBefore(of.UID); now.Before(at) {
-		return fmt.Sprintf("evicts nobody before %s (the last eviction did not help)", at.UTC().Format(time.TimeOnly)), at
+	if at, because := a.preemptions.notBefore(of.UID); now.Before(at) {
+		return fmt.Sprintf("evicts nobody before %s (%s)", at.UTC().Format(time.TimeOnly), because), at
 	}
 	return "", time.Time{}
 }
@@ -265,7 +265,7 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 }
 
 // allEnding returns the pods that are going to leave their nodes: those that are being deleted, and the victims of all
-// plans. A pod that is overdue does not count. Room that is kept for pods that are made again is for these.
+// plans. A pod that is overdue, or whose deletion is refused, does not count. Room that is kept for pods that are made again is for these.
 func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
 	for _, v := range a.evictor.Pending() {
@@ -279,7 +279,7 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 				pod = live
 			}
 			seen[p.UID] = true
-			if !isOverdue(pod, now) {
+			if refused := v.Refused && pod.DeletionTimestamp == nil; !refused && !isOverdue(pod, now) {
 				all = append(all, endingVictim{pod, v.For.UID})
 			}
 		}
@@ -443,6 +443,9 @@ func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable
 		Own: a.isOwnScheduler,
 	}, a.clusterOfVictims())
 	return slices.DeleteFunc(victims, func(v preemption.Victim) bool {
+		if a.evictor.IsRefused(v.UID) {
+			return true
+		}
 		key := eviction.KeyOf(v)
 		if key == (types.NamespacedName{}) {
 			return a.evictor.IsVictim(v.UID)
