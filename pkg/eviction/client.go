@@ -3,8 +3,10 @@ package eviction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strings"
+	"regexp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,7 +86,7 @@ func (c *Client) TakeBackPod(ctx context.Context, namespace string, pod preempti
 // Delete implements API.
 func (c *Client) Delete(ctx context.Context, namespace string, pod preemption.VictimPod) error {
 	err := c.objects.Resource(podsResource).Namespace(namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}})
-	return ignoreGone("delete pod "+pod.Name, pod.UID, err)
+	return ignoreGone("delete pod "+pod.Name, err)
 }
 
 // Suspend implements API. It writes the version that it has read, so that it overwrites no other change.
@@ -193,14 +195,30 @@ func (c *Client) apply(ctx context.Context, resource schema.GroupVersionResource
 	}
 	force := true
 	_, err = c.objects.Resource(resource).Namespace(namespace).Patch(ctx, name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: FieldManager, Force: &force}, "status")
-	return ignoreGone("mark "+kind+" "+name, uid, err)
+	return ignoreGone("mark "+kind+" "+name, err)
 }
 
-// ignoreGone drops the error that the object of a UID is gone, or that another one has its name. The API server names
-// the UID then. Any other conflict says that the request met another write, and was not carried out.
-func ignoreGone(what string, uid types.UID, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) && strings.Contains(err.Error(), string(uid)) {
+// ignoreGone drops the error that the object is gone, or that another one has its name.
+func ignoreGone(what string, err error) error {
+	if err == nil || apierrors.IsNotFound(err) || isOtherUID(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// otherUID matches what the API server says of a deletion whose precondition does not hold, and of a patch that would make
+// the object.
+var otherUID = regexp.MustCompile(`UID in (the )?precondition|uid mismatch`)
+
+// isOtherUID reports whether the API server has refused a request because the object of the name has another UID, or
+// because a patch with a UID would make the object. Other conflicts pass. The API server tells them apart by text only.
+func isOtherUID(err error) bool {
+	if apierrors.IsConflict(err) {
+		return otherUID.MatchString(err.Error())
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

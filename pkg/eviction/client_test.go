@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -76,6 +77,36 @@ func TestOwnersAreSuspended(t *testing.T) {
 			v.Suspend.UID = types.UID("u-older")
 			if by, err := c.SuspendedBy(t.Context(), v); by != "" || err != nil {
 				t.Errorf("another object of the name is suspended by %q with error %v, want nobody", by, err)
+			}
+		})
+	}
+}
+
+// Only the UID says that the victim is gone. After another conflict the request is sent again.
+func TestAConflictIsNoSuccess(t *testing.T) {
+	pods := podsResource.GroupResource()
+	cases := map[string]struct {
+		answer error
+		wants  bool
+	}{
+		"another UID, deletion":     {answer: apierrors.NewConflict(pods, "a", errors.New("Precondition failed: UID in precondition: u-1, UID in object meta: u-2"))},
+		"gone, patch":               {answer: apierrors.NewConflict(pods, "a", errors.New("uid mismatch: the provided object specified uid u-1, and no existing object was found"))},
+		"another UID, patch":        {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), "u-1", "field is immutable")})},
+		"gone":                      {answer: apierrors.NewNotFound(pods, "a")},
+		"another version":           {answer: apierrors.NewConflict(pods, "a", errors.New("the object has been modified; please apply your changes to the latest version and try again")), wants: true},
+		"a field that is not valid": {answer: apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "a", field.ErrorList{field.Invalid(field.NewPath("status"), "", "no")}), wants: true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			objects := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+			objects.PrependReactor("*", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.answer })
+			c := &Client{objects: objects, now: time.Now}
+			pod := preemption.VictimPod{Name: "a", UID: "u-1"}
+			if err := c.Delete(t.Context(), "lab", pod); (err != nil) != tc.wants {
+				t.Errorf("Delete: %v", err)
+			}
+			if err := c.MarkPod(t.Context(), preemption.Victim{Namespace: "lab"}, pod, Mark{For: urgent}); (err != nil) != tc.wants {
+				t.Errorf("MarkPod: %v", err)
 			}
 		})
 	}

@@ -132,13 +132,13 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	if !hasPlan(a, of.UID) {
 		return
 	}
-	outcome := eviction.Unhelpful
-	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
+	outcome, refusal := eviction.Unhelpful, a.evictor.Refusal(of.UID)
+	if refusal == "" && slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
 	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
-	a.preemptions.end(of.UID, outcome, due, now)
+	a.preemptions.end(of.UID, outcome, refusal, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
 
@@ -246,8 +246,8 @@ func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now t
 		}
 		return why, at
 	}
-	if at := a.preemptions.notBefore(of.UID); now.Before(at) {
-		return fmt.Sprintf("evicts nobody before %s (the last eviction did not help)", at.UTC().Format(time.TimeOnly)), at
+	if at, because := a.preemptions.notBefore(of.UID); now.Before(at) {
+		return fmt.Sprintf("evicts nobody before %s (%s)", at.UTC().Format(time.TimeOnly), because), at
 	}
 	return "", time.Time{}
 }
@@ -269,8 +269,8 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 }
 
 // allEnding returns the pods that are going to leave their nodes: those that are being deleted, the victims of all
-// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue does not count. Room that
-// is kept for pods that are made again is for these.
+// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue, or whose deletion is refused,
+// does not count. Room that is kept for pods that are made again is for these.
 func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
 	add := func(v eviction.Progress, of types.UID) {
@@ -287,7 +287,7 @@ func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endin
 				continue
 			}
 			seen[p.UID] = true
-			if !isOverdue(pod, now) {
+			if refused := v.Refused && pod.DeletionTimestamp == nil; !refused && !isOverdue(pod, now) {
 				all = append(all, endingVictim{pod, of})
 			}
 		}
@@ -347,6 +347,9 @@ func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable
 		}
 	}
 	return slices.DeleteFunc(victims, func(v preemption.Victim) bool {
+		if a.evictor.IsRefused(v.UID) {
+			return true
+		}
 		key := eviction.KeyOf(v)
 		if key == (types.NamespacedName{}) {
 			return pending.Has(v.UID)

@@ -175,6 +175,10 @@ func (x *Index) find(s *search) {
 	}
 }
 
+// maxMarked is for how long a scheduler that has marked a pod is about to delete it. It may have failed to: then the
+// mark means nothing. The pods of a group do not end without each other, so their own marks say nothing of the group.
+const maxMarked = 30 * time.Second
+
 // addUnit adds the candidates among pods with the same group: the members as a whole if it has a PodGroup, and each
 // of the other pods alone.
 func (s *search) addUnit(u *unit) {
@@ -198,7 +202,7 @@ func (s *search) addUnit(u *unit) {
 		}
 	}
 	for i, o := range alone {
-		if o.priority < s.For.Priority && o.pod.UID != s.For.UID {
+		if o.priority < s.For.Priority && o.pod.UID != s.For.UID && s.Now.Sub(o.marked) > maxMarked {
 			s.add(candidate{
 				kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID,
 				pods: alone[i : i+1], priority: o.priority,

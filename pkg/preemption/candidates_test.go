@@ -112,6 +112,15 @@ func boundBefore(d time.Duration) func(*corev1.Pod) {
 	}
 }
 
+// markedBefore gives a pod the mark of a scheduler that evicts it.
+func markedBefore(d time.Duration) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, LastTransitionTime: metav1.NewTime(now.Add(-d)),
+		})
+	}
+}
+
 // controlledBy sets the controller of a pod. Its UID is its name. Without a kind there is none.
 func controlledBy(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -213,10 +222,13 @@ func TestWhoMayBeEvicted(t *testing.T) {
 		"not a pod that is being deleted": {
 			world: world{pods: []*corev1.Pod{running("a", 5, func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: now} })}},
 		},
-		"not a pod that is about to be evicted": {
-			world: world{pods: []*corev1.Pod{running("a", 5, func(p *corev1.Pod) {
-				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler})
-			})}},
+		"not a pod that is about to be evicted": {world: world{pods: []*corev1.Pod{running("a", 5, markedBefore(maxMarked))}}},
+		"a pod that was about to be evicted, and was not": {
+			world: world{pods: []*corev1.Pod{running("a", 5, markedBefore(maxMarked+time.Second))}}, want: []string{"Pod ns/a p5 a@n1"},
+		},
+		"a group with a pod that is about to be evicted, as a whole": {
+			world: world{pods: []*corev1.Pod{running("a", 5, inGroup("g"), markedBefore(0)), running("b", 5, inGroup("g"))}, podGroups: groups("g")},
+			want:  []string{"PodGroup ns/g p5 a@n1 b@n1"},
 		},
 		"of a group, only the pods that are not ending": {
 			world: world{
