@@ -148,7 +148,7 @@ func job(name string, pods int, podSpec string) string {
 
 // jobOf is a Job of one pod, of a group of two pods. field is a further field of its spec, with a comma.
 func (s *story) jobOf(groupName, name, field string) string {
-	return fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s-%s}\nspec: {%stemplate: {metadata: {labels: {%s: %[1]s, %s: %q}}, spec: %s}}\n---\n",
+	return fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: %s-%s}\nspec: {%stemplate: {metadata: {labels: {%s: %[1]s, %[5]s: %q}}, spec: %s}}\n---\n",
 		groupName, name, field, group.Label, group.SizeLabel, "2", s.podSpec("4"))
 }
 
@@ -250,11 +250,11 @@ func (s *story) runningAll(prefixes map[string]int) map[string]string {
 // succeed lets the running pods of a name prefix succeed.
 func (s *story) succeed(prefix string) {
 	s.Helper()
-	args := []string{"annotate", "-n", s.ns, "pods", "kwok.fluence.flux-framework.org/run-for=0s"}
+	args := []string{"annotate", "-n", s.ns, "pods"}
 	for _, name := range s.onNodes(prefix) {
 		args = append(args, name)
 	}
-	s.kubectl(args...)
+	s.kubectl(append(args, "kwok.fluence.flux-framework.org/run-for=0s")...)
 }
 
 // is waits until objects have a value at a path.
