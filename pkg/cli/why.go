@@ -33,7 +33,8 @@ type whyAnswer struct {
 	Pod *podAnswer `json:"pod,omitempty"`
 	// Hints are other reasons why pods of the group wait.
 	Hints []string `json:"hints,omitempty"`
-	// Evicted says for whom its pods are being evicted, and how many have not ended. It is empty if they are not.
+	// Evicted says for whom its pods are being evicted, and how many have not ended, or when they had if the group waits
+	// since. It is empty if they are not evicted.
 	Evicted string `json:"evicted,omitempty"`
 	// Gone are the nodes of its pods that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
@@ -214,23 +215,24 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction reads from the conditions of a PodGroup for whom the group is being evicted.
+// addEviction reads from the conditions of a PodGroup for whom the group is being evicted, or was and waits since.
 func (s *whyAnswer) addEviction(conditions []metav1.Condition) {
-	s.Evicted = eviction.Evicted(conditions)
-	if s.Evicted == "" {
-		return
-	}
+	sentence, ended := eviction.Evicted(conditions)
 	left := 0
 	for _, pod := range s.members {
 		if translate.Holds(pod) {
 			left++
 		}
 	}
-	are := "are"
-	if left == 1 {
-		are = "is"
+	switch {
+	case sentence == "":
+	case ended.IsZero() && left == 1:
+		s.Evicted = sentence + "; 1 is still ending"
+	case ended.IsZero():
+		s.Evicted = fmt.Sprintf("%s; %d are still ending", sentence, left)
+	case s.Waits && left == 0:
+		s.Evicted = fmt.Sprintf("%s; the last had gone at %s", sentence, ended.UTC().Format(time.RFC3339))
 	}
-	s.Evicted += fmt.Sprintf("; %d %s still ending", left, are)
 }
 
 // addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
@@ -317,7 +319,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
 	}
 	if s.Evicted != "" {
-		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "is being evicted"), s.Evicted)
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "evicted"), s.Evicted)
 	}
 	o.writeReason(w, s)
 	if s.Fault != "" {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,22 +64,30 @@ func (m Mark) Message(namespace string) string {
 	return text
 }
 
-// Evicted returns the sentence of Mark.Evicted in the mark of a PodGroup of either kind, as the mark itself names the
-// preemptor. It is empty if the PodGroup has no mark.
-func Evicted(conditions []metav1.Condition) string {
+// Evicted returns the sentence of Mark.Evicted that the conditions of a PodGroup of either kind have, as the mark itself
+// names the preemptor. ended is when the last of the evicted pods had gone. It is zero if they are being evicted. The
+// sentence is empty if the group was not evicted.
+func Evicted(conditions []metav1.Condition) (sentence string, ended metav1.Time) {
 	for _, kind := range []string{ConditionPreempted, conditionNative} {
-		if _, is := markIn(conditions, kind); is {
-			text, _, _ := strings.Cut(meta.FindStatusCondition(conditions, kind).Message, preemptorPart)
-			return text
+		c := meta.FindStatusCondition(conditions, kind)
+		if c == nil {
+			continue
 		}
+		sentence = sentenceText.FindString(c.Message)
+		if c.Status != metav1.ConditionTrue {
+			ended = c.LastTransitionTime
+		}
+		return sentence, ended
 	}
-	return ""
+	return "", ended
 }
 
 // preemptorPart begins the part of a mark that is not for users.
 const preemptorPart = "; preemptor "
 
-// markText is the form of the message of a mark.
+// sentenceText is the form of the sentence of Mark.Evicted, and markText that of the message of a mark.
+var sentenceText = regexp.MustCompile(`^\d+ pods? evicted for .* \(priority -?\d+, this one has -?\d+\)`)
+
 var markText = regexp.MustCompile(`^(\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
 
 // Parse reads the message of a mark. It returns false if the message is none of Message.
