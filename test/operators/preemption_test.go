@@ -107,6 +107,7 @@ func TestPodsThatAreDeletedCountAsFailed(t *testing.T) {
 		}
 	}
 	s.apply(job("more", 3, high))
+	s.fail("shared-a-")
 	s.running("more-", 3)
 	s.is("job/doomed-a", completed("Failed"), "True")
 	s.is("job/doomed-b", completed("Failed"), "True")
@@ -115,7 +116,9 @@ func TestPodsThatAreDeletedCountAsFailed(t *testing.T) {
 	delete(all, doomed+"-")
 	all[plain+"-"] = 2
 	s.runningAll(all)
-	s.succeed("")
+	for prefix := range all {
+		s.succeed(prefix)
+	}
 	s.is("jobset/queued", completed("Completed"), "True")
 	for object, want := range map[string]string{"jobset/queued": "1 ", "job/plain": " ", "job/shared-a": " ", "job/shared-b": " 1"} {
 		got := s.kubectl("get", "-n", s.ns, object, "-o", "jsonpath={.status.restarts} {.status.failed}")
@@ -255,6 +258,22 @@ func (s *story) succeed(prefix string) {
 		args = append(args, name)
 	}
 	s.kubectl(append(args, "kwok.fluence.flux-framework.org/run-for=0s")...)
+}
+
+// fail waits until the pod of a name prefix is being deleted, and sets it failed. A real kubelet does so at the end of a
+// pod, the fake one does not. A Job with a podFailurePolicy counts a pod only then, and keeps its finalizer until then.
+func (s *story) fail(prefix string) {
+	s.Helper()
+	var name string
+	s.eventually("a pod "+prefix+"* is being deleted", func(context.Context) (bool, string) {
+		for _, p := range s.pods(prefix) {
+			if p.DeletionTimestamp != nil {
+				name = p.Name
+			}
+		}
+		return name != "", "none is"
+	})
+	s.kubectl("patch", "-n", s.ns, "pod", name, "--subresource=status", "--type=merge", "-p", `{"status": {"phase": "Failed"}}`)
 }
 
 // is waits until objects have a value at a path.
