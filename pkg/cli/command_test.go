@@ -341,6 +341,7 @@ func TestCommands(t *testing.T) {
 		"why of a group that is being evicted":                 {args: "why solver", objects: evicted()},
 		"why of a group that was evicted and waits":            {args: "why solver", objects: wasEvicted(), want: 2},
 		"why of a native PodGroup that is being evicted":       {args: "why podgroup.scheduling.k8s.io/pair", objects: evicted()},
+		"why of a pod alone that is being evicted":             {args: "why pod/alone", objects: evicted()},
 		"why others would be evicted for a group, as json":     {args: "why now --now -o json", objects: preempting(), want: ExitNo},
 		"a job of another scheduler":                           {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
 		"a job with a field that there is not":                 {args: "simulate -f -", stdin: strings.Replace(manifest("x", 1, "1"), "parallelism", "paralellism", 1), objects: cluster(), want: ExitError},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -222,7 +223,7 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
 	s.Waits = s.Status != statusTerminating && (s.WaitingFor != "" || slices.ContainsFunc(own, waits))
-	s.addEviction(slices.Concat(pg.Status.Conditions, ns.nativeConditions(pg)))
+	s.addEviction(eviction.Evicted(slices.Concat(pg.Status.Conditions, ns.nativeConditions(pg))))
 	return s
 }
 
@@ -250,7 +251,9 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 	if ns.groupsUnreadable {
 		wants = ""
 	}
-	return &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
+	s := &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
+	s.addEviction(eviction.EvictedPod(pod), metav1.Time{})
+	return s
 }
 
 // whyPodWaits returns why a pod waits, as its condition PodScheduled or its gates say, and when the scheduler

@@ -285,7 +285,7 @@ func preempting() []runtime.Object {
 	return all
 }
 
-// evicted is a cluster whose groups that run are being evicted. One of the four pods of one of them has gone.
+// evicted is a cluster whose groups that run are being evicted, and a pod alone. One of the four pods of one group has gone.
 func evicted() []runtime.Object {
 	mark := func(kind, text string) metav1.Condition {
 		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Preempted", Message: text + "; preemptor uid-urgent", LastTransitionTime: ago(time.Second)}
@@ -294,6 +294,12 @@ func evicted() []runtime.Object {
 		pod, is := o.(*corev1.Pod)
 		return is && pod.Name == "solver-3"
 	})
+	all = append(all, pod("alone", "node-4", "1", func(p *corev1.Pod) {
+		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+			Message: "1 pod evicted for pod lab/urgent-0 (priority 1000, this one has 0); preemptor uid-urgent",
+		})
+	}))
 	for _, o := range all {
 		switch o := o.(type) {
 		case *corev1.Pod:

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -215,9 +214,9 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction reads from the conditions of a PodGroup for whom the group is being evicted, or was and waits since.
-func (s *whyAnswer) addEviction(conditions []metav1.Condition) {
-	sentence, ended := eviction.Evicted(conditions)
+// addEviction says for whom the group or the pod is being evicted, or was and waits since. sentence and ended are those of
+// eviction.Evicted. It adds nothing without a sentence.
+func (s *whyAnswer) addEviction(sentence string, ended metav1.Time) {
 	left := 0
 	for _, pod := range s.members {
 		if translate.Holds(pod) {

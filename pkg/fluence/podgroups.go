@@ -137,6 +137,8 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Ended:     pg.Status.Phase == scheduling.PodGroupFinished || pg.Status.Phase == scheduling.PodGroupFailed,
 		Policy:    pg.Annotations[group.MatchPolicyAnnotation],
 		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
+
+		PreemptionDelay: pg.Annotations[group.PreemptionDelayAnnotation],
 	}
 	g.Templates = templatesOf(pg)
 	g.Fault = templatesFault(pg, g.Templates)

@@ -24,6 +24,8 @@ type PodGroup struct {
 	Policy string
 	// Topology holds the values of the topology annotations.
 	Topology group.TopologyAnnotations
+	// PreemptionDelay is the value of group.PreemptionDelayAnnotation.
+	PreemptionDelay string
 	// Exclusivity is what the status says about the nodes of the group's pods.
 	Exclusivity Exclusivity
 	// ExclusivitySince is since when the status has said that.

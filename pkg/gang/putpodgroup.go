@@ -50,7 +50,7 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 // itself writes does not count, nor the creation time, which only orders groups, nor an Absence, which is only told.
 func (p *PodGroup) asksForOther(next *PodGroup) bool {
 	return p.UID != next.UID || p.MinMember != next.MinMember || p.Timeout != next.Timeout || p.Ended != next.Ended ||
-		p.Policy != next.Policy || p.Topology != next.Topology || !p.Templates.equal(next.Templates) || p.Expect != next.Expect ||
+		p.Policy != next.Policy || p.Topology != next.Topology || p.PreemptionDelay != next.PreemptionDelay || !p.Templates.equal(next.Templates) || p.Expect != next.Expect ||
 		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
 }
 

@@ -19,6 +19,7 @@ func TestATimeThatBecomesKnownEndsNoRefusal(t *testing.T) {
 	}{
 		"its time":    {func(pg *PodGroup) { pg.Created = noon.Add(time.Microsecond) }, false},
 		"its minimum": {func(pg *PodGroup) { pg.MinMember = 1 }, true},
+		"its delay":   {func(pg *PodGroup) { pg.PreemptionDelay = "0s" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := New(seenOwners{}, match.PolicyLonode)
