@@ -67,7 +67,7 @@ func parts() []part {
 		{"load", 500, "Jobs", "go test -count=1 -timeout=2h ./test/e2e -run='^(TestManyJobsAtOnceStartEachAsAWhole|TestTheSchedulerIsKilledInTheMiddleOfManyBinds|TestNoBindIsToANodeThatOthersFilled)$' -load.jobs=COUNT"},
 		{"refused", 60, "seconds", "go test -count=1 -timeout=1h ./test/e2e -run='^TestTheAPIServerRefusesWhatFluenceAsks$' -load.refused=COUNTs"},
 		{"controller-jobs", 500, "Jobs", "go test -count=1 -timeout=1h ./pkg/controller/podgroup -run='^TestManyJobsAtOnce$' -jobs=COUNT"},
-		{"operators", 5, "stories of Kueue, Trainer, training operator, KubeRay and MPI operator", "go test -count=1 -timeout=1h ./test/operators -run='^(TestAJobThroughAQueueOfKueue|TestATrainJobStartsAsAWhole|TestAPyTorchJobStartsAsAWhole|TestTheExamplesOfRayFitTheirSchemas|TestAnMPIJobWhosePodGroupItsOperatorMakes)$' -operators.long"},
+		{"operators", 7, "stories of Kueue, Trainer, training operator, KubeRay and MPI operator", "go test -count=1 -timeout=1h ./test/operators -run='^(TestAJobThroughAQueueOfKueue|TestATrainJobStartsAsAWhole|TestAPyTorchJobStartsAsAWhole|TestTheExamplesOfRayFitTheirSchemas|TestAnMPIJobWhosePodGroupItsOperatorMakes|TestOwnersMakeRoomAndComeBack|TestPodsThatAreDeletedCountAsFailed)$' -operators.long"},
 		{"operators-beside-native", 1, "run", "go test -count=1 -timeout=1h ./test/operators -run='^(TestAJobSetStartsAsAWhole|TestAJobSetThatRestartsKeepsItsRoom|TestUnitsOfALeaderWorkerSet|TestAnMPIJobStartsAsAWhole|TestOneOfTwo)$' -operators.native"},
 		{"chaos-of-kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
 		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED"},
