@@ -1,0 +1,353 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/simulate"
+	"github.com/flux-k8s/fluence/test/cluster/kubelet"
+	"github.com/flux-k8s/fluence/test/stack"
+	"github.com/flux-k8s/fluence/test/trials"
+)
+
+// A foretold is a scene with groups drawn at random, and what the command says of it before something happens.
+type foretold struct {
+	scene
+	viewer *viewer
+	rng    *rand.Rand
+}
+
+// A comer is a group that was drawn: a Job, a gang of pods, or pods alone.
+type comer struct {
+	name     string
+	pods     int
+	priority int
+	kind     preemption.Kind
+	// text returns its manifest, with these annotations of its pods.
+	text func(annotations ...string) string
+	// podGroup begins the name of its PodGroup. It is empty for pods alone.
+	podGroup string
+}
+
+// drawn returns a group of a priority. Only those that are there from the beginning may be of two pods that are alone,
+// or protected by a budget.
+func (f *foretold) drawn(name string, priority int, first bool) comer {
+	c := comer{name: f.name(name), priority: priority, kind: preemption.Group}
+	if f.rng.IntN(2) == 0 {
+		seed := f.rng.Uint64()
+		draw := func(annotations ...string) (string, int) {
+			return drawnJob(rand.New(rand.NewPCG(seed, 1)), c.name, annotations...)
+		}
+		_, c.pods = draw()
+		c.podGroup = "job-" + c.name + "-"
+		c.text = func(annotations ...string) string {
+			text, _ := draw(annotations...)
+			return prioritized(text, f.class(priority))
+		}
+		return c
+	}
+	of := crowd{name: name, pods: 1 + f.rng.IntN(4), cpu: fmt.Sprint(1 + f.rng.IntN(6)), priority: priority, alone: f.rng.IntN(2) == 0, protected: first && f.rng.IntN(6) == 0}
+	c.podGroup = c.name
+	if of.alone {
+		of.pods = 1
+		if first {
+			of.pods += f.rng.IntN(2)
+		}
+		c.kind, c.podGroup = preemption.Pod, ""
+	}
+	c.pods = of.pods
+	c.text = func(annotations ...string) string {
+		of.metadata = "annotations: {" + strings.Join(annotations, ", ") + "}"
+		return f.text(of)
+	}
+	return c
+}
+
+// decided creates a group, and waits until the scheduler has decided on it. It returns why it waits, or nothing if it runs.
+func (f *foretold) decided(c comer, annotations ...string) (told string) {
+	f.Helper()
+	f.applyText(c.text(annotations...))
+	if c.podGroup != "" {
+		_, told = f.outcome(c.podGroup, c.name+"-", c.pods)
+	} else {
+		f.eventually("a decision on the pods "+c.name, func(context.Context) (bool, string) {
+			told = ""
+			decided, pods := 0, f.pods(c.name+"-")
+			for _, pod := range pods {
+				for _, is := range pod.Status.Conditions {
+					if is.Type == corev1.PodScheduled {
+						decided++
+						told = cmp.Or(told, anyEnd.ReplaceAllString(is.Message, ""))
+					}
+				}
+			}
+			return decided == c.pods, fmt.Sprintf("%d of %d", decided, len(pods))
+		})
+	}
+	if told == "" {
+		f.running(c.name+"-", c.pods)
+	}
+	return told
+}
+
+// populate creates nodes and groups at random, until they are at rest. Those of a high priority come first, so that nobody
+// is evicted for another. Some that do not fit stay, and wait.
+func (f *foretold) populate() {
+	f.Helper()
+	for i, n := 0, 3+f.rng.IntN(4); i < n; i++ {
+		f.nodes(f.name(fmt.Sprintf("n%d", i)), 1, []string{"4", "8", "8"}[f.rng.IntN(3)], label("case", f.pool), zone(string(rune('a'+i%2))))
+	}
+	priorities := make([]int, 4+f.rng.IntN(5))
+	for i := range priorities {
+		priorities[i] = []int{10, 10, 20, 100, 1000}[f.rng.IntN(5)]
+	}
+	slices.Sort(priorities)
+	slices.Reverse(priorities)
+	for i, priority := range priorities {
+		if f.rng.IntN(4) == 0 {
+			f.nextSecond()
+		}
+		c := f.drawn(fmt.Sprintf("p%d", i), priority, true)
+		if f.decided(c) == "" || f.rng.IntN(4) == 0 {
+			continue
+		}
+		if c.podGroup == "job-"+c.name+"-" {
+			f.dropJob(c.name)
+		} else {
+			f.dropPods(c.name + "-")
+		}
+	}
+	// All of them stay for a while when they are evicted, so that it can be asked for whom.
+	f.kubectl("annotate", "pods", "--all", "-n", f.ns, kubelet.Lingers+"=yes")
+}
+
+// A toll is for whom each victim is evicted, by the victim's kind and name, and the names of their pods.
+type toll struct {
+	why  map[string]string
+	pods []string
+}
+
+func (t toll) equal(o toll) bool { return maps.Equal(t.why, o.why) && slices.Equal(t.pods, o.pods) }
+
+// named returns the toll of victims that the command names for a group.
+func (f *foretold) named(c comer, victims []simulate.Victim) toll {
+	f.Helper()
+	t := toll{why: map[string]string{}}
+	of := preemption.Preemptor{Kind: c.kind, Namespace: f.ns, Name: c.name + "-0", Priority: int32(c.priority)} //nolint:gosec // priorities are small
+	if c.podGroup != "" {
+		of.Name = f.group(f.Context(), c.podGroup).Name
+	}
+	for _, v := range victims {
+		t.why[v.Kind+"/"+v.Name] = eviction.Mark{For: of, Priority: v.Priority, Pods: len(v.Pods)}.Evicted(f.ns)
+		for _, p := range v.Pods {
+			t.pods = append(t.pods, p.Pod)
+		}
+	}
+	slices.Sort(t.pods)
+	return t
+}
+
+// taken returns the toll that the conditions of PodGroups and of pods show, with the pods that are ending.
+func (f *foretold) taken() toll {
+	f.Helper()
+	t := toll{why: map[string]string{}}
+	groups, err := f.PodGroups(f.Context(), f.ns)
+	if err != nil {
+		f.Fatal(err)
+	}
+	add := func(what, message string) { t.why[what], _, _ = strings.Cut(message, "; preemptor ") }
+	for _, g := range groups {
+		if c := meta.FindStatusCondition(g.Status.Conditions, eviction.ConditionPreempted); c != nil && strings.HasPrefix(strings.TrimPrefix(g.Name, "job-"), f.pool+"-") {
+			add("PodGroup/"+g.Name, c.Message)
+		}
+	}
+	for _, p := range f.pods(f.pool + "-") {
+		if p.DeletionTimestamp != nil {
+			t.pods = append(t.pods, p.Name)
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == corev1.DisruptionTarget && p.Labels[group.Label] == "" && p.Labels[batchv1.JobNameLabel] == "" {
+				add("Pod/"+p.Name, c.Message)
+			}
+		}
+	}
+	slices.Sort(t.pods)
+	return t
+}
+
+// target names a group in a command.
+func (c comer) target() string {
+	switch c.podGroup {
+	case "":
+		return "pod/" + c.name + "-0"
+	case c.name:
+		return "podgroup/" + c.name
+	}
+	return "job/" + c.name
+}
+
+// whyLater creates a group that has to wait before it evicts others, and then lets it do so. The scheduler stands still
+// while the command is asked whom it would evict.
+func (f *foretold) whyLater(c comer) []simulate.Victim {
+	f.Helper()
+	const delay = group.PreemptionDelayAnnotation
+	if told := f.decided(c, delay+": 1h"); !strings.Contains(told, "evicts nobody before") {
+		f.Errorf("the message of a group that has to wait is %q", told)
+	}
+	f.signal(stack.Scheduler, syscall.SIGSTOP)
+	defer f.signal(stack.Scheduler, syscall.SIGCONT)
+	if c.podGroup != "" && f.rng.IntN(2) == 0 {
+		f.kubectl("annotate", podGroups, f.group(f.Context(), c.podGroup).Name, "-n", f.ns, delay+"=0s")
+	} else {
+		args := []string{"annotate", "pods", "-n", f.ns, delay + "-"}
+		for _, p := range f.pods(c.name + "-") {
+			args = append(args, p.Name)
+		}
+		f.kubectl(args...)
+	}
+	var why struct{ Now forecast }
+	f.viewer.inProcess(&why, "why", c.target(), "--now")
+	return why.Now.Evicts
+}
+
+// play draws a state and a group that comes. It returns who is evicted for the group.
+func (f *foretold) play() (victims []simulate.Victim) {
+	f.populate()
+	c := f.drawn("new", []int{20, 100, 1000, 1000}[f.rng.IntN(4)], false)
+	var before []forecast
+	f.viewer.ask(&before, c.text(), "simulate", "-f", "-")
+	if len(before) != 1 {
+		f.Fatalf("simulate: %+v, want one answer", before)
+	}
+	said := before[0]
+	f.Logf("simulated %+v:\n%s", said, c.text())
+	if len(said.Evicts) == 0 {
+		if told := f.decided(c); said.Starts != (told == "") || !strings.HasSuffix(said.no(), told) {
+			f.Errorf("simulated %q, told %q", said.no(), told)
+		}
+		if t := f.taken(); len(t.why)+len(t.pods) > 0 {
+			f.Errorf("evicted: %q, want nobody", t)
+		}
+		return nil
+	}
+	later := said.Evicts
+	if f.rng.IntN(2) == 0 {
+		later = f.whyLater(c)
+	} else {
+		f.applyText(c.text())
+		f.eventually("the group is known", func(ctx context.Context) (bool, string) {
+			return c.podGroup == "" || f.group(ctx, c.podGroup) != nil, "no PodGroup"
+		})
+	}
+	want := f.named(c, said.Evicts)
+	if now := f.named(c, later); !now.equal(want) {
+		f.Errorf("why --now says that it evicts %q, want %q", now, want)
+	}
+	f.eventually("as many pods as named are ending", func(context.Context) (bool, string) {
+		t := f.taken()
+		return len(t.pods) >= len(want.pods), fmt.Sprintf("%q, want %q", t, want)
+	})
+	if t := f.taken(); !t.equal(want) {
+		f.Errorf("evicted: %q, want %q", t, want)
+	}
+	f.ends(said.Evicts)
+	for what, sentence := range want.why {
+		var why struct{ Evicted string }
+		if f.viewer.inProcess(&why, "why", strings.ToLower(what)); !strings.HasPrefix(why.Evicted, sentence+"; ") {
+			f.Errorf("why of the victim %s says %q, want %q", what, why.Evicted, sentence)
+		}
+	}
+	f.letLeave(slices.DeleteFunc(f.pods(f.pool+"-"), func(p corev1.Pod) bool { return !slices.Contains(want.pods, p.Name) }))
+	f.running(c.name+"-", c.pods)
+	for what, sentence := range f.taken().why {
+		if strings.Contains(sentence, "/"+c.name) && want.why[what] == "" {
+			f.Errorf("evicted later: %s: %s", what, sentence)
+		}
+	}
+	return said.Evicts
+}
+
+// ends fails unless victims end as the command says: by the suspension of their owner, or by the deletion of each pod.
+func (f *foretold) ends(victims []simulate.Victim) {
+	f.Helper()
+	var deleted []string
+	for _, v := range victims {
+		if v.How == simulate.Suspended {
+			if is := f.kubectl("get", v.Owner, "-n", f.ns, "-o", "jsonpath={.spec.suspend}"); is != "true" {
+				f.Errorf("suspended: %q of %s, want it suspended", is, v.Owner)
+			}
+			continue
+		}
+		for _, p := range v.Pods {
+			deleted = append(deleted, strings.TrimPrefix(p.Pod, f.pool+"-"))
+		}
+	}
+	f.deletedOnce(deleted...)
+}
+
+// tidy ends a scene: its pods and nodes are gone.
+func (f *foretold) tidy() {
+	ctx := context.WithoutCancel(f.Context())
+	if f.Failed() {
+		f.dump(ctx)
+	}
+	f.clear(ctx)
+	nodes, err := f.Client().CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: "case=" + f.pool})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var names []string
+	for _, n := range nodes.Items {
+		names = append(names, n.Name)
+	}
+	if err := f.RemoveNodes(ctx, names...); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Whom simulate and why --now name is evicted, and nobody else, for a Job, a gang or a pod that comes to other such groups
+// of several priorities. While they end, why says of each of them for whom.
+func TestTheVictimsThatAreNamedBeforehandAreThoseThatAreEvicted(t *testing.T) {
+	s := tell(t)
+	v := s.viewer()
+	class := s.priorities(10, 20, 100, 1000)
+	evicting, kinds, cases := 0, map[string]int{}, trials.Count(6)
+	for seed := range trials.Seeds(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			here := &story{T: t, Stack: s.Stack, ns: s.ns}
+			f := &foretold{
+				scene:  scene{story: here, kept: here, pool: fmt.Sprintf("v%d", seed), class: class},
+				viewer: &viewer{story: here, program: v.program, kubeconfig: v.kubeconfig},
+				rng:    rand.New(rand.NewPCG(seed, 2)),
+			}
+			t.Cleanup(f.tidy)
+			victims := f.play()
+			if len(victims) > 0 {
+				evicting++
+			}
+			for _, victim := range victims {
+				kinds[victim.Kind+" "+string(victim.How)]++
+			}
+		})
+	}
+	t.Logf("others were evicted in %d of %d cases: %v", evicting, cases, kinds)
+	if evicting < cases/3 || len(kinds) < min(3, evicting) {
+		t.Errorf("others were evicted in %d of %d cases: %v; want many, and all kinds", evicting, cases, kinds)
+	}
+	v.onlyRead()
+}
