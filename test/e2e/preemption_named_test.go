@@ -214,11 +214,11 @@ func (f *foretold) whyLater(c comer) []simulate.Victim {
 	if c.podGroup != "" && f.rng.IntN(2) == 0 {
 		f.kubectl("annotate", podGroups, f.group(f.Context(), c.podGroup).Name, "-n", f.ns, delay+"=0s")
 	} else {
-		args := []string{"annotate", "pods", "-n", f.ns, delay + "-"}
+		args := []string{"annotate", "pods"}
 		for _, p := range f.pods(c.name + "-") {
 			args = append(args, p.Name)
 		}
-		f.kubectl(args...)
+		f.kubectl(append(args, "-n", f.ns, delay+"-")...)
 	}
 	var why struct{ Now forecast }
 	f.viewer.inProcess(&why, "why", c.target(), "--now")

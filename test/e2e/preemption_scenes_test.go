@@ -54,11 +54,11 @@ func (s *scene) slowEnds() {
 // letLeave ends the grace period of pods that linger, and waits until they have gone.
 func (s *scene) letLeave(pods []corev1.Pod) {
 	s.Helper()
-	args := []string{"annotate", "pods", "-n", s.ns, kubelet.Lingers + "-"}
+	args := []string{"annotate", "pods"}
 	for _, p := range pods {
 		args = append(args, p.Name)
 	}
-	s.kubectl(args...)
+	s.kubectl(append(args, "-n", s.ns, kubelet.Lingers+"-")...)
 	s.eventually("the pods have gone", func(context.Context) (bool, string) {
 		n := 0
 		for _, now := range s.pods(s.pool + "-") {
