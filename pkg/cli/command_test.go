@@ -339,6 +339,7 @@ func TestCommands(t *testing.T) {
 		"a job for which others are evicted of unknown owners": {args: "simulate -f -", stdin: urgent(7, "6"), objects: cluster(), forbidden: []string{"jobs", "namespaces", "poddisruptionbudgets", "jobsets", "trainjobs", "mpijobs"}, want: ExitNo},
 		"why a group waits for which others would be evicted":  {args: "why now --now", objects: preempting(), want: ExitNo},
 		"why of a group that is being evicted":                 {args: "why solver", objects: evicted()},
+		"why of a group that was evicted and waits":            {args: "why solver", objects: wasEvicted(), want: 2},
 		"why of a native PodGroup that is being evicted":       {args: "why podgroup.scheduling.k8s.io/pair", objects: evicted()},
 		"why of a pod alone that is being evicted":             {args: "why pod/alone", objects: evicted()},
 		"why others would be evicted for a group, as json":     {args: "why now --now -o json", objects: preempting(), want: ExitNo},

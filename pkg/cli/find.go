@@ -252,7 +252,7 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 		wants = ""
 	}
 	s := &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
-	s.addEviction(eviction.EvictedPod(pod))
+	s.addEviction(eviction.EvictedPod(pod), metav1.Time{})
 	return s
 }
 

@@ -319,6 +319,22 @@ func evicted() []runtime.Object {
 	return all
 }
 
+// wasEvicted is a cluster with a group that was evicted, and that waits for room since.
+func wasEvicted() []runtime.Object {
+	j := job("solver")
+	all := []runtime.Object{
+		node("node-0", "a", "r0"), j,
+		podGroup(j, 2, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 2 pods with cpu 6; room for 0"), metav1.Condition{
+			Type: "Preempted", Status: metav1.ConditionFalse, Reason: "Preempted", LastTransitionTime: ago(time.Minute),
+			Message: "2 pods evicted for group lab/urgent (priority 1000, this one has 0)",
+		}),
+	}
+	for i := range 2 {
+		all = append(all, pod(fmt.Sprintf("solver-%d", i), "", "6", ofJob(j)))
+	}
+	return all
+}
+
 // wholly is a cluster with a group, and with a pod that is scheduled alone, that have their nodes to themselves.
 func wholly() []runtime.Object {
 	j := job("whole")

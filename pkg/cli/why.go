@@ -32,7 +32,8 @@ type whyAnswer struct {
 	Pod *podAnswer `json:"pod,omitempty"`
 	// Hints are other reasons why pods of the group wait.
 	Hints []string `json:"hints,omitempty"`
-	// Evicted says for whom its pods are being evicted, and how many have not ended. It is empty if they are not.
+	// Evicted says for whom its pods are being evicted, and how many have not ended, or when they had if the group waits
+	// since. It is empty if they are not evicted.
 	Evicted string `json:"evicted,omitempty"`
 	// Gone are the nodes of its pods that do not exist any more.
 	Gone []string `json:"gone,omitempty"`
@@ -213,23 +214,23 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction adds what a mark says for whom the group or the pod is being evicted. It adds nothing if there is no mark.
-func (s *whyAnswer) addEviction(evicted string) {
-	s.Evicted = evicted
-	if evicted == "" {
-		return
-	}
+// addEviction adds for whom the group or the pod is being evicted, or was and waits since, as eviction.Evicted returns it.
+func (s *whyAnswer) addEviction(sentence string, ended metav1.Time) {
 	left := 0
 	for _, pod := range s.members {
 		if translate.Holds(pod) {
 			left++
 		}
 	}
-	are := "are"
-	if left == 1 {
-		are = "is"
+	switch {
+	case sentence == "":
+	case ended.IsZero() && left == 1:
+		s.Evicted = sentence + "; 1 is still ending"
+	case ended.IsZero():
+		s.Evicted = fmt.Sprintf("%s; %d are still ending", sentence, left)
+	case s.Waits && left == 0:
+		s.Evicted = fmt.Sprintf("%s; the last had gone at %s", sentence, ended.UTC().Format(time.RFC3339))
 	}
-	s.Evicted += fmt.Sprintf("; %d %s still ending", left, are)
 }
 
 // addGone sets the nodes of pods that do not exist any more. It leaves them out if the user may not list nodes.
@@ -316,7 +317,7 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
 	}
 	if s.Evicted != "" {
-		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "is being evicted"), s.Evicted)
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, "evicted"), s.Evicted)
 	}
 	o.writeReason(w, s)
 	if s.Fault != "" {

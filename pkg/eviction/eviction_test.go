@@ -279,7 +279,14 @@ func TestMarksThatWereFound(t *testing.T) {
 				if got, want := len(e.Pending()) > 0, len(found.Victim.Pods) < found.Mark.Pods; got != want {
 					t.Errorf("the victim is going to end: %t, want %t", got, want)
 				}
-			}, nil)
+				if e.IsUndecided(urgent.UID) == (len(e.Pending()) > 0) || e.IsUndecided("another") {
+					t.Error("it is undecided whether a victim ends that is going to, or it is for another preemptor")
+				}
+			}, func(_ *fakeAPI, e *Evictor) {
+				if e.IsUndecided(urgent.UID) {
+					t.Error("it is undecided for ever whether the victim ends")
+				}
+			})
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -65,15 +64,22 @@ func (m Mark) Message(namespace string) string {
 	return text
 }
 
-// Evicted returns the sentence of Mark.Evicted in the mark of a PodGroup of either kind, as the mark itself names the
-// preemptor. It is empty if the PodGroup has no mark.
-func Evicted(conditions []metav1.Condition) string {
+// Evicted returns the sentence of Mark.Evicted that the conditions of a PodGroup of either kind have, as the mark itself
+// names the preemptor. ended is when the last of the evicted pods had gone. It is zero if they are being evicted. The
+// sentence is empty if the group was not evicted.
+func Evicted(conditions []metav1.Condition) (sentence string, ended metav1.Time) {
 	for _, kind := range []string{ConditionPreempted, conditionNative} {
-		if _, is := markIn(conditions, kind); is {
-			return forUsers(meta.FindStatusCondition(conditions, kind).Message)
+		c := meta.FindStatusCondition(conditions, kind)
+		if c == nil {
+			continue
 		}
+		sentence = sentenceText.FindString(c.Message)
+		if c.Status != metav1.ConditionTrue {
+			ended = c.LastTransitionTime
+		}
+		return sentence, ended
 	}
-	return ""
+	return "", ended
 }
 
 // EvictedPod returns this sentence in the mark of a pod. It is empty if the pod has no mark.
@@ -81,19 +87,15 @@ func EvictedPod(pod *corev1.Pod) string {
 	if _, is := OfPod(pod); !is {
 		return ""
 	}
-	return forUsers(markMessage(pod))
-}
-
-// forUsers returns the part of the message of a mark that is for users.
-func forUsers(message string) string {
-	text, _, _ := strings.Cut(message, preemptorPart)
-	return text
+	return sentenceText.FindString(markMessage(pod))
 }
 
 // preemptorPart begins the part of a mark that is not for users.
 const preemptorPart = "; preemptor "
 
-// markText is the form of the message of a mark.
+// sentenceText is the form of the sentence of Mark.Evicted, and markText that of the message of a mark.
+var sentenceText = regexp.MustCompile(`^\d+ pods? evicted for .* \(priority -?\d+, this one has -?\d+\)`)
+
 var markText = regexp.MustCompile(`^(\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
 
 // Parse reads the message of a mark. It returns false if the message is none of Message.

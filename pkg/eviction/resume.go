@@ -1,6 +1,8 @@
 package eviction
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/preemption"
@@ -43,4 +45,14 @@ func (e *Evictor) Resume(found ...Found) {
 		p.victims = append(p.victims, v)
 	}
 	signal.Send(e.wakeup)
+}
+
+// IsUndecided reports whether an earlier process has marked victims for a preemptor of which it is not known yet whether
+// their eviction has begun.
+func (e *Evictor) IsUndecided(preemptor types.UID) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.ContainsFunc(e.order, func(p *plan) bool {
+		return p.resumed && p.preemptor.UID == preemptor && slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Marked && !v.begun })
+	})
 }

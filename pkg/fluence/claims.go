@@ -357,7 +357,7 @@ func (a *groupPlacer) updateClaim(ctx context.Context, plan gang.Plan, found pla
 		freed = a.makeRoom(ctx, plan, found, refused) || freed
 	case refused.WaitsFor == gang.WaitsForOther && !refused.Backoff, refused.WaitsFor == gang.WaitsForNodes:
 		freed = a.dropClaim(claimantOf(plan)) || freed
-		a.evictor.Cancel(a.preemptorOf(plan).UID, eviction.Abandoned)
+		a.abandonPlan(a.preemptorOf(plan).UID)
 	}
 	if freed {
 		a.observeEvent(gang.Released)
@@ -415,7 +415,7 @@ func (w *watcher) endClaims(now time.Time) {
 	freed := w.ending.tick(now)
 	for _, key := range w.claims.over(now, w.waitsForRoom) {
 		if c := w.claims.get(key); c != nil && !w.waitsForRoom(key) {
-			w.evictor.Cancel(c.preemptor, eviction.Abandoned)
+			w.abandonPlan(c.preemptor)
 		}
 		freed = w.dropClaim(key) || freed
 	}

@@ -36,7 +36,8 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted.
+// pods, and those of the group for which it was evicted. This group also asks again when it is known that an earlier
+// process has begun to evict a victim: its pods may not be seen to be ending yet.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)
@@ -50,7 +51,15 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 			tl.activator.activateGroups(key)
 		}
 		tl.observeEvent(gang.Released)
+	case v.State == eviction.Ending && c.Resumed:
+		tl.observeEvent(gang.Released)
 	}
+}
+
+// abandonPlan ends the plan of a preemptor that needs it no more, if there is one. That is no failure of the plan.
+func (b *base) abandonPlan(of types.UID) {
+	b.evictor.Cancel(of, eviction.Abandoned)
+	b.preemptions.abandon(of)
 }
 
 // endPlans says what has become of the plans of some preemptors.

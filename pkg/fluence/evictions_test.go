@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -493,6 +494,48 @@ func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
 		}
 		t.Error("the group may evict others again at once")
 	}, &refuses)
+}
+
+// deletingReserve deletes the first pod whose name begins with "urgent" when it has a node, and waits until that is known.
+type deletingReserve struct {
+	rig  *rig
+	once sync.Once
+}
+
+func (*deletingReserve) Name() string { return "DeletingReserve" }
+
+func (p *deletingReserve) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
+	if strings.HasPrefix(pod.Name, "urgent") {
+		p.once.Do(func() {
+			p.rig.must(p.rig.client.CoreV1().Pods(ns).Delete(p.rig.ctx, pod.Name, metav1.DeleteOptions{}))
+			time.Sleep(time.Second)
+		})
+	}
+	return nil
+}
+
+func (*deletingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, string) {}
+
+// The plan for a group of which a pod is deleted before it is bound is abandoned: the eviction has helped.
+func TestAPlanForAGroupThatIsDeletedBeforeItsBindIsAbandoned(t *testing.T) {
+	var deletes deletingReserve
+	inPreemptionRig(t, func(r *rig) {
+		deletes.rig = r
+		outcomes := func(o eviction.Outcome) float64 {
+			n, err := testutil.GetCounterMetricValue(r.pl.counters.preemptions.WithLabelValues(string(o)))
+			r.must(err)
+			return n
+		}
+		abandoned, unhelpful := outcomes(eviction.Abandoned), outcomes(eviction.Unhelpful)
+		r.gangOf("urgent", 4, 1000)
+		r.pass(10 * time.Second)
+		if len(r.podAPI.deleted()) == 0 || r.starts("urgent", 3) {
+			t.Fatalf("deleted: %v; these run: %v", r.podAPI.deleted(), r.assigned())
+		}
+		if a, u := outcomes(eviction.Abandoned)-abandoned, outcomes(eviction.Unhelpful)-unhelpful; a != 1 || u != 0 {
+			t.Errorf("%v plans count as abandoned and %v as unhelpful, want 1 and 0", a, u)
+		}
+	}, &deletes)
 }
 
 // While pods that were evicted for a group are overdue, it does not evict others in their place for a while.

@@ -35,13 +35,28 @@ func (tl *groupReporter) logTransition(t gang.Transition) {
 	case gang.Revoked:
 		log.Info("Group lost its nodes", "group", t.Key, "job", t.Job, "pods", t.Pods, "reason", t.Reason)
 		tl.counters.placementsRevoked.Inc()
-		tl.endPlans(tl.preemptions.loseNodes(t.Key, tl.now()), eviction.Unhelpful)
+		tl.loseNodes(t, eviction.Unhelpful)
 	case gang.SeatsGivenBack:
 		log.Info("Group gave back seats", "group", t.Key, "seats", t.Pods, "reason", t.Reason)
 	case gang.Ended:
 		tl.logged.forget(t.Key)
 		log.Info("Group ended", "group", t.Key)
 	}
+}
+
+// abandonPlans counts the plans as abandoned whose groups lose their nodes, because a pod or the PodGroup goes. Call it
+// before the changes are logged: such a plan would count as unhelpful then.
+func (tl *groupReporter) abandonPlans(out gang.Output) {
+	for _, t := range out.Transitions {
+		if t.Type == gang.Revoked {
+			tl.loseNodes(t, eviction.Abandoned)
+		}
+	}
+}
+
+// loseNodes says what has become of the plans for a group that loses its nodes.
+func (tl *groupReporter) loseNodes(t gang.Transition, o eviction.Outcome) {
+	tl.endPlans(tl.preemptions.loseNodes(t.Key, o, tl.now()), o)
 }
 
 // reportPlaced logs and reports that the pods of a group are on nodes.

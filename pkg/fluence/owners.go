@@ -105,6 +105,8 @@ func (o *owners) run(ctx context.Context, l *initialSync) {
 	for kind, of := range ownerKinds() {
 		informer, resource, listed := o.informers[kind], of.GroupResource(), l.addSource()
 		whenListed(ctx, o.registrations[kind], resource.Resource, listed)
+		// The watch is tried again for ever. Of a kind that need not be there, an error is logged once.
+		lastError := ""
 		err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 			switch needed := (group.Owner{Group: kind.Group, Kind: kind.Kind}).Watched(); {
 			case apierrors.IsForbidden(err) && needed:
@@ -112,7 +114,10 @@ func (o *owners) run(ctx context.Context, l *initialSync) {
 				listed()
 				return
 			case (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) && !needed:
-				klog.FromContext(ctx).V(2).Info("Owners cannot be read; to evict their pods, these are deleted", "resource", resource, "err", err)
+				if why := err.Error(); why != lastError {
+					lastError = why
+					klog.FromContext(ctx).V(2).Info("Owners cannot be read; to evict their pods, these are deleted", "resource", resource, "err", err)
+				}
 				listed()
 				return
 			}

@@ -60,6 +60,9 @@ type ownerAPI struct {
 	// unserved are resources that the server does not have. patched are the objects that were patched, by path.
 	unserved map[string]bool
 	patched  []string
+	// suspendedFor is for whom the objects are suspended. delay is how long the answer takes to a request for one.
+	suspendedFor types.UID
+	delay        time.Duration
 }
 
 func newOwnerAPI() *ownerAPI {
@@ -84,7 +87,6 @@ func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owne
 	}
 }
 
-// RoundTrip lists and watches.
 // object answers a request for one object. The caller holds mu.
 func (a *ownerAPI) object(r *http.Request) *http.Response {
 	parts := strings.Split(r.URL.Path, "/")
@@ -96,12 +98,21 @@ func (a *ownerAPI) object(r *http.Request) *http.Response {
 	if r.Method == http.MethodPatch {
 		a.patched = append(a.patched, r.URL.Path)
 	}
-	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(a.objects[resource][i]))))
+	m := a.objects[resource][i].DeepCopy()
+	m.Annotations = map[string]string{group.SuspendedForAnnotation: string(a.suspendedFor)}
+	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(struct {
+		*metav1.PartialObjectMetadata
+		Spec map[string]any `json:"spec"`
+	}{m, map[string]any{"suspend": a.suspendedFor != ""}}))))
 }
 
+// RoundTrip lists and watches, and answers requests for one object.
 func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	resource := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 	q := r.URL.Query()
+	if strings.Contains(r.URL.Path, "/namespaces/") {
+		time.Sleep(a.delay)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -318,4 +329,29 @@ func TestOnlyTheControllerReferenceIsKept(t *testing.T) {
 			t.Errorf("%T: %v are kept", tc.obj, got)
 		}
 	}
+}
+
+// The API server need not serve all kinds of owners. Each attempt to read one fails, and the log says so once for each error.
+func TestOwnersThatCannotBeReadAreLoggedOnce(t *testing.T) {
+	inRigOf(t, nil, func(r *rig) { r.owners.unserved = map[string]bool{"jobsets": true} }, func(r *rig) {
+		lines := func() (n int) {
+			for line := range strings.Lines(r.logged(2)) {
+				if strings.Contains(line, "Owners cannot be read") && strings.Contains(line, "jobsets") {
+					n++
+				}
+			}
+			return n
+		}
+		r.pass(5 * time.Minute)
+		if n := lines(); n != 1 {
+			t.Errorf("%d lines, want 1", n)
+		}
+		r.owners.mu.Lock()
+		r.owners.forbidden = true
+		r.owners.mu.Unlock()
+		r.pass(5 * time.Minute)
+		if n := lines(); n != 2 {
+			t.Errorf("%d lines after another error, want 2", n)
+		}
+	})
 }

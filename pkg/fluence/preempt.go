@@ -1,11 +1,9 @@
 package fluence
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,7 +74,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 		a.tellPreempting(plan, of, refused)
 		return freed
 	case !plan.Late && refused.WaitsFor == gang.WaitsForRoom:
-		a.evictor.Cancel(of.UID, eviction.Abandoned)
+		a.abandonPlan(of.UID)
 		ok, changed := a.setClaim(plan, of, claimed)
 		if ok {
 			refused.Message = translate.Shorten(refused.Message + "; it fits when pods that are ending have gone, and room is kept for it")
@@ -164,8 +162,13 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
-	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(maxUnhelpful)) {
-		at := due.Add(maxUnhelpful)
+	if a.evictor.IsUndecided(of.UID) {
+		refused.Equivalence = ""
+		say("evicts nobody before it is known whom an earlier scheduler has evicted for it")
+		return
+	}
+	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(overduePause)) {
+		at := due.Add(overduePause)
 		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
 		askAt(at)
 		return
@@ -318,122 +321,6 @@ func (b *base) refsOf(ending []endingVictim) []match.SlotRef {
 		refs[i] = match.SlotRef{Job: job, Keys: []string{string(pods[i].UID)}}
 	}
 	return refs
-}
-
-// maxNamed is how many victims a message names.
-const maxNamed = 3
-
-// tellPreempting turns the refusal of a group into one that says what is evicted for it.
-func (a *groupPlacer) tellPreempting(plan gang.Plan, of preemption.Preemptor, refused *gang.Refusal) {
-	refused.Reason, refused.WaitsFor, refused.Equivalence, refused.Backoff = reason.Preempting, gang.WaitsForRoom, "", false
-	refused.Message = translate.Shorten(a.describePreempting(plan.Key.Namespace, of))
-	if !plan.Late {
-		// The message is brought up to date.
-		a.preemptions.askAt(of.UID, plan.Key, a.now().Add(preemptingInterval))
-	}
-}
-
-// describePreempting says what is evicted for a group, in a message to users of a namespace.
-func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor) string {
-	now := a.now()
-	var named []string
-	var others othersOfVictims
-	problem := ""
-	total, left, since, longest := 0, 0, now, time.Duration(0)
-	for _, v := range a.evictor.Of(of.UID) {
-		if v.State == eviction.TakenBack {
-			continue
-		}
-		if !v.Since.IsZero() && v.Since.Before(since) {
-			since = v.Since
-		}
-		problem = cmp.Or(problem, v.Problem)
-		for _, p := range v.Pods {
-			total++
-			pod, err := a.pods.Pods(v.Namespace).Get(p.Name)
-			if err != nil || pod.UID != p.UID || !translate.Holds(pod) {
-				continue
-			}
-			left++
-			if pod.DeletionTimestamp != nil {
-				longest = max(longest, pod.DeletionTimestamp.Sub(now))
-			} else if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-				longest = max(longest, time.Duration(*s)*time.Second)
-			}
-		}
-		switch {
-		case !a.mayName(v.Namespace, reader) || len(named) == maxNamed:
-			others.add(v.Victim)
-		case v.Kind == preemption.Pod:
-			named = append(named, "pod "+v.Namespace+"/"+v.Name)
-		default:
-			named = append(named, fmt.Sprintf("group %s/%s (%s, priority %d)", v.Namespace, v.Name, reason.Plural(len(v.Pods), "pod"), v.Priority))
-		}
-	}
-	if text := others.String(); text != "" {
-		named = append(named, text)
-	}
-	if len(named) == 0 {
-		return "waits for pods to end that are evicted for it"
-	}
-	text := fmt.Sprintf("waits for %s to end, evicted for it %ds ago", joinAnd(named), int(now.Sub(since)/time.Second))
-	are := "are"
-	if left == 1 {
-		are = "is"
-	}
-	text += fmt.Sprintf("; %d of %s %s still ending", left, reason.Plural(total, "pod"), are)
-	if left > 0 {
-		text += fmt.Sprintf(" (%ds at the longest)", int(longest.Round(time.Second)/time.Second))
-	}
-	if problem != "" {
-		text += "; a request has failed and is tried again: " + problem
-	}
-	return text
-}
-
-// joinAnd joins parts of a sentence.
-func joinAnd(parts []string) string {
-	if n := len(parts) - 1; n > 0 {
-		return strings.Join(parts[:n], ", ") + " and " + parts[n]
-	}
-	return parts[0]
-}
-
-// othersOfVictims counts the victims that a message does not name.
-type othersOfVictims struct {
-	groups, pods    int
-	lowest, highest int32
-}
-
-func (o *othersOfVictims) add(v preemption.Victim) {
-	if o.groups+o.pods == 0 {
-		o.lowest, o.highest = v.Priority, v.Priority
-	}
-	o.lowest, o.highest = min(o.lowest, v.Priority), max(o.highest, v.Priority)
-	if v.Kind == preemption.Pod {
-		o.pods++
-	} else {
-		o.groups++
-	}
-}
-
-// String returns nothing if there are none.
-func (o *othersOfVictims) String() string {
-	var parts []string
-	if o.groups > 0 {
-		parts = append(parts, reason.Plural(o.groups, "other group"))
-	}
-	if o.pods > 0 {
-		parts = append(parts, reason.Plural(o.pods, "other pod"))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	priorities := fmt.Sprintf(" (priority %d)", o.lowest)
-	if o.lowest < o.highest {
-		priorities = fmt.Sprintf(" (priorities %d to %d)", o.lowest, o.highest)
-	}
-	return joinAnd(parts) + priorities
 }
 
 // candidates returns who may be evicted for a group, and how many more there are.

@@ -12,10 +12,16 @@ import (
 
 const (
 	// minUnhelpful and maxUnhelpful bound how long a group evicts nobody after an eviction that did not help. The
-	// time doubles with each in a row.
-	minUnhelpful, maxUnhelpful = 10 * time.Second, 5 * time.Minute
+	// time doubles with each in a row. Some causes last until somebody removes them, such as a volume that cannot be
+	// bound, and each eviction ends the work of others: the longest time is long, so that few lose their work in a
+	// night. It has an end, because nothing tells whether a cause is over but one more eviction. The time in which
+	// the alert FluenceEvictionsUnhelpful counts is so long that it goes on until then.
+	minUnhelpful, maxUnhelpful = 10 * time.Second, 30 * time.Minute
 	// maxDoublings is after how many in a row the time is maxUnhelpful.
-	maxDoublings = 5
+	maxDoublings = 8
+	// overduePause is until how long after its victims should have gone a group evicts nobody else. It counts for
+	// overdueFailures evictions that did not help.
+	overduePause, overdueFailures = 5 * time.Minute, 5
 	// maxPlanShare is the part of the scheduling loop that plans may take: one of so many parts.
 	maxPlanShare = 4
 	// maxNoAge is for how long the answer holds that there is no plan, if the cluster does not change.
@@ -117,7 +123,7 @@ func (p *preemptions) podBound(uid types.UID, priority int32) {
 
 // end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a
 // while. due is when the last of its victims should have gone that is still there. It is zero if there is none.
-// Otherwise the group waits from then for the longest time, and so after each eviction that does not help later.
+// Otherwise the group waits for overduePause from then, and no less after each eviction that does not help later.
 func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +134,16 @@ func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) 
 	}
 	is.fail(now)
 	if !due.IsZero() {
-		is.notBefore, is.failures = due.Add(maxUnhelpful), max(is.failures, maxDoublings)
+		is.notBefore, is.failures = later(is.notBefore, due.Add(overduePause)), max(is.failures, overdueFailures)
+	}
+}
+
+// abandon records that the plan of a group was canceled, because the group needs it no more. It does nothing if there is none.
+func (p *preemptions) abandon(of types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if is := p.all[of]; is != nil {
+		is.stands = false
 	}
 }
 
@@ -206,16 +221,17 @@ func (p *preemptions) place(of types.UID) {
 	is.placed, is.stands, is.waits, is.at, is.askAt = is.placed || is.stands, false, false, time.Time{}, time.Time{}
 }
 
-// loseNodes records that the nodes of a group are not for it: a filter or a bind has refused one that the plan relied
-// on. The eviction did not help, and the group evicts nobody for a while. Otherwise it would do the same again at once.
-// It returns the preemptors of these evictions.
-func (p *preemptions) loseNodes(key types.NamespacedName, now time.Time) (of []types.UID) {
+// loseNodes records that a group has lost its nodes. If the eviction was unhelpful, they are not for it: a filter or a
+// bind has refused one that the plan relied on. Then the group evicts nobody for a while. Otherwise it would do the same
+// again at once. loseNodes returns the preemptors of these evictions.
+func (p *preemptions) loseNodes(key types.NamespacedName, o eviction.Outcome, now time.Time) (of []types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for uid, is := range p.all {
 		if is.key == key && is.placed {
-			is.placed = false
-			is.fail(now)
+			if is.placed = false; o == eviction.Unhelpful {
+				is.fail(now)
+			}
 			of = append(of, uid)
 		}
 	}

@@ -201,6 +201,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 			// The pod was bound by a request whose answer was lost, or by another client.
 			w.binder.bindQueue.deliver(pod.UID, fmt.Sprintf("the pod is already bound to node %s", pod.Spec.NodeName))
 		}
+		if pod.DeletionTimestamp != nil {
+			w.groupReporter.abandonPlans(out)
+		}
 		w.apply(ctx, out)
 	} else if w.groupPlacer.nominations.put(pod, w.now()) {
 		w.observeTwice(ctx, gang.Released)
@@ -272,7 +275,9 @@ func (w *watcher) putPodGroup(ctx context.Context, pg *scheduling.PodGroup, g ga
 func (w *watcher) podGroupGone(ctx context.Context, k types.NamespacedName) {
 	w.nativeChange.Lock()
 	defer w.nativeChange.Unlock()
-	w.apply(ctx, w.groups.DropPodGroup(k))
+	out := w.groups.DropPodGroup(k)
+	w.groupReporter.abandonPlans(out)
+	w.apply(ctx, out)
 }
 
 // forget drops everything that the plugin keeps about a group outside package gang.
@@ -331,6 +336,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.placer.Forget(w.groupKey(pod))
 		out := w.groups.DropPod(pod.UID)
 		w.binder.bindQueue.deliver(pod.UID, "the pod was deleted")
+		w.groupReporter.abandonPlans(out)
 		w.apply(ctx, out)
 	}
 	if pod.Spec.NodeName != "" {

@@ -30,6 +30,7 @@ func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
 		"; 2 nodes are reserved for a group of another namespace (priority 5), which has waited 3h4m",
 		"; of 9 nodes, 3 are excluded; 1 node is reserved for ns/a, which has waited 10m; 2 nodes are reserved for ns/b, which has waited 1h",
 		"; evicts nobody before 12:05:00: 1 pod evicted for it should have gone at 12:00:00",
+		"; evicts nobody before it is known whom an earlier scheduler has evicted for it",
 		"; 4 pods of lower priority should have gone already",
 	} {
 		if got, want := StableText(text+more), StableText(text); got != want {

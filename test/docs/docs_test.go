@@ -36,7 +36,7 @@ var walked = [][]string{
 	{
 		"docs/tasks/one-rack.md", "docs/tasks/equal-shares.md", "docs/tasks/one-pod-per-node.md", "docs/tasks/whole-nodes.md", "docs/tasks/leader-and-workers.md",
 		"docs/tasks/job-array.md", "docs/tasks/elastic.md", "docs/tasks/lost-pods.md", "docs/tasks/time-limit.md", "docs/tasks/pytorch.md", "docs/tasks/why.md",
-		"docs/tasks/queue.md", "docs/tasks/manage.md", "docs/tasks/monitoring.md", "docs/tasks/drain.md",
+		"docs/tasks/queue.md", "docs/tasks/manage.md", "docs/tasks/make-room.md", "docs/tasks/monitoring.md", "docs/tasks/drain.md",
 	},
 }
 

@@ -23,6 +23,7 @@ func parts() []part {
 	return []part{
 		trials("pods-of-groups", 30_000, "pkg/controller/podgroup", "TestTheIndexHasWhatThereIs"),
 		trials("handovers", 400, "pkg/fluence", "TestTheFirstInOrderGetsWhatAJobLeaves"),
+		trials("rivals", 1_000, "pkg/fluence", "TestEvictionsComeToAnEnd"),
 		trials("seats", 30_000, "pkg/gang", "TestAssignmentsEqualUnreleasedSlots"),
 		trials("bands", 100_000, "pkg/placement/interpod", "TestCountRangesEqualReachableCounts"),
 		trials("bookings", 3_000, "pkg/planner", "TestRandomBookingsOfAPlan"),

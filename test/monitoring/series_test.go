@@ -54,7 +54,7 @@ func well() series {
 		`fluence_oldest_eviction_age_seconds{instance="a"}`:                      {100, 0},
 		`fluence_preemptions_total{instance="a",outcome="started"}`:              {2, 1},
 		`fluence_preemptions_total{instance="a",outcome="abandoned"}`:            {2, 1},
-		`fluence_preemptions_total{instance="a",outcome="unhelpful"}`:            {1, 0.06},
+		`fluence_preemptions_total{instance="a",outcome="unhelpful"}`:            {1, 0.015},
 		`fluence_reserved_nodes{instance="a",namespace="ns"}`:                    {10, 0},
 		`fluence_reserved_nodes{instance="a",namespace="other"}`:                 {20, 0},
 		`fluence_seats_wasted_total{instance="a",namespace="ns"}`:                {7, 0},

@@ -1,0 +1,84 @@
+package fluence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/eviction"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// inRestartedRig runs a test on 8 nodes, which the groups low and other of priority 0 have. An earlier scheduler has
+// marked low for the group urgent, which waits, to suspend its Job. The API server says after 5 seconds whether the Job
+// is suspended.
+func inRestartedRig(t *testing.T, suspended bool, test func(*rig)) {
+	t.Helper()
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.pl.args.Preemption.Mode = PreemptionLowerPriority
+		if r.owners.delay = 5 * time.Second; suspended {
+			r.owners.suspendedFor = "urgent"
+		}
+		r.owners.create("jobs", "job", "u-job", group.Owner{})
+		pg := aPodGroup("low", 4, "low")
+		pg.Status.Conditions = []metav1.Condition{{
+			Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted,
+			Message: "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent; suspends owner u-job until the pods have gone",
+		}}
+		r.podGroupAPI.put(pg)
+		r.podGroupAPI.put(aPodGroup("other", 4, "other"))
+		for i := range 8 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
+		}
+		for i := range 4 {
+			low := objects.OwnedBy(group.Owner{Group: "batch", Kind: "Job", Name: "job", UID: "u-job"})
+			r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)), low)
+			r.pod(fmt.Sprintf("other-%d", i), objects.InGroup("other"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i+4)))
+		}
+	}, func(r *rig) {
+		r.schedule()
+		r.gangOf("urgent", 4, 1000)
+		test(r)
+	})
+}
+
+// A group evicts nobody else while it is not known whether an earlier scheduler has begun to evict others for it. Then it
+// waits for these, and the message says so.
+func TestAGroupWaitsForTheVictimsOfAnEarlierScheduler(t *testing.T) {
+	inRestartedRig(t, true, func(r *rig) {
+		r.pass(3 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.NoRoom || !strings.HasSuffix(c.Message, "; evicts nobody before it is known whom an earlier scheduler has evicted for it") {
+			t.Errorf("before the answer the group waits with %s: %q", c.Reason, c.Message)
+		}
+		r.pass(5 * time.Second)
+		const want = "waits for group ns/low (4 pods, priority 0) to end, evicted for it "
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "; 4 of 4 pods are still ending") {
+			t.Errorf("after the answer the group waits with %s: %q", c.Reason, c.Message)
+		}
+		for _, pod := range podNames("low") {
+			r.remove(pod)
+		}
+		r.pass(5 * time.Second)
+		if got := r.podAPI.deleted(); !r.starts("urgent", 4) || len(got) > 0 {
+			t.Errorf("deleted: %v; these run: %v", got, r.assigned())
+		}
+	})
+}
+
+// If an earlier scheduler has not begun, its mark is taken back, and the group evicts others anew.
+func TestAGroupEvictsAnewIfAnEarlierSchedulerHasNotBegun(t *testing.T) {
+	inRestartedRig(t, false, func(r *rig) {
+		r.pass(20 * time.Second)
+		r.owners.mu.Lock()
+		defer r.owners.mu.Unlock()
+		if got, want := r.owners.patched, []string{"/apis/batch/v1/namespaces/ns/jobs/job"}; !slices.Equal(got, want) {
+			t.Errorf("suspended: %v, want %v", got, want)
+		}
+	})
+}
