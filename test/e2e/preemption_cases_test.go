@@ -380,7 +380,7 @@ var layouts = map[string]layout{
 		parts: []part{{name: "port", nodes: 2, cpu: "8"}, {name: "full", nodes: 2, cpu: "2"}},
 		planted: []crowd{
 			{name: "port", pods: 2, cpu: "1", priority: 10, alone: true, part: "port", container: hostPort},
-			{name: "full", pods: 2, cpu: "2", priority: 20, part: "full"},
+			{name: "full", pods: 2, cpu: "2", priority: 1000, part: "full"},
 		},
 		comes:   crowd{pods: 2, cpu: "2", priority: 1000, container: hostPort},
 		victims: []string{"port-0", "port-1"},
@@ -398,7 +398,7 @@ var layouts = map[string]layout{
 		parts: []part{{name: "a", nodes: 2, cpu: "8"}, {name: "b", nodes: 2, cpu: "2"}},
 		planted: []crowd{
 			{name: "low", pods: 2, cpu: "1", priority: 10, alone: true, part: "a", spec: besideNobody},
-			{name: "mid", pods: 2, cpu: "2", priority: 20, part: "b"},
+			{name: "equal", pods: 2, cpu: "2", priority: 1000, part: "b"},
 		},
 		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
 		victims: []string{"low-0", "low-1"},

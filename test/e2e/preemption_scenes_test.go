@@ -224,12 +224,18 @@ func TestArgumentsSayWhoIsEvicted(t *testing.T) {
 
 // Nobody is evicted, and the message of a gang that finds no room does not speak of it.
 func (s *scene) evictsNobody() {
-	s.play(layout{
-		parts:   []part{{name: "a", nodes: 2, cpu: "2"}},
-		planted: []crowd{{name: "low", pods: 2, cpu: "2", priority: 10}},
-		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
-		refused: []string{"room for 0"},
-	})
+	s.add(part{name: "a", nodes: 2, cpu: "2"})
+	s.plant(crowd{name: "low", pods: 2, cpu: "2", priority: 10})
+	s.applyText(s.text(crowd{name: "high", pods: 2, cpu: "2", priority: 1000}))
+	s.refused(s.name("high"), reason.NoRoom, "room for 0")
+	for _, c := range s.group(s.Context(), s.name("high")).Status.Conditions {
+		if text := strings.ToLower(c.Message); strings.Contains(text, "evict") || strings.Contains(text, "preempt") || strings.Contains(text, "lower priority") {
+			s.Errorf("the condition %s says %q, want nothing of evictions", c.Type, c.Message)
+		}
+	}
+	s.running(s.name("low-"), 2)
+	s.deletedOnce()
+	s.drop("high")
 }
 
 // A gang that started long ago goes, and one that started a moment ago stays, although that one would be evicted
