@@ -400,7 +400,7 @@ var layouts = map[string]layout{
 			{name: "low", pods: 2, cpu: "1", priority: 10, alone: true, part: "a", spec: besideNobody},
 			{name: "equal", pods: 2, cpu: "2", priority: 1000, part: "b"},
 		},
-		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
+		comes:   crowd{pods: 2, cpu: "5", priority: 1000},
 		victims: []string{"low-0", "low-1"},
 	},
 	"a zone with too many pods of a kind is usable once some of them have gone": {

@@ -229,7 +229,8 @@ func (s *scene) evictsNobody() {
 	s.applyText(s.text(crowd{name: "high", pods: 2, cpu: "2", priority: 1000}))
 	s.refused(s.name("high"), reason.NoRoom, "room for 0")
 	for _, c := range s.group(s.Context(), s.name("high")).Status.Conditions {
-		if text := strings.ToLower(c.Message); strings.Contains(text, "evict") || strings.Contains(text, "preempt") || strings.Contains(text, "lower priority") {
+		text := strings.ToLower(strings.ReplaceAll(c.Message, s.ns, ""))
+		if strings.Contains(text, "evict") || strings.Contains(text, "preempt") || strings.Contains(text, "lower priority") {
 			s.Errorf("the condition %s says %q, want nothing of evictions", c.Type, c.Message)
 		}
 	}
