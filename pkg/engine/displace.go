@@ -223,7 +223,7 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 		}
 		all = append(all, &displacer{
 			overlay: x.overlay, scale: x.scale, counter: counter, layout: l, problem: problem, order: order, level: level,
-			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, forbidden: -1,
+			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, forbidden: -1, alone: make(map[int32]int64),
 		})
 	}
 	for n := range x.held.Nodes {

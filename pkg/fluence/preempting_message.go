@@ -101,7 +101,7 @@ func (b *base) plannedAt(of types.UID, now time.Time) time.Time {
 }
 
 // victimsOf returns the victims of the plan for a preemptor. If there is none, it returns those of earlier plans that have
-// not gone: an earlier process may have made one.
+// not gone, and those that an earlier process has marked.
 func (b *base) victimsOf(of types.UID) []eviction.Progress {
 	victims := b.evictor.Of(of)
 	if victims != nil {
@@ -112,7 +112,7 @@ func (b *base) victimsOf(of types.UID) []eviction.Progress {
 			victims = append(victims, v.Progress)
 		}
 	}
-	return victims
+	return append(victims, b.evictor.Undecided(of)...)
 }
 
 // joinAnd joins parts of a sentence.
