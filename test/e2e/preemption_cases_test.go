@@ -10,11 +10,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
-	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -55,8 +53,10 @@ type crowd struct {
 	foreign bool
 	// protected is set if a PodDisruptionBudget allows none of them to end.
 	protected bool
-	// metadata and spec are further fields of the pods.
-	metadata, spec string
+	// minimum is the minimum of a gang, if it is less than all pods.
+	minimum int
+	// metadata, spec and container are further fields of the pods and of their container.
+	metadata, spec, container string
 }
 
 // name returns the name of an object of the scene.
@@ -88,6 +88,9 @@ spec: {minAvailable: %[2]d, selector: {matchLabels: {crowd: %[1]s}}}
 		if !c.alone {
 			labels += ", " + sized(c.pods) + ", " + group.Label + ": " + s.name(c.name)
 		}
+		if c.minimum > 0 {
+			labels += fmt.Sprintf(", %s: %q", group.MinLabel, fmt.Sprint(c.minimum))
+		}
 		fmt.Fprintf(&text, `apiVersion: v1
 kind: Pod
 metadata:
@@ -100,9 +103,12 @@ spec:
   nodeSelector: {%s}
   %s
   containers:
-  - {name: main, image: busybox, resources: {requests: {cpu: "%s"}}}
+  - name: main
+    image: busybox
+    resources: {requests: {cpu: "%s"}}
+    %s
 ---
-`, s.name(c.name), i, labels, c.metadata, scheduler, class, where, c.spec, c.cpu)
+`, s.name(c.name), i, labels, c.metadata, scheduler, class, where, c.spec, c.cpu, c.container)
 	}
 	return text.String()
 }
@@ -240,6 +246,13 @@ func tainted(n *corev1.Node) {
 
 const toleratesAll = "tolerations: [{operator: Exists}]"
 
+// Fields of pods that keep others off a node or out of a zone. All pods of a scene have the label crowd.
+const (
+	hostPort        = "ports: [{containerPort: 80, hostPort: 8080}]"
+	besideNobody    = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchExpressions: [{key: crowd, operator: Exists}]}}]}}"
+	spreadOverZones = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchExpressions: [{key: crowd, operator: Exists}]}}]"
+)
+
 var layouts = map[string]layout{
 	"lone pods go before a gang, although the gang started later": {
 		parts: []part{{name: "a", nodes: 2, cpu: "2"}, {name: "b", nodes: 2, cpu: "2"}},
@@ -363,6 +376,42 @@ var layouts = map[string]layout{
 		comes:   crowd{pods: 2, cpu: "2", priority: 1000},
 		refused: []string{"needs 2 pods", "room for 0", "room for 1 even without all of lower priority"},
 	},
+	"a host port is free once the pods have gone that have it, although there is room beside them": {
+		parts: []part{{name: "port", nodes: 2, cpu: "8"}, {name: "full", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "port", pods: 2, cpu: "1", priority: 10, alone: true, part: "port", container: hostPort},
+			{name: "full", pods: 2, cpu: "2", priority: 1000, part: "full"},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000, container: hostPort},
+		victims: []string{"port-0", "port-1"},
+	},
+	"pods that may be beside no others take the nodes of those that go": {
+		parts: []part{{name: "a", nodes: 2, cpu: "8"}, {name: "b", nodes: 2, cpu: "8"}},
+		planted: []crowd{
+			{name: "low", pods: 2, cpu: "5", priority: 10, alone: true, part: "a"},
+			{name: "mid", pods: 2, cpu: "5", priority: 20, part: "b"},
+		},
+		comes:   crowd{pods: 2, cpu: "2", priority: 1000, spec: besideNobody},
+		victims: []string{"low-0", "low-1"},
+	},
+	"the nodes of pods that let no others beside them are usable once these have gone": {
+		parts: []part{{name: "a", nodes: 2, cpu: "8"}, {name: "b", nodes: 2, cpu: "2"}},
+		planted: []crowd{
+			{name: "low", pods: 2, cpu: "1", priority: 10, alone: true, part: "a", spec: besideNobody},
+			{name: "equal", pods: 2, cpu: "2", priority: 1000, part: "b"},
+		},
+		comes:   crowd{pods: 2, cpu: "5", priority: 1000},
+		victims: []string{"low-0", "low-1"},
+	},
+	"a zone with too many pods of a kind is usable once some of them have gone": {
+		parts: []part{{name: "many", nodes: 1, cpu: "8", edit: zone("a")}, {name: "full", nodes: 1, cpu: "1", edit: zone("b")}},
+		planted: []crowd{
+			{name: "low", pods: 3, cpu: "1", priority: 10, part: "many"},
+			{name: "equal", pods: 1, cpu: "1", priority: 1000, alone: true, part: "full"},
+		},
+		comes:   crowd{pods: 1, cpu: "4", priority: 1000, spec: spreadOverZones},
+		victims: []string{"low-0", "low-1", "low-2"},
+	},
 	"pods whose PriorityClass says Never evict nobody": {
 		parts:   []part{{name: "a", nodes: 2, cpu: "2"}},
 		planted: []crowd{{name: "low", pods: 2, cpu: "2", priority: 10, alone: true}},
@@ -371,27 +420,34 @@ var layouts = map[string]layout{
 	},
 }
 
-// Who is evicted for a gang, and what becomes of them.
-func TestWhoIsEvicted(t *testing.T) {
-	s := tell(t)
+// scenes returns a function that begins a scene in a subtest of the story.
+func (s *story) scenes() func(*testing.T) *scene {
+	s.Helper()
 	kept := s.neighbour()
 	s.kubectl("annotate", "namespace", kept.ns, group.EvictAnnotation+"="+group.EvictNever)
 	patient := s.patient(1001)(1001)
 	class := s.priorities(10, 20, 100, 1000)
 	scenes := 0
-	on := func(t *testing.T) *scene {
+	return func(t *testing.T) *scene {
 		scenes++
 		return &scene{
 			story: &story{T: t, Stack: s.Stack, ns: s.ns}, kept: &story{T: t, Stack: s.Stack, ns: kept.ns},
 			pool: fmt.Sprintf("s%d", scenes), class: class, patient: patient,
 		}
 	}
+}
+
+// Who is evicted for a gang, and what becomes of them.
+func TestWhoIsEvicted(t *testing.T) {
+	on := tell(t).scenes()
 	for name, l := range layouts {
 		t.Run(name, func(t *testing.T) { on(t).play(l) })
 	}
 	t.Run("the room of victims that end slowly is kept", func(t *testing.T) { on(t).slowEnds() })
 	t.Run("other room that is free earlier is taken", func(t *testing.T) { on(t).otherRoom() })
 	t.Run("what is made again runs again, and goes before what is not", func(t *testing.T) { on(t).comeBack() })
+	t.Run("members that a group lacks evict, and members beyond its minimum do not", func(t *testing.T) { on(t).lackingMembers() })
+	t.Run("a higher priority takes the room that another waits for", func(t *testing.T) { on(t).higherComes() })
 }
 
 // play creates a layout, and checks what happens.
@@ -412,125 +468,4 @@ func (s *scene) play(l layout) {
 	s.deletedOnce(l.victims...)
 	s.kept.untouched(kept)
 	s.drop("high")
-}
-
-// Three victims use their grace period. Each is deleted once, and gangs that come meanwhile do not get
-// the room, not even where a victim has gone already.
-func (s *scene) slowEnds() {
-	s.add(part{name: "a", nodes: 3, cpu: "2"})
-	s.plant(crowd{name: "slow", pods: 3, cpu: "2", priority: 10, metadata: "annotations: {" + kubelet.Lingers + `: "yes"}`})
-	victims := s.pods(s.name("slow-"))
-	s.applyText(s.text(crowd{name: "high", pods: 3, cpu: "2", priority: 1000}))
-	s.refused(s.name("high"), reason.Preempting, "waits for group "+s.ns+"/"+s.name("slow")+" (3 pods, priority 10) to end", "3 of 3 pods are still ending")
-	s.eventually("a pod of the gang is Preempting, and none Unschedulable", func(context.Context) (bool, string) {
-		var reasons []string
-		for _, p := range s.pods(s.name("high-")) {
-			for _, c := range p.Status.Conditions {
-				if c.Type == corev1.PodScheduled {
-					reasons = append(reasons, c.Reason)
-				}
-			}
-		}
-		return slices.Contains(reasons, reason.Preempting) && !slices.Contains(reasons, corev1.PodReasonUnschedulable), fmt.Sprint(reasons)
-	})
-	s.applyText(s.text(crowd{name: "early", pods: 2, cpu: "1", priority: 100}))
-	s.refused(s.name("early"), reason.NoRoom, "room for 0")
-	s.letLeave(victims[:2])
-	s.applyText(s.text(crowd{name: "late", pods: 2, cpu: "1", priority: 100}))
-	s.refused(s.name("late"), reason.NoRoom, "room for 0", "room is kept for "+s.ns+"/"+s.name("high"))
-	s.noneOnNodes(s.name("high-"))
-	s.letLeave(victims[2:])
-	s.running(s.name("high-"), 3)
-	s.noneOnNodes(s.name("early-"))
-	s.noneOnNodes(s.name("late-"))
-	s.deletedOnce("slow-0", "slow-1", "slow-2")
-	s.drop("early")
-	s.drop("late")
-}
-
-// letLeave ends the grace period of pods that linger, and waits until they have gone.
-func (s *scene) letLeave(pods []corev1.Pod) {
-	s.Helper()
-	for _, p := range pods {
-		s.kubectl("annotate", "pod", p.Name, "-n", s.ns, kubelet.Lingers+"-")
-	}
-	s.eventually("the pods have gone", func(context.Context) (bool, string) {
-		n := 0
-		for _, now := range s.pods(s.pool + "-") {
-			if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == now.UID }) {
-				n++
-			}
-		}
-		return n == 0, fmt.Sprintf("%d are left", n)
-	})
-}
-
-// A gang waits for its victims. Other pods go that it could not evict, and it starts in their room. The victims
-// are still there, nobody else is evicted, and their room is for others.
-func (s *scene) otherRoom() {
-	s.add(part{name: "a", nodes: 2, cpu: "2"}, part{name: "b", nodes: 2, cpu: "2"}, part{name: "c", nodes: 2, cpu: "2"})
-	s.plant(
-		crowd{name: "slow", pods: 2, cpu: "2", priority: 10, part: "a", metadata: "annotations: {" + kubelet.Lingers + `: "yes"}`},
-		crowd{name: "equal", pods: 2, cpu: "2", priority: 1000, part: "b"},
-		crowd{name: "other", pods: 2, cpu: "2", priority: 20, part: "c"},
-	)
-	victims := s.pods(s.name("slow-"))
-	s.applyText(s.text(crowd{name: "high", pods: 2, cpu: "2", priority: 1000}))
-	s.refused(s.name("high"), reason.Preempting, "2 of 2 pods are still ending")
-	s.drop("equal")
-	s.running(s.name("high-"), 2)
-	for pod, node := range s.onNodes(s.name("high-")) {
-		if !strings.HasPrefix(node, s.name("b-")) {
-			s.Errorf("pod %s is on %s, where nothing was free", pod, node)
-		}
-	}
-	s.letLeave(victims)
-	s.applyText(s.text(crowd{name: "low", pods: 2, cpu: "2", priority: 10}))
-	s.running(s.name("low-"), 2)
-	s.running(s.name("other-"), 2)
-	s.deletedOnce("slow-0", "slow-1")
-}
-
-// A Job with the default backoffLimit, a StatefulSet and bare pods have the same priority. The Job and the StatefulSet
-// are evicted first, and run again afterwards. Bare pods are evicted only if that is not enough, and have gone for
-// good. The Job is evicted twice, and runs to its end.
-func (s *scene) comeBack() {
-	s.add(part{name: "job", nodes: 4, cpu: "2"}, part{name: "set", nodes: 1, cpu: "2"}, part{name: "bare", nodes: 1, cpu: "2"})
-	in := func(part string) string {
-		return "priorityClassName: " + s.class(10) + "\n      nodeSelector: {case: " + s.pool + ", part: " + part + "}"
-	}
-	name := s.name("job")
-	s.applyText(strings.Replace(jobOn(name, s.pool, 8, asking(`cpu: "1"`)), "nodeSelector: {case: "+s.pool+"}", in("job"), 1) +
-		strings.Replace(statefulSet(s.name("set"), 2, "1"), "schedulerName: fluence", "schedulerName: fluence\n      "+in("set"), 1) +
-		s.text(crowd{name: "bare", pods: 2, cpu: "1", priority: 10, alone: true, part: "bare"}))
-	run := func(bare int) {
-		s.Helper()
-		s.running(s.name("job-"), 8)
-		s.running(s.name("set-"), 2)
-		s.running(s.name("bare-"), bare)
-	}
-	run(2)
-	bare := s.pods(s.name("bare-"))
-	for nodes := 5; nodes <= 6; nodes++ {
-		high := fmt.Sprintf("high-%d", nodes)
-		s.applyText(s.text(crowd{name: high, pods: nodes, cpu: "2", priority: 1000}))
-		s.running(s.name(high+"-"), nodes)
-		s.refused("job-"+name+"-", reason.NoRoom, "needs 8 pods")
-		if nodes == 5 {
-			s.untouched(bare)
-		}
-		s.drop(high)
-		run((6 - nodes) * 2)
-	}
-	s.kubectl("annotate", "pods", "-n", s.ns, "-l", "job-name="+name, kubelet.RunFor+"=0s")
-	s.eventually("the Job has ended", func(ctx context.Context) (bool, string) {
-		j, err := s.Client().BatchV1().Jobs(s.ns).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		if j.Status.Failed > 0 {
-			s.Fatalf("pods of the Job failed: %+v", j.Status)
-		}
-		return j.Status.CompletionTime != nil && j.Status.Succeeded == 8, fmt.Sprintf("%+v", j.Status)
-	})
 }
