@@ -338,7 +338,7 @@ func (b *base) refsOf(ending []endingVictim) []match.SlotRef {
 func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable func(string) bool, now time.Time) ([]preemption.Victim, int) {
 	victims, left := a.index.Candidates(preemption.Query{
 		For: of, Foreign: a.args.Preemption.Foreign, MinRuntime: a.args.Preemption.MinRuntime.Duration, Now: now, Usable: usable,
-		Own: a.isOwnScheduler, Log: a.log,
+		Own: a.isOwnScheduler, Log: a.log.V(2).Info,
 	}, a.clusterOfVictims())
 	pending := sets.New[types.UID]()
 	for _, v := range a.evictor.Pending() {

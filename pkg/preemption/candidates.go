@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -72,8 +71,8 @@ type Query struct {
 	Usable func(node string) bool
 	// Max is the largest number of candidates. It is match.MaxUnits if it is 0.
 	Max int
-	// Log gets the namespaces whose PodDisruptionBudgets are not regarded.
-	Log klog.Logger
+	// Log gets the namespaces whose PodDisruptionBudgets are not regarded. Nil drops them.
+	Log func(message string, keysAndValues ...any)
 }
 
 // Candidates returns who may be evicted for a group, in the order of preference: those that are evicted rather
@@ -372,8 +371,10 @@ func (s *search) protect() {
 			for _, v := range concerned[ns] {
 				v.protected = 0
 			}
-			s.Log.V(2).Info("PodDisruptionBudgets are not regarded in a plan to evict pods: there are too many, or their selectors are too long",
-				"namespace", ns, "budgets", len(pdbs[ns]), "candidates", len(concerned[ns]))
+			if s.Log != nil {
+				s.Log("PodDisruptionBudgets are not regarded in a plan to evict pods: there are too many, or their selectors are too long",
+					"namespace", ns, "budgets", len(pdbs[ns]), "candidates", len(concerned[ns]))
+			}
 		}
 		left -= share - max(0, b.steps)
 	}

@@ -164,7 +164,7 @@ func (s *killTrial) draw(r *rand.Rand) {
 	case someBinds:
 		b.stops, b.pass = []string{bindsPod}, r.IntN(s.wants)
 	case anyMoment:
-		b.stops, b.pass = append(ends, marks, bindsPod), r.IntN(victims+s.endings()+s.wants)
+		b.stops, b.pass = []string{suspends, deletes, marks, bindsPod}, r.IntN(victims+s.endings()+s.wants)
 	}
 	s.lingers = s.step == whileEnding || slices.Contains([]string{marked, someEnd}, s.step) && r.IntN(2) == 0
 	if s.killed == nil || r.IntN(3) == 0 {
