@@ -56,9 +56,10 @@ type suspendable struct {
 	uids map[types.UID]bool
 }
 
-// suspendableOf returns the owner for which a group is or could be named, if the scheduler may have suspended it. Each
-// kind of owner that it may suspend is a Job or makes Jobs, also while it is suspended. So the owner is found by the
-// Jobs in the cache, whatever their scheduler is, and whether or not their pods have a PodGroup.
+// suspendableOf returns the owner for which a group is or could be named, if the scheduler may have suspended it. Nearly
+// all owners that it may suspend are Jobs or make Jobs, also while they are suspended. So the owner is found by the
+// Jobs in the cache, whatever their scheduler is, and whether or not their pods have a PodGroup. An owner without Jobs is
+// found by its PodGroup.
 func (r *reconciler) suspendableOf(ctx context.Context, key types.NamespacedName) (s suspendable, found bool, err error) {
 	podOwners, err := cacheReader{ctx, r.client}.podOwnersOf(key)
 	if err != nil {
@@ -84,7 +85,7 @@ func (r *reconciler) suspendableOf(ctx context.Context, key types.NamespacedName
 	}
 	switch {
 	case len(s.jobs) == 0:
-		return s, false, nil
+		return r.suspendableOfGroup(ctx, key)
 	case s.ref.UID == s.jobs[0].GetUID():
 		return s, group.SuspendedFor(s.jobs[0]) != "", nil
 	case suspended:
@@ -93,6 +94,24 @@ func (r *reconciler) suspendableOf(ctx context.Context, key types.NamespacedName
 	}
 	_, awake := r.ownerReader.awake.Get(s.ref.UID)
 	return s, wasSuspended && !awake, nil
+}
+
+// suspendableOfGroup returns the owner of a PodGroup, if the group was evicted and the scheduler may have suspended the
+// owner. An MPIJob whose launcher waits for its workers has no Job.
+func (r *reconciler) suspendableOfGroup(ctx context.Context, key types.NamespacedName) (s suspendable, found bool, err error) {
+	var pg scheduling.PodGroup
+	if err := r.client.Get(ctx, key, &pg, client.UnsafeDisableDeepCopy); err != nil {
+		return s, false, client.IgnoreNotFound(err)
+	}
+	if meta.FindStatusCondition(pg.Status.Conditions, eviction.ConditionPreempted) == nil {
+		return s, false, nil
+	}
+	for _, ref := range pg.OwnerReferences {
+		if group.SuspendPath(group.OwnerOf(ref)) != nil {
+			return suspendable{namespace: key.Namespace, ref: ref, uids: map[types.UID]bool{ref.UID: true}}, true, nil
+		}
+	}
+	return s, false, nil
 }
 
 // resumeOwner resumes the owner for which a group is or could be named, or an owner above it, if the scheduler has
