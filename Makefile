@@ -55,7 +55,7 @@ test: tools race ## Run all tests; those of our own packages also under the race
 
 .PHONY: test-stories test-others
 test-stories:
-	@go test -count=1 -vet=off -timeout=45m ./test/e2e
+	@go test -count=1 -vet=off -timeout=60m ./test/e2e
 test-others:
 	@nice go test -count=1 -p=1 -vet=off -timeout=45m $$(go list ./... | grep -v '/test/e2e$$')
 
