@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
-	"github.com/flux-k8s/fluence/pkg/engine/store"
 )
 
 // A displacer searches for the units of least harm whose end makes room on some of the nodes.
@@ -23,10 +22,8 @@ type displacer struct {
 	inside []bool
 	// units are the units that hold something on these nodes, the most important first.
 	units []int32
-	// unitsOn lists, by index of an occupied node, the units there, the least important first, and partsOn their parts
-	// there.
+	// unitsOn lists, by index of an occupied node, the units there, the least important first.
 	unitsOn [][]int32
-	partsOn [][]*store.UnitPart
 	// The units of the tier lowest and of the tiers below it are enough. Those of the tiers below it alone are not.
 	lowest int64
 	// forbidden is a unit that no offer has; -1 for none.
@@ -334,36 +331,10 @@ func (o *offers) Pop() any {
 	return last
 }
 
-// mayOffer reports whether the end of all units on a node that may go makes room there.
-func (d *displacer) mayOffer(at int32, raise float64, before int64) bool {
-	n := 0
-	apply := func(sign int64) {
-		n = 0
-		for i, u := range d.unitsOn[at] {
-			if d.scale.tier(u) > d.lowest {
-				break
-			}
-			if !d.gone[u] && u != d.forbidden {
-				d.add(d.partsOn[at][i], sign)
-				n++
-			}
-		}
-		d.tell(at)
-	}
-	apply(1)
-	gain := d.room(raise) - before
-	apply(-1)
-	d.counter.SpendCounts(2*n*(partSteps+len(d.needs)), 2)
-	return gain > 0
-}
-
 // offer returns the offer of a node: the least important units there whose end makes room, without those
-// that do not stand in the way. It is nil if there is none, or if room is made on other nodes only: these have offers.
+// that do not stand in the way. It is nil if there is none.
 func (d *displacer) offer(at int32, raise float64) *offer {
 	before := d.room(raise)
-	if !d.mayOffer(at, raise, before) {
-		return nil
-	}
 	var set []int32
 	gain, alone := int64(0), int64(0)
 	for _, u := range d.unitsOn[at] {
