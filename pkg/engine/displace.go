@@ -54,7 +54,7 @@ func (x *displacement) refs() []match.SlotRef {
 	return refs
 }
 
-// ending lists the slots that count as free. The request names some. The others are those of the units that were found.
+// ending lists the slots that count as free: those that the request names, and those of the units that were found.
 func (q *matchState) ending() []match.SlotRef {
 	if q.search == nil || q.search.displacement == nil {
 		return q.Ending

@@ -31,7 +31,7 @@ type Mark struct {
 	Suspends types.UID
 	// Pods is the number of its pods that hold room.
 	Pods int
-	// sentence is that of Evicted in a mark that was read, which does not know the name of the preemptor. It is written again.
+	// sentence is the answer of Evicted for a mark that was read. Such a mark lacks the name of the preemptor.
 	sentence string
 }
 

@@ -39,7 +39,7 @@ func TestAPlanIsStoppedWhoseRequestsAreRefused(t *testing.T) {
 	noField := apierrors.NewInternalError(errors.New(".status.conditions: field not declared in schema"))
 	cases := map[string]struct {
 		fail func(string, int) error
-		// want are requests that are sent, and none those that are not.
+		// Each request of want is sent, and no request of none.
 		want, none  []string
 		wantRefusal string
 		// wantPending is how many victims go on to their end.

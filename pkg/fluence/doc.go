@@ -54,7 +54,7 @@
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
 //	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
 //	preempt.go             for whom is nobody or somebody evicted?
-//	preempting_message.go  what is said of those that are evicted for a group?
+//	preempting_message.go  what does the message of a group say of its victims?
 //	evictions.go           how are victims evicted, and what becomes of marks that an earlier process has left?
 //	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?

@@ -35,9 +35,9 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 	return nil
 }
 
-// observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted. That group also asks again when it is known that a victim of
-// an earlier process is going to end: it may have asked before, and was refused without that room.
+// observeEviction tells users of a change of a plan. When a victim has gone, its new pods and the group for which it was
+// evicted ask again. This group also asks again when it is known that a victim of an earlier process is going to end. It
+// may have been refused before, without the room of that victim.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)

@@ -67,7 +67,7 @@ func (g *rival) ended(r *rig) bool {
 func TestEvictionsComeToAnEnd(t *testing.T) {
 	const (
 		step = 5 * time.Second
-		// quiet is the number of steps without evictions after which none are expected, and most that of all steps.
+		// After quiet steps without an eviction no more are expected. A test has at most most steps.
 		quiet, most = 24, 300
 	)
 	evicted := 0

@@ -268,9 +268,9 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 	return of
 }
 
-// allEnding returns the pods that are going to leave their nodes: those that are being deleted, the victims of all
-// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue, or whose deletion is refused,
-// does not count. Room that is kept for pods that are made again is for these.
+// allEnding returns the pods that are going to leave their nodes. These are the pods that are being deleted, the victims
+// of all plans, and the pods that an earlier process has marked for the preemptor. Overdue pods are left out, and so are
+// pods whose deletion is refused. Room that is kept for pods that are made again is for these.
 func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
 	add := func(v eviction.Progress, of types.UID) {

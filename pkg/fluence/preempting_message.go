@@ -100,8 +100,8 @@ func plannedAt(e *eviction.Evictor, of types.UID, now time.Time) time.Time {
 	return now
 }
 
-// victimsOf returns the victims of the plan for a preemptor. If there is none, it returns those of earlier plans that have
-// not gone, and those that an earlier process has marked.
+// victimsOf returns the victims of the plan for a preemptor. Without a plan it returns the victims of earlier plans that
+// have not gone, and the victims that an earlier process has marked.
 func victimsOf(e *eviction.Evictor, of types.UID) []eviction.Progress {
 	victims := e.Of(of)
 	if victims != nil {

@@ -52,7 +52,7 @@ type suspendable struct {
 	ref       metav1.OwnerReference
 	// jobs are the Jobs below it, or the owner itself if it is a Job.
 	jobs []podOwner
-	// uids are those of the jobs and the owners above them.
+	// uids are the UIDs of these Jobs, and of the owners above them.
 	uids map[types.UID]bool
 }
 
@@ -178,9 +178,9 @@ func (r *reconciler) suspendedOwner(ctx context.Context, s suspendable) (*unstru
 	return &obj, nil
 }
 
-// isEvicting reports whether the eviction goes on for which an owner is suspended: pods below it hold room
-// on nodes, or the scheduler is about to say of a group of theirs that it is evicted. The cache has only the pods of one
-// scheduler, so the API server is asked too.
+// isEvicting reports whether an owner has to stay suspended. It has to while a pod below it holds a node, and while a
+// PodGroup below it has a fresh mark of an eviction. The cache has the pods of one scheduler only, so the API server is
+// asked too.
 func (r *reconciler) isEvicting(ctx context.Context, s suspendable) (bool, error) {
 	names := []string{group.OwnerOf(s.ref).PodGroupName()}
 	for _, p := range s.jobs {
