@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
 // compactTimeout bounds one request to etcd. It takes seconds to free the space of a long history.
 const compactTimeout = time.Minute
+
+// alreadyCompacted is etcd's refusal if nothing was written since the last compaction, which may be the API server's.
+const alreadyCompacted = "required revision has been compacted"
 
 // Compact makes etcd drop all earlier states of all objects, and free their space.
 // A watch or a list that continues from an earlier state ends with an error.
@@ -25,7 +29,8 @@ func (c *Cluster) Compact(ctx context.Context) error {
 	if err := c.askEtcd(ctx, "/v3/kv/range", map[string]any{"key": anyKey}, &now); err != nil {
 		return err
 	}
-	if err := c.askEtcd(ctx, "/v3/kv/compaction", map[string]any{"revision": now.Header.Revision, "physical": true}, nil); err != nil {
+	err := c.askEtcd(ctx, "/v3/kv/compaction", map[string]any{"revision": now.Header.Revision, "physical": true}, nil)
+	if err != nil && !strings.Contains(err.Error(), alreadyCompacted) {
 		return err
 	}
 	return c.askEtcd(ctx, "/v3/maintenance/defragment", map[string]any{}, nil)

@@ -193,8 +193,10 @@ func TestASuspendedJobThatHasMadeRoomIsResumed(t *testing.T) {
 	for _, of := range []*batchv1.Job{job, foreign, awake} {
 		e.untilAwake(of)
 	}
+	pg := nameFor("batch/v1", "Job", awake)
+	e.until(pg, "it exists", func(pg *scheduling.PodGroup) bool { return pg != nil })
 	e.patch(awake, `{"spec":{"suspend":true}}`)
-	e.untilPhase(nameFor("batch/v1", "Job", awake), scheduling.PodGroupSuspended)
+	e.untilPhase(pg, scheduling.PodGroupSuspended)
 	for _, of := range []*batchv1.Job{other, copied, awake} {
 		var now batchv1.Job
 		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(of), &now); err != nil || !*now.Spec.Suspend {
