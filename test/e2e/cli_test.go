@@ -103,22 +103,27 @@ var anyEnd = regexp.MustCompile(`; room for \d+ more if .*? ends`)
 
 func (f forecast) no() string { return f.Reason + ": " + anyEnd.ReplaceAllString(f.Message, "") }
 
-// drawnJob returns a Job of random size, with random further requests, and with these annotations of its pods.
-func drawnJob(rng *rand.Rand, name string, annotations ...string) (manifest string, n int) {
+// drawnJob returns a Job of random size, with random further requests.
+func drawnJob(rng *rand.Rand, name string) (manifest string, n int) {
 	n = 1 + rng.IntN(6)
+	return sizedJob(rng, name, n, 1+rng.IntN(9)), n
+}
+
+// sizedJob returns a Job of n pods with this much CPU each, with random further requests and with these annotations of its pods.
+func sizedJob(rng *rand.Rand, name string, n, cpu int, annotations ...string) string {
 	annotations = slices.Concat(annotations, [][]string{
 		nil, nil, nil,
 		{"fluence.flux-framework.org/topology-required: zone"},
 		{"fluence.flux-framework.org/match-policy: lonodex"},
 	}[rng.IntN(5)])
-	manifest = job(name, n, fmt.Sprint(1+rng.IntN(9)), "annotations: {"+strings.Join(annotations, ", ")+"}")
+	manifest := job(name, n, fmt.Sprint(cpu), "annotations: {"+strings.Join(annotations, ", ")+"}")
 	const spec = "schedulerName: fluence\n"
 	return strings.Replace(manifest, spec, spec+[]string{
 		"", "",
 		"      nodeSelector: {topology.kubernetes.io/zone: a}\n",
 		"      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {job-name: " + name + "}}}]}}\n",
 		"      topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {job-name: " + name + "}}}]\n",
-	}[rng.IntN(5)], 1), n
+	}[rng.IntN(5)], 1)
 }
 
 // outcome waits until the scheduler has decided on a group with a prefix of its name. It returns
