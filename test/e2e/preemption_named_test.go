@@ -81,7 +81,8 @@ func (f *foretold) decided(c comer) (told string) {
 				for _, is := range pod.Status.Conditions {
 					if is.Type == corev1.PodScheduled {
 						decided++
-						told = cmp.Or(told, anyEnd.ReplaceAllString(is.Message, ""))
+						_, message, _ := strings.Cut(is.Message, " nodes are available: ") // kube-scheduler begins it so
+						told = cmp.Or(told, strings.TrimSuffix(anyEnd.ReplaceAllString(message, ""), "."))
 					}
 				}
 			}
@@ -228,7 +229,7 @@ func (f *foretold) play() (victims []simulate.Victim) {
 	if f.rng.IntN(4) == 0 {
 		n = 1
 	}
-	c := f.drawn("new", min(n, 8), cpu, []int{20, 100, 1000, 1000}[f.rng.IntN(4)], false)
+	c := f.drawn("new", min(n, 4), cpu, []int{20, 100, 1000, 1000, 1000, 1000}[f.rng.IntN(6)], false)
 	var before []forecast
 	f.viewer.ask(&before, c.text(), "simulate", "-f", "-")
 	if len(before) != 1 {
