@@ -214,7 +214,8 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction adds for whom the group or the pod is being evicted, or was and waits since, as eviction.Evicted returns it.
+// addEviction says for whom the group or the pod is being evicted, or was and waits since. sentence and ended are those of
+// eviction.Evicted. It adds nothing without a sentence.
 func (s *whyAnswer) addEviction(sentence string, ended metav1.Time) {
 	left := 0
 	for _, pod := range s.members {

@@ -189,10 +189,12 @@ func (x *displacement) leaveOut(set []int32) {
 // level if all slots have to be in one of them, and all nodes otherwise.
 func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) []*displacer {
 	x := s.displacement
-	unitsOn := make([][]int32, len(x.held.Nodes))
+	unitsOn, partsOn := make([][]int32, len(x.held.Nodes)), make([][]*store.UnitPart, len(x.held.Nodes))
 	for _, u := range slices.Backward(x.all) {
-		for _, p := range x.held.Units[u].Parts {
-			unitsOn[p.Node] = append(unitsOn[p.Node], u)
+		parts := x.held.Units[u].Parts
+		for i := range parts {
+			p := &parts[i]
+			unitsOn[p.Node], partsOn[p.Node] = append(unitsOn[p.Node], u), append(partsOn[p.Node], p)
 		}
 	}
 	regions, level := [][]int32{problem.Order}, 0
@@ -223,7 +225,7 @@ func (s *unlockedSearch) displacers(l *solver.Layout, problem *solver.Problem) [
 		}
 		all = append(all, &displacer{
 			overlay: x.overlay, scale: x.scale, counter: counter, layout: l, problem: problem, order: order, level: level,
-			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, forbidden: -1,
+			inside: make([]bool, len(x.held.Nodes)), unitsOn: unitsOn, partsOn: partsOn, forbidden: -1, alone: make(map[int32]int64),
 		})
 	}
 	for n := range x.held.Nodes {

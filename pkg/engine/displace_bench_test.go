@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -10,54 +8,18 @@ import (
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
-	"github.com/flux-k8s/fluence/pkg/resource"
 )
 
-// occupiedBy returns an engine with this many nodes of 64 cores, 40 in a rack, and the units of the pods on them. The pods come as
-// units of 1 to 64 in five classes, and leave no node room for a pod of 16 cores.
+// occupiedBy returns an engine with the nodes and pods of matchtest.Occupied, and their units.
 func occupiedBy(t testing.TB, nodes int, most int) (*driver, []match.Unit) {
 	t.Helper()
-	r := rand.New(rand.NewPCG(1, 2))
+	graphs, jobs, units := matchtest.Occupied(nodes, most)
 	d := &driver{e: newEngine(t)}
-	var graphs []*resource.Graph
-	free := make([]int64, nodes)
-	for i := range nodes {
-		free[i] = 64
-		graphs = append(graphs, matchtest.Node(fmt.Sprintf("n%05d", i), [][2]string{{"rack", fmt.Sprintf("r%03d", i/40)}},
-			matchtest.Cores(64), matchtest.Memory(256), matchtest.Pods(110)))
-	}
 	d.load(t, graphs...)
-	var jobs []match.Job
-	var units []match.Unit
-	pods, sizes := 0, []int{1, 1, 1, 1, 2, 4, 8, 16, 32, 64}
-	at := 0
-	for misses := 0; pods < most && misses < 4*nodes; {
-		job := match.Job{ID: match.JobID(len(jobs) + 10)}
-		ref := match.SlotRef{Job: job.ID}
-		each := 3 + r.Int64N(8)
-		for range sizes[r.IntN(len(sizes))] {
-			at = (at + 1) % nodes
-			if free[at] < each {
-				misses++
-				continue
-			}
-			free[at] -= each
-			misses = 0
-			key := fmt.Sprint(len(job.Slots))
-			job.Slots = append(job.Slots, matchtest.Held(key, fmt.Sprintf("n%05d", at), matchtest.Cores(each), matchtest.Memory(each), matchtest.Pods(1)))
-			ref.Keys = append(ref.Keys, key)
-			pods++
-		}
-		if len(job.Slots) == 0 {
-			continue
-		}
-		jobs = append(jobs, job)
-		units = append(units, match.Unit{Slots: []match.SlotRef{ref}, Class: r.Int32N(5), Cost: r.Int64N(1000)})
-	}
 	if err := d.e.Update(t.Context(), d.epoch, jobs...); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d nodes, %d pods, %d units", nodes, pods, len(units))
+	t.Logf("%d nodes, %d units", nodes, len(units))
 	return d, units
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
+	"github.com/flux-k8s/fluence/pkg/engine/store"
 )
 
 // A displacer searches for the units of least harm whose end makes room on some of the nodes.
@@ -22,12 +23,16 @@ type displacer struct {
 	inside []bool
 	// units are the units that hold something on these nodes, the most important first.
 	units []int32
-	// unitsOn lists, by index of an occupied node, the units there, the least important first.
+	// unitsOn lists, by index of an occupied node, the units there, the least important first, and partsOn their parts
+	// there.
 	unitsOn [][]int32
+	partsOn [][]*store.UnitPart
 	// The units of the tier lowest and of the tiers below it are enough. Those of the tiers below it alone are not.
 	lowest int64
 	// forbidden is a unit that no offer has; -1 for none.
 	forbidden int32
+	// alone has, by unit, the room that its end alone makes. It is forgotten when other units go or the raise changes.
+	alone map[int32]int64
 	// best is the best set so far, in ascending order. found reports whether there is one.
 	best  []int32
 	found bool
@@ -267,6 +272,7 @@ func (d *displacer) sameLayer(x, y int32) bool {
 func (d *displacer) fromCheapNodes() {
 	d.putAllBack()
 	offers := make(map[int32]*offer)
+	clear(d.alone)
 	for at, inside := range d.inside {
 		if inside {
 			if o := d.offer(int32(at), 1); o != nil {
@@ -328,12 +334,38 @@ func (o *offers) Pop() any {
 	return last
 }
 
+// mayOffer reports whether the end of all units on a node that may go makes room there.
+func (d *displacer) mayOffer(at int32, raise float64, before int64) bool {
+	n := 0
+	apply := func(sign int64) {
+		n = 0
+		for i, u := range d.unitsOn[at] {
+			if d.scale.tier(u) > d.lowest {
+				break
+			}
+			if !d.gone[u] && u != d.forbidden {
+				d.add(d.partsOn[at][i], sign)
+				n++
+			}
+		}
+		d.tell(at)
+	}
+	apply(1)
+	gain := d.room(raise) - before
+	apply(-1)
+	d.counter.SpendCounts(2*n*(partSteps+len(d.needs)), 2)
+	return gain > 0
+}
+
 // offer returns the offer of a node: the least important units there whose end makes room, without those
-// that do not stand in the way. It is nil if there is none.
+// that do not stand in the way. It is nil if there is none, or if room is made on other nodes only: these have offers.
 func (d *displacer) offer(at int32, raise float64) *offer {
 	before := d.room(raise)
+	if !d.mayOffer(at, raise, before) {
+		return nil
+	}
 	var set []int32
-	gain := int64(0)
+	gain, alone := int64(0), int64(0)
 	for _, u := range d.unitsOn[at] {
 		if d.scale.tier(u) > d.lowest || d.counter.IsExhausted() {
 			break
@@ -341,9 +373,19 @@ func (d *displacer) offer(at int32, raise float64) *offer {
 		if d.gone[u] || u == d.forbidden {
 			continue
 		}
-		d.remove(u)
 		set = append(set, u)
+		if alone = d.roomAlone(u, before, raise); alone > 0 {
+			break
+		}
+	}
+	var single []int32
+	if alone > 0 {
+		set, single = set[:len(set)-1], set[len(set)-1:]
+	}
+	for i, u := range set {
+		d.remove(u)
 		if gain = d.room(raise) - before; gain > 0 {
+			set = set[:i+1]
 			break
 		}
 	}
@@ -363,9 +405,25 @@ func (d *displacer) offer(at int32, raise float64) *offer {
 		d.putBack(u)
 	}
 	if gain <= 0 {
+		set, gain = single, alone
+	}
+	if gain <= 0 {
 		return nil
 	}
 	return &offer{node: at, units: set, price: d.scale.priceOf(set), gain: gain}
+}
+
+// roomAlone returns the room that the end of a unit alone makes. before is the room now. The answer is kept, because a
+// unit is on many nodes.
+func (d *displacer) roomAlone(u int32, before int64, raise float64) int64 {
+	room, known := d.alone[u]
+	if !known {
+		d.remove(u)
+		room = d.room(raise) - before
+		d.putBack(u)
+		d.alone[u] = room
+	}
+	return room
 }
 
 // addCheapest removes more units, the cheapest per slot first, until the request fits. It returns false if it does not
@@ -375,6 +433,7 @@ func (d *displacer) addCheapest() bool {
 	changes := make([]int, len(d.inside))
 	for range maxRaises {
 		var queue offers
+		clear(d.alone)
 		add := func(at int32) {
 			if !d.inside[at] || len(d.unitsOn[at]) == 0 {
 				return
@@ -395,6 +454,7 @@ func (d *displacer) addCheapest() bool {
 			for _, u := range o.units {
 				d.remove(u)
 			}
+			clear(d.alone)
 			for _, u := range o.units {
 				for _, p := range d.held.Units[u].Parts {
 					changes[p.Node]++

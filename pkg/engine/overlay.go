@@ -63,18 +63,27 @@ func (o *overlay) apply(u int32, sign int64) {
 	o.gone[u] = sign > 0
 	parts := o.held.Units[u].Parts
 	for i := range parts {
-		p := &parts[i]
-		at := p.Node
-		o.present[at] -= int32(sign)
-		for k, gain := range o.held.Gains(p) {
-			o.left[int(at)*len(o.needs)+k] += sign * gain
-		}
-		o.others[at] -= int32(sign) * p.OtherHolders
-		o.without[at] -= int32(sign) * p.WithoutHolder
-		o.write(at)
-		if o.changed != nil {
-			o.changed(at)
-		}
+		o.add(&parts[i], sign)
+		o.tell(parts[i].Node)
+	}
+}
+
+// add adds the gains of a part of a unit, or takes them back if sign is -1. The columns do not show it before tell.
+func (o *overlay) add(p *store.UnitPart, sign int64) {
+	at := p.Node
+	o.present[at] -= int32(sign)
+	for k, gain := range o.held.Gains(p) {
+		o.left[int(at)*len(o.needs)+k] += sign * gain
+	}
+	o.others[at] -= int32(sign) * p.OtherHolders
+	o.without[at] -= int32(sign) * p.WithoutHolder
+}
+
+// tell writes what is left on a node to the columns, and tells of the change.
+func (o *overlay) tell(at int32) {
+	o.write(at)
+	if o.changed != nil {
+		o.changed(at)
 	}
 }
 

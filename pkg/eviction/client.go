@@ -3,7 +3,10 @@ package eviction
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +101,7 @@ func (c *Client) Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	}
 	patch := map[string]any{"metadata": map[string]any{
 		"uid": owner.GetUID(), "resourceVersion": owner.GetResourceVersion(),
-		"annotations": map[string]any{group.SuspendedForAnnotation: string(m.For.UID)},
+		"annotations": map[string]any{group.SuspendedForAnnotation: group.SuspensionFor(m.For.UID, owner.GetUID())},
 	}}
 	if err := unstructured.SetNestedField(patch, true, path...); err != nil {
 		return fmt.Errorf("suspend %s %s: %w", v.Suspend.Kind, v.Suspend.Name, err)
@@ -127,7 +130,7 @@ func (c *Client) SuspendedBy(ctx context.Context, v preemption.Victim) (types.UI
 	if is, _, _ := unstructured.NestedBool(owner.Object, group.SuspendPath(v.Suspend)...); !is {
 		return "", nil
 	}
-	return types.UID(owner.GetAnnotations()[group.SuspendedForAnnotation]), nil
+	return group.SuspendedFor(owner), nil
 }
 
 // owner reads the owner of a victim. It returns nil if there is no such owner.
@@ -197,8 +200,25 @@ func (c *Client) apply(ctx context.Context, resource schema.GroupVersionResource
 
 // ignoreGone drops the error that the object is gone, or that another one has its name.
 func ignoreGone(what string, err error) error {
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+	if err == nil || apierrors.IsNotFound(err) || isOtherUID(err) {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", what, err)
+}
+
+// otherUID matches what the API server says of a deletion whose precondition does not hold, and of a patch that would make
+// the object.
+var otherUID = regexp.MustCompile(`UID in (the )?precondition|uid mismatch`)
+
+// isOtherUID reports whether the API server has refused a request because the object of the name has another UID, or
+// because a patch with a UID would make the object. Other conflicts pass. The API server tells them apart by text only.
+func isOtherUID(err error) bool {
+	if apierrors.IsConflict(err) {
+		return otherUID.MatchString(err.Error())
+	}
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }

@@ -14,6 +14,7 @@
 //	run.go       Which request is next, and what follows from its answer?
 //	pending.go   Which victims are going to end?
 //	resume.go    What follows from the marks that an earlier process has left?
+//	refuse.go    What follows from requests that are refused again and again?
 //	client.go    How are marks, suspensions and deletions written to the API server?
 //	told.go      Which events do users see?
 package eviction
@@ -57,6 +58,8 @@ type Progress struct {
 	Since time.Time
 	// Problem is why the last request failed, in words fit for a user. It is empty if it did not.
 	Problem string
+	// Refused is true if a request for it was refused again and again, until one succeeds. Its pods may never end.
+	Refused bool
 }
 
 // API is what an Evictor writes. Each call has a deadline. Each returns nil if the object is gone, or is
@@ -68,7 +71,7 @@ type API interface {
 	TakeBack(ctx context.Context, v preemption.Victim) error
 	// Close turns the mark of a PodGroup into a condition that says what has been.
 	Close(ctx context.Context, v preemption.Victim, m Mark) error
-	// Suspend suspends the owner of the victim, unless it is suspended already.
+	// Suspend suspends the owner of the victim, unless it is suspended already. Pods that do not end by that are deleted.
 	Suspend(ctx context.Context, v preemption.Victim, m Mark) error
 	// SuspendedBy returns for which preemptor the owner is suspended. It is empty if it is not suspended by Fluence.
 	SuspendedBy(ctx context.Context, v preemption.Victim) (types.UID, error)
@@ -109,6 +112,9 @@ type Change struct {
 	Victim Progress
 	// Resumed is true if an earlier process has made the plan.
 	Resumed bool
+	// Refusal is set if the plan was stopped because a request was refused again and again, and says why it was. Cancel
+	// says later what has become of the plan.
+	Refusal string
 }
 
 // An Outcome is what becomes of a plan.
@@ -143,6 +149,8 @@ type Evictor struct {
 	pausedUntil time.Time
 	// changes are the changes that were not observed yet.
 	changes []Change
+	// refused has the victims that are in no plan until a time, by UID.
+	refused map[types.UID]time.Time
 }
 
 // New returns an Evictor without plans.
@@ -161,7 +169,7 @@ func New(c Config) *Evictor {
 	if c.Observe == nil {
 		c.Observe = func(Change) {}
 	}
-	return &Evictor{Config: c, wakeup: make(chan struct{}, 1), plans: map[types.UID]*plan{}}
+	return &Evictor{Config: c, wakeup: make(chan struct{}, 1), plans: map[types.UID]*plan{}, refused: map[types.UID]time.Time{}}
 }
 
 // Start accepts a plan. It sends nothing itself, so it may be called in a scheduling cycle. It returns false if
@@ -266,6 +274,8 @@ type plan struct {
 	canceled, resumed bool
 	// accepted is when this process has accepted the plan. mayGoAt is until when binds go first.
 	accepted, mayGoAt time.Time
+	// refusal is why it was stopped, if a request was refused again and again.
+	refusal string
 }
 
 // A victim is a victim of a plan that is carried out.
@@ -276,12 +286,19 @@ type victim struct {
 	markSent, begun bool
 	// sent has the pods whose deletion succeeded, or is in flight.
 	sent map[types.UID]bool
+	// handled is the number of pods at the head of Pods that need no request.
+	handled int
 	// settled is true if nothing is left to write.
 	settled  bool
 	inFlight int
 	attempts int
+	// refusals counts the refusals in a row, of which the first was at refusedSince.
+	refusals     int
+	refusedSince time.Time
 	// retryAt is the time before which nothing is sent. doubtUntil is see doubtFor.
 	retryAt, doubtUntil time.Time
+	// deleteAt is when its pods are deleted although its owner is suspended. It is zero before that.
+	deleteAt time.Time
 }
 
 func newPlan(p preemption.Preemptor, victims []preemption.Victim, now time.Time) *plan {

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -264,12 +265,24 @@ func TestMarksThatWereFound(t *testing.T) {
 		"the owner is not suspended: the mark is taken back": {func(_ *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
 		}, []string{"take back a"}},
-		"the owner is suspended: its pods are waited for": {func(f *fakeAPI, v *Found) {
+		"the owner is suspended, and its pods do not end: they are deleted": {func(f *fakeAPI, v *Found) {
 			v.Victim.Suspend, v.Mark.Suspends, f.suspended = owner, owner.UID, urgent.UID
+		}, []string{"mark pod a-0", "delete a-0", "mark pod a-1", "delete a-1", "close a"}},
+		"the owner is suspended, and its pods are ending: none of them is deleted again": {func(f *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends, f.suspended = owner, owner.UID, urgent.UID
+			f.end("a-0", "a-1")
 		}, nil},
+		"somebody has resumed the owner while its pods were deleted: the others are evicted": {func(f *fakeAPI, v *Found) {
+			v.Victim.Suspend, v.Mark.Suspends = owner, owner.UID
+			f.end("a-0")
+			f.pods["a-0"].Status.Conditions = []corev1.PodCondition{{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: v.Mark.Message("lab"),
+			}}
+		}, []string{"mark pod a-1", "delete a-1"}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
+			var evictor *Evictor
 			got := run(t, func(f *fakeAPI, e *Evictor) {
 				found := Found{Victim: f.victim("a")}
 				found.Mark = markOf(urgent, found.Victim)
@@ -279,14 +292,15 @@ func TestMarksThatWereFound(t *testing.T) {
 				if got, want := len(e.Pending()) > 0, len(found.Victim.Pods) < found.Mark.Pods; got != want {
 					t.Errorf("the victim is going to end: %t, want %t", got, want)
 				}
-				if e.IsUndecided(urgent.UID) == (len(e.Pending()) > 0) || e.IsUndecided("another") {
-					t.Error("it is undecided whether a victim ends that is going to, or it is for another preemptor")
+				// If that is not known, no other victim is chosen in its place.
+				if (len(e.Undecided(urgent.UID)) > 0) == (len(e.Pending()) > 0) || e.Undecided("another") != nil {
+					t.Error("the preemptor has to wait for an answer if, and only if, it is not known whether the eviction has begun")
 				}
-			}, func(_ *fakeAPI, e *Evictor) {
-				if e.IsUndecided(urgent.UID) {
-					t.Error("it is undecided for ever whether the victim ends")
-				}
-			})
+				evictor = e
+			}, nil)
+			if left := evictor.Undecided(urgent.UID); left != nil {
+				t.Errorf("the preemptor still waits for an answer: %v", left)
+			}
 			slices.Sort(got)
 			slices.Sort(tc.want)
 			if !slices.Equal(got, tc.want) {
@@ -304,8 +318,34 @@ func TestAnOwnerIsSuspendedAlthoughAPodHasEnded(t *testing.T) {
 		delete(f.pods, "a-0")
 		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
 	}, nil)
-	if !slices.Equal(got, []string{"mark a", "suspend a"}) {
+	if !slices.Equal(got[:2], []string{"mark a", "suspend a"}) {
 		t.Errorf("requests %q", got)
+	}
+}
+
+// The controller of an owner may be down, or somebody may resume the owner before its pods end.
+func TestPodsThatGoOnAfterTheSuspensionAreDeletedOnce(t *testing.T) {
+	var before []string
+	got := run(t, func(f *fakeAPI, e *Evictor) {
+		v := f.victim("a")
+		v.Suspend = group.Owner{Group: "batch", Kind: "Job", Name: "a", UID: "job"}
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: "a-2", UID: "a-2"})
+		f.pods["a-2"] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a-2", UID: "a-2"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}}
+		e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	}, func(f *fakeAPI, _ *Evictor) {
+		f.mu.Lock()
+		f.end("a-1") // the controller has deleted one
+		f.mu.Unlock()
+		time.Sleep(maxSuspendWait - time.Second)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		before = slices.Clone(f.requests)
+	})
+	if want := []string{"mark a", "suspend a"}; !slices.Equal(before, want) {
+		t.Errorf("while the controller may delete the pods: requests %q, want %q", before, want)
+	}
+	if want := []string{"mark a", "suspend a", "mark pod a-0", "delete a-0"}; !slices.Equal(got, want) {
+		t.Errorf("requests %q, want %q", got, want)
 	}
 }
 
@@ -333,6 +373,14 @@ func TestAJobIsNotSuspendedForACanceledPlan(t *testing.T) {
 }
 
 func TestAMarkIsReadAsItWasWritten(t *testing.T) {
+	for _, m := range []Mark{{For: urgent, Priority: -10, Pods: 8, Suspends: "u-2"}, {For: urgent, Pods: 1}} {
+		for _, namespace := range []string{"lab", "other"} {
+			read, _ := Parse(m.Message(namespace))
+			if got, want := read.Message("lab"), m.Message(namespace); got != want {
+				t.Errorf("a mark that was read is written as %q, want %q", got, want)
+			}
+		}
+	}
 	m := Mark{For: urgent, Priority: -10, Pods: 8, Suspends: "u-2"}
 	if got, want := m.Evicted("lab"), "8 pods evicted for group lab/urgent (priority 1000, this one has -10)"; got != want {
 		t.Errorf("Evicted = %q, want %q", got, want)
@@ -343,12 +391,38 @@ func TestAMarkIsReadAsItWasWritten(t *testing.T) {
 	for _, namespace := range []string{"lab", "other"} {
 		got, ok := Parse(m.Message(namespace))
 		want := m
-		want.For = preemption.Preemptor{UID: "urgent", Priority: 1000}
+		want.For, want.sentence = preemption.Preemptor{UID: "urgent", Priority: 1000}, m.Evicted(namespace)
 		if !ok || got != want {
 			t.Errorf("Parse = %+v, %v, want %+v", got, ok, want)
 		}
 	}
 	if _, ok := Parse("evicted by hand"); ok {
 		t.Error("another message is read as a mark")
+	}
+}
+
+// Users have groups of thousands of pods, and callers wait for the lock meanwhile.
+func TestAPodIsNotLookedUpForEachRequest(t *testing.T) {
+	const pods = 1000
+	f := &fakeAPI{pods: map[string]*corev1.Pod{}}
+	v := preemption.Victim{Kind: preemption.Group, Namespace: "lab", Name: "a", UID: "a"}
+	for i := range pods {
+		name := fmt.Sprintf("a-%d", i)
+		v.Pods = append(v.Pods, preemption.VictimPod{Name: name, UID: types.UID(name)})
+		f.pods[name] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	lookups := 0
+	e := New(Config{API: f, Leading: func() bool { return true }, PodOf: func(namespace, name string) *corev1.Pod {
+		lookups++
+		return f.pod(namespace, name)
+	}})
+	e.Start(preemption.Plan{For: urgent, Victims: []preemption.Victim{v}})
+	requests := 0
+	for c, _, ok := e.next(); ok; c, _, ok = e.next() {
+		requests++
+		e.answered(t.Context(), c, nil)
+	}
+	if requests != pods+1 || lookups > 10*pods {
+		t.Errorf("%d lookups for %d requests, want at most %d for %d", lookups, requests, 10*pods, pods+1)
 	}
 }

@@ -31,6 +31,8 @@ type Mark struct {
 	Suspends types.UID
 	// Pods is the number of its pods that hold room.
 	Pods int
+	// sentence is that of Evicted in a mark that was read, which does not know the name of the preemptor. It is written again.
+	sentence string
 }
 
 // markOf returns the mark of a victim.
@@ -52,6 +54,9 @@ func (m Mark) Preemptor(namespace string) string {
 
 // Evicted says in a sentence how many pods were evicted, and for whom.
 func (m Mark) Evicted(namespace string) string {
+	if m.sentence != "" {
+		return m.sentence
+	}
 	return fmt.Sprintf("%s evicted for %s", reason.Plural(m.Pods, "pod"), m.Preemptor(namespace))
 }
 
@@ -93,10 +98,11 @@ func EvictedPod(pod *corev1.Pod) string {
 // preemptorPart begins the part of a mark that is not for users.
 const preemptorPart = "; preemptor "
 
-// sentenceText is the form of the sentence of Mark.Evicted, and markText that of the message of a mark.
+// sentenceText is the form of the sentence of Mark.Evicted.
 var sentenceText = regexp.MustCompile(`^\d+ pods? evicted for .* \(priority -?\d+, this one has -?\d+\)`)
 
-var markText = regexp.MustCompile(`^(\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
+// markText is the form of the message of a mark.
+var markText = regexp.MustCompile(`^((\d+) pods? evicted for .* \(priority (-?\d+), this one has (-?\d+)\)); preemptor (\S+?)(?:; suspends owner (\S+) until the pods have gone)?$`)
 
 // Parse reads the message of a mark. It returns false if the message is none of Message.
 func Parse(message string) (Mark, bool) {
@@ -107,13 +113,13 @@ func Parse(message string) (Mark, bool) {
 	var numbers [3]int64
 	for i := range numbers {
 		var err error
-		if numbers[i], err = strconv.ParseInt(m[i+1], 10, 32); err != nil {
+		if numbers[i], err = strconv.ParseInt(m[i+2], 10, 32); err != nil {
 			return Mark{}, false
 		}
 	}
 	return Mark{
-		For:  preemption.Preemptor{UID: types.UID(m[4]), Priority: int32(numbers[1])},
-		Pods: int(numbers[0]), Priority: int32(numbers[2]), Suspends: types.UID(m[5]),
+		For:  preemption.Preemptor{UID: types.UID(m[5]), Priority: int32(numbers[1])},
+		Pods: int(numbers[0]), Priority: int32(numbers[2]), Suspends: types.UID(m[6]), sentence: m[1],
 	}, true
 }
 

@@ -1,8 +1,6 @@
 package eviction
 
 import (
-	"slices"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/preemption"
@@ -47,12 +45,18 @@ func (e *Evictor) Resume(found ...Found) {
 	signal.Send(e.wakeup)
 }
 
-// IsUndecided reports whether an earlier process has marked victims for a preemptor of which it is not known yet whether
-// their eviction has begun.
-func (e *Evictor) IsUndecided(preemptor types.UID) bool {
+// Undecided returns the victims with a mark of an earlier process for this preemptor, of which it is not known yet
+// whether their eviction has begun. Until then the preemptor keeps their room: they are no candidates of a plan, so
+// others would be evicted in their place, and what has gone already would be taken by others.
+func (e *Evictor) Undecided(preemptor types.UID) (all []Progress) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.ContainsFunc(e.order, func(p *plan) bool {
-		return p.resumed && p.preemptor.UID == preemptor && slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Marked && !v.begun })
-	})
+	for _, p := range e.order {
+		for _, v := range p.victims {
+			if p.resumed && p.preemptor.UID == preemptor && v.State == Marked && !v.begun {
+				all = append(all, v.Progress)
+			}
+		}
+	}
+	return all
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
@@ -32,6 +32,9 @@ const (
 	// doubtFor is for how long a deletion without an answer may still take effect. A mark is not taken
 	// back before.
 	doubtFor = 15 * time.Second
+	// maxSuspendWait is for how long the pods of an owner may go on after it was suspended. Then they are deleted:
+	// controllers end them within seconds, and who has not by then may be down, or may not obey at all.
+	maxSuspendWait = 30 * time.Second
 )
 
 // isMarked reports whether the marks of all victims are written.
@@ -49,6 +52,8 @@ type call struct {
 	// ends is the pod that the request ends. It is empty if it ends none. touches is true if it ends pods.
 	ends    types.UID
 	touches bool
+	// suspends is true if it suspends the owner. mayMark is true if it is the first that may write the mark.
+	suspends, mayMark bool
 }
 
 // errBegun says that a mark cannot be taken back, because the owner is suspended already.
@@ -127,12 +132,16 @@ func (e *Evictor) next() (c call, again time.Time, ok bool) {
 				if d := v.doubtUntil; p.canceled && d.After(now) {
 					later(d)
 				}
+				if v.deleteAt.After(now) {
+					later(v.deleteAt)
+				}
 			case now.Before(v.retryAt):
 				later(v.retryAt)
 			case now.Before(p.mayGoAt) && !idle:
 				later(now.Add(idleCheckInterval))
 			default:
 				v.inFlight++
+				c.mayMark = !v.markSent
 				v.markSent = true
 				v.sent[c.ends] = true
 				return c, again, true
@@ -155,14 +164,17 @@ func (e *Evictor) bindsIdle() bool {
 // nextOf returns the next request for a victim. It records if the pods of the victim have gone.
 func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	c = call{plan: p, victim: v}
-	ending, gone := e.pods(v)
-	// That a pod ends says nothing of the suspension of its owner.
-	ending = ending && v.mark.Suspends == ""
+	// The pods are many, and what is asked for here does not change while requests are in flight.
+	ending, gone := v.begun, false
+	if v.inFlight == 0 || !v.begun {
+		ending, gone = e.pods(p, v)
+	}
 	switch {
 	case gone && v.State != Gone && v.State != TakenBack && v.inFlight == 0:
 		v.settled = !v.markSent || v.Kind == preemption.Pod
 		e.set(p, v, Gone)
 	case ending && v.State == Marked && v.inFlight == 0:
+		v.deleteAt = now
 		e.begin(p, v)
 	}
 	mayTakeBack := p.canceled && !v.begun && !ending && v.State != Gone
@@ -189,14 +201,15 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		c.send = func(ctx context.Context) error { return e.API.Close(ctx, v.Victim, v.mark) }
 		c.done = func() { v.settled = true }
 		return c, true
-	case v.State != Marked && v.State != Ending, !p.isMarked():
+	case v.State != Marked && v.State != Ending, !v.begun && !p.isMarked():
 	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
-		c.touches = true
+		c.touches, c.suspends = true, true
 		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
 		c.done = func() { e.begin(p, v) }
 		return c, true
-	case v.Suspend.UID == "":
-		for _, pod := range v.Pods {
+	case v.mark.Suspends == "" || v.begun && !now.Before(v.deleteAt):
+		for ; v.handled < len(v.Pods); v.handled++ {
+			pod := v.Pods[v.handled]
 			if v.sent[pod.UID] || e.isEnding(v.Namespace, pod) {
 				continue // an earlier request has deleted it, or somebody else
 			}
@@ -218,28 +231,34 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 }
 
 // pods reports whether a pod of the victim is being deleted or has gone, and whether all have gone. A pod
-// that has ended has gone: it holds no room.
-func (e *Evictor) pods(v *victim) (ending, gone bool) {
+// that has ended has gone: it holds no room. That a pod ends says nothing of the suspension of its owner, unless it
+// was deleted because the suspension has not ended it.
+func (e *Evictor) pods(p *plan, v *victim) (ending, gone bool) {
 	gone = true
 	for _, known := range v.Pods {
-		pod := e.PodOf(v.Namespace, known.Name)
-		switch {
-		case pod == nil || pod.UID != known.UID:
-			ending = true
-		case pod.Status.Phase == "Succeeded" || pod.Status.Phase == "Failed":
-			ending = ending || pod.DeletionTimestamp != nil
-		default:
-			ending, gone = ending || pod.DeletionTimestamp != nil, false
+		if v.begun && !gone {
+			return true, false // nothing depends on the others
 		}
+		pod := e.PodOf(v.Namespace, known.Name)
+		if pod == nil || pod.UID != known.UID {
+			ending = ending || v.mark.Suspends == ""
+			continue
+		}
+		ending = ending || pod.DeletionTimestamp != nil && (v.mark.Suspends == "" || markedFor(pod) == p.preemptor.UID)
+		gone = gone && hasEnded(pod)
 	}
 	return ending, gone
 }
 
-// isEnding reports whether a pod is being deleted or has gone. An earlier process may have deleted it, or a request of this
-// one without an answer. It is not deleted twice.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isEnding reports whether a pod is being deleted, or has ended or gone. An earlier process may have deleted it, or a request
+// of this one without an answer. It is not deleted twice.
 func (e *Evictor) isEnding(namespace string, known preemption.VictimPod) bool {
 	pod := e.PodOf(namespace, known.Name)
-	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil
+	return pod == nil || pod.UID != known.UID || pod.DeletionTimestamp != nil || hasEnded(pod)
 }
 
 // takeBack removes the mark of a victim that was not touched, and what was written onto its pods. The
@@ -270,6 +289,9 @@ func (e *Evictor) takeBack(ctx context.Context, p *plan, v *victim) error {
 // begin records that the pods of a victim begin to end. The caller holds mu.
 func (e *Evictor) begin(p *plan, v *victim) {
 	v.begun = true
+	if v.mark.Suspends != "" && v.deleteAt.IsZero() {
+		v.deleteAt = e.Now().Add(maxSuspendWait)
+	}
 	if v.State == Marked {
 		v.Since = e.Now()
 		e.set(p, v, Ending)
@@ -290,6 +312,7 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 	v.inFlight--
 	if err == nil {
 		v.attempts, v.Problem, v.retryAt = 0, "", time.Time{}
+		v.refusals, v.Refused = 0, false
 		c.done()
 		return
 	}
@@ -298,16 +321,24 @@ func (e *Evictor) answered(ctx context.Context, c call, err error) {
 		return
 	}
 	delete(v.sent, c.ends)
+	v.handled = 0
 	v.Problem = err.Error()
-	v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
-	v.attempts++
+	if !now.Before(v.retryAt) { // others that were sent at the same time count once
+		v.retryAt = now.Add(min(maxBackoff, minBackoff<<min(v.attempts, 10)))
+		v.attempts++
+	}
 	after, busy := flowcontrol.RetryAfter(err)
 	e.Failed(busy)
 	if busy {
 		e.pausedUntil = now.Add(after)
 	}
-	if c.touches && !busy && apierrors.ReasonForError(err) != "Forbidden" {
+	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
+	if isRefusal(err) {
+		e.refuse(ctx, c, err)
+		return
+	}
+	v.refusals = 0
+	if c.touches && !busy {
 		v.doubtUntil = now.Add(doubtFor)
 	}
-	klog.FromContext(ctx).V(2).Info("A request for an eviction has failed; it is tried again", "victim", klog.KRef(v.Namespace, v.Name), "kind", v.Kind, "err", err, "at", v.retryAt)
 }

@@ -172,7 +172,7 @@ func (a *podGroupAPI) apply(r *http.Request) *http.Response {
 	case pg == nil:
 		return failed(apierrors.NewNotFound(resource, k.Name))
 	case pg.UID != body.Metadata.UID:
-		return failed(apierrors.NewConflict(resource, k.Name, nil))
+		return failed(otherUID(resource, k.Name))
 	}
 	pg = pg.DeepCopy()
 	if w.manager == seatsManager {

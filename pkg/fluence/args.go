@@ -160,7 +160,8 @@ type Preemption struct {
 	// ForeignBare (those that no object controls) or ForeignAll. Pods of the other profiles of this
 	// scheduler are not foreign. Defaults to Never.
 	Foreign preemption.Foreign `json:"foreign"`
-	// MinRuntime is for how long a pod stays on its node before it may be evicted. Defaults to 0s.
+	// MinRuntime is for how long a pod stays on its node before it may be evicted, and a group on its nodes since the
+	// first of its present pods was bound. Defaults to 0s.
 	MinRuntime metav1.Duration `json:"minRuntime"`
 }
 

@@ -3,6 +3,7 @@ package fluence
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -103,7 +105,7 @@ func (a *podAPI) change(namespace, name string, uid *types.UID, edit func(*corev
 	}
 	pod := obj.(*corev1.Pod).DeepCopy()
 	if uid == nil || pod.UID != *uid {
-		return failed(apierrors.NewConflict(pods.GroupResource(), name, nil))
+		return failed(otherUID(pods.GroupResource(), name))
 	}
 	edit(pod)
 	if err := a.rig.client.Tracker().Update(pods, pod, namespace); err != nil {
@@ -111,4 +113,9 @@ func (a *podAPI) change(namespace, name string, uid *types.UID, edit func(*corev
 	}
 	pod.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 	return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(pod))))
+}
+
+// otherUID is the answer to a request with the UID of an object that another one has followed.
+func otherUID(resource schema.GroupResource, name string) *apierrors.StatusError {
+	return apierrors.NewConflict(resource, name, errors.New("Precondition failed: UID in precondition: u-1, UID in object meta: u-2"))
 }

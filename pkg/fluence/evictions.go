@@ -36,8 +36,8 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 }
 
 // observeEviction tells users of a change of a plan. Pods that waited for the end of a victim ask again: its new
-// pods, and those of the group for which it was evicted. This group also asks again when it is known that an earlier
-// process has begun to evict a victim: its pods may not be seen to be ending yet.
+// pods, and those of the group for which it was evicted. That group also asks again when it is known that a victim of
+// an earlier process is going to end: it may have asked before, and was refused without that room.
 func (tl *groupReporter) observeEviction(c eviction.Change) {
 	eviction.Tell(tl.recorder, c)
 	tl.counters.countEviction(c)
@@ -45,6 +45,8 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	case c.Outcome != "":
 		tl.log.V(2).Info("A plan to evict others has changed", "group", c.For.Namespace+"/"+c.For.Name, "outcome", c.Outcome, "victims", len(c.Victims))
 		return
+	case c.Refusal != "":
+		tl.observeEvent(gang.Released)
 	case v.State == eviction.Gone, v.State == eviction.TakenBack:
 		tl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
@@ -128,7 +130,7 @@ func (b bothPodGroups) marked() map[types.NamespacedName]*eviction.Found {
 	return all
 }
 
-// findMarks returns the groups and the pods alone that have a mark.
+// findMarks returns the groups that have a mark, and the other pods that have one.
 func (b *base) findMarks(podGroups bothPodGroups, owners *owners) (found []eviction.Found) {
 	groups := podGroups.marked()
 	// A lister that reads a cache does not fail.
@@ -147,7 +149,8 @@ func (b *base) findMarks(podGroups bothPodGroups, owners *owners) (found []evict
 				f.Victim.Suspend = owners.above(pod, f.Mark.Suspends)
 			}
 		case translate.Holds(pod):
-			if m, is := eviction.OfPod(pod); is && (!id.InPodGroup || podGroups.Get(id.Key) == nil) {
+			if m, is := eviction.OfPod(pod); is {
+				// A pod of a group without a mark has its own from when it was alone, or from an eviction that was taken back.
 				found = append(found, eviction.Found{Mark: m, Victim: preemption.Victim{
 					Kind: preemption.Pod, Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Priority: m.Priority, Pods: []preemption.VictimPod{of},
 				}})

@@ -257,7 +257,7 @@ func TestAPlanIsTakenBack(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {
 		r.podAPI.answer = func(string) *http.Response { return failed(apierrors.NewForbidden(corev1.Resource("pods"), "", nil)) }
 		r.gangOf("urgent", 4, 1000)
-		r.pass(5 * time.Second)
+		r.pass(2 * time.Second)
 		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Status != metav1.ConditionTrue {
 			t.Fatalf("a has the condition %q: %q", c.Status, c.Message)
 		}
@@ -275,12 +275,36 @@ func TestAPlanIsTakenBack(t *testing.T) {
 func TestAGroupIsToldWhyItsEvictionsFail(t *testing.T) {
 	inPreemptionRig(t, func(r *rig) {
 		r.podAPI.answer = func(string) *http.Response {
-			return failed(apierrors.NewForbidden(corev1.Resource("pods"), "", errors.New("no right")))
+			return failed(apierrors.NewInternalError(errors.New("no storage")))
 		}
 		r.gangOf("urgent", 4, 1000)
 		r.pass(20 * time.Second)
 		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "; a request has failed and is tried again: delete pod a-") {
 			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+	})
+}
+
+// Nobody may be evicted for whom the API server refuses it. The group says so, and others are evicted instead.
+func TestAVictimThatMayNotBeEvictedIsLeftOut(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.answer = func(pod string) *http.Response {
+			if strings.HasPrefix(pod, "a-") {
+				return failed(apierrors.NewForbidden(corev1.Resource("pods"), pod, errors.New("a policy")))
+			}
+			return nil
+		}
+		r.gangOf("urgent", 4, 1000)
+		r.pass(10 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.NoRoom || !strings.Contains(c.Message, " (the last eviction was refused: Forbidden)") {
+			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+		if c := r.conditionOf("a", eviction.ConditionPreempted); c.Type != "" {
+			t.Errorf("a has the condition %q: %q", c.Status, c.Message)
+		}
+		r.pass(20 * time.Second)
+		if !r.starts("urgent", 4) || !slices.Equal(r.podAPI.deleted(), podNames("b")) {
+			t.Errorf("these run: %v; deleted: %v", r.assigned(), r.podAPI.deleted())
 		}
 	})
 }
@@ -399,6 +423,30 @@ func TestAVictimIsSuspendedByTheOwnerAtTheTop(t *testing.T) {
 	}
 }
 
+// A pod may have been alone when an earlier scheduler marked it. Its mark would say for ever that it is evicted.
+func TestAPodOfAGroupWithoutAMarkLosesItsOwn(t *testing.T) {
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.add(objects.ReadyNode("n00", 8))
+		r.podGroupAPI.put(aPodGroup("low", 1, "low"))
+		r.pod("low-0", objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode("n00"), func(p *corev1.Pod) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
+				Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
+				Message: "1 pod evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent",
+			})
+		})
+	}, func(r *rig) {
+		r.schedule()
+		r.pass(20 * time.Second)
+		pod, err := r.pl.pods.Pods(objects.Namespace).Get("low-0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, is := eviction.OfPod(pod); is {
+			t.Errorf("the pod is marked still: %+v", m)
+		}
+	})
+}
+
 // A scheduler that begins to lead finishes what an earlier one has begun, and takes back what it has not.
 func TestMarksOfAnEarlierScheduler(t *testing.T) {
 	const mark = "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent"
@@ -449,6 +497,50 @@ func TestMarksOfAnEarlierScheduler(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A scheduler that begins to lead does not know at once whether the eviction of a marked group has begun, and the API
+// server may not answer at first. It evicts no other group in its place, and says what it waits for.
+func TestTheVictimOfAnEarlierSchedulerIsThatOfTheNext(t *testing.T) {
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.pl.args.Preemption.Mode = PreemptionLowerPriority
+		r.podAPI.grace = 20 * time.Second
+		r.podGroupAPI.broken = func(nth int) error {
+			if nth > 3 {
+				return nil
+			}
+			return apierrors.NewInternalError(errors.New("away"))
+		}
+		for i := range 8 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%02d", i), 8))
+		}
+		low := aPodGroup("low", 4, "low")
+		low.Status.Conditions = []metav1.Condition{{
+			Type: eviction.ConditionPreempted, Status: metav1.ConditionTrue, Reason: reason.Preempted,
+			Message: "4 pods evicted for group ns/urgent (priority 1000, this one has 0); preemptor urgent",
+		}}
+		r.podGroupAPI.put(low)
+		r.podGroupAPI.put(aPodGroup("other", 4, "other"))
+		r.podGroupAPI.put(aPodGroup("urgent", 4, "urgent"))
+		for i := range 4 {
+			r.pod(fmt.Sprintf("low-%d", i), objects.InGroup("low"), objects.CPU("8"), atPriority(0), objects.OnNode(fmt.Sprintf("n%02d", i)))
+			r.pod(fmt.Sprintf("other-%d", i), objects.InGroup("other"), objects.CPU("8"), atPriority(5), objects.OnNode(fmt.Sprintf("n%02d", 4+i)))
+			r.pod(fmt.Sprintf("urgent-%d", i), objects.InGroup("urgent"), objects.CPU("8"), atPriority(1000))
+		}
+	}, func(r *rig) {
+		r.schedule()
+		r.pass(10 * time.Second)
+		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.Contains(c.Message, "waits for group ns/low (4 pods, priority 0) to end") {
+			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+		r.pass(30 * time.Second)
+		if got, want := r.podAPI.deleted(), podNames("low"); !slices.Equal(got, want) {
+			t.Errorf("deleted: %v, want %v", got, want)
+		}
+		if !r.starts("urgent", 4) {
+			t.Errorf("these run: %v", r.assigned())
+		}
+	})
 }
 
 // refusingReserve refuses the nodes of pods whose names begin with "urgent", as a volume does that cannot be had. No

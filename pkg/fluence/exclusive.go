@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -32,9 +33,13 @@ func (b *base) whyNoWholeNodes(namespace string) string {
 
 // observeNamespace handles a namespace that came or changed.
 func (w *watcher) observeNamespace(ctx context.Context, old, ns *corev1.Namespace) {
-	was := ""
+	was, told := "", ""
 	if old != nil {
-		was = old.Labels[group.WholeNodesLabel]
+		was, told = old.Labels[group.WholeNodesLabel], old.Annotations[group.EvictAnnotation]
+	}
+	if value := ns.Annotations[group.EvictAnnotation]; value != "" && value != group.EvictNever && value != told {
+		klog.FromContext(ctx).Info("An annotation of a namespace has an unknown value, so its pods may be evicted", "namespace", ns.Name,
+			"annotation", group.EvictAnnotation, "value", value, "want", group.EvictNever)
 	}
 	if ns.Labels[group.WholeNodesLabel] == was {
 		return

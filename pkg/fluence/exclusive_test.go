@@ -186,3 +186,20 @@ func TestStatusMakesBookedNodeExclusive(t *testing.T) {
 		})
 	}
 }
+
+// A value that protects nothing is logged once, and the one that does is not.
+func TestAnUnknownValueOfTheAnnotationEvictIsLogged(t *testing.T) {
+	for value, want := range map[string]int{"Never": 1, "true": 1, group.EvictNever: 0} {
+		inRig(t, realEngine(t), func(r *rig) {
+			for _, app := range []string{"a", "b"} {
+				space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns, Labels: map[string]string{"app": app}, Annotations: map[string]string{group.EvictAnnotation: value}}}
+				_, err := r.client.CoreV1().Namespaces().Update(r.ctx, space, metav1.UpdateOptions{})
+				r.must(err)
+				r.pass(0)
+			}
+			if got := strings.Count(r.logged(0), "An annotation of a namespace has an unknown value"); got != want {
+				t.Errorf("%q is logged %d times, want %d", value, got, want)
+			}
+		})
+	}
+}

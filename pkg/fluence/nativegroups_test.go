@@ -148,7 +148,7 @@ func (a *nativeAPI) apply(r *http.Request) *http.Response {
 	pg := a.objects[body.Metadata.Name]
 	a.mu.Unlock()
 	if pg == nil || pg.UID != body.Metadata.UID {
-		return failed(apierrors.NewConflict(nativegroup.PodGroups.GroupResource(), body.Metadata.Name, nil))
+		return failed(otherUID(nativegroup.PodGroups.GroupResource(), body.Metadata.Name))
 	}
 	pg = pg.DeepCopy()
 	pg.Status.Conditions = slices.DeleteFunc(pg.Status.Conditions, func(c metav1.Condition) bool {

@@ -139,7 +139,7 @@ func (o *owners) ControllerOf(namespace string, owner group.Owner) (group.Owner,
 	return group.ControllerOf(m), true
 }
 
-// describe returns what victims need to know of an owner. How many pods of a Job may fail is not known.
+// describe returns what victims need to know of an owner.
 func (o *owners) describe(namespace string, owner group.Owner) (preemption.Owner, bool) {
 	m := o.find(namespace, owner)
 	if m == nil {

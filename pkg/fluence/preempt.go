@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
@@ -51,7 +52,7 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	if plan.Late && !evicts {
 		return false
 	}
-	ending := a.allEnding(now)
+	ending := a.allEnding(of.UID, now)
 	claimed, known := a.findClaim(ctx, rank, found, ending, of.UID)
 	if evicts && known && claimed == nil && hasPlan(a, of.UID) {
 		claimed, known = findClaimAsPlanned(ctx, a, plan, found, of, ending)
@@ -125,19 +126,19 @@ func searchVictims(ctx context.Context, a *groupPlacer, found placement.Result, 
 }
 
 // endUnhelpful cancels the plan of a group that does not fit by it any more. If its victims have gone, or do not go
-// in time, the eviction did not help, and the group evicts nobody for a while: longest if they may still go. Otherwise a group of a higher priority
-// takes the room, and the group may plan anew.
+// in time, the eviction did not help, and the group evicts nobody for a while: longest if they may still go. Otherwise
+// a group of a higher priority takes the room, and the group may plan anew.
 func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVictim, now time.Time) {
 	if !hasPlan(a, of.UID) {
 		return
 	}
-	outcome := eviction.Unhelpful
-	if slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
+	outcome, refusal := eviction.Unhelpful, a.evictor.Refusal(of.UID)
+	if refusal == "" && slices.ContainsFunc(ending, func(e endingVictim) bool { return e.of == of.UID }) {
 		outcome = eviction.Abandoned
 	}
 	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
-	a.preemptions.end(of.UID, outcome, due, now)
+	a.preemptions.end(of.UID, outcome, refusal, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
 
@@ -162,7 +163,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		a.preemptions.askAt(of.UID, plan.Key, at)
 	}
 	a.preemptions.wait(of, claimantOf(plan))
-	if a.evictor.IsUndecided(of.UID) {
+	if len(a.evictor.Undecided(of.UID)) > 0 {
 		refused.Equivalence = ""
 		say("evicts nobody before it is known whom an earlier scheduler has evicted for it")
 		return
@@ -245,8 +246,8 @@ func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now t
 		}
 		return why, at
 	}
-	if at := a.preemptions.notBefore(of.UID); now.Before(at) {
-		return fmt.Sprintf("evicts nobody before %s (the last eviction did not help)", at.UTC().Format(time.TimeOnly)), at
+	if at, because := a.preemptions.notBefore(of.UID); now.Before(at) {
+		return fmt.Sprintf("evicts nobody before %s (%s)", at.UTC().Format(time.TimeOnly), because), at
 	}
 	return "", time.Time{}
 }
@@ -267,11 +268,12 @@ func (a *groupPlacer) preemptorOf(plan gang.Plan) preemption.Preemptor {
 	return of
 }
 
-// allEnding returns the pods that are going to leave their nodes: those that are being deleted, and the victims of all
-// plans. A pod that is overdue does not count. Room that is kept for pods that are made again is for these.
-func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
+// allEnding returns the pods that are going to leave their nodes: those that are being deleted, the victims of all
+// plans, and those that an earlier process has marked for a preemptor. A pod that is overdue, or whose deletion is refused,
+// does not count. Room that is kept for pods that are made again is for these.
+func (a *groupPlacer) allEnding(preemptor types.UID, now time.Time) (all []endingVictim) {
 	seen := map[types.UID]bool{}
-	for _, v := range a.evictor.Pending() {
+	add := func(v eviction.Progress, of types.UID) {
 		for _, p := range v.Pods {
 			pod := a.ending.find(p.UID)
 			if pod == nil {
@@ -281,11 +283,20 @@ func (a *groupPlacer) allEnding(now time.Time) (all []endingVictim) {
 				}
 				pod = live
 			}
+			if seen[p.UID] {
+				continue
+			}
 			seen[p.UID] = true
-			if !isOverdue(pod, now) {
-				all = append(all, endingVictim{pod, v.For.UID})
+			if refused := v.Refused && pod.DeletionTimestamp == nil; !refused && !isOverdue(pod, now) {
+				all = append(all, endingVictim{pod, of})
 			}
 		}
+	}
+	for _, v := range a.evictor.Undecided(preemptor) {
+		add(v, preemptor)
+	}
+	for _, v := range a.evictor.Pending() {
+		add(v.Progress, v.For.UID)
 	}
 	for _, pod := range a.ending.list(now, a.restarts.leaving()) {
 		if !seen[pod.UID] {
@@ -327,15 +338,25 @@ func (b *base) refsOf(ending []endingVictim) []match.SlotRef {
 func (a *groupPlacer) candidates(plan gang.Plan, of preemption.Preemptor, usable func(string) bool, now time.Time) ([]preemption.Victim, int) {
 	victims, left := a.index.Candidates(preemption.Query{
 		For: of, Foreign: a.args.Preemption.Foreign, MinRuntime: a.args.Preemption.MinRuntime.Duration, Now: now, Usable: usable,
-		Own: a.isOwnScheduler,
+		Own: a.isOwnScheduler, Log: a.log,
 	}, a.clusterOfVictims())
+	pending := sets.New[types.UID]()
+	for _, v := range a.evictor.Pending() {
+		for _, p := range v.Pods {
+			pending.Insert(p.UID)
+		}
+	}
 	return slices.DeleteFunc(victims, func(v preemption.Victim) bool {
+		if a.evictor.IsRefused(v.UID) {
+			return true
+		}
 		key := eviction.KeyOf(v)
 		if key == (types.NamespacedName{}) {
-			return a.evictor.IsVictim(v.UID)
+			return pending.Has(v.UID)
 		}
-		// A group whose pods are about to be bound is not on its nodes as a whole yet.
+		// A group that is evicted already is no candidate. One whose pods are about to be bound is not on its nodes as
+		// a whole yet.
 		placed, present, _ := a.groups.MemberCounts(key)
-		return key == plan.Key || a.evictor.IsMarked(key) || placed < present
+		return key == plan.Key || placed < present
 	}), left
 }

@@ -33,8 +33,8 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 	var named []string
 	var others othersOfVictims
 	problem := ""
-	total, ending, asked, since, longest := 0, 0, 0, a.plannedAt(of.UID, now), time.Duration(0)
-	for _, v := range a.victimsOf(of.UID) {
+	total, ending, asked, since, longest := 0, 0, 0, plannedAt(a.evictor, of.UID, now), time.Duration(0)
+	for _, v := range victimsOf(a.evictor, of.UID) {
 		if v.State == eviction.TakenBack {
 			continue
 		}
@@ -91,8 +91,8 @@ func (a *groupPlacer) describePreempting(reader string, of preemption.Preemptor)
 
 // plannedAt returns when the plan for a preemptor was made whose victims have not all gone, or when the marks of an
 // earlier process were found. Without such a plan it is now.
-func (b *base) plannedAt(of types.UID, now time.Time) time.Time {
-	for _, v := range b.evictor.Pending() {
+func plannedAt(e *eviction.Evictor, of types.UID, now time.Time) time.Time {
+	for _, v := range e.Pending() {
 		if v.For.UID == of && v.Accepted.Before(now) {
 			now = v.Accepted
 		}
@@ -101,18 +101,18 @@ func (b *base) plannedAt(of types.UID, now time.Time) time.Time {
 }
 
 // victimsOf returns the victims of the plan for a preemptor. If there is none, it returns those of earlier plans that have
-// not gone: an earlier process may have made one.
-func (b *base) victimsOf(of types.UID) []eviction.Progress {
-	victims := b.evictor.Of(of)
+// not gone, and those that an earlier process has marked.
+func victimsOf(e *eviction.Evictor, of types.UID) []eviction.Progress {
+	victims := e.Of(of)
 	if victims != nil {
 		return victims
 	}
-	for _, v := range b.evictor.Pending() {
+	for _, v := range e.Pending() {
 		if v.For.UID == of {
 			victims = append(victims, v.Progress)
 		}
 	}
-	return victims
+	return append(victims, e.Undecided(of)...)
 }
 
 // joinAnd joins parts of a sentence.

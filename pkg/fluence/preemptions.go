@@ -59,6 +59,8 @@ type preemptingGroup struct {
 	// failures counts the evictions in a row that did not help. notBefore is when the group may evict again.
 	failures  int
 	notBefore time.Time
+	// refusal is why the API server has refused the last eviction, if it did not help because of that.
+	refusal string
 	// why is the answer that there was no plan, at the generation of the inventory and at the time. It is none
 	// if the time is zero.
 	why        string
@@ -121,10 +123,10 @@ func (p *preemptions) podBound(uid types.UID, priority int32) {
 	}
 }
 
-// end records that the plan of the group was canceled. If the eviction did not help, the group evicts nobody for a
-// while. due is when the last of its victims should have gone that is still there. It is zero if there is none.
+// end records that the plan of the group was canceled. refusal is eviction.Evictor.Refusal. If the eviction did not help,
+// the group evicts nobody for a while. due is when the last of its victims should have gone that is still there. It is zero if there is none.
 // Otherwise the group waits for overduePause from then, and no less after each eviction that does not help later.
-func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) {
+func (p *preemptions) end(of types.UID, o eviction.Outcome, refusal string, due, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	is := p.get(of, p.keyOf(of))
@@ -133,6 +135,7 @@ func (p *preemptions) end(of types.UID, o eviction.Outcome, due, now time.Time) 
 		return
 	}
 	is.fail(now)
+	is.refusal = refusal
 	if !due.IsZero() {
 		is.notBefore, is.failures = later(is.notBefore, due.Add(overduePause)), max(is.failures, overdueFailures)
 	}
@@ -154,14 +157,18 @@ func (p *preemptions) keyOf(of types.UID) types.NamespacedName {
 	return types.NamespacedName{}
 }
 
-// notBefore returns until when the group evicts nobody.
-func (p *preemptions) notBefore(of types.UID) time.Time {
+// notBefore returns until when the group evicts nobody, and why.
+func (p *preemptions) notBefore(of types.UID) (at time.Time, because string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if is := p.all[of]; is != nil {
-		return is.notBefore
+	switch is := p.all[of]; {
+	case is == nil:
+		return time.Time{}, ""
+	case is.refusal != "":
+		return is.notBefore, "the last eviction was refused: " + is.refusal
+	default:
+		return is.notBefore, "the last eviction did not help"
 	}
-	return time.Time{}
 }
 
 // mayPlan decides whether a plan may be made for the group in this cycle. last is the answer of the last time, if
@@ -242,6 +249,7 @@ func (p *preemptions) loseNodes(key types.NamespacedName, o eviction.Outcome, no
 func (is *preemptingGroup) fail(now time.Time) {
 	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, maxDoublings)))
 	is.failures++
+	is.refusal = ""
 }
 
 // started drops what is known of a group that has started. It returns the preemptors of the evictions for it.

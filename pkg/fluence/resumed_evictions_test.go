@@ -48,18 +48,16 @@ func inRestartedRig(t *testing.T, suspended bool, test func(*rig)) {
 	})
 }
 
-// A group evicts nobody else while it is not known whether an earlier scheduler has begun to evict others for it. Then it
-// waits for these, and the message says so.
+// A group waits for whom an earlier scheduler has marked for it, and evicts nobody else: before it is known whether their
+// eviction has begun, and then. The message says so.
 func TestAGroupWaitsForTheVictimsOfAnEarlierScheduler(t *testing.T) {
 	inRestartedRig(t, true, func(r *rig) {
-		r.pass(3 * time.Second)
-		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.NoRoom || !strings.HasSuffix(c.Message, "; evicts nobody before it is known whom an earlier scheduler has evicted for it") {
-			t.Errorf("before the answer the group waits with %s: %q", c.Reason, c.Message)
-		}
-		r.pass(5 * time.Second)
 		const want = "waits for group ns/low (4 pods, priority 0) to end, evicted for it "
-		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "; 4 of 4 pods are still ending") {
-			t.Errorf("after the answer the group waits with %s: %q", c.Reason, c.Message)
+		for _, when := range []string{"before", "after"} {
+			r.pass(4 * time.Second)
+			if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting || !strings.HasPrefix(c.Message, want) || !strings.Contains(c.Message, "; 4 of 4 pods are still ending") {
+				t.Errorf("%s the answer the group waits with %s: %q", when, c.Reason, c.Message)
+			}
 		}
 		for _, pod := range podNames("low") {
 			r.remove(pod)

@@ -86,7 +86,7 @@ func Keys() []Key {
 		{Name: RestartTimeoutAnnotation, Form: AnnotationForm, Means: "how long the room of a pod that ended is kept for its replacement", Places: groups, Values: duration, Default: "no room is kept"},
 		{Name: SchedulerNameAnnotation, Form: AnnotationForm, Means: "the scheduler of the group's pods", Places: []Place{OnPodGroup}, Values: "the name of a scheduler", Default: "none", Written: true},
 		{Name: StagesAnnotation, Form: AnnotationForm, Means: "when room is looked for for later stages", Places: own, Values: oneOf([]string{StagesOne, StagesTogether}), Default: "`" + StagesOne + "`"},
-		{Name: SuspendedForAnnotation, Form: AnnotationForm, Means: "for which group the workload was suspended, until its pods have gone", Places: []Place{OnWorkload}, Values: "the UID of a PodGroup", Default: "it is not suspended by Fluence", Written: true},
+		{Name: SuspendedForAnnotation, Form: AnnotationForm, Means: "for which group the workload was suspended, until its pods have gone", Places: []Place{OnWorkload}, Values: "the UID of a PodGroup or pod, a slash, and the UID of the workload itself", Default: "it is not suspended by Fluence", Written: true},
 		{Name: TopologyBalancedAnnotation, Form: AnnotationForm, Means: "equal numbers of pods in each vertex of a level, as few of them as possible", Places: groups, Values: level, Default: "no such request"},
 		{Name: TopologyPreferredAnnotation, Form: AnnotationForm, Means: "as few vertices of these levels as possible", Places: groups, Values: "levels with commas, such as `block,rack`", Default: "no such request"},
 		{Name: TopologyRequiredAnnotation, Form: AnnotationForm, Means: "all pods below one vertex of a level", Places: groups, Values: level, Default: "no such request"},

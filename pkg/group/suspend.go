@@ -1,11 +1,32 @@
 package group
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // SuspendedForAnnotation is an annotation of an owner that the scheduler has suspended, so that its pods make
-// room for a group of higher priority. Its value is the UID of that group's PodGroup. The controller removes it when
-// it resumes the owner.
+// room for a group of higher priority. Its value is that of SuspensionFor. The controller removes it when
+// it resumes the owner, or finds that somebody else has resumed it.
 const SuspendedForAnnotation = "fluence.flux-framework.org/suspended-for"
+
+// SuspensionFor returns the value of SuspendedForAnnotation of an owner that is suspended for a group with this
+// PodGroup, or for a pod. It has the UID of the owner, so that it says nothing of another object that is made
+// from a copy of the owner's manifest.
+func SuspensionFor(preemptor, owner types.UID) string { return string(preemptor) + "/" + string(owner) }
+
+// SuspendedFor returns for whom the scheduler has suspended an owner, by its SuspendedForAnnotation. It returns ""
+// if the owner does not have it, or has that of another object.
+func SuspendedFor(owner metav1.Object) types.UID {
+	preemptor, of, _ := strings.Cut(owner.GetAnnotations()[SuspendedForAnnotation], "/")
+	if of == "" || types.UID(of) != owner.GetUID() {
+		return ""
+	}
+	return types.UID(preemptor)
+}
 
 // A SuspendableKind is a kind of owners that the scheduler may suspend, and the controller may resume.
 type SuspendableKind struct {

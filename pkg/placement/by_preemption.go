@@ -29,7 +29,7 @@ type PreemptionRequest struct {
 	Candidates func(usable func(node string) bool) (victims []preemption.Victim, left int)
 	// Ending are slots that are free soon, because their pods are ending. The keys are the UIDs of the pods.
 	Ending []match.SlotRef
-	// MaxTime is how long the search may take.
+	// MaxTime is how long the search among the candidates may take.
 	MaxTime time.Duration
 }
 
@@ -40,9 +40,6 @@ type PreemptionResult struct {
 	Plan *preemption.Plan
 	// Why says why nobody is evicted, as a part of a message to users.
 	Why string
-	// Found is how many of the required pods fit without all candidates. It is set with Why if the
-	// matcher has said so, and -1 otherwise.
-	Found int64
 	// LeftOut is how many candidates were not considered, because there are too many.
 	LeftOut int
 }
@@ -60,25 +57,27 @@ const (
 // pods away and the pods of the group in their place. It may only be called inside a scheduling cycle. It changes
 // nothing. The time that it takes is not charged to the attempt.
 func (p *Placer) FindByPreemption(ctx context.Context, of Result, r PreemptionRequest) PreemptionResult {
-	none := PreemptionResult{Found: -1}
+	none := PreemptionResult{}
 	if of.attempt == nil {
 		return none
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.MaxTime)
-	defer cancel()
 	q := *of.attempt
-	q.budget, q.outcome = NewBudget(ctx, p.Now, p.Now(), r.MaxTime), outcome{}
-	q.budget.sizeText = of.attempt.budget.sizeText
 	q.withoutOptional()
-	s := &preemptionSearch{Placer: p, q: &q, r: r, made: p.Now()}
+	began := p.Now()
+	s := &preemptionSearch{Placer: p, q: &q, r: r}
 	if r.Candidates != nil {
 		s.victims, none.LeftOut = r.Candidates(q.mayUse())
 	}
+	// However long the candidates take, the search has its whole time. Otherwise there would never be a plan.
+	ctx, cancel := context.WithTimeout(ctx, r.MaxTime)
+	defer cancel()
+	q.budget, q.outcome = NewBudget(ctx, p.Now, p.Now(), r.MaxTime), outcome{}
+	q.budget.sizeText = of.attempt.budget.sizeText
 	if len(s.victims)+len(r.Ending) == 0 {
 		none.Why = whyNoCandidates
 		return none
 	}
-	s.units = preemption.Units(s.victims, s.made)
+	s.units = preemption.Units(s.victims, began)
 	s.ending = sets.New[types.UID]()
 	for _, ref := range r.Ending {
 		for _, key := range ref.Keys {
@@ -123,7 +122,6 @@ type preemptionSearch struct {
 	*Placer
 	q       *attempt
 	r       PreemptionRequest
-	made    time.Time
 	victims []preemption.Victim
 	// units are the victims as the matcher takes them.
 	units []match.Unit
@@ -157,7 +155,7 @@ func (s *preemptionSearch) run(ctx context.Context, none PreemptionResult) Preem
 func (s *preemptionSearch) result(plan *preemption.Plan, why whyNoPlan, none PreemptionResult) PreemptionResult {
 	none.Plan = plan
 	if plan == nil {
-		none.Why, none.Found = why.describe(len(s.victims), none.LeftOut)
+		none.Why = why.describe(len(s.victims), none.LeftOut)
 	}
 	return none
 }
@@ -182,35 +180,35 @@ type whyNoPlan struct {
 	final bool
 }
 
-// describe returns the reason in words fit for a user, and how many pods fit without all candidates.
-func (w whyNoPlan) describe(candidates, left int) (why string, found int64) {
+// describe returns the reason in words fit for a user.
+func (w whyNoPlan) describe(candidates, left int) string {
 	switch {
 	case w.text != "":
-		return w.text, -1
+		return w.text
 	case len(w.rejections) > 0:
-		return "evictions do not help: " + rejectionMessage(w.rejections), -1
+		return "evictions do not help: " + rejectionMessage(w.rejections)
 	case w.refusal == nil:
-		return "", -1
+		return ""
 	case candidates == 0:
-		return whyNoCandidates, -1
+		return whyNoCandidates
 	}
 	switch reason := w.refusal.Reason; {
 	case reason.Code == match.TooHard:
-		return whyManyEvictions, -1
+		return whyManyEvictions
 	case reason.Code == match.Overtaken:
-		return "", -1
+		return ""
 	case !reason.AllDisplaced && !errors.Is(w.refusal, match.ErrUnsatisfiable):
 		// A matcher that does not know of evictions has answered as if nobody could be evicted.
-		return whyNoDisplacing, -1
+		return whyNoDisplacing
 	default:
 		without := "all of lower priority"
 		if left > 0 {
 			without = fmt.Sprintf("%d of %d of lower priority", candidates, candidates+left)
 		}
 		if reason.Code == match.NotFound {
-			return "no placement was found even without " + without, reason.Found
+			return "no placement was found even without " + without
 		}
-		return fmt.Sprintf("room for %d even without %s", reason.Found, without), reason.Found
+		return fmt.Sprintf("room for %d even without %s", reason.Found, without)
 	}
 }
 
@@ -302,7 +300,7 @@ func (s *preemptionSearch) match(ctx context.Context, q *attempt, requests []tra
 
 // plan returns the plan with chosen victims.
 func (s *preemptionSearch) plan(slots []match.Slot, chosen []int) *preemption.Plan {
-	plan := &preemption.Plan{For: s.r.For, Slots: slots, Made: s.made}
+	plan := &preemption.Plan{For: s.r.For, Slots: slots}
 	for _, i := range chosen {
 		plan.Victims = append(plan.Victims, s.victims[i])
 	}

@@ -74,7 +74,9 @@ type preemptionCase struct {
 	required     []*corev1.Pod
 	optional     []*corev1.Pod
 	left         int
-	answers      []answer
+	// candidatesTake is how long it takes to find the candidates.
+	candidatesTake time.Duration
+	answers        []answer
 	// want is the reason why there is no plan, or the victims and the nodes.
 	want string
 	// check looks at the requests.
@@ -88,6 +90,8 @@ func (tc preemptionCase) run(t *testing.T) {
 		p.Matcher, p.MatchTimeout = m, time.Second
 		p.ClusterState = func(gang.Plan) ClusterState { return ClusterState{At: time.Now(), Epoch: epoch} }
 		p.BlockerOf = func(match.Reason, types.NamespacedName) string { return "" }
+		passed := time.Duration(0)
+		p.Now = func() time.Time { return time.Now().Add(passed) }
 		m.OnMatch(refuses(match.Reason{Code: match.TooFew, WaitingHelps: true}).allocation)
 		for _, pod := range tc.others {
 			p.UpdatePod(pod)
@@ -108,6 +112,7 @@ func (tc preemptionCase) run(t *testing.T) {
 			return a.allocation(r)
 		})
 		r := PreemptionRequest{MaxTime: time.Second, Candidates: func(usable func(string) bool) ([]preemption.Victim, int) {
+			passed += tc.candidatesTake
 			candidates := slices.DeleteFunc(slices.Clone(tc.others), func(pod *corev1.Pod) bool {
 				return !usable(pod.Spec.NodeName) || slices.Contains(tc.ending, pod.Name) || slices.Contains(tc.stay, pod.Name)
 			})
@@ -182,6 +187,10 @@ func TestFindByPreemption(t *testing.T) {
 					t.Errorf("the request is %+v", r)
 				}
 			},
+		},
+		"the search has its time, however long the candidates took": {
+			nodes: nodesNamed("n1", "n2"), others: []*corev1.Pod{pod("a", on("n1")), pod("b", on("n2"))}, required: one, candidatesTake: time.Minute,
+			answers: []answer{fits("n2", "b")}, want: "evicts [b] for [n2]",
 		},
 		"nobody is evicted if pods that are ending make enough room": {
 			nodes: nodesNamed("n1"), others: []*corev1.Pod{pod("a", on("n1"))}, ending: []string{"a"}, required: one,

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -63,13 +64,16 @@ type Query struct {
 	// Own reports whether a scheduler is one of this process. Pods of all others are foreign.
 	Own     func(schedulerName string) bool
 	Foreign Foreign
-	// MinRuntime is for how long a pod stays that was bound.
+	// MinRuntime is for how long a pod stays that was bound, and for how long a group stays after the first of its pods
+	// was. Pods that come later do not keep the group for longer.
 	MinRuntime time.Duration
 	Now        time.Time
 	// Usable reports whether the preemptor may use a node if there is room.
 	Usable func(node string) bool
 	// Max is the largest number of candidates. It is match.MaxUnits if it is 0.
 	Max int
+	// Log gets the namespaces whose PodDisruptionBudgets are not regarded.
+	Log klog.Logger
 }
 
 // Candidates returns who may be evicted for a group, in the order of preference: those that are evicted rather
@@ -171,8 +175,12 @@ func (x *Index) find(s *search) {
 	}
 }
 
-// addUnit adds the candidates among pods with the same group: the group as a whole if it has a PodGroup,
-// or else each of the pods alone.
+// maxMarked is for how long a scheduler that has marked a pod is about to delete it. It may have failed to: then the
+// mark means nothing. The pods of a group do not end without each other, so their own marks say nothing of the group.
+const maxMarked = 30 * time.Second
+
+// addUnit adds the candidates among pods with the same group: the members as a whole if it has a PodGroup, and each
+// of the other pods alone.
 func (s *search) addUnit(u *unit) {
 	kept, known := s.keeps[u.key.Namespace]
 	if !known {
@@ -182,29 +190,61 @@ func (s *search) addUnit(u *unit) {
 	if kept {
 		return
 	}
+	alone := u.pods
 	if u.inPodGroup {
 		if pg, exists := s.c.PodGroup(u.key); exists {
-			if pg.Evicted || s.isPreemptor(u.key) {
-				return
-			}
 			u.sort()
-			key, kind := u.key, Group
-			if name, native := group.NativeName(u.key); native {
-				key.Name, kind = name, NativeGroup
+			var members []*occupant
+			members, alone = s.membersOf(u)
+			if !pg.Evicted && !s.isPreemptor(u.key) {
+				s.addGroup(u.key, pg, members)
 			}
-			priority := u.pods[0].priority
-			if pg.Waits {
-				priority = max(priority, pg.Priority)
-			}
-			s.add(candidate{kind: kind, key: key, uid: pg.UID, pods: u.pods, priority: priority})
-			return
 		}
 	}
-	for i, o := range u.pods {
-		if o.priority < s.For.Priority && o.pod.UID != s.For.UID {
-			s.add(candidate{kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID, pods: u.pods[i : i+1], priority: o.priority})
+	for i, o := range alone {
+		if o.priority < s.For.Priority && o.pod.UID != s.For.UID && s.Now.Sub(o.marked) > maxMarked {
+			s.add(candidate{
+				kind: Pod, key: types.NamespacedName{Namespace: o.pod.Namespace, Name: o.pod.Name}, uid: o.pod.UID,
+				pods: alone[i : i+1], priority: o.priority,
+			})
 		}
 	}
+}
+
+// addGroup adds the members of a PodGroup as a candidate.
+func (s *search) addGroup(key types.NamespacedName, pg PodGroup, members []*occupant) {
+	kind := Group
+	if name, native := group.NativeName(key); native {
+		key.Name, kind = name, NativeGroup
+	}
+	priority := members[0].priority
+	if pg.Waits {
+		priority = max(priority, pg.Priority)
+	}
+	s.add(candidate{kind: kind, key: key, uid: pg.UID, pods: members, priority: priority})
+}
+
+// membersOf returns the pods of a unit that make up its group, and the others. Pods of other schedulers are no
+// members of a group of Fluence, even if they have its label: otherwise one of them would keep the group on its
+// nodes. A group that only other schedulers have placed consists of all its pods.
+func (s *search) membersOf(u *unit) (members, others []*occupant) {
+	own := 0
+	for _, o := range u.pods {
+		if s.Own(o.pod.Spec.SchedulerName) {
+			own++
+		}
+	}
+	if own == 0 || own == len(u.pods) {
+		return u.pods, nil
+	}
+	for _, o := range u.pods {
+		if s.Own(o.pod.Spec.SchedulerName) {
+			members = append(members, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	return members, others
 }
 
 // isPreemptor reports whether a group is the one for which others are evicted.
@@ -225,7 +265,7 @@ func (s *search) add(v candidate) {
 	usable := false
 	v.started = v.pods[0].bound
 	for _, o := range v.pods {
-		if o.priority >= s.For.Priority || s.MinRuntime > 0 && s.Now.Sub(o.bound) < s.MinRuntime || !s.mayEvict(o) {
+		if o.priority >= s.For.Priority || !s.mayEvict(o) {
 			return
 		}
 		usable = usable || s.Usable(o.victim.Node)
@@ -234,7 +274,7 @@ func (s *search) add(v candidate) {
 			v.started = o.bound
 		}
 	}
-	if usable {
+	if usable && (s.MinRuntime == 0 || s.Now.Sub(v.started) >= s.MinRuntime) {
 		s.addFuture(&v)
 		// The slice of the unit changes with the next event.
 		begin := len(s.occupants)
@@ -295,54 +335,66 @@ func (s *search) podsOf(of *controller, top group.Owner) int {
 	return s.countPods()[top.UID]
 }
 
-// outlives reports whether the Jobs of pods go on after these pods have failed.
+// outlives reports whether the owners of pods go on after these pods were deleted one by one. Each of them counts as
+// failed for a Job, and how many may fail is not known.
 func (s *search) outlives(pods []*occupant) bool {
-	var failing map[*controller]int32
-	for _, o := range pods {
-		if o.controller.owner.Kind != "Job" {
-			continue
-		}
-		f := s.lineOf(o.controller).failures
-		switch {
-		case f == nil:
-			return false // nothing is known of the Job
-		case f.Ignored:
-			continue
-		case f.LeftPerIndex >= 0 && o.indexFails >= f.LeftPerIndex:
-			return false
-		}
-		if failing == nil {
-			failing = map[*controller]int32{}
-		}
-		if failing[o.controller]++; failing[o.controller] > f.Left {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(pods, func(o *occupant) bool { return o.controller.owner.Kind == "Job" })
 }
 
-// protect counts the pods that budgets protect. The disruptions that a budget allows are for the least important
-// candidates: these are evicted first. The order is the reverse of MoreImportantVictim in
-// k8s.io/kubernetes/pkg/scheduler/framework/preemption.
+// protect counts the pods that budgets protect. The steps are shared among the namespaces: those with less work go
+// first, and what they leave is for the others. If its share is not enough for a namespace, none of its pods is
+// protected: nobody gains by more budgets than there is time for.
 func (s *search) protect() {
-	b := newBudgets(s.c.Budgets())
-	if len(b) == 0 {
+	pdbs := map[string][]*policyv1.PodDisruptionBudget{}
+	for _, pdb := range s.c.Budgets() {
+		pdbs[pdb.Namespace] = append(pdbs[pdb.Namespace], pdb)
+	}
+	if len(pdbs) == 0 {
 		return
 	}
-	var concerned []*candidate
+	concerned := map[string][]*candidate{}
 	for i := range s.found {
-		if v := &s.found[i]; b[v.key.Namespace] != nil {
-			concerned = append(concerned, v)
+		if v := &s.found[i]; pdbs[v.key.Namespace] != nil {
+			concerned[v.key.Namespace] = append(concerned[v.key.Namespace], v)
 		}
 	}
-	slices.SortFunc(concerned, func(x, y *candidate) int { return y.compareImportance(x) })
-	for _, v := range concerned {
+	order := make([]string, 0, len(concerned))
+	for ns := range concerned {
+		order = append(order, ns)
+	}
+	work := func(ns string) int { return len(pdbs[ns]) * len(concerned[ns]) }
+	slices.SortFunc(order, func(a, b string) int { return cmp.Or(cmp.Compare(work(a), work(b)), cmp.Compare(a, b)) })
+	left := maxBudgetSteps
+	for i, ns := range order {
+		share := left / (len(order) - i)
+		b := &budgets{steps: share}
+		if !b.read(pdbs[ns]) || !countProtected(concerned[ns], b) {
+			for _, v := range concerned[ns] {
+				v.protected = 0
+			}
+			s.Log.V(2).Info("PodDisruptionBudgets are not regarded in a plan to evict pods: there are too many, or their selectors are too long",
+				"namespace", ns, "budgets", len(pdbs[ns]), "candidates", len(concerned[ns]))
+		}
+		left -= share - max(0, b.steps)
+	}
+}
+
+// countProtected counts the protected pods of candidates. It returns false if the steps are not enough. The disruptions that
+// a budget allows are for the least important candidates: these are evicted first. The order is the reverse of
+// MoreImportantVictim in k8s.io/kubernetes/pkg/scheduler/framework/preemption.
+func countProtected(candidates []*candidate, b *budgets) bool {
+	slices.SortFunc(candidates, func(x, y *candidate) int { return y.compareImportance(x) })
+	for _, v := range candidates {
 		for _, o := range v.pods {
 			if b.take(o.pod) {
 				v.protected++
 			}
+			if b.steps < 0 {
+				return false
+			}
 		}
 	}
+	return true
 }
 
 // compareImportance orders candidates as kube-scheduler does, the most important ones first.

@@ -41,9 +41,10 @@ type occupant struct {
 	unit     *unit
 	priority int32
 	bound    time.Time
+	// marked is when a scheduler has written onto the pod that it evicts it. It is zero if none has.
+	marked time.Time
 	// controller is the object that controls the pod. It is nil if there is none.
 	controller *controller
-	indexFails int32
 }
 
 // A unit is pods with the same group.
@@ -77,7 +78,7 @@ func NewIndex(owners group.Owners) *Index {
 // PutPod records a pod as it is now. Pods that hold no room, that are ending, or that run on every node are
 // not kept.
 func (x *Index) PutPod(pod *corev1.Pod) {
-	if !translate.Holds(pod) || translate.OnEveryNode(pod) || isEnding(pod) {
+	if !translate.Holds(pod) || translate.OnEveryNode(pod) || pod.DeletionTimestamp != nil {
 		x.RemovePod(pod.UID)
 		return
 	}
@@ -96,7 +97,7 @@ func (x *Index) put(pod *corev1.Pod, id group.Identity) {
 	} else {
 		victim.Slot.Job = match.NewJobID("pod", string(pod.UID))
 	}
-	o := &occupant{pod: pod, victim: victim, priority: corev1helpers.PodPriority(pod), bound: boundAt(pod), indexFails: indexFailures(pod)}
+	o := &occupant{pod: pod, victim: victim, priority: corev1helpers.PodPriority(pod), bound: boundAt(pod), marked: markedAt(pod)}
 	if c := group.ControllerOf(pod); c != (group.Owner{}) {
 		o.controller = x.controllers[c.UID]
 		if o.controller == nil {
@@ -178,18 +179,15 @@ func (u *unit) sort() {
 	}
 }
 
-// isEnding reports whether a pod is being deleted, or is about to be because a scheduler evicts it.
-func isEnding(pod *corev1.Pod) bool {
-	if pod.DeletionTimestamp != nil {
-		return true
-	}
+// markedAt returns when a scheduler has written onto a pod that it evicts it. It is zero if none has.
+func markedAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
-			return true
+			return c.LastTransitionTime.Time
 		}
 	}
-	return false
+	return time.Time{}
 }
 
 // boundAt returns when a pod was bound: what the condition PodScheduled says, or what the kubelet says. For a

@@ -75,6 +75,4 @@ type Plan struct {
 	Victims []Victim
 	// Slots is where the group fits when the victims have gone.
 	Slots []match.Slot
-	// Made is when the plan was made.
-	Made time.Time
 }

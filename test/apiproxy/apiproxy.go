@@ -1,5 +1,6 @@
 // Package apiproxy is a proxy between clients and a Kubernetes API server. It passes requests
-// through, watches included. It refuses chosen requests, as a server with too many requests does.
+// through, watches included. It refuses chosen requests, as a server with too many requests does,
+// or lets them meet another Fault.
 //
 // Clients with tokens keep their identity, because tokens
 // travel in the requests. Client certificates end at the proxy.
@@ -55,9 +56,10 @@ type Proxy struct {
 	ended   chan error
 
 	mu      sync.Mutex
-	refuse  func(*request.RequestInfo) bool
+	faultOf func(Request) Fault
 	refused int
 	changed chan struct{} // closed at the next refusal
+	reset   chan struct{} // closed when faultOf is set
 }
 
 // Start starts a proxy that refuses nothing.
@@ -86,6 +88,7 @@ func Start(cfg Config) (*Proxy, error) {
 		pass:    through(target, trust),
 		ended:   make(chan error, 1),
 		changed: make(chan struct{}),
+		reset:   make(chan struct{}),
 	}
 	p.server = &http.Server{
 		Handler:           p,
@@ -120,12 +123,29 @@ func (p *Proxy) URL() string { return p.url }
 // Refuse sets the function that returns true for the requests to refuse. Nil refuses
 // none. The function is called from several goroutines. A watch that has begun continues.
 func (p *Proxy) Refuse(which func(*request.RequestInfo) bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = which
+	if which == nil {
+		p.Disturb(nil)
+		return
+	}
+	p.Disturb(func(r Request) Fault {
+		if which(r.RequestInfo) {
+			return TooMany
+		}
+		return None
+	})
 }
 
-// Refused returns how many requests have been refused so far.
+// Disturb sets the function that returns the faults of requests, as Refuse does. Requests
+// that are held are judged again by the new function.
+func (p *Proxy) Disturb(faultOf func(Request) Fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faultOf = faultOf
+	close(p.reset)
+	p.reset = make(chan struct{})
+}
+
+// Refused returns how many requests have been refused so far, or have met another fault.
 func (p *Proxy) Refused() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -163,24 +183,35 @@ func (p *Proxy) Close() error {
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info, err := p.resolve.NewRequestInfo(r)
-	if err != nil || !p.refuses(info) {
+	if err != nil {
 		p.pass.ServeHTTP(w, r)
 		return
 	}
-	// This is exactly the answer of priority and fairness.
-	w.Header().Set("Retry-After", retryAfter)
-	http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+	about := Request{info, r.URL.Query().Get("fieldManager")}
+	fault, reset := p.judge(about)
+	for fault == Held {
+		select {
+		case <-reset:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+		fault, reset = p.judge(about)
+	}
+	p.answer(fault, w, r)
 }
 
-// refuses reports whether a request is refused, and counts the refusals.
-func (p *Proxy) refuses(info *request.RequestInfo) bool {
+// judge returns the fault of a request, and counts it. The channel is closed at the next call of Disturb.
+func (p *Proxy) judge(about Request) (Fault, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.refuse == nil || !p.refuse(info) {
-		return false
+	if p.faultOf == nil {
+		return None, p.reset
 	}
-	p.refused++
-	close(p.changed)
-	p.changed = make(chan struct{})
-	return true
+	fault := p.faultOf(about)
+	if fault != None {
+		p.refused++
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+	return fault, p.reset
 }

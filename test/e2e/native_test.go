@@ -214,6 +214,12 @@ func TestNativePodGroups(t *testing.T) {
 	s.nodes("last", 1, "4")
 	s.running("plain-", 4)
 	s.nativePlaced("plain-")
+
+	// A Job of a higher priority evicts it. It is suspended until its pods have gone, and runs again afterwards.
+	s.applyText(strings.Replace(job("urgent", 4, "3"), "      schedulerName:", "      priorityClassName: "+s.priorities(1000)(1000)+"\n      schedulerName:", 1))
+	s.running("urgent-", 4)
+	s.kubectl("delete", "job", "urgent", "-n", s.ns, "--timeout=60s")
+	s.running("plain-", 4)
 	s.kubectl("delete", "job", "plain", "-n", s.ns, "--timeout=60s")
 	s.eventually("its pods are gone", func(context.Context) (bool, string) {
 		n := len(s.pods("plain-"))

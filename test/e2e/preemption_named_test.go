@@ -348,7 +348,7 @@ func TestTheVictimsThatAreNamedBeforehandAreThoseThatAreEvicted(t *testing.T) {
 		})
 	}
 	t.Logf("others were evicted in %d of %d cases: %v", evicting, cases, kinds)
-	if evicting < cases/3 || len(kinds) < min(3, evicting) {
+	if evicting < cases/3 || evicting >= 10 && len(kinds) < 3 {
 		t.Errorf("others were evicted in %d of %d cases: %v; want many, and all kinds", evicting, cases, kinds)
 	}
 	v.onlyRead()

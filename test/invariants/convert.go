@@ -148,7 +148,10 @@ func jobFactOf(job *batchv1.Job) *jobFact {
 	f := &jobFact{
 		served: int(job.Status.Succeeded),
 		idle:   job.Spec.Suspend != nil && *job.Spec.Suspend,
+		key:    nameOf(job),
 	}
+	// The annotation of another Job says nothing of a copy of that Job.
+	f.evicted = f.idle && strings.HasSuffix(job.Annotations[suspendedAnnotation], "/"+string(job.UID))
 	if job.Spec.Completions != nil {
 		f.completions = int(*job.Spec.Completions)
 	}

@@ -180,6 +180,9 @@ type jobFact struct {
 	// idle reports whether the Job is suspended. over
 	// reports whether the Job is complete or failed.
 	idle, over bool
+	key        types.NamespacedName
+	// evicted reports whether the Job is suspended to make room for another group.
+	evicted bool
 }
 
 // An eventFact is one delivery of an event.

@@ -49,6 +49,7 @@ type judge struct {
 	ledger
 	removals []auditFact
 	evictions
+	suspensions
 	tellings
 }
 
@@ -85,6 +86,8 @@ func newJudge(cfg Config) *judge {
 		families: map[types.NamespacedName]*family{},
 		ledger:   newLedger(),
 		tellings: newTellings(),
+
+		suspensions: suspensions{since: map[types.UID]time.Time{}},
 	}
 }
 
@@ -153,6 +156,7 @@ func (j *judge) seeOwner(f ownerFact, s seen) {
 	j.stats.Facts++
 	if s.gone {
 		delete(j.owners, f.uid)
+		delete(j.suspensions.since, f.uid)
 		j.departed[f.uid] = s.at
 		for _, p := range j.pods {
 			if p.controller == f.uid {
@@ -247,6 +251,7 @@ func (j *judge) advance(now time.Time) {
 	j.judgeStandings(now)
 	j.judgeRemovals(now)
 	j.judgeEvictions(now)
+	j.judgeSuspended(now)
 	j.judgeTellings(now)
 	if now.Sub(j.cleaned) > remember/4 {
 		j.cleaned = now

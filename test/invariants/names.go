@@ -24,6 +24,8 @@ const (
 	matchPolicyAnnotation = "fluence.flux-framework.org/match-policy"
 	levelNode             = "node" // is always there
 
+	suspendedAnnotation = "fluence.flux-framework.org/suspended-for"
+
 	conditionScheduled  = "Scheduled"
 	conditionIncomplete = "Incomplete"
 	// conditionPreempted is on a PodGroup that is evicted, and conditionDisrupted on a native one.
@@ -99,4 +101,6 @@ const (
 	// RuleEvictedInVain: the room of what was evicted helped neither the preemptor nor
 	// another of its priority or a higher one, and nothing explains it.
 	RuleEvictedInVain = "EvictedInVain"
+	// RuleLeftSuspended: a Job that was suspended for another group was not resumed after its pods had gone.
+	RuleLeftSuspended = "LeftSuspended"
 )

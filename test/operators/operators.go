@@ -96,7 +96,7 @@ func longOperatorsOf(ctx context.Context, log io.Writer) (map[Name]operator, err
 			}},
 			start: managerStart(built.Kueue, "config.kueue.x-k8s.io/v1beta2", func(config map[string]any) {
 				config["manageJobsWithoutQueueName"] = false
-				config["integrations"] = map[string]any{"frameworks": []string{"batch/job"}}
+				config["integrations"] = map[string]any{"frameworks": []string{"batch/job", "jobset.x-k8s.io/jobset"}}
 				config["featureGates"] = map[string]bool{"MultiKueue": false}
 			}),
 		},

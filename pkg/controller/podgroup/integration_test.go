@@ -2,6 +2,7 @@ package podgroup_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -173,25 +174,45 @@ func TestASuspendedJobGetsItsPodGroupWhenResumed(t *testing.T) {
 	}
 }
 
-// The scheduler has suspended a Job whose pods have gone. The Job is resumed, whether or not a PodGroup still
-// tells of the eviction. A Job that somebody else has suspended is left as it is.
+// The scheduler has suspended Jobs whose pods have gone. They are resumed, whatever their scheduler is, and whether or
+// not a PodGroup tells of the eviction. A Job that somebody else has suspended is left as it is, also if it was made from
+// the manifest of one that the scheduler has suspended. A Job that somebody else has resumed stays as it is afterwards.
 func TestASuspendedJobThatHasMadeRoomIsResumed(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
-	other := e.job("other", 2, "", func(j *batchv1.Job) { j.Spec.Suspend = new(true) })
-	job := e.job("evicted", 2, "", func(j *batchv1.Job) {
-		j.Spec.Suspend, j.Annotations = new(true), map[string]string{group.SuspendedForAnnotation: "u-1"}
+	held := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
+	job := e.job("evicted", 2, "")
+	foreign := e.job("foreign", 2, "", func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "another" })
+	other, awake := e.job("other", 2, "", held), e.job("awake", 2, "", held)
+	copied := e.job("copied", 2, "", held, func(j *batchv1.Job) {
+		j.Annotations = map[string]string{group.SuspendedForAnnotation: group.SuspensionFor("u-1", job.UID)}
 	})
-	e.untilPhase(nameFor("batch/v1", "Job", job), scheduling.PodGroupPending)
-	for of, suspended := range map[*batchv1.Job]bool{job: false, other: true} {
+	for of, suspended := range map[*batchv1.Job]bool{job: true, foreign: true, awake: false} {
+		e.patch(of, `{"metadata":{"annotations":{%q:%q}},"spec":{"suspend":%t}}`, group.SuspendedForAnnotation, group.SuspensionFor("u-1", of.UID), suspended)
+	}
+	for _, of := range []*batchv1.Job{job, foreign, awake} {
+		e.untilAwake(of)
+	}
+	e.patch(awake, `{"spec":{"suspend":true}}`)
+	e.untilPhase(nameFor("batch/v1", "Job", awake), scheduling.PodGroupSuspended)
+	for _, of := range []*batchv1.Job{other, copied, awake} {
 		var now batchv1.Job
-		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(of), &now); err != nil {
-			t.Fatal(err)
-		}
-		if *now.Spec.Suspend != suspended || now.Annotations[group.SuspendedForAnnotation] != "" {
-			t.Errorf("Job %s: suspended %t, annotations %v", of.Name, *now.Spec.Suspend, now.Annotations)
+		if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(of), &now); err != nil || !*now.Spec.Suspend {
+			t.Errorf("Job %s is resumed, error %v", of.Name, err)
 		}
 	}
+}
+
+// untilAwake waits until a Job is not suspended, and nothing is left of its suspension.
+func (e *env) untilAwake(job *batchv1.Job) {
+	e.Helper()
+	eventually.True(e.ctx, e.T, "Job "+job.Name+" is resumed", func(ctx context.Context) (bool, string) {
+		var now batchv1.Job
+		if err := e.client.Get(ctx, client.ObjectKeyFromObject(job), &now); err != nil {
+			return false, err.Error()
+		}
+		return !*now.Spec.Suspend && now.Annotations[group.SuspendedForAnnotation] == "", fmt.Sprintf("suspended %t, annotations %v", *now.Spec.Suspend, now.Annotations)
+	})
 }
 
 func TestLabelledPods(t *testing.T) {

@@ -28,6 +28,8 @@ const (
 	freshFor = 5 * time.Second
 	// unreadableFor is the time for which an owner counts as unreadable after a failed read.
 	unreadableFor = 30 * time.Second
+	// awakeFor is for how long an owner counts as awake.
+	awakeFor = time.Hour
 	// logUnreadableEvery is the shortest time between two log lines about one unreadable kind.
 	logUnreadableEvery = 10 * time.Minute
 	// maxAPIVersionLength is the largest length of an apiVersion in bytes: a group, a slash and a
@@ -44,6 +46,9 @@ type ownerReader struct {
 	clock     clock.PassiveClock
 	// recent holds a recentOwner for each ownerKey while it is fresh. It is not the cache of the informers.
 	recent *cache.Expiring
+	// awake holds the UIDs of owners that were seen neither suspended nor with the annotation of a suspension, since a
+	// Job below them was last suspended.
+	awake *cache.Expiring
 	// loggedKinds holds the kinds that were logged as unreadable within logUnreadableEvery.
 	loggedKinds *cache.Expiring
 }
@@ -69,7 +74,7 @@ func ownerKeyOf(namespace string, ref metav1.OwnerReference) ownerKey {
 }
 
 func newOwnerReader(live client.Reader, c clock.Clock, scheduler string) *ownerReader {
-	return &ownerReader{live: live, scheduler: scheduler, clock: c, recent: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
+	return &ownerReader{live: live, scheduler: scheduler, clock: c, recent: cache.NewExpiringWithClock(c), awake: cache.NewExpiringWithClock(c), loggedKinds: cache.NewExpiringWithClock(c)}
 }
 
 // forget makes the next find read the owner again.

@@ -2,6 +2,7 @@ package podgroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -70,15 +71,20 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if name, native := group.NativeName(req.NamespacedName); native {
 		return r.reconcileNative(ctx, req.NamespacedName, name)
 	}
-	o, err := r.observe(ctx, req.NamespacedName)
+	again, failed := r.resumeOwner(ctx, req.NamespacedName)
+	result, err := r.reconcileOwn(ctx, req.NamespacedName)
+	result.RequeueAfter = sooner(result.RequeueAfter, again)
+	return result, errors.Join(failed, err)
+}
+
+// reconcileOwn brings one group that has or needs a PodGroup of Fluence to its wanted state.
+func (r *reconciler) reconcileOwn(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
+	o, err := r.observe(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if r.waitsForNative(o) {
 		return ctrl.Result{}, nil
-	}
-	if err := r.resumeOwners(ctx, o); err != nil {
-		return ctrl.Result{}, err
 	}
 	was := r.recall(o.key)
 	if lost := r.pods.takeLost(o.key); lost.pod != "" {

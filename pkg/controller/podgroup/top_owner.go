@@ -27,8 +27,6 @@ type topOwner struct {
 	// deleting is true if the owner is being deleted or is presumed gone. suspended is true if it
 	// creates no pods for now.
 	deleting, suspended bool
-	// madeRoom is true if the scheduler has suspended the owner, and nobody has resumed it.
-	madeRoom bool
 	ending
 	// reportsEnd is true if the status of this kind reports an end.
 	reportsEnd bool
@@ -87,7 +85,6 @@ func (top topOwner) isLive() bool { return top.state != missing && !top.deleting
 // topOwnerOf returns the topOwner for a podOwner that has no controller.
 func topOwnerOf(p podOwner) topOwner {
 	top := topOwner{topOwnerRef: topOwnerRef{p.ref, p.owner()}, deleting: p.GetDeletionTimestamp() != nil, suspended: p.idle()}
-	top.madeRoom = p.GetAnnotations()[group.SuspendedForAnnotation] != ""
 	size, err := p.size()
 	top.size = size
 	if err != nil {
@@ -139,7 +136,6 @@ func waitsSince(made time.Time, conditions []metav1.Condition) time.Time {
 // has the pods of the scheduler. It leaves out fields that cannot be parsed.
 func topOwnerOfUnstructured(ref metav1.OwnerReference, obj *unstructured.Unstructured, scheduler string) (topOwner, error) {
 	top := topOwner{topOwnerRef: topOwnerRef{ref, group.OwnerOf(ref)}, deleting: obj.GetDeletionTimestamp() != nil}
-	top.madeRoom = obj.GetAnnotations()[group.SuspendedForAnnotation] != ""
 	spec, err := json.Marshal(obj.Object["spec"])
 	if err != nil {
 		return top, fmt.Errorf("encode the spec of %s %s: %w", ref.Kind, ref.Name, err)

@@ -177,6 +177,9 @@ func inShort(f report.Figures) string {
 	if s := f.Stream; s != nil {
 		text += fmt.Sprintf(", %.1f gangs/s, last pod to last bind p50 %.3fs, p99 %.3fs", s.Rate, s.P50, s.P99)
 	}
+	if p := f.Preemption; p != nil {
+		text += fmt.Sprintf(", %d evicted, first after %.3fs, last %.3fs, all bound %.3fs", p.Victims, p.First, p.Last, p.Bound)
+	}
 	if f.TooMany > 0 {
 		text += fmt.Sprintf(", %.0f answers 429", f.TooMany)
 	}

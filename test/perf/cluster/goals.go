@@ -172,6 +172,15 @@ func prompt() []report.Goal {
 	}
 }
 
+// evicts returns goals for gangs that evict other pods, against native gangs.
+func evicts() []report.Goal {
+	return []report.Goal{
+		atMost("evicted pods, to native's", report.Victims, "fluence", "native", 1),
+		atMost("seconds from the creation of the first gang's last pod to the first end of an evicted pod, to native's", report.FirstVictim, "fluence", "native", 0.5),
+		atMost("the same to the last end", report.LastVictim, "fluence", "native", 1.1),
+	}
+}
+
 // governed returns the goals that the API server refuses no request, that Fluence's requests have
 // the priority levels of its FlowSchemas, and that none has the level of all service accounts.
 func governed() []report.Goal { return governedAs("fluence") }

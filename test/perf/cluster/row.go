@@ -32,6 +32,7 @@ type row struct {
 	repetitions int
 	// bracket runs before the first repetition and after each. It shows
 	// whether the machine was as fast after a repetition as before.
+	// It has no name if the row needs none.
 	bracket    contender.Spec
 	contenders []entry
 	// arrivals come in the runs of schedulers.
@@ -47,6 +48,8 @@ type row struct {
 	// room makes the backlog wait until there is room for this part of it. Zero
 	// means that there is room from the start.
 	room float64
+	// low is the number of pods of priority 0 on each node, which have to make room.
+	low int
 	// seconds makes gangs come in a stream for so long, in place of a backlog.
 	seconds int
 	// args are arguments of the plugin Fluence that the row needs.
@@ -85,7 +88,7 @@ func (r row) turns() []turn {
 	var out []turn
 	for n := 1; n <= r.repetitions; n++ {
 		next := r.repetition(n)
-		if n > 1 {
+		if n > 1 && r.bracket.Name != "" {
 			next = next[1:] // the bracket after one repetition is the bracket before the next
 		}
 		out = append(out, next...)
@@ -95,8 +98,13 @@ func (r row) turns() []turn {
 
 // repetition returns the runs of a repetition, with a bracket before it and one after it.
 func (r row) repetition(n int) []turn {
-	bracket := entry{Spec: r.bracket, part: r.bracketPart}
-	out := []turn{{entry: bracket, repetition: n - 1, bracket: true}}
+	var out []turn
+	bracket := func(n int) {
+		if r.bracket.Name != "" {
+			out = append(out, turn{entry: entry{Spec: r.bracket, part: r.bracketPart}, repetition: n, bracket: true})
+		}
+	}
+	bracket(n - 1)
 	for i := range r.contenders {
 		e := r.contenders[i]
 		if !r.inOrder {
@@ -106,7 +114,8 @@ func (r row) repetition(n int) []turn {
 			out = append(out, turn{entry: e, repetition: n})
 		}
 	}
-	return append(out, turn{entry: bracket, repetition: n, bracket: true})
+	bracket(n)
+	return out
 }
 
 // podsOf returns the number of a part of the row's pods. Zero means all.
@@ -124,7 +133,7 @@ func (r row) plan(t turn) trial.Plan {
 	if t.Binds() {
 		return p
 	}
-	p.Arrivals = r.arrivals
+	p.Arrivals, p.Low = r.arrivals, r.low
 	if r.room > 0 {
 		p.Room = r.podsOf(r.room)
 	}
@@ -139,7 +148,7 @@ const streamShare = 0.8
 
 // parameters returns the parameters of the row. args are further arguments of the plugin.
 func (r row) parameters(args map[string]any) report.Parameters {
-	p := report.Parameters{Nodes: r.nodes, Pods: r.pods, Size: r.size, CPU: r.cpu, Seconds: r.seconds, Rack: r.rack, Args: map[string]any{}}
+	p := report.Parameters{Nodes: r.nodes, Pods: r.pods, Size: r.size, CPU: r.cpu, Seconds: r.seconds, Rack: r.rack, Low: r.low, Args: map[string]any{}}
 	if r.room > 0 {
 		p.Room = r.podsOf(r.room)
 	}

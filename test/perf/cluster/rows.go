@@ -149,6 +149,18 @@ func rows() []row {
 			},
 		},
 		{
+			Row:   report.Row{Name: "evict-100", Goals: join(evicts(), governed())},
+			what:  "a gang of 100 evicts 1,000 pods",
+			nodes: 100, pods: 100, size: 100, cpu: "7940m", low: 10, repetitions: 3, limit: usual, recorded: true,
+			contenders: []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}},
+		},
+		{
+			Row:   report.Row{Name: "evict-10", Goals: join(evicts(), governed())},
+			what:  "ten gangs of 10 evict 100 pods each",
+			nodes: 100, pods: 100, size: 10, cpu: "7940m", low: 10, repetitions: 3, limit: usual, recorded: true,
+			contenders: []entry{{Spec: contender.Native()}, {Spec: contender.Fluence()}},
+		},
+		{
 			Row:   report.Row{Name: "ceiling", Against: []string{"ceiling"}},
 			what:  "how fast clients bind that do nothing else",
 			nodes: 1000, pods: 4000, size: 8, cpu: "1", repetitions: 3, limit: usual, recorded: true,

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/reason"
@@ -23,11 +24,7 @@ const refusedInterval = 2 * time.Second
 // namespace, where Clear leaves it. Nodes that are full already stay as they are.
 func (s *Store) Fill(ctx context.Context) error {
 	filled := s.namespace + "-full"
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: filled}}
-	if _, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create namespace %s: %w", filled, err)
-	}
-	if err := s.waitServiceAccount(ctx, filled); err != nil {
+	if err := s.makeNamespace(ctx, filled); err != nil {
 		return err
 	}
 	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -47,6 +44,45 @@ func (s *Store) Fill(ctx context.Context) error {
 		})
 	}
 	return all(ctx, calls)
+}
+
+// Populate replaces the pods of another namespace by pods of priority 0: each node has this many of them, which request
+// this amount of CPU each. They end at once when they are deleted. It returns the name of the namespace, and how
+// many pods it has.
+func (s *Store) Populate(ctx context.Context, by Scheduler, each int, cpu resource.Quantity) (populated string, pods int, err error) {
+	populated = s.namespace + "-low"
+	if err := s.makeNamespace(ctx, populated); err != nil {
+		return "", 0, err
+	}
+	if err := s.remove(ctx, corePods, populated); err != nil {
+		return "", 0, err
+	}
+	nodes, err := s.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return "", 0, fmt.Errorf("list nodes: %w", err)
+	}
+	var calls []func(context.Context) error
+	for i := range each * len(nodes.Items) {
+		p := pod(by, cpu, Gang{}, fmt.Sprintf("low-%05d", i))
+		p.Spec.NodeName = nodes.Items[i%len(nodes.Items)].Name
+		p.Spec.TerminationGracePeriodSeconds = new(int64)
+		calls = append(calls, func(ctx context.Context) error {
+			if _, err := s.client.CoreV1().Pods(populated).Create(ctx, p, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create pod %s: %w", p.Name, err)
+			}
+			return nil
+		})
+	}
+	return populated, len(calls), all(ctx, calls)
+}
+
+// makeNamespace creates a namespace, unless there is one, and waits until it can have pods.
+func (s *Store) makeNamespace(ctx context.Context, name string) error {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := s.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create namespace %s: %w", name, err)
+	}
+	return s.waitServiceAccount(ctx, name)
 }
 
 // WaitRefused returns when Fluence has refused a number of PodGroups

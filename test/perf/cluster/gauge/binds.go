@@ -24,12 +24,13 @@ const listTimeout = time.Minute
 // watch delivers each pod first when it is bound.
 const assigned = "spec.nodeName!="
 
-// Binds are the times at which a watch delivered binds. Such a time is later than the bind by
+// Binds are the times at which a watch delivered binds, or ends. Such a time is later than the bind by
 // what the API server, the connection and this process need. That is milliseconds, but tenths of
 // a second for one bind in a hundred while all CPUs are busy. No client learns of a bind sooner.
 type Binds struct {
 	mu       sync.Mutex
 	at       map[string]time.Time // by the pod's name
+	ends     bool                 // the watch is for the ends of bound pods in place of binds
 	reopened int
 	err      error
 	more     chan struct{} // closed and replaced when at or err changes
@@ -37,6 +38,15 @@ type Binds struct {
 
 // WatchBinds watches the pods of a namespace until ctx is done. None of them may be bound yet.
 func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace string) (*Binds, error) {
+	return newBinds(ctx, client, namespace, false)
+}
+
+// WatchEnds watches the pods of a namespace until ctx is done, for the ends of bound pods in place of binds.
+func WatchEnds(ctx context.Context, client kubernetes.Interface, namespace string) (*Binds, error) {
+	return newBinds(ctx, client, namespace, true)
+}
+
+func newBinds(ctx context.Context, client kubernetes.Interface, namespace string, ends bool) (*Binds, error) {
 	pods := client.CoreV1().Pods(namespace)
 	listCtx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -44,10 +54,10 @@ func WatchBinds(ctx context.Context, client kubernetes.Interface, namespace stri
 	if err != nil {
 		return nil, fmt.Errorf("list bound pods: %w", err)
 	}
-	if n := len(list.Items); n > 0 {
+	if n := len(list.Items); n > 0 && !ends {
 		return nil, fmt.Errorf("%d pods of namespace %s are bound already, such as %s", n, namespace, list.Items[0].Name)
 	}
-	b := &Binds{at: map[string]time.Time{}, more: make(chan struct{})}
+	b := &Binds{at: map[string]time.Time{}, ends: ends, more: make(chan struct{})}
 	go b.follow(ctx, pods, list.ResourceVersion)
 	return b, nil
 }
@@ -78,7 +88,7 @@ func (b *Binds) follow(ctx context.Context, pods corev1client.PodInterface, vers
 		if err == nil {
 			version, err = b.read(w, version)
 		}
-		if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		if !b.ends && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err)) {
 			version, err = b.relist(ctx, pods)
 		}
 		if err != nil && ctx.Err() != nil {
@@ -105,7 +115,7 @@ func (b *Binds) read(w watch.Interface, version string) (string, error) {
 			return version, fmt.Errorf("watch pods: %w", apierrors.FromObject(e.Object))
 		}
 		version = pod.ResourceVersion
-		if e.Type == watch.Added || e.Type == watch.Modified {
+		if of := !b.ends && (e.Type == watch.Added || e.Type == watch.Modified) || b.ends && e.Type == watch.Deleted; of {
 			b.change(func() { b.see(pod.Name, now) })
 		}
 	}

@@ -99,6 +99,21 @@ func streams(s *Session) table {
 		{"p99", StreamP99, 3},
 		{"worst", stream(func(s Stream) float64 { return s.Worst }), 3},
 	}
+	return existing(s, columns)
+}
+
+// preemptions returns a table with a line for each contender whose gangs evicted others.
+func preemptions(s *Session) table {
+	return existing(s, []column{
+		{"evicted pods", Victims, 0},
+		{"last pod of the first gang to first end, s", FirstVictim, 3},
+		{"to last end", LastVictim, 3},
+		{"to last bind", preemption(func(p Preemption) float64 { return p.Bound }), 3},
+	})
+}
+
+// existing returns a table of the contenders that have a value in its first column.
+func existing(s *Session, columns []column) table {
 	t := figures(s, columns)
 	t.rows = slices.DeleteFunc(t.rows, func(cells []string) bool { return cells[1] == "-" })
 	return t

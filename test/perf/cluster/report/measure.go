@@ -151,3 +151,29 @@ func SlowestArrival(of func(Arrival) float64) Measure {
 		return slowest, len(f.Arrivals) > 0 && f.Outcome == AllBound
 	}
 }
+
+// preemption returns a measure of evictions. There is no value if a run
+// has none, or not all pods of its gangs were bound.
+func preemption(of func(Preemption) float64) Measure {
+	return func(f Figures) (float64, bool) {
+		if f.Preemption == nil || f.Outcome != AllBound {
+			return 0, false
+		}
+		return of(*f.Preemption), true
+	}
+}
+
+// Victims returns the number of pods that gangs evicted.
+func Victims(f Figures) (float64, bool) {
+	return preemption(func(p Preemption) float64 { return float64(p.Victims) })(f)
+}
+
+// FirstVictim returns the seconds from the creation of the first gang's last pod to the first end of an evicted pod.
+func FirstVictim(f Figures) (float64, bool) {
+	return preemption(func(p Preemption) float64 { return p.First })(f)
+}
+
+// LastVictim returns the same seconds to the last end of an evicted pod.
+func LastVictim(f Figures) (float64, bool) {
+	return preemption(func(p Preemption) float64 { return p.Last })(f)
+}

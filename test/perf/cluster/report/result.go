@@ -49,6 +49,8 @@ type Parameters struct {
 	Seconds int `json:"seconds,omitempty"`
 	// Rack reports whether each gang has to be in one rack.
 	Rack bool `json:"rack,omitempty"`
+	// Low is the number of pods of priority 0 on each node, which gangs evict. It is 0 without them.
+	Low int `json:"low,omitempty"`
 	// Args are arguments of the plugin Fluence that differ from the shipped ones.
 	Args map[string]any `json:"args,omitempty"`
 }
@@ -92,6 +94,9 @@ type Figures struct {
 
 	// Stream is nil unless gangs came in a stream.
 	Stream *Stream `json:"stream,omitempty"`
+
+	// Preemption is nil unless gangs evicted other pods.
+	Preemption *Preemption `json:"preemption,omitempty"`
 
 	// CPU is the milliseconds of CPU time for each bound pod, by process, until all processes
 	// are quiet. It begins at the contender's start. Without Quiet it ends with the wait.
@@ -140,6 +145,18 @@ type Stream struct {
 	P50   float64 `json:"p50"`
 	P99   float64 `json:"p99"`
 	Worst float64 `json:"worst"`
+}
+
+// Preemption is how long gangs took that evicted other pods, in seconds from the creation
+// of the first gang's last pod.
+type Preemption struct {
+	// Victims is the number of pods that were evicted.
+	Victims int `json:"victims"`
+	// First and Last are until the first and the last of them ended. They are 0 if there were none.
+	First float64 `json:"first"`
+	Last  float64 `json:"last"`
+	// Bound is until the last pod of the gangs was bound.
+	Bound float64 `json:"bound"`
 }
 
 // Arrival is a gang, or a lone pod, that came while the backlog was being bound.

@@ -66,7 +66,7 @@ var (
 // tables returns all tables of a session.
 func (r Row) tables(s *Session) []table {
 	out := []table{r.speed(s), figures(s, costs)}
-	for _, t := range []table{r.beyond(s), streams(s), arrivals(s)} {
+	for _, t := range []table{r.beyond(s), streams(s), preemptions(s), arrivals(s)} {
 		if len(t.rows) > 0 {
 			out = append(out, t)
 		}

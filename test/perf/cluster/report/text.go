@@ -49,6 +49,9 @@ func (s *Session) summary() string {
 	if p.Room > 0 {
 		parts = append(parts, fmt.Sprintf("they wait, then there is room for %s", thousands(p.Room)))
 	}
+	if p.Low > 0 {
+		parts = append(parts, fmt.Sprintf("they evict %d pods on each node", p.Low))
+	}
 	if n := s.Repetitions(); n == 1 {
 		parts = append(parts, "one repetition")
 	} else {

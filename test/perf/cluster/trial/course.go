@@ -14,6 +14,8 @@ func (b *Bench) course(ctx context.Context, m *measured, binds *gauge.Binds) err
 	switch {
 	case m.plan.Stream != nil:
 		return b.bindStream(ctx, m, binds)
+	case m.plan.Low > 0:
+		return b.bindByPreempting(ctx, m, binds)
 	case m.plan.Room > 0:
 		return b.bindAfterWaiting(ctx, m, binds)
 	default:

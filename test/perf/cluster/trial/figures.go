@@ -28,6 +28,8 @@ type measured struct {
 	// before it begins. highest is the rate that its own is a share of.
 	stream  *phase
 	highest float64
+	// preempting is what was measured of evictions.
+	preempting preempting
 
 	// start is the contender's start, or when the room is
 	// made or the stream begins. end is when the run was done or given up.
@@ -92,7 +94,7 @@ func (m *measured) figures() report.Figures {
 	if m.plan.size() > 1 {
 		f.Gangs = m.spread()
 	}
-	f.Stream = m.latency()
+	f.Stream, f.Preemption = m.latency(), m.preemption()
 	if f.Bound == 0 {
 		return f
 	}

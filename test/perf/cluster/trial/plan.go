@@ -27,6 +27,9 @@ type Plan struct {
 	// processes are quiet. Then nodes are added that have room for so many pods, and the run ends
 	// when so many are bound. If Room is zero, there is room from the start. Only Fluence can wait.
 	Room int
+	// Low is the number of pods of priority 0 on each node when the contender has started and is quiet. Then the gangs
+	// come, with a higher priority, and have to evict some. It is zero if there are no such pods.
+	Low int
 	// Stream makes gangs of Size pods come in place of the backlog, if it is not nil.
 	Stream *Stream
 	// Limit bounds the time from the contender's start until all pods are bound.
@@ -59,14 +62,14 @@ func (p Plan) size() int {
 func (p Plan) gangs() []backlog.Gang {
 	gangs := backlog.Gangs("backlog", p.Pods, p.size(), p.Contender.Groups)
 	for i := range gangs {
-		gangs[i].Rack, gangs[i].Native = p.Rack, p.Contender.NativeGroups
+		gangs[i].Rack, gangs[i].Native, gangs[i].Urgent = p.Rack, p.Contender.NativeGroups, p.Low > 0
 	}
 	return gangs
 }
 
 // backlog returns the gangs that are created before the contender starts.
 func (p Plan) backlog() []backlog.Gang {
-	if p.Stream != nil {
+	if p.Stream != nil || p.Low > 0 {
 		return nil
 	}
 	return p.gangs()

@@ -67,6 +67,7 @@ func TestRuns(t *testing.T) {
 	t.Run("some come while others are bound", func(t *testing.T) { testArrivals(t, bench) })
 	t.Run("a gang is in one rack", func(t *testing.T) { testRacks(t, c, bench) })
 	t.Run("they come in a stream", func(t *testing.T) { testStream(t, bench) })
+	t.Run("they evict others", func(t *testing.T) { testPreempting(t, bench) })
 	t.Run("they wait for room", func(t *testing.T) { testRoom(t, bench) })
 	t.Run("one that never does it is late", func(t *testing.T) { testLate(t, bench) })
 	t.Run("one that ends is told of", func(t *testing.T) { testEnded(t, c, bench) })
@@ -248,6 +249,23 @@ func testRacks(t *testing.T, c *cluster.Cluster, bench *trial.Bench) {
 				if len(in) != 1 {
 					t.Errorf("%s is in racks %v, want one", gang, in)
 				}
+			}
+		})
+	}
+}
+
+// A gang that needs all of the four nodes evicts the ten pods of priority 0 on each.
+func testPreempting(t *testing.T, bench *trial.Bench) {
+	for _, spec := range []contender.Spec{contender.Native(), contender.Fluence()} {
+		t.Run(spec.Name, func(t *testing.T) {
+			p := plan(spec, "7940m")
+			p.Pods, p.Low = 4, 10
+			f, err := bench.Run(t.Context(), p)
+			if err != nil || f.Outcome != report.AllBound || f.Preemption == nil {
+				t.Fatalf("Run() = %+v, %v", f, err)
+			}
+			if p := *f.Preemption; p.Victims != 40 || p.First <= 0 || p.Last < p.First || p.Bound < p.Last {
+				t.Errorf("%+v, want 40 victims, and times in order", p)
 			}
 		})
 	}
