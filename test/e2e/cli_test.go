@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/test/stack"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -84,6 +85,7 @@ type forecast struct {
 	Starts          bool
 	Places          []struct{ Pod, Node string }
 	Reason, Message string
+	Evicts          []simulate.Victim
 }
 
 // nodes returns the number of pods on each node.
@@ -104,27 +106,32 @@ func (f forecast) no() string { return f.Reason + ": " + anyEnd.ReplaceAllString
 // drawnJob returns a Job of random size, with random further requests.
 func drawnJob(rng *rand.Rand, name string) (manifest string, n int) {
 	n = 1 + rng.IntN(6)
-	metadata := []string{
-		"", "", "",
-		"annotations: {fluence.flux-framework.org/topology-required: zone}",
-		"annotations: {fluence.flux-framework.org/match-policy: lonodex}",
-	}[rng.IntN(5)]
-	manifest = job(name, n, fmt.Sprint(1+rng.IntN(9)), metadata)
+	return sizedJob(rng, name, n, 1+rng.IntN(9)), n
+}
+
+// sizedJob returns a Job of n pods with this much CPU each, with random further requests and with these annotations of its pods.
+func sizedJob(rng *rand.Rand, name string, n, cpu int, annotations ...string) string {
+	annotations = slices.Concat(annotations, [][]string{
+		nil, nil, nil,
+		{"fluence.flux-framework.org/topology-required: zone"},
+		{"fluence.flux-framework.org/match-policy: lonodex"},
+	}[rng.IntN(5)])
+	manifest := job(name, n, fmt.Sprint(cpu), "annotations: {"+strings.Join(annotations, ", ")+"}")
 	const spec = "schedulerName: fluence\n"
 	return strings.Replace(manifest, spec, spec+[]string{
 		"", "",
 		"      nodeSelector: {topology.kubernetes.io/zone: a}\n",
 		"      affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {job-name: " + name + "}}}]}}\n",
 		"      topologySpreadConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {job-name: " + name + "}}}]\n",
-	}[rng.IntN(5)], 1), n
+	}[rng.IntN(5)], 1)
 }
 
-// outcome waits until the scheduler has decided on a Job. It returns
-// the number of pods on each node, or the reason of the refusal.
-func (s *story) outcome(name string, n int) (on map[string]int, told string) {
+// outcome waits until the scheduler has decided on a group with a prefix of its name. It returns
+// the number of its pods on each node, or the reason of the refusal.
+func (s *story) outcome(prefix, pods string, n int) (on map[string]int, told string) {
 	s.Helper()
-	s.eventually("a decision on "+name, func(ctx context.Context) (bool, string) {
-		g := s.group(ctx, "job-"+name+"-")
+	s.eventually("a decision on "+prefix, func(ctx context.Context) (bool, string) {
+		g := s.group(ctx, prefix)
 		if g == nil {
 			return false, "no PodGroup"
 		}
@@ -133,14 +140,14 @@ func (s *story) outcome(name string, n int) (on map[string]int, told string) {
 			return false, "no condition"
 		}
 		on, told = map[string]int{}, ""
-		for _, node := range s.onNodes(name + "-") {
+		for _, node := range s.onNodes(pods) {
 			on[node]++
 		}
 		if c.Status == metav1.ConditionFalse {
 			told = forecast{Reason: c.Reason, Message: c.Message}.no()
 			return true, ""
 		}
-		return len(on) > 0 && len(s.pods(name+"-")) == n, fmt.Sprintf("on %v", on)
+		return len(on) > 0 && len(s.pods(pods)) == n, fmt.Sprintf("on %v", on)
 	})
 	return on, told
 }
@@ -165,7 +172,7 @@ func TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes(t *testing.T) {
 			t.Fatalf("simulate: exit code %d with %+v", code, before)
 		}
 		s.applyText(manifest)
-		on, told := s.outcome(name, n)
+		on, told := s.outcome("job-"+name+"-", name+"-", n)
 		switch f := before[0]; {
 		case f.Starts:
 			started++

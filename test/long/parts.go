@@ -50,6 +50,7 @@ func parts() []part {
 		trials("audit", 200, "pkg/inventory", "TestNothingIsFoundInHealthHoweverSlow"),
 		trials("rehearsal", 2_000, "pkg/simulate", "TestARehearsalAgreesWithTheScheduler"),
 		trials("simulate", 400, "test/e2e", "TestSimulateAndWhyAgreeWithWhatTheSchedulerThenDoes"),
+		trials("victims", 100, "test/e2e", "TestTheVictimsThatAreNamedBeforehandAreThoseThatAreEvicted"),
 		trials("moments", 500, "test/e2e", "TestWhatTheCommandShowsIsWhatThePodsShowAtAnyMoment"),
 		trials("queue", 2_000, "pkg/simulate", "TestQueueIsTheOrderInWhichTheSchedulerAsks"),
 		trials("queue-of-a-cluster", 40, "test/e2e", "TestGroupsAreListedInTheOrderInWhichTheSchedulerAsks"),
