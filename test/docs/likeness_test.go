@@ -18,6 +18,8 @@ var varying = []struct {
 	// Before ages: a hash may begin as one does.
 	{regexp.MustCompile(`-[0-9a-f]{10}\b`), "-HASH"},
 	{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|[dhms]))+\b`), "AGE"},
+	// Of two jobs whose ends would help as much, the one with the lower UID is named.
+	{regexp.MustCompile(`( more if \w+) \S+ ends`), "$1 NAME ends"},
 	{regexp.MustCompile(`epoch [0-9a-f]+`), "epoch HASH"},
 	{regexp.MustCompile(`-[bcdfghjklmnpqrstvwxz2456789]{5}\b`), "-RANDOM"},
 	{regexp.MustCompile(`[\w./-]*/\.?run/(kubeconfig|bin)\b`), "RUN/$1"},
