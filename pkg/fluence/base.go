@@ -48,6 +48,7 @@ type cluster struct {
 	ending     endingPods
 	claims     claims
 	freed      freedRoom
+	walltimes  walltimes
 	pods       corelisters.PodLister
 	// bindChecks checks whether a node still takes a pod.
 	bindChecks bindChecks

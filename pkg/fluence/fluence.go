@@ -145,10 +145,17 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.throttler = throttler{base: pl.base}
 	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
-	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }); err != nil {
+	if pl.owners, err = newOwners(h.KubeConfig(), h.ClientSet(), func(uid types.UID) { pl.observeOwner(ctx, uid) }, pl.observeDeadline); err != nil {
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
+	if err := indexPodsByJob(core.Pods().Informer()); err != nil {
+		return nil, err
+	}
+	pl.walltimes = walltimes{
+		owners: pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
+		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.groupReporter.podGroups.annotationsOf(key) },
+	}
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.isEvicted(key) })
@@ -208,6 +215,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		Pods:        core.Pods().Informer(),
 		JobOf:       pl.groups.JobOf,
 		HolderOf:    pl.groups.HolderOf,
+		EndOf:       pl.walltimes.expectedEnd,
 		MatchedAs:   pl.groups.MatchedAs,
 		Sources:     []inventory.Source{tentativeSource{pl.groups}},
 		Levels:      levels,

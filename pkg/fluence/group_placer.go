@@ -205,6 +205,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return s.Holder == "" && keys.Has(s.Key) })
 	return placement.ClusterState{
 		At:       now,
+		Duration: a.walltimes.needed(plan, now),
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,

@@ -3,12 +3,16 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	batchinformers "k8s.io/client-go/informers/batch/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -17,12 +21,13 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/preemption"
+	"github.com/flux-k8s/fluence/pkg/walltime"
 )
 
 // owners watches the objects that control pods (Jobs, ReplicaSets and so
 // on) and knows the controller of each. As with PodGroups, the watch is
 // separate from the scheduler's informers: without the right to read those
-// objects, only the pods that they control wait. Only metadata is kept.
+// objects, only the pods that they control wait. Only metadata is kept, and the deadlines of Jobs.
 //
 // Kinds that may be suspended and that control others, such as JobSets, are watched too. An API server need
 // not serve them. No pod waits for one of their objects. While it is not known, pods below it are deleted when
@@ -44,8 +49,9 @@ func ownerKinds() map[schema.GroupKind]schema.GroupVersionResource {
 	return kinds
 }
 
-// newOwners builds the watches. seen is called with the UID of each object that becomes known.
-func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
+// newOwners builds the watches. seen is called with the UID of each object that becomes known, and ends with that of
+// each Job whose deadline has changed.
+func newOwners(config *rest.Config, clients kubernetes.Interface, seen, ends func(types.UID)) (*owners, error) {
 	config = metadata.ConfigFor(config)
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -54,6 +60,9 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
 	for kind, resource := range ownerKinds() {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+		if kind == (schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}) {
+			informer = batchinformers.NewJobInformer(clients, metav1.NamespaceAll, 0, cache.Indexers{})
+		}
 		if err := informer.SetTransform(trimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
@@ -65,6 +74,9 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 				if uid := uidOf(obj); uid != uidOf(old) {
 					seen(uid)
 				}
+				if was, is := deadlineOf(old), deadlineOf(obj); !was.Equal(is) {
+					ends(uidOf(obj))
+				}
 			},
 		})
 		if err != nil {
@@ -73,6 +85,14 @@ func newOwners(config *rest.Config, seen func(types.UID)) (*owners, error) {
 		o.informers[kind] = informer
 	}
 	return o, nil
+}
+
+// deadlineOf returns when a Job is ended. It returns the zero time for any other object, and if there is no end.
+func deadlineOf(obj any) time.Time {
+	if job, ok := obj.(*batchv1.Job); ok {
+		return walltime.JobDeadline(job)
+	}
+	return time.Time{}
 }
 
 func uidOf(obj any) types.UID {
@@ -84,19 +104,28 @@ func uidOf(obj any) types.UID {
 
 // trimOwner is an informer transform that keeps only the fields that are read.
 func trimOwner(obj any) (any, error) {
-	m, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
+	switch o := obj.(type) {
+	case *metav1.PartialObjectMetadata:
+		o.ObjectMeta = trimMetadata(&o.ObjectMeta)
+	case *batchv1.Job:
+		return &batchv1.Job{
+			ObjectMeta: trimMetadata(&o.ObjectMeta),
+			Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: o.Spec.ActiveDeadlineSeconds, Suspend: o.Spec.Suspend},
+			Status:     batchv1.JobStatus{StartTime: o.Status.StartTime},
+		}, nil
 	}
+	return obj, nil
+}
+
+func trimMetadata(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	var labels map[string]string
 	if queue, has := m.Labels[preemption.QueueLabel]; has {
 		labels = map[string]string{preemption.QueueLabel: queue}
 	}
-	m.ObjectMeta = metav1.ObjectMeta{
+	return metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: labels,
 		ResourceVersion: m.ResourceVersion, OwnerReferences: group.ControllerReference(m),
 	}
-	return m, nil
 }
 
 // run watches until ctx ends. It adds each kind to l as a

@@ -139,6 +139,7 @@ func toGangPodGroup(pg *scheduling.PodGroup) gang.PodGroup {
 		Topology:  group.TopologyAnnotationsOf(pg.Annotations),
 
 		PreemptionDelay: pg.Annotations[group.PreemptionDelayAnnotation],
+		Duration:        pg.Annotations[group.DurationAnnotation],
 	}
 	g.Templates = templatesOf(pg)
 	g.Fault = templatesFault(pg, g.Templates)

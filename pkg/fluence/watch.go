@@ -303,6 +303,13 @@ func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
 	w.apply(ctx, w.groups.ObserveOwner(uid))
 }
 
+// observeDeadline handles a change of a Job's deadline.
+func (w *watcher) observeDeadline(job types.UID) {
+	if uids := w.walltimes.ofJob(job); len(uids) > 0 {
+		w.inventory.Recheck(uids...)
+	}
+}
+
 // podGone handles a pod that was deleted.
 func (w *watcher) podGone(ctx context.Context, obj any) {
 	if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {

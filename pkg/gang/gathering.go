@@ -34,6 +34,9 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 		if m.policyError != nil && (s.podGroup == nil || s.podGroup.Policy == "") {
 			return reason.InvalidMatchPolicy, m.policyError.Error()
 		}
+		if m.durationError != nil && (s.podGroup == nil || s.podGroup.Duration == "") {
+			return reason.InvalidAnnotation, m.durationError.Error()
+		}
 	}
 	if s.podGroup != nil && s.podGroup.Fault != (Fault{}) {
 		return s.podGroup.Fault.Reason, s.podGroup.Fault.Message
@@ -44,6 +47,9 @@ func (r *rules) findWhyGathering(s *groupState) (why, message string) {
 	if s.podGroup != nil {
 		if err := group.ValidateMatchPolicy(s.podGroup.Policy); err != nil {
 			return reason.InvalidMatchPolicy, err.Error()
+		}
+		if _, err := group.ParseDuration(s.podGroup.Duration); err != nil {
+			return reason.InvalidAnnotation, err.Error()
 		}
 	}
 	for asked, count := range s.requests {

@@ -60,6 +60,9 @@ type podMeta struct {
 	// policyError is what is wrong with the annotation of the match
 	// policy. It does not count if the PodGroup names a policy.
 	policyError error
+	// durationError is what is wrong with the annotation of the duration. It
+	// does not count if the PodGroup has one.
+	durationError error
 }
 
 // queueEntry holds what is known of a pod in the queue. The values that its rank is made of are frozen

@@ -26,6 +26,8 @@ type PodGroup struct {
 	Topology group.TopologyAnnotations
 	// PreemptionDelay is the value of group.PreemptionDelayAnnotation.
 	PreemptionDelay string
+	// Duration is the value of group.DurationAnnotation.
+	Duration string
 	// Exclusivity is what the status says about the nodes of the group's pods.
 	Exclusivity Exclusivity
 	// ExclusivitySince is since when the status has said that.

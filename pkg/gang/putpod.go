@@ -105,6 +105,7 @@ func (g Watches) putPod(pod *corev1.Pod, id group.Identity) {
 		}
 	}
 	m.labelFault, m.policyError = m.validateSizeLabels(), group.ValidateMatchPolicy(pod.Annotations[group.MatchPolicyAnnotation])
+	_, m.durationError = group.ParseDuration(pod.Annotations[group.DurationAnnotation])
 	switch {
 	case m.assignment == nil:
 	case m.hasNode() && m.assignment.slot.Node != pod.Spec.NodeName:

@@ -27,6 +27,12 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 		s.reportedPlaced = 0
 	}
 	before := s.podGroup
+	if before != nil && before.Duration != pg.Duration {
+		// The ends of its pods have changed.
+		for _, m := range s.ordered((*member).hasNode) {
+			g.out.Recheck = append(g.out.Recheck, m.pod.UID)
+		}
+	}
 	s.podGroup, s.inPodGroup = &pg, true
 	switch {
 	case pg.Ended:
@@ -50,7 +56,7 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 // itself writes does not count, nor the creation time, which only orders groups, nor an Absence, which is only told.
 func (p *PodGroup) asksForOther(next *PodGroup) bool {
 	return p.UID != next.UID || p.MinMember != next.MinMember || p.Timeout != next.Timeout || p.Ended != next.Ended ||
-		p.Policy != next.Policy || p.Topology != next.Topology || p.PreemptionDelay != next.PreemptionDelay || !p.Templates.equal(next.Templates) || p.Expect != next.Expect ||
+		p.Policy != next.Policy || p.Topology != next.Topology || p.PreemptionDelay != next.PreemptionDelay || p.Duration != next.Duration || !p.Templates.equal(next.Templates) || p.Expect != next.Expect ||
 		p.Basic != next.Basic || p.Priority != next.Priority || p.Domain != next.Domain || p.Fault != next.Fault
 }
 

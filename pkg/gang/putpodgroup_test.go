@@ -17,9 +17,10 @@ func TestATimeThatBecomesKnownEndsNoRefusal(t *testing.T) {
 		change func(*PodGroup)
 		ends   bool
 	}{
-		"its time":    {func(pg *PodGroup) { pg.Created = noon.Add(time.Microsecond) }, false},
-		"its minimum": {func(pg *PodGroup) { pg.MinMember = 1 }, true},
-		"its delay":   {func(pg *PodGroup) { pg.PreemptionDelay = "0s" }, true},
+		"its time":     {func(pg *PodGroup) { pg.Created = noon.Add(time.Microsecond) }, false},
+		"its minimum":  {func(pg *PodGroup) { pg.MinMember = 1 }, true},
+		"its duration": {func(pg *PodGroup) { pg.Duration = "1h" }, true},
+		"its delay":    {func(pg *PodGroup) { pg.PreemptionDelay = "0s" }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := New(seenOwners{}, match.PolicyLonode)

@@ -120,7 +120,7 @@ func (m *member) count() memberCount {
 		refusedMembers:         m.isRemembered(),
 		membersNeedingPodGroup: m.needsPodGroup,
 		membersNeedingMinimum:  m.needsMinimum && m.isWaiting(),
-		faultyMembers:          m.isWaiting() && (m.missingOwner != (group.Owner{}) || m.labelFault != nil || m.policyError != nil),
+		faultyMembers:          m.isWaiting() && (m.missingOwner != (group.Owner{}) || m.labelFault != nil || m.policyError != nil || m.durationError != nil),
 		membersInPositions:     m.isPresent() && m.position != nil,
 		presentWithoutPosition: m.isPresent() && m.position == nil,
 		replacingMembers:       m.isWaiting() && m.assignment == nil && m.position != nil,

@@ -72,6 +72,7 @@ func Keys() []Key {
 		{Name: ArrayAnnotation, Form: AnnotationForm, Means: "each pod starts by itself, as room comes", Places: []Place{OnPod}, Values: trueFalse, Default: "`false`"},
 		{Name: CreationTimeAnnotation, Form: AnnotationForm, Means: "when the PodGroup was made, to the microsecond", Places: []Place{OnPodGroup}, Values: "a time (RFC 3339)", Default: "`metadata.creationTimestamp`", Written: true},
 		{Name: DefaultedAnnotation, Form: AnnotationForm, Means: "which size labels the webhook filled in", Places: []Place{OnPod, OnWorkload}, Values: "`SIZE/MIN`", Default: "none was filled in", Written: true},
+		{Name: DurationAnnotation, Form: AnnotationForm, Means: "how long each pod holds its node at most, from its bind on", Places: groups, Values: "a [Flux Standard Duration](tasks/time-limit.md), such as `30m` or `1.5d`", Default: "no end is known"},
 		{Name: EvictAnnotation, Form: AnnotationForm, Means: "no pod of the namespace is evicted for a group of higher priority", Places: []Place{OnNamespace}, Values: "`" + EvictNever + "`", Default: "pods may be evicted"},
 		{Name: ExclusiveAnnotation, Form: AnnotationForm, Means: "whole nodes for the group", Places: groups, Values: trueFalse, Default: "`false`"},
 		{Name: ExpectAnnotation, Form: AnnotationForm, Means: "seats for pods that the owner makes later", Places: own, Values: "`" + ExpectTrue + "`", Default: "none, where groups have to ask for them"},

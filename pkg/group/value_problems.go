@@ -48,6 +48,8 @@ func ValueProblems(labels, annotations map[string]string, alone bool) []string {
 	for _, key := range []string{ExpectTimeoutAnnotation, ExpectTotalAnnotation, RestartTimeoutAnnotation} {
 		add(ValidateExpectTime(key, annotations[key]))
 	}
+	_, err = ParseDuration(annotations[DurationAnnotation])
+	add(err)
 	_, err = ParsePreemptionDelay(annotations[PreemptionDelayAnnotation], 0)
 	add(err)
 	return problems

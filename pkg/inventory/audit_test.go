@@ -311,7 +311,7 @@ func compared(w *world) (string, error) {
 	for _, obj := range w.pods.store.List() {
 		pods = append(pods, obj.(*corev1.Pod))
 	}
-	diff, err := difference(w.t.Context(), w.Epoch(), w.fake, nodes, pods, w.jobs, w.holders)
+	diff, err := difference(w.t.Context(), w.Epoch(), w.fake, nodes, pods, w.jobs, w.holders, w.ends)
 	return diff + misplaced(w.Inventory, pods), err
 }
 

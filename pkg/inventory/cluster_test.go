@@ -176,7 +176,7 @@ func (l *live) expectEqual(what string, holding int) {
 		if holding >= 0 && held != holding {
 			return false, fmt.Sprintf("%d pods hold something, want %d", held, holding)
 		}
-		differs, err := difference(ctx, l.Epoch(), l.fake, nodes, pods, nil, nil)
+		differs, err := difference(ctx, l.Epoch(), l.fake, nodes, pods, nil, nil, nil)
 		if err != nil {
 			return false, err.Error() // not loaded yet, or lost once more
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -26,12 +27,13 @@ type booking struct {
 	Node    string
 	Amounts map[string]int64
 	Holder  string
+	End     time.Time
 }
 
 // difference returns in words how an engine differs from the cluster: in what it
 // holds, slot by slot, or in the room that it sees, by plain arithmetic. jobs
-// has the pods that were matched. holders has the pods whose node is held whole.
-func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []*corev1.Node, pods []*corev1.Pod, jobs map[types.UID]match.JobID, holders map[types.UID]string) (string, error) {
+// has the pods that were matched, holders those whose node is held whole, and ends those that have an end.
+func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []*corev1.Node, pods []*corev1.Pod, jobs map[types.UID]match.JobID, holders map[types.UID]string, ends map[types.UID]time.Time) (string, error) {
 	want := map[slotID]booking{}
 	used, owned := map[string]translate.Amounts{}, map[string]bool{}
 	for _, p := range pods {
@@ -42,7 +44,7 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 		if job == 0 {
 			job = match.NewJobID("pod", string(p.UID))
 		}
-		want[slotID{job, string(p.UID)}] = booking{p.Spec.NodeName, translate.Requests(p), holders[p.UID]}
+		want[slotID{job, string(p.UID)}] = booking{p.Spec.NodeName, translate.Requests(p), holders[p.UID], ends[p.UID]}
 		owned[p.Spec.NodeName] = owned[p.Spec.NodeName] || holders[p.UID] != ""
 		if used[p.Spec.NodeName] == nil {
 			used[p.Spec.NodeName] = translate.Amounts{}
@@ -56,7 +58,7 @@ func difference(ctx context.Context, epoch match.Epoch, e match.Engine, nodes []
 	got := map[slotID]booking{}
 	for _, j := range all {
 		for _, s := range j.Slots {
-			got[slotID{j.ID, s.Key}] = booking{s.Node, matchtest.Amounts(s.R, "rack"), s.Holder}
+			got[slotID{j.ID, s.Key}] = booking{s.Node, matchtest.Amounts(s.R, "rack"), s.Holder, s.R.Expiration}
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

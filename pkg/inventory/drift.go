@@ -96,7 +96,7 @@ func describeHolds(holds []hold) string {
 	return strings.Join(words, "; ")
 }
 
-// normalize removes from a hold the parts that only the engine knows: vertices and label. Then a
+// normalize removes from a hold the parts that only the engine knows: vertices, start and label. Then a
 // slot that Match gave out can be compared with the requests of its pod.
 func normalize(h hold, levels []translate.Level) hold {
 	held := make(translate.Amounts, len(h.slot.R.Vertices))
@@ -108,7 +108,7 @@ func normalize(h hold, levels []translate.Level) hold {
 			held.Add(translate.Amounts{v.Type: v.Amount})
 		}
 	}
-	h.slot.R = held.Set()
+	h.slot.R = until(held.Set(), h.slot.R.Expiration)
 	h.slot.Label = ""
 	return h
 }

@@ -52,6 +52,9 @@ type Config struct {
 	// at the same times as JobOf, except for pods that run on every node. If HolderOf is nil no
 	// node has a holder.
 	HolderOf func(*corev1.Pod) string
+	// EndOf returns when the room of a pod is expected to be free again, or the zero time if that is not known. It is
+	// called at the same times as JobOf. If it is nil no pod has an end.
+	EndOf func(*corev1.Pod) time.Time
 	// MatchedAs returns the job and the slot that a Match of the caller booked for a pod on its
 	// node, and the epoch of the graph in which it did. The epoch is 0 if there is none. A pod that
 	// comes to its node with such a slot of the present epoch costs no Update. A slot whose key is not
@@ -112,7 +115,7 @@ type Inventory struct {
 	wake  chan struct{} // holds a token if there is something to send
 	check chan struct{} // holds a token if the engine's epoch is in doubt
 
-	// readMu is held while JobOf and HolderOf are called for a pod and their results are recorded.
+	// readMu is held while JobOf, HolderOf and EndOf are called for a pod and their results are recorded.
 	// Without it an older result could be recorded after a newer one. It is locked before mu.
 	readMu sync.Mutex
 
@@ -162,6 +165,9 @@ func New(cfg Config) (*Inventory, error) {
 	}
 	if cfg.HolderOf == nil {
 		cfg.HolderOf = func(*corev1.Pod) string { return "" }
+	}
+	if cfg.EndOf == nil {
+		cfg.EndOf = func(*corev1.Pod) time.Time { return time.Time{} }
 	}
 	if cfg.MatchedAs == nil {
 		cfg.MatchedAs = func(*corev1.Pod) (match.JobID, match.Slot, match.Epoch) { return 0, match.Slot{}, 0 }
@@ -244,9 +250,9 @@ func (i *Inventory) Generation() uint64 {
 // again if not. It is for callers that got ErrStale. Without it the next probe finds out.
 func (i *Inventory) Resync() { signal(i.check) }
 
-// Recheck makes the inventory call JobOf and HolderOf for these pods soon, and update the
+// Recheck makes the inventory call JobOf, HolderOf and EndOf for these pods soon, and update the
 // engine if the answers have changed. It only queues the pods, so the caller may hold locks
-// that JobOf and HolderOf take. Pods that hold nothing, or are not known yet, are ignored.
+// that these take. Pods that hold nothing, or are not known yet, are ignored.
 func (i *Inventory) Recheck(uids ...types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

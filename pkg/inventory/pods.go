@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/resource"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -77,7 +79,7 @@ func (h hold) isBookedAs(job match.JobID, matched match.Slot, levels []translate
 // holdOf returns the slot that a pod holds.
 func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 	h := hold{job: i.cfg.JobOf(pod), slot: translate.HeldSlot(pod)}
-	h.slot.R = i.canon.Amounts(h.slot.R.Vertices)
+	h.slot.R = until(i.canon.Amounts(h.slot.R.Vertices), i.cfg.EndOf(pod))
 	if h.job == 0 {
 		h.job = match.NewJobID("pod", string(pod.UID))
 	}
@@ -85,6 +87,14 @@ func (i *Inventory) holdOf(pod *corev1.Pod) hold {
 		h.slot.Holder = i.cfg.HolderOf(pod)
 	}
 	return h
+}
+
+// until returns a set that ends at a time. Sets without an end are shared.
+func until(r *resource.Set, end time.Time) *resource.Set {
+	if end.IsZero() {
+		return r
+	}
+	return &resource.Set{Expiration: end.UTC(), Vertices: r.Vertices}
 }
 
 // recheck reads the pods of Recheck again.

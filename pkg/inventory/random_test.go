@@ -107,9 +107,11 @@ func (c *cluster) happen() {
 		c.changePod(func(p *corev1.Pod) { set(c.world, c.jobs, p.UID, 0) })
 	case n < 80:
 		c.changeHolder()
-	case n < 82:
+	case n < 83:
+		c.changeEnd()
+	case n < 85:
 		c.changePod(func(p *corev1.Pod) { p.Labels = map[string]string{"changed": "irrelevant"} })
-	case n < 92:
+	case n < 93:
 		if name, ok := c.anyPod(); ok {
 			if c.random.IntN(2) == 0 {
 				c.world.pods.remove(c.pods[name])
@@ -118,7 +120,7 @@ func (c *cluster) happen() {
 			}
 			delete(c.pods, name)
 		}
-	case n < 94:
+	case n < 95:
 		// Another process takes over the engine.
 		if _, err := c.fake.Reset(c.t.Context()); err != nil && !c.away {
 			c.t.Errorf("reset: %v", err)
@@ -212,6 +214,18 @@ func (c *cluster) changeHolder() {
 	}
 }
 
+// changeEnd changes when the room of a pod is expected to be free.
+func (c *cluster) changeEnd() {
+	if name, ok := c.anyPod(); ok {
+		uid, end := c.pods[name].UID, time.Time{}
+		if n := c.random.IntN(4); n > 0 {
+			end = time.Now().Truncate(time.Second).Add(time.Duration(n-2) * time.Minute).UTC()
+		}
+		set(c.world, c.ends, uid, end)
+		c.Recheck(uid)
+	}
+}
+
 func (c *cluster) setAway(away bool) {
 	c.away = away
 	var err error
@@ -255,7 +269,7 @@ func (c *cluster) check() {
 		c.t.Fatal("the engine answers for a second and is not in service")
 	}
 	nodes, pods := slices.Collect(maps.Values(c.nodes)), slices.Collect(maps.Values(c.pods))
-	diff, err := difference(c.t.Context(), c.Epoch(), c.fake, nodes, pods, c.jobs, c.holders)
+	diff, err := difference(c.t.Context(), c.Epoch(), c.fake, nodes, pods, c.jobs, c.holders, c.ends)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -99,6 +99,7 @@ type world struct {
 	mu      sync.Mutex                // the worker may read jobs and holders meanwhile
 	jobs    map[types.UID]match.JobID // what JobOf returns
 	holders map[types.UID]string      // what HolderOf returns
+	ends    map[types.UID]time.Time   // what EndOf returns
 	drifts  []Drift
 	ended   []string // "u1@n1" for a slot of which OnEnd was called, "u1@n1 late" if the engine was updated before
 	audited []string // "3" for a page of three nodes, "3." for the last of a round
@@ -109,13 +110,14 @@ type world struct {
 func run(t *testing.T, fake func() *matchtest.Fake, configure func(*Config), test func(*world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, nodes: newInformer(), pods: newInformer(), fake: fake(), jobs: map[types.UID]match.JobID{}, holders: map[types.UID]string{}}
+		w := &world{t: t, nodes: newInformer(), pods: newInformer(), fake: fake(), jobs: map[types.UID]match.JobID{}, holders: map[types.UID]string{}, ends: map[types.UID]time.Time{}}
 		cfg := Config{
 			Engine:   w.fake,
 			Nodes:    w.nodes,
 			Pods:     w.pods,
 			JobOf:    func(pod *corev1.Pod) match.JobID { return locked(w, w.jobs, pod.UID) },
 			HolderOf: func(pod *corev1.Pod) string { return locked(w, w.holders, pod.UID) },
+			EndOf:    func(pod *corev1.Pod) time.Time { return locked(w, w.ends, pod.UID) },
 			Levels:   []translate.Level{{Type: "rack", Key: "rack"}},
 			OnEnd: func(s match.Slot) {
 				w.mu.Lock()
@@ -291,6 +293,9 @@ func render(c matchtest.Call) string {
 			words = append(words, strings.TrimSpace(s.Key+"@"+s.Node+" "+string(amounts.Key())))
 			if s.Holder != "" {
 				words = append(words, "of "+s.Holder)
+			}
+			if end := s.R.Expiration; !end.IsZero() {
+				words = append(words, "until "+end.Format(time.TimeOnly))
 			}
 			if s.Shared {
 				words = append(words, "shared")

@@ -228,7 +228,8 @@ type Engine interface {
 	Release(ctx context.Context, e Epoch, id JobID, keys ...string) error
 
 	// Update books slots that the cluster already holds, even if there is no room, and whoever has the
-	// node. Each slot replaces the job's slot with the same key. Slots on nodes, or on pools of nodes,
+	// node. Each slot replaces the job's slot with the same key, and ends when R does. A job with an End
+	// and without slots changes the ends of all its slots. Slots on nodes, or on pools of nodes,
 	// that the graph lacks are charged once PutNode adds these.
 	Update(ctx context.Context, e Epoch, jobs ...Job) error
 

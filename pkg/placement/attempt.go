@@ -463,6 +463,7 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Jobspec:  translate.Jobspec(requests),
 		Keys:     keys,
 		Now:      q.cluster.At,
+		Duration: q.cluster.Duration,
 		Policy:   q.plan.Policy,
 		Holder:   q.plan.Holder,
 		Near:     q.near(),

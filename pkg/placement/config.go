@@ -86,6 +86,8 @@ type PreFilters interface {
 type ClusterState struct {
 	// At is the time of the snapshot.
 	At time.Time
+	// Duration is for how long the pods of the plan need their nodes. 0 means that no end is known.
+	Duration time.Duration
 	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.

@@ -74,7 +74,7 @@ const (
 	// ValidGroupSize: the size labels are valid.
 	ValidGroupSize = "ValidGroupSize"
 	// InvalidAnnotation: an annotation for incomplete groups is wrong, or one that has to be true or
-	// false. With the latter it is a reason of the condition Scheduled.
+	// false, or the duration. With the latter two it is a reason of the condition Scheduled.
 	InvalidAnnotation = "InvalidAnnotation"
 )
 

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // An annotationSource is a pod template or a pod whose annotations may count for its group.
@@ -36,6 +38,21 @@ func (o observation) annotation(key string) (string, error) {
 		return commonValue(key, o.podSources(func(*corev1.Pod) bool { return true }))
 	}
 	return commonValue(key, o.sourcesOf(o.topOwners[named].owner.UID))
+}
+
+// wrongDuration returns what is wrong with the duration of the PodGroup or, if that has
+// none, of one of the pods. The pods of a group need not have the same.
+func (o observation) wrongDuration() error {
+	if o.podGroup != nil && o.podGroup.Annotations[group.DurationAnnotation] != "" {
+		_, err := group.ParseDuration(o.podGroup.Annotations[group.DurationAnnotation])
+		return err
+	}
+	for _, s := range o.podSources(func(*corev1.Pod) bool { return true }) {
+		if _, err := group.ParseDuration(s.annotations[group.DurationAnnotation]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // sourcesOf lists the templates below an object. Unless the object has a template itself, it also

@@ -156,6 +156,9 @@ func (o observation) whyInvalid(w sizeDecision) (because, text string) {
 	if _, _, err := o.incompletePolicy(0); err != nil {
 		return reason.InvalidAnnotation, clip(err.Error())
 	}
+	if err := o.wrongDuration(); err != nil {
+		return reason.InvalidAnnotation, clip(err.Error())
+	}
 	stages, err := o.annotation(group.StagesAnnotation)
 	if err := cmp.Or(err, group.ValidateStages(stages)); err != nil {
 		return reason.InvalidAnnotation, clip(err.Error())

@@ -63,6 +63,7 @@ func (st *Store) replaceSlots(from *match.Job, sharedVertices map[[2]string]*res
 		was := j.slots[f.Key]
 		if was != nil && was.equals(f) {
 			st.changeHolder(was, f.Holder, f.Shared)
+			st.changeEnd(was, f.R.Expiration)
 			continue
 		}
 		s := readSlot(f, sharedVertices)
@@ -89,15 +90,20 @@ func (st *Store) replaceSlots(from *match.Job, sharedVertices map[[2]string]*res
 func (st *Store) setEnd(j *Job, at time.Time) {
 	j.end = at
 	for _, s := range j.slots {
-		if s.end.Equal(at) {
-			continue
-		}
-		st.reservations.allEnds.remove(endOf(s.end), s)
-		s.end = at
-		st.hosts.byName[s.node].updatePermanent(s)
-		st.reservations.allEnds.add(endOf(s.end), s)
-		st.reservations.invalidate(s.node)
+		st.changeEnd(s, at)
 	}
+}
+
+// changeEnd sets the end of a slot that is held.
+func (st *Store) changeEnd(s *Slot, at time.Time) {
+	if s.end.Equal(at) {
+		return
+	}
+	st.reservations.allEnds.remove(endOf(s.end), s)
+	s.end = at
+	st.hosts.byName[s.node].updatePermanent(s)
+	st.reservations.allEnds.add(endOf(s.end), s)
+	st.reservations.invalidate(s.node)
 }
 
 // readSlot copies a slot.

@@ -349,12 +349,27 @@ var reserveRules = map[string]rule{
 		if jobs := s.jobs(t); len(jobs) != 2 || !jobs[0].End.Equal(in(10)) || !jobs[0].Slots[0].R.Expiration.Equal(in(10)) {
 			t.Errorf("Jobs() = %+v, want job 1 to end at %s", jobs, in(10))
 		}
-		s.update(t, 1, a.Slots...)
-		s.reserves(t, 2, two(), "10-", "0@n1", at(in(1)))
 		if err := s.Update(t.Context(), s.epoch, match.Job{ID: 1, End: in(20)}); err != nil {
 			t.Fatalf("Update() = %v", err)
 		}
 		s.reserves(t, 2, two(), "20-", "0@n1", at(in(2)))
+	}},
+	"an update of a slot changes its end alone": {needs: both(reserves, updates), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		a := s.match(t, 1, two(), minutes(5))
+		until := func(end time.Time) match.Slot {
+			slot, r := a.Slots[0], *a.Slots[0].R
+			r.Expiration = end
+			slot.R = &r
+			return slot
+		}
+		s.reserves(t, 2, two(), "5-", "0@n1")
+		s.update(t, 1, until(in(10)))
+		s.reserves(t, 2, two(), "10-", "0@n1", at(in(1)))
+		s.update(t, 1, until(in(3)))
+		s.reserves(t, 2, two(), "3-", "0@n1", at(in(2)))
+		s.update(t, 1, until(time.Time{}))
+		s.refuses(t, 2, two(), match.ErrBusy, orElse(), at(in(2)))
 	}},
 	"a reservation of a node that goes is claimed elsewhere": reserving(func(t *testing.T, s *subject) {
 		s.load(t, pair()...)

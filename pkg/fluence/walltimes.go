@@ -1,0 +1,100 @@
+package fluence
+
+import (
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/walltime"
+)
+
+// podsByJob is the name of the index of pods on nodes by the UID of the Job that controls them.
+const podsByJob = "fluence.podsByJob"
+
+// walltimes knows when the room of pods is expected to be free again.
+type walltimes struct {
+	owners *owners
+	groups *gang.Groups
+	// annotationsOf returns the annotations of the PodGroup of a group.
+	annotationsOf func(types.NamespacedName) map[string]string
+	pods          cache.Indexer
+}
+
+// indexPodsByJob adds the index podsByJob to an informer of pods.
+func indexPodsByJob(pods cache.SharedIndexInformer) error {
+	err := pods.AddIndexers(cache.Indexers{podsByJob: func(obj any) ([]string, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok || pod.Spec.NodeName == "" {
+			return nil, nil
+		}
+		if of := group.ControllerOf(pod); isJob(of) {
+			return []string{string(of.UID)}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("index pods by Job: %w", err)
+	}
+	return nil
+}
+
+// ofJob returns the UIDs of the pods of a Job that have nodes.
+func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
+	pods, err := w.pods.ByIndex(podsByJob, string(job))
+	if err != nil {
+		return nil
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			uids = append(uids, pod.UID)
+		}
+	}
+	return uids
+}
+
+// expectedEnd returns when the room of a pod with a node is expected to be free. It
+// returns the zero time if no end is known.
+func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
+	key, _ := w.groups.KeyOf(pod.UID)
+	return walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
+}
+
+// needed returns for how long the pods of a plan hold their nodes if they are bound now. It
+// returns 0 if no end is known.
+func (w *walltimes) needed(plan gang.Plan, now time.Time) time.Duration {
+	annotations := w.annotationsOf(plan.Key)
+	var last walltime.End
+	for i, pods := range [][]*corev1.Pod{plan.Required, plan.Optional} {
+		for j, pod := range pods {
+			end := walltime.EndOf(pod, w.bounds(pod, annotations), now)
+			if i+j > 0 {
+				end = walltime.Last(last, end)
+			}
+			if last = end; last.Expected.IsZero() {
+				return 0
+			}
+		}
+	}
+	return walltime.Until(last.Expected, now)
+}
+
+// bounds returns what bounds the time of a pod whose PodGroup has these annotations. A duration that is
+// wrong is none: a group that has not started is refused for it.
+func (w *walltimes) bounds(pod *corev1.Pod, podGroup map[string]string) walltime.Bounds {
+	var b walltime.Bounds
+	b.Duration, _ = group.ParseDuration(group.Annotation(group.DurationAnnotation, podGroup, pod))
+	if of := group.ControllerOf(pod); isJob(of) {
+		if job, ok := w.owners.find(pod.Namespace, of).(*batchv1.Job); ok {
+			b.JobDeadline = walltime.JobDeadline(job)
+		}
+	}
+	return b
+}
+
+func isJob(o group.Owner) bool { return o.Group == batchv1.GroupName && o.Kind == "Job" }
