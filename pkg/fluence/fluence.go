@@ -145,7 +145,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.groupPlacer = groupPlacer{base: pl.base, throttler: &pl.throttler, reserver: &pl.reserver, binder: &pl.binder, groupReporter: &pl.groupReporter}
 	pl.throttler = throttler{base: pl.base}
 	pl.reserver = reserver{base: pl.base, groupReporter: &pl.groupReporter}
-	if pl.owners, err = newOwners(h.KubeConfig(), h.ClientSet(), func(uid types.UID) { pl.observeOwner(ctx, uid) }, pl.observeDeadline); err != nil {
+	if pl.owners, err = newOwners(h.KubeConfig(), func(uid types.UID) { pl.observeOwner(ctx, uid) }, pl.observeDeadline); err != nil {
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)

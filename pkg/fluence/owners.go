@@ -9,10 +9,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	batchinformers "k8s.io/client-go/informers/batch/v1"
-	"k8s.io/client-go/kubernetes"
+	batchclient "k8s.io/client-go/kubernetes/typed/batch/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/rest"
@@ -51,17 +51,21 @@ func ownerKinds() map[schema.GroupKind]schema.GroupVersionResource {
 
 // newOwners builds the watches. seen is called with the UID of each object that becomes known, and ends with that of
 // each Job whose deadline has changed.
-func newOwners(config *rest.Config, clients kubernetes.Interface, seen, ends func(types.UID)) (*owners, error) {
-	config = metadata.ConfigFor(config)
-	client, err := metadata.NewForConfig(config)
+func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error) {
+	client, err := metadata.NewForConfig(metadata.ConfigFor(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
+	}
+	jobs, err := batchclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("build the client of Jobs: %w", err)
 	}
 	o := &owners{informers: map[schema.GroupKind]cache.SharedIndexInformer{}, registrations: map[schema.GroupKind]registration{}}
 	for kind, resource := range ownerKinds() {
 		informer := metadatainformer.NewFilteredMetadataInformer(client, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-		if kind == (schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}) {
-			informer = batchinformers.NewJobInformer(clients, metav1.NamespaceAll, 0, cache.Indexers{})
+		if isJob(group.Owner{Group: kind.Group, Kind: kind.Kind}) {
+			lw := cache.NewListWatchFromClient(jobs.RESTClient(), resource.Resource, metav1.NamespaceAll, fields.Everything())
+			informer = cache.NewSharedIndexInformer(lw, &batchv1.Job{}, 0, cache.Indexers{})
 		}
 		if err := informer.SetTransform(trimOwner); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)

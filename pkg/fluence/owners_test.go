@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -50,11 +51,13 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.owners.RoundTrip(r)
 }
 
-// ownerAPI serves the metadata of objects that control pods, by resource.
+// ownerAPI serves the metadata of objects that control pods, by resource, and Jobs with their deadlines.
 type ownerAPI struct {
-	mu      sync.Mutex
-	objects map[string][]metav1.PartialObjectMetadata
-	watches map[string][]*io.PipeWriter
+	// deadlines are the deadlines of Jobs and the times when these began, by UID.
+	deadlines map[types.UID]deadline
+	mu        sync.Mutex
+	objects   map[string][]metav1.PartialObjectMetadata
+	watches   map[string][]*io.PipeWriter
 	// forbidden makes the server forbid every request.
 	forbidden bool
 	// unserved are resources that the server does not have. patched are the objects that were patched, by path.
@@ -65,8 +68,14 @@ type ownerAPI struct {
 	delay        time.Duration
 }
 
+// A deadline is that of a Job.
+type deadline struct {
+	seconds int64
+	from    time.Time
+}
+
 func newOwnerAPI() *ownerAPI {
-	return &ownerAPI{objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
+	return &ownerAPI{deadlines: map[types.UID]deadline{}, objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
 }
 
 // create adds an object of a resource. above is its controller, unless above is zero.
@@ -80,11 +89,40 @@ func (a *ownerAPI) create(resource, name string, uid types.UID, above group.Owne
 	}
 	a.mu.Lock()
 	a.objects[resource] = append(a.objects[resource], m)
-	watches := slices.Clone(a.watches[resource])
+	a.mu.Unlock()
+	a.tell("ADDED", resource, &m)
+}
+
+// setDeadline gives a Job a deadline that counts from a time, or takes it away.
+func (a *ownerAPI) setDeadline(job string, d deadline) {
+	a.mu.Lock()
+	i := slices.IndexFunc(a.objects["jobs"], func(m metav1.PartialObjectMetadata) bool { return m.Name == job })
+	m := a.objects["jobs"][i]
+	a.deadlines[m.UID] = d
+	a.mu.Unlock()
+	a.tell("MODIFIED", "jobs", &m)
+}
+
+// tell tells the watches of a resource of a change of an object.
+func (a *ownerAPI) tell(change, resource string, m *metav1.PartialObjectMetadata) {
+	a.mu.Lock()
+	watches, event := slices.Clone(a.watches[resource]), encode(map[string]any{"type": change, "object": a.shown(resource, m)})
 	a.mu.Unlock()
 	for _, w := range watches {
-		_, _ = w.Write(encode(map[string]any{"type": "ADDED", "object": m}))
+		_, _ = w.Write(event)
 	}
+}
+
+// shown returns an object as the server shows it. The caller holds mu.
+func (a *ownerAPI) shown(resource string, m *metav1.PartialObjectMetadata) any {
+	if resource != "jobs" {
+		return m
+	}
+	job := &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m.ObjectMeta}
+	if d := a.deadlines[m.UID]; d != (deadline{}) {
+		job.Spec.ActiveDeadlineSeconds, job.Status.StartTime = &d.seconds, new(metav1.NewTime(d.from))
+	}
+	return job
 }
 
 // object answers a request for one object. The caller holds mu.
@@ -129,11 +167,15 @@ func (a *ownerAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 		a.watches[resource] = append(a.watches[resource], writer)
 		return response(http.StatusOK, reader), nil
 	default:
-		list := metav1.PartialObjectMetadataList{
-			TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"},
-			ListMeta: metav1.ListMeta{ResourceVersion: "1"},
-			Items:    a.objects[resource],
+		kind := metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadataList"}
+		if resource == "jobs" {
+			kind = metav1.TypeMeta{APIVersion: "batch/v1", Kind: "JobList"}
 		}
+		items := []any{}
+		for i := range a.objects[resource] {
+			items = append(items, a.shown(resource, &a.objects[resource][i]))
+		}
+		list := map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind, "metadata": metav1.ListMeta{ResourceVersion: "1"}, "items": items}
 		return response(http.StatusOK, io.NopCloser(bytes.NewReader(encode(list)))), nil
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +21,7 @@ import (
 )
 
 // A fakeAPI answers the plugin's own clients, by resource: it has PodGroups of
-// both kinds, and the metadata of the owners of pods. It accepts no writes.
+// both kinds, Jobs, and the metadata of the other owners of pods. It accepts no writes.
 type fakeAPI map[string][]byte
 
 func newFakeAPI(c Cluster) (fakeAPI, error) {
@@ -58,11 +59,21 @@ func newFakeAPI(c Cluster) (fakeAPI, error) {
 			add(owners[k.Resource], o)
 		}
 	}
+	jobs := batchv1.JobList{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "JobList"},
+		ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items:    []batchv1.Job{},
+	}
 	for _, o := range c.Objects {
+		if job, ok := o.(*batchv1.Job); ok {
+			jobs.Items = append(jobs.Items, *job)
+			continue
+		}
 		if k, watched := group.WatchedKindOf(o); watched {
 			add(owners[k.Resource], o.(metav1.Object))
 		}
 	}
+	lists["jobs"] = jobs
 	s := fakeAPI{}
 	for resource, list := range lists {
 		text, err := json.Marshal(list)

@@ -1,0 +1,92 @@
+package fluence
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// endsAt returns the end of each slot that the matcher knows, as seconds from a time on. -1 is no end.
+func (r *rig) endsAt(from time.Time) map[string]int {
+	r.Helper()
+	jobs, err := r.matcherFake.Jobs(r.ctx, r.pl.inventory.Epoch())
+	r.must(err)
+	ends := map[string]int{}
+	for _, j := range jobs {
+		for _, s := range j.Slots {
+			ends[s.Key] = -1
+			if end := s.R.Expiration; !end.IsZero() {
+				ends[s.Key] = int(end.Sub(from).Seconds())
+			}
+		}
+	}
+	return ends
+}
+
+// The matcher is told how long the pods of a group hold their nodes, and when they end.
+func TestTheMatcherKnowsHowLongAGroupRuns(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 8)
+		r.owners.create("jobs", "train", "job-uid", group.Owner{})
+		r.pass(0)
+		r.gang(2, 2, controlledBy("batch/v1", "Job", "train", "job-uid"), func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(20)) })
+		lasts := func(duration string) {
+			pg := aPodGroup(g.Name, 2, "pg")
+			pg.Annotations = map[string]string{group.DurationAnnotation: duration}
+			r.podGroupAPI.put(pg)
+		}
+		lasts("10m")
+		// The pods are bound some time after this second, and end at a whole second.
+		began := time.Now().Truncate(time.Second)
+		r.schedule()
+		r.pass(time.Second)
+		if got := r.matches(); len(got) != 1 || got[0].Now.Add(got[0].Duration) != began.Add(621*time.Second) {
+			t.Fatalf("matches %+v, began %v, want one for ten minutes and twenty seconds", got, began)
+		}
+		want := func(what string, seconds int) {
+			t.Helper()
+			r.pass(time.Second)
+			for key, end := range r.endsAt(began) {
+				if end != seconds {
+					t.Errorf("%s: the slot of %s ends after %ds, want %ds", what, key, end, seconds)
+				}
+			}
+		}
+		want("bound", 621)
+		r.owners.setDeadline("train", deadline{300, began})
+		want("its Job has a deadline before that", 320)
+		r.owners.setDeadline("train", deadline{3000, began})
+		want("its Job ends later", 621)
+		lasts("inf")
+		want("its duration has no end", 3020)
+		r.owners.setDeadline("train", deadline{})
+		want("nothing ends it", -1)
+		lasts("1m")
+		want("it ends earlier", 81)
+		r.loseGraph()
+		r.pass(5 * time.Second)
+		want("the graph was loaded again", 81)
+	})
+}
+
+// A group whose duration cannot be read waits until it is corrected.
+func TestADurationThatIsWrongIsRefused(t *testing.T) {
+	inRig(t, realEngine(t), func(r *rig) {
+		r.node("n", 8)
+		pod := r.pod("a", annotated(group.DurationAnnotation, "1h30m"))
+		r.wantHeld(pod, `annotation fluence.flux-framework.org/duration: "1h30m": no number with one of the suffixes ms, s, m, h, d`)
+		if got := r.matches(); len(got) > 0 {
+			t.Errorf("matches %+v, want none", got)
+		}
+		r.update("a", annotated(group.DurationAnnotation, "1.5h"))
+		r.schedule()
+		r.pass(time.Second)
+		if got := r.matches(); len(got) != 1 || got[0].Op != match.Allocate || got[0].Duration.Round(time.Minute) != 90*time.Minute {
+			t.Errorf("matches %+v, want one for an hour and a half", got)
+		}
+	})
+}
