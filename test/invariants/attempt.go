@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,8 +44,8 @@ type attempts struct {
 	// first is the note of the first event. last is the
 	// note of the last event, empty if it is not known.
 	first, last string
-	// from is the time of the first event.
-	from time.Time
+	// from is the time of the first event, and at that of the last one.
+	from, at time.Time
 	// told is the number of events after the first one.
 	told int
 }
@@ -56,14 +57,20 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	case a.from.IsZero():
 		a.first, a.from = note, e.at
 	case note != "":
-		again = note == a.last
+		again = note == a.last && !a.saysOtherwise(p)
 		a.told++
 	default:
 		a.told += e.more
 		again = a.first != "" && p != nil && p.gone.IsZero() && p.node == "" && a.told > a.changes(p)
 	}
-	a.last = note
+	a.last, a.at = note, e.at
 	return again
+}
+
+// saysOtherwise reports whether the pod's condition had another message since the last event. The event with
+// that message may be one of a series, whose count the process writes only minutes later.
+func (a *attempts) saysOtherwise(p *pod) bool {
+	return p != nil && slices.ContainsFunc(p.texts, func(t text) bool { return t.at.After(a.at.Add(-judgeAfter)) && t.plain != a.last })
 }
 
 // changes returns how often the message of a pod's condition has changed

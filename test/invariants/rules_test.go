@@ -475,6 +475,10 @@ func TestRepeatedAttempt(t *testing.T) {
 			want: again,
 		},
 		"another text between": {tell: func(s *script) { fails(fails(fails(pod(s), "needs 3"), "cordoned"), "needs 3") }},
+		"another text between, in a series that is not seen": {tell: func(s *script) {
+			fails(pod(s), "needs 3").after(time.Minute).edit("a", waitsFor("cordoned")).after(time.Minute).edit("a", waitsFor("needs 3"))
+			fails(s, "needs 3")
+		}},
 		"another reason between": {tell: func(s *script) {
 			fails(fails(pod(s), "needs 3").event("a", "OwnerNotSeen", "x"), "needs 3")
 		}},
