@@ -70,7 +70,7 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 // saysOtherwise reports whether the pod's condition had another message since the last event. The event with
 // that message may be one of a series, whose count the process writes only minutes later.
 func (a *attempts) saysOtherwise(p *pod) bool {
-	return p != nil && slices.ContainsFunc(p.texts, func(t text) bool { return t.at.After(a.at.Add(-judgeAfter)) && t.plain != a.last })
+	return p != nil && slices.ContainsFunc(p.texts, func(t text) bool { return t.at.After(a.at.Add(-judgeAfter)) && t.plain != "" && t.plain != a.last })
 }
 
 // changes returns how often the message of a pod's condition has changed
