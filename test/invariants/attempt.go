@@ -46,9 +46,13 @@ type attempts struct {
 	first, last string
 	// from is the time of the first event, and at that of the last one.
 	from, at time.Time
-	// told is the number of events after the first one.
-	told int
+	// told is the number of events after the first one, and repeated how many of them had the note of the one before.
+	told, repeated int
 }
+
+// maxUnseen is how many messages a pod's condition may have missed: it does not show one that is overtaken
+// before it is written. Between two events with the same note there may have been such a message.
+const maxUnseen = 1
 
 // attempt records another event, and reports whether its note repeats the last one, digits aside.
 func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
@@ -57,11 +61,14 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	case a.from.IsZero():
 		a.first, a.from = note, e.at
 	case note != "":
-		again = note == a.last && !a.saysOtherwise(p)
+		if note == a.last && !a.saysOtherwise(p) {
+			a.repeated++
+		}
+		again = a.repeated > maxUnseen
 		a.told++
 	default:
 		a.told += e.more
-		again = a.first != "" && p != nil && p.gone.IsZero() && p.node == "" && a.told > a.changes(p)
+		again = a.first != "" && p != nil && p.gone.IsZero() && p.node == "" && a.told > a.changes(p)+maxUnseen
 	}
 	a.last, a.at = note, e.at
 	return again
