@@ -59,6 +59,7 @@
 //	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
+//	yields.go              which groups wait that were evicted?
 //	watch.go               what follows from a change in the cluster, or from time?
 //	fluence.go             what is the plugin, and what are its parts?
 //	gauges.go              which metrics show the current state?
