@@ -62,11 +62,11 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 func (b *base) abandonPlan(of types.UID) {
 	b.evictor.Cancel(of, eviction.Abandoned)
 	b.preemptions.abandon(of)
-	b.endYields(of)
+	endYields(b, of)
 }
 
 // endYields lets the groups go on that were evicted for a preemptor.
-func (b *base) endYields(of types.UID) {
+func endYields(b *base, of types.UID) {
 	if keys := b.yields.end(of); len(keys) > 0 {
 		b.activator.activateGroups(keys...)
 	}
@@ -76,7 +76,7 @@ func (b *base) endYields(of types.UID) {
 func (b *base) endPlans(of []types.UID, o eviction.Outcome) {
 	for _, uid := range of {
 		b.evictor.Cancel(uid, o)
-		b.endYields(uid)
+		endYields(b, uid)
 	}
 }
 

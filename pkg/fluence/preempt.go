@@ -155,7 +155,7 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	}
 	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
-	a.endYields(of.UID)
+	endYields(a.base, of.UID)
 	a.preemptions.end(of.UID, outcome, refusal, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
