@@ -80,6 +80,7 @@ func (a *groupPlacer) useClaim(plan gang.Plan) bool {
 	of := a.preemptorOf(plan)
 	a.evictor.Stop(of.UID)
 	a.preemptions.place(of.UID)
+	endYields(a.base, of.UID)
 	return c != nil
 }
 

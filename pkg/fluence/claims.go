@@ -419,6 +419,9 @@ func (w *watcher) endClaims(now time.Time) {
 		}
 		freed = w.dropClaim(key) || freed
 	}
+	if keys := w.yields.over(now, w.evictor.IsMarked); len(keys) > 0 {
+		w.activator.activateGroups(keys...)
+	}
 	due, gone := w.preemptions.due(now, w.exists)
 	w.endPlans(gone, eviction.Abandoned)
 	for _, key := range due {

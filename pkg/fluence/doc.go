@@ -60,6 +60,7 @@
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
 //	walltimes.go           when is the room of a pod free again?
+//	yields.go              which groups wait that were evicted?
 //	watch.go               what follows from a change in the cluster, or from time?
 //	fluence.go             what is the plugin, and what are its parts?
 //	gauges.go              which metrics show the current state?

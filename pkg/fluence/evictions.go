@@ -62,12 +62,21 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 func (b *base) abandonPlan(of types.UID) {
 	b.evictor.Cancel(of, eviction.Abandoned)
 	b.preemptions.abandon(of)
+	endYields(b, of)
+}
+
+// endYields lets the groups go on that were evicted for a preemptor.
+func endYields(b *base, of types.UID) {
+	if keys := b.yields.end(of); len(keys) > 0 {
+		b.activator.activateGroups(keys...)
+	}
 }
 
 // endPlans says what has become of the plans of some preemptors.
 func (b *base) endPlans(of []types.UID, o eviction.Outcome) {
 	for _, uid := range of {
 		b.evictor.Cancel(uid, o)
+		endYields(b, uid)
 	}
 }
 
@@ -77,6 +86,14 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	b.resumeOnce.Do(func() {
 		found := b.findMarks(podGroups, owners)
 		b.evictor.Resume(found...)
+		for _, key := range podGroups.evictedSince(b.now().Add(-maxYield)) {
+			b.yields.begin(key, yield{until: b.now().Add(unknownYield)})
+		}
+		for _, f := range found {
+			if key := eviction.KeyOf(f.Victim); key != (types.NamespacedName{}) {
+				b.yields.begin(key, yield{to: f.Mark.For.UID})
+			}
+		}
 		b.resumed.Store(true)
 		if len(found) > 0 {
 			b.log.Info("An earlier scheduler has marked groups or pods for eviction", "number", len(found))
@@ -84,10 +101,10 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	})
 }
 
-// isEvicted reports whether a group is being evicted for another one. Until the marks of an earlier process are
+// isEvicted reports whether a group is being evicted for another one, or waits until that has nodes. Until the marks of an earlier process are
 // handed to the evictor, each of them counts. It is called with the lock of the groups held.
 func (tl *groupReporter) isEvicted(key types.NamespacedName) bool {
-	if tl.evictor.IsMarked(key) {
+	if tl.evictor.IsMarked(key) || tl.yields.has(key) {
 		return true
 	}
 	if tl.resumed.Load() {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -42,7 +43,13 @@ func podNames(gangs ...string) (names []string) {
 // started after c.
 func inPreemptionRig(t *testing.T, test func(*rig), more ...fwk.Plugin) {
 	t.Helper()
-	inRig(t, realEngine(t), func(r *rig) {
+	inPreemptionRigOver(t, realEngine(t), test, more...)
+}
+
+// inPreemptionRigOver is inPreemptionRig with an engine.
+func inPreemptionRigOver(t *testing.T, engine match.Engine, test func(*rig), more ...fwk.Plugin) {
+	t.Helper()
+	inRig(t, engine, func(r *rig) {
 		r.pl.args.Preemption.Mode = PreemptionLowerPriority
 		for i := range 12 {
 			r.node(fmt.Sprintf("n%02d", i), 8)
@@ -174,7 +181,7 @@ func TestNewPodsOfAVictimWait(t *testing.T) {
 		r.gangOf("urgent", 4, 1000)
 		r.pass(5 * time.Second)
 		again := r.pod("a-4", objects.InGroup("a"), objects.CPU("8"), atPriority(0))
-		r.wantHeld(again, "the group is evicted for a group of higher priority; waits until the last of its pods that are evicted has gone")
+		r.wantHeld(again, "the group is evicted for a group of higher priority; waits until its pods have gone and that group has room")
 		r.pass(30 * time.Second)
 		if !r.starts("urgent", 4) || r.runs("a-4") {
 			t.Errorf("these run: %v", r.assigned())

@@ -59,7 +59,14 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	}
 	switch {
 	case !known:
-		if c := a.claims.get(id); c != nil && c.own {
+		c := a.claims.get(id)
+		if evicts && c == nil {
+			// Others would take the room of its victims before it is known where the group fits.
+			if c = claimOn(slotsOfVictims(ending, of.UID), rank, ending, of.UID); c != nil {
+				a.setClaim(plan, of, c)
+			}
+		}
+		if c != nil && c.own {
 			a.tellPreempting(plan, of, refused)
 		}
 		if hasPlan(a, of.UID) {
@@ -88,6 +95,16 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 		a.evict(ctx, plan, found, refused, of, ending)
 	}
 	return freed
+}
+
+// slotsOfVictims returns what the pods hold that are evicted for a preemptor.
+func slotsOfVictims(ending []endingVictim, of types.UID) (slots []match.Slot) {
+	for _, e := range ending {
+		if e.of == of {
+			slots = append(slots, translate.HeldSlot(e.pod))
+		}
+	}
+	return slots
 }
 
 // hasPlan reports whether others are evicted for a group, or were and the plan has not been canceled.
@@ -138,6 +155,7 @@ func (a *groupPlacer) endUnhelpful(of preemption.Preemptor, ending []endingVicti
 	}
 	_, due := overdueOf(a, of.UID, now)
 	a.evictor.Cancel(of.UID, outcome)
+	endYields(a.base, of.UID)
 	a.preemptions.end(of.UID, outcome, refusal, due, now)
 	a.log.V(2).Info("A plan to evict others is of no use any more", "group", of.Namespace+"/"+of.Name, "outcome", outcome)
 }
@@ -222,6 +240,11 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 		askAt(now.Add(askAgainAfter))
 	default:
 		a.preemptions.start(of.UID, plan.Key)
+		for _, v := range p.Victims {
+			if key := eviction.KeyOf(v); key != (types.NamespacedName{}) {
+				a.yields.begin(key, yield{to: of.UID})
+			}
+		}
 		klog.FromContext(ctx).V(2).Info("Others are evicted for a group", "group", plan.Key, "priority", of.Priority, "victims", len(p.Victims), "leftOut", result.LeftOut)
 		a.setClaim(plan, of, &claim{rank: rankForRoom(plan), slots: p.Slots, evicted: true, own: true})
 		a.tellPreempting(plan, of, refused)

@@ -25,6 +25,7 @@ type victims struct {
 	resumed     atomic.Bool
 	resumeOnce  sync.Once
 	preemptions preemptions
+	yields      yields
 	budgets     policylisters.PodDisruptionBudgetLister
 	// describeOwner returns what is known of an object that controls pods.
 	describeOwner func(namespace string, o group.Owner) (preemption.Owner, bool)

@@ -33,7 +33,7 @@ type Verdict struct {
 }
 
 // whyEvicted is the message for pods of a group that is being evicted.
-const whyEvicted = "the group is evicted for a group of higher priority; waits until the last of its pods that are evicted has gone"
+const whyEvicted = "the group is evicted for a group of higher priority; waits until its pods have gone and that group has room"
 
 // verdict decides whether a member may enter the queue. It may choose a
 // representative, and updates since when the group has been complete.
