@@ -266,10 +266,13 @@ func (c *timeModel) count(had *timeModelJob, a *match.Allocation) {
 // countedSlots lists the slots that count for a request. Sometimes it makes the request ignore jobs or
 // expect slots.
 func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
-	if r.Op == match.WithoutAllocating || r.Op == match.WithoutAllocatingFuture {
-		for c.IntN(2) == 0 {
-			r.Ignore = append(r.Ignore, match.JobID(1+c.IntN(9)))
+	books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve
+	for c.IntN(2) == 0 {
+		id := match.JobID(1 + c.IntN(9))
+		if j := c.jobs[id]; books && (id == r.ID || j != nil && !j.reserved) {
+			continue
 		}
+		r.Ignore = append(r.Ignore, id)
 	}
 	var there []timeModelSlot
 	for id, j := range c.jobs {

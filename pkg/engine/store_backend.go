@@ -79,10 +79,14 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	}
 	q.ignoreSteps = steps
 
-	// 4. If the job already holds something, return that, or a conflict if the request is another.
+	// 4. If the job already holds something, return that, or a conflict if the request is another. Otherwise
+	// a request that books must ignore only reservations.
 	if j := p.existingJob(r); j != nil {
 		a, err := repeat(r, j)
 		return a, nil, err
+	}
+	if err := p.checkIgnored(r); err != nil {
+		return nil, nil, err
 	}
 
 	// 5. Add the expected slots, until the match ends.
@@ -129,6 +133,19 @@ func (p *storeBackend) existingJob(r *match.Request) *store.Job {
 		return nil
 	}
 	return p.store.Job(r.ID)
+}
+
+// checkIgnored fails for a request that books if a job that it ignores holds something.
+func (p *storeBackend) checkIgnored(r *match.Request) error {
+	if !isBooking(r.Op) {
+		return nil
+	}
+	for _, id := range r.Ignore {
+		if p.store.Job(id) != nil {
+			return invalid("jobs to ignore: job %d holds resources, and an operation that books may ignore only reservations", id)
+		}
+	}
+	return nil
 }
 
 // repeat returns what the job holds if that was given out for the same request. Otherwise it fails

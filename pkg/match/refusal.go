@@ -24,7 +24,8 @@ var (
 	ErrConflict = errors.New("the job already holds an allocation for a different request")
 	// ErrStale: the call was made for another epoch of the graph.
 	ErrStale = errors.New("stale epoch of the graph")
-	// ErrInvalid: the arguments are wrong, whatever jobs hold.
+	// ErrInvalid: the arguments are wrong. What jobs hold matters only for Request.Ignore and for an
+	// Update that reserves.
 	ErrInvalid = errors.New("invalid request")
 	// ErrPolicy is also ErrInvalid: the engine does not offer the policy that the request names. The
 	// error lists the policies that the engine offers.

@@ -284,6 +284,44 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 3, two(), "20-", "0@n1", as(match.WithoutAllocatingFuture), without(1))
 		s.promising(t, "2: 10-20 0@n1")
 	}},
+	"a request that books over an ignored reservation leaves it as it is": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, pair()...)
+		s.match(t, 1, two(), minutes(10))
+		s.match(t, 2, two(), minutes(10))
+		s.reserves(t, 3, all(), "10-30", "0@n1 1@n2", minutes(20))
+		s.release(t, 1)
+		s.refuses(t, 4, two(), match.ErrBusy)
+		s.places(t, 4, two(), "0@n1", without(3, 77))
+		s.promising(t, "3: 10-30 0@n1 1@n2")
+		s.holding(t, "2: 0@n2; 3: 0@n1 1@n2; 4: 0@n1")
+		// The reservation counts for everybody else, and its job gets what is free when it asks again.
+		s.release(t, 2)
+		s.refuses(t, 5, two(), match.ErrBusy)
+		s.gives(t, 3, two(), "0@n2", minutes(20))
+		s.holding(t, "3: 0@n2; 4: 0@n1")
+	}},
+	"a reservation is made over an ignored one": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.match(t, 1, two(), minutes(10))
+		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
+		s.reserves(t, 3, two(), "20-25", "0@n1", minutes(5))
+		s.reserves(t, 3, two(), "10-15", "0@n1", minutes(5), without(2))
+		s.holding(t, "1: 0@n1; 2: 0@n1; 3: 0@n1")
+		// Who is asked for again goes behind what was reserved in between.
+		s.reserves(t, 2, two(), "15-25", "0@n1", minutes(10))
+		s.release(t, 2)
+		s.reserves(t, 4, two(), "15-", "0@n1")
+	}},
+	"a request that ignores what holds something leaves its own reservation": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.match(t, 1, two(), minutes(10))
+		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
+		for _, op := range []option{orElse(), as(match.Allocate)} {
+			s.fails(t, 2, two(), match.ErrInvalid, op, at(in(1)), without(1))
+			s.fails(t, 2, two(), match.ErrInvalid, op, at(in(1)), without(2))
+		}
+		s.promising(t, "2: 10-20 0@n1")
+	}},
 	"what others are about to take is no end to wait for": {needs: both(reserves, expects), test: func(t *testing.T, s *subject) {
 		s.load(t, pair()...)
 		s.match(t, 1, two(), minutes(10))
