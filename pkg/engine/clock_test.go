@@ -79,7 +79,7 @@ func TestRandomSeriesOverTime(t *testing.T) {
 		})
 	}
 	t.Logf("requests came to %v", came)
-	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew"} {
+	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew", "refused for what is promised"} {
 		if 150*came[what] < 10*rounds {
 			t.Errorf("%d requests were %s", came[what], what)
 		}
@@ -235,6 +235,7 @@ func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 		if !errors.As(err, &present) || cmp.Diff(present.Reason, refusal.Reason) != "" {
 			t.Fatalf("Match(%+v) = %v, and for the present alone %v", r, refusal, err)
 		}
+		c.comparePromised(t, there, w, refusal)
 	}
 	if r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve {
 		c.expire()
@@ -244,6 +245,33 @@ func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 	}
 	if a != nil {
 		c.check(t, there, w, a)
+	}
+}
+
+// comparePromised compares what a refusal says of reservations with the model.
+func (c *timeModel) comparePromised(t *testing.T, there []timeModelSlot, w modelRequest, no *match.Refusal) {
+	t.Helper()
+	if !errors.Is(no, match.ErrBusy) {
+		return
+	}
+	held := slices.DeleteFunc(slices.Clone(there), func(s timeModelSlot) bool { return s.reserved })
+	found, more, from := int64(0), int64(0), int64(never)
+	for name := range c.nodes {
+		with, without := c.fit(there, name, c.now, w), c.fit(held, name, c.now, w)
+		found, more = found+with, more+without
+		for _, s := range there {
+			if s.reserved && s.node == name && with < without && s.end > c.now && (w.duration == 0 || s.at < c.now+w.duration) {
+				from = min(from, s.at)
+			}
+		}
+	}
+	more = min(more, w.count) - found
+	switch got := no.Reason.Promised; {
+	case more == 0 && got == nil:
+	case more == 0 || got == nil || got.MoreSlots != more || seconds(got.From) != from:
+		t.Fatalf("a refusal of %+v says that %+v is promised, want %d slots from %d on, of %s", w, got, more, from, c)
+	default:
+		c.came["refused for what is promised"]++
 	}
 }
 
@@ -336,15 +364,22 @@ func (c *timeModel) earliest(there []timeModelSlot, w modelRequest, later bool) 
 		}
 		n := int64(0)
 		for name := range c.nodes {
-			if free, ok := c.free(there, name, at, w); ok {
-				n += min(free[0]/w.need[0], free[1]/w.need[1])
-			}
+			n += c.fit(there, name, at, w)
 		}
 		if n >= w.count {
 			return at, true
 		}
 	}
 	return 0, false
+}
+
+// fit returns how many slots of a request fit on a node from a time on.
+func (c *timeModel) fit(there []timeModelSlot, name string, at int64, w modelRequest) int64 {
+	free, ok := c.free(there, name, at, w)
+	if !ok {
+		return 0
+	}
+	return min(free[0]/w.need[0], free[1]/w.need[1])
 }
 
 // free returns what is free of a node for a request from a time on. It returns false if the node is

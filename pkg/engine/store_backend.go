@@ -193,6 +193,7 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
 	case errors.Is(no, match.ErrBusy):
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
+		no.Reason.Promised = p.promised(l, v, &failed, &no.Reason)
 	}
 	return nil, nil, no
 }

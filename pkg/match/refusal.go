@@ -96,6 +96,9 @@ type Reason struct {
 	// an engine may look at a part of the nodes, and name the job whose end helps most there. Blocker is
 	// nil if the end of no single job would help.
 	Blocker *Blocker `json:"end,omitempty"`
+	// Promised is what reservations keep from the request. It is nil if they are not in the way. An engine
+	// may leave it nil if the search for it would take too much work, and for a graph that was added.
+	Promised *Promised `json:"promised,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
 	// AllDisplaced reports whether the numbers count as if all units of Request.Displace were gone.
@@ -111,6 +114,17 @@ type Blocker struct {
 	Job JobID `json:"job"`
 	// MoreSlots is the number of slots that would fit in addition to Reason.Found if Job ended.
 	MoreSlots int64 `json:"more"`
+}
+
+// A Promised is what reservations keep from a request that was refused for now.
+type Promised struct {
+	// Job is the job whose reservation begins first, of those that take room on nodes that the request may use.
+	Job JobID `json:"job"`
+	// MoreSlots is the number of slots that would fit in addition to Reason.Found if reservations did not
+	// count.
+	MoreSlots int64 `json:"more"`
+	// From is when the reservation of Job begins. A request that ends by then finds the additional slots.
+	From time.Time `json:"from"`
 }
 
 // A Shortage is one type of pool that keeps slots from fitting.

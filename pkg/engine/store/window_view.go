@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
@@ -87,6 +88,39 @@ func (v *WindowView) Restore() {
 		}
 	}
 	clear(v.overlaid)
+}
+
+// Reserved lists the positions of the nodes where something is reserved within the window, in no order. The
+// view must show the present.
+func (v *WindowView) Reserved() []int32 {
+	at := make([]int32, 0, len(v.overlaid))
+	for h := range v.overlaid {
+		at = append(at, int32(h.node.position))
+	}
+	return at
+}
+
+// WithoutReservations calls do while the columns show what is held now, without reservations. The view must show
+// the present.
+func (v *WindowView) WithoutReservations(do func()) {
+	w := v.window
+	v.Restore()
+	do()
+	v.MoveToNow(w)
+}
+
+// FirstReserved returns the job whose reservation begins first, of those on the nodes at these positions within
+// the window, and when it begins.
+func (v *WindowView) FirstReserved(at []int32) (match.JobID, time.Time) {
+	var first *Slot
+	for _, i := range at {
+		for s := range v.store.reservations.byNode[v.store.graph.nodes[i].name()] {
+			if v.window.overlaps(s) && (first == nil || cmp.Or(s.start.Compare(first.start), cmp.Compare(s.job, first.job)) < 0) {
+				first = s
+			}
+		}
+	}
+	return first.job, first.start
 }
 
 // Window returns the view's window.
