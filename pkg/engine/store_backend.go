@@ -185,13 +185,13 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 	if len(r.Displace) > 0 && o != solver.Placed {
 		return p.displace(ctx, q, v, !l.IsExhausted())
 	}
-	no := p.explainer(l).refusal(solver.ViewNow, o, failed)
+	no := p.explainer(l, q).refusal(solver.ViewNow, o, failed)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case no.Reason.Code == match.TooHard && !mayStartLater(r.Op):
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
-	case errors.Is(no, match.ErrBusy):
+	case errors.Is(no, match.ErrBusy) && !q.Terse:
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
 		no.Reason.Promised = p.promised(l, v, &failed, &no.Reason)
 	}
@@ -250,7 +250,7 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	no := p.explainer(l).refusal(solver.ViewEver, o, failed)
+	no := p.explainer(l, q).refusal(solver.ViewEver, o, failed)
 	if no.Reason.Code == match.TooHard {
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewEver), nil
 	}

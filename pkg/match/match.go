@@ -119,6 +119,10 @@ type Request struct {
 	// several slots, and after them the slots; the largest Cost; the indices in Displace in ascending
 	// order.
 	Displace []Unit
+	// Terse leaves out of a refusal what takes more work than the verdict. Reason then has what Reason.Terse
+	// keeps, and WaitingHelps with each ErrBusy. A repeated request is the same request even if Terse
+	// differs.
+	Terse bool
 }
 
 // MaxUnits is the maximum number of units in one request.

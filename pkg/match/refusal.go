@@ -108,6 +108,15 @@ type Reason struct {
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 
+// Terse returns what the refusal of a terse request has of a reason: how many slots were found, where, and the
+// code.
+func (r Reason) Terse() Reason {
+	return Reason{
+		Code: r.Code, Slot: r.Slot, Level: r.Level, Vertex: r.Vertex, Wanted: r.Wanted, Found: r.Found, Nodes: r.Nodes,
+		WaitingHelps: r.WaitingHelps, MayNeverFit: r.MayNeverFit,
+	}
+}
+
 // A Blocker is a job whose end would make room for more slots.
 type Blocker struct {
 	// Job is the job that holds the room.

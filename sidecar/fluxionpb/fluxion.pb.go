@@ -175,7 +175,9 @@ type MatchRequest struct {
 	Ending []*SlotRef `protobuf:"bytes,13,rep,name=ending,proto3" json:"ending,omitempty"`
 	// Units that may be taken away if the request does not fit without
 	// that. Only for a request that begins now and allocates nothing.
-	Displace      []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
+	Displace []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
+	// Leaves out of a refusal the numbers that take more work than the verdict.
+	Terse         bool `protobuf:"varint,15,opt,name=terse,proto3" json:"terse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +308,13 @@ func (x *MatchRequest) GetDisplace() []*Unit {
 		return x.Displace
 	}
 	return nil
+}
+
+func (x *MatchRequest) GetTerse() bool {
+	if x != nil {
+		return x.Terse
+	}
+	return false
 }
 
 // A Unit is what can be taken away only as a whole.
@@ -2473,7 +2482,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x03\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x03\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -2489,7 +2498,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
 	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\x12+\n" +
 	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\x12,\n" +
-	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\"y\n" +
+	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\x12\x14\n" +
+	"\x05terse\x18\x0f \x01(\bR\x05terse\"y\n" +
 	"\x04Unit\x12)\n" +
 	"\x05slots\x18\x01 \x03(\v2\x13.fluence.v1.SlotRefR\x05slots\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\x05R\x05class\x12\x1c\n" +

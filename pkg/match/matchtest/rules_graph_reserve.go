@@ -129,6 +129,14 @@ var graphReserveRules = map[string]graphRule{
 		s.release(t, 4)
 		s.stands(t, 5, full(), "0@node0 1@node1")
 	},
+	"a terse refusal has no numbers that take a search": func(t *testing.T, s *graphSubject) {
+		s.reserved(t)
+		want := s.refuses(t, 3, full(), match.ErrBusy, underPolicy(match.PolicyLonode))
+		if len(want.Shortages) == 0 {
+			t.Errorf("the reason %+v has no shortages to leave out", want)
+		}
+		same(t, "the terse reason", s.refuses(t, 3, full(), match.ErrBusy, underPolicy(match.PolicyLonode), terse), want.Terse())
+	},
 	"a reservation is released": func(t *testing.T, s *graphSubject) {
 		s.reserved(t)
 		s.release(t, 2)
