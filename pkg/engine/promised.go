@@ -9,7 +9,7 @@ import (
 // promised returns what reservations keep from a request that was refused for the present. It returns nil
 // if reservations are not in the way, or if there are too few steps left to tell. Without reservations
 // within the request's window it costs nothing.
-func (p *storeBackend) promised(l *solver.Layout, v *store.WindowView, failed *solver.Shortfall, no *match.Reason) *match.Promised {
+func promised(b *problemBuilder, l *solver.Layout, v *store.WindowView, failed *solver.Shortfall, no *match.Reason) *match.Promised {
 	reserved := v.Reserved()
 	if len(reserved) == 0 || no.Code != match.TooFew && no.Code != match.NotFound {
 		return nil
@@ -31,7 +31,7 @@ func (p *storeBackend) promised(l *solver.Layout, v *store.WindowView, failed *s
 	}
 	more, inTheWay := int64(0), reserved[:0:0]
 	v.WithoutReservations(func() {
-		p.builder.refreshExclusive()
+		b.refreshExclusive()
 		for i, at := range reserved {
 			c.Count(int(at))
 			for s := range shapes {
@@ -42,10 +42,10 @@ func (p *storeBackend) promised(l *solver.Layout, v *store.WindowView, failed *s
 			}
 		}
 		if len(inTheWay) > 0 {
-			more = p.foundInAddition(c, failed, no)
+			more = foundInAddition(c, b.problem.Order, failed, no)
 		}
 	})
-	p.builder.refreshExclusive()
+	b.refreshExclusive()
 	if more <= 0 || l.IsExhausted() {
 		return nil
 	}
@@ -55,11 +55,11 @@ func (p *storeBackend) promised(l *solver.Layout, v *store.WindowView, failed *s
 
 // foundInAddition returns how many slots of the shape that failed fit in addition to those of a reason, now that
 // the columns show more room.
-func (p *storeBackend) foundInAddition(c *solver.FitCounter, failed *solver.Shortfall, no *match.Reason) int64 {
+func foundInAddition(c *solver.FitCounter, order []int32, failed *solver.Shortfall, no *match.Reason) int64 {
 	if c.IsExact() {
 		return min(no.Wanted, c.Sum(failed.Shape)) - no.Found
 	}
-	switch o, again := solver.Within(c.Layout, p.builder.problem.Order, 0).SolveMin(solver.ViewNow); {
+	switch o, again := solver.Within(c.Layout, order, 0).SolveMin(solver.ViewNow); {
 	case o == solver.Placed || again.Shape > failed.Shape:
 		return no.Wanted - no.Found
 	case again.Shape == failed.Shape:

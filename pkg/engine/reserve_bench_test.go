@@ -74,7 +74,8 @@ func BenchmarkBackfill(b *testing.B) {
 }
 
 // BenchmarkBesidePromises matches pods while half of every node is reserved from an hour later on: pods that end
-// before, pods that end after, and pods without an end. It also has refusals of pods that are too large for what is left.
+// before, pods that end after, and pods without an end. It also has refusals of pods that are too large for what
+// is left.
 func BenchmarkBesidePromises(b *testing.B) {
 	const nodes = 10_000
 	d, _ := loaded(b, nodes)

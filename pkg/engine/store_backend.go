@@ -85,7 +85,7 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		a, err := repeat(r, j)
 		return a, nil, err
 	}
-	if err := p.checkIgnored(r); err != nil {
+	if err := checkIgnored(p.store, r); err != nil {
 		return nil, nil, err
 	}
 
@@ -136,12 +136,12 @@ func (p *storeBackend) existingJob(r *match.Request) *store.Job {
 }
 
 // checkIgnored fails for a request that books if a job that it ignores holds something.
-func (p *storeBackend) checkIgnored(r *match.Request) error {
+func checkIgnored(st *store.Store, r *match.Request) error {
 	if !isBooking(r.Op) {
 		return nil
 	}
 	for _, id := range r.Ignore {
-		if p.store.Job(id) != nil {
+		if st.Job(id) != nil {
 			return invalid("jobs to ignore: job %d holds resources, and an operation that books may ignore only reservations", id)
 		}
 	}
@@ -193,7 +193,7 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
 	case errors.Is(no, match.ErrBusy) && !q.Terse:
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
-		no.Reason.Promised = p.promised(l, v, &failed, &no.Reason)
+		no.Reason.Promised = promised(&p.builder, l, v, &failed, &no.Reason)
 	}
 	return nil, nil, no
 }
