@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -43,11 +44,15 @@ type attempts struct {
 	// first is the note of the first event. last is the
 	// note of the last event, empty if it is not known.
 	first, last string
-	// from is the time of the first event.
-	from time.Time
-	// told is the number of events after the first one.
-	told int
+	// from is the time of the first event, and at that of the last one.
+	from, at time.Time
+	// told is the number of events after the first one, and repeated how many of them had the note of the one before.
+	told, repeated int
 }
+
+// maxUnseen is how many messages a pod's condition may have missed: it does not show one that is overtaken
+// before it is written. Between two events with the same note there may have been such a message.
+const maxUnseen = 1
 
 // attempt records another event, and reports whether its note repeats the last one, digits aside.
 func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
@@ -56,14 +61,23 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	case a.from.IsZero():
 		a.first, a.from = note, e.at
 	case note != "":
-		again = note == a.last
+		if note == a.last && !a.saysOtherwise(p) {
+			a.repeated++
+		}
+		again = a.repeated > maxUnseen
 		a.told++
 	default:
 		a.told += e.more
-		again = a.first != "" && p != nil && p.gone.IsZero() && p.node == "" && a.told > a.changes(p)
+		again = a.first != "" && p != nil && p.gone.IsZero() && p.node == "" && a.told > a.changes(p)+maxUnseen
 	}
-	a.last = note
+	a.last, a.at = note, e.at
 	return again
+}
+
+// saysOtherwise reports whether the pod's condition had another message since the last event. The event with
+// that message may be one of a series, whose count the process writes only minutes later.
+func (a *attempts) saysOtherwise(p *pod) bool {
+	return p != nil && slices.ContainsFunc(p.texts, func(t text) bool { return t.at.After(a.at.Add(-judgeAfter)) && t.plain != "" && t.plain != a.last })
 }
 
 // changes returns how often the message of a pod's condition has changed

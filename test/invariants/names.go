@@ -72,8 +72,9 @@ const (
 	// RuleRepeatedAttempt: the same process wrote the event of a failed attempt to
 	// place a pod again, although nothing but digits had changed. The API keeps only
 	// the first note of a series. So a series is judged by the message of the pod's
-	// condition PodScheduled. The rule therefore misses a repeated event while that
-	// message changes or goes. After the second event of a series, it also misses
+	// condition PodScheduled, and so is an event after a message that no event was seen
+	// of. The condition does not show a message that is overtaken before it is written: one repetition
+	// is not counted. The rule therefore misses a repeated event while that message changes or goes. After the second event of a series, it also misses
 	// the next ones until the process writes their count, minutes later.
 	RuleRepeatedAttempt = "RepeatedAttempt"
 	// RuleHeld: something was still held, or left over, when all groups were gone.

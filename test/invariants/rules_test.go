@@ -342,8 +342,10 @@ func TestRepeated(t *testing.T) {
 			tell: func(s *script) { pod(s).event("a", "R", "x").event("a", "R", "x").event("a", "R", "x") },
 			want: again,
 		},
-		"a failed attempt, twice": {
-			tell: func(s *script) { pod(s).event("a", attemptFailed, "x").event("a", attemptFailed, "x") },
+		"a failed attempt, three times": {
+			tell: func(s *script) {
+				pod(s).event("a", attemptFailed, "x").event("a", attemptFailed, "x").event("a", attemptFailed, "x")
+			},
 			want: []broke{{RuleRepeatedAttempt, "ns/a"}},
 		},
 		"by the controller, of a group that another number is asked of": {
@@ -469,12 +471,17 @@ func TestRepeatedAttempt(t *testing.T) {
 		return s.event("a", attemptFailed, note, edit...)
 	}
 	run(t, map[string]tale{
-		"twice": {tell: func(s *script) { fails(fails(pod(s), "needs 3").after(time.Minute), "needs 3") }, want: again},
+		"three times": {tell: func(s *script) { fails(fails(fails(pod(s), "needs 3").after(time.Minute), "needs 3"), "needs 3") }, want: again},
+		"twice, as a message between them was overtaken": {tell: func(s *script) { fails(fails(pod(s), "needs 3").after(time.Minute), "needs 3") }},
 		"only the number is another": {
-			tell: func(s *script) { fails(fails(pod(s), "needs 3").after(time.Minute), "needs 17") },
+			tell: func(s *script) { fails(fails(fails(pod(s), "needs 3").after(time.Minute), "needs 17"), "needs 4") },
 			want: again,
 		},
 		"another text between": {tell: func(s *script) { fails(fails(fails(pod(s), "needs 3"), "cordoned"), "needs 3") }},
+		"another text between, in a series that is not seen": {tell: func(s *script) {
+			fails(pod(s), "needs 3").after(time.Minute).edit("a", waitsFor("cordoned")).after(time.Minute).edit("a", waitsFor("needs 3"))
+			fails(s, "needs 3")
+		}},
 		"another reason between": {tell: func(s *script) {
 			fails(fails(pod(s), "needs 3").event("a", "OwnerNotSeen", "x"), "needs 3")
 		}},
@@ -491,7 +498,7 @@ func TestRepeatedAttempt(t *testing.T) {
 		"in a series, while the condition says the same": {
 			tell: func(s *script) {
 				fails(pod(s), "needs 3", event).after(time.Minute).edit("a", waitsFor("needs 4"))
-				fails(s, "needs 3", count2)
+				fails(s, "needs 3", event, func(e *eventFact) { e.count = 3 })
 			},
 			want: again,
 		},
@@ -512,7 +519,7 @@ func TestRepeatedAttempt(t *testing.T) {
 		"the first note comes before the condition": {
 			tell: func(s *script) {
 				fails(s.node("n", 1).pod("a", ""), "needs 3", event).edit("a", waitsFor("needs 3")).after(time.Minute)
-				fails(s, "needs 3", count2)
+				fails(s, "needs 3", event, func(e *eventFact) { e.count = 3 })
 			},
 			want: again,
 		},
