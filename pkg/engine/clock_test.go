@@ -79,7 +79,7 @@ func TestRandomSeriesOverTime(t *testing.T) {
 		})
 	}
 	t.Logf("requests came to %v", came)
-	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew"} {
+	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew", "refused for what is promised"} {
 		if 150*came[what] < 10*rounds {
 			t.Errorf("%d requests were %s", came[what], what)
 		}
@@ -235,6 +235,7 @@ func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 		if !errors.As(err, &present) || cmp.Diff(present.Reason, refusal.Reason) != "" {
 			t.Fatalf("Match(%+v) = %v, and for the present alone %v", r, refusal, err)
 		}
+		c.comparePromised(t, there, w, refusal)
 	}
 	if r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve {
 		c.expire()
@@ -244,6 +245,33 @@ func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 	}
 	if a != nil {
 		c.check(t, there, w, a)
+	}
+}
+
+// comparePromised compares what a refusal says of reservations with the model.
+func (c *timeModel) comparePromised(t *testing.T, there []timeModelSlot, w modelRequest, no *match.Refusal) {
+	t.Helper()
+	if !errors.Is(no, match.ErrBusy) {
+		return
+	}
+	held := slices.DeleteFunc(slices.Clone(there), func(s timeModelSlot) bool { return s.reserved })
+	found, more, from := int64(0), int64(0), int64(never)
+	for name := range c.nodes {
+		with, without := c.fit(there, name, c.now, w), c.fit(held, name, c.now, w)
+		found, more = found+with, more+without
+		for _, s := range there {
+			if s.reserved && s.node == name && with < without && s.end > c.now && (w.duration == 0 || s.at < c.now+w.duration) {
+				from = min(from, s.at)
+			}
+		}
+	}
+	more = min(more, w.count) - found
+	switch got := no.Reason.Promised; {
+	case more == 0 && got == nil:
+	case more == 0 || got == nil || got.MoreSlots != more || seconds(got.From) != from:
+		t.Fatalf("a refusal of %+v says that %+v is promised, want %d slots from %d on, of %s", w, got, more, from, c)
+	default:
+		c.came["refused for what is promised"]++
 	}
 }
 
@@ -266,10 +294,13 @@ func (c *timeModel) count(had *timeModelJob, a *match.Allocation) {
 // countedSlots lists the slots that count for a request. Sometimes it makes the request ignore jobs or
 // expect slots.
 func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
-	if r.Op == match.WithoutAllocating || r.Op == match.WithoutAllocatingFuture {
-		for c.IntN(2) == 0 {
-			r.Ignore = append(r.Ignore, match.JobID(1+c.IntN(9)))
+	books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve
+	for c.IntN(2) == 0 {
+		id := match.JobID(1 + c.IntN(9))
+		if j := c.jobs[id]; books && (id == r.ID || j != nil && !j.reserved) {
+			continue
 		}
+		r.Ignore = append(r.Ignore, id)
 	}
 	var there []timeModelSlot
 	for id, j := range c.jobs {
@@ -333,15 +364,22 @@ func (c *timeModel) earliest(there []timeModelSlot, w modelRequest, later bool) 
 		}
 		n := int64(0)
 		for name := range c.nodes {
-			if free, ok := c.free(there, name, at, w); ok {
-				n += min(free[0]/w.need[0], free[1]/w.need[1])
-			}
+			n += c.fit(there, name, at, w)
 		}
 		if n >= w.count {
 			return at, true
 		}
 	}
 	return 0, false
+}
+
+// fit returns how many slots of a request fit on a node from a time on.
+func (c *timeModel) fit(there []timeModelSlot, name string, at int64, w modelRequest) int64 {
+	free, ok := c.free(there, name, at, w)
+	if !ok {
+		return 0
+	}
+	return min(free[0]/w.need[0], free[1]/w.need[1])
 }
 
 // free returns what is free of a node for a request from a time on. It returns false if the node is

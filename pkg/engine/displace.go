@@ -104,7 +104,7 @@ func (s *unlockedSearch) searchDisplacing(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		no := explainer{l, problem, s.rootType}.refusal(solver.ViewNow, o, failed)
+		no := explainer{l, problem, s.rootType, s.terse}.refusal(solver.ViewNow, o, failed)
 		if err := ctx.Err(); err != nil {
 			return err
 		}

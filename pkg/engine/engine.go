@@ -38,6 +38,7 @@
 //	store_backend.go      what are the steps of a match on nodes that were put?
 //	earliest.go           when is there room, if not now?
 //	blocker.go            which job's end would help most?
+//	promised.go           what do reservations keep from a request?
 //	traverser_backend.go  how does a match work on a graph that was added?
 //	sizes.go              how much does the engine hold?
 //	engine.go             which epoch is it, and which backend does it have?

@@ -15,11 +15,12 @@ type explainer struct {
 	layout   *solver.Layout
 	problem  *solver.Problem
 	rootType string // the type of the root vertex
+	terse    bool   // whether only what Reason.Terse keeps is wanted
 }
 
 // explainer returns the explainer for a layout of the running match.
-func (p *storeBackend) explainer(l *solver.Layout) explainer {
-	return explainer{l, &p.builder.problem, p.store.Graph().RootType()}
+func (p *storeBackend) explainer(l *solver.Layout, q *matchState) explainer {
+	return explainer{l, &p.builder.problem, p.store.Graph().RootType(), q.Terse}
 }
 
 // refusal returns the error for a request for which an attempt found no room. The error is
@@ -67,8 +68,13 @@ func (x explainer) reason(v solver.View, o solver.Outcome, failed *solver.Shortf
 		Slot: shape.Label, Wanted: shape.Count.Min, Found: failed.Found,
 		Nodes: int64(survey.Nodes()),
 	}
-	empty := survey.Measure(solver.View{Empty: true, Up: v.Up, Now: v.Now}, failed.Shape)
-	r.Down, r.Excluded = survey.CountUnusable(failed.Shape, v.Now)
+	empty := solver.Measurement{Usable: 1, Fit: true}
+	if !x.terse || failed.Found == 0 {
+		empty = survey.Measure(solver.View{Empty: true, Up: v.Up, Now: v.Now}, failed.Shape)
+	}
+	if !x.terse {
+		r.Down, r.Excluded = survey.CountUnusable(failed.Shape, v.Now)
+	}
 	switch {
 	case empty.Usable == 0:
 		r.Code, r.Level = match.NoNode, resource.TypeNode
@@ -85,6 +91,11 @@ func (x explainer) reason(v solver.View, o solver.Outcome, failed *solver.Shortf
 	}
 	if near {
 		r.Vertex = failed.Vertex()
+	}
+	if x.terse {
+		return r
+	}
+	if near {
 		before = survey.MeasureClosest(v, failed)
 	}
 	if !v.Empty && r.Code != match.TooLarge {

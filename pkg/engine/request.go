@@ -26,8 +26,8 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 		}
 	}
 	switch {
-	case len(r.Ignore) > 0 && isBooking(r.Op):
-		return invalid("jobs to ignore: must be empty for an operation that books, is set for operation %d", r.Op)
+	case isBooking(r.Op) && slices.Contains(r.Ignore, r.ID):
+		return invalid("jobs to ignore: must not have the job of the request, %d, for an operation that books", r.ID)
 	case len(r.Ending) > 0 && isBooking(r.Op):
 		return invalid("ending slots: must be empty for an operation that books, are set for operation %d", r.Op)
 	case slices.ContainsFunc(r.Ending, func(s match.SlotRef) bool { return s.Job == r.ID && r.Op != match.Satisfiability }):

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -69,5 +70,79 @@ func BenchmarkBackfill(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkBesidePromises matches pods while half of every node is reserved from an hour later on: pods that end
+// before, pods that end after, and pods without an end. It also has refusals of pods that are too large for what
+// is left.
+func BenchmarkBesidePromises(b *testing.B) {
+	const nodes = 10_000
+	d, _ := loaded(b, nodes)
+	jobs := make([]match.Job, nodes)
+	for i := range jobs {
+		start := matchtest.Now.Add(time.Hour + time.Duration(i)*time.Second)
+		jobs[i] = match.Job{ID: match.JobID(i + 1), Reserved: true, Start: start, Slots: []match.Slot{
+			matchtest.Held("0", fmt.Sprintf("n%05d", i), matchtest.Cores(32), matchtest.GPUs(4)),
+		}}
+	}
+	if err := d.e.Update(b.Context(), d.epoch, jobs...); err != nil {
+		b.Fatal(err)
+	}
+	ends := []struct {
+		name     string
+		duration time.Duration
+	}{{"before", 30 * time.Minute}, {"after", 24 * time.Hour}, {"never", 0}}
+	for _, end := range ends {
+		for _, pods := range []int64{1, 256} {
+			b.Run(fmt.Sprintf("end=%s/pods=%d", end.name, pods), func(b *testing.B) {
+				r := d.request(match.JobID(2*nodes), matchtest.Slots("a", pods, pod...))
+				r.Duration = end.duration
+				for b.Loop() {
+					d.cycle(b, r)
+				}
+			})
+		}
+	}
+	for _, terse := range []bool{false, true} {
+		b.Run(fmt.Sprintf("refused/terse=%v", terse), func(b *testing.B) {
+			r := d.request(match.JobID(2*nodes), matchtest.Slots("a", 1, matchtest.Cores(64)))
+			r.Terse = terse
+			for b.Loop() {
+				if _, err := d.e.Match(b.Context(), r); !errors.Is(err, match.ErrBusy) {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPromise reserves whole nodes among 10,000 nodes with five jobs each, all of which end at different times.
+func BenchmarkPromise(b *testing.B) {
+	const nodes, ends = 10_000, 50_000
+	d, _ := loaded(b, nodes)
+	jobs := make([]match.Job, ends)
+	for i := range jobs {
+		// The order in which jobs end differs from the order of their nodes.
+		jobs[i] = match.Job{ID: match.JobID(i + 1), End: matchtest.Now.Add(time.Duration(1+i*7919%ends) * time.Second), Slots: []match.Slot{
+			matchtest.Held("0", fmt.Sprintf("n%05d", i/5), matchtest.Cores(12)),
+		}}
+	}
+	if err := d.e.Update(b.Context(), d.epoch, jobs...); err != nil {
+		b.Fatal(err)
+	}
+	for _, slots := range []int64{1, 100, 1_000} {
+		b.Run(fmt.Sprintf("slots=%d", slots), func(b *testing.B) {
+			r := d.request(match.JobID(2*ends), matchtest.Slots("a", slots, matchtest.Cores(64)))
+			r.Op, r.Duration = match.AllocateOrElseReserve, time.Hour
+			for b.Loop() {
+				if a, err := d.e.Match(b.Context(), r); err != nil || !a.Reserved {
+					b.Fatalf("Match() = %+v, %v, want a reservation", a, err)
+				}
+				if err := d.e.Release(b.Context(), d.epoch, r.ID); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -79,10 +79,14 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	}
 	q.ignoreSteps = steps
 
-	// 4. If the job already holds something, return that, or a conflict if the request is another.
+	// 4. If the job already holds something, return that, or a conflict if the request is another. Otherwise
+	// a request that books must ignore only reservations.
 	if j := p.existingJob(r); j != nil {
 		a, err := repeat(r, j)
 		return a, nil, err
+	}
+	if err := checkIgnored(p.store, r); err != nil {
+		return nil, nil, err
 	}
 
 	// 5. Add the expected slots, until the match ends.
@@ -131,6 +135,19 @@ func (p *storeBackend) existingJob(r *match.Request) *store.Job {
 	return p.store.Job(r.ID)
 }
 
+// checkIgnored fails for a request that books if a job that it ignores holds something.
+func checkIgnored(st *store.Store, r *match.Request) error {
+	if !isBooking(r.Op) {
+		return nil
+	}
+	for _, id := range r.Ignore {
+		if st.Job(id) != nil {
+			return invalid("jobs to ignore: job %d holds resources, and an operation that books may ignore only reservations", id)
+		}
+	}
+	return nil
+}
+
 // repeat returns what the job holds if that was given out for the same request. Otherwise it fails
 // with match.ErrConflict.
 func repeat(r *match.Request, j *store.Job) (*match.Allocation, error) {
@@ -168,14 +185,15 @@ func (p *storeBackend) place(ctx context.Context, q *matchState) (*store.Job, *u
 	if len(r.Displace) > 0 && o != solver.Placed {
 		return p.displace(ctx, q, v, !l.IsExhausted())
 	}
-	no := p.explainer(l).refusal(solver.ViewNow, o, failed)
+	no := p.explainer(l, q).refusal(solver.ViewNow, o, failed)
 	switch {
 	case ctx.Err() != nil:
 		return nil, nil, ctx.Err()
 	case no.Reason.Code == match.TooHard && !mayStartLater(r.Op):
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewNow), nil
-	case errors.Is(no, match.ErrBusy):
+	case errors.Is(no, match.ErrBusy) && !q.Terse:
 		no.Reason.Blocker = p.bestBlocker(l, v, &failed, &no.Reason)
+		no.Reason.Promised = promised(&p.builder, l, v, &failed, &no.Reason)
 	}
 	return nil, nil, no
 }
@@ -232,7 +250,7 @@ func (p *storeBackend) satisfy(ctx context.Context, q *matchState) (*match.Alloc
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	no := p.explainer(l).refusal(solver.ViewEver, o, failed)
+	no := p.explainer(l, q).refusal(solver.ViewEver, o, failed)
 	if no.Reason.Code == match.TooHard {
 		return nil, p.newUnlockedSearch(ctx, q, solver.ViewEver), nil
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -33,6 +34,9 @@ func (g *traverserBackend) match(ctx context.Context, q *matchState) (*match.All
 		return nil, nil, invalid("no jobspec")
 	}
 	a, err := g.Match(ctx, r, traverser.Fingerprint(fingerprintOf(r)))
+	if no, refused := errors.AsType[*match.Refusal](err); refused && r.Terse {
+		no.Reason = no.Reason.Terse()
+	}
 	return a, nil, err
 }
 

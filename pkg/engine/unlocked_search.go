@@ -21,6 +21,7 @@ type unlockedSearch struct {
 	requester solver.Requester
 	view      solver.View
 	rootType  string
+	terse     bool
 	// displacement is the search for units that have to go. It is nil if the request has no units.
 	displacement *displacement
 	// exhaustiveUnits is workLimits.exhaustiveUnits.
@@ -40,7 +41,7 @@ func (p *storeBackend) newUnlockedSearch(ctx context.Context, q *matchState, v s
 	}
 	s := &unlockedSearch{
 		workspace: &solver.Workspace{}, demand: d, snapshot: p.store.Snapshot(levelTypes(d)), order: slices.Clone(order), distance: slices.Clone(distance),
-		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(), exhaustiveUnits: p.work.exhaustiveUnits,
+		requester: requesterOf(&q.Request), view: v, rootType: p.store.Graph().RootType(), terse: q.Terse, exhaustiveUnits: p.work.exhaustiveUnits,
 	}
 	s.workspace.Begin(ctx, steps)
 	return s
@@ -90,7 +91,7 @@ func (s *unlockedSearch) search(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	no := explainer{l, problem, s.rootType}.refusal(s.view, o, failed)
+	no := explainer{l, problem, s.rootType, s.terse}.refusal(s.view, o, failed)
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -96,11 +96,15 @@ type Request struct {
 	// labels are not read. Slots on nodes that are not in the graph are skipped. Satisfiability ignores
 	// Expected.
 	Expected []Slot
-	// Ignore lists jobs whose resources count as free. It is allowed only with operations that book
-	// nothing: Satisfiability, WithoutAllocating and WithoutAllocatingFuture.
+	// Ignore lists jobs whose resources count as free. Jobs that have nothing are skipped. With an
+	// operation that books, the jobs may have reservations only: a job that holds resources is
+	// ErrInvalid, and so is the job of the request. The reservations stay as they are. What is booked
+	// may overlap them, until their jobs ask again or release them. A repeated request is the same
+	// request even if Ignore differs, and it is answered whatever the listed jobs hold by then.
 	Ignore []JobID
 	// Ending lists slots whose resources count as free, because their pods are about to end. Unlike
-	// Ignore it can name a part of a job. It is allowed with the same operations, and must not name
+	// Ignore it can name a part of a job. It is allowed only with operations that book nothing
+	// (Satisfiability, WithoutAllocating and WithoutAllocatingFuture), and must not name
 	// the job of the request. Slots that no job holds are skipped. Satisfiability ignores Ending. An
 	// engine that cannot leave out a part of a job answers ErrInvalid.
 	Ending []SlotRef
@@ -115,6 +119,10 @@ type Request struct {
 	// several slots, and after them the slots; the largest Cost; the indices in Displace in ascending
 	// order.
 	Displace []Unit
+	// Terse leaves out of a refusal what takes more work than the verdict. Reason then has what Reason.Terse
+	// keeps, and WaitingHelps with each ErrBusy. A repeated request is the same request even if Terse
+	// differs.
+	Terse bool
 }
 
 // MaxUnits is the maximum number of units in one request.

@@ -24,7 +24,8 @@ var (
 	ErrConflict = errors.New("the job already holds an allocation for a different request")
 	// ErrStale: the call was made for another epoch of the graph.
 	ErrStale = errors.New("stale epoch of the graph")
-	// ErrInvalid: the arguments are wrong, whatever jobs hold.
+	// ErrInvalid: the arguments are wrong. What jobs hold matters only for Request.Ignore and for an
+	// Update that reserves.
 	ErrInvalid = errors.New("invalid request")
 	// ErrPolicy is also ErrInvalid: the engine does not offer the policy that the request names. The
 	// error lists the policies that the engine offers.
@@ -95,6 +96,9 @@ type Reason struct {
 	// an engine may look at a part of the nodes, and name the job whose end helps most there. Blocker is
 	// nil if the end of no single job would help.
 	Blocker *Blocker `json:"end,omitempty"`
+	// Promised is what reservations keep from the request. It is nil if they are not in the way. An engine
+	// may leave it nil if the search for it would take too much work, and for a graph that was added.
+	Promised *Promised `json:"promised,omitempty"`
 	// WaitingHelps reports whether the request may fit once other jobs end.
 	WaitingHelps bool `json:"waitingHelps"`
 	// AllDisplaced reports whether the numbers count as if all units of Request.Displace were gone.
@@ -104,12 +108,32 @@ type Reason struct {
 	MayNeverFit bool `json:"mayNeverFit,omitempty"`
 }
 
+// Terse returns what the refusal of a terse request has of a reason: how many slots were found, where, and the
+// code.
+func (r Reason) Terse() Reason {
+	return Reason{
+		Code: r.Code, Slot: r.Slot, Level: r.Level, Vertex: r.Vertex, Wanted: r.Wanted, Found: r.Found, Nodes: r.Nodes,
+		WaitingHelps: r.WaitingHelps, MayNeverFit: r.MayNeverFit,
+	}
+}
+
 // A Blocker is a job whose end would make room for more slots.
 type Blocker struct {
 	// Job is the job that holds the room.
 	Job JobID `json:"job"`
 	// MoreSlots is the number of slots that would fit in addition to Reason.Found if Job ended.
 	MoreSlots int64 `json:"more"`
+}
+
+// A Promised is what reservations keep from a request that was refused for now.
+type Promised struct {
+	// Job is the job whose reservation begins first, of those that take room on nodes that the request may use.
+	Job JobID `json:"job"`
+	// MoreSlots is the number of slots that would fit in addition to Reason.Found if reservations did not
+	// count.
+	MoreSlots int64 `json:"more"`
+	// From is when the reservation of Job begins. A request that ends by then finds the additional slots.
+	From time.Time `json:"from"`
 }
 
 // A Shortage is one type of pool that keeps slots from fitting.

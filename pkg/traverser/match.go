@@ -39,6 +39,9 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		}
 		return t.allocation(j), nil
 	}
+	if err := t.checkIgnored(r); err != nil {
+		return nil, err
+	}
 	ignored := r.Ignore
 	var given *job // the job's reservation, which the request replaces
 	if j := t.jobs[r.ID]; j != nil && !slices.Contains(ignored, r.ID) {
@@ -67,6 +70,20 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 		t.give(j, now)
 	}
 	return t.allocation(j), nil
+}
+
+// checkIgnored fails for a request that books if a job that it ignores holds something. It does not fail
+// for a job that holds something itself: that is a repeat or a conflict.
+func (t *Traverser) checkIgnored(r *match.Request) error {
+	if own := t.jobs[r.ID]; !booksAnything(r.Op) || own != nil && !own.reserved {
+		return nil
+	}
+	for _, id := range r.Ignore {
+		if j := t.jobs[id]; j != nil && !j.reserved {
+			return invalid("jobs to ignore: job %d holds resources, and an operation that books may ignore only reservations", id)
+		}
+	}
+	return nil
 }
 
 // booksAnything reports whether a match with this operation books what it finds.

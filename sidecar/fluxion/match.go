@@ -87,6 +87,9 @@ func (e *Engine) match(ctx context.Context, r match.Request) (*match.Allocation,
 	if a, ok, err := e.repeat(ctx, &r); ok || err != nil {
 		return a, err
 	}
+	if err := e.ignoreReservations(&r); err != nil {
+		return nil, err
+	}
 	rounded := e.granules.roundJobspec(r.Jobspec)
 	plan, err := e.plan(ctx, r, rounded)
 	if err != nil {
@@ -111,8 +114,8 @@ func (e *Engine) check(r *match.Request) error {
 		if r.ID == 0 {
 			return invalid("the job id must not be 0")
 		}
-		if len(r.Ignore) > 0 {
-			return invalid("jobs to ignore: must be empty for an operation that books")
+		if slices.Contains(r.Ignore, r.ID) {
+			return invalid("jobs to ignore: must not have the job of the request, %d, for an operation that books", r.ID)
 		}
 		if len(r.Ending) > 0 {
 			return invalid("ending slots: must be empty for an operation that books")
@@ -131,6 +134,22 @@ func (e *Engine) check(r *match.Request) error {
 	if offered := Policies(e.options.Policy); !slices.Contains(offered, r.Policy) {
 		return fmt.Errorf("%w %q: must be one of %s", match.ErrPolicy, r.Policy, strings.Join(offered, ", "))
 	}
+	return nil
+}
+
+// ignoreReservations makes a request that books ignore the reservations that it names. Here no job has
+// one, so there is nothing to ignore. It fails for a job that holds resources, unless the request's own job
+// does: that is a conflict.
+func (e *Engine) ignoreReservations(r *match.Request) error {
+	if r.Op != match.Allocate {
+		return nil
+	}
+	for _, id := range r.Ignore {
+		if len(e.jobs[id]) > 0 && len(e.jobs[r.ID]) == 0 {
+			return invalid("jobs to ignore: job %d holds resources, and an operation that books may ignore only reservations", id)
+		}
+	}
+	r.Ignore = nil
 	return nil
 }
 

@@ -57,5 +57,8 @@ func (p *attempt) refusal(err error) error {
 		reason.Code = match.TooFew
 	}
 	reason.Found = min(reason.Found, reason.Wanted)
+	if p.request.Terse {
+		reason = reason.Terse()
+	}
 	return &match.Refusal{Err: match.ErrBusy, Reason: reason}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -80,7 +81,8 @@ func TestRefusalsTravelWithTheirReason(t *testing.T) {
 			{Type: "core", Unit: "m", Wanted: 4000, MaxOnNode: 3500, Nodes: 4980},
 			{Type: "memory", Unit: "B", Wanted: 1 << 40, MaxOnNode: 1 << 39, Nodes: 1},
 		},
-		Blocker: &match.Blocker{Job: 1<<63 + 5, MoreSlots: 12},
+		Blocker:  &match.Blocker{Job: 1<<63 + 5, MoreSlots: 12},
+		Promised: &match.Promised{Job: 1<<63 + 6, MoreSlots: 13, From: time.Date(2030, 1, 2, 3, 4, 5, 6, time.UTC)},
 	}
 	cases := map[string]match.Refusal{
 		"every field is set":     {Err: match.ErrBusy, Reason: full},

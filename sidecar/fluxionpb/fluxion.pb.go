@@ -175,7 +175,9 @@ type MatchRequest struct {
 	Ending []*SlotRef `protobuf:"bytes,13,rep,name=ending,proto3" json:"ending,omitempty"`
 	// Units that may be taken away if the request does not fit without
 	// that. Only for a request that begins now and allocates nothing.
-	Displace      []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
+	Displace []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
+	// Leaves out of a refusal the numbers that take more work than the verdict.
+	Terse         bool `protobuf:"varint,15,opt,name=terse,proto3" json:"terse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -306,6 +308,13 @@ func (x *MatchRequest) GetDisplace() []*Unit {
 		return x.Displace
 	}
 	return nil
+}
+
+func (x *MatchRequest) GetTerse() bool {
+	if x != nil {
+		return x.Terse
+	}
+	return false
 }
 
 // A Unit is what can be taken away only as a whole.
@@ -2035,7 +2044,9 @@ type Reason struct {
 	// True if it is not known whether the empty graph would have room.
 	MayNeverFit bool `protobuf:"varint,15,opt,name=may_never_fit,json=mayNeverFit,proto3" json:"may_never_fit,omitempty"`
 	// True if the numbers count as if all units of displace were gone.
-	AllDisplaced  bool `protobuf:"varint,16,opt,name=all_displaced,json=allDisplaced,proto3" json:"all_displaced,omitempty"`
+	AllDisplaced bool `protobuf:"varint,16,opt,name=all_displaced,json=allDisplaced,proto3" json:"all_displaced,omitempty"`
+	// Unset if reservations are not in the way.
+	Promised      *Promised `protobuf:"bytes,17,opt,name=promised,proto3" json:"promised,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2182,6 +2193,77 @@ func (x *Reason) GetAllDisplaced() bool {
 	return false
 }
 
+func (x *Reason) GetPromised() *Promised {
+	if x != nil {
+		return x.Promised
+	}
+	return nil
+}
+
+// A Promised is what reservations keep from a request.
+type Promised struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The job whose reservation begins first.
+	Job uint64 `protobuf:"fixed64,1,opt,name=job,proto3" json:"job,omitempty"`
+	// How many more slots would fit without reservations.
+	More int64 `protobuf:"varint,2,opt,name=more,proto3" json:"more,omitempty"`
+	// When that reservation begins.
+	From          *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Promised) Reset() {
+	*x = Promised{}
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Promised) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Promised) ProtoMessage() {}
+
+func (x *Promised) ProtoReflect() protoreflect.Message {
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Promised.ProtoReflect.Descriptor instead.
+func (*Promised) Descriptor() ([]byte, []int) {
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *Promised) GetJob() uint64 {
+	if x != nil {
+		return x.Job
+	}
+	return 0
+}
+
+func (x *Promised) GetMore() int64 {
+	if x != nil {
+		return x.More
+	}
+	return 0
+}
+
+func (x *Promised) GetFrom() *timestamppb.Timestamp {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
 // An End is what the end of a job would do for a request.
 type End struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -2194,7 +2276,7 @@ type End struct {
 
 func (x *End) Reset() {
 	*x = End{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2206,7 +2288,7 @@ func (x *End) String() string {
 func (*End) ProtoMessage() {}
 
 func (x *End) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[34]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2219,7 +2301,7 @@ func (x *End) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use End.ProtoReflect.Descriptor instead.
 func (*End) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{34}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *End) GetJob() uint64 {
@@ -2250,7 +2332,7 @@ type Shortage struct {
 
 func (x *Shortage) Reset() {
 	*x = Shortage{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2262,7 +2344,7 @@ func (x *Shortage) String() string {
 func (*Shortage) ProtoMessage() {}
 
 func (x *Shortage) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[35]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2275,7 +2357,7 @@ func (x *Shortage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shortage.ProtoReflect.Descriptor instead.
 func (*Shortage) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{35}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Shortage) GetType() string {
@@ -2321,7 +2403,7 @@ type MetricsRequest struct {
 
 func (x *MetricsRequest) Reset() {
 	*x = MetricsRequest{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2415,7 @@ func (x *MetricsRequest) String() string {
 func (*MetricsRequest) ProtoMessage() {}
 
 func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[36]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2428,7 @@ func (x *MetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsRequest.ProtoReflect.Descriptor instead.
 func (*MetricsRequest) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{36}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{37}
 }
 
 // A MetricsResponse has metrics in the text format of Prometheus. Each
@@ -2360,7 +2442,7 @@ type MetricsResponse struct {
 
 func (x *MetricsResponse) Reset() {
 	*x = MetricsResponse{}
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2454,7 @@ func (x *MetricsResponse) String() string {
 func (*MetricsResponse) ProtoMessage() {}
 
 func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[37]
+	mi := &file_sidecar_fluxionpb_fluxion_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2467,7 @@ func (x *MetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsResponse.ProtoReflect.Descriptor instead.
 func (*MetricsResponse) Descriptor() ([]byte, []int) {
-	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{37}
+	return file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *MetricsResponse) GetText() []byte {
@@ -2400,7 +2482,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xcc\x03\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x03\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -2416,7 +2498,8 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06holder\x18\v \x01(\tR\x06holder\x12,\n" +
 	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\x12+\n" +
 	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\x12,\n" +
-	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\"y\n" +
+	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\x12\x14\n" +
+	"\x05terse\x18\x0f \x01(\bR\x05terse\"y\n" +
 	"\x04Unit\x12)\n" +
 	"\x05slots\x18\x01 \x03(\v2\x13.fluence.v1.SlotRefR\x05slots\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\x05R\x05class\x12\x1c\n" +
@@ -2513,7 +2596,7 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\rReadyResponse\"h\n" +
 	"\aFailure\x12*\n" +
 	"\x06reason\x18\x01 \x01(\v2\x12.fluence.v1.ReasonR\x06reason\x121\n" +
-	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xc4\x03\n" +
+	"\x06waited\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\xf6\x03\n" +
 	"\x06Reason\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +
@@ -2531,7 +2614,12 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\x06in_use\x18\r \x01(\x03R\x05inUse\x12!\n" +
 	"\x03end\x18\x0e \x01(\v2\x0f.fluence.v1.EndR\x03end\x12\"\n" +
 	"\rmay_never_fit\x18\x0f \x01(\bR\vmayNeverFit\x12#\n" +
-	"\rall_displaced\x18\x10 \x01(\bR\fallDisplaced\"+\n" +
+	"\rall_displaced\x18\x10 \x01(\bR\fallDisplaced\x120\n" +
+	"\bpromised\x18\x11 \x01(\v2\x14.fluence.v1.PromisedR\bpromised\"`\n" +
+	"\bPromised\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\x06R\x03job\x12\x12\n" +
+	"\x04more\x18\x02 \x01(\x03R\x04more\x12.\n" +
+	"\x04from\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x04from\"+\n" +
 	"\x03End\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x06R\x03job\x12\x12\n" +
 	"\x04more\x18\x02 \x01(\x03R\x04more\"t\n" +
@@ -2585,7 +2673,7 @@ func file_sidecar_fluxionpb_fluxion_proto_rawDescGZIP() []byte {
 }
 
 var file_sidecar_fluxionpb_fluxion_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_sidecar_fluxionpb_fluxion_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(Op)(0),                        // 0: fluence.v1.Op
 	(Status)(0),                    // 1: fluence.v1.Status
@@ -2623,72 +2711,75 @@ var file_sidecar_fluxionpb_fluxion_proto_goTypes = []any{
 	(*ReadyResponse)(nil),          // 33: fluence.v1.ReadyResponse
 	(*Failure)(nil),                // 34: fluence.v1.Failure
 	(*Reason)(nil),                 // 35: fluence.v1.Reason
-	(*End)(nil),                    // 36: fluence.v1.End
-	(*Shortage)(nil),               // 37: fluence.v1.Shortage
-	(*MetricsRequest)(nil),         // 38: fluence.v1.MetricsRequest
-	(*MetricsResponse)(nil),        // 39: fluence.v1.MetricsResponse
-	(*timestamppb.Timestamp)(nil),  // 40: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),    // 41: google.protobuf.Duration
+	(*Promised)(nil),               // 36: fluence.v1.Promised
+	(*End)(nil),                    // 37: fluence.v1.End
+	(*Shortage)(nil),               // 38: fluence.v1.Shortage
+	(*MetricsRequest)(nil),         // 39: fluence.v1.MetricsRequest
+	(*MetricsResponse)(nil),        // 40: fluence.v1.MetricsResponse
+	(*timestamppb.Timestamp)(nil),  // 41: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),    // 42: google.protobuf.Duration
 }
 var file_sidecar_fluxionpb_fluxion_proto_depIdxs = []int32{
 	0,  // 0: fluence.v1.MatchRequest.op:type_name -> fluence.v1.Op
-	40, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
-	41, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
+	41, // 1: fluence.v1.MatchRequest.now:type_name -> google.protobuf.Timestamp
+	42, // 2: fluence.v1.MatchRequest.duration:type_name -> google.protobuf.Duration
 	7,  // 3: fluence.v1.MatchRequest.expected:type_name -> fluence.v1.Slot
 	4,  // 4: fluence.v1.MatchRequest.ending:type_name -> fluence.v1.SlotRef
 	3,  // 5: fluence.v1.MatchRequest.displace:type_name -> fluence.v1.Unit
 	4,  // 6: fluence.v1.Unit.slots:type_name -> fluence.v1.SlotRef
 	6,  // 7: fluence.v1.MatchResponse.allocation:type_name -> fluence.v1.Allocation
 	7,  // 8: fluence.v1.MatchResponse.slots:type_name -> fluence.v1.Slot
-	40, // 9: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
-	40, // 10: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
-	41, // 11: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
+	41, // 9: fluence.v1.Allocation.at:type_name -> google.protobuf.Timestamp
+	41, // 10: fluence.v1.Allocation.end:type_name -> google.protobuf.Timestamp
+	42, // 11: fluence.v1.Allocation.waited:type_name -> google.protobuf.Duration
 	7,  // 12: fluence.v1.Job.slots:type_name -> fluence.v1.Slot
-	40, // 13: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
-	40, // 14: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
+	41, // 13: fluence.v1.Job.at:type_name -> google.protobuf.Timestamp
+	41, // 14: fluence.v1.Job.end:type_name -> google.protobuf.Timestamp
 	8,  // 15: fluence.v1.UpdateRequest.jobs:type_name -> fluence.v1.Job
 	1,  // 16: fluence.v1.SetStatusRequest.status:type_name -> fluence.v1.Status
-	40, // 17: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
+	41, // 17: fluence.v1.FindRequest.now:type_name -> google.protobuf.Timestamp
 	8,  // 18: fluence.v1.JobsResponse.jobs:type_name -> fluence.v1.Job
 	29, // 19: fluence.v1.NodesResponse.nodes:type_name -> fluence.v1.Node
 	8,  // 20: fluence.v1.Node.jobs:type_name -> fluence.v1.Job
 	35, // 21: fluence.v1.Failure.reason:type_name -> fluence.v1.Reason
-	41, // 22: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
-	37, // 23: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
-	36, // 24: fluence.v1.Reason.end:type_name -> fluence.v1.End
-	2,  // 25: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
-	9,  // 26: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
-	11, // 27: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
-	13, // 28: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
-	15, // 29: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
-	17, // 30: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
-	19, // 31: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
-	21, // 32: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
-	23, // 33: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
-	25, // 34: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
-	27, // 35: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
-	30, // 36: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
-	32, // 37: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
-	38, // 38: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
-	5,  // 39: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
-	10, // 40: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
-	12, // 41: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
-	14, // 42: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
-	16, // 43: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
-	18, // 44: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
-	20, // 45: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
-	22, // 46: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
-	24, // 47: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
-	26, // 48: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
-	28, // 49: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
-	31, // 50: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
-	33, // 51: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
-	39, // 52: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
-	39, // [39:53] is the sub-list for method output_type
-	25, // [25:39] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	42, // 22: fluence.v1.Failure.waited:type_name -> google.protobuf.Duration
+	38, // 23: fluence.v1.Reason.shortages:type_name -> fluence.v1.Shortage
+	37, // 24: fluence.v1.Reason.end:type_name -> fluence.v1.End
+	36, // 25: fluence.v1.Reason.promised:type_name -> fluence.v1.Promised
+	41, // 26: fluence.v1.Promised.from:type_name -> google.protobuf.Timestamp
+	2,  // 27: fluence.v1.Fluxion.Match:input_type -> fluence.v1.MatchRequest
+	9,  // 28: fluence.v1.Fluxion.Release:input_type -> fluence.v1.ReleaseRequest
+	11, // 29: fluence.v1.Fluxion.Update:input_type -> fluence.v1.UpdateRequest
+	13, // 30: fluence.v1.Fluxion.PutNode:input_type -> fluence.v1.PutNodeRequest
+	15, // 31: fluence.v1.Fluxion.RemoveNode:input_type -> fluence.v1.RemoveNodeRequest
+	17, // 32: fluence.v1.Fluxion.SetStatus:input_type -> fluence.v1.SetStatusRequest
+	19, // 33: fluence.v1.Fluxion.AddSubgraph:input_type -> fluence.v1.AddSubgraphRequest
+	21, // 34: fluence.v1.Fluxion.RemoveSubgraph:input_type -> fluence.v1.RemoveSubgraphRequest
+	23, // 35: fluence.v1.Fluxion.Find:input_type -> fluence.v1.FindRequest
+	25, // 36: fluence.v1.Fluxion.Jobs:input_type -> fluence.v1.JobsRequest
+	27, // 37: fluence.v1.Fluxion.Nodes:input_type -> fluence.v1.NodesRequest
+	30, // 38: fluence.v1.Fluxion.Reset:input_type -> fluence.v1.ResetRequest
+	32, // 39: fluence.v1.Fluxion.Ready:input_type -> fluence.v1.ReadyRequest
+	39, // 40: fluence.v1.Fluxion.Metrics:input_type -> fluence.v1.MetricsRequest
+	5,  // 41: fluence.v1.Fluxion.Match:output_type -> fluence.v1.MatchResponse
+	10, // 42: fluence.v1.Fluxion.Release:output_type -> fluence.v1.ReleaseResponse
+	12, // 43: fluence.v1.Fluxion.Update:output_type -> fluence.v1.UpdateResponse
+	14, // 44: fluence.v1.Fluxion.PutNode:output_type -> fluence.v1.PutNodeResponse
+	16, // 45: fluence.v1.Fluxion.RemoveNode:output_type -> fluence.v1.RemoveNodeResponse
+	18, // 46: fluence.v1.Fluxion.SetStatus:output_type -> fluence.v1.SetStatusResponse
+	20, // 47: fluence.v1.Fluxion.AddSubgraph:output_type -> fluence.v1.AddSubgraphResponse
+	22, // 48: fluence.v1.Fluxion.RemoveSubgraph:output_type -> fluence.v1.RemoveSubgraphResponse
+	24, // 49: fluence.v1.Fluxion.Find:output_type -> fluence.v1.FindResponse
+	26, // 50: fluence.v1.Fluxion.Jobs:output_type -> fluence.v1.JobsResponse
+	28, // 51: fluence.v1.Fluxion.Nodes:output_type -> fluence.v1.NodesResponse
+	31, // 52: fluence.v1.Fluxion.Reset:output_type -> fluence.v1.ResetResponse
+	33, // 53: fluence.v1.Fluxion.Ready:output_type -> fluence.v1.ReadyResponse
+	40, // 54: fluence.v1.Fluxion.Metrics:output_type -> fluence.v1.MetricsResponse
+	41, // [41:55] is the sub-list for method output_type
+	27, // [27:41] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_sidecar_fluxionpb_fluxion_proto_init() }
@@ -2702,7 +2793,7 @@ func file_sidecar_fluxionpb_fluxion_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_sidecar_fluxionpb_fluxion_proto_rawDesc), len(file_sidecar_fluxionpb_fluxion_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,9 @@ func encodeReason(r *match.Reason) *Reason {
 	if r.Blocker != nil {
 		m.End = &End{Job: uint64(r.Blocker.Job), More: r.Blocker.MoreSlots}
 	}
+	if x := r.Promised; x != nil {
+		m.Promised = &Promised{Job: uint64(x.Job), More: x.MoreSlots, From: encodeTime(x.From)}
+	}
 	return m
 }
 
@@ -58,6 +61,11 @@ func decodeReason(m *Reason) match.Reason {
 	}
 	if end := m.GetEnd(); end != nil {
 		r.Blocker = &match.Blocker{Job: match.JobID(end.GetJob()), MoreSlots: end.GetMore()}
+	}
+	if x := m.GetPromised(); x != nil {
+		// A time that cannot be read does not lose the refusal.
+		from, _ := decodeTime("from", x.GetFrom())
+		r.Promised = &match.Promised{Job: match.JobID(x.GetJob()), MoreSlots: x.GetMore(), From: from}
 	}
 	return r
 }

@@ -41,6 +41,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		Policy:   r.Policy,
 		Holder:   r.Holder,
 		Near:     r.Near,
+		Terse:    r.Terse,
 	}
 	for i := range r.Expected {
 		s, _, err := encodeSlot(&r.Expected[i])
@@ -101,6 +102,7 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 		Policy:   m.GetPolicy(),
 		Holder:   m.GetHolder(),
 		Near:     m.GetNear(),
+		Terse:    m.GetTerse(),
 	}
 	for i, s := range m.GetExpected() {
 		slot, err := decodeSlot(s)

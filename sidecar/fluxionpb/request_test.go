@@ -30,6 +30,7 @@ func TestRequestsTravelWhole(t *testing.T) {
 			Expected: held(7, 3).Slots,
 			Ending:   []match.SlotRef{{Job: 3, Keys: []string{"x"}}, {Job: 4}},
 			Displace: []match.Unit{{Slots: []match.SlotRef{{Job: 5, Keys: []string{"y", "z"}}, {Job: 6}}, Class: 7, Protected: 8, Cost: -9}, {}},
+			Terse:    true,
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},

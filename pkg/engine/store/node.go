@@ -66,6 +66,10 @@ func (n *node) buildPools(c *columns) {
 
 // dropPools removes the pools.
 func (n *node) dropPools(c *columns) {
+	if len(n.pools) > 0 && c.covered[n.position] {
+		c.uncover(n.position)
+		c.markStale(n.position)
+	}
 	for _, p := range n.pools {
 		c.removePool(p.typ, p.column, n.position)
 	}

@@ -200,8 +200,7 @@ func (r *occupancyReader) node(h *host) int32 {
 			}
 		}
 	}
-	_, overlaid := r.view.overlaid[h]
-	addsUp := !overlaid && !h.node.multiLeaf
+	addsUp := !r.view.isCovered(h.node) && !h.node.multiLeaf
 	for k := range r.needs {
 		n.Columns[k] = -1
 		pool := h.node.poolIndex(r.needs[k].Type)

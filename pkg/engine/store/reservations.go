@@ -11,8 +11,9 @@ import (
 // Reservations are the slots that are reserved for later. They have no charges and are on no host.
 // They count for a request whose window overlaps theirs.
 type Reservations struct {
-	hosts *hosts
-	jobs  map[match.JobID]*Job
+	hosts   *hosts
+	columns *columns
+	jobs    map[match.JobID]*Job
 	// byNode has the reserved slots by the name of their node.
 	byNode map[string]map[*Slot]struct{}
 	// reservedStarts has the reserved slots by start. reservedEnds has the
@@ -21,9 +22,9 @@ type Reservations struct {
 	reservedStarts, reservedEnds, allEnds timetable
 }
 
-func newReservations(h *hosts) Reservations {
+func newReservations(h *hosts, c *columns) Reservations {
 	return Reservations{
-		hosts: h, jobs: make(map[match.JobID]*Job), byNode: make(map[string]map[*Slot]struct{}),
+		hosts: h, columns: c, jobs: make(map[match.JobID]*Job), byNode: make(map[string]map[*Slot]struct{}),
 		reservedStarts: newTimetable(), reservedEnds: newTimetable(), allEnds: newTimetable(),
 	}
 }
@@ -71,10 +72,20 @@ func (p *Reservations) unreserve(s *Slot) {
 	p.invalidate(s.node)
 }
 
-// invalidate clears the timeline of a node.
+// invalidate clears the timeline of a node, whose reservations or ends have changed.
 func (p *Reservations) invalidate(name string) {
-	if h := p.hosts.byName[name]; h != nil {
-		h.timeline = nil
+	h := p.hosts.byName[name]
+	if h == nil {
+		return
+	}
+	h.timeline = nil
+	if h.node == nil {
+		return
+	}
+	if len(p.byNode[name]) == 0 {
+		p.columns.uncover(h.node.position)
+	} else {
+		p.columns.markStale(h.node.position)
 	}
 }
 

@@ -46,6 +46,8 @@ type Store struct {
 	hosts        hosts
 	jobs         map[match.JobID]*Job
 	reservations Reservations
+	// shown is the window that the columns show. See WindowView.
+	shown Window
 	// lastSeq is the number of slots that were ever booked. It numbers the bookings.
 	lastSeq uint64
 	// slotCount is the number of slots that are booked now.
@@ -64,7 +66,7 @@ type Store struct {
 func New() *Store {
 	st := &Store{graph: newGraph(), hosts: hosts{byName: make(map[string]*host)}, jobs: make(map[match.JobID]*Job)}
 	st.graph.hosts = &st.hosts
-	st.reservations = newReservations(&st.hosts)
+	st.reservations = newReservations(&st.hosts, &st.graph.columns)
 	return st
 }
 

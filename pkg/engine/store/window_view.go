@@ -1,6 +1,8 @@
 package store
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine/solver"
@@ -8,15 +10,19 @@ import (
 )
 
 // A WindowView makes the columns show what is free, and which holders nodes have,
-// during a whole window. It overlays the columns of hosts where the window differs from
-// the present: it overwrites their entries. Restore writes the present values back.
+// during a whole window. It covers the nodes where the window differs from what is held:
+// a solver then reads what counts during the window.
+//
+// From one match to the next, nodes stay covered for the last window that began with the present. The next match
+// covers only nodes anew that have changed, or where something begins or ends between the two windows. So a match
+// beside thousands of reservations costs little if it asks for about the same time as the match before.
 type WindowView struct {
-	store    *Store
-	window   Window
-	overlaid map[*host]struct{}
+	store *Store
+	// window is the view's window, and now the last one that began with the present.
+	window, now Window
 }
 
-// ViewNow returns the view of a request that starts now. It overlays the hosts where something is
+// ViewNow returns the view of a request that starts now. It covers the nodes where something is
 // reserved within the request's window.
 func (st *Store) ViewNow(r *match.Request) *WindowView {
 	v := &WindowView{store: st}
@@ -26,18 +32,58 @@ func (st *Store) ViewNow(r *match.Request) *WindowView {
 
 // MoveToNow moves the view to a window that begins now.
 func (v *WindowView) MoveToNow(w Window) {
-	v.Restore()
-	v.window = w
-	v.window.present = true
-	for name, slots := range v.store.reservations.byNode {
-		for s := range slots {
-			if v.window.overlaps(s) {
-				v.overlay(name)
-				break
+	w.present = true
+	was, c, p := v.store.shown, &v.store.graph.columns, &v.store.reservations
+	v.window, v.now, v.store.shown = w, w, w
+	switch {
+	case len(p.byNode) == 0 && c.covers == 0:
+	case c.allStale || !was.present:
+		for at, covered := range c.covered {
+			if covered {
+				v.refresh(at)
 			}
 		}
+		for name := range p.byNode {
+			if h := v.store.hosts.byName[name]; h != nil && h.node != nil && !c.covered[h.node.position] {
+				v.refresh(h.node.position)
+			}
+		}
+	default:
+		change := func(s *Slot) {
+			if h := v.store.hosts.byName[s.node]; h != nil && h.node != nil {
+				c.stale = append(c.stale, int32(h.node.position))
+			}
+		}
+		first, last := min(was.start, w.start), max(was.start, w.start)
+		p.allEnds.within(first, last, change)
+		p.reservedStarts.within(first, last, change)
+		p.reservedStarts.within(min(was.end, w.end)-1, max(was.end, w.end)-1, change)
+		slices.Sort(c.stale)
+		for _, at := range slices.Compact(c.stale) {
+			v.refresh(int(at))
+		}
+	}
+	c.stale, c.allStale = c.stale[:0], false
+}
+
+// refresh covers the node at a position if something is reserved there within the window, or else uncovers it.
+func (v *WindowView) refresh(at int) {
+	name := v.store.graph.nodes[at].name()
+	reserved := v.store.reservations.byNode[name]
+	for s := range reserved {
+		if v.window.overlaps(s) {
+			v.overlay(name)
+			return
+		}
+	}
+	v.store.graph.columns.uncover(at)
+	if len(reserved) == 0 {
+		v.store.hosts.byName[name].timeline = nil
 	}
 }
+
+// isCovered reports whether a solver reads what counts during the window on a node.
+func (v *WindowView) isCovered(n *node) bool { return v.store.graph.columns.covered[n.position] }
 
 // overlay makes the columns show what is free on a host during the window. It returns the host's
 // node, or nil if there is none.
@@ -46,10 +92,7 @@ func (v *WindowView) overlay(name string) *node {
 	if h == nil || h.node == nil {
 		return nil
 	}
-	if v.overlaid == nil {
-		v.overlaid = make(map[*host]struct{})
-	}
-	v.overlaid[h] = struct{}{}
+	v.store.graph.columns.cover(h.node.position)
 	reserved := v.store.reservations.byNode[name]
 	h.makeTimeline(reserved)
 	n := h.node
@@ -58,35 +101,63 @@ func (v *WindowView) overlay(name string) *node {
 		for l := range n.pools[k].leaves {
 			free = solver.SatAdd(free, h.freeIn(v.window, k, l))
 		}
-		c := n.pools[k].column
-		c.set(n.position, c.Capacity[n.position], free)
+		n.pools[k].column.show(n.position, free)
 	}
-	v.store.graph.columns.setExclusivity(n.position, h.exclusivityIn(v.window, reserved))
+	v.store.graph.columns.showExclusivity(n.position, h.exclusivityIn(v.window, reserved))
 	return n
 }
 
 // free returns what may be given out of a leaf during the window.
 func (v *WindowView) free(n *node, k, l int) int64 {
-	if at := v.store.hosts.byName[n.name()]; len(v.overlaid) > 0 {
-		if _, ok := v.overlaid[at]; ok {
-			return at.freeIn(v.window, k, l)
-		}
+	if v.isCovered(n) {
+		return v.store.hosts.byName[n.name()].freeIn(v.window, k, l)
 	}
 	return n.pools[k].leaves[l].free()
 }
 
-// Restore makes the columns show what is held now, without reservations.
+// Restore moves the view back to the present.
 func (v *WindowView) Restore() {
-	for at := range v.overlaid {
-		for k := range at.node.pools {
-			at.node.updateColumns(k)
-		}
-		at.updateExclusivity(&v.store.graph.columns)
-		if len(v.store.reservations.byNode[at.node.name()]) == 0 {
-			at.timeline = nil
+	if !v.window.present {
+		v.MoveToNow(v.now)
+	}
+}
+
+// Reserved lists the positions of the nodes where something is reserved within the window. The view must
+// show the present.
+func (v *WindowView) Reserved() []int32 {
+	c := &v.store.graph.columns
+	if c.covers == 0 {
+		return nil
+	}
+	nodes := make([]int32, 0, c.covers)
+	for at, covered := range c.covered {
+		if covered {
+			nodes = append(nodes, int32(at))
 		}
 	}
-	clear(v.overlaid)
+	return nodes
+}
+
+// WithoutReservations calls do while the columns show what is held now, without reservations. The view must show
+// the present. do must not change anything, and a solver must not use a Room.
+func (v *WindowView) WithoutReservations(do func()) {
+	v.store.graph.columns.swapHeld()
+	defer v.store.graph.columns.swapHeld()
+	do()
+}
+
+// FirstReserved returns the job whose reservation begins first, of those on the nodes at these positions within
+// the window, and when it begins.
+func (v *WindowView) FirstReserved(at []int32) (match.JobID, time.Time) {
+	var first *Slot
+	for _, i := range at {
+		for s := range v.store.reservations.byNode[v.store.graph.nodes[i].name()] {
+			if v.window.overlaps(s) && (first == nil || cmp.Or(s.start.Compare(first.start), cmp.Compare(s.job, first.job)) < 0) {
+				first = s
+			}
+		}
+	}
+	return first.job, first.start
 }
 
 // Window returns the view's window.
@@ -98,7 +169,7 @@ func (v *WindowView) Window() Window { return v.window }
 // there. When the view leaves the present, allocations past their end count as released.
 func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
 	previous := v.window
-	v.window = to
+	v.window, v.store.shown = to, to
 	moved := make(map[string]bool)
 	markMoved := func(s *Slot) { moved[s.node] = true }
 	if previous.present {
@@ -152,7 +223,7 @@ func (v *WindowView) StepsToChange(slots []*Slot) int {
 // stepsOf returns the cost in steps of overlaying a host again after its slots have changed.
 func (v *WindowView) stepsOf(name string) int {
 	at := v.store.hosts.byName[name]
-	if _, ok := v.overlaid[at]; !ok {
+	if at.node == nil || !v.isCovered(at.node) {
 		return OverlaySteps
 	}
 	return OverlaySteps * (1 + len(at.slots) - at.ignored + len(v.store.reservations.byNode[name]))
@@ -173,7 +244,7 @@ func (v *WindowView) Without(slots []*Slot, do func()) {
 
 // overlayAgain overlays a host again after its slots have changed, if the host is overlaid.
 func (v *WindowView) overlayAgain(name string) {
-	if _, ok := v.overlaid[v.store.hosts.byName[name]]; ok {
+	if h := v.store.hosts.byName[name]; h.node != nil && v.isCovered(h.node) {
 		v.overlay(name)
 	}
 }

@@ -107,6 +107,36 @@ var graphReserveRules = map[string]graphRule{
 		wantReserved(t, a, true, time.Hour, 3*time.Hour)
 		check()
 	},
+	"a reservation that is ignored is booked over and stays": func(t *testing.T, s *graphSubject) {
+		s.reserved(t)
+		s.release(t, 1)
+		check := s.unchanged(t)
+		s.fails(t, 2, full(), match.ErrInvalid, underPolicy(match.PolicyLonode), without(2))
+		s.refuse(t, 3, Slots("a", 1, whole("core", 2)), match.ErrBusy)
+		check()
+		s.stands(t, 3, Slots("a", 1, whole("core", 2)), "0@node0", without(2, 77))
+		s.holding(t, "2: x@node0 y@node1; 3: 0@node0")
+		// An allocation is not ignored.
+		check = s.unchanged(t)
+		s.fails(t, 4, full(), match.ErrInvalid, underPolicy(match.PolicyLonode), without(3))
+		s.fails(t, 2, full(), match.ErrInvalid, underPolicy(match.PolicyLonode), without(3))
+		check()
+		// The reservation still counts for others, and ends with its own job.
+		s.refuse(t, 4, Slots("a", 1, whole("core", 2)), match.ErrBusy)
+		s.release(t, 2)
+		s.stands(t, 4, Slots("a", 1, whole("core", 2)), "0@node0")
+		s.release(t, 3)
+		s.release(t, 4)
+		s.stands(t, 5, full(), "0@node0 1@node1")
+	},
+	"a terse refusal has no numbers that take a search": func(t *testing.T, s *graphSubject) {
+		s.reserved(t)
+		want := s.refuses(t, 3, full(), match.ErrBusy, underPolicy(match.PolicyLonode))
+		if len(want.Shortages) == 0 {
+			t.Errorf("the reason %+v has no shortages to leave out", want)
+		}
+		same(t, "the terse reason", s.refuses(t, 3, full(), match.ErrBusy, underPolicy(match.PolicyLonode), terse), want.Terse())
+	},
 	"a reservation is released": func(t *testing.T, s *graphSubject) {
 		s.reserved(t)
 		s.release(t, 2)

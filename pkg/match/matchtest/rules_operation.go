@@ -1,6 +1,8 @@
 package matchtest
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -52,11 +54,36 @@ var operationRules = map[string]rule{
 		s.places(t, 1, Slots("b", 2, Cores(2)), "0@n1 1@n1", as(match.WithoutAllocating), without(1))
 		s.holding(t, "1: 0@n1")
 	}},
-	"ignore does not go with an operation that books": {test: func(t *testing.T, s *subject) {
-		s.load(t, Node("n1", nil, Cores(2)))
+	"a request that books ignores no job that holds something": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		s.match(t, 71, Slots("a", 1, Cores(2)))
+		for _, op := range []match.Op{match.Allocate, match.AllocateOrElseReserve} {
+			_, err := s.try(t.Context(), 2, Slots("b", 1, Cores(2)), as(op), without(77, 71))
+			if !errors.Is(err, match.ErrInvalid) || op == match.Allocate && !strings.Contains(err.Error(), "71") {
+				t.Errorf("Match() = %v, want the error %q that names job 71", err, match.ErrInvalid)
+			}
+		}
+		s.holding(t, "71: 0@n1")
+	}},
+	"a request that books does not ignore its own job": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, without(77, 2))
+		s.match(t, 2, Slots("b", 1, Cores(2)))
+		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, without(2))
+		s.holding(t, "2: 0@n1")
+	}},
+	"a request that books skips jobs that have nothing to ignore": {needs: ignores, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)), Node("n2", nil, Cores(2)))
 		s.match(t, 1, Slots("a", 1, Cores(2)))
-		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, without(1))
-		s.fails(t, 2, Slots("b", 1, Cores(2)), match.ErrInvalid, as(match.AllocateOrElseReserve), without(1))
-		s.holding(t, "1: 0@n1")
+		s.places(t, 2, Slots("b", 1, Cores(2)), "0@n2", without(77, 77, 78))
+		s.refuses(t, 3, Slots("b", 1, Cores(2)), match.ErrBusy, without(77))
+	}},
+	"what a request that books ignores does not make it another request": {needs: ignores, test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		first := s.match(t, 1, Slots("a", 1, Cores(2)), without(77))
+		same(t, "the second answer", s.match(t, 1, Slots("a", 1, Cores(2)), without(78, 79)), first)
+		s.match(t, 77, Slots("a", 1, Cores(2)))
+		same(t, "the answer after an ignored job was given something", s.match(t, 1, Slots("a", 1, Cores(2)), without(77)), first)
+		s.fails(t, 1, Slots("a", 1, Cores(1)), match.ErrConflict, without(77))
 	}},
 }

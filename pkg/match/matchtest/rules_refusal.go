@@ -3,7 +3,9 @@ package matchtest
 import (
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/resource"
 )
@@ -151,6 +153,41 @@ var refusalRules = map[string]rule{
 		if r := s.refuses(t, 2, Slots("b", 2, Cores(2)), match.ErrBusy); r.WaitingHelps {
 			t.Errorf("the reason %+v says that waiting helps, with one of two nodes down", r)
 		}
+	}},
+	"a terse refusal has the verdict and the code, and no numbers that take a search": {test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(4)), Node("n3", nil, Cores(2)))
+		first := s.match(t, 1, Slots("a", 2, Cores(3)), lasting(time.Minute), terse)
+		same(t, "the repeat", s.match(t, 1, Slots("a", 2, Cores(3)), lasting(time.Minute)), first)
+		compare := func(verdict error, js *jobspec.Jobspec, how ...option) {
+			t.Helper()
+			want := s.refuses(t, 2, js, verdict, how...)
+			got := s.refuses(t, 2, js, verdict, append(how, terse)...)
+			if !s.can.Reasons {
+				return
+			}
+			if len(want.Shortages) == 0 {
+				t.Errorf("the reason %+v has no shortages to leave out", want)
+			}
+			want = want.Terse()
+			want.WaitingHelps = errors.Is(verdict, match.ErrBusy)
+			same(t, "the terse reason", got, want)
+		}
+		compare(match.ErrBusy, Slots("a", 2, Cores(3)))
+		compare(match.ErrBusy, Slots("a", 2, Cores(2)))
+		compare(match.ErrBusy, Slots("a", 2, Cores(2)), as(match.WithoutAllocating))
+		compare(match.ErrUnsatisfiable, Slots("a", 3, Cores(3)))
+		compare(match.ErrUnsatisfiable, Slots("a", 1, Cores(5)))
+		compare(match.ErrUnsatisfiable, Slots("a", 1, Cores(5)), as(match.Satisfiability))
+		if s.can.Reserve {
+			s.match(t, 3, Slots("a", 1, Cores(4)), as(match.AllocateOrElseReserve))
+			s.release(t, 1)
+			if r := s.refuses(t, 2, Slots("a", 2, Cores(4)), match.ErrBusy); s.can.Reasons && r.Promised == nil {
+				t.Errorf("the reason %+v says nothing of what is promised", r)
+			}
+			compare(match.ErrBusy, Slots("a", 2, Cores(4)))
+		}
+		s.setStatus(t, "n1", resource.Down)
+		compare(match.ErrBusy, Slots("a", 2, Cores(3)))
 	}},
 	"a refusal is no other error": {test: func(t *testing.T, s *subject) {
 		s.load(t, Node("n1", nil, Cores(2)))

@@ -284,6 +284,128 @@ var reserveRules = map[string]rule{
 		s.reserves(t, 3, two(), "20-", "0@n1", as(match.WithoutAllocatingFuture), without(1))
 		s.promising(t, "2: 10-20 0@n1")
 	}},
+	"a request that books over an ignored reservation leaves it as it is": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, pair()...)
+		s.match(t, 1, two(), minutes(10))
+		s.match(t, 2, two(), minutes(10))
+		s.reserves(t, 3, all(), "10-30", "0@n1 1@n2", minutes(20))
+		s.release(t, 1)
+		s.refuses(t, 4, two(), match.ErrBusy)
+		s.places(t, 4, two(), "0@n1", without(3, 77))
+		s.promising(t, "3: 10-30 0@n1 1@n2")
+		s.holding(t, "2: 0@n2; 3: 0@n1 1@n2; 4: 0@n1")
+		// The reservation counts for everybody else, and its job gets what is free when it asks again.
+		s.release(t, 2)
+		s.refuses(t, 5, two(), match.ErrBusy)
+		s.gives(t, 3, two(), "0@n2", minutes(20))
+		s.holding(t, "3: 0@n2; 4: 0@n1")
+	}},
+	"a refusal says what is promised to others, and from when": {needs: both(reserves, reasons), test: func(t *testing.T, s *subject) {
+		s.load(t, append(pair(), Node("n3", nil, Cores(2)))...)
+		s.match(t, 1, two(), minutes(10))
+		s.match(t, 2, two(), minutes(20))
+		s.match(t, 3, two())
+		s.reserves(t, 5, two(), "10-40", "0@n1", minutes(30))
+		s.reserves(t, 4, two(), "20-50", "0@n2", minutes(30))
+		s.release(t, 1)
+		s.release(t, 2)
+		promises := func(n int64, js *jobspec.Jobspec, want *match.Promised, how ...option) {
+			t.Helper()
+			r := s.refuses(t, 9, js, match.ErrBusy, how...)
+			same(t, "what is promised", r.Promised, want)
+			if r.Found != n {
+				t.Errorf("found is %d, want %d", r.Found, n)
+			}
+		}
+		wide := Slots("a", 3, Cores(2))
+		promises(0, wide, &match.Promised{Job: 5, MoreSlots: 2, From: in(10)})
+		promises(0, wide, &match.Promised{Job: 5, MoreSlots: 2, From: in(10)}, orElse())
+		promises(0, wide, &match.Promised{Job: 5, MoreSlots: 2, From: in(10)}, as(match.WithoutAllocating), minutes(21))
+		promises(1, wide, &match.Promised{Job: 5, MoreSlots: 1, From: in(10)}, minutes(20))
+		promises(2, wide, nil, minutes(10))
+		promises(0, two(), &match.Promised{Job: 5, MoreSlots: 1, From: in(10)})
+		// No more slots are counted than are wanted.
+		promises(0, all(), &match.Promised{Job: 5, MoreSlots: 2, From: in(10)})
+		if s.can.Shapes {
+			promises(0, Jobspec(Slot("a", jobspec.Exactly(1), Cores(2)), Slot("b", jobspec.Exactly(1), Cores(2))), &match.Promised{Job: 5, MoreSlots: 1, From: in(10)})
+		}
+		// What is ignored, and the job's own reservation, is not in the way.
+		if s.can.Ignore {
+			promises(1, wide, &match.Promised{Job: 4, MoreSlots: 1, From: in(20)}, without(5))
+			promises(2, wide, nil, without(4, 5))
+		}
+		promises(1, wide, &match.Promised{Job: 4, MoreSlots: 1, From: in(20)}, func(r *match.Request) { r.ID, r.Op = 5, match.WithoutAllocating })
+		s.promising(t, "4: 20-50 0@n2"+"5: 10-40 0@n1")
+		// A request that ends when the first reservation begins finds the slots.
+		s.places(t, 9, all(), "0@n1 1@n2", minutes(10))
+	}},
+	"reservations that take no room from a request are not in its way": {needs: both(reserves, reasons), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)), Node("n2", nil, Cores(2)), Node("n3", nil, Cores(1)))
+		s.match(t, 1, Slots("a", 1, Cores(4)), minutes(10))
+		s.match(t, 2, two(), minutes(20))
+		s.match(t, 3, one(), minutes(5))
+		s.reserves(t, 4, one(), "5-", "0@n3")
+		s.reserves(t, 5, Slots("a", 1, Cores(4)), "10-", "0@n1")
+		s.reserves(t, 6, two(), "20-", "0@n2")
+		s.release(t, 2)
+		// The first reservation is on a node that is too small, the second where another job is now.
+		r := s.refuses(t, 7, two(), match.ErrBusy)
+		same(t, "what is promised", r.Promised, &match.Promised{Job: 6, MoreSlots: 1, From: in(20)})
+		s.match(t, 8, two(), minutes(20))
+		r = s.refuses(t, 7, two(), match.ErrBusy)
+		same(t, "what is promised", r.Promised, (*match.Promised)(nil))
+	}},
+	"a node reserved whole is promised to a job": {needs: both(both(reserves, reasons), wholeNodes), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(4)))
+		s.match(t, 1, one(), minutes(10))
+		s.reserves(t, 2, one(), "10-20", "0@n1", wanting("x"), minutes(10))
+		r := s.refuses(t, 3, two(), match.ErrBusy)
+		same(t, "what is promised", r.Promised, &match.Promised{Job: 2, MoreSlots: 1, From: in(10)})
+		r = s.refuses(t, 3, one(), match.ErrBusy, wanting("y"))
+		same(t, "what is promised", r.Promised, (*match.Promised)(nil))
+		s.release(t, 1)
+		r = s.refuses(t, 3, one(), match.ErrBusy, wanting("y"))
+		same(t, "what is promised", r.Promised, &match.Promised{Job: 2, MoreSlots: 1, From: in(10)})
+	}},
+	"without what is promised another domain may have most room": {needs: both(both(reserves, reasons), topology), test: func(t *testing.T, s *subject) {
+		s.load(t, inRacks()...)
+		node := Slots("a", 1, Cores(4))
+		s.match(t, 1, node)
+		s.match(t, 2, node, minutes(10))
+		s.match(t, 3, node, minutes(10))
+		rack := Together(Slots("a", 2, Cores(4)), inOneRack)
+		s.reserves(t, 4, rack, "10-", "0@n3 1@n4")
+		s.release(t, 2)
+		s.release(t, 3)
+		r := s.refuses(t, 5, rack, match.ErrBusy)
+		same(t, "what is promised", r.Promised, &match.Promised{Job: 4, MoreSlots: 1, From: in(10)})
+		if r.Found != 1 || r.Vertex != "r1" {
+			t.Errorf("found are %d in %s, want 1 in r1", r.Found, r.Vertex)
+		}
+		s.places(t, 5, rack, "0@n3 1@n4", minutes(10))
+	}},
+	"a reservation is made over an ignored one": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.match(t, 1, two(), minutes(10))
+		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
+		s.reserves(t, 3, two(), "20-25", "0@n1", minutes(5))
+		s.reserves(t, 3, two(), "10-15", "0@n1", minutes(5), without(2))
+		s.holding(t, "1: 0@n1; 2: 0@n1; 3: 0@n1")
+		// Who is asked for again goes behind what was reserved in between.
+		s.reserves(t, 2, two(), "15-25", "0@n1", minutes(10))
+		s.release(t, 2)
+		s.reserves(t, 4, two(), "15-", "0@n1")
+	}},
+	"a request that ignores what holds something leaves its own reservation": {needs: both(reserves, ignores), test: func(t *testing.T, s *subject) {
+		s.load(t, Node("n1", nil, Cores(2)))
+		s.match(t, 1, two(), minutes(10))
+		s.reserves(t, 2, two(), "10-20", "0@n1", minutes(10))
+		for _, op := range []option{orElse(), as(match.Allocate)} {
+			s.fails(t, 2, two(), match.ErrInvalid, op, at(in(1)), without(1))
+			s.fails(t, 2, two(), match.ErrInvalid, op, at(in(1)), without(2))
+		}
+		s.promising(t, "2: 10-20 0@n1")
+	}},
 	"what others are about to take is no end to wait for": {needs: both(reserves, expects), test: func(t *testing.T, s *subject) {
 		s.load(t, pair()...)
 		s.match(t, 1, two(), minutes(10))

@@ -97,6 +97,9 @@ func without(ids ...match.JobID) option { return func(r *match.Request) { r.Igno
 func underPolicy(p string) option       { return func(r *match.Request) { r.Policy = p } }
 func forHolder(h string) option         { return func(r *match.Request) { r.Holder = h } }
 
+// terse leaves out numbers of a refusal.
+func terse(r *match.Request) { r.Terse = true }
+
 // wanting makes the request take whole nodes for a holder.
 func wanting(holder string) option {
 	return func(r *match.Request) { r.Policy, r.Holder = match.PolicyLonodex, holder }
