@@ -68,6 +68,7 @@ var properties = map[string]Properties{
 	Complete:           {},
 	NotStarted:         {},
 	Restarting:         {},
+	DurationExceeded:   {},
 	Resumed:            {},
 	Created:            {},
 	Finished:           {},

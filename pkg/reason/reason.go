@@ -153,6 +153,8 @@ const (
 	Recovered = "Recovered"
 	// AllPlaced: all pods of a group that started with fewer have nodes.
 	AllPlaced = "AllPlaced"
+	// DurationExceeded: the controller has ended a pod or a Job that held its nodes for longer than its duration.
+	DurationExceeded = "DurationExceeded"
 	// Resumed: an owner of the group was resumed after it was suspended for a group of higher priority.
 	Resumed = "Resumed"
 	// OwnerUnreadable: the controller cannot read the owner of the

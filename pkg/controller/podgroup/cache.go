@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/walltime"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
@@ -49,8 +50,17 @@ func slimPod(obj any) (any, error) {
 	}
 	slimMeta(&pod.ObjectMeta)
 	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: boundCondition(pod)}
 	return pod, nil
+}
+
+// boundCondition returns the condition that says when a pod with a node was bound, without its message. It
+// returns nothing for other pods.
+func boundCondition(pod *corev1.Pod) []corev1.PodCondition {
+	if pod.Spec.NodeName == "" {
+		return nil
+	}
+	return []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(walltime.BoundAt(pod))}}
 }
 
 // slimPodOwner drops the fields of a Job, a ReplicaSet or a StatefulSet that are not read.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +22,7 @@ import (
 func (r *reconciler) evict(ctx context.Context, o observation, pods []podSet, m memory) time.Duration {
 	refused := ""
 	for _, pod := range r.pods.all(pods) {
-		uid := pod.UID
-		err := r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
-		})
+		err := r.evictPod(ctx, pod)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 			// The pod is gone already.
@@ -43,4 +40,12 @@ func (r *reconciler) evict(ctx context.Context, o observation, pods []podSet, m 
 	m.shortfall.evictError = refused
 	r.remember(o.key, m)
 	return time.Millisecond
+}
+
+// evictPod evicts a pod with the eviction API.
+func (r *reconciler) evictPod(ctx context.Context, pod *corev1.Pod) error {
+	return r.client.SubResource("eviction").Create(ctx, pod.DeepCopy(), &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: new(pod.UID)}},
+	})
 }

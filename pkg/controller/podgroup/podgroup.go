@@ -65,6 +65,9 @@ type Config struct {
 	// annotation of the PodGroup or of its pods overrides it. It is at least a second. Defaults to
 	// 5m.
 	IncompleteTimeout time.Duration
+	// EnforceDuration makes the controller end pods that have held their nodes for longer than their group's
+	// group.DurationAnnotation says. Defaults to false.
+	EnforceDuration bool
 	// CRDPoll is the time between two checks whether a missing CRD is installed. Defaults to 2s.
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.

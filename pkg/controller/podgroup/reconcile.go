@@ -86,6 +86,18 @@ func (r *reconciler) reconcileOwn(ctx context.Context, key types.NamespacedName)
 	if r.waitsForNative(o) {
 		return ctrl.Result{}, nil
 	}
+	var annotations map[string]string
+	if o.podGroup != nil {
+		annotations = o.podGroup.Annotations
+	}
+	again, failed := r.endOverdue(ctx, o, annotations)
+	result, err := r.reconcileObserved(ctx, o)
+	result.RequeueAfter = sooner(result.RequeueAfter, again)
+	return result, errors.Join(failed, err)
+}
+
+// reconcileObserved brings the PodGroup of a group to its wanted state.
+func (r *reconciler) reconcileObserved(ctx context.Context, o observation) (ctrl.Result, error) {
 	was := r.recall(o.key)
 	if lost := r.pods.takeLost(o.key); lost.pod != "" {
 		// It is remembered at once: this reconcile may fail, or write something else first.

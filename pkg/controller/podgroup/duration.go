@@ -1,0 +1,109 @@
+package podgroup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/walltime"
+)
+
+// endAgainAfter is when a pod is ended again that has outlasted its duration, and that is still there.
+const endAgainAfter = 10 * time.Second
+
+// endOverdue ends the pods of a group that have held their nodes for longer than the duration of the group, if the
+// configuration says so. annotations are those of the PodGroup. A Job is ended as a whole, by its deadline: it would make
+// new pods otherwise. Other pods are evicted, which respects PodDisruptionBudgets. endOverdue returns the time
+// after which to look again. Zero means after the next event.
+func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations map[string]string) (time.Duration, error) {
+	if !r.config.EnforceDuration {
+		return 0, nil
+	}
+	var again time.Duration
+	var failed error
+	jobs := map[types.UID]bool{}
+	for _, pod := range r.pods.all(o.pods) {
+		d, err := group.ParseDuration(group.Annotation(group.DurationAnnotation, annotations, pod))
+		if err != nil || d == 0 || pod.Spec.NodeName == "" || hasEnded(pod) || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if left := walltime.BoundAt(pod).Add(d).Sub(o.now); left > 0 {
+			again = sooner(again, left)
+			continue
+		}
+		again = sooner(again, endAgainAfter)
+		text := fmt.Sprintf("pods hold their nodes for %s at most (annotation %s)", d, group.DurationAnnotation)
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" {
+			if !jobs[ref.UID] {
+				jobs[ref.UID] = true
+				failed = errors.Join(failed, r.endJob(ctx, pod.Namespace, *ref, text))
+			}
+			continue
+		}
+		failed = errors.Join(failed, r.endPod(ctx, pod, text))
+	}
+	return again, failed
+}
+
+// endJob gives a Job a deadline that has passed.
+func (r *reconciler) endJob(ctx context.Context, namespace string, ref metav1.OwnerReference, text string) error {
+	var job batchv1.Job
+	switch err := r.live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: ref.Name}, &job); {
+	case apierrors.IsNotFound(err) || err == nil && job.UID != ref.UID:
+		return nil
+	case err != nil:
+		return fmt.Errorf("get Job %s: %w", ref.Name, err)
+	}
+	start, is := job.Status.StartTime, job.Spec.ActiveDeadlineSeconds
+	if start == nil || job.Spec.Suspend != nil && *job.Spec.Suspend {
+		return nil
+	}
+	seconds := max(1, int64(r.clock.Since(start.Time)/time.Second))
+	if is != nil && *is <= seconds {
+		return nil // the Job controller ends it
+	}
+	// If somebody has changed the Job since it was read, it is read again.
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": job.UID, "resourceVersion": job.ResourceVersion},
+		"spec":     map[string]any{"activeDeadlineSeconds": seconds},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the deadline of Job %s: %w", ref.Name, err)
+	}
+	switch err := r.live.Patch(ctx, &job, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldManager)); {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("set the deadline of Job %s: %w", ref.Name, err)
+	}
+	r.events.Eventf(&job, nil, corev1.EventTypeWarning, reason.DurationExceeded, reason.DurationExceeded, "the Job is ended: %s", text)
+	klog.FromContext(ctx).V(2).Info("Ended a Job after its duration", "job", klog.KObj(&job), "activeDeadlineSeconds", seconds)
+	return nil
+}
+
+// endPod evicts a pod.
+func (r *reconciler) endPod(ctx context.Context, pod *corev1.Pod, text string) error {
+	switch err := r.evictPod(ctx, pod); {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the pod is gone already
+	case err != nil:
+		r.metrics.eviction(outcomeRefused)
+		return fmt.Errorf("evict pod %s after its duration: %w", pod.Name, err)
+	}
+	r.metrics.eviction(outcomeEvicted)
+	r.events.Eventf(pod, nil, corev1.EventTypeWarning, reason.DurationExceeded, reason.DurationExceeded, "the pod is evicted: %s", text)
+	klog.FromContext(ctx).V(2).Info("Evicted a pod after its duration", "pod", klog.KObj(pod))
+	return nil
+}
