@@ -193,6 +193,15 @@ func testFailAfter(t *testing.T, c *cluster.Cluster) {
 		t.Fatal(err)
 	}
 	until(ctx, t, c, "told-later", corev1.PodSucceeded)
+
+	// The deadline of the pod itself.
+	spec := podSpec("cpu", "1")
+	spec.ActiveDeadlineSeconds = new(int64(1))
+	create(ctx, t, c, "outlasts", spec, map[string]string{kubelet.RunFor: "1h"})
+	pod, _ = until(ctx, t, c, "outlasts", corev1.PodFailed, corev1.PodSucceeded)
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != kubelet.DeadlineExceeded {
+		t.Errorf("ended as %v", pod.Status)
+	}
 }
 
 func testOvercommit(t *testing.T, c *cluster.Cluster) {

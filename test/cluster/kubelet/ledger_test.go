@@ -163,9 +163,20 @@ func TestEndOf(t *testing.T) {
 	admitted := time.Date(2030, 1, 2, 3, 4, 5, 600, time.UTC)
 	cases := map[string]struct {
 		annotations map[string]string
+		deadline    *int64
 		want        *corev1.PodCondition
 	}{
 		"no annotation, no end": {},
+		"a deadline": {
+			annotations: map[string]string{RunFor: "1m"},
+			deadline:    new(int64(10)),
+			want:        &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: DeadlineExceeded, Message: "2030-01-02T03:04:15.0000006Z"},
+		},
+		"an end before the deadline": {
+			annotations: map[string]string{RunFor: "2s"},
+			deadline:    new(int64(10)),
+			want:        &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: "Succeeded", Message: "2030-01-02T03:04:07.0000006Z"},
+		},
 		"success": {
 			annotations: map[string]string{RunFor: "1m"},
 			want:        &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: "Succeeded", Message: "2030-01-02T03:05:05.0000006Z"},
@@ -186,7 +197,7 @@ func TestEndOf(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := pod("a")
-			p.Annotations = tc.annotations
+			p.Annotations, p.Spec.ActiveDeadlineSeconds = tc.annotations, tc.deadline
 			if diff := cmp.Diff(tc.want, endOf(p, admitted)); diff != "" {
 				t.Errorf("endOf() (-want +got):\n%s", diff)
 			}

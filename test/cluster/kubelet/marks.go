@@ -9,7 +9,8 @@
 //
 // The annotations RunFor and FailAfter are durations since the admission. The package
 // turns them into a time in a condition of type Ends. A stage ends the pod at that time. A
-// pod without them runs for ever. They may be set, changed and removed while the pod runs.
+// pod without them runs for ever. They may be set, changed and removed while the pod runs. A pod with
+// activeDeadlineSeconds fails by these, as under a real kubelet.
 //
 // A pod that is deleted goes soon, whatever its grace period. With the annotation Lingers it
 // stays until the annotation is removed, as a pod does that uses its grace period.
@@ -27,11 +28,14 @@ const (
 	// Admitted is True if the pod was admitted. Otherwise
 	// it is False, with the kubelet's reason and message.
 	Admitted corev1.PodConditionType = "kwok.fluence.flux-framework.org/Admitted"
-	// Ends is True when the time of the pod's end is known. Its reason
-	// is the phase at the end, its message the time (RFC 3339). It is
+	// Ends is True when the time of the pod's end is known. Its reason is the phase
+	// at the end or DeadlineExceeded, its message the time (RFC 3339). It is
 	// False if an annotation cannot be read, or was removed.
 	Ends corev1.PodConditionType = "kwok.fluence.flux-framework.org/Ends"
 )
+
+// DeadlineExceeded is the reason of a pod that fails by its activeDeadlineSeconds.
+const DeadlineExceeded = "DeadlineExceeded"
 
 // These are annotations of pods, with Go durations. If both are set, the earlier end counts.
 const (
@@ -72,11 +76,14 @@ func alreadyAdmitted(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || c != nil && c.Status == corev1.ConditionTrue
 }
 
-// endOf returns the condition Ends for a pod that was
-// admitted at a time. It returns nil if no annotation is set.
+// endOf returns the condition Ends for a pod that was admitted at a
+// time. It returns nil if no annotation is set and the pod has no deadline.
 func endOf(pod *corev1.Pod, admitted time.Time) *corev1.PodCondition {
 	var end time.Time
-	var phase corev1.PodPhase
+	var why string
+	if s := pod.Spec.ActiveDeadlineSeconds; s != nil {
+		end, why = admitted.Add(time.Duration(*s)*time.Second), DeadlineExceeded
+	}
 	for _, a := range []struct {
 		key   string
 		phase corev1.PodPhase
@@ -89,14 +96,14 @@ func endOf(pod *corev1.Pod, admitted time.Time) *corev1.PodCondition {
 		if err != nil {
 			return &corev1.PodCondition{Type: Ends, Status: corev1.ConditionFalse, Reason: "BadAnnotation", Message: fmt.Sprintf("%s: %v", a.key, err)}
 		}
-		if at := admitted.Add(d); phase == "" || at.Before(end) {
-			end, phase = at, a.phase
+		if at := admitted.Add(d); why == "" || at.Before(end) {
+			end, why = at, string(a.phase)
 		}
 	}
-	if phase == "" {
+	if why == "" {
 		return nil
 	}
-	return &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: string(phase), Message: end.UTC().Format(time.RFC3339Nano)}
+	return &corev1.PodCondition{Type: Ends, Status: corev1.ConditionTrue, Reason: why, Message: end.UTC().Format(time.RFC3339Nano)}
 }
 
 // sameCondition compares the fields that endOf sets.
