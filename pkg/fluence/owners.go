@@ -71,7 +71,12 @@ func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error)
 			return nil, fmt.Errorf("watch %s: %w", resource.Resource, err)
 		}
 		o.registrations[kind], err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(obj any) { seen(uidOf(obj)) },
+			AddFunc: func(obj any) {
+				seen(uidOf(obj))
+				if !deadlineOf(obj).IsZero() {
+					ends(uidOf(obj))
+				}
+			},
 			UpdateFunc: func(old, obj any) {
 				// The object was deleted and another one was created
 				// under its name, and the watch missed the deletion.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/translate"
 	"github.com/flux-k8s/fluence/pkg/walltime"
 )
 
@@ -61,6 +62,9 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 // expectedEnd returns when the room of a pod with a node is expected to be free. It
 // returns the zero time if no end is known.
 func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
+	if translate.OnEveryNode(pod) {
+		return time.Time{} // it does not end to make room
+	}
 	key, _ := w.groups.KeyOf(pod.UID)
 	return walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
 }

@@ -27,11 +27,8 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 		s.reportedPlaced = 0
 	}
 	before := s.podGroup
-	if before != nil && before.Duration != pg.Duration {
-		// The ends of its pods have changed.
-		for _, m := range s.ordered((*member).hasNode) {
-			g.out.Recheck = append(g.out.Recheck, m.pod.UID)
-		}
+	if before == nil && pg.Duration != "" || before != nil && before.Duration != pg.Duration {
+		g.recheckEnds(s)
 	}
 	s.podGroup, s.inPodGroup = &pg, true
 	switch {
@@ -50,6 +47,13 @@ func (g Watches) PutPodGroup(key types.NamespacedName, pg PodGroup) Output {
 	}
 	g.out.activate(key)
 	return g.output()
+}
+
+// recheckEnds lists the members whose ends have changed with the duration of their PodGroup.
+func (g Watches) recheckEnds(s *groupState) {
+	for _, m := range s.ordered((*member).hasNode) {
+		g.out.Recheck = append(g.out.Recheck, m.pod.UID)
+	}
 }
 
 // asksForOther reports whether another state of a PodGroup asks for something else. What the scheduler
@@ -114,6 +118,9 @@ func (g Watches) DropPodGroup(key types.NamespacedName) Output {
 	defer g.mu.Unlock()
 	g.out.forget(key)
 	if s := g.groups[key]; s != nil {
+		if s.podGroup != nil && s.podGroup.Duration != "" {
+			g.recheckEnds(s)
+		}
 		s.podGroup = nil
 		g.endSeats(s, "the PodGroup was deleted")
 		s.writtenVersion = s.version // there is no status to write

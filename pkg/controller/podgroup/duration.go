@@ -3,7 +3,6 @@ package podgroup
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -26,13 +25,12 @@ const endAgainAfter = 10 * time.Second
 // endOverdue ends the pods of a group that have held their nodes for longer than the duration of the group, if the
 // configuration says so. annotations are those of the PodGroup. A Job is ended as a whole, by its deadline: it would make
 // new pods otherwise. Other pods are evicted, which respects PodDisruptionBudgets. endOverdue returns the time
-// after which to look again. Zero means after the next event.
-func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations map[string]string) (time.Duration, error) {
+// after which to look again. Zero means after the next event. What the API server refuses is tried again then.
+func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations map[string]string) time.Duration {
 	if !r.config.EnforceDuration {
-		return 0, nil
+		return 0
 	}
 	var again time.Duration
-	var failed error
 	jobs := map[types.UID]bool{}
 	for _, pod := range r.pods.all(o.pods) {
 		d, err := group.ParseDuration(group.Annotation(group.DurationAnnotation, annotations, pod))
@@ -48,13 +46,17 @@ func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations 
 		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" {
 			if !jobs[ref.UID] {
 				jobs[ref.UID] = true
-				failed = errors.Join(failed, r.endJob(ctx, pod.Namespace, *ref, text))
+				if err := r.endJob(ctx, pod.Namespace, *ref, text); err != nil {
+					klog.FromContext(ctx).Info("A Job is not ended after its duration", "job", klog.KRef(pod.Namespace, ref.Name), "err", err)
+				}
 			}
 			continue
 		}
-		failed = errors.Join(failed, r.endPod(ctx, pod, text))
+		if err := r.endPod(ctx, pod, text); err != nil {
+			klog.FromContext(ctx).Info("A pod is not ended after its duration", "pod", klog.KObj(pod), "err", err)
+		}
 	}
-	return again, failed
+	return again
 }
 
 // endJob gives a Job a deadline that has passed.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -44,19 +43,19 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	again, failed := r.endOverdue(ctx, o, native.Annotations)
+	again := r.endOverdue(ctx, o, native.Annotations)
 	was := r.recall(key)
 	n, d, m := r.config.decideOnNative(o, native, was)
 	d.events = append(d.events, m.warnOfLabels(o, was)...)
 	if n != 0 {
 		if err := r.annotateMinimum(ctx, native, n); err != nil {
-			return ctrl.Result{RequeueAfter: again}, errors.Join(failed, ignoreGone(err))
+			return ctrl.Result{RequeueAfter: again}, ignoreGone(err)
 		}
 		klog.FromContext(ctx).V(2).Info("Wrote the minimum of a native pod group", "podGroup", klog.KObj(native), "minimum", n)
 	}
 	r.remember(key, m)
 	r.sendEvents(nil, d.events)
-	return ctrl.Result{RequeueAfter: sooner(d.requeueAfter, again)}, failed
+	return ctrl.Result{RequeueAfter: sooner(d.requeueAfter, again)}, nil
 }
 
 // nativePodGroup returns a native PodGroup from the cache. It returns nil if there is none.

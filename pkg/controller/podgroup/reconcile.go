@@ -90,10 +90,10 @@ func (r *reconciler) reconcileOwn(ctx context.Context, key types.NamespacedName)
 	if o.podGroup != nil {
 		annotations = o.podGroup.Annotations
 	}
-	again, failed := r.endOverdue(ctx, o, annotations)
+	again := r.endOverdue(ctx, o, annotations)
 	result, err := r.reconcileObserved(ctx, o)
 	result.RequeueAfter = sooner(result.RequeueAfter, again)
-	return result, errors.Join(failed, err)
+	return result, err
 }
 
 // reconcileObserved brings the PodGroup of a group to its wanted state.

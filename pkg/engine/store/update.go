@@ -101,6 +101,9 @@ func (st *Store) changeEnd(s *Slot, at time.Time) {
 	}
 	st.reservations.allEnds.remove(endOf(s.end), s)
 	s.end = at
+	if !at.IsZero() && !at.After(s.start) {
+		s.start = time.Time{} // an end that was set later may be before it
+	}
 	st.hosts.byName[s.node].updatePermanent(s)
 	st.reservations.allEnds.add(endOf(s.end), s)
 	st.reservations.invalidate(s.node)
