@@ -62,7 +62,6 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 func (b *base) abandonPlan(of types.UID) {
 	b.evictor.Cancel(of, eviction.Abandoned)
 	b.preemptions.abandon(of)
-	endYields(b, of)
 }
 
 // endYields lets the groups go on that were evicted for a preemptor.

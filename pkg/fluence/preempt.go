@@ -61,8 +61,10 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	case !known:
 		c := a.claims.get(id)
 		if evicts && c == nil {
-			// Others would take the room of its victims before it is known where the group fits.
+			// Others would take the room of its victims before it is known where the group fits. The claim has an end: it
+			// may be for more room than the group needs.
 			if c = claimOn(slotsOfVictims(ending, of.UID), rank, ending, of.UID); c != nil {
+				c.until = now.Add(maxOverdue)
 				a.setClaim(plan, of, c)
 			}
 		}

@@ -46,7 +46,7 @@ type attempts struct {
 	first, last string
 	// from is the time of the first event, and at that of the last one.
 	from, at time.Time
-	// told is the number of events after the first one, and repeated how many of them had the note of the one before.
+	// told is the number of events after the first one, and repeated how many of the last ones had the note of the one before.
 	told, repeated int
 }
 
@@ -63,6 +63,8 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	case note != "":
 		if note == a.last && !a.saysOtherwise(p) {
 			a.repeated++
+		} else {
+			a.repeated = 0
 		}
 		again = a.repeated > maxUnseen
 		a.told++
