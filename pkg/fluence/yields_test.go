@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -109,6 +110,31 @@ func TestTheRoomOfItsVictimsIsKeptForAPreemptorThatGetsNoAnswer(t *testing.T) {
 		}
 		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting {
 			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+	})
+}
+
+// A matcher that does not answer once changes nothing for a group that waits for its victims to end.
+func TestAMatchWithoutAnAnswerKeepsTheClaimOfAPreemptor(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = time.Minute
+		r.gangOf("urgent", 4, 1000)
+		r.pass(5 * time.Second)
+		id := claimant{NamespacedName: types.NamespacedName{Namespace: ns, Name: "urgent"}}
+		want := r.pl.claims.nodesOf(id)
+		r.matcherFake.FailNext(matchtest.Match, match.ErrUnavailable)
+		before := len(r.matches())
+		r.pl.groups.RetryNow(id.NamespacedName)
+		r.pl.activator.activateGroups(id.NamespacedName)
+		r.pass(2 * tick)
+		if len(r.matches()) == before {
+			t.Fatal("the group did not ask")
+		}
+		if got := r.pl.claims.nodesOf(id); len(want) != 4 || !got.Equal(want) {
+			t.Errorf("claimed are %v, want %v", got, want)
+		}
+		if !hasPlan(&r.pl.groupPlacer, "urgent") {
+			t.Error("the plan was canceled")
 		}
 	})
 }
