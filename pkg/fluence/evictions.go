@@ -100,8 +100,8 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	})
 }
 
-// isEvicted reports whether a group is being evicted for another one, or waits until that has nodes. Until the marks of an earlier process are
-// handed to the evictor, each of them counts. It is called with the lock of the groups held.
+// isEvicted reports whether a group is being evicted for another one, or waits until that has nodes. Until the marks
+// of an earlier process are handed to the evictor, each of them counts. It is called with the lock of the groups held.
 func (tl *groupReporter) isEvicted(key types.NamespacedName) bool {
 	if tl.evictor.IsMarked(key) || tl.yields.has(key) {
 		return true

@@ -22,15 +22,15 @@ const (
 	unknownYield = 5 * time.Second
 )
 
-// yields are the groups that were evicted, and that wait until their preemptor has nodes. Their owners make new pods at
-// once. Without that these could take the room back: the preemptor may ask later, because its search for
-// room took too long or because the scheduler was restarted, and would evict more. The zero value is ready for use.
+// yields are the groups that were evicted and wait until their preemptor has nodes. Their owners make new pods at once.
+// If these did not wait, they could take the room back before the preemptor asks, and it would evict more. The preemptor
+// asks late if its search for room took too long, or if the scheduler was restarted. The zero value is ready for use.
 type yields struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]yield
 }
 
-// A yield is that of one group.
+// A yield says for whom a group waits, and for how long.
 type yield struct {
 	// to is the UID of the preemptor. It is empty if that is not known.
 	to types.UID
