@@ -50,6 +50,9 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	case v.State == eviction.Gone, v.State == eviction.TakenBack:
 		tl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
+			if v.State == eviction.TakenBack {
+				tl.yields.drop(key)
+			}
 			tl.activator.activateGroups(key)
 		}
 		tl.observeEvent(gang.Released)
@@ -85,7 +88,7 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	b.resumeOnce.Do(func() {
 		found := b.findMarks(podGroups, owners)
 		b.evictor.Resume(found...)
-		for _, key := range podGroups.evictedSince(b.now().Add(-maxYield)) {
+		for _, key := range podGroups.evictedSince(b.now().Add(-maxTakeover)) {
 			b.yields.begin(key, yield{until: b.now().Add(unknownYield)})
 		}
 		for _, f := range found {

@@ -68,11 +68,12 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 				a.setClaim(plan, of, c)
 			}
 		}
-		if c != nil && c.own {
+		own := c != nil && c.own
+		if own {
 			a.tellPreempting(plan, of, refused)
 		}
-		if hasPlan(a, of.UID) {
-			// The plan goes on until it is known to be of no use.
+		if own || hasPlan(a, of.UID) {
+			// The plan goes on until it is known to be of no use. After a restart the claim alone shows that there was one.
 			refused.Equivalence = ""
 			a.preemptions.askAt(of.UID, plan.Key, now.Add(askAgainAfter))
 		}

@@ -20,6 +20,9 @@ const (
 	maxYield = 10 * time.Second
 	// unknownYield is for how long it waits if an earlier process has evicted it, and the preemptor is not known.
 	unknownYield = 5 * time.Second
+	// maxTakeover is how long ago an eviction may have ended for that: the lease of a process that was killed lasts 15
+	// seconds, and the next process takes some to start.
+	maxTakeover = 30 * time.Second
 )
 
 // yields are the groups that were evicted and wait until their preemptor has nodes. Their owners make new pods at once.
@@ -46,6 +49,13 @@ func (y *yields) begin(key types.NamespacedName, of yield) {
 		y.all = map[types.NamespacedName]yield{}
 	}
 	y.all[key] = of
+}
+
+// drop lets a group go on that is not evicted after all.
+func (y *yields) drop(key types.NamespacedName) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	delete(y.all, key)
 }
 
 // has reports whether a group waits.
