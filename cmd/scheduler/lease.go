@@ -2,6 +2,7 @@ package main
 
 import (
 	"sync/atomic"
+	"time"
 
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -15,7 +16,12 @@ type lease struct {
 	given atomic.Bool
 	// gives is closed when given becomes true.
 	gives chan struct{}
+	// seen is when this process was last seen to hold it, in nanoseconds since 1970.
+	seen atomic.Int64
 }
+
+// seenFor is for how long it is not asked again whether this process holds the lease: each question reads all metrics.
+const seenFor = 500 * time.Millisecond
 
 func newLease() *lease { return &lease{gives: make(chan struct{})} }
 
@@ -30,7 +36,8 @@ func (l *lease) giveUp() {
 // of client-go's leader election, because kube-scheduler shows it nowhere
 // else. A process that has just started does not have this metric yet.
 func (l *lease) held() bool {
-	if l.unwanted.Load() {
+	now := time.Now()
+	if l.unwanted.Load() || !l.given.Load() && now.Sub(time.Unix(0, l.seen.Load())) < seenFor {
 		return true
 	}
 	families, err := legacyregistry.DefaultGatherer.Gather()
@@ -47,7 +54,11 @@ func (l *lease) held() bool {
 				return false
 			}
 		}
-		return len(f.GetMetric()) > 0
+		if len(f.GetMetric()) == 0 {
+			return false
+		}
+		l.seen.Store(now.UnixNano())
+		return true
 	}
 	return false
 }

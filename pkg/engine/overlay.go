@@ -14,8 +14,10 @@ type overlay struct {
 	needs    []solver.Need
 	snapshot *store.Snapshot
 	gone     []bool
-	// left has, by index of an occupied node and need, what is left. It may be below 0.
+	// left has, by index of an occupied node and need, what is left. It may be below 0. free has where the columns
+	// have it; nil for what is not there.
 	left []int64
+	free []*int64
 	// others, without and present have, by index of an occupied node, the slots of other holders, the
 	// slots without a holder, and the units.
 	others, without, present []int32
@@ -28,13 +30,19 @@ type overlay struct {
 func newOverlay(held *store.Occupancy, needs []solver.Need, snapshot *store.Snapshot) *overlay {
 	nodes := len(held.Nodes)
 	o := &overlay{
-		held: held, needs: needs, snapshot: snapshot, gone: make([]bool, len(held.Units)), left: make([]int64, 0, nodes*len(needs)),
+		held: held, needs: needs, snapshot: snapshot, gone: make([]bool, len(held.Units)),
+		left: make([]int64, 0, nodes*len(needs)), free: make([]*int64, nodes*len(needs)),
 		others: make([]int32, nodes), without: make([]int32, nodes), present: make([]int32, nodes),
 	}
 	for i := range held.Nodes {
 		n := &held.Nodes[i]
 		o.left = append(o.left, n.Left...)
 		o.others[i], o.without[i] = n.OtherHolders, n.WithoutHolder
+		for k, c := range n.Columns {
+			if c >= 0 {
+				o.free[i*len(needs)+k] = &needs[k].Columns[c].Free[n.At]
+			}
+		}
 	}
 	for u := range held.Units {
 		for _, p := range held.Units[u].Parts {
@@ -66,28 +74,30 @@ func (o *overlay) apply(u int32, sign int64) {
 		p := &parts[i]
 		at := p.Node
 		o.present[at] -= int32(sign)
+		left := o.left[int(at)*len(o.needs):]
 		for k, gain := range o.held.Gains(p) {
-			o.left[int(at)*len(o.needs)+k] += sign * gain
+			left[k] += sign * gain
 		}
 		o.others[at] -= int32(sign) * p.OtherHolders
 		o.without[at] -= int32(sign) * p.WithoutHolder
-		o.write(at)
+		o.write(at, p.OtherHolders != 0 || p.WithoutHolder != 0)
 		if o.changed != nil {
 			o.changed(at)
 		}
 	}
 }
 
-// write writes what is left on a node to the columns.
-func (o *overlay) write(at int32) {
-	n := &o.held.Nodes[at]
+// write writes what is left on a node to the columns, and its exclusivity if its holders may have changed.
+func (o *overlay) write(at int32, holders bool) {
 	left, x := o.leftOn(at)
-	for k := range o.needs {
-		if c := n.Columns[k]; c >= 0 {
-			o.needs[k].Columns[c].Free[n.At] = max(0, left[k])
+	for k, free := range o.free[int(at)*len(o.needs):][:len(left)] {
+		if free != nil {
+			*free = max(0, left[k])
 		}
 	}
-	o.snapshot.SetExclusivity(n.At, x)
+	if n := &o.held.Nodes[at]; holders || n.Emptied != nil {
+		o.snapshot.SetExclusivity(n.At, x)
+	}
 }
 
 // leftOn returns what is left on a node, by need, and its holders. The holders are only such that they

@@ -2,6 +2,7 @@ package eviction
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"time"
 
@@ -42,7 +43,7 @@ func refusalOf(err error) string {
 // evicted to its end all the same. The caller holds mu.
 func (e *Evictor) refuse(ctx context.Context, c call, err error) {
 	p, v, now := c.plan, c.victim, e.Now()
-	if c.mayMark { // nothing was written
+	if c.mayMark && !errors.As(err, new(deletionError)) { // nothing was written
 		v.markSent = false
 	}
 	if v.refusals == 0 {

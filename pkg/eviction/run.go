@@ -37,10 +37,17 @@ const (
 	maxSuspendWait = 30 * time.Second
 )
 
-// isMarked reports whether the marks of all victims are written.
+// isMarked reports whether the marks of all victims are written that have one before the first pod is touched.
 func (p *plan) isMarked() bool {
-	return !slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Planned })
+	return !slices.ContainsFunc(p.victims, func(v *victim) bool { return v.State == Planned && !v.isLone() })
 }
+
+// isLone reports whether the victim is a single pod that is deleted. It cannot be evicted in part, so it is marked with
+// its deletion: marks before that would cost as much time as the deletions.
+func (v *victim) isLone() bool { return v.Kind == preemption.Pod && v.mark.Suspends == "" }
+
+// mayEnd reports whether its mark lets its pods end, and none has begun to.
+func (v *victim) mayEnd() bool { return v.State == Marked || v.State == Planned && v.isLone() }
 
 // A call is a request that is due.
 type call struct {
@@ -55,6 +62,11 @@ type call struct {
 	// suspends is true if it suspends the owner. mayMark is true if it is the first that may write the mark.
 	suspends, mayMark bool
 }
+
+// A deletionError says that a pod was marked, and that its deletion has failed.
+type deletionError struct{ error }
+
+func (e deletionError) Unwrap() error { return e.error }
 
 // errBegun says that a mark cannot be taken back, because the owner is suspended already.
 var errBegun = errors.New("the owner is suspended already")
@@ -173,7 +185,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	case gone && v.State != Gone && v.State != TakenBack && v.inFlight == 0:
 		v.settled = !v.markSent || v.Kind == preemption.Pod
 		e.set(p, v, Gone)
-	case ending && v.State == Marked && v.inFlight == 0:
+	case ending && v.mayEnd() && v.inFlight == 0:
 		v.deleteAt = now
 		e.begin(p, v)
 	}
@@ -193,7 +205,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 	}
 	switch {
 	case v.settled:
-	case v.State == Planned && v.inFlight == 0:
+	case v.State == Planned && !v.isLone() && v.inFlight == 0:
 		c.send = func(ctx context.Context) error { return e.API.Mark(ctx, v.Victim, v.mark) }
 		c.done = func() { e.set(p, v, Marked) }
 		return c, true
@@ -201,7 +213,7 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 		c.send = func(ctx context.Context) error { return e.API.Close(ctx, v.Victim, v.mark) }
 		c.done = func() { v.settled = true }
 		return c, true
-	case v.State != Marked && v.State != Ending, !v.begun && !p.isMarked():
+	case v.State != Ending && !v.mayEnd(), !v.begun && !p.isMarked():
 	case v.Suspend.UID != "" && !v.begun && v.inFlight == 0:
 		c.touches, c.suspends = true, true
 		c.send = func(ctx context.Context) error { return e.API.Suspend(ctx, v.Victim, v.mark) }
@@ -218,7 +230,10 @@ func (e *Evictor) nextOf(p *plan, v *victim, now time.Time) (c call, ok bool) {
 				if err := e.API.MarkPod(ctx, v.Victim, pod, v.mark); err != nil {
 					return err
 				}
-				return e.API.Delete(ctx, v.Namespace, pod)
+				if err := e.API.Delete(ctx, v.Namespace, pod); err != nil {
+					return deletionError{err}
+				}
+				return nil
 			}
 			c.done = func() { e.begin(p, v) }
 			return c, true
@@ -292,7 +307,7 @@ func (e *Evictor) begin(p *plan, v *victim) {
 	if v.mark.Suspends != "" && v.deleteAt.IsZero() {
 		v.deleteAt = e.Now().Add(maxSuspendWait)
 	}
-	if v.State == Marked {
+	if v.mayEnd() {
 		v.Since = e.Now()
 		e.set(p, v, Ending)
 	}

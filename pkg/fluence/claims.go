@@ -353,6 +353,8 @@ func (a *groupPlacer) updateClaim(ctx context.Context, plan gang.Plan, found pla
 	freed := a.freed.end(func(o *offer) bool { return o.key == plan.Key && !now.Before(o.until) })
 	switch {
 	case plan.Late && !goesFirst(plan):
+	case refused.Reason == reason.MatcherUnavailable:
+		// Nothing new is known: the group goes on to claim its room, and to wait for its victims.
 	case refused.WaitsFor == gang.WaitsForRoom, a.mayLackVictims(refused):
 		freed = a.makeRoom(ctx, plan, found, refused) || freed
 	case refused.WaitsFor == gang.WaitsForOther && !refused.Backoff, refused.WaitsFor == gang.WaitsForNodes:

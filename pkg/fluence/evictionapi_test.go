@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 )
 
 // podAPI serves the writes of the evictor to pods.
@@ -43,23 +44,27 @@ func (a *podAPI) serves(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/api/v1/") && (r.Method == http.MethodPatch || r.Method == http.MethodDelete)
 }
 
-// RoundTrip applies conditions of a pod, or deletes it.
+// RoundTrip patches the conditions of a pod, or deletes it.
 func (a *podAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	namespace, name := parts[3], parts[5]
 	if r.Method == http.MethodDelete {
 		return a.delete(r, namespace, name), nil
 	}
-	var body struct {
-		Metadata metav1.ObjectMeta
-		Status   struct{ Conditions []corev1.PodCondition }
-	}
-	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+	patch, err := io.ReadAll(r.Body)
+	var body struct{ Metadata metav1.ObjectMeta }
+	if err = errors.Join(err, json.Unmarshal(patch, &body)); err != nil {
 		return failed(apierrors.NewBadRequest(err.Error())), nil
 	}
 	return a.change(namespace, name, &body.Metadata.UID, func(p *corev1.Pod) {
-		p.Status.Conditions = slices.DeleteFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget })
-		p.Status.Conditions = append(p.Status.Conditions, body.Status.Conditions...)
+		merged, err := strategicpatch.StrategicMergePatch(encode(p), patch, corev1.Pod{})
+		if err != nil {
+			panic(err)
+		}
+		*p = corev1.Pod{}
+		if err := json.Unmarshal(merged, p); err != nil {
+			panic(err)
+		}
 	}), nil
 }
 

@@ -50,6 +50,9 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 	case v.State == eviction.Gone, v.State == eviction.TakenBack:
 		tl.log.V(2).Info("A victim needs no more requests for its eviction", "victim", v.Namespace+"/"+v.Name, "kind", v.Kind, "state", v.State)
 		if key := eviction.KeyOf(v.Victim); key != (types.NamespacedName{}) {
+			if v.State == eviction.TakenBack {
+				tl.yields.drop(key)
+			}
 			tl.activator.activateGroups(key)
 		}
 		tl.observeEvent(gang.Released)
@@ -62,7 +65,6 @@ func (tl *groupReporter) observeEviction(c eviction.Change) {
 func (b *base) abandonPlan(of types.UID) {
 	b.evictor.Cancel(of, eviction.Abandoned)
 	b.preemptions.abandon(of)
-	endYields(b, of)
 }
 
 // endYields lets the groups go on that were evicted for a preemptor.
@@ -86,7 +88,7 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	b.resumeOnce.Do(func() {
 		found := b.findMarks(podGroups, owners)
 		b.evictor.Resume(found...)
-		for _, key := range podGroups.evictedSince(b.now().Add(-maxYield)) {
+		for _, key := range podGroups.evictedSince(b.now().Add(-maxTakeover)) {
 			b.yields.begin(key, yield{until: b.now().Add(unknownYield)})
 		}
 		for _, f := range found {
@@ -101,8 +103,8 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 	})
 }
 
-// isEvicted reports whether a group is being evicted for another one, or waits until that has nodes. Until the marks of an earlier process are
-// handed to the evictor, each of them counts. It is called with the lock of the groups held.
+// isEvicted reports whether a group is being evicted for another one, or waits until that has nodes. Until the marks
+// of an earlier process are handed to the evictor, each of them counts. It is called with the lock of the groups held.
 func (tl *groupReporter) isEvicted(key types.NamespacedName) bool {
 	if tl.evictor.IsMarked(key) || tl.yields.has(key) {
 		return true

@@ -61,16 +61,19 @@ func (a *groupPlacer) makeRoom(ctx context.Context, plan gang.Plan, found placem
 	case !known:
 		c := a.claims.get(id)
 		if evicts && c == nil {
-			// Others would take the room of its victims before it is known where the group fits.
+			// Others would take the room of its victims before it is known where the group fits. The claim has an end: it
+			// may be for more room than the group needs.
 			if c = claimOn(slotsOfVictims(ending, of.UID), rank, ending, of.UID); c != nil {
+				c.until = now.Add(maxOverdue)
 				a.setClaim(plan, of, c)
 			}
 		}
-		if c != nil && c.own {
+		own := c != nil && c.own
+		if own {
 			a.tellPreempting(plan, of, refused)
 		}
-		if hasPlan(a, of.UID) {
-			// The plan goes on until it is known to be of no use.
+		if own || hasPlan(a, of.UID) {
+			// The plan goes on until it is known to be of no use. After a restart the claim alone shows that there was one.
 			refused.Equivalence = ""
 			a.preemptions.askAt(of.UID, plan.Key, now.Add(askAgainAfter))
 		}

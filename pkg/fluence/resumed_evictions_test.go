@@ -69,6 +69,41 @@ func TestAGroupWaitsForTheVictimsOfAnEarlierScheduler(t *testing.T) {
 	})
 }
 
+// A group that an earlier scheduler has evicted makes its pods again. They wait until the group has asked for which it was
+// evicted, although nothing says any more which one that is.
+func TestTheNewPodsOfAnEvictedGroupWaitAfterARestart(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ended time.Duration
+		waits bool
+	}{
+		"its last pod has gone a moment ago": {ended: maxTakeover - time.Second, waits: true},
+		"its last pod has gone long ago":     {ended: maxTakeover + time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRigOf(t, realEngine(t), func(r *rig) {
+				pg := aPodGroup("low", 1, "low")
+				pg.Status.Conditions = []metav1.Condition{{
+					Type: eviction.ConditionPreempted, Status: metav1.ConditionFalse, Reason: reason.Preempted,
+					Message: "1 pod evicted for group ns/urgent (priority 1000, this one has 0)", LastTransitionTime: metav1.NewTime(time.Now().Add(-tc.ended)),
+				}}
+				r.podGroupAPI.put(pg)
+				r.add(objects.ReadyNode("n00", 8))
+				r.pod("low-0", objects.InGroup("low"), objects.CPU("8"), atPriority(0))
+			}, func(r *rig) {
+				r.schedule()
+				r.pass(unknownYield / 2)
+				if r.runs("low-0") == tc.waits {
+					t.Errorf("it runs: %v, want %v", !tc.waits, tc.waits)
+				}
+				r.pass(unknownYield + 2*tick)
+				if !r.runs("low-0") {
+					t.Error("it waits though nobody else asks")
+				}
+			})
+		})
+	}
+}
+
 // If an earlier scheduler has not begun, its mark is taken back, and the group evicts others anew.
 func TestAGroupEvictsAnewIfAnEarlierSchedulerHasNotBegun(t *testing.T) {
 	inRestartedRig(t, false, func(r *rig) {

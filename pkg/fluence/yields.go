@@ -20,17 +20,20 @@ const (
 	maxYield = 10 * time.Second
 	// unknownYield is for how long it waits if an earlier process has evicted it, and the preemptor is not known.
 	unknownYield = 5 * time.Second
+	// maxTakeover is how long ago an eviction may have ended for that: the lease of a process that was killed lasts 15
+	// seconds, and the next process takes some to start.
+	maxTakeover = 30 * time.Second
 )
 
-// yields are the groups that were evicted, and that wait until their preemptor has nodes. Their owners make new pods at
-// once. Without that these could take the room back: the preemptor may ask later, because its search for
-// room took too long or because the scheduler was restarted, and would evict more. The zero value is ready for use.
+// yields are the groups that were evicted and wait until their preemptor has nodes. Their owners make new pods at once.
+// If these did not wait, they could take the room back before the preemptor asks, and it would evict more. The preemptor
+// asks late if its search for room took too long, or if the scheduler was restarted. The zero value is ready for use.
 type yields struct {
 	mu  sync.Mutex
 	all map[types.NamespacedName]yield
 }
 
-// A yield is that of one group.
+// A yield says for whom a group waits, and for how long.
 type yield struct {
 	// to is the UID of the preemptor. It is empty if that is not known.
 	to types.UID
@@ -46,6 +49,13 @@ func (y *yields) begin(key types.NamespacedName, of yield) {
 		y.all = map[types.NamespacedName]yield{}
 	}
 	y.all[key] = of
+}
+
+// drop lets a group go on that is not evicted after all.
+func (y *yields) drop(key types.NamespacedName) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	delete(y.all, key)
 }
 
 // has reports whether a group waits.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -19,13 +20,9 @@ const whyYields = "the group is evicted for a group of higher priority; waits un
 // The pods of a group that was evicted are made again while another victim is still ending. They wait until the
 // preemptor has nodes, and no longer than some seconds.
 func TestAnEvictedGroupLetsItsPreemptorGoFirst(t *testing.T) {
-	for name, tc := range map[string]struct {
-		otherEndsAfter time.Duration
-		yields         bool
-	}{
-		"the preemptor starts soon":     {3 * time.Second, false},
-		"another victim ends very late": {maxYield + 2*tick, false},
-		"it is not known yet":           {time.Second, true},
+	for name, otherEndsAfter := range map[string]time.Duration{
+		"the preemptor starts soon":     3 * time.Second,
+		"another victim ends very late": maxYield + 2*tick,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inPreemptionRig(t, func(r *rig) {
@@ -44,12 +41,9 @@ func TestAnEvictedGroupLetsItsPreemptorGoFirst(t *testing.T) {
 				for i := range 3 {
 					r.pod(fmt.Sprintf("%s-%d", first, 5+i), objects.InGroup(first), objects.CPU("8"), atPriority(0))
 				}
-				r.pass(tc.otherEndsAfter)
-				if held := r.preEnqueueMessage(again); (held == whyYields) != (tc.otherEndsAfter < maxYield) || r.runs(again.Name) {
-					t.Errorf("after %s, PreEnqueue: %q; these run: %v", tc.otherEndsAfter, held, r.assigned())
-				}
-				if tc.yields {
-					return
+				r.pass(otherEndsAfter)
+				if held := r.preEnqueueMessage(again); (held == whyYields) != (otherEndsAfter < maxYield) || r.runs(again.Name) {
+					t.Errorf("after %s, PreEnqueue: %q; these run: %v", otherEndsAfter, held, r.assigned())
 				}
 				for _, name := range gone {
 					if !strings.HasPrefix(name, first) {
@@ -116,6 +110,31 @@ func TestTheRoomOfItsVictimsIsKeptForAPreemptorThatGetsNoAnswer(t *testing.T) {
 		}
 		if c := r.conditionOf("urgent", "Scheduled"); c.Reason != reason.Preempting {
 			t.Errorf("the group waits with %s: %q", c.Reason, c.Message)
+		}
+	})
+}
+
+// A matcher that does not answer once changes nothing for a group that waits for its victims to end.
+func TestAMatchWithoutAnAnswerKeepsTheClaimOfAPreemptor(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = time.Minute
+		r.gangOf("urgent", 4, 1000)
+		r.pass(5 * time.Second)
+		id := claimant{NamespacedName: types.NamespacedName{Namespace: ns, Name: "urgent"}}
+		want := r.pl.claims.nodesOf(id)
+		r.matcherFake.FailNext(matchtest.Match, match.ErrUnavailable)
+		before := len(r.matches())
+		r.pl.groups.RetryNow(id.NamespacedName)
+		r.pl.activator.activateGroups(id.NamespacedName)
+		r.pass(2 * tick)
+		if len(r.matches()) == before {
+			t.Fatal("the group did not ask")
+		}
+		if got := r.pl.claims.nodesOf(id); len(want) != 4 || !got.Equal(want) {
+			t.Errorf("claimed are %v, want %v", got, want)
+		}
+		if !hasPlan(&r.pl.groupPlacer, "urgent") {
+			t.Error("the plan was canceled")
 		}
 	})
 }

@@ -44,8 +44,9 @@ type comer struct {
 	podGroup string
 }
 
-// drawn returns a group of n pods of a priority with this much CPU each. Pods that are alone are at most two, and one
-// if it is the group that comes. Only those that are there before may be protected by a budget.
+// drawn returns a group of n pods of a priority with this much CPU each, or pods without a group. before says that it is
+// there before the preemptor comes. Then pods without a group are at most two, and a budget may protect them. The
+// preemptor itself is at most one such pod.
 func (f *foretold) drawn(name string, n, cpu, priority int, before bool) comer {
 	c := comer{name: f.name(name), pods: n, priority: priority, kind: preemption.Group}
 	if f.rng.IntN(2) == 0 {

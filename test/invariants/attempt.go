@@ -44,9 +44,10 @@ type attempts struct {
 	// first is the note of the first event. last is the
 	// note of the last event, empty if it is not known.
 	first, last string
-	// from is the time of the first event, and at that of the last one.
+	// from is the time of the first event. at is the time of the last event.
 	from, at time.Time
-	// told is the number of events after the first one, and repeated how many of them had the note of the one before.
+	// told is the number of events after the first one. repeated is how many
+	// of the last events in a row had the note of the event before.
 	told, repeated int
 }
 
@@ -63,6 +64,8 @@ func (a *attempts) attempt(e eventFact, p *pod) (again bool) {
 	case note != "":
 		if note == a.last && !a.saysOtherwise(p) {
 			a.repeated++
+		} else {
+			a.repeated = 0
 		}
 		again = a.repeated > maxUnseen
 		a.told++

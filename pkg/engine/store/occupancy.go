@@ -80,6 +80,9 @@ type occupancyReader struct {
 	holdersMatter bool
 	// pools has, by node and need, the index of the node's pool; -1 if there is none.
 	pools []int
+	// columns and left are room for the numbers of the nodes that are read next.
+	columns []int32
+	left    []int64
 	// index has, by position, the index of a node in Nodes plus 1. It is 0 if the node is not there.
 	index []int32
 	// unitOf and partOf have, by index in Nodes, the last unit that has a part there, and the index of
@@ -113,6 +116,8 @@ func (v *WindowView) Occupancy(units []match.Unit, needs []solver.Need, who solv
 			if steps += jobSteps + slotSteps*n; steps > most {
 				return nil, steps, false
 			}
+			r.Units[i].Parts = slices.Grow(r.Units[i].Parts, n)
+			r.gains = slices.Grow(r.gains, n*len(needs))
 			r.addSlots(&r.Units[i], j, ref.Keys)
 		}
 		slices.SortFunc(r.Units[i].Parts, func(x, y UnitPart) int { return cmp.Compare(r.Nodes[x.Node].At, r.Nodes[y.Node].At) })
@@ -191,7 +196,7 @@ func (r *occupancyReader) node(h *host) int32 {
 	if i := r.index[h.node.position]; i > 0 {
 		return i - 1
 	}
-	n := OccupiedNode{At: int32(h.node.position), Columns: make([]int32, len(r.needs)), Left: make([]int64, len(r.needs))}
+	n := OccupiedNode{At: int32(h.node.position), Columns: take(&r.columns, len(r.needs)), Left: take(&r.left, len(r.needs))}
 	if r.holdersMatter {
 		n.WithoutHolder = h.exclusivity.WithoutHolder
 		for holder, slots := range h.holders {
@@ -247,4 +252,17 @@ func (r *occupancyReader) empty(n *OccupiedNode, slots []*Slot) {
 		r.read(n, n.Emptied.Left)
 		n.Emptied.Exclusivity = of[n.At]
 	})
+}
+
+// taken is how many numbers take makes room for at once.
+const taken = 4096
+
+// take returns n numbers that are 0 from a slice that it makes anew when too few are left.
+func take[T int32 | int64](from *[]T, n int) []T {
+	if len(*from) < n {
+		*from = make([]T, max(n, taken))
+	}
+	all := (*from)[:n:n]
+	*from = (*from)[n:]
+	return all
 }
