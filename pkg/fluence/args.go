@@ -68,6 +68,12 @@ type Args struct {
 	Handover metav1.Duration `json:"handover"`
 	// Preemption says which pods may be evicted to make room for a group of higher priority.
 	Preemption Preemption `json:"preemption"`
+	// Promises says which groups that wait are promised room at a time.
+	Promises Promises `json:"promises"`
+	// EnforceDuration reports whether the controller ends pods after the annotation group.DurationAnnotation. If it
+	// does not, such an end is a wish: it tells when room may be free, and lets no group run before a promise.
+	// Defaults to false.
+	EnforceDuration bool `json:"enforceDuration"`
 	// ExpectTimeout is how long room is held for pods that the owner of a group makes only after others
 	// of the group, while nothing but the owner is missing. It begins anew with each pod that
 	// comes. Defaults to 5m; at most ExpectTotal.
@@ -165,6 +171,30 @@ type Preemption struct {
 	MinRuntime metav1.Duration `json:"minRuntime"`
 }
 
+// Promises says which groups that wait are promised room at a time.
+type Promises struct {
+	// Depth is how many groups are promised room, the first of those that wait for room. With 0, which is the
+	// default, nobody is. 1 is EASY backfill. At most MaxPromises.
+	Depth int `json:"depth"`
+	// Horizon is how long before its time a promise keeps groups out that have no known end. Earlier it does so only if
+	// its group has waited for MaxBypass. Defaults to 1h.
+	Horizon metav1.Duration `json:"horizon"`
+}
+
+// MaxPromises is the largest Promises.Depth.
+const MaxPromises = 1000
+
+func (p *Promises) validate(path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if p.Depth < 0 || p.Depth > MaxPromises {
+		errs = append(errs, field.Invalid(path.Child("depth"), p.Depth, fmt.Sprintf("must be from 0 to %d", MaxPromises)))
+	}
+	if d := p.Horizon.Duration; d < 0 {
+		errs = append(errs, field.Invalid(path.Child("horizon"), d.String(), "must be 0 or above"))
+	}
+	return errs
+}
+
 // TLS names PEM files for mutual TLS.
 type TLS struct {
 	// CertFile is the scheduler's own certificate.
@@ -187,6 +217,7 @@ func defaultArgs() *Args {
 		MaxReserve:      metav1.Duration{Duration: 4 * time.Hour},
 		Handover:        metav1.Duration{Duration: 2 * time.Second},
 		Preemption:      Preemption{Mode: PreemptionLowerPriority, Foreign: preemption.ForeignNever},
+		Promises:        Promises{Horizon: metav1.Duration{Duration: time.Hour}},
 		ExpectTimeout:   metav1.Duration{Duration: 5 * time.Minute},
 		ExpectTotal:     metav1.Duration{Duration: 30 * time.Minute},
 		Expect:          ExpectAll,
@@ -296,6 +327,7 @@ func (a *Args) validate(path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("handover"), d.String(), "must be from 0 to 10s"))
 	}
 	errs = append(errs, a.Preemption.validate(path.Child("preemption"))...)
+	errs = append(errs, a.Promises.validate(path.Child("promises"))...)
 	if d := a.ExpectTotal.Duration; d < 0 {
 		errs = append(errs, field.Invalid(path.Child("expectTotal"), d.String(), "must be 0 or above"))
 	}

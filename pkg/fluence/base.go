@@ -47,6 +47,7 @@ type cluster struct {
 	restarts   restarts
 	ending     endingPods
 	claims     claims
+	promises   promises
 	freed      freedRoom
 	walltimes  walltimes
 	pods       corelisters.PodLister

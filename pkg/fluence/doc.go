@@ -33,6 +33,8 @@
 //	nominations.go         which pods of other schedulers are about to take room?
 //	restarts.go            which room is kept for pods that are made again?
 //	claims.go              which group gets the room of pods that are ending?
+//	promises.go            which groups are promised room, where and from when?
+//	promising.go           when is room promised, and what moves it?
 //	preemptions.go         when may a group evict others again?
 //	victims.go             what is known of the pods that may be evicted?
 //	freed_room.go          who is the first to whom room is offered that pods have left?

@@ -153,7 +153,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.walltimes = walltimes{
-		owners: pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
+		enforced: args.EnforceDuration,
+		owners:   pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
 		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.groupReporter.podGroups.annotationsOf(key) },
 	}
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
@@ -217,7 +218,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		HolderOf:    pl.groups.HolderOf,
 		EndOf:       pl.walltimes.expectedEnd,
 		MatchedAs:   pl.groups.MatchedAs,
-		Sources:     []inventory.Source{tentativeSource{pl.groups}},
+		Sources:     []inventory.Source{tentativeSource{pl.groups}, &pl.promises},
 		Levels:      levels,
 		OnEnd:       pl.onEnd,
 		OnChange:    pl.onChange,
@@ -236,8 +237,9 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		Matcher:      timedMatcher{Matcher: matcher, took: pl.counters.matches, matched: func(at time.Time) { pl.matchedAt.Store(at.UnixNano()) }},
 		MatchTimeout: pl.args.MatchTimeout.Duration, ReservationSearchBudget: pl.args.MaxAsk.Duration,
 		ClusterState: pl.clusterState, BlockerOf: pl.blockerOf, MayName: pl.mayName,
-		JobsOf: func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.occupants.jobOf) },
-		Now:    func() time.Time { return pl.now() },
+		PromisedTo: func(r match.Promised, reader types.NamespacedName) string { return promisedTo(pl.base, r, reader) },
+		JobsOf:     func(pods []*corev1.Pod) []match.JobID { return pl.groups.JobsOf(pods, pl.occupants.jobOf) },
+		Now:        func() time.Time { return pl.now() },
 	})
 	return nil
 }

@@ -80,7 +80,12 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	if refused != nil {
 		a.tellKept(plan, refused)
 		a.updateClaim(ctx, plan, found, refused)
-		a.reserver.reserve(ctx, plan, found, refused)
+		if promiseRoom(ctx, a, plan, found, refused) {
+			// The promise keeps the room that it needs, and no more.
+			a.reserver.drop(plan)
+		} else {
+			a.reserver.reserve(ctx, plan, found, refused)
+		}
 		refused.AlsoRefused = found.FirstShape
 		return "", refused
 	}
@@ -124,9 +129,9 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		a.releases.book(plan.Key) // seats that a started group has got
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
-	// All three are called, whatever the others return.
+	// All four are called, whatever the others return.
 	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key, a.now(), a.groups.FirstWaiting)
-	if used || claimed || offered {
+	if kept := usePromise(a, plan, slots); used || claimed || offered || kept {
 		a.observeEvent(gang.Released)
 	}
 	a.groupReporter.logged.forget(plan.Key)
@@ -203,9 +208,11 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	ended := a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now)
 	keys := sets.New(keysOf(ended)...)
 	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return s.Holder == "" && keys.Has(s.Key) })
+	needed := a.walltimes.needed(plan, now)
 	return placement.ClusterState{
 		At:       now,
-		Duration: a.walltimes.needed(plan, now),
+		Duration: needed,
+		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan), needed > 0, now),
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,

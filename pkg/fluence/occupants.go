@@ -2,6 +2,8 @@ package fluence
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -169,6 +171,18 @@ func (r *occupants) countOtherSchedulers(scheduler string) int {
 		}
 	}
 	return n
+}
+
+// on returns the pods on a node, by UID, without those that run on every node.
+func (r *occupants) on(node string) (pods []*corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, uid := range slices.Sorted(maps.Keys(r.byNode[node])) {
+		if pod := r.pods[r.byNode[node][uid].job]; pod != nil {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }
 
 // podOf returns the pod of a job. It returns nil if there is none.

@@ -255,6 +255,13 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 }
 
+// drop ends the reservation of nodes for a group.
+func (ts *reserver) drop(plan gang.Plan) {
+	if ts.reservations.dropNodes(gang.TurnOf(plan.Key, plan.Rank), plan.Key) {
+		ts.observeEvent(gang.ReservationEnded)
+	}
+}
+
 // reportReserved reports that nodes are reserved for a group that had none. It is an event,
 // because the reason for which the group waits, and so its condition, does not change.
 func (ts *reserver) reportReserved(key types.NamespacedName, nodes int) {

@@ -25,6 +25,8 @@ type walltimes struct {
 	// annotationsOf returns the annotations of the PodGroup of a group.
 	annotationsOf func(types.NamespacedName) map[string]string
 	pods          cache.Indexer
+	// enforced reports whether the controller ends pods after their duration.
+	enforced bool
 }
 
 // indexPodsByJob adds the index podsByJob to an informer of pods.
@@ -69,8 +71,8 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 	return walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
 }
 
-// needed returns for how long the pods of a plan hold their nodes if they are bound now. It
-// returns 0 if no end is known.
+// needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if
+// nobody enforces an end.
 func (w *walltimes) needed(plan gang.Plan, now time.Time) time.Duration {
 	annotations := w.annotationsOf(plan.Key)
 	var last walltime.End
@@ -80,18 +82,18 @@ func (w *walltimes) needed(plan gang.Plan, now time.Time) time.Duration {
 			if i+j > 0 {
 				end = walltime.Last(last, end)
 			}
-			if last = end; last.Expected.IsZero() {
+			if last = end; last.Kept.IsZero() {
 				return 0
 			}
 		}
 	}
-	return walltime.Until(last.Expected, now)
+	return walltime.Until(last.Kept, now)
 }
 
 // bounds returns what bounds the time of a pod whose PodGroup has these annotations. A duration that is
 // wrong is none: a group that has not started is refused for it.
 func (w *walltimes) bounds(pod *corev1.Pod, podGroup map[string]string) walltime.Bounds {
-	var b walltime.Bounds
+	b := walltime.Bounds{Enforced: w.enforced}
 	b.Duration, _ = group.ParseDuration(group.Annotation(group.DurationAnnotation, podGroup, pod))
 	if of := group.ControllerOf(pod); isJob(of) {
 		if job, ok := w.owners.find(pod.Namespace, of).(*batchv1.Job); ok {

@@ -406,6 +406,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
 		w.endClaims(now)
+		w.endPromises(now)
 		w.endOffers(now)
 		w.keepSeats(ctx, now)
 		w.sweepWaiting()

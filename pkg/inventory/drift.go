@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -15,7 +16,7 @@ import (
 type DriftKind string
 
 // The kinds of drift. SlotDiffers means that a slot has another
-// node, job, holder or other amounts than in the cluster.
+// node, job, holder, end or other amounts than in the cluster.
 const (
 	NodeMissing DriftKind = "node_missing"
 	NodeSurplus DriftKind = "node_surplus"
@@ -91,6 +92,9 @@ func describeHolds(holds []hold) string {
 		}
 		if h.slot.Shared {
 			words[i] += ", shared"
+		}
+		if end := h.slot.R.Expiration; !end.IsZero() {
+			words[i] += " until " + end.UTC().Format(time.RFC3339)
 		}
 	}
 	return strings.Join(words, "; ")

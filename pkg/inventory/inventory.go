@@ -104,7 +104,7 @@ type Source interface {
 	// locks held. Once the graph is loaded, and until the epoch ends, the owner of the source calls
 	// Match and Release itself. While there is no epoch, it cannot call Release. If the owner gives up a job while
 	// there is no epoch, it must release the job in the next epoch, because Jobs may have listed
-	// the job already. If a pod holds a slot of the same job and key, the pod's slot counts.
+	// the job already. Reservations (match.Job.Reserved) are booked when the graph is loaded, and are not compared. If a pod holds a slot of the same job and key, the pod's slot counts.
 	Jobs() []match.Job
 }
 

@@ -86,7 +86,11 @@ func (i *Inventory) load(ctx context.Context) (match.Epoch, error) {
 		}
 	}
 	for _, source := range i.cfg.Sources {
-		if err := s.book(ctx, holdsOf(source.Jobs())); err != nil {
+		jobs := source.Jobs()
+		if err := s.book(ctx, holdsOf(jobs)); err != nil {
+			return 0, err
+		}
+		if err := s.reserve(ctx, jobs); err != nil {
 			return 0, err
 		}
 	}

@@ -50,6 +50,8 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 	if was != nil && was.UID != pod.UID {
 		i.reportEnd(name)
 	}
+	now[0].keepEnd(i.holds.desired(name))
+	now[0].keepEnd([]hold{{job, matched}})
 	i.unindex(name)
 	i.pods[pod.UID] = pod
 	delete(i.sentBinds, pod.UID)
@@ -74,6 +76,22 @@ func (i *Inventory) setPod(was, pod *corev1.Pod) {
 // names vertices, and the pod's slot names types.
 func (h hold) isBookedAs(job match.JobID, matched match.Slot, levels []translate.Level) bool {
 	return matched.R != nil && reflect.DeepEqual(normalize(hold{job, matched}, levels), h)
+}
+
+// sameEnd is by how much ends may differ that count as the same. The end that a Match books counts from its request, and
+// that of the pod from its bind, in whole seconds.
+const sameEnd = 2 * time.Second
+
+// keepEnd keeps the end that the same slot has so far, if it is about the same.
+func (h *hold) keepEnd(so []hold) {
+	for _, o := range so {
+		if o.slot.R == nil || o.slot.R.Expiration.IsZero() || h.slot.R.Expiration.IsZero() || !h.sameSlot(o) {
+			continue
+		}
+		if d := h.slot.R.Expiration.Sub(o.slot.R.Expiration); d.Abs() <= sameEnd {
+			h.slot.R = until(h.slot.R, o.slot.R.Expiration)
+		}
+	}
 }
 
 // holdOf returns the slot that a pod holds.
@@ -116,6 +134,7 @@ func (i *Inventory) recheck() {
 		name, now := nameOf(pod), i.holdOf(pod)
 		i.mu.Lock()
 		if i.pods[pod.UID] == pod { // it is not gone in the meantime
+			now.keepEnd(i.holds.desired(name))
 			i.holds.set(name, []hold{now}, sameHolds)
 		}
 		i.mu.Unlock()

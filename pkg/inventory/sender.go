@@ -136,6 +136,23 @@ func (s sender) probe(ctx context.Context) error {
 	return nil
 }
 
+// reserve books the reservations among jobs. One that the engine rejects is left out: its owner makes it anew.
+func (s sender) reserve(ctx context.Context, jobs []match.Job) error {
+	for _, job := range jobs {
+		if !job.Reserved {
+			continue
+		}
+		err := s.call(ctx, func(ctx context.Context) error { return s.inventory.cfg.Engine.Update(ctx, s.epoch, job) })
+		switch {
+		case errors.Is(err, match.ErrInvalid):
+			klog.FromContext(ctx).Error(err, "The engine rejected a reservation as invalid", "job", job.ID)
+		case err != nil:
+			return fmt.Errorf("book a reservation: %w", err)
+		}
+	}
+	return nil
+}
+
 // podRef returns, for log lines, the name of the pod that has this UID. It is empty if the pod is not bound.
 func (i *Inventory) podRef(uid string) klog.ObjectRef {
 	i.mu.Lock()
@@ -184,10 +201,13 @@ func holdsAfter(deltas []holdDelta) []hold {
 	return holds
 }
 
-// holdsOf is the inverse of jobsOf.
+// holdsOf is the inverse of jobsOf. Reservations are left out.
 func holdsOf(jobs []match.Job) []hold {
 	var holds []hold
 	for _, job := range jobs {
+		if job.Reserved {
+			continue
+		}
 		for _, slot := range job.Slots {
 			holds = append(holds, hold{job: job.ID, slot: slot})
 		}

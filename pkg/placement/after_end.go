@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 // FindAfterEnd searches for room for the required pods of a group for which Place found none, as if the
@@ -18,20 +19,13 @@ func (p *Placer) FindAfterEnd(ctx context.Context, of Result, ending []match.Slo
 	if q == nil || q.budget.isOver() {
 		return nil, false
 	}
-	requests := slices.Clone(q.requests)
-	if q.firstTried != nil {
-		requests = q.requestsFor(*q.firstTried, q.firstLimits)
-	}
-	for i := range requests {
-		requests[i].Max = requests[i].Min
-	}
+	requests := q.requestsOfRequired()
 	if isTooLarge(requests) {
 		return nil, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, max(q.budget.left(), time.Millisecond))
 	defer cancel()
-	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept)
-	a, err := p.matchWith(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), assumptions{expected: expected, ending: ending})
+	a, err := p.matchWith(ctx, q, match.WithoutAllocating, requests, q.keysFor(requests), assumptions{expected: q.expected(), ending: ending})
 	if no, refused := errors.AsType[*match.Refusal](err); refused {
 		return nil, no.Reason.Code != match.TooHard && no.Reason.Code != match.Overtaken
 	}
@@ -40,3 +34,18 @@ func (p *Placer) FindAfterEnd(ctx context.Context, of Result, ending []match.Slo
 	}
 	return a.Slots, true
 }
+
+// requestsOfRequired returns the requests for the required pods alone, as they were tried first.
+func (q *attempt) requestsOfRequired() []translate.ShapeRequest {
+	requests := slices.Clone(q.requests)
+	if q.firstTried != nil {
+		requests = q.requestsFor(*q.firstTried, q.firstLimits)
+	}
+	for i := range requests {
+		requests[i].Max = requests[i].Min
+	}
+	return requests
+}
+
+// expected returns the room that others are about to take, or that is kept for them.
+func (q *attempt) expected() []match.Slot { return slices.Concat(q.cluster.Expected, q.cluster.Kept) }

@@ -468,7 +468,7 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Holder:   q.plan.Holder,
 		Near:     q.near(),
 		Expected: as.expected,
-		Ignore:   as.ignored,
+		Ignore:   slices.Concat(as.ignored, q.cluster.Ignored),
 		Ending:   as.ending,
 		Displace: as.displace,
 	})

@@ -26,6 +26,7 @@
 //	candidates.go          which nodes could be reserved?
 //	reservable.go          how few of them are enough?
 //	after_end.go           does a group fit when the pods that are ending have gone?
+//	later.go               at which time does a group fit?
 //	by_preemption.go       does a group fit when pods of lower priority are evicted?
 //	preemption_filters.go  do the filters accept the nodes when these pods have gone?
 package placement
@@ -68,6 +69,9 @@ type Config struct {
 	// BlockerOf describes the blocker of the reason why, for a message to the group reader. It
 	// returns an empty string if there is none, if it is not known, or if it is the group itself.
 	BlockerOf func(why match.Reason, reader types.NamespacedName) string
+	// PromisedTo says to whom room is promised that a group lacks, and from when, for a message to the group reader. It
+	// returns an empty string if that is not known.
+	PromisedTo func(r match.Promised, reader types.NamespacedName) string
 	// MayName reports whether a message to the users of the namespace reader may name
 	// an object of namespace.
 	MayName func(namespace, reader string) bool
@@ -88,6 +92,8 @@ type ClusterState struct {
 	At time.Time
 	// Duration is for how long the pods of the plan need their nodes. 0 means that no end is known.
 	Duration time.Duration
+	// Ignored are the reservations in time that the group overlooks.
+	Ignored []match.JobID
 	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.

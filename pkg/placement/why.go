@@ -91,6 +91,9 @@ func (p *Placer) whyNoRoom(q *attempt, no *match.Refusal) string {
 		Pods: q.required(), Blocker: p.BlockerOf(r, q.plan.Key), Never: errors.Is(no, match.ErrUnsatisfiable),
 		Without: q.counterWithout(r.Slot),
 	}
+	if r.Promised != nil && p.PromisedTo != nil {
+		bg.Promised = p.PromisedTo(*r.Promised, q.plan.Key)
+	}
 	if q.stay != nil {
 		r, bg.Causes = q.stay.within(r, q.nodes), append(bg.Causes, q.stay.String())
 	}

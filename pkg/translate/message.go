@@ -21,6 +21,9 @@ type Background struct {
 	// Blocker names the group whose end would help most (match.Reason.Blocker), such as "job ns/name".
 	// If it is empty, this part is left out.
 	Blocker string
+	// Promised names the group to which room is promised (match.Reason.Promised), and from when. If it is empty,
+	// this part is left out.
+	Promised string
 	// Causes are the constraints of the pods because of which there is not enough room.
 	Causes []string
 	// Never is true if the numbers of the reason are those of the cluster without pods that end.
@@ -116,6 +119,9 @@ func message(r match.Reason, bg Background, n int) string {
 		writeMore(&b, more)
 		if r.Blocker != nil && bg.Blocker != "" {
 			fmt.Fprintf(&b, "; room for %d%s%s%s", r.Blocker.MoreSlots, MoreIfPrefix, bg.Blocker, EndsSuffix)
+		}
+		if r.Promised != nil && bg.Promised != "" {
+			fmt.Fprintf(&b, "; room for %d more is promised to %s", r.Promised.MoreSlots, bg.Promised)
 		}
 	case match.NotFound:
 		fmt.Fprintf(&b, "needs %s%s: no placement was found", wanted, inOneLevel(r))

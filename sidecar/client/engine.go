@@ -63,7 +63,10 @@ func (c *Client) shorten(s *match.Slot) {
 			pools = append(pools, *v)
 		}
 	}
-	s.R = c.brief.Amounts(pools)
+	end := s.R.Expiration
+	if s.R = c.brief.Amounts(pools); !end.IsZero() {
+		s.R = &resource.Set{Expiration: end, Vertices: s.R.Vertices} // sets without an end are shared
+	}
 }
 
 // Release implements match.Engine.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -22,28 +25,64 @@ import (
 // endAgainAfter is when a pod is ended again that has outlasted its duration, and that is still there.
 const endAgainAfter = 10 * time.Second
 
-// endOverdue ends the pods of a group that have held their nodes for longer than the duration of the group, if the
-// configuration says so. annotations are those of the PodGroup. A Job is ended as a whole, by its deadline: it would make
-// new pods otherwise. Other pods are evicted, which respects PodDisruptionBudgets. endOverdue returns the time
-// after which to look again. Zero means after the next event. What the API server refuses is tried again then.
-func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations map[string]string) time.Duration {
+// loneName returns the name under which a pod is reconciled that is in no group. It is empty if nothing is done for it.
+func loneName(pod *corev1.Pod, id group.Identity) string {
+	if pod.Spec.NodeName == "" || pod.Annotations[group.DurationAnnotation] == "" {
+		return ""
+	}
+	return id.Key.Name
+}
+
+// reconcileLone ends a pod that is in no group, if it has outlasted its duration. ok is false for the name of a group.
+func (r *reconciler) reconcileLone(ctx context.Context, key types.NamespacedName) (again time.Duration, ok bool, err error) {
+	parts := strings.Split(key.Name, "/")
+	if len(parts) != 3 || parts[0] != "pod" {
+		return 0, false, nil
+	}
+	var pod corev1.Pod
+	switch err := r.client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: parts[1]}, &pod); {
+	case apierrors.IsNotFound(err) || err == nil && string(pod.UID) != parts[2]:
+		return 0, true, nil
+	case err != nil:
+		return 0, true, fmt.Errorf("get pod %s: %w", parts[1], err)
+	}
+	return r.endOverdue(ctx, r.clock.Now(), nil, &pod), true, nil
+}
+
+// endOverdueOf is endOverdue for the pods of a group.
+func (r *reconciler) endOverdueOf(ctx context.Context, o observation, annotations map[string]string) time.Duration {
+	if annotations[group.DurationAnnotation] == "" {
+		o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(s podSet) bool { return s.pod.Annotations[group.DurationAnnotation] == "" })
+	}
+	return r.endOverdue(ctx, o.now, annotations, r.pods.all(o.pods)...)
+}
+
+// endOverdue ends pods that have held their nodes for longer than their duration, if the configuration says so.
+// annotations are those of their PodGroup. A Job is ended as a whole, by its deadline: it would make new pods otherwise.
+// Other pods are evicted, which respects PodDisruptionBudgets, and so is each task of an array: the others
+// have their own time. endOverdue returns the time after which to look again. Zero means after the next
+// event. What the API server refuses is tried again then.
+func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations map[string]string, pods ...*corev1.Pod) time.Duration {
 	if !r.config.EnforceDuration {
 		return 0
 	}
 	var again time.Duration
 	jobs := map[types.UID]bool{}
-	for _, pod := range r.pods.all(o.pods) {
+	for _, pod := range pods {
 		d, err := group.ParseDuration(group.Annotation(group.DurationAnnotation, annotations, pod))
 		if err != nil || d == 0 || pod.Spec.NodeName == "" || hasEnded(pod) || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if left := walltime.BoundAt(pod).Add(d).Sub(o.now); left > 0 {
+		if left := walltime.BoundAt(pod).Add(d).Sub(now); left > 0 {
 			again = sooner(again, left)
 			continue
 		}
 		again = sooner(again, endAgainAfter)
+		if !r.mayEnd(pod.UID, now) {
+			continue
+		}
 		text := fmt.Sprintf("pods hold their nodes for %s at most (annotation %s)", d, group.DurationAnnotation)
-		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" {
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" && !group.IsArray(pod.Annotations) {
 			if !jobs[ref.UID] {
 				jobs[ref.UID] = true
 				if err := r.endJob(ctx, pod.Namespace, *ref, text); err != nil {
@@ -57,6 +96,21 @@ func (r *reconciler) endOverdue(ctx context.Context, o observation, annotations 
 		}
 	}
 	return again
+}
+
+// mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later.
+func (r *reconciler) mayEnd(pod types.UID, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.ended, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= endAgainAfter })
+	if _, is := r.ended[pod]; is {
+		return false
+	}
+	if r.ended == nil {
+		r.ended = map[types.UID]time.Time{}
+	}
+	r.ended[pod] = now
+	return true
 }
 
 // endJob gives a Job a deadline that has passed.

@@ -66,7 +66,7 @@ func unit(name string, uid types.UID) group.Owner {
 }
 
 // namesOfPod returns the groups that an event of a pod concerns: the pod's group or, while its owner is
-// not in the cache, all groups that it may be in. The pods of a native PodGroup also concern the group that
+// not in the cache, all groups that it may be in. A pod with a duration that is in no group has a name of its own. The pods of a native PodGroup also concern the group that
 // is named for their owner, because they do not count there.
 func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
 	id := group.IdentityOf(pod, owners)
@@ -82,6 +82,9 @@ func namesOfPod(pod *corev1.Pod, owners group.Owners) []string {
 	case id.MissingOwner != group.Owner{}:
 		return possibleGroupNames(pod)
 	default:
+		if name := loneName(pod, id); name != "" {
+			return []string{name}
+		}
 		return nil
 	}
 }

@@ -43,7 +43,7 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	again := r.endOverdue(ctx, o, native.Annotations)
+	again := r.endOverdueOf(ctx, o, native.Annotations)
 	was := r.recall(key)
 	n, d, m := r.config.decideOnNative(o, native, was)
 	d.events = append(d.events, m.warnOfLabels(o, was)...)

@@ -44,12 +44,19 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
+	// ended has the pods that were ended less than endAgainAfter ago.
+	ended map[types.UID]time.Time
+	creations
+	olderCRD
+}
+
+// creations are the PodGroups that were created lately.
+type creations struct {
 	// lastCreated has the time at which this process last created each PodGroup. Entries older than
 	// recreateWindow may be dropped.
 	lastCreated map[types.NamespacedName]time.Time
 	// sweepSize is the size of lastCreated at which old entries are dropped.
 	sweepSize int
-	olderCRD
 }
 
 // An olderCRD is what the controller has found out about a CRD of PodGroup that is older than itself.
@@ -71,6 +78,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if name, native := group.NativeName(req.NamespacedName); native {
 		return r.reconcileNative(ctx, req.NamespacedName, name)
 	}
+	if again, ok, err := r.reconcileLone(ctx, req.NamespacedName); ok {
+		return ctrl.Result{RequeueAfter: again}, err
+	}
 	again, failed := r.resumeOwner(ctx, req.NamespacedName)
 	result, err := r.reconcileOwn(ctx, req.NamespacedName)
 	result.RequeueAfter = sooner(result.RequeueAfter, again)
@@ -90,7 +100,7 @@ func (r *reconciler) reconcileOwn(ctx context.Context, key types.NamespacedName)
 	if o.podGroup != nil {
 		annotations = o.podGroup.Annotations
 	}
-	again := r.endOverdue(ctx, o, annotations)
+	again := r.endOverdueOf(ctx, o, annotations)
 	result, err := r.reconcileObserved(ctx, o)
 	result.RequeueAfter = sooner(result.RequeueAfter, again)
 	return result, err

@@ -110,7 +110,9 @@ func (v *WindowView) overlay(name string) *node {
 // free returns what may be given out of a leaf during the window.
 func (v *WindowView) free(n *node, k, l int) int64 {
 	if v.isCovered(n) {
-		return v.store.hosts.byName[n.name()].freeIn(v.window, k, l)
+		h := v.store.hosts.byName[n.name()]
+		h.makeTimeline(v.store.reservations.byNode[n.name()])
+		return h.freeIn(v.window, k, l)
 	}
 	return n.pools[k].leaves[l].free()
 }

@@ -1,0 +1,196 @@
+package fluence
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+const (
+	// promiseDelay is how long after its promised time a group asks: the pods that end then may take a moment.
+	promiseDelay = time.Second
+	// askPromisedEvery is how often a group asks again whose promised time is over.
+	askPromisedEvery = 10 * time.Second
+)
+
+// promises are the room that groups which wait will have at a time: certain amounts on certain nodes, from when what is in
+// the way has ended. In the matcher each is a reservation in time. So a group that ends before
+// it begins may run there, and others leave it. A promise ends when its group starts or does not wait for room any
+// more. It moves to an earlier time when something ends early, and to a later one only for a reason that is named. The
+// zero value is ready for use.
+//
+// The order among groups is that of claims and of reserved nodes: rankForRoom. Only the first groups have promises.
+type promises struct {
+	mu     sync.Mutex
+	groups map[types.NamespacedName]*promise
+	// made counts the promises, so that each has its own job: the release of an earlier one may be late.
+	made uint64
+}
+
+// A promise is the room that one group will have.
+type promise struct {
+	rank gang.Rank
+	// job is the reservation.
+	job match.Job
+	// madeAt is when the group was first promised this room.
+	madeAt time.Time
+	// strictAt is from when groups without an end leave the room too.
+	strictAt time.Time
+	// before is when the room was promised from before the promise moved to a later time, and why says what moved
+	// it. They are zero if it did not.
+	before time.Time
+	why    string
+	// askAt is when the group asks although nothing has changed.
+	askAt time.Time
+}
+
+// at is when the room is promised from.
+func (p *promise) at() time.Time { return p.job.Start }
+
+// nodes returns the nodes of the room.
+func (p *promise) nodes() sets.Set[string] { return sets.New(nodesOf(p.job.Slots)...) }
+
+// get returns the promise of a group. It returns nil if there is none. The caller must not change it.
+func (s *promises) get(key types.NamespacedName) *promise {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.groups[key]
+}
+
+// newJob returns a job for a new promise to a group.
+func (s *promises) newJob(key types.NamespacedName) match.JobID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made++
+	return match.NewJobID("promise", key.Namespace, key.Name, strconv.FormatUint(s.made, 10))
+}
+
+// set sets the promise of a group.
+func (s *promises) set(key types.NamespacedName, p *promise) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.groups == nil {
+		s.groups = map[types.NamespacedName]*promise{}
+	}
+	s.groups[key] = p
+}
+
+// drop ends the promise of a group, and returns it. It returns nil if there is none.
+func (s *promises) drop(key types.NamespacedName) *promise {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.groups[key]
+	delete(s.groups, key)
+	return p
+}
+
+// ignoredBy returns the reservations that a match for a group overlooks: its own, those of the groups after it, and, if no
+// end of the group is kept, those that are not strict yet. first means that its pods replace members
+// that it lacks: these overlook all, because the running members may need them to end.
+func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, p := range s.groups {
+		if of == key || first || rank.Less(p.rank) || !ends && now.Before(p.strictAt) {
+			jobs = append(jobs, p.job.ID)
+		}
+	}
+	slices.Sort(jobs)
+	return jobs
+}
+
+// before counts the promises of groups before a rank.
+func (s *promises) before(rank gang.Rank) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.groups {
+		if p.rank.Less(rank) {
+			n++
+		}
+	}
+	return n
+}
+
+// beyond returns the groups with promises that are not among the first ones of this number.
+func (s *promises) beyond(depth int) []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	keys := s.inOrder()
+	return keys[min(depth, len(keys)):]
+}
+
+// inOrder returns the groups with promises in their order. The caller holds the lock.
+func (s *promises) inOrder() []types.NamespacedName {
+	return slices.SortedFunc(maps.Keys(s.groups), func(a, b types.NamespacedName) int {
+		return cmp.Or(s.groups[a].rank.Compare(s.groups[b].rank), cmp.Compare(a.String(), b.String()))
+	})
+}
+
+// disturbed returns the groups after a rank that are promised room on some nodes before a time. A zero time is never.
+func (s *promises) disturbed(rank gang.Rank, nodes sets.Set[string], until time.Time) (keys []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.inOrder() {
+		if p := s.groups[key]; rank.Less(p.rank) && (until.IsZero() || p.at().Before(until)) && p.nodes().HasAny(nodes.UnsortedList()...) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// owner returns the group to which a job's room is promised.
+func (s *promises) owner(job match.JobID) (key types.NamespacedName, priority int32, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, p := range s.groups {
+		if p.job.ID == job {
+			return of, p.rank.Priority, true
+		}
+	}
+	return key, 0, false
+}
+
+// due returns the groups that are to ask although nothing has changed: their promised time has come.
+func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.inOrder() {
+		if p := s.groups[key]; !now.Before(p.askAt) {
+			p.askAt = now.Add(askPromisedEvery)
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// over returns the groups whose promises are to end, because they do not wait for room any more.
+func (s *promises) over(now time.Time, waits func(types.NamespacedName) bool) (keys []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.inOrder() {
+		// The refusal of a group is recorded a moment after its first promise.
+		if now.Sub(s.groups[key].madeAt) > tick && !waits(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// Jobs implements inventory.Source: a graph that is loaded again gets the reservations.
+func (s *promises) Jobs() (jobs []match.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.inOrder() {
+		jobs = append(jobs, s.groups[key].job)
+	}
+	return jobs
+}
