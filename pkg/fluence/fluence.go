@@ -283,6 +283,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	pl.releases.book(out.Book...)
 	if len(out.Recheck) > 0 {
 		pl.inventory.Recheck(out.Recheck...)
+		endsChanged(pl.base, out.Recheck...)
 	}
 	pl.countSeats(out.Seats)
 	for _, r := range out.Refusals {

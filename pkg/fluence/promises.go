@@ -39,8 +39,9 @@ type promises struct {
 // A promise is the room that one group will have.
 type promise struct {
 	rank gang.Rank
-	// job is the reservation.
-	job match.Job
+	// job is the reservation, and nodes has its nodes.
+	job   match.Job
+	nodes sets.Set[string]
 	// madeAt is when the group was first promised this room.
 	madeAt time.Time
 	// strictAt is from when groups without an end leave the room too.
@@ -49,15 +50,14 @@ type promise struct {
 	// it. They are zero if it did not.
 	before time.Time
 	why    string
-	// askAt is when the group asks although nothing has changed.
+	// ends has the ends of the pods on the nodes when the room was promised. The zero time is none.
+	ends map[types.UID]time.Time
+	// askAt is when the group asks although nothing is known to have changed.
 	askAt time.Time
 }
 
 // at is when the room is promised from.
 func (p *promise) at() time.Time { return p.job.Start }
-
-// nodes returns the nodes of the room.
-func (p *promise) nodes() sets.Set[string] { return sets.New(nodesOf(p.job.Slots)...) }
 
 // get returns the promise of a group. It returns nil if there is none. The caller must not change it.
 func (s *promises) get(key types.NamespacedName) *promise {
@@ -140,7 +140,7 @@ func (s *promises) disturbed(rank gang.Rank, nodes sets.Set[string], until time.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.inOrder() {
-		if p := s.groups[key]; rank.Less(p.rank) && (until.IsZero() || p.at().Before(until)) && p.nodes().HasAny(nodes.UnsortedList()...) {
+		if p := s.groups[key]; rank.Less(p.rank) && (until.IsZero() || p.at().Before(until)) && p.nodes.HasAny(nodes.UnsortedList()...) {
 			keys = append(keys, key)
 		}
 	}
@@ -170,6 +170,17 @@ func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 		}
 	}
 	return keys
+}
+
+// askSoon lets the groups ask that are promised room on a node, in a moment: the matcher is told of the change first.
+func (s *promises) askSoon(node string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.groups {
+		if at := now.Add(promiseDelay); at.Before(p.askAt) && p.nodes.Has(node) {
+			p.askAt = at
+		}
+	}
 }
 
 // over returns the groups whose promises are to end, because they do not wait for room any more.

@@ -17,7 +17,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/translate"
-	"github.com/flux-k8s/fluence/pkg/walltime"
 )
 
 // promiseRoom promises room to a group that was just refused for lack of room, if it is one of the first that wait. It adds
@@ -65,7 +64,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		}
 		a.promises.set(plan.Key, made)
 		followPromise(a, old, made)
-		a.log.V(2).Info("A group is promised room", "group", plan.Key, "from", made.at(), "nodes", made.nodes().Len(), "before", made.before, "why", made.why)
+		a.log.V(2).Info("A group is promised room", "group", plan.Key, "from", made.at(), "nodes", made.nodes.Len(), "before", made.before, "why", made.why)
 	}
 	tell(describePromise(made, now))
 	return true
@@ -75,6 +74,12 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 // or if nothing is known that could have moved it to a later time.
 func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) *promise {
 	made := &promise{rank: rankForRoom(plan), madeAt: now, askAt: later.Start.Add(promiseDelay)}
+	made.nodes, made.ends = sets.New(nodesOf(later.Slots)...), map[types.UID]time.Time{}
+	for node := range made.nodes {
+		for _, pod := range a.occupants.on(node) {
+			made.ends[pod.UID] = a.walltimes.expectedEnd(pod)
+		}
+	}
 	made.job = match.Job{Slots: later.Slots, Reserved: true, Start: later.Start, End: later.End}
 	made.strictAt = later.Start.Add(-a.args.Promises.Horizon.Duration)
 	if waited := a.groups.WaitsForRoomSince(plan.Key, now).Add(a.args.MaxBypass.Duration); waited.Before(made.strictAt) {
@@ -84,13 +89,13 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 		made.job.ID = a.promises.newJob(plan.Key)
 		return made
 	}
-	same := made.nodes().Equal(old.nodes())
+	same := made.nodes.Equal(old.nodes)
 	switch {
 	case later.Start.Equal(old.at()) && same && old.rank == made.rank:
 		return old
 	case later.Start.After(old.at()):
 		if made.before, made.why = old.at(), whyLater(a, plan, old, now); made.why == "" {
-			return old
+			return old // the search may have been cut short
 		}
 		if !old.before.IsZero() && old.why == made.why {
 			made.before = old.before
@@ -107,7 +112,7 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 
 // whyLater returns what has moved a promise to a later time. It returns nothing if that is not known.
 func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) string {
-	nodes := sets.List(old.nodes())
+	nodes := sets.List(old.nodes)
 	for _, name := range nodes {
 		node, err := a.nodes.Get(name)
 		switch {
@@ -119,7 +124,7 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) strin
 			return "node " + name + " is cordoned"
 		}
 	}
-	var overdue, foreign, placed *corev1.Pod
+	var overdue, foreign, placed, edited *corev1.Pod
 	first := func(of **corev1.Pod, pod *corev1.Pod) {
 		if *of == nil {
 			*of = pod
@@ -127,10 +132,15 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) strin
 	}
 	for _, name := range nodes {
 		for _, pod := range a.occupants.on(name) {
-			switch end := a.walltimes.expectedEnd(pod); {
+			end := a.walltimes.expectedEnd(pod)
+			was, known := old.ends[pod.UID]
+			switch {
 			case !end.IsZero() && end.Before(now):
 				first(&overdue, pod)
-			case walltime.BoundAt(pod).Before(old.madeAt.Truncate(time.Second)) || !end.IsZero() && !end.After(old.at()):
+			case !end.IsZero() && !end.After(old.at()):
+			case known && (was.IsZero() || !end.IsZero() && !end.After(was)):
+			case known:
+				first(&edited, pod)
 			case !a.isOwnScheduler(pod.Spec.SchedulerName):
 				first(&foreign, pod)
 			default:
@@ -151,6 +161,11 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) strin
 		return fmt.Sprintf("%s of another scheduler is on node %s", name(foreign), foreign.Spec.NodeName)
 	case placed != nil:
 		return fmt.Sprintf("%s was placed on node %s before it", name(placed), placed.Spec.NodeName)
+	case edited != nil:
+		if end := a.walltimes.expectedEnd(edited); !end.IsZero() {
+			return fmt.Sprintf("%s ends later now, at %s", name(edited), timeText(end, now))
+		}
+		return name(edited) + " has no end any more"
 	case before > 0:
 		return "a group before it is promised room there"
 	}
@@ -160,11 +175,11 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) strin
 // followPromise lets others ask again because of a new promise: the groups after it whose room it takes, and everybody if it
 // gives room back.
 func followPromise(a *groupPlacer, old, made *promise) {
-	askAgain(a.base, a.promises.disturbed(made.rank, made.nodes(), made.job.End)...)
+	askAgain(a.base, a.promises.disturbed(made.rank, made.nodes, made.job.End)...)
 	for _, key := range a.promises.beyond(a.args.Promises.Depth) {
 		endPromise(a, key)
 	}
-	if old != nil && (made.at().After(old.at()) || !made.nodes().Equal(old.nodes())) {
+	if old != nil && (made.at().After(old.at()) || !made.nodes.Equal(old.nodes)) {
 		a.observeEvent(gang.Released)
 	}
 }
@@ -216,7 +231,7 @@ func (w *watcher) endPromises(now time.Time) {
 
 // describePromise says what a group is promised, as the first part of a message.
 func describePromise(p *promise, now time.Time) string {
-	text := fmt.Sprintf("promised %s from %s", reason.Plural(p.nodes().Len(), "node"), timeText(p.at(), now))
+	text := fmt.Sprintf("promised %s from %s", reason.Plural(p.nodes.Len(), "node"), timeText(p.at(), now))
 	if !p.before.IsZero() {
 		text += fmt.Sprintf(" (before: from %s; %s)", timeText(p.before, now), p.why)
 	}

@@ -30,6 +30,7 @@ func (r *rig) endsAt(from time.Time) map[string]int {
 // The matcher is told how long the pods of a group hold their nodes, and when they end.
 func TestTheMatcherKnowsHowLongAGroupRuns(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.walltimes.enforced = true
 		r.node("n", 8)
 		r.owners.create("jobs", "train", "job-uid", group.Owner{})
 		r.pass(0)
@@ -76,6 +77,7 @@ func TestTheMatcherKnowsHowLongAGroupRuns(t *testing.T) {
 // A group whose duration cannot be read waits until it is corrected.
 func TestADurationThatIsWrongIsRefused(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.walltimes.enforced = true
 		r.node("n", 8)
 		pod := r.pod("a", annotated(group.DurationAnnotation, "1h30m"))
 		r.wantHeld(pod, `annotation fluence.flux-framework.org/duration: "1h30m": no number with one of the suffixes ms, s, m, h, d`)

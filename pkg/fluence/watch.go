@@ -13,10 +13,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -168,6 +170,9 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		old = nil
 	}
 	w.occupants.update(pod)
+	if node := pod.Spec.NodeName; node != "" && (old == nil || old.Spec.NodeName != node || !ptr.Equal(old.Spec.ActiveDeadlineSeconds, pod.Spec.ActiveDeadlineSeconds)) {
+		w.promises.askSoon(node, w.now())
+	}
 	w.placer.UpdatePod(pod)
 	w.index.PutPod(pod)
 	if old != nil && (pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodFailed) {
@@ -307,6 +312,16 @@ func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
 func (w *watcher) observeDeadline(job types.UID) {
 	if uids := w.walltimes.ofJob(job); len(uids) > 0 {
 		w.inventory.Recheck(uids...)
+		endsChanged(w.base, uids...)
+	}
+}
+
+// endsChanged lets groups ask that are promised room on the nodes of pods whose ends may have changed.
+func endsChanged(b *base, pods ...types.UID) {
+	for _, uid := range pods {
+		if pod := b.occupants.podOf(match.NewJobID("pod", string(uid))); pod != nil {
+			b.promises.askSoon(pod.Spec.NodeName, b.now())
+		}
 	}
 }
 

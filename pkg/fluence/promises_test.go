@@ -1,0 +1,253 @@
+package fluence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/test/objects"
+)
+
+// gangFor is gangOf with a duration, unless it is empty.
+func (r *rig) gangFor(name string, n int, priority int32, duration string) {
+	r.Helper()
+	pg := aPodGroup(name, int32(n), types.UID(name))
+	if duration != "" {
+		pg.Annotations = map[string]string{group.DurationAnnotation: duration}
+	}
+	r.podGroupAPI.put(pg)
+	for i := range n {
+		r.pod(fmt.Sprintf("%s-%d", name, i), objects.InGroup(name), objects.CPU("8"), atPriority(priority), withoutGrace)
+	}
+}
+
+// withoutGrace lets a pod end at once when it is told to.
+func withoutGrace(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(0)) }
+
+// ends removes the pods of a gang.
+func (r *rig) ends(name string, n int) {
+	r.Helper()
+	for i := range n {
+		r.remove(fmt.Sprintf("%s-%d", name, i))
+	}
+}
+
+// why returns the message with which a gang waits.
+func (r *rig) why(name string) string {
+	r.Helper()
+	r.pass(2 * time.Second) // conditions are written late
+	return r.conditionOf(name, "Scheduled").Message
+}
+
+// inPromiseRig runs a test on four nodes of 8 CPUs. A gang called running has two of them for ten minutes, from began on.
+// Then a gang called big comes, which needs all four. Durations are enforced, and one group is promised room.
+func inPromiseRig(t *testing.T, edit func(*Args), test func(r *rig, began time.Time)) {
+	t.Helper()
+	inRig(t, realEngine(t), func(r *rig) {
+		r.pl.args.Promises = Promises{Depth: 1, Horizon: metav1.Duration{Duration: time.Hour}}
+		r.pl.args.Preemption.Mode = PreemptionNever
+		if edit != nil {
+			edit(r.pl.args)
+		}
+		r.pl.walltimes.enforced = true
+		for i := range 4 {
+			r.node(fmt.Sprintf("n%d", i), 8)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		r.gangFor("running", 2, 0, "10m")
+		r.pass(3 * time.Second)
+		if !r.starts("running", 2) {
+			t.Fatalf("these run: %v", r.assigned())
+		}
+		began := time.Now()
+		r.gangFor("big", 4, 0, "10m")
+		r.pass(3 * time.Second)
+		test(r, began)
+	})
+}
+
+// from returns the time in a message that says from when room is promised, after began.
+func from(t *testing.T, message string, began time.Time) time.Duration {
+	t.Helper()
+	_, rest, ok := strings.Cut(message, " from ")
+	if !ok {
+		t.Fatalf("the message says no time: %q", message)
+	}
+	text := rest[:min(len(rest), len(time.DateTime))]
+	at, err := time.Parse(time.DateTime, text)
+	if err != nil {
+		clock, err := time.Parse(time.TimeOnly, rest[:len(time.TimeOnly)])
+		if err != nil {
+			t.Fatalf("the message has %q: %v", text, err)
+		}
+		y, m, d := began.UTC().Date()
+		at = time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
+	}
+	return at.Sub(began).Round(10 * time.Second)
+}
+
+// A gang that needs all nodes is promised the end of what runs, and starts when that ends. A shorter one runs before. A
+// longer one waits, and says for whom and until when, and so does one without an end.
+func TestAGroupIsPromisedRoomAndOthersRunBeforeIt(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		if why := r.why("big"); !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != 10*time.Minute {
+			t.Errorf("it waits with %q, want it promised after ten minutes", why)
+		}
+		r.gangFor("short", 1, 0, "5m")
+		r.gangFor("longer", 1, 0, "20m")
+		r.gangFor("endless", 1, 0, "")
+		r.pass(3 * time.Second)
+		if !r.starts("short", 1) || r.starts("longer", 1) || r.starts("endless", 1) {
+			t.Errorf("these run: %v, want the short one alone", r.assigned())
+		}
+		for _, name := range []string{"longer", "endless"} {
+			const want = "; room for 1 more is promised to ns/big from "
+			if why := r.why(name); !strings.Contains(why, want) || from(t, why, began) != 10*time.Minute {
+				t.Errorf("%s waits with %q, want %q", name, why, want)
+			}
+		}
+		r.pass(5 * time.Minute)
+		r.ends("short", 1)
+		r.pass(3 * time.Second)
+		if got := r.assigned(); len(got) != 2 {
+			t.Errorf("these run before the promised time: %v", got)
+		}
+		r.pass(time.Until(began.Add(10 * time.Minute)))
+		r.ends("running", 2)
+		r.pass(2 * time.Second)
+		if !r.starts("big", 4) {
+			t.Errorf("it has not started two seconds after its time; it waits with %q", r.why("big"))
+		}
+	})
+}
+
+// What moves a promise is named in the message of its group.
+func TestWhatMovesAPromise(t *testing.T) {
+	cases := map[string]struct {
+		// happens happens a minute after the promise.
+		happens func(r *rig)
+		from    time.Duration
+		says    string
+	}{
+		"an early end": {
+			happens: func(r *rig) {
+				r.gangFor("short", 1, 0, "5m")
+				r.pass(time.Second)
+				r.ends("running", 2)
+			},
+			from: 6 * time.Minute,
+		},
+		"a lost node": {
+			happens: func(r *rig) {
+				r.node("n4", 8)
+				r.pass(time.Second)
+				r.updateNode("n3", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			},
+			from: 10 * time.Minute, says: "",
+		},
+		"a pod of another scheduler": {
+			happens: func(r *rig) {
+				r.pod("foreign", objects.CPU("8"), objects.OnNode("n3"), withoutGrace, func(p *corev1.Pod) {
+					p.Spec.SchedulerName, p.Spec.ActiveDeadlineSeconds = "other", new(int64(1800))
+				})
+			},
+			from: 31 * time.Minute, says: "pod ns/foreign of another scheduler is on node n3",
+		},
+		"a higher priority": {
+			happens: func(r *rig) { r.gangFor("urgent", 1, 100, "30m") },
+			from:    31 * time.Minute, says: "was placed on node ",
+		},
+		"a longer duration": {
+			happens: func(r *rig) {
+				pg := aPodGroup("running", 2, "running")
+				pg.Annotations = map[string]string{group.DurationAnnotation: "20m"}
+				r.podGroupAPI.put(pg)
+			},
+			from: 20 * time.Minute, says: "pod ns/running-0 ends later now, at ",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			inPromiseRig(t, nil, func(r *rig, began time.Time) {
+				r.pass(time.Until(began.Add(time.Minute)))
+				tc.happens(r)
+				r.pass(15 * time.Second)
+				if why := r.why("big"); !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != tc.from || !strings.Contains(why, tc.says) {
+					t.Errorf("it waits with %q, want it promised after %s, and %q", why, tc.from, tc.says)
+				}
+			})
+		})
+	}
+}
+
+// A pod that goes on after its end is named, and the group starts when it has gone.
+func TestAnOverrunIsTold(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.pass(time.Until(began.Add(11 * time.Minute)))
+		if why := r.why("big"); !strings.Contains(why, "pod ns/running-0 should have ended at ") {
+			t.Errorf("it waits with %q", why)
+		}
+		r.ends("running", 2)
+		r.pass(2 * time.Second)
+		if !r.starts("big", 4) {
+			t.Errorf("it has not started; it waits with %q", r.why("big"))
+		}
+	})
+}
+
+// A graph that is loaded again has the reservations: nobody takes the room meanwhile.
+func TestPromisesSurviveTheMatcher(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.loseGraph()
+		r.gangFor("longer", 1, 0, "20m")
+		r.pass(3 * time.Second)
+		if r.starts("longer", 1) {
+			t.Error("a group runs on promised room")
+		}
+		if why := r.why("big"); from(t, why, began) != 10*time.Minute {
+			t.Errorf("it waits with %q", why)
+		}
+	})
+}
+
+// Without the argument nobody is promised room, and a group that ends in time is as good as another.
+func TestWithoutDepthNobodyIsPromisedRoom(t *testing.T) {
+	inPromiseRig(t, func(a *Args) { a.Promises.Depth = 0 }, func(r *rig, _ time.Time) {
+		r.gangFor("longer", 1, 0, "20m")
+		r.pass(3 * time.Second)
+		if why := r.why("big"); strings.Contains(why, "promised") || !r.starts("longer", 1) {
+			t.Errorf("it waits with %q; these run: %v", why, r.assigned())
+		}
+	})
+}
+
+// A group that is gone, or does not wait for room any more, leaves no reservation in the matcher.
+func TestNoPromiseIsLeftBehind(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, _ time.Time) {
+		reserved := func() (n int) {
+			jobs, err := r.matcherFake.Jobs(r.ctx, r.pl.inventory.Epoch())
+			r.must(err)
+			for _, j := range jobs {
+				if j.Reserved {
+					n++
+				}
+			}
+			return n
+		}
+		if n := reserved(); n != 1 {
+			t.Fatalf("%d reservations, want 1", n)
+		}
+		r.ends("big", 4)
+		r.pass(3 * time.Second)
+		if n := reserved(); n != 0 {
+			t.Errorf("%d reservations are left", n)
+		}
+	})
+}
