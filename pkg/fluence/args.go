@@ -110,6 +110,8 @@ type Args struct {
 	// Unthrottled switches the throttling of namespaces off. It is not part of the configuration:
 	// only package simulate sets it, because no other group waits in a simulation.
 	Unthrottled bool `json:"-"`
+	// Now is the clock by which groups wait and pods end. It is not part of the configuration either. Nil is time.Now.
+	Now func() time.Time `json:"-"`
 }
 
 // MaxAskLimit is the longest Args.MaxAsk.

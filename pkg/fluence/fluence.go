@@ -135,6 +135,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl := &Fluence{base: &base{
 		args: args, profile: h.ProfileName(), handle: h, log: klog.FromContext(ctx), now: time.Now,
 	}}
+	if args.Now != nil {
+		pl.now = args.Now
+	}
 	pl.base.apply = pl.apply
 	if pl.counters, err = newCounters(); err != nil {
 		return nil, err

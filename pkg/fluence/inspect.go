@@ -1,10 +1,13 @@
 package fluence
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/preemption"
@@ -77,6 +80,15 @@ func (pl *Fluence) MarkStarted(pod *corev1.Pod) {
 // end at a set time. It reports whether there were any.
 func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.groups.ExpireBackoff(key) }
 
+// PromiseOf returns from when a group that waits is promised room, and on which nodes. It returns false if it is not.
+func (pl *Fluence) PromiseOf(key types.NamespacedName) (from time.Time, nodes []string, ok bool) {
+	p := pl.promises.get(key)
+	if p == nil {
+		return from, nil, false
+	}
+	return p.at(), sets.List(p.nodes), true
+}
+
 // VictimsFor returns the victims of the plans for a group: of one for the group as a whole, or of those for
 // members that it lacks. pods are its pods without a node.
 func (tl *groupReporter) VictimsFor(key types.NamespacedName, pods []*corev1.Pod) (victims []preemption.Victim) {
@@ -93,6 +105,16 @@ func (tl *groupReporter) VictimsFor(key types.NamespacedName, pods []*corev1.Pod
 		}
 	}
 	return victims
+}
+
+// DepthOf returns to how many groups that wait the scheduler promises room, by its arguments in a
+// KubeSchedulerConfiguration. It returns the error of the plugin if the arguments are invalid.
+func DepthOf(args runtime.Object) (int, error) {
+	a, err := decodeArgs(args)
+	if err != nil {
+		return 0, err
+	}
+	return a.Promises.Depth, nil
 }
 
 // LevelsOf returns the topology levels of the plugin's arguments in a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -33,6 +34,8 @@ type Configuration struct {
 	profile config.KubeSchedulerProfile
 	// Extenders is the number of extenders in the configuration. A simulation does not call them.
 	Extenders int
+	// now is the clock of the scheduler. Nil is time.Now.
+	now func() time.Time
 }
 
 // Shipped returns the configuration that is shipped with Fluence.
@@ -71,18 +74,41 @@ func enables(p config.KubeSchedulerProfile) bool {
 // Scheduler returns the scheduler name for which pods ask.
 func (c Configuration) Scheduler() string { return c.profile.SchedulerName }
 
-// Levels returns the layers of the graph between the cluster and its nodes.
-func (c Configuration) Levels() ([]translate.Level, error) {
+// arguments returns the arguments of the plugin, or nil if there are none.
+func (c Configuration) arguments() runtime.Object {
 	for _, p := range c.profile.PluginConfig {
 		if p.Name == fluence.Name {
-			return fluence.LevelsOf(p.Args)
+			return p.Args
 		}
 	}
-	return fluence.LevelsOf(nil)
+	return nil
 }
+
+// Levels returns the layers of the graph between the cluster and its nodes.
+func (c Configuration) Levels() ([]translate.Level, error) { return fluence.LevelsOf(c.arguments()) }
+
+// Depth returns to how many groups that wait the scheduler promises room.
+func (c Configuration) Depth() (int, error) { return fluence.DepthOf(c.arguments()) }
 
 // WithLevels returns the configuration with other topology levels.
 func (c Configuration) WithLevels(keys []string) (Configuration, error) {
+	return c.with(func(arguments map[string]any) { arguments["topologyLevels"] = keys })
+}
+
+// promisingAll returns the configuration of a scheduler that promises room to all groups that wait.
+func (c Configuration) promisingAll() (Configuration, error) {
+	return c.with(func(arguments map[string]any) {
+		promises, ok := arguments["promises"].(map[string]any)
+		if !ok {
+			promises = map[string]any{}
+		}
+		promises["depth"] = fluence.MaxPromises
+		arguments["promises"] = promises
+	})
+}
+
+// with returns the configuration with other arguments of the plugin.
+func (c Configuration) with(change func(arguments map[string]any)) (Configuration, error) {
 	raw := map[string]any{}
 	configs := slices.Clone(c.profile.PluginConfig)
 	i := slices.IndexFunc(configs, func(p config.PluginConfig) bool { return p.Name == fluence.Name })
@@ -95,10 +121,10 @@ func (c Configuration) WithLevels(keys []string) (Configuration, error) {
 			return c, fmt.Errorf("scheduler configuration: arguments of %s: %w", fluence.Name, err)
 		}
 	}
-	raw["topologyLevels"] = keys
+	change(raw)
 	text, err := json.Marshal(raw)
 	if err != nil {
-		return c, fmt.Errorf("encode topologyLevels: %w", err)
+		return c, fmt.Errorf("encode the arguments of %s: %w", fluence.Name, err)
 	}
 	configs[i].Args = &runtime.Unknown{Raw: text, ContentType: runtime.ContentTypeJSON}
 	c.profile.PluginConfig = configs

@@ -15,12 +15,7 @@ import (
 func Queue(pods []*corev1.Pod, c Cluster, owners group.Owners, configuration Configuration, now time.Time) ([]fluence.QueuedGroup, error) {
 	v := fluence.QueueView{
 		Pods: pods, PodGroups: c.PodGroups, NativePodGroups: c.NativePodGroups, Owners: owners,
-		Profile: configuration.Scheduler(),
-	}
-	for _, p := range configuration.profile.PluginConfig {
-		if p.Name == fluence.Name {
-			v.Args = p.Args
-		}
+		Profile: configuration.Scheduler(), Args: configuration.arguments(),
 	}
 	return v.Order(now)
 }

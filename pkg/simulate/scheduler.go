@@ -156,7 +156,10 @@ func build(ctx context.Context, client kubernetes.Interface, api http.RoundTripp
 		decided:  map[types.NamespacedName]Decision{},
 		cycles:   map[*corev1.Pod]cycle{},
 	}
-	place, sort := fluence.Factories(embedded, leading)
+	place, sort := fluence.Factories(func(ctx context.Context, args *fluence.Args) (fluence.Matcher, error) {
+		args.Now = configuration.now
+		return embedded(ctx, args)
+	}, leading)
 	registry := frameworkruntime.Registry{}
 	err := errors.Join(registry.Register(fluence.Name, place), registry.Register(fluence.SortName, sort))
 	if err != nil {
