@@ -136,7 +136,7 @@ is not healthy, or its last report is old.`,
 	f.StringVar(&o.color, "color", "auto", "auto (on a terminal), always or never")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of the whole command")
 	o.registerCompletions(cmd)
-	cmd.AddCommand(o.clusterCommand(), o.groupsCommand(), o.whyCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand(), o.versionCommand(c.Version), optionsCommand())
+	cmd.AddCommand(o.clusterCommand(), o.groupsCommand(), o.whyCommand(), o.whenCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand(), o.versionCommand(c.Version), optionsCommand())
 	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), globalFlagsInUsage, optionsInUsage, 1))
 	return cmd
 }

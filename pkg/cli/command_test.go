@@ -116,6 +116,8 @@ func TestCommands(t *testing.T) {
 			"  pluginConfig: [{name: Fluence, args: {topologyLevels: [example.com/rack]}}]",
 		}, "\n")},
 	}
+	promising := configured.DeepCopy()
+	promising.Data["config.yaml"] = strings.Replace(promising.Data["config.yaml"], "topologyLevels: [example.com/rack]", "promises: {depth: 1}", 1)
 	cases := map[string]call{
 		"groups are listed":                                    {args: "groups", objects: cluster()},
 		"groups with their nodes":                              {args: "groups -o wide", objects: cluster()},
@@ -188,6 +190,18 @@ func TestCommands(t *testing.T) {
 		"a job that is there twice in the file":                {args: "simulate -f -", stdin: manifest("x", 1, "1") + "---\n" + manifest("x", 1, "1"), objects: cluster(), want: ExitError},
 		"a large job of another scheduler":                     {args: "simulate -f -", stdin: strings.Replace(manifest("x", 300, "1"), "schedulerName: fluence", "schedulerName: other", 1), objects: cluster(), want: ExitError},
 		"a job whose pods would be called like others":         {args: "simulate -f -", stdin: manifest("training", 3, "1"), objects: append(cluster(), pod("training-#0", "", "1"))[2:], want: ExitYes},
+		"when a group starts":                                  {args: "when training", objects: timed("16m")},
+		"when a group starts, as json":                         {args: "when job/training -o json", objects: timed("16m")},
+		"when a group starts that is promised room":            {args: "when training", objects: append(timed("16m"), promising)},
+		"when a group starts of which no time is known":        {args: "when training", objects: timed(""), want: ExitNo},
+		"when a group starts that has started":                 {args: "when solver", objects: cluster()},
+		"when a pod starts that never fits":                    {args: "when pod/huge", objects: cluster(), want: ExitNo},
+		"when a suspended job starts":                          {args: "when paused", objects: queued(), want: ExitNo},
+		"when a native PodGroup starts":                        {args: "when podgroup.scheduling.k8s.io/ring", objects: natives(), want: ExitNo},
+		"when a group and a file start":                        {args: "when training -f -", objects: cluster(), want: ExitError},
+		"when a job starts behind another":                     {args: "when -f -", stdin: manifest("large", 4, "6"), objects: timed("16m")},
+		"when a job starts that would start now":               {args: "when -f -", stdin: manifest("small", 3, "2"), objects: cluster()},
+		"when a job starts for which others are evicted":       {args: "when -f -", stdin: urgent(4, "8"), objects: cluster()},
 		"groups of both kinds":                                 {args: "groups -o wide", objects: natives()},
 		"groups of both kinds as yaml":                         {args: "groups -o yaml", objects: natives()[13:]},
 		"why a native PodGroup waits":                          {args: "why podgroup.scheduling.k8s.io/ring --now", objects: natives(), want: ExitNo},

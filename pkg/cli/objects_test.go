@@ -234,6 +234,25 @@ func cluster() []runtime.Object {
 		podGroup(waits, 8, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 8 pods with cpu 6; room for 3")))
 }
 
+// timed has a group that runs on three of four nodes, with this annotation duration, and one that waits for all four, for half
+// an hour.
+func timed(duration string) []runtime.Object {
+	runs, waits := job("solver"), job("training")
+	running := podGroup(runs, 3, 3, "Running", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 3 nodes"))
+	if duration != "" {
+		running.Annotations = map[string]string{group.DurationAnnotation: duration}
+	}
+	all := []runtime.Object{runs, waits, running, podGroup(waits, 4, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 4 pods with cpu 6; room for 1"))}
+	for i := range 4 {
+		name := fmt.Sprintf("node-%d", i)
+		all = append(all, node(name, "a", "r0"), pod(fmt.Sprintf("training-%d", i), "", "6", ofJob(waits), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1800)) }))
+		if i < 3 {
+			all = append(all, pod(fmt.Sprintf("solver-%d", i), name, "6", ofJob(runs)))
+		}
+	}
+	return all
+}
+
 // neighbours are in another namespace: a group of pods that nothing makes again, a pod alone, and a budget for it.
 func neighbours() []runtime.Object {
 	of := func(p *corev1.Pod) { p.Namespace = "other" }

@@ -55,14 +55,12 @@ after others have been evicted for it.`,
 		Args:    cobra.NoArgs,
 	}
 	f := addOutputFlag(cmd, formatWide, formatSVG)
-	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
-	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
-	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "search folders recursively")
+	addFileFlags(cmd, &files)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := f.validate(); err != nil {
 			return err
 		}
-		if len(files.Filenames) == 0 && files.Kustomize == "" {
+		if !namesFiles(&files) {
 			return errors.New("--filename or --kustomize is required")
 		}
 		return o.withTimeout(cmd.Context(), func(ctx context.Context) error { return o.simulate(ctx, f, &files) })
@@ -70,45 +68,77 @@ after others have been evicted for it.`,
 	return cmd
 }
 
+// addFileFlags adds the flags that name files with objects.
+func addFileFlags(cmd *cobra.Command, files *resource.FilenameOptions) {
+	cmd.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "files, folders or URLs, or - for the standard input")
+	cmd.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "a folder with a kustomization")
+	cmd.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "search folders recursively")
+}
+
+// namesFiles reports whether the user has named files.
+func namesFiles(files *resource.FilenameOptions) bool {
+	return len(files.Filenames) > 0 || files.Kustomize != ""
+}
+
+// An addition is what files would add to a cluster.
+type addition struct {
+	cluster       simulate.Cluster
+	workload      *simulate.Additions
+	configuration simulate.Configuration
+}
+
+// readAddition reads files and the cluster. It fails if the files have no pods for the scheduler.
+func (o *options) readAddition(ctx context.Context, r *reader, files *resource.FilenameOptions) (a addition, err error) {
+	objects, err := o.readFiles(ctx, files, r.namespace)
+	if err != nil {
+		return a, err
+	}
+	if a.configuration, err = o.configuration(ctx, r); err != nil {
+		return a, err
+	}
+	if a.cluster, err = r.readCluster(ctx); err != nil {
+		return a, err
+	}
+	if err := o.checkLevels(ofType[*corev1.Node](a.cluster.Objects)); err != nil {
+		return a, err
+	}
+	a.workload, err = simulate.Make(objects, a.cluster, a.configuration.Scheduler(), o.now())
+	if err == nil && len(a.workload.Pods()) == 0 {
+		err = fmt.Errorf("nothing to simulate: no pod has schedulerName %q%s", a.configuration.Scheduler(), strings.Join(append([]string{""}, a.workload.Notes...), "; "))
+	}
+	return a, err
+}
+
+// note adds the limits of the answers to what the user is told.
+func (a addition) note(r *reader) {
+	r.notePending(a.cluster, a.configuration.Scheduler())
+	r.notes = append(r.notes, a.workload.Notes...)
+	if n := a.configuration.Extenders; n > 0 {
+		r.notes = append(r.notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
+	}
+}
+
 func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource.FilenameOptions) error {
 	r, err := o.reader()
 	if err != nil {
 		return err
 	}
-	objects, err := o.readFiles(ctx, files, r.namespace)
+	a, err := o.readAddition(ctx, r, files)
 	if err != nil {
 		return err
 	}
-	configuration, err := o.configuration(ctx, r)
-	if err != nil {
-		return err
-	}
-	cluster, err := r.readCluster(ctx)
-	if err != nil {
-		return err
-	}
-	if err := o.checkLevels(ofType[*corev1.Node](cluster.Objects)); err != nil {
-		return err
-	}
-	workload, err := simulate.Make(objects, cluster, configuration.Scheduler(), o.now())
-	if err != nil {
-		return err
-	}
-	answers, err := decideGroups(ctx, cluster, workload, configuration)
+	answers, err := a.decideGroups(ctx)
 	if err != nil {
 		return err
 	}
 	if !slices.IsSortedFunc(answers, func(a, b simulatedGroup) int { return cmp.Compare(a.first, b.first) }) {
-		workload.Notes = append(workload.Notes, "simulated as if all objects were created at once, so groups of a higher priority go first; when you apply the file, a group created earlier may start earlier")
+		a.workload.Notes = append(a.workload.Notes, "simulated as if all objects were created at once, so groups of a higher priority go first; when you apply the file, a group created earlier may start earlier")
 	}
 	o.noteStopped(ctx, r, placesNothing)
-	r.notePending(cluster, configuration.Scheduler())
-	if n := configuration.Extenders; n > 0 {
-		workload.Notes = append(workload.Notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
-	}
-	o.notes(append(r.notes, workload.Notes...))
+	a.note(r)
+	o.notes(r.notes)
 	if f.value == formatSVG {
-		err = o.drawSimulated(configuration, cluster, workload, answers)
+		err = o.drawSimulated(a.configuration, a.cluster, a.workload, answers)
 	} else {
 		err = f.print(o.Out, answers, func(w io.Writer) error {
 			for _, a := range answers {
@@ -126,20 +156,16 @@ func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource
 	return nil
 }
 
-// decideGroups decides on the groups of the additions, in the order of the queue.
-func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Additions, c simulate.Configuration) ([]simulatedGroup, error) {
-	pods := w.Pods()
-	if len(pods) == 0 {
-		return nil, fmt.Errorf("nothing to simulate: no pod has schedulerName %q%s", c.Scheduler(), strings.Join(append([]string{""}, w.Notes...), "; "))
-	}
+// decideGroups decides on the groups of the addition, in the order of the queue.
+func (a addition) decideGroups(ctx context.Context) ([]simulatedGroup, error) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	r, err := simulate.New(ctx, cluster.With(w.Cluster), c)
+	r, err := simulate.New(ctx, a.cluster.With(a.workload.Cluster), a.configuration)
 	if err != nil {
 		return nil, err
 	}
 	first := map[types.NamespacedName]int{}
-	for i, pod := range slices.Backward(pods) {
+	for i, pod := range slices.Backward(a.workload.Pods()) {
 		if key, ok := r.GroupOf(pod.UID); ok {
 			first[key] = i
 		}
@@ -154,15 +180,22 @@ func decideGroups(ctx context.Context, cluster simulate.Cluster, w *simulate.Add
 		if err != nil {
 			return nil, err
 		}
-		a := simulatedGroup{Namespace: key.Namespace, Name: key.Name, Kind: "PodGroup", Decision: d, first: at}
-		if name, native := group.NativeName(key); native {
-			a.Kind, a.Name = nativeKind, name
-		} else if !d.Named {
-			a.Kind, a.Name = "Pod", strings.Split(key.Name, "/")[1]
-		}
-		answers = append(answers, a)
+		answer := simulatedGroup{Namespace: key.Namespace, Decision: d, first: at}
+		answer.Kind, answer.Name = kindAndName(d)
+		answers = append(answers, answer)
 	}
 	return answers, nil
+}
+
+// kindAndName returns the kind and the name of the object that a decision is about.
+func kindAndName(d simulate.Decision) (kind, name string) {
+	if name, native := group.NativeName(d.Group); native {
+		return nativeKind, name
+	}
+	if !d.Named {
+		return "Pod", strings.Split(d.Group.Name, "/")[1]
+	}
+	return "PodGroup", d.Group.Name
 }
 
 // readFiles reads the objects of files. An object without a namespace gets the user's.
