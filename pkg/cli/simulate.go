@@ -109,7 +109,7 @@ func (o *options) readAddition(ctx context.Context, r *reader, files *resource.F
 	return a, err
 }
 
-// note adds the limits of the answers to what the user is told.
+// note adds the limits of the answers to the notes.
 func (a addition) note(r *reader) {
 	r.notePending(a.cluster, a.configuration.Scheduler())
 	r.notes = append(r.notes, a.workload.Notes...)

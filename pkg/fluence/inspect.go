@@ -81,8 +81,8 @@ func (pl *Fluence) MarkStarted(pod *corev1.Pod) {
 func (pl *Fluence) ExpireBackoff(key types.NamespacedName) bool { return pl.groups.ExpireBackoff(key) }
 
 // PromiseOf returns from when a group that waits is promised room, and on which nodes. It returns false if it is not.
-func (pl *Fluence) PromiseOf(key types.NamespacedName) (from time.Time, nodes []string, ok bool) {
-	p := pl.promises.get(key)
+func (c *cluster) PromiseOf(key types.NamespacedName) (from time.Time, nodes []string, ok bool) {
+	p := c.promises.get(key)
 	if p == nil {
 		return from, nil, false
 	}
