@@ -198,6 +198,8 @@ func TestCommands(t *testing.T) {
 		"when a pod starts that never fits":                    {args: "when pod/huge", objects: cluster(), want: ExitNo},
 		"when a suspended job starts":                          {args: "when paused", objects: queued(), want: ExitNo},
 		"when a native PodGroup starts":                        {args: "when podgroup.scheduling.k8s.io/ring", objects: natives(), want: ExitNo},
+		"why a group waits that is promised room":              {args: "why training", objects: timed("16m"), want: ExitNo},
+		"groups of which one is promised room":                 {args: "groups", objects: timed("16m")},
 		"when a group and a file start":                        {args: "when training -f -", objects: cluster(), want: ExitError},
 		"when a job starts behind another":                     {args: "when -f -", stdin: manifest("large", 4, "6"), objects: timed("16m")},
 		"when a job starts that would start now":               {args: "when -f -", stdin: manifest("small", 3, "2"), objects: cluster()},

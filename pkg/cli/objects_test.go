@@ -239,10 +239,12 @@ func cluster() []runtime.Object {
 func timed(duration string) []runtime.Object {
 	runs, waits := job("solver"), job("training")
 	running := podGroup(runs, 3, 3, "Running", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 3 nodes"))
+	why := "needs 4 pods with cpu 6; room for 1"
 	if duration != "" {
+		why = "promised 4 nodes from 12:12:00; " + why
 		running.Annotations = map[string]string{group.DurationAnnotation: duration}
 	}
-	all := []runtime.Object{runs, waits, running, podGroup(waits, 4, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", "needs 4 pods with cpu 6; room for 1"))}
+	all := []runtime.Object{runs, waits, running, podGroup(waits, 4, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", why))}
 	for i := range 4 {
 		name := fmt.Sprintf("node-%d", i)
 		all = append(all, node(name, "a", "r0"), pod(fmt.Sprintf("training-%d", i), "", "6", ofJob(waits), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(1800)) }))
