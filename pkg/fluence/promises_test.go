@@ -191,7 +191,7 @@ func TestWhatMovesAPromise(t *testing.T) {
 func TestAnOverrunIsTold(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		r.pass(time.Until(began.Add(11 * time.Minute)))
-		if why := r.why("big"); !strings.Contains(why, "pod ns/running-0 should have ended at ") {
+		if why := r.why("big"); !strings.Contains(why, ", which is over: pod ns/running-0 should have ended at ") || from(t, why, began) != 10*time.Minute {
 			t.Errorf("it waits with %q", why)
 		}
 		r.ends("running", 2)
