@@ -30,8 +30,8 @@ func arguments() (string, error) {
 		}
 		return true
 	})
-	if structs["Args"] == nil || structs["TLS"] == nil || structs["Preemption"] == nil {
-		return "", fmt.Errorf("pkg/fluence/args.go has no struct Args, TLS or Preemption")
+	if structs["Args"] == nil || structs["TLS"] == nil || structs["Preemption"] == nil || structs["Promises"] == nil {
+		return "", fmt.Errorf("pkg/fluence/args.go has no struct Args, TLS, Preemption or Promises")
 	}
 	names, err := constants(".", "pkg/fluence", "pkg/group", "pkg/match", "pkg/preemption", "pkg/statusmap")
 	if err != nil {
@@ -49,6 +49,7 @@ func arguments() (string, error) {
 	add("", structs["Args"])
 	add("tls.", structs["TLS"])
 	add("preemption.", structs["Preemption"])
+	add("promises.", structs["Promises"])
 	for _, row := range rows {
 		short := strings.Trim(row[0][strings.LastIndex(row[0], ".")+1:], "`")
 		row[1] = sentence(strings.TrimPrefix(translated(oneLine(row[1]), names), code(short)+" is "))
@@ -56,7 +57,7 @@ func arguments() (string, error) {
 	return `## Arguments of the scheduler
 
 These are the arguments of the plugin Fluence in a KubeSchedulerConfiguration; in the chart they are below
-` + "`scheduler.args`" + `. An unknown or invalid argument makes the scheduler exit at its start.
+` + "`scheduler.args`, except `enforceDuration`, which is `controller.enforceDuration` there" + `. An unknown or invalid argument makes the scheduler exit at its start.
 [manifests/scheduler-config.yaml](../manifests/scheduler-config.yaml) has them all with their defaults.
 
 ` + table([]string{"argument", "means"}, rows), nil

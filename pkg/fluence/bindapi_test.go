@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // bindAPI accepts binds and events as the API server does.
@@ -93,6 +94,8 @@ func (a *bindAPI) bind(b *corev1.Binding) *http.Response {
 		return failed(apierrors.NewConflict(pods.GroupResource(), b.Name, fmt.Errorf("pod is already assigned to node %q", pod.Spec.NodeName)))
 	}
 	pod.Spec.NodeName = b.Target.Name
+	pod.Status.Conditions = append(slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled }),
+		corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))})
 	if err := a.rig.client.Tracker().Update(pods, pod, b.Namespace); err != nil {
 		return failed(apierrors.NewInternalError(err))
 	}

@@ -156,8 +156,8 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.walltimes = walltimes{
-		enforced: args.EnforceDuration,
-		owners:   pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
+		enforced: args.EnforceDuration, now: func() time.Time { return pl.now() },
+		owners: pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
 		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.groupReporter.podGroups.annotationsOf(key) },
 	}
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe

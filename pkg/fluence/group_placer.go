@@ -45,7 +45,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
-		if throttled := a.throttler.checkThrottle(plan, began); throttled != nil && !a.reserver.takeFreePass(plan) {
+		if throttled := a.throttler.checkThrottle(plan, began); throttled != nil && !a.reserver.takeFreePass(plan) && !a.promises.takePass(plan.Key, began) {
 			return "", throttled
 		}
 	}
@@ -69,6 +69,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if !found.MatcherCalled {
 		a.updateClaim(ctx, plan, found, found.Refusal)
+		doubtPromise(a, plan, found.Refusal)
 		return "", found.Refusal
 	}
 

@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -18,8 +17,14 @@ import (
 const (
 	// promiseDelay is how long after its promised time a group asks: the pods that end then may take a moment.
 	promiseDelay = time.Second
-	// askPromisedEvery is how often a group asks again whose promised time is over.
+	// askPromisedEvery is how often a group asks again whose promised time is over, or whose promise is in doubt.
 	askPromisedEvery = 10 * time.Second
+	// maxDoubt is for how long a promise stands that searches do not confirm, while it is not known why. A search may be cut
+	// short, and room may be kept for others for some seconds.
+	maxDoubt = 30 * time.Second
+	// maxAhead is how far ahead room is promised. Ends that are further off say little, and groups would be let
+	// before the promise for all that time.
+	maxAhead = 7 * 24 * time.Hour
 )
 
 // promises are the room that groups which wait will have at a time: certain amounts on certain nodes, from when what is in
@@ -42,8 +47,14 @@ type promise struct {
 	// job is the reservation, and nodes has its nodes.
 	job   match.Job
 	nodes sets.Set[string]
+	// booked is the epoch of the matcher's graph in which the reservation was booked; 0 if that is not known.
+	booked match.Epoch
 	// madeAt is when the group was first promised this room.
 	madeAt time.Time
+	// doubtSince is since when searches do not confirm it; zero if the last one did.
+	doubtSince time.Time
+	// passAt is when the group may ask although its namespace is throttled.
+	passAt time.Time
 	// strictAt is from when groups without an end leave the room too.
 	strictAt time.Time
 	// before is when the room was promised from before the promise moved to a later time, and why says what moved
@@ -64,6 +75,37 @@ func (s *promises) get(key types.NamespacedName) *promise {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.groups[key]
+}
+
+// takePass reports whether a group may be placed although its namespace is throttled, because its promised time has
+// come.
+func (s *promises) takePass(key types.NamespacedName, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.groups[key]
+	if p == nil || now.Before(p.at()) || now.Before(p.passAt) {
+		return false
+	}
+	p.passAt = now.Add(askPromisedEvery)
+	return true
+}
+
+// doubt records that a search has not confirmed a promise. It reports whether that lasts for too long.
+func (s *promises) doubt(p *promise, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.doubtSince.IsZero() {
+		p.doubtSince = now
+	}
+	p.askAt = now.Add(askPromisedEvery)
+	return now.Sub(p.doubtSince) >= maxDoubt
+}
+
+// confirm records that a search has confirmed a promise.
+func (s *promises) confirm(p *promise, booked match.Epoch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.doubtSince, p.booked = time.Time{}, booked
 }
 
 // newJob returns a job for a new promise to a group.
@@ -130,9 +172,7 @@ func (s *promises) beyond(depth int) []types.NamespacedName {
 
 // inOrder returns the groups with promises in their order. The caller holds the lock.
 func (s *promises) inOrder() []types.NamespacedName {
-	return slices.SortedFunc(maps.Keys(s.groups), func(a, b types.NamespacedName) int {
-		return cmp.Or(s.groups[a].rank.Compare(s.groups[b].rank), cmp.Compare(a.String(), b.String()))
-	})
+	return slices.SortedFunc(maps.Keys(s.groups), func(a, b types.NamespacedName) int { return s.groups[a].rank.Compare(s.groups[b].rank) })
 }
 
 // disturbed returns the groups after a rank that are promised room on some nodes before a time. A zero time is never.
@@ -140,11 +180,24 @@ func (s *promises) disturbed(rank gang.Rank, nodes sets.Set[string], until time.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.inOrder() {
-		if p := s.groups[key]; rank.Less(p.rank) && (until.IsZero() || p.at().Before(until)) && p.nodes.HasAny(nodes.UnsortedList()...) {
+		if p := s.groups[key]; rank.Less(p.rank) && (until.IsZero() || p.at().Before(until)) && meet(p.nodes, nodes) {
 			keys = append(keys, key)
 		}
 	}
 	return keys
+}
+
+// meet reports whether two sets have a name in common.
+func meet(a, b sets.Set[string]) bool {
+	if len(b) < len(a) {
+		a, b = b, a
+	}
+	for name := range a {
+		if b.Has(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // owner returns the group to which a job's room is promised.

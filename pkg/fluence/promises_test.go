@@ -128,6 +128,22 @@ func TestAGroupIsPromisedRoomAndOthersRunBeforeIt(t *testing.T) {
 	})
 }
 
+// A duration that nobody enforces tells when room may be free. It lets nobody start on promised nodes.
+func TestAWishLetsNobodyRunBeforeAPromise(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.pl.walltimes.enforced = false
+		r.gangFor("wish", 1, 0, "2m")
+		r.pass(3 * time.Second)
+		if r.starts("wish", 1) {
+			t.Errorf("these run: %v", r.assigned())
+		}
+		const want = "; room for 1 more is promised to ns/big from "
+		if why := r.why("wish"); !strings.Contains(why, want) || from(t, why, began) != 10*time.Minute {
+			t.Errorf("it waits with %q, want %q", why, want)
+		}
+	})
+}
+
 // What moves a promise is named in the message of its group.
 func TestWhatMovesAPromise(t *testing.T) {
 	cases := map[string]struct {
@@ -191,7 +207,7 @@ func TestWhatMovesAPromise(t *testing.T) {
 func TestAnOverrunIsTold(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		r.pass(time.Until(began.Add(11 * time.Minute)))
-		if why := r.why("big"); !strings.Contains(why, "pod ns/running-0 should have ended at ") {
+		if why := r.why("big"); !strings.Contains(why, ", which is over: pod ns/running-0 should have ended at ") || from(t, why, began) != 10*time.Minute {
 			t.Errorf("it waits with %q", why)
 		}
 		r.ends("running", 2)

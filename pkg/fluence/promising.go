@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -36,9 +37,6 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	}
 	// All promises of groups before it count, also for a group without an end.
 	later, err := a.placer.FindLater(ctx, found, a.promises.ignoredBy(plan.Key, rank, false, true, now))
-	tell := func(text string) {
-		refused.Message, refused.Equivalence = translate.Shorten(text+"; "+refused.Message), ""
-	}
 	switch {
 	case errors.Is(err, match.ErrInvalid):
 		endPromise(a, plan.Key)
@@ -46,82 +44,148 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return false
 	case err != nil && old == nil, later != nil && !later.Reserved:
 		return old != nil
-	case later == nil && err == nil:
-		if old != nil {
-			a.log.V(2).Info("A promise has ended: there is no time at which the group is known to fit", "group", plan.Key, "was", old.at())
-		}
+	}
+	if end := a.walltimes.jobDeadline(plan); later != nil && !end.IsZero() && !later.Start.Before(end) {
 		endPromise(a, plan.Key)
+		refused.Message = translate.Shorten(fmt.Sprintf("%s; its deadline %s comes before there is room (%s)", refused.Message, timeText(end, now), timeText(later.Start, now)))
 		return false
 	}
-	made := old
-	if later != nil {
-		made = promised(a, plan, old, later, now)
-	}
-	if made != old {
-		if err := a.releases.bookNow(ctx, found.Epoch, made.job); err != nil {
-			a.log.V(2).Info("A promise could not be booked", "group", plan.Key, "err", err)
-			return old != nil
+	text := ""
+	switch {
+	case later == nil || later.Start.Sub(now) > maxAhead:
+		if old == nil || err == nil && a.promises.doubt(old, now) {
+			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
+			endPromise(a, plan.Key)
+			return false
 		}
-		a.promises.set(plan.Key, made)
-		followPromise(a, old, made)
-		a.log.V(2).Info("A group is promised room", "group", plan.Key, "from", made.at(), "nodes", made.nodes.Len(), "before", made.before, "why", made.why)
+	default:
+		var made *promise
+		if made, text = promised(a, plan, old, later, now); made != old {
+			a.promises.set(plan.Key, made)
+			bookPromise(ctx, a, made, found.Epoch)
+			if old != nil {
+				// At once: the groups after it would be promised room without it otherwise.
+				releasePromise(ctx, a, old, found.Epoch)
+			}
+			a.log.V(2).Info("A group is promised room", "group", plan.Key, "from", made.at(), "nodes", made.nodes.Len(), "before", made.before, "why", made.why)
+			followPromise(a, old, made)
+			old = made
+		}
 	}
-	tell(describePromise(made, now))
+	if old.booked == 0 {
+		bookPromise(ctx, a, old, found.Epoch)
+	}
+	refused.Message, refused.Equivalence = translate.Shorten(describePromise(old, now)+text+"; "+refused.Message), ""
 	return true
 }
 
+// maxBookTime is how long the booking of a promise may take in a scheduling cycle.
+const maxBookTime = 500 * time.Millisecond
+
+// bookPromise books the reservation of a promise. If the matcher does not answer, the next ask books it: the promise
+// stands, and is released when it ends, whether or not the matcher has it.
+func bookPromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Epoch) {
+	ctx, cancel := context.WithTimeout(ctx, maxBookTime)
+	defer cancel()
+	if err := a.releases.bookNow(ctx, epoch, p.job); err != nil {
+		a.log.V(2).Info("A promise could not be booked; it is tried again", "job", p.job.ID, "err", err)
+		return
+	}
+	a.promises.confirm(p, epoch)
+}
+
+// releasePromise releases the reservation of a promise that has moved.
+func releasePromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Epoch) {
+	ctx, cancel := context.WithTimeout(ctx, maxBookTime)
+	defer cancel()
+	if release := (gang.Release{Job: p.job.ID}); a.releases.releaseNow(ctx, epoch, release) != nil {
+		a.releases.add(release)
+	}
+}
+
+// doubtPromise ends the promise of a group that was refused before the matcher was asked, if that lasts.
+func doubtPromise(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
+	p := a.promises.get(plan.Key)
+	if p == nil || plan.Late || refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.WaitsFor == gang.WaitsForThrottle {
+		return
+	}
+	if a.promises.doubt(p, a.now()) && endPromise(a, plan.Key) {
+		a.observeEvent(gang.Released)
+	}
+}
+
 // promised returns the promise of a group of which a search has found room later. It is the old one if nothing has changed,
-// or if nothing is known that could have moved it to a later time.
-func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) *promise {
-	made := &promise{rank: rankForRoom(plan), madeAt: now, askAt: later.Start.Add(promiseDelay)}
-	made.nodes, made.ends = sets.New(nodesOf(later.Slots)...), map[types.UID]time.Time{}
+// and for a while if nothing is known that could have moved it to a later time. text is what the message says beside it.
+func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) (made *promise, text string) {
+	rank, job := rankForRoom(plan), match.Job{Slots: later.Slots, Reserved: true, Start: later.Start, End: later.End}
+	var before time.Time
+	why := ""
+	if old != nil {
+		over := !old.job.End.IsZero() && !old.job.End.After(now) // the matcher has dropped the reservation
+		switch {
+		case old.rank == rank && !over && sameRoom(old.job, job):
+			a.promises.confirm(old, old.booked)
+			return old, ""
+		case later.Start.After(old.at()):
+			var overrun bool
+			why, overrun = whyLater(a, plan, old, now)
+			if overrun && !over {
+				// Nobody knows when the pods end. The promise stands, so that the group starts then.
+				return old, ", which is over: " + why
+			}
+			if why == "" && !over && !a.promises.doubt(old, now) {
+				return old, ""
+			}
+			if before = old.at(); why == "" {
+				why = "its nodes, or what it asks for, have changed"
+			} else if why == old.why {
+				before = old.before
+			}
+		case later.Start.After(old.before):
+			before, why = old.before, old.why
+		}
+	}
+	made = &promise{rank: rank, job: job, nodes: sets.New(nodesOf(later.Slots)...), madeAt: now, before: before, why: why, askAt: later.Start.Add(promiseDelay), ends: map[types.UID]time.Time{}}
+	made.job.ID = a.promises.newJob(plan.Key)
 	for node := range made.nodes {
 		for _, pod := range a.occupants.on(node) {
 			made.ends[pod.UID] = a.walltimes.expectedEnd(pod)
 		}
 	}
-	made.job = match.Job{Slots: later.Slots, Reserved: true, Start: later.Start, End: later.End}
 	made.strictAt = later.Start.Add(-a.args.Promises.Horizon.Duration)
 	if waited := a.groups.WaitsForRoomSince(plan.Key, now).Add(a.args.MaxBypass.Duration); waited.Before(made.strictAt) {
 		made.strictAt = waited
 	}
-	if old == nil {
-		made.job.ID = a.promises.newJob(plan.Key)
-		return made
-	}
-	same := made.nodes.Equal(old.nodes)
-	switch {
-	case later.Start.Equal(old.at()) && same && old.rank == made.rank:
-		return old
-	case later.Start.After(old.at()):
-		if made.before, made.why = old.at(), whyLater(a, plan, old, now); made.why == "" {
-			return old // the search may have been cut short
-		}
-		if !old.before.IsZero() && old.why == made.why {
-			made.before = old.before
-		}
-		if same && !now.Before(old.at()) {
-			made.askAt = now.Add(askPromisedEvery)
-		}
-	case !old.before.IsZero() && later.Start.After(old.before):
-		made.before, made.why = old.before, old.why
-	}
-	made.job.ID, made.madeAt = old.job.ID, old.madeAt
-	return made
+	return made, ""
 }
 
-// whyLater returns what has moved a promise to a later time. It returns nothing if that is not known.
-func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) string {
+// sameRoom reports whether two reservations are of the same room for the same pods.
+func sameRoom(a, b match.Job) bool {
+	if !a.Start.Equal(b.Start) || a.End.IsZero() != b.End.IsZero() || a.End.Sub(b.End).Abs() > 2*time.Second || len(a.Slots) != len(b.Slots) {
+		return false
+	}
+	for i := range a.Slots {
+		s, o := &a.Slots[i], &b.Slots[i]
+		if s.Key != o.Key || s.Node != o.Node || s.Holder != o.Holder || !reflect.DeepEqual(s.R.Vertices, o.R.Vertices) {
+			return false
+		}
+	}
+	return true
+}
+
+// whyLater returns what has moved a promise to a later time. It returns nothing if that is not known. overrun reports whether
+// it is a pod that is past its end.
+func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why string, overrun bool) {
 	nodes := sets.List(old.nodes)
 	for _, name := range nodes {
 		node, err := a.nodes.Get(name)
 		switch {
 		case err != nil:
-			return "node " + name + " is gone"
+			return "node " + name + " is gone", false
 		case !nodeutil.IsNodeReady(node):
-			return "node " + name + " is not ready"
+			return "node " + name + " is not ready", false
 		case node.Spec.Unschedulable:
-			return "node " + name + " is cordoned"
+			return "node " + name + " is cordoned", false
 		}
 	}
 	var overdue, foreign, placed, edited *corev1.Pod
@@ -156,21 +220,24 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) strin
 	}
 	switch before := a.promises.before(old.rank); {
 	case overdue != nil:
-		return fmt.Sprintf("%s should have ended at %s", name(overdue), timeText(a.walltimes.expectedEnd(overdue), now))
+		return fmt.Sprintf("%s should have ended at %s", name(overdue), timeText(a.walltimes.expectedEnd(overdue), now)), true
 	case foreign != nil:
-		return fmt.Sprintf("%s of another scheduler is on node %s", name(foreign), foreign.Spec.NodeName)
+		return fmt.Sprintf("%s of another scheduler is on node %s", name(foreign), foreign.Spec.NodeName), false
 	case placed != nil:
-		return fmt.Sprintf("%s was placed on node %s before it", name(placed), placed.Spec.NodeName)
+		return fmt.Sprintf("%s was placed on node %s before it", name(placed), placed.Spec.NodeName), false
 	case edited != nil:
 		if end := a.walltimes.expectedEnd(edited); !end.IsZero() {
-			return fmt.Sprintf("%s ends later now, at %s", name(edited), timeText(end, now))
+			return fmt.Sprintf("%s ends later now, at %s", name(edited), timeText(end, now)), false
 		}
-		return name(edited) + " has no end any more"
+		return name(edited) + " has no end any more", false
 	case before > 0:
-		return "a group before it is promised room there"
+		return whyBefore, false
 	}
-	return ""
+	return "", false
 }
+
+// whyBefore is what moves a promise if one before it takes its room.
+const whyBefore = "a group before it is promised room there"
 
 // followPromise lets others ask again because of a new promise: the groups after it whose room it takes, and everybody if it
 // gives room back.
@@ -179,7 +246,7 @@ func followPromise(a *groupPlacer, old, made *promise) {
 	for _, key := range a.promises.beyond(a.args.Promises.Depth) {
 		endPromise(a, key)
 	}
-	if old != nil && (made.at().After(old.at()) || !made.nodes.Equal(old.nodes)) {
+	if old != nil && !made.nodes.IsSuperset(old.nodes) {
 		a.observeEvent(gang.Released)
 	}
 }
@@ -223,9 +290,29 @@ func (w *watcher) endPromises(now time.Time) {
 	for _, key := range w.promises.over(now, w.groups.WaitsForRoom) {
 		freed = endPromise(w.groupPlacer, key) || freed
 	}
-	askAgain(w.base, w.promises.due(now)...)
+	due := w.promises.due(now)
+	for _, key := range due {
+		recheckOverdue(w.base, key, now)
+	}
+	askAgain(w.base, due...)
 	if freed {
 		w.observeEvent(gang.Released)
+	}
+}
+
+// recheckOverdue tells the matcher of the pods that are past their ends for so long that they count as without one, on the
+// nodes of a promise whose time has come.
+func recheckOverdue(b *base, key types.NamespacedName, now time.Time) {
+	p := b.promises.get(key)
+	if p == nil || now.Before(p.at()) {
+		return
+	}
+	for node := range p.nodes {
+		for _, pod := range b.occupants.on(node) {
+			if was := p.ends[pod.UID]; !was.IsZero() && now.Sub(was) > maxOverrun {
+				b.inventory.Recheck(pod.UID)
+			}
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type walltimes struct {
 	// annotationsOf returns the annotations of the PodGroup of a group.
 	annotationsOf func(types.NamespacedName) map[string]string
 	pods          cache.Indexer
+	now           func() time.Time
 	// enforced reports whether the controller ends pods after their duration.
 	enforced bool
 }
@@ -61,6 +62,10 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 	return uids
 }
 
+// maxOverrun is for how long a pod that is past its end counts as ending at any moment. Then it counts as one without
+// an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on.
+const maxOverrun = 5 * time.Minute
+
 // expectedEnd returns when the room of a pod with a node is expected to be free. It
 // returns the zero time if no end is known.
 func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
@@ -68,7 +73,11 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 		return time.Time{} // it does not end to make room
 	}
 	key, _ := w.groups.KeyOf(pod.UID)
-	return walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
+	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
+	if !end.IsZero() && w.now().Sub(end) > maxOverrun {
+		return time.Time{}
+	}
+	return end
 }
 
 // needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if
@@ -101,6 +110,16 @@ func (w *walltimes) bounds(pod *corev1.Pod, podGroup map[string]string) walltime
 		}
 	}
 	return b
+}
+
+// jobDeadline returns when the first Job of a plan's pods is ended. It returns the zero time if none is.
+func (w *walltimes) jobDeadline(plan gang.Plan) (first time.Time) {
+	for _, pod := range plan.Required {
+		if at := w.bounds(pod, nil).JobDeadline; first.IsZero() || !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
 func isJob(o group.Owner) bool { return o.Group == batchv1.GroupName && o.Kind == "Job" }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -204,7 +205,22 @@ func (n *nodeSides) finding(name string) *finding {
 	return d
 }
 
+// sameEnds gives each slot of the cluster the end that the engine has of it, if that says the same: it is about the same
+// (see keepEnd), or it has passed and the cluster knows none any more.
+func (s *slotSides) sameEnds(now time.Time) {
+	for i := range s.cluster {
+		h := &s.cluster[i]
+		h.keepEnd(s.engine)
+		for _, o := range s.engine {
+			if end := o.slot.R.Expiration; h.sameSlot(o) && h.slot.R.Expiration.IsZero() && end.Before(now) {
+				h.slot.R = until(h.slot.R, end)
+			}
+		}
+	}
+}
+
 func (s *slotSides) finding(key string) *finding {
+	s.sameEnds(time.Now())
 	for _, holds := range [][]hold{s.cluster, s.engine} {
 		slices.SortFunc(holds, func(a, b hold) int {
 			return cmp.Or(cmp.Compare(a.job, b.job), cmp.Compare(a.slot.Node, b.slot.Node))

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -146,7 +147,7 @@ func (q *attempt) equivalence() string {
 		}
 	}
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%q %d %q %#v %d\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology, q.plan.PodsPerNode)
+	fmt.Fprintf(sum, "%q %d %q %#v %d %d\n", q.plan.Key.Namespace, q.plan.Rank.Priority, q.plan.Policy, q.topology, q.plan.PodsPerNode, q.cluster.Duration/time.Second)
 	for _, s := range q.shapes {
 		fmt.Fprintf(sum, "%d %d %q\n", s.Required, len(s.Pods), s.Key)
 	}

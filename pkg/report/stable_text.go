@@ -14,7 +14,7 @@ var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and 
 	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?` +
 	`|; room is kept for [^;]+, which starts? when pods that are ending have gone(, and for \d+ other groups?)?` +
 	`|; room for \d+ more is promised to [^;]+ from \S+( [0-9:]+)?` +
-	`|^promised \d+ nodes? from [^;(]+(\(before: from [^;]+; [^)]*\))?; ` +
+	`|^promised \d+ nodes? from [^;(]+(\(before: from [^;]+; [^)]*\))?(, which is over: [^;]*)?; ` +
 	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
 	`|; it fits when pods that are ending have gone, and room is kept for it` +
 	`|, evicted for it \d+s ago(; \d+ of \d+ pods? (is|are) still ending( \(\d+s at the longest\))?(, but \d+ of these have not been asked to)?)?` +

@@ -54,7 +54,7 @@ func EndOf(pod *corev1.Pod, b Bounds, now time.Time) End {
 		}
 	}
 	if s := pod.Spec.ActiveDeadlineSeconds; s != nil {
-		e.keep(started.Add(time.Duration(*s) * time.Second))
+		e.keep(started.Add(seconds(*s)))
 	}
 	e.keep(b.JobDeadline)
 	return End{roomFree(e.Expected, pod), roomFree(e.Kept, pod)}
@@ -104,8 +104,14 @@ func JobDeadline(job *batchv1.Job) time.Time {
 	if s == nil || start == nil || job.Spec.Suspend != nil && *job.Spec.Suspend {
 		return time.Time{}
 	}
-	return start.Add(time.Duration(*s) * time.Second)
+	return start.Add(seconds(*s))
 }
+
+// maxSeconds are a hundred years. The API takes any number, and a time.Duration does not.
+const maxSeconds = 100 * 365 * 24 * 60 * 60
+
+// seconds returns a number of seconds, as the API has it.
+func seconds(n int64) time.Duration { return time.Duration(min(n, maxSeconds)) * time.Second }
 
 // roomFree returns when the room of a pod is free that is told to end at a time, in whole seconds.
 func roomFree(at time.Time, pod *corev1.Pod) time.Time {
@@ -113,7 +119,7 @@ func roomFree(at time.Time, pod *corev1.Pod) time.Time {
 		return at
 	}
 	if s := pod.Spec.TerminationGracePeriodSeconds; s != nil {
-		at = at.Add(time.Duration(*s) * time.Second)
+		at = at.Add(seconds(*s))
 	}
 	if whole := at.Truncate(time.Second); whole.Before(at) {
 		return whole.Add(time.Second)

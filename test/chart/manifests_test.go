@@ -132,6 +132,7 @@ var notValues = map[string]string{
 	"tls":      "nothing is sent over the network",
 	// A namespace among the arguments is the release's.
 	"statusNamespace": "the namespace of the release",
+	"enforceDuration": "the controller does it: controller.enforceDuration",
 }
 
 // Every argument of the plugin is a value with the same default.

@@ -31,7 +31,7 @@ func newControllerMetrics(r prometheus.Registerer) (*controllerMetrics, error) {
 		Name: "fluence_controller_podgroups_total", Help: "PodGroups that the controller created, or deleted after their last pod was gone, by action.",
 	}, []string{"action"}))
 	c.evictions, errs[1] = registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fluence_controller_evictions_total", Help: "Evictions of pods of incomplete groups that are restarted, by outcome: evicted, or refused by the API server.",
+		Name: "fluence_controller_evictions_total", Help: "Evictions of pods of incomplete groups that are restarted, and of pods after their duration, by outcome: evicted, or refused by the API server.",
 	}, []string{"outcome"}))
 	c.incomplete, errs[2] = registered(r, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "fluence_controller_incomplete_groups", Help: "Groups that have lacked members for longer than their timeout.",
