@@ -683,3 +683,32 @@ func TestThePodsThatShouldHaveGoneAreNamed(t *testing.T) {
 		}
 	})
 }
+
+// A node of a plan cannot be used any more while the victims are still ending: it has a taint, for instance. The group
+// evicts others too, but not at once: the taint may be gone in a moment.
+func TestAGroupWaitsBeforeItEvictsOthersToo(t *testing.T) {
+	inPreemptionRig(t, func(r *rig) {
+		r.podAPI.grace = time.Minute
+		r.gangOf("urgent", 4, 1000)
+		r.pass(5 * time.Second)
+		first := r.podAPI.deleted()
+		if len(first) != 4 {
+			t.Fatalf("deleted: %v, want one group", first)
+		}
+		node := r.assigned()[first[0]]
+		r.updateNode(node, func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "bad", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		r.pass(minUnhelpful / 2)
+		if got := r.podAPI.deleted(); len(got) != 4 {
+			t.Errorf("deleted: %v, want nobody else for now", got)
+		}
+		if c := r.conditionOf("urgent", "Scheduled"); !strings.Contains(c.Message, "(whom it has evicted before is still ending)") {
+			t.Errorf("the group waits with %q", c.Message)
+		}
+		r.pass(minUnhelpful)
+		if got := r.podAPI.deleted(); len(got) <= 4 {
+			t.Errorf("deleted: %v, want more", got)
+		}
+	})
+}

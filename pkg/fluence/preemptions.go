@@ -61,6 +61,8 @@ type preemptingGroup struct {
 	notBefore time.Time
 	// refusal is why the API server has refused the last eviction, if it did not help because of that.
 	refusal string
+	// ending is true if it may not because the victims of a plan that it could not use are still ending.
+	ending bool
 	// why is the answer that there was no plan, at the generation of the inventory and at the time. It is none
 	// if the time is zero.
 	why        string
@@ -131,6 +133,10 @@ func (p *preemptions) end(of types.UID, o eviction.Outcome, refusal string, due,
 	defer p.mu.Unlock()
 	is := p.get(of, p.keyOf(of))
 	is.stands, is.at = false, time.Time{}
+	if o == eviction.Abandoned {
+		// Its victims are still ending. What is in the way may be gone in a moment, such as a taint.
+		is.notBefore, is.ending = later(is.notBefore, now.Add(minUnhelpful)), true
+	}
 	if o != eviction.Unhelpful {
 		return
 	}
@@ -164,6 +170,8 @@ func (p *preemptions) notBefore(of types.UID) (at time.Time, because string) {
 	switch is := p.all[of]; {
 	case is == nil:
 		return time.Time{}, ""
+	case is.ending:
+		return is.notBefore, "whom it has evicted before is still ending"
 	case is.refusal != "":
 		return is.notBefore, "the last eviction was refused: " + is.refusal
 	default:
@@ -249,7 +257,7 @@ func (p *preemptions) loseNodes(key types.NamespacedName, o eviction.Outcome, no
 func (is *preemptingGroup) fail(now time.Time) {
 	is.notBefore = now.Add(min(maxUnhelpful, minUnhelpful<<min(is.failures, maxDoublings)))
 	is.failures++
-	is.refusal = ""
+	is.refusal, is.ending = "", false
 }
 
 // started drops what is known of a group that has started. It returns the preemptors of the evictions for it.

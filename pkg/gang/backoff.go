@@ -17,6 +17,8 @@ type refusalState struct {
 	// hadLongBackoff is true if one of the counted failures had
 	// LongBackoff. Then a change of the request does not reset failures.
 	hadLongBackoff bool
+	// requestChanges counts the changes of what the group asks for.
+	requestChanges uint64
 }
 
 // refuse records a refusal of a pod that has this rank, and returns it.
@@ -85,6 +87,7 @@ func (s *groupState) requestChanged() {
 // ends at its earliest time, and so do the members' refusals with LongBackoff. Whether the
 // change makes a difference is not checked, because that would take as much work as a match.
 func (s *groupState) podsChanged() {
+	s.requestChanges++
 	s.refusal.hastenForRequest()
 	s.update()
 	for _, m := range s.refused {

@@ -506,6 +506,23 @@ func TestAnEventDuringTheMatchCountsAfterIt(t *testing.T) {
 	s.wantEnqueueable("0")
 }
 
+// A pod changes while its group is matched: an annotation is removed, for instance. The refusal is of what was asked before.
+func TestAChangeOfTheRequestDuringTheMatchCountsAfterIt(t *testing.T) {
+	s := newStory(t)
+	s.gang(2, 2)
+	p, _ := s.Plan("0", s.now)
+	changed := s.members["1"].pod.DeepCopy()
+	changed.Annotations = map[string]string{"fluence.flux-framework.org/preemption-delay": "0s"}
+	s.PutPod(changed)
+	s.Refuse(p, Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom, RetryOn: []Event{Released}}, s.now)
+	_, next := s.Due(s.now)
+	if next.IsZero() || next.Sub(s.now) > time.Second {
+		t.Errorf("the refusal runs out at %v, want within a second of %v", next, s.now)
+	}
+	s.now = s.now.Add(time.Second)
+	s.wantEnqueueable("0")
+}
+
 // Flow 16: under steady events a group retries now and then, not all the time.
 func TestRefusalsInARowComeFurtherApart(t *testing.T) {
 	s := newStory(t)

@@ -140,7 +140,7 @@ func (s *groupState) whyChanged(p Plan, representative *member, assigned int) st
 // Refuse records that the pods of a Plan were not placed. If the group has not started, the
 // refusal is for the group. If it has started, the refusal is for the late member that the
 // attempt was for, and for the members that r.AlsoRefused names. An event that happened
-// during the match counts as if it came afterwards.
+// during the match counts as if it came afterwards, and so does a change of what the group asks for.
 func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -171,6 +171,9 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 				refusal.observe(ev)
 			}
 		}
+	}
+	if m.group.requestChanges != p.requestChanges {
+		m.group.requestChanged()
 	}
 	if c := m.group.class; c != nil {
 		g.updateRetry(c.scout)

@@ -114,6 +114,8 @@ type MatchInfo struct {
 type snapshot struct {
 	uid    types.UID
 	events [numEvents]uint64
+	// requestChanges is the number of changes of what the group asks for.
+	requestChanges uint64
 	// completeSince is since when the group has been complete.
 	completeSince time.Time
 	// podGroup is the UID of the group's PodGroup.
@@ -179,7 +181,7 @@ func (g Matching) plan(uid types.UID, now time.Time) Plan {
 		}
 		return Plan{Wait: v, Seating: seating}
 	}
-	p := Plan{Seating: seating, Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events}}
+	p := Plan{Seating: seating, Key: s.key, Holder: s.key.String(), Precedence: Precedence{Rank: m.rank(), Late: s.started}, snapshot: snapshot{uid: uid, events: g.events, requestChanges: s.requestChanges}}
 	replaces := m.isReplacement()
 	switch {
 	case replaces:

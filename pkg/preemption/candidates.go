@@ -94,11 +94,11 @@ func (x *Index) Candidates(q Query, c Cluster) (victims []Victim, left int) {
 // A place is what decides the order of candidates, in a form that is quick to compare.
 type place struct {
 	priority int32
-	// lost is 1 if the candidate does not come back.
-	lost  int32
-	pods  int
-	begun int64
-	of    *candidate
+	// slow is 1 if the candidate may take long to end. lost is 1 if it does not come back.
+	slow, lost int32
+	pods       int
+	begun      int64
+	of         *candidate
 }
 
 // order returns the candidates in the order of preference.
@@ -110,11 +110,16 @@ func (s *search) order() []place {
 		if !v.comesBack {
 			order[i].lost = 1
 		}
+		if v.slow {
+			order[i].slow = 1
+		}
 	}
 	slices.SortFunc(order, func(a, b place) int {
 		switch {
 		case a.priority != b.priority:
 			return cmp.Compare(a.priority, b.priority)
+		case a.slow != b.slow:
+			return cmp.Compare(a.slow, b.slow)
 		case a.lost != b.lost:
 			return cmp.Compare(a.lost, b.lost)
 		case a.pods != b.pods:
@@ -151,6 +156,7 @@ type candidate struct {
 	started   time.Time
 	protected int
 	comesBack bool
+	slow      bool
 	suspend   group.Owner
 }
 
@@ -305,6 +311,8 @@ func (s *search) addFuture(v *candidate) {
 			v.suspend = group.Owner{}
 		}
 		v.comesBack = v.comesBack && o.controller != nil && !queued
+		grace := o.pod.Spec.TerminationGracePeriodSeconds
+		v.slow = v.slow || grace != nil && *grace > int64(MaxGrace/time.Second)
 	}
 	if v.suspend != (group.Owner{}) && s.podsOf(v.pods[0].controller, v.suspend) != len(v.pods) {
 		// The owner has pods that are not part of the candidate, and they would end too.
@@ -430,7 +438,7 @@ func (s *search) victims(order []place) []Victim {
 		}
 		victims[i] = Victim{
 			Kind: v.kind, Namespace: v.key.Namespace, Name: v.key.Name, UID: v.uid, Priority: v.priority, Pods: pods[begin:len(pods):len(pods)],
-			Started: v.started, Protected: v.protected, ComesBack: v.comesBack, Suspend: v.suspend,
+			Started: v.started, Protected: v.protected, ComesBack: v.comesBack, Slow: v.slow, Suspend: v.suspend,
 		}
 	}
 	for at := 0; at < n; at += maxJobsAtOnce {

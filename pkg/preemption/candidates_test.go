@@ -312,9 +312,9 @@ func TestOrderOfCandidates(t *testing.T) {
 		running("pair-0", 5, objects.InGroup("pair")), running("pair-1", 5, objects.InGroup("pair")),
 		running("trio-0", 5, objects.InGroup("trio")), running("trio-1", 5, objects.InGroup("trio")), running("trio-2", 5, objects.InGroup("trio")),
 		running("old", 5, boundBefore(2*time.Hour)), running("new", 5, boundBefore(time.Minute)), running("low", 4),
-		running("bare", 5, controlledBy("", "")), running("bare-low", 4, controlledBy("", "")), running("high", 6),
+		running("bare", 5, controlledBy("", "")), running("slow", 5, func(p *corev1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(3600)) }), running("bare-low", 4, controlledBy("", "")), running("high", 6),
 	}}
-	want := []string{"low", "bare-low", "new", "old", "pair", "trio", "bare", "high"}
+	want := []string{"low", "bare-low", "new", "old", "pair", "trio", "bare", "slow", "high"}
 	victims, _ := w.candidates()
 	var got []string
 	for _, v := range victims {

@@ -46,10 +46,16 @@ type Victim struct {
 	Protected int
 	// ComesBack reports whether the pods are made again after their eviction.
 	ComesBack bool
+	// Slow reports whether a pod of it may take longer than MaxGrace to end.
+	Slow bool
 	// Suspend is the outermost owner that can be suspended, so that no pod has to be deleted. It is
 	// zero if there is none.
 	Suspend group.Owner
 }
+
+// MaxGrace is the longest termination grace period with which a victim is evicted like others. One with a longer one goes
+// after all others of its priority: the room of its other pods stays empty until the last of them has gone.
+const MaxGrace = 5 * time.Minute
 
 // A VictimPod is a pod of a victim.
 type VictimPod struct {

@@ -8,8 +8,8 @@ import (
 )
 
 // Units returns victims as a matcher takes them, in the same order. The victims are in the order in which
-// Candidates returns them: each priority is two classes, those that come back and those that do not. Of
-// victims that are otherwise equal, the one that started later costs less.
+// Candidates returns them: each priority is four classes: those that may take long to end are after the others, and in both those that do
+// not come back are after those that do. Of victims that are otherwise equal, the one that started later costs less.
 func Units(victims []Victim, now time.Time) []match.Unit {
 	n := 0
 	for i := range victims {
@@ -20,7 +20,7 @@ func Units(victims []Victim, now time.Time) []match.Unit {
 	class := int32(0)
 	for i := range victims {
 		v := &victims[i]
-		if i > 0 && (v.Priority != victims[i-1].Priority || v.ComesBack != victims[i-1].ComesBack) {
+		if i > 0 && (v.Priority != victims[i-1].Priority || v.ComesBack != victims[i-1].ComesBack || v.Slow != victims[i-1].Slow) {
 			class++
 		}
 		begin := len(refs)

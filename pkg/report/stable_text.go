@@ -18,7 +18,7 @@ var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and 
 	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
 	`|; it fits when pods that are ending have gone, and room is kept for it` +
 	`|, evicted for it \d+s ago(; \d+ of \d+ pods? (is|are) still ending( \(\d+s at the longest\))?(, but \d+ of these have not been asked to)?)?` +
-	`|; evicts nobody before \S+ \(the last eviction (did not help|was refused: [^)]*)\)` +
+	`|; evicts nobody before \S+ \((the last eviction (did not help|was refused: [^)]*)|whom it has evicted before is still ending)\)` +
 	`|; evicts nobody before it is known whom an earlier scheduler has evicted for it` +
 	`|; evicts nobody before \S+: \d+ pods? evicted for it should have gone at \S+` +
 	`|; \d+ pods? of lower priority should have gone already`)
