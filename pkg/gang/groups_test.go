@@ -515,10 +515,6 @@ func TestAChangeOfTheRequestDuringTheMatchCountsAfterIt(t *testing.T) {
 	changed.Annotations = map[string]string{"fluence.flux-framework.org/preemption-delay": "0s"}
 	s.PutPod(changed)
 	s.Refuse(p, Refusal{Reason: "NoRoom", WaitsFor: WaitsForRoom, RetryOn: []Event{Released}}, s.now)
-	_, next := s.Due(s.now)
-	if next.IsZero() || next.Sub(s.now) > time.Second {
-		t.Errorf("the refusal runs out at %v, want within a second of %v", next, s.now)
-	}
 	s.now = s.now.Add(time.Second)
 	s.wantEnqueueable("0")
 }

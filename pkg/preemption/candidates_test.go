@@ -328,15 +328,15 @@ func TestOrderOfCandidates(t *testing.T) {
 	for _, u := range units {
 		classes = append(classes, u.Class)
 	}
-	if !slices.Equal(classes, []int32{0, 1, 2, 2, 2, 2, 3, 4}) {
+	if !slices.Equal(classes, []int32{0, 1, 2, 2, 2, 2, 3, 4, 5}) {
 		t.Errorf("the classes are %v", classes)
 	}
 	if units[2].Cost != 60 || units[3].Cost != 7200 {
 		t.Errorf("pods that have run for a minute and for two hours cost %d and %d", units[2].Cost, units[3].Cost)
 	}
 	few, left := w.candidates(func(q *Query) { q.Max = 3 })
-	if len(few) != 3 || few[2].Name != "new" || left != 5 {
-		t.Errorf("of at most 3 there are %v, and %d more, want the first 3 and 5 more", texts(few), left)
+	if len(few) != 3 || few[2].Name != "new" || left != 6 {
+		t.Errorf("of at most 3 there are %v, and %d more, want the first 3 and 6 more", texts(few), left)
 	}
 }
 
