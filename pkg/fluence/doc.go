@@ -34,9 +34,9 @@
 //	restarts.go            which room is kept for pods that are made again?
 //	claims.go              which group gets the room of pods that are ending?
 //	promises.go            which groups are promised room, where and from when?
-//	promising.go           when is room promised, and what moves it?
 //	preemptions.go         when may a group evict others again?
 //	victims.go             what is known of the pods that may be evicted?
+//	yields.go              which groups wait that were evicted?
 //	freed_room.go          who is the first to whom room is offered that pods have left?
 //	ended_pods.go          which pods have ended that the scheduler's cache still counts?
 //	bind_queue.go          which pod is bound next?
@@ -46,6 +46,7 @@
 //	nativegroups.go        how are native PodGroups watched and written?
 //	native_members.go      which pods of a native PodGroup do not count, and which differ?
 //	owners.go              what controls a pod?
+//	walltimes.go           when is the room of a pod free again?
 //	group_reporter.go      which writers report to users?
 //	group_log.go           what is logged about a group?
 //	siblings.go            what is reported to pods that only wait for their representative?
@@ -61,9 +62,8 @@
 //	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
-//	walltimes.go           when is the room of a pod free again?
-//	yields.go              which groups wait that were evicted?
 //	watch.go               what follows from a change in the cluster, or from time?
+//	promising.go           when is room promised, and what moves it?
 //	fluence.go             what is the plugin, and what are its parts?
 //	gauges.go              which metrics show the current state?
 //	sort.go                how is the queue of several profiles ordered?

@@ -155,7 +155,7 @@ func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error)
 // No promise moves later in a stream of jobs of one priority that all end in time, also when others are let before it. Each
 // job starts when it was promised.
 func TestPromisesAreKeptInOrderlyStreams(t *testing.T) {
-	for seed := range trials.Seeds(24) {
+	for seed := range trials.Seeds(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			for _, b := range inStream(t, drawStream(seed, true), nil) {
 				t.Error(b)
@@ -167,7 +167,7 @@ func TestPromisesAreKeptInOrderlyStreams(t *testing.T) {
 // With priorities, jobs without an end and jobs that go on for too long, a promise moves later for a named reason only,
 // and every job starts.
 func TestPromisesMoveForAReason(t *testing.T) {
-	for seed := range trials.Seeds(24) {
+	for seed := range trials.Seeds(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			for _, b := range inStream(t, drawStream(seed, false), nil) {
 				t.Error(b)
@@ -212,7 +212,7 @@ func TestTheStreamsFindFaults(t *testing.T) {
 	for name, tc := range faults {
 		t.Run(name, func(t *testing.T) {
 			var broken []string
-			for seed := range uint64(4) {
+			for seed := range uint64(3) {
 				broken = append(broken, inStream(t, drawStream(seed, true), tc.edit)...)
 			}
 			if !slices.ContainsFunc(broken, func(b string) bool { return strings.HasPrefix(b, tc.rule+":") }) {

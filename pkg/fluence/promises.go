@@ -225,7 +225,7 @@ func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 	return keys
 }
 
-// askSoon lets the groups ask that are promised room on a node, in a moment: the matcher is told of the change first.
+// askSoon lets the groups ask that are promised room on a node, in a moment: the matcher gets the change first.
 func (s *promises) askSoon(node string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

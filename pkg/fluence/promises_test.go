@@ -27,7 +27,7 @@ func (r *rig) gangFor(name string, n int, priority int32, duration string) {
 	}
 }
 
-// withoutGrace lets a pod end at once when it is told to.
+// withoutGrace lets a pod end at once when it is asked to.
 func withoutGrace(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = new(int64(0)) }
 
 // ends removes the pods of a gang.

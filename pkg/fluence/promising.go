@@ -36,7 +36,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return false
 	}
 	// All promises of groups before it count, also for a group without an end.
-	later, err := a.placer.FindLater(ctx, found, a.promises.ignoredBy(plan.Key, rank, false, true, now))
+	later, err := placement.FindLater(ctx, a.placer, found, a.promises.ignoredBy(plan.Key, rank, false, true, now))
 	switch {
 	case errors.Is(err, match.ErrInvalid):
 		endPromise(a, plan.Key)

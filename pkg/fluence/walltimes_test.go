@@ -27,7 +27,7 @@ func (r *rig) endsAt(from time.Time) map[string]int {
 	return ends
 }
 
-// The matcher is told how long the pods of a group hold their nodes, and when they end.
+// The matcher gets to know how long the pods of a group hold their nodes, and when they end.
 func TestTheMatcherKnowsHowLongAGroupRuns(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.walltimes.enforced = true

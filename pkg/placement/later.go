@@ -12,7 +12,7 @@ import (
 // the result of Place. It overlooks the reservations of these jobs, and no others. It returns nil if there is no
 // such time, or if none is known. A node that the filters rule out now is not used. The error is match.ErrInvalid if the
 // matcher's engine has no reservations. It is another one if there is no answer.
-func (p *Placer) FindLater(ctx context.Context, of Result, ignored []match.JobID) (*match.Allocation, error) {
+func FindLater(ctx context.Context, p *Placer, of Result, ignored []match.JobID) (*match.Allocation, error) {
 	if of.attempt == nil || of.attempt.budget.isOver() {
 		return nil, context.DeadlineExceeded
 	}

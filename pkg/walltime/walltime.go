@@ -8,7 +8,7 @@
 //   - The activeDeadlineSeconds of its Job count from the Job's start, whether or not the pod has a node. The Job
 //     controller ends the Job.
 //
-// A pod that is told to end takes up to its termination grace period. Its room is free after that.
+// A pod that has to end takes up to its termination grace period. Its room is free after that.
 package walltime
 
 import (
@@ -113,7 +113,7 @@ const maxSeconds = 100 * 365 * 24 * 60 * 60
 // seconds returns a number of seconds, as the API has it.
 func seconds(n int64) time.Duration { return time.Duration(min(n, maxSeconds)) * time.Second }
 
-// roomFree returns when the room of a pod is free that is told to end at a time, in whole seconds.
+// roomFree returns when the room of a pod is free that has to end at a time, in whole seconds.
 func roomFree(at time.Time, pod *corev1.Pod) time.Time {
 	if at.IsZero() {
 		return at
