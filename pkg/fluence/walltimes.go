@@ -30,8 +30,11 @@ type walltimes struct {
 	enforced bool
 }
 
-// indexPodsByJob adds the index podsByJob to an informer of pods.
+// indexPodsByJob adds the index podsByJob to an informer of pods, unless it has it from an attempt before.
 func indexPodsByJob(pods cache.SharedIndexInformer) error {
+	if pods.GetIndexer().GetIndexers()[podsByJob] != nil {
+		return nil
+	}
 	err := pods.AddIndexers(cache.Indexers{podsByJob: func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)
 		if !ok || pod.Spec.NodeName == "" {
