@@ -158,7 +158,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.walltimes = walltimes{
 		enforced: args.EnforceDuration, now: func() time.Time { return pl.now() },
 		owners: pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
-		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.groupReporter.podGroups.annotationsOf(key) },
+		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.podGroups.annotationsOf(key) },
 	}
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()

@@ -41,11 +41,11 @@ func lasting(name string, n int, duration string) string {
 // promisedAt matches the time in the message of a group that is promised room.
 var promisedAt = regexp.MustCompile(`^promised \d+ nodes? from (?:(\d+-\d+-\d+) )?(\d+:\d+:\d+)`)
 
-// promised waits until the group with a name prefix is promised room in a time that ok takes, and returns the time.
-func (s *story) promised(prefix string, ok func(time.Time) bool) (at time.Time) {
+// promised waits until the group of the Job large is promised room in a time that ok takes, and returns the time.
+func (s *story) promised(ok func(time.Time) bool) (at time.Time) {
 	s.Helper()
-	s.eventually("group "+prefix+"* is promised room", func(ctx context.Context) (bool, string) {
-		g := s.group(ctx, prefix)
+	s.eventually("the group is promised room", func(ctx context.Context) (bool, string) {
+		g := s.group(ctx, "job-large-")
 		if g == nil {
 			return false, "no PodGroup"
 		}
@@ -82,7 +82,7 @@ func TestAShortJobRunsBeforeAPromise(t *testing.T) {
 		return func(at time.Time) bool { return at.Sub(began.Add(d)).Abs() < 2*time.Minute }
 	}
 	s.applyText(lasting("large", 4, "20m"))
-	first := s.promised("job-large-", near(20*time.Minute))
+	first := s.promised(near(20 * time.Minute))
 	s.apply("backfill.yaml")
 	s.running("in-the-gap-", 1)
 	large := s.group(t.Context(), "job-large-").Name
@@ -95,13 +95,13 @@ func TestAShortJobRunsBeforeAPromise(t *testing.T) {
 		s.start(process)
 		s.applyText(lasting("after-"+process, 1, "30m"))
 		s.refused("job-after-"+process+"-", "NoRoom", "room for 1 more is promised to "+s.ns+"/"+large+" from ")
-		s.promised("job-large-", func(at time.Time) bool { return !at.After(first) })
+		s.promised(func(at time.Time) bool { return !at.After(first) })
 	}
 	for _, name := range []string{"longer-", "endless-", "after-"} {
 		s.noneOnNodes(name)
 	}
 	s.kubectl("delete", "job", "running", "-n", s.ns)
-	s.promised("job-large-", near(5*time.Minute))
+	s.promised(near(5 * time.Minute))
 	s.kubectl("delete", "job", "in-the-gap", "-n", s.ns)
 	s.running("large-", 4)
 }
@@ -117,7 +117,7 @@ func TestAGroupStartsWhenItWasPromised(t *testing.T) {
 	s.applyText(lasting("running", 2, "20s"))
 	s.running("running-", 2)
 	s.applyText(lasting("large", 2, "10m"))
-	at := s.promised("job-large-", func(time.Time) bool { return true })
+	at := s.promised(func(time.Time) bool { return true })
 	s.within(time.Minute, "the group has started", 50*time.Millisecond, func(context.Context) (bool, string) {
 		n := len(s.onNodes("large-"))
 		return n == 2, fmt.Sprintf("%d pods have nodes", n)

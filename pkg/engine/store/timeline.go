@@ -27,10 +27,10 @@ type leafTimeline struct {
 	shift int
 }
 
-// makeTimeline returns the timeline of a host. Invariant: the host's node is in the graph.
-func (h *host) makeTimeline(reserved map[*Slot]struct{}) nodeTimeline {
+// makeTimeline makes the timeline of a host, if it has none. Invariant: the host's node is in the graph.
+func (h *host) makeTimeline(reserved map[*Slot]struct{}) {
 	if h.timeline != nil {
-		return h.timeline
+		return
 	}
 	o := make(nodeTimeline, len(h.node.pools))
 	for k := range o {
@@ -54,7 +54,6 @@ func (h *host) makeTimeline(reserved map[*Slot]struct{}) nodeTimeline {
 		}
 	}
 	h.timeline = o
-	return o
 }
 
 // addHeld adds a charge, up to its end.
