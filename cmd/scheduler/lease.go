@@ -37,7 +37,8 @@ func (l *lease) giveUp() {
 // else. A process that has just started does not have this metric yet.
 func (l *lease) held() bool {
 	now := time.Now()
-	if l.unwanted.Load() || !l.given.Load() && now.Sub(time.Unix(0, l.seen.Load())) < seenFor {
+	since := now.Sub(time.Unix(0, l.seen.Load())) // below 0 if the clock was set back
+	if l.unwanted.Load() || !l.given.Load() && since >= 0 && since < seenFor {
 		return true
 	}
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -51,8 +51,8 @@ type promise struct {
 	booked match.Epoch
 	// madeAt is when the group was first promised this room.
 	madeAt time.Time
-	// doubtSince is since when searches do not confirm it; zero if the last one did.
-	doubtSince time.Time
+	// doubtSince is since when searches do not confirm it, and doubtAt when the last one did not; zero if it did.
+	doubtSince, doubtAt time.Time
 	// passAt is when the group may ask although its namespace is throttled.
 	passAt time.Time
 	// strictAt is from when groups without an end leave the room too.
@@ -94,18 +94,30 @@ func (s *promises) takePass(key types.NamespacedName, now time.Time) bool {
 func (s *promises) doubt(p *promise, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.doubtSince.IsZero() {
+	if p.doubtSince.IsZero() || now.Sub(p.doubtAt) > 3*askPromisedEvery {
 		p.doubtSince = now
 	}
+	p.doubtAt = now
 	p.askAt = now.Add(askPromisedEvery)
 	return now.Sub(p.doubtSince) >= maxDoubt
 }
 
 // confirm records that a search has confirmed a promise.
-func (s *promises) confirm(p *promise, booked match.Epoch) {
+func (s *promises) confirm(p *promise, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.doubtSince, p.booked = time.Time{}, booked
+	p.doubtSince, p.doubtAt = time.Time{}, time.Time{}
+	p.askAt = later(now.Add(askPromisedEvery), p.at().Add(promiseDelay))
+}
+
+// bookedIn records that the reservation of a promise was booked in an epoch of the matcher's graph or, with 0, that it is
+// not known. Then the group asks again soon.
+func (s *promises) bookedIn(p *promise, epoch match.Epoch, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.booked = epoch; epoch == 0 {
+		p.askAt = now.Add(askAgainAfter)
+	}
 }
 
 // newJob returns a job for a new promise to a group.
@@ -160,6 +172,18 @@ func (s *promises) before(rank gang.Rank) (n int) {
 		}
 	}
 	return n
+}
+
+// meets reports whether a group before a rank is promised room on some nodes.
+func (s *promises) meets(rank gang.Rank, nodes sets.Set[string]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.groups {
+		if p.rank.Less(rank) && meet(p.nodes, nodes) {
+			return true
+		}
+	}
+	return false
 }
 
 // beyond returns the groups with promises that are not among the first ones of this number.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/match/matchtest"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -151,6 +153,8 @@ func TestWhatMovesAPromise(t *testing.T) {
 		happens func(r *rig)
 		from    time.Duration
 		says    string
+		// lost is a node on which it is promised nothing any more.
+		lost string
 	}{
 		"an early end": {
 			happens: func(r *rig) {
@@ -166,7 +170,7 @@ func TestWhatMovesAPromise(t *testing.T) {
 				r.pass(time.Second)
 				r.updateNode("n3", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 			},
-			from: 10 * time.Minute, says: "",
+			from: 10 * time.Minute, lost: "n3",
 		},
 		"a pod of another scheduler": {
 			happens: func(r *rig) {
@@ -195,6 +199,9 @@ func TestWhatMovesAPromise(t *testing.T) {
 				r.pass(time.Until(began.Add(time.Minute)))
 				tc.happens(r)
 				r.pass(15 * time.Second)
+				if p := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "big"}); p == nil || p.nodes.Has(tc.lost) {
+					t.Errorf("its promise is %+v", p)
+				}
 				if why := r.why("big"); !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != tc.from || !strings.Contains(why, tc.says) {
 					t.Errorf("it waits with %q, want it promised after %s, and %q", why, tc.from, tc.says)
 				}
@@ -214,6 +221,50 @@ func TestAnOverrunIsTold(t *testing.T) {
 		r.pass(2 * time.Second)
 		if !r.starts("big", 4) {
 			t.Errorf("it has not started; it waits with %q", r.why("big"))
+		}
+	})
+}
+
+// A pod that has overrun for long counts as one without an end: nobody is promised its room. One that has done so before
+// the group came does too.
+func TestWhoOverrunsForLongHasNoEnd(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.pass(time.Until(began.Add(10*time.Minute + maxOverrun + time.Minute)))
+		if why := r.why("big"); strings.Contains(why, "promised") {
+			t.Errorf("it waits with %q", why)
+		}
+		r.ends("big", 4)
+		r.gangFor("next", 4, 0, "10m")
+		r.pass(maxDoubt + askPromisedEvery + 5*time.Second)
+		if why := r.why("next"); strings.Contains(why, "promised") || why == "" {
+			t.Errorf("another one waits with %q", why)
+		}
+		r.ends("running", 2)
+		r.pass(3 * time.Second)
+		if !r.starts("next", 4) {
+			t.Errorf("it has not started; it waits with %q", r.why("next"))
+		}
+	})
+}
+
+// A matcher that does not answer when a promise is booked gets it soon after.
+func TestAPromiseIsBookedAgain(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.gangFor("short", 1, 0, "5m")
+		r.pass(3 * time.Second)
+		r.matcherFake.FailNext(matchtest.Update, match.ErrUnavailable, match.ErrUnavailable)
+		r.ends("running", 2)
+		r.pass(5 * time.Second)
+		jobs, err := r.matcherFake.Jobs(r.ctx, r.pl.inventory.Epoch())
+		r.must(err)
+		var at []time.Duration
+		for _, j := range jobs {
+			if j.Reserved {
+				at = append(at, j.Start.Sub(began).Round(time.Minute))
+			}
+		}
+		if len(at) != 1 || at[0] != 5*time.Minute {
+			t.Errorf("reservations begin after %v, want one after five minutes", at)
 		}
 	})
 }

@@ -42,8 +42,10 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		endPromise(a, plan.Key)
 		refused.Message = translate.Shorten(refused.Message + "; no room is promised: the matcher's engine has no reservations")
 		return false
-	case err != nil && old == nil, later != nil && !later.Reserved:
-		return old != nil
+	case err != nil && old == nil, later != nil && !later.Reserved && old == nil:
+		return false
+	case later != nil && !later.Reserved:
+		later = nil // it fits now: the next ask starts it
 	}
 	if end := a.walltimes.jobDeadline(plan); later != nil && !end.IsZero() && !later.Start.Before(end) {
 		endPromise(a, plan.Key)
@@ -61,8 +63,13 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	default:
 		var made *promise
 		if made, text = promised(a, plan, old, later, now); made != old {
+			if !bookPromise(ctx, a, made, found.Epoch) && old != nil {
+				// The old one stands. The new one may have been booked all the same.
+				a.releases.add(gang.Release{Job: made.job.ID})
+				a.promises.bookedIn(old, 0, now)
+				return true
+			}
 			a.promises.set(plan.Key, made)
-			bookPromise(ctx, a, made, found.Epoch)
 			if old != nil {
 				// At once: the groups after it would be promised room without it otherwise.
 				releasePromise(ctx, a, old, found.Epoch)
@@ -72,8 +79,11 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 			old = made
 		}
 	}
-	if old.booked == 0 {
+	if old.booked != found.Epoch {
 		bookPromise(ctx, a, old, found.Epoch)
+	}
+	if !old.at().After(now.Add(promiseDelay)) {
+		recheckOverdue(a.base, old.nodes)
 	}
 	refused.Message, refused.Equivalence = translate.Shorten(describePromise(old, now)+text+"; "+refused.Message), ""
 	return true
@@ -82,16 +92,18 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 // maxBookTime is how long the booking of a promise may take in a scheduling cycle.
 const maxBookTime = 500 * time.Millisecond
 
-// bookPromise books the reservation of a promise. If the matcher does not answer, the next ask books it: the promise
-// stands, and is released when it ends, whether or not the matcher has it.
-func bookPromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Epoch) {
+// bookPromise books the reservation of a promise. It returns false if it is not known whether that succeeded. Then the next
+// ask books it, which is soon.
+func bookPromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Epoch) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxBookTime)
 	defer cancel()
-	if err := a.releases.bookNow(ctx, epoch, p.job); err != nil {
+	err := a.releases.bookNow(ctx, epoch, p.job)
+	if err != nil {
 		a.log.V(2).Info("A promise could not be booked; it is tried again", "job", p.job.ID, "err", err)
-		return
+		epoch = 0
 	}
-	a.promises.confirm(p, epoch)
+	a.promises.bookedIn(p, epoch, a.now())
+	return err == nil
 }
 
 // releasePromise releases the reservation of a promise that has moved.
@@ -121,10 +133,11 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 	var before time.Time
 	why := ""
 	if old != nil {
-		over := !old.job.End.IsZero() && !old.job.End.After(now) // the matcher has dropped the reservation
+		// The matcher drops a reservation whose end has passed.
+		over := !old.job.End.IsZero() && !old.job.End.After(now.Add(2*askPromisedEvery))
 		switch {
 		case old.rank == rank && !over && sameRoom(old.job, job):
-			a.promises.confirm(old, old.booked)
+			a.promises.confirm(old, now)
 			return old, ""
 		case later.Start.After(old.at()):
 			var overrun bool
@@ -218,9 +231,10 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why 
 		}
 		return "pod " + podName(pod)
 	}
-	switch before := a.promises.before(old.rank); {
-	case overdue != nil:
-		return fmt.Sprintf("%s should have ended at %s", name(overdue), timeText(a.walltimes.expectedEnd(overdue), now)), true
+	isOver := !old.at().After(now)
+	switch {
+	case overdue != nil && (isOver || foreign == nil && placed == nil && edited == nil):
+		return fmt.Sprintf("%s should have ended at %s", name(overdue), timeText(a.walltimes.expectedEnd(overdue), now)), isOver
 	case foreign != nil:
 		return fmt.Sprintf("%s of another scheduler is on node %s", name(foreign), foreign.Spec.NodeName), false
 	case placed != nil:
@@ -230,7 +244,7 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why 
 			return fmt.Sprintf("%s ends later now, at %s", name(edited), timeText(end, now)), false
 		}
 		return name(edited) + " has no end any more", false
-	case before > 0:
+	case a.promises.meets(old.rank, old.nodes):
 		return whyBefore, false
 	}
 	return "", false
@@ -266,6 +280,7 @@ func endPromise(a *groupPlacer, key types.NamespacedName) bool {
 		return false
 	}
 	a.releases.add(gang.Release{Job: p.job.ID})
+	a.groups.Yield(key, "", nil, a.now())
 	askAgain(a.base, key)
 	return true
 }
@@ -292,7 +307,9 @@ func (w *watcher) endPromises(now time.Time) {
 	}
 	due := w.promises.due(now)
 	for _, key := range due {
-		recheckOverdue(w.base, key, now)
+		if p := w.promises.get(key); p != nil && !now.Before(p.at()) {
+			recheckOverdue(w.base, p.nodes)
+		}
 	}
 	askAgain(w.base, due...)
 	if freed {
@@ -300,16 +317,12 @@ func (w *watcher) endPromises(now time.Time) {
 	}
 }
 
-// recheckOverdue tells the matcher of the pods that are past their ends for so long that they count as without one, on the
-// nodes of a promise whose time has come.
-func recheckOverdue(b *base, key types.NamespacedName, now time.Time) {
-	p := b.promises.get(key)
-	if p == nil || now.Before(p.at()) {
-		return
-	}
-	for node := range p.nodes {
+// recheckOverdue lets the inventory look again at the pods on some nodes that are past their ends for so long that they count
+// as without one. The matcher may still have their ends.
+func recheckOverdue(b *base, nodes sets.Set[string]) {
+	for node := range nodes {
 		for _, pod := range b.occupants.on(node) {
-			if was := p.ends[pod.UID]; !was.IsZero() && now.Sub(was) > maxOverrun {
+			if b.walltimes.expectedEnd(pod).IsZero() {
 				b.inventory.Recheck(pod.UID)
 			}
 		}

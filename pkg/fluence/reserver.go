@@ -255,8 +255,11 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 	}
 }
 
-// drop ends the reservation of nodes for a group.
+// drop ends the reservation of nodes for a group that is promised room. The group leaves its turn to the next one.
 func (ts *reserver) drop(plan gang.Plan) {
+	if now := ts.now(); ts.groups.WhyYields(plan.Key, now) == "" {
+		ts.groups.Yield(plan.Key, "it is promised room", nil, now)
+	}
 	if ts.reservations.dropNodes(gang.TurnOf(plan.Key, plan.Rank), plan.Key) {
 		ts.observeEvent(gang.ReservationEnded)
 	}

@@ -173,7 +173,8 @@ func (g Matching) Refuse(p Plan, r Refusal, now time.Time) Output {
 		}
 	}
 	if m.group.requestChanges != p.requestChanges {
-		m.group.requestChanged()
+		// The group asks again after the shortest pause.
+		m.group.podsChanged()
 	}
 	if c := m.group.class; c != nil {
 		g.updateRetry(c.scout)
