@@ -65,6 +65,7 @@ func parts() []part {
 		trials("kills-during-evictions", 200, "test/e2e", "TestKillsDuringAnEvictionLeaveNothingInHalves"),
 		trials("promises-kept", 10_000, "pkg/fluence", "TestPromisesAreKeptInOrderlyStreams"),
 		trials("promises-moved", 10_000, "pkg/fluence", "TestPromisesMoveForAReason"),
+		{"backfill", 5000, "jobs", "go test -count=1 -timeout=3h ./pkg/fluence -run='^TestBackfillUsesMore$' -trace.jobs=COUNT -v"},
 		trials("kills-among-seats", 50, "test/e2e", "TestSeatsOutliveKills"),
 		{"native-groups", 100, "groups of each kind", "go test -count=1 -timeout=2h ./test/e2e -run='^TestNativePodGroupsBesideOthers$' -native.groups=COUNT -native.refused=500"},
 		{"load", 500, "Jobs", "go test -count=1 -timeout=2h ./test/e2e -run='^(TestManyJobsAtOnceStartEachAsAWhole|TestTheSchedulerIsKilledInTheMiddleOfManyBinds|TestNoBindIsToANodeThatOthersFilled)$' -load.jobs=COUNT"},
