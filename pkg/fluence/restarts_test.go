@@ -179,6 +179,8 @@ func TestKeptRoomIsToldAndGivenUp(t *testing.T) {
 		other := r.pod("other", objects.InGroup("other"), objects.CPU("3"))
 		r.pass(5 * time.Second)
 		r.ran("g-0")
+		r.terminate(time.Second, "g-0")
+		r.pass(time.Second)
 		r.remove("g-0")
 		r.pass(10 * time.Second)
 		const want = "; the room of 1 pod that ended is kept until "
