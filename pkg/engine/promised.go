@@ -53,8 +53,8 @@ func promised(b *problemBuilder, l *solver.Layout, v *store.WindowView, failed *
 	return &match.Promised{Job: job, MoreSlots: more, From: from}
 }
 
-// foundInAddition returns how many slots of the shape that failed fit in addition to those of a reason, now that
-// the columns show more room.
+// foundInAddition returns how many more slots fit than a reason says, of the shape that failed. The columns
+// show more room by now.
 func foundInAddition(c *solver.FitCounter, order []int32, failed *solver.Shortfall, no *match.Reason) int64 {
 	if c.IsExact() {
 		return min(no.Wanted, c.Sum(failed.Shape)) - no.Found

@@ -173,7 +173,7 @@ func (r *occupants) countOtherSchedulers(scheduler string) int {
 	return n
 }
 
-// on returns the pods on a node, by UID, without those that run on every node.
+// on returns the pods on a node, ordered by UID. It leaves out pods that run on every node.
 func (r *occupants) on(node string) (pods []*corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,7 +49,7 @@ func ownerKinds() map[schema.GroupKind]schema.GroupVersionResource {
 	return kinds
 }
 
-// newOwners builds the watches. seen is called with the UID of each object that becomes known, and ends with that of
+// newOwners builds the watches. It calls seen with the UID of each object that becomes known. It calls ends with the UID of
 // each Job whose deadline has changed.
 func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error) {
 	client, err := metadata.NewForConfig(metadata.ConfigFor(config))

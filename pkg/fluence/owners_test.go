@@ -68,7 +68,7 @@ type ownerAPI struct {
 	delay        time.Duration
 }
 
-// A deadline is that of a Job.
+// A deadline is when a Job ends.
 type deadline struct {
 	seconds int64
 	from    time.Time

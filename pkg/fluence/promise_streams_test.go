@@ -72,7 +72,7 @@ const maxStream = 3 * time.Hour
 // play runs a stream and returns what was wrong, as the names of the rules that were broken:
 //
 //   - Later: a promise moved later without a reason or, in an orderly stream, for another one than that a job before it
-//     was promised an earlier time. It includes that of the moment in which a job was let before it.
+//     was promised an earlier time. The moment in which another job is let before it counts too.
 //   - Late: a promised job of an orderly stream has not started two seconds after its time.
 //   - Starved: a job has waited for longer than all others could run, or for ever.
 func play(r *rig, s stream) (broken []string) {

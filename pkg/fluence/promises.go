@@ -33,7 +33,7 @@ const (
 // more. It moves to an earlier time when something ends early, and to a later one only for a reason that is named. The
 // zero value is ready for use.
 //
-// The order among groups is that of claims and of reserved nodes: rankForRoom. Only the first groups have promises.
+// Groups are in the order of rankForRoom, as for claims and reserved nodes. Only the first groups have promises.
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
@@ -147,9 +147,9 @@ func (s *promises) drop(key types.NamespacedName) *promise {
 	return p
 }
 
-// ignoredBy returns the reservations that a match for a group overlooks: its own, those of the groups after it, and, if no
-// end of the group is kept, those that are not strict yet. first means that its pods replace members
-// that it lacks: these overlook all, because the running members may need them to end.
+// ignoredBy returns the reservations that a match for a group overlooks. These are its own and those of the groups after
+// it. A group of which no end is kept also overlooks those that are not strict yet. With first, the pods replace members
+// that the group lacks. They overlook all reservations, because the running members may need them to end.
 func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

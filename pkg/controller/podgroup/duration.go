@@ -58,7 +58,7 @@ func (r *reconciler) endOverdueOf(ctx context.Context, o observation, annotation
 }
 
 // endOverdue ends pods that have held their nodes for longer than their duration, if the configuration says so.
-// annotations are those of their PodGroup. A Job is ended as a whole, by its deadline: it would make new pods otherwise.
+// annotations are those of their PodGroup. A Job is ended as a whole, by its deadline. Otherwise it would make new pods.
 // Other pods are evicted, which respects PodDisruptionBudgets, and so is each task of an array: the others
 // have their own time. endOverdue returns the time after which to look again. Zero means after the next
 // event. What the API server refuses is tried again then.

@@ -17,8 +17,8 @@ type columns struct {
 	// exclusive has copies of the hosts' exclusivities. On a node that is covered, it has what counts during the
 	// window of the cover, and held has the copies.
 	exclusive, held []solver.Exclusivity
-	// covered reports whether what a solver reads of a node differs from what is held there: it is that of a
-	// window. stale are the covered nodes that have changed since.
+	// covered reports, by position, whether a solver reads what counts during a window. Of other nodes it reads what is held.
+	// stale are the covered nodes that have changed since.
 	covered []bool
 	stale   []int32
 	// covers is the number of nodes that are covered. allStale reports whether every node may have changed since
