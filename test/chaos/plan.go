@@ -76,7 +76,7 @@ func NewPlan(cfg Config) (Plan, error) {
 	d.ends = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, endsStream)), cfg: cfg}
 	for i := range kinds[firstKinds:] {
 		own := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 4+uint64(i))), cfg: cfg}
-		own.stands = own
+		own.stands, own.ends = own, d.ends
 		d.late = append(d.late, own)
 	}
 	plan := make(Plan, 0, cfg.Events)

@@ -246,6 +246,9 @@ func TestAPlanWithPromisesDiffersInTheEndsOnly(t *testing.T) {
 		case kill:
 			of.Group.Duration, of.Group.Deadline, of.Group.JobDeadline = 0, 0, 0
 			do = of
+		case overload: // of several groups
+			next++
+			continue
 		}
 		if got, want := fmt.Sprint(do), fmt.Sprint(without[next].Do); got != want {
 			t.Fatalf("event %d is %q with promises, and %q without", next+1, got, want)

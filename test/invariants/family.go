@@ -166,7 +166,7 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	}
 	c := fam.count()
 	fam.open = false
-	fam.time()
+	fam.noteDurations()
 	if fam.group == nil {
 		fam.compare(now)
 		whole := fam.whole && c.serving > 0

@@ -108,7 +108,7 @@ const (
 	RuleLeftSuspended = "LeftSuspended"
 	// RulePromiseBroken: the time from which a group is promised room came later, and its message does not say
 	// what moved it. Or the time is over, the group waits all the same, and its message names no pod that is past its end.
-	// A promise that ends, because no time is known any more, is not judged, and none that was only made anew by another
-	// process, or after a change of the group. The message may be out of date for messageWithin.
+	// The rule does not judge a promise that ends because no time is known any more, nor one that a new process makes,
+	// nor one after a change of the group. The message may be out of date for messageWithin.
 	RulePromiseBroken = "PromiseBroken"
 )

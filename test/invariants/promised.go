@@ -182,9 +182,9 @@ func (c *Checker) Promised() (n int) {
 	return n
 }
 
-// time records the durations of the pods of a family. An eviction may follow the one that a pod had a moment before. So the
+// noteDurations records the durations of the pods of a family. An eviction may follow the one that a pod had a moment before. So the
 // shortest of all counts.
-func (fam *family) time() {
+func (fam *family) noteDurations() {
 	for _, p := range fam.pods {
 		text := p.annotations[durationAnnotation]
 		if fam.group != nil && fam.group.annotations[durationAnnotation] != "" {
