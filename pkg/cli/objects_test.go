@@ -255,6 +255,13 @@ func timed(duration string) []runtime.Object {
 	return all
 }
 
+// unpromised is timed where the matcher's engine has no reservations.
+func unpromised() []runtime.Object {
+	all := timed("16m")
+	all[3].(*scheduling.PodGroup).Status.Conditions[0].Message = "needs 4 pods with cpu 6; room for 1; no room is promised: the matcher's engine has no reservations"
+	return all
+}
+
 // neighbours are in another namespace: a group of pods that nothing makes again, a pod alone, and a budget for it.
 func neighbours() []runtime.Object {
 	of := func(p *corev1.Pod) { p.Namespace = "other" }
