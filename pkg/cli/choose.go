@@ -24,6 +24,8 @@ type choice struct {
 	// domains, as NAME or LEVEL/NAME.
 	names   []string
 	domains bool
+	// at is the value of the flag --at. It is empty for now.
+	at string
 }
 
 func (c *choice) addFlag(cmd *cobra.Command) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -100,7 +101,7 @@ func (o *options) clusterCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := o.readTree(ctx, r, (&choice{}).nodes)
+			v, err := o.readTree(ctx, r, (&choice{}).nodes, time.Time{})
 			if err != nil {
 				return err
 			}

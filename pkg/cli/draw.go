@@ -53,6 +53,9 @@ func (d *drawing) write(w io.Writer) error {
 	d.resources = root.resources(d.wide)
 	fmt.Fprintf(w, "%s, %s, free/total: %s\n", d.paint(bold, root.Name), root.nodesText(), d.freeTexts(root, d.resources))
 	_, err := w.Write(d.body())
+	if f := d.tree.future; f != nil && err == nil {
+		d.writeFuture(w, f, d.tree.at)
+	}
 	return err
 }
 

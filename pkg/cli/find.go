@@ -223,7 +223,8 @@ func (ns *namespace) answerForGroup(pg *scheduling.PodGroup) *whyAnswer {
 		s.WaitingFor, s.Message = reason.Suspended, untilResumed
 	}
 	s.Waits = s.Status != statusTerminating && (s.WaitingFor != "" || slices.ContainsFunc(own, waits))
-	s.addEviction(eviction.Evicted(slices.Concat(pg.Status.Conditions, ns.nativeConditions(pg))))
+	sentence, ended := eviction.Evicted(slices.Concat(pg.Status.Conditions, ns.nativeConditions(pg)))
+	s.addEviction(ns.now, sentence, ended)
 	return s
 }
 
@@ -252,7 +253,7 @@ func (ns *namespace) answerForPod(pod *corev1.Pod) *whyAnswer {
 		wants = ""
 	}
 	s := &whyAnswer{Kind: "Pod", Waits: waits(pod), members: []*corev1.Pod{pod}, Pod: p, wantedGroup: wants, groupSummary: ns.lone(pod)}
-	s.addEviction(eviction.EvictedPod(pod), metav1.Time{})
+	s.addEviction(ns.now, eviction.EvictedPod(pod), metav1.Time{})
 	return s
 }
 

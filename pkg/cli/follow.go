@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
@@ -86,7 +87,7 @@ type shownGroups struct {
 }
 
 // usualWidths are how wide the cells of columns usually become while a watch goes on.
-var usualWidths = map[string]int{"NAMESPACE": 12, "NAME": 20, "PHASE": len(phaseTerminating), "WAIT": 5, "RUN": 5}
+var usualWidths = map[string]int{"NAMESPACE": 12, "NAME": 20, "PHASE": len(phaseTerminating), "WAIT": 5, "RUN": 5, "START": 9}
 
 // shownGroups returns that nothing has been written.
 func (o *options) shownGroups(g *groupsOptions) *shownGroups {
@@ -159,7 +160,7 @@ func (o *options) writeChanged(rows []listedGroup, g *groupsOptions, shown *show
 // gone returns the last row of a group that does not exist any more.
 func gone(g listedGroup) listedGroup {
 	g.Position, g.Bound, g.Pending, g.Nodes = 0, 0, 0, nil
-	g.WaitSeconds, g.RunSeconds = nil, nil
+	g.WaitSeconds, g.RunSeconds, g.Promised = nil, nil, metav1.Time{}
 	g.Status, g.Phase, g.WaitingFor = "", "-", "gone"
 	return g
 }
@@ -173,5 +174,5 @@ func (o *options) steady(g *listedGroup) []string {
 	if still.Status != statusFinished {
 		why = o.reasonText(&still.groupSummary)
 	}
-	return append(o.row(&still, true, true)[:9], why, still.Status, counts(still.Nodes, 0))
+	return append(o.row(&still, true, true)[:9], clock(still.Promised), why, still.Status, counts(still.Nodes, 0))
 }

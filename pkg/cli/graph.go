@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,13 +70,18 @@ Nodes that are equal share a line. If the cluster has more than ` + fmt.Sprint(m
 outer level, so that it fits on a screen; --depth says where. DOMAIN is a domain of a level,
 such as rack0 or rack/rack0. NODE may be a list such as node-[0000-0003].
 
+With --at the scheduler's own code says what will be there: pods have ended at their deadlines, and those on nodes also after
+their annotation ` + "`duration`" + `. Groups that would start now are on their nodes, and so are those that are promised
+room by then.
+
 -o svg prints a picture: a block for each domain of the innermost level, and in it a cell for
 each node. -o jgf prints the graph itself in the JSON Graph Format of the Flux project. The
 property "used" of each pool says how much of it is held.`,
-		Example:           "  kubectl fluence graph\n  kubectl fluence graph rack0\n  kubectl fluence graph --depth rack\n  kubectl fluence graph -o svg > cluster.svg",
+		Example:           "  kubectl fluence graph\n  kubectl fluence graph rack0\n  kubectl fluence graph --depth rack\n  kubectl fluence graph --at 30m\n  kubectl fluence graph -o svg > cluster.svg",
 		ValidArgsFunction: o.completeDomains,
 	}
 	cmd.Flags().StringVar(&d.depth, "depth", "", "the innermost level to draw: a level such as rack, or node; by default as deep as fits")
+	cmd.Flags().StringVar(&c.at, "at", "", "draw the cluster as it will be at a time: a duration from now such as 30m, a time of today in UTC such as 15:04, or one of RFC 3339")
 	cmd.Flags().BoolVar(&d.others, "others", false, "name the pods of other schedulers")
 	if err := cmd.RegisterFlagCompletionFunc("depth", o.completeLevelTypes); err != nil {
 		panic(err) // the flag was added right above
@@ -121,7 +127,13 @@ func (o *options) addTree(cmd *cobra.Command, f *outputFormat, c *choice, print 
 			if err != nil {
 				return err
 			}
-			v, err := o.readTree(ctx, r, c.nodes)
+			var at time.Time
+			if c.at != "" {
+				if at, err = parseAt(c.at, o.now()); err != nil {
+					return err
+				}
+			}
+			v, err := o.readTree(ctx, r, c.nodes, at)
 			if err != nil {
 				return err
 			}

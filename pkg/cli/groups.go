@@ -75,6 +75,8 @@ type groupTimes struct {
 	// Started is when the first of its pods got a node, or when the scheduler wrote so if that is earlier, and Ended when the group ended.
 	Started metav1.Time `json:"started,omitzero"`
 	Ended   metav1.Time `json:"ended,omitzero"`
+	// Promised is from when room is promised to the group while it waits.
+	Promised metav1.Time `json:"promised,omitzero"`
 	// Since is since when the reason counts, and Decided when the scheduler last decided on the group.
 	Since   metav1.Time `json:"since,omitzero"`
 	Decided metav1.Time `json:"decided,omitzero"`
@@ -374,9 +376,9 @@ func (o *options) reasonText(g *groupSummary) string {
 // cells returns the table of groups.
 func (o *options) cells(rows []listedGroup, f *groupsOptions) [][]string {
 	wide := f.format.value == formatWide
-	head := []string{"#", "NAME", "PRIO", "SIZE", "MIN", "BOUND", o.paint(plain, "PHASE"), "WAIT", "RUN", "WAITING FOR"}
+	head := []string{"#", "NAME", "PRIO", "SIZE", "MIN", "BOUND", o.paint(plain, "PHASE"), "WAIT", "RUN", "START", "WAITING FOR"}
 	if wide {
-		head = append(head, "STARTED", "ENDED", "PODGROUP", "OF", "NODES")
+		head = append(head, "ENDED", "PODGROUP", "OF", "NODES")
 	}
 	if f.all {
 		head = slices.Insert(head, 1, "NAMESPACE")
@@ -404,19 +406,28 @@ func (o *options) row(g *listedGroup, namespaces, wide bool) []string {
 	}
 	row := []string{
 		place, g.workload(), fmt.Sprint(g.Priority), fmt.Sprint(g.Size), fmt.Sprint(g.Minimum), fmt.Sprint(g.Bound),
-		o.paint(g.colour(), cmp.Or(g.Phase, "<none>")), lasted(g.WaitSeconds), lasted(g.RunSeconds), why,
+		o.paint(g.colour(), cmp.Or(g.Phase, "<none>")), lasted(g.WaitSeconds), lasted(g.RunSeconds), o.startText(g, wide), why,
 	}
 	if wide {
 		name := g.Name
 		if g.podGroup == nil {
 			name = "-"
 		}
-		row = append(row, clock(g.Started), clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(g.nodesText(), "-"))
+		row = append(row, clock(g.Ended), name, cmp.Or(g.Owner, "-"), cmp.Or(g.nodesText(), "-"))
 	}
 	if namespaces {
 		row = slices.Insert(row, 1, g.Namespace)
 	}
 	return row
+}
+
+// startText returns when a group started, or will start by its promise. A time of today has no date, unless wide is set.
+func (o *options) startText(g *listedGroup, wide bool) string {
+	at := g.start()
+	if at.IsZero() || wide {
+		return clock(at)
+	}
+	return reason.Time(at.Time, o.now())
 }
 
 // colour returns the colour of a group: yellow for one that waits, green for one that

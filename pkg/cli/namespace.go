@@ -194,6 +194,7 @@ func (ns *namespace) lone(pod *corev1.Pod) groupSummary {
 	g := groupSummary{Namespace: pod.Namespace, Name: pod.Name, groupTimes: groupTimes{Created: pod.CreationTimestamp}, Phase: string(pod.Status.Phase), Nodes: map[string]int{}}
 	g.WaitingFor, g.Message, g.Decided = whyPodWaits(pod)
 	g.addPods([]*corev1.Pod{pod}, ns.now)
+	g.addPromise(ns.now)
 	return g
 }
 

@@ -241,7 +241,7 @@ func timed(duration string) []runtime.Object {
 	running := podGroup(runs, 3, 3, "Running", scheduled(metav1.ConditionTrue, "Placed", "3 pods on 3 nodes"))
 	why := "needs 4 pods with cpu 6; room for 1"
 	if duration != "" {
-		why = "promised 4 nodes from 12:12:00; " + why
+		why = "promised 4 nodes from 12:12:00Z; " + why
 		running.Annotations = map[string]string{group.DurationAnnotation: duration}
 	}
 	all := []runtime.Object{runs, waits, running, podGroup(waits, 4, 0, "Pending", scheduled(metav1.ConditionFalse, "NoRoom", why))}
@@ -252,6 +252,13 @@ func timed(duration string) []runtime.Object {
 			all = append(all, pod(fmt.Sprintf("solver-%d", i), name, "6", ofJob(runs)))
 		}
 	}
+	return all
+}
+
+// unpromised is timed where the matcher's engine has no reservations.
+func unpromised() []runtime.Object {
+	all := timed("16m")
+	all[3].(*scheduling.PodGroup).Status.Conditions[0].Message = "needs 4 pods with cpu 6; room for 1; no room is promised: the matcher's engine has no reservations"
 	return all
 }
 
@@ -463,7 +470,7 @@ func seated() []runtime.Object {
 		Pod: &runtime.RawExtension{Raw: []byte(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":"3"}}}]}}`)},
 	}}
 	pg.Status.Seats = map[string]map[string]int32{"leader": {"node-0": 1}, "worker": {"node-0": 1, "node-1": 2}}
-	pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Expecting", "2 of 4 bound, 2 expected, seats until 12:05 UTC: 2 pods on 2 nodes (node-0: 1, node-1: 1)")}
+	pg.Status.Conditions = []metav1.Condition{scheduled(metav1.ConditionTrue, "Expecting", "2 of 4 bound, 2 expected, seats until 12:05Z: 2 pods on 2 nodes (node-0: 1, node-1: 1)")}
 	return []runtime.Object{
 		node("node-0", "a", "r0"), node("node-1", "a", "r0"), pg, leader, pod("vllm-0-1", "node-1", "3", numbered("1"), objects.OwnedBy(workers)),
 		set(leaders, group.Owner{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet", Name: "vllm", UID: "uid-vllm"}),

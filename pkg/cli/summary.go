@@ -65,6 +65,7 @@ func summaryOf(pg *scheduling.PodGroup, pods []*corev1.Pod, now metav1.Time) gro
 	default:
 		g.addReason(pg, pods)
 	}
+	g.addPromise(now)
 	return g
 }
 

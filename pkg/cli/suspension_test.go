@@ -34,22 +34,22 @@ func TestASuspendedGroup(t *testing.T) {
 	}{
 		"the scheduler said before that it never fits": {
 			objects: []runtime.Object{paused, podGroup(paused, 2, 0, "Suspended", never, absent)},
-			wantRow: "Suspended - - Suspended", wantWhy: []string{"  suspended for 60s, reason Suspended\n    Job/train is suspended\n", resume}, not: "NeverFits",
+			wantRow: "Suspended - - - Suspended", wantWhy: []string{"  suspended for 60s, reason Suspended\n    Job/train is suspended\n", resume}, not: "NeverFits",
 		},
 		"the controller has not written it yet": {
 			objects: []runtime.Object{paused, podGroup(paused, 2, 0, "Pending", never)},
-			wantRow: "Suspended - - Suspended", wantWhy: []string{"  suspended, reason Suspended\n    the Job is suspended", resume}, not: "NeverFits",
+			wantRow: "Suspended - - - Suspended", wantWhy: []string{"  suspended, reason Suspended\n    the Job is suspended", resume}, not: "NeverFits",
 		},
 		"a label is invalid": {
 			objects: []runtime.Object{paused, podGroup(paused, 2, 0, "Suspended", never, absent, invalid)},
-			wantRow: "Suspended - - InvalidGroupSize", wantWhy: []string{"reason InvalidGroupSize"}, not: "NeverFits",
+			wantRow: "Suspended - - - InvalidGroupSize", wantWhy: []string{"reason InvalidGroupSize"}, not: "NeverFits",
 		},
 		"it was resumed, and its pods wait": {
 			objects: []runtime.Object{resumed, podGroup(resumed, 1, 0, "Suspended", never, absent), pod("train-0", "", "64", ofJob(resumed))},
-			wantRow: "Suspended 5m - NeverFits", wantWhy: []string{"waiting for 5m, reason NeverFits"}, not: "to resume",
+			wantRow: "Suspended 5m - - NeverFits", wantWhy: []string{"waiting for 5m, reason NeverFits"}, not: "to resume",
 		},
 		"an MPIJob": {
-			objects: []runtime.Object{mpi}, of: "mpijob/ring", wantRow: "Suspended - - Suspended",
+			objects: []runtime.Object{mpi}, of: "mpijob/ring", wantRow: "Suspended - - - Suspended",
 			wantWhy: []string{`: kubectl -n lab patch mpijobs.kubeflow.org ring --type merge -p '{"spec":{"runPolicy":{"suspend":false}}}'`},
 		},
 		"a Job without a PodGroup": {objects: []runtime.Object{paused}, wantWhy: []string{"  suspended, reason Suspended\n", resume}, not: "waiting"},

@@ -56,6 +56,25 @@ func (g *groupSummary) addWait(pods []*corev1.Pod) {
 	}
 }
 
+// addPromise adds from when a group that waits is promised room, as its message says. A message whose age is not known counts
+// as one of now.
+func (g *groupSummary) addPromise(now metav1.Time) {
+	if !g.Decided.IsZero() {
+		now = g.Decided
+	}
+	if g.Status == statusWaiting {
+		g.Promised = metav1.NewTime(report.PromisedFrom(g.Message, now.Time))
+	}
+}
+
+// start returns when a group started or, while it waits, from when it is promised room. It returns zero if it is not.
+func (g *groupSummary) start() metav1.Time {
+	if g.Status == statusWaiting {
+		return g.Promised
+	}
+	return g.Started
+}
+
 // firstMade returns when the first of some pods was made, or zero if there is none.
 func firstMade(pods []*corev1.Pod, which func(*corev1.Pod) bool) (first metav1.Time) {
 	for _, pod := range pods {

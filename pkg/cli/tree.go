@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -119,10 +120,14 @@ type tree struct {
 	all int
 	// namespaces has the pods and groups of the cluster.
 	namespaces *namespace
+	// future is what happens until at. It is nil if the tree is of now.
+	future *simulate.Future
+	at     time.Time
 }
 
-// readTree builds the graph as the scheduler does, of the chosen nodes.
-func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes) (*tree, error) {
+// readTree builds the graph as the scheduler does, of the chosen nodes. If a time is given it is the graph as
+// it is expected to be then.
+func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes, at time.Time) (*tree, error) {
 	configuration, err := o.configuration(ctx, r)
 	if err != nil {
 		return nil, err
@@ -148,8 +153,19 @@ func (o *options) readTree(ctx context.Context, r *reader, choose chooseNodes) (
 		return nil, err
 	}
 	r.notePending(simulate.Cluster{Objects: slices.Concat(ns.owners, objectsOf(ns.pods)), PodGroups: ns.groups}, configuration.Scheduler())
-	v := treeOf(nodes, ns.pods, ns.groups, ns.ownersOf, levels, configuration)
-	v.all, v.namespaces = len(all), ns
+	var future *simulate.Future
+	pods, groups := ns.pods, ns.groups
+	if !at.IsZero() {
+		if future, err = o.readFuture(ctx, r, configuration, at); err != nil {
+			return nil, err
+		}
+		pods, groups = future.Pods, slices.Clone(groups)
+		for i := range groups {
+			holdWhole(&groups[i], future.Placed, ns.ownersOf)
+		}
+	}
+	v := treeOf(nodes, pods, groups, ns.ownersOf, levels, configuration)
+	v.all, v.namespaces, v.future, v.at = len(all), ns, future, at
 	if len(nodes) < len(all) {
 		// Domains of which some nodes are not shown say how many nodes they have.
 		v.root.countAll(treeOf(all, nil, nil, ns.ownersOf, levels, configuration).root)

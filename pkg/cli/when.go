@@ -254,7 +254,7 @@ func (o *options) start(a *whenAnswer) string {
 		return o.paint(yellow, why)
 	case !a.From.IsZero():
 		in := duration.HumanDuration(max(0, a.From.Sub(o.now())).Round(time.Second))
-		return fmt.Sprintf("%s from %s (in %s)", reason.Plural(len(a.Nodes), "node"), a.From.UTC().Format(time.RFC3339), in)
+		return fmt.Sprintf("%s from %s (in %s)", reason.Plural(len(a.Nodes), "node"), reason.Time(a.From.Time, o.now()), in)
 	case a.Reason == reason.NeverFits:
 		return o.paint(red, "never") + ": " + why
 	case a.Reason == reason.NoRoom:

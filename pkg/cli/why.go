@@ -214,8 +214,8 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	return nil
 }
 
-// addEviction fills in Evicted. The arguments are the results of eviction.Evicted. An empty sentence changes nothing.
-func (s *whyAnswer) addEviction(sentence string, ended metav1.Time) {
+// addEviction fills in Evicted. sentence and ended are the results of eviction.Evicted. An empty sentence changes nothing.
+func (s *whyAnswer) addEviction(now metav1.Time, sentence string, ended metav1.Time) {
 	left := 0
 	for _, pod := range s.members {
 		if translate.Holds(pod) {
@@ -229,7 +229,7 @@ func (s *whyAnswer) addEviction(sentence string, ended metav1.Time) {
 	case ended.IsZero():
 		s.Evicted = fmt.Sprintf("%s; %d are still ending", sentence, left)
 	case s.Waits && left == 0:
-		s.Evicted = fmt.Sprintf("%s; the last had gone at %s", sentence, ended.UTC().Format(time.RFC3339))
+		s.Evicted = fmt.Sprintf("%s; the last had gone at %s", sentence, reason.Time(ended.Time, now.Time))
 	}
 }
 

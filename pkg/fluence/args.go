@@ -175,8 +175,8 @@ type Preemption struct {
 
 // Promises says which groups that wait are promised room at a time.
 type Promises struct {
-	// Depth is how many groups are promised room, the first of those that wait for room. With 0, which is the
-	// default, nobody is. 1 is EASY backfill. At most 1000.
+	// Depth is how many groups are promised room. These are the first in the queue that wait for room. 0 turns promises off.
+	// 1 is EASY backfill. Defaults to 0, at most 1000.
 	Depth int `json:"depth"`
 	// Horizon is how long before its time a promise keeps groups out that have no known end. Earlier it does so only if
 	// its group has waited for MaxBypass. Defaults to 1h.

@@ -161,7 +161,7 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	name := func(key types.NamespacedName, priority int32) string {
 		return a.describeGroup(key, priority, plan.Key.Namespace)
 	}
-	refused.Message += a.restarts.describe(plan.Key, least, name)
+	refused.Message += a.restarts.describe(plan.Key, least, a.now(), name)
 	refused.Message += a.claims.describe(claimantOf(plan), rankForRoom(plan), goesFirst(plan), name)
 	if !goesFirst(plan) {
 		refused.Message += a.freed.describe(plan.Key, least, rankForRoom(plan), a.now(), name)

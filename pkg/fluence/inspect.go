@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedulerframework "k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
@@ -88,6 +89,19 @@ func (c *cluster) PromiseOf(key types.NamespacedName) (from time.Time, nodes []s
 	}
 	return p.at(), sets.List(p.nodes), true
 }
+
+// RoomOf returns the reservation of the room that a group which waits is promised. The keys of its slots are the UIDs of the
+// group's pods. It returns false if there is none.
+func (c *cluster) RoomOf(key types.NamespacedName) (match.Job, bool) {
+	p := c.promises.get(key)
+	if p == nil {
+		return match.Job{}, false
+	}
+	return p.job, true
+}
+
+// EndOf returns when the room of a pod with a node is expected to be free. It returns the zero time if no end is known.
+func EndOf(pl *Fluence, pod *corev1.Pod) time.Time { return pl.walltimes.expectedEnd(pod) }
 
 // VictimsFor returns the victims of the plans for a group: of one for the group as a whole, or of those for
 // members that it lacks. pods are its pods without a node.

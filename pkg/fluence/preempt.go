@@ -191,7 +191,7 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 	}
 	if n, due := overdueOf(a, of.UID, now); now.Before(due.Add(overduePause)) {
 		at := due.Add(overduePause)
-		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", at.UTC().Format(time.TimeOnly), reason.Plural(n, "pod"), due.UTC().Format(time.TimeOnly)))
+		say(fmt.Sprintf("evicts nobody before %s: %s evicted for it should have gone at %s", reason.Time(at, now), reason.Plural(n, "pod"), reason.Time(due, now)))
 		askAt(at)
 		return
 	}
@@ -266,14 +266,14 @@ func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now t
 		since = plan.EligibleSince
 	}
 	if at := since.Add(delay); now.Before(at) {
-		why = fmt.Sprintf("evicts nobody before %s (preemption-delay)", at.UTC().Format(time.TimeOnly))
+		why = fmt.Sprintf("evicts nobody before %s (preemption-delay)", reason.Time(at, now))
 		if err != nil {
 			why += ": " + err.Error()
 		}
 		return why, at
 	}
 	if at, because := a.preemptions.notBefore(of.UID); now.Before(at) {
-		return fmt.Sprintf("evicts nobody before %s (%s)", at.UTC().Format(time.TimeOnly), because), at
+		return fmt.Sprintf("evicts nobody before %s (%s)", reason.Time(at, now), because), at
 	}
 	return "", time.Time{}
 }

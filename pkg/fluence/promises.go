@@ -37,6 +37,8 @@ const (
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
+	// lost are the groups that wait and were promised room until no time was known any more at which they fit.
+	lost sets.Set[types.NamespacedName]
 	// made counts the promises, so that each has its own job: the release of an earlier one may be late.
 	made uint64
 }
@@ -136,6 +138,24 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 		s.groups = map[types.NamespacedName]*promise{}
 	}
 	s.groups[key] = p
+	s.lost.Delete(key)
+}
+
+// lose records that a group has lost its promise, because there is no time any more at which it is known to fit.
+func (s *promises) lose(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost == nil {
+		s.lost = sets.New[types.NamespacedName]()
+	}
+	s.lost.Insert(key)
+}
+
+// isLost reports whether a group has lost its promise so, and has not got another one since.
+func (s *promises) isLost(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lost.Has(key)
 }
 
 // drop ends the promise of a group, and returns it. It returns nil if there is none.
@@ -269,6 +289,11 @@ func (s *promises) over(now time.Time, waits func(types.NamespacedName) bool) (k
 		// The refusal of a group is recorded a moment after its first promise.
 		if now.Sub(s.groups[key].madeAt) > tick && !waits(key) {
 			keys = append(keys, key)
+		}
+	}
+	for key := range s.lost {
+		if !waits(key) {
+			s.lost.Delete(key)
 		}
 	}
 	return keys

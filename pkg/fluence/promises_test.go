@@ -1,7 +1,9 @@
 package fluence
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -82,15 +85,10 @@ func from(t *testing.T, message string, began time.Time) time.Duration {
 	if !ok {
 		t.Fatalf("the message says no time: %q", message)
 	}
-	text := rest[:min(len(rest), len(time.DateTime))]
-	at, err := time.Parse(time.DateTime, text)
+	text, _, _ := strings.Cut(rest, "Z")
+	at, err := reason.ParseTime(text+"Z", began)
 	if err != nil {
-		clock, err := time.Parse(time.TimeOnly, rest[:len(time.TimeOnly)])
-		if err != nil {
-			t.Fatalf("the message has %q: %v", text, err)
-		}
-		y, m, d := began.UTC().Date()
-		at = time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
+		t.Fatalf("the message has %q: %v", text, err)
 	}
 	return at.Sub(began).Round(10 * time.Second)
 }
@@ -260,8 +258,9 @@ func TestAnOverrunIsTold(t *testing.T) {
 func TestWhoOverrunsForLongHasNoEnd(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		r.pass(time.Until(began.Add(10*time.Minute + maxOverrun + time.Minute)))
-		if why := r.why("big"); strings.Contains(why, "promised") {
-			t.Errorf("it waits with %q", why)
+		const lost = "; no longer promised room: there is no time at which it is known to fit"
+		if why := r.why("big"); strings.HasPrefix(why, "promised") || !strings.Contains(why, lost) {
+			t.Errorf("it waits with %q, want %q", why, lost)
 		}
 		r.ends("big", 4)
 		r.gangFor("next", 4, 0, "10m")
@@ -295,6 +294,32 @@ func TestAPromiseIsBookedAgain(t *testing.T) {
 		}
 		if len(at) != 1 || at[0] != 5*time.Minute {
 			t.Errorf("reservations begin after %v, want one after five minutes", at)
+		}
+	})
+}
+
+// booksNoPromise is an engine that does not answer when a promise is booked.
+type booksNoPromise struct{ match.Engine }
+
+// Update implements match.Engine.
+func (e booksNoPromise) Update(ctx context.Context, epoch match.Epoch, jobs ...match.Job) error {
+	if slices.ContainsFunc(jobs, func(j match.Job) bool { return j.Reserved }) {
+		return match.ErrUnavailable
+	}
+	return e.Engine.Update(ctx, epoch, jobs...)
+}
+
+// While a promise that moves cannot be booked, the message has the one that stands.
+func TestThePromiseThatStandsIsTold(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.gangFor("short", 1, 0, "5m")
+		r.pass(3 * time.Second)
+		r.pl.releases.engine = booksNoPromise{r.pl.releases.engine}
+		r.ends("running", 2)
+		r.pass(5 * time.Second)
+		told, _ := r.pl.reporter.Latest(types.NamespacedName{Namespace: ns, Name: "big"})
+		if why := told.Message; !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != 10*time.Minute {
+			t.Errorf("it waits with %q, want it promised after ten minutes", why)
 		}
 	})
 }

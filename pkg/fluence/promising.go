@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +48,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	}
 	if end := a.walltimes.jobDeadline(plan); later != nil && !end.IsZero() && !later.Start.Before(end) {
 		endPromise(a, plan.Key)
-		refused.Message = translate.Shorten(fmt.Sprintf("%s; its deadline %s comes before there is room (%s)", refused.Message, timeText(end, now), timeText(later.Start, now)))
+		refused.Message = translate.Shorten(fmt.Sprintf("%s; its deadline %s comes before there is room (%s)", refused.Message, reason.Time(end, now), reason.Time(later.Start, now)))
 		return false
 	}
 	text := ""
@@ -57,7 +56,12 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	case later == nil || later.Start.Sub(now) > maxAhead:
 		if old == nil || err == nil && a.promises.doubt(old, now) {
 			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
-			endPromise(a, plan.Key)
+			if endPromise(a, plan.Key) {
+				a.promises.lose(plan.Key)
+			}
+			if a.promises.isLost(plan.Key) {
+				refused.Message = translate.Shorten(refused.Message + "; no longer promised room: there is no time at which it is known to fit")
+			}
 			return false
 		}
 	default:
@@ -67,6 +71,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 				// The old one stands. The new one may have been booked all the same.
 				a.releases.add(gang.Release{Job: made.job.ID})
 				a.promises.bookedIn(old, 0, now)
+				tellPromise(refused, old, "", now)
 				return true
 			}
 			a.promises.set(plan.Key, made)
@@ -85,8 +90,13 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	if !old.at().After(now.Add(promiseDelay)) {
 		recheckOverdue(a.base, old.nodes)
 	}
-	refused.Message, refused.Equivalence = translate.Shorten(describePromise(old, now)+text+"; "+refused.Message), ""
+	tellPromise(refused, old, text, now)
 	return true
+}
+
+// tellPromise puts what a group is promised before the message of its refusal, with text behind it. The group asks by itself.
+func tellPromise(refused *gang.Refusal, p *promise, text string, now time.Time) {
+	refused.Message, refused.Equivalence = translate.Shorten(describePromise(p, now)+text+"; "+refused.Message), ""
 }
 
 // maxBookTime is how long the booking of a promise may take in a scheduling cycle.
@@ -220,14 +230,14 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 	isOver := !old.at().After(now)
 	switch {
 	case m.overdue != nil && (isOver || m.foreign == nil && m.placed == nil && m.edited == nil):
-		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), timeText(a.walltimes.expectedEnd(m.overdue), now)), isOver
+		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), reason.Time(a.walltimes.expectedEnd(m.overdue), now)), isOver
 	case m.foreign != nil:
 		return fmt.Sprintf("%s of another scheduler is on node %s", name(m.foreign), m.foreign.Spec.NodeName), false
 	case m.placed != nil:
 		return fmt.Sprintf("%s was placed on node %s before it", name(m.placed), m.placed.Spec.NodeName), false
 	case m.edited != nil:
 		if end := a.walltimes.expectedEnd(m.edited); !end.IsZero() {
-			return fmt.Sprintf("%s ends later now, at %s", name(m.edited), timeText(end, now)), false
+			return fmt.Sprintf("%s ends later now, at %s", name(m.edited), reason.Time(end, now)), false
 		}
 		return name(m.edited) + " has no end any more", false
 	case a.promises.meets(old.rank, old.nodes):
@@ -349,9 +359,9 @@ func recheckOverdue(b *base, nodes sets.Set[string]) {
 
 // describePromise says what a group is promised, as the first part of a message.
 func describePromise(p *promise, now time.Time) string {
-	text := fmt.Sprintf("promised %s from %s", reason.Plural(p.nodes.Len(), "node"), timeText(p.at(), now))
+	text := fmt.Sprintf("promised %s from %s", reason.Plural(p.nodes.Len(), "node"), reason.Time(p.at(), now))
 	if p.at().Sub(p.before) >= time.Second && !p.before.IsZero() {
-		text += fmt.Sprintf(" (before: from %s; %s)", timeText(p.before, now), p.why)
+		text += fmt.Sprintf(" (before: from %s; %s)", reason.Time(p.before, now), p.why)
 	}
 	return text
 }
@@ -363,14 +373,5 @@ func promisedTo(b *base, r match.Promised, reader types.NamespacedName) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("%s from %s", b.describeGroup(key, priority, reader.Namespace), timeText(r.From, b.now()))
-}
-
-// timeText returns a time of today without its date.
-func timeText(at, now time.Time) string {
-	at, now = at.UTC(), now.UTC()
-	if slices.Equal([]int{at.Year(), at.YearDay()}, []int{now.Year(), now.YearDay()}) {
-		return at.Format(time.TimeOnly)
-	}
-	return at.Format(time.DateTime)
+	return fmt.Sprintf("%s from %s", b.describeGroup(key, priority, reader.Namespace), reason.Time(r.From, b.now()))
 }

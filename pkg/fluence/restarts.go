@@ -262,7 +262,7 @@ func requestsText(pod *corev1.Pod) string {
 // describe says for which groups room is kept that a match for a group had to leave. It returns nothing if
 // there is none. name returns the words for a group. A report leaves this text out when it compares
 // messages.
-func (r *restarts) describe(of types.NamespacedName, priority int32, name func(types.NamespacedName, int32) string) string {
+func (r *restarts) describe(of types.NamespacedName, priority int32, now time.Time, name func(types.NamespacedName, int32) string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := slices.DeleteFunc(r.others(of), func(k *keptRoom) bool { return k.Priority < priority })
@@ -271,7 +271,7 @@ func (r *restarts) describe(of types.NamespacedName, priority int32, name func(t
 	}
 	k := all[0]
 	text := fmt.Sprintf("; the room of %s that ended is kept until %s for %s, which restarts",
-		reason.Plural(len(k.pods), "pod"), k.last.Add(k.Timeout).UTC().Format(time.RFC3339), name(k.Key, k.Priority))
+		reason.Plural(len(k.pods), "pod"), reason.Time(k.last.Add(k.Timeout), now), name(k.Key, k.Priority))
 	if more := len(all) - 1; more > 0 {
 		text += fmt.Sprintf(", and for %s", reason.Plural(more, "other group"))
 	}

@@ -123,7 +123,7 @@ func (g *core) whyNoSeats(s *groupState, now time.Time) string {
 	}
 	if c, is := g.seats.charges[s.key.Namespace]; is && now.Before(c.until) {
 		return fmt.Sprintf("groups of namespace %s get none until %s, because room that was held for others was not used for %s",
-			s.key.Namespace, c.until.UTC().Format(time.RFC3339), c.held.Round(time.Second))
+			s.key.Namespace, reason.Time(c.until, now), c.held.Round(time.Second))
 	}
 	return ""
 }

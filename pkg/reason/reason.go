@@ -4,6 +4,7 @@
 //	reason.go      Which reasons are there?
 //	properties.go  What follows for a group from its reason?
 //	plural.go      How does a message count things?
+//	time.go        How does a message say a time?
 package reason
 
 // Reasons of the condition Scheduled.

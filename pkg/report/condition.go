@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -96,9 +97,26 @@ func Scheduled(p Placement) GroupStatus {
 	}
 	expecting := fmt.Sprintf("%d of %d bound, %d expected", pods, pods+p.Expected, p.Expected)
 	if !p.SeatsUntil.IsZero() {
-		expecting += ", seats until " + p.SeatsUntil.UTC().Format("15:04 MST")
+		expecting += ", seats until " + p.SeatsUntil.UTC().Format("15:04Z")
 	}
 	return GroupStatus{Status: metav1.ConditionTrue, Reason: reason.Expecting, Message: expecting + ": " + message}
+}
+
+// promisedFrom matches the beginning of the message of a group that is promised room.
+var promisedFrom = regexp.MustCompile(`^promised \d+ nodes? from (\S+Z)`)
+
+// PromisedFrom returns from when a group is promised room that waits with a message, which was written at a time. It returns
+// zero if the group is promised none.
+func PromisedFrom(message string, written time.Time) time.Time {
+	found := promisedFrom.FindStringSubmatch(message)
+	if found == nil {
+		return time.Time{}
+	}
+	at, err := reason.ParseTime(found[1], written)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }
 
 // WhyWithoutNodes returns why further pods of a group with nodes have none, as the condition Scheduled of its

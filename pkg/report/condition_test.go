@@ -40,7 +40,7 @@ func TestScheduledNamesSeats(t *testing.T) {
 	}{
 		"the end is known": {
 			Placement{Nodes: map[string]int{"n": 3}, Expected: 9, SeatsUntil: time.Date(2026, 3, 1, 15, 5, 59, 0, time.FixedZone("CET", 3600))},
-			"3 of 12 bound, 9 expected, seats until 14:05 UTC: 3 pods on 1 node (n: 3)",
+			"3 of 12 bound, 9 expected, seats until 14:05Z: 3 pods on 1 node (n: 3)",
 		},
 		"the end is not known": {
 			Placement{Nodes: map[string]int{"n": 1}, Expected: 1}, "1 of 2 bound, 1 expected: 1 pod on 1 node (n: 1)",

@@ -13,7 +13,7 @@ var passing = regexp.MustCompile(`; of \d+ nodes?, \d+ (is|are) (not ready( and 
 	`|; \d+ nodes? (is|are) reserved for [^;]+, which has waited \w+` +
 	`|; the room of \d+ pods? that ended is kept until \S+ for [^;]+, which restarts(, and for \d+ other groups?)?` +
 	`|; room is kept for [^;]+, which starts? when pods that are ending have gone(, and for \d+ other groups?)?` +
-	`|; room for \d+ more is promised to [^;]+ from \S+( [0-9:]+)?` +
+	`|; room for \d+ more is promised to [^;]+ from \S+` +
 	`|^promised \d+ nodes? from [^;(]+(\(before: from [^;]+; [^)]*\))?(, which is over: [^;]*)?; ` +
 	`|; the room of \d+ pods? that ended is offered first to [^;]+` +
 	`|; it fits when pods that are ending have gone, and room is kept for it` +
@@ -47,6 +47,9 @@ var causes = regexp.MustCompile(`[:;] (spread over [^;]*?: (\S* has (\d+ and )?r
 // closest matches the name of the domain that has room for the most pods.
 var closest = regexp.MustCompile(`; (room( in [^;:]+| outside of any \S+)? for \d+|[^;:]+ could hold \d+ if (it|they) were empty)`)
 
+// times matches the times of a message, which have a date if they are not of today.
+var times = regexp.MustCompile(`(\d+-\d\d-\d\dT)?\d\d:\d\d:\d\dZ`)
+
 // counted are phrases with a number of pods or nodes, where the singular has other words than the plural or
 // a part that comes and goes, and what they become.
 var counted = []struct {
@@ -62,7 +65,7 @@ var counted = []struct {
 }
 
 // StableText removes from a message what changes whenever other pods come or
-// go: the digits, the clause that names the job whose end would help most, the domain with the most room, the
+// go: the digits and times, the clause that names the job whose end would help most, the domain with the most room, the
 // constraints between pods that leave too little room, and the clauses about nodes
 // that cannot be used or are reserved for other groups.
 func StableText(text string) string {
@@ -78,6 +81,7 @@ func StableText(text string) string {
 	for _, c := range counted {
 		text = c.phrase.ReplaceAllString(text, c.stable)
 	}
+	text = times.ReplaceAllString(text, "")
 	text = full.ReplaceAllString(text, "$2 is short")
 	text = strings.ReplaceAll(noneHas.ReplaceAllString(text, "$1$2 is short"), "another pod is short", "the number of pods is short")
 	text = strings.ReplaceAll(shortOn.ReplaceAllString(text, " is short"), "; room; ", "; room: ")

@@ -95,14 +95,14 @@ func (c Configuration) WithLevels(keys []string) (Configuration, error) {
 	return c.with(func(arguments map[string]any) { arguments["topologyLevels"] = keys })
 }
 
-// promisingAll returns the configuration of a scheduler that promises room to all groups that wait.
-func (c Configuration) promisingAll() (Configuration, error) {
+// WithDepth returns the configuration of a scheduler that promises room to this many groups that wait.
+func (c Configuration) WithDepth(depth int) (Configuration, error) {
 	return c.with(func(arguments map[string]any) {
 		promises, ok := arguments["promises"].(map[string]any)
 		if !ok {
 			promises = map[string]any{}
 		}
-		promises["depth"] = fluence.MaxPromises
+		promises["depth"] = depth
 		arguments["promises"] = promises
 	})
 }

@@ -9,6 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/fluence"
 )
 
 // A Start is when a group would start. It starts now, or when others have been evicted for it, or at From. If all of
@@ -48,7 +50,7 @@ func When(ctx context.Context, c Cluster, configuration Configuration, pods []*c
 	if !slices.ContainsFunc(starts, Start.waits) {
 		return starts, nil
 	}
-	if configuration, err = configuration.promisingAll(); err != nil {
+	if configuration, err = configuration.WithDepth(fluence.MaxPromises); err != nil {
 		return nil, err
 	}
 	c.Objects = r.bound(c.Objects, at)

@@ -102,7 +102,7 @@ func TestPromisingAllKeepsTheOtherArguments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := c.promisingAll()
+	all, err := c.WithDepth(fluence.MaxPromises)
 	if err != nil {
 		t.Fatal(err)
 	}

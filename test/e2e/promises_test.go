@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
@@ -39,7 +40,7 @@ func lasting(name string, n int, duration string) string {
 }
 
 // promisedAt matches the time in the message of a group that is promised room.
-var promisedAt = regexp.MustCompile(`^promised \d+ nodes? from (?:(\d+-\d+-\d+) )?(\d+:\d+:\d+)`)
+var promisedAt = regexp.MustCompile(`^promised \d+ nodes? from (\S+Z)`)
 
 // promised waits until the group of the Job large is promised room in a time that ok takes, and returns the time.
 func (s *story) promised(ok func(time.Time) bool) (at time.Time) {
@@ -57,12 +58,8 @@ func (s *story) promised(ok func(time.Time) bool) (at time.Time) {
 		if found == nil {
 			return false, c.Message
 		}
-		day := found[1]
-		if day == "" {
-			day = c.LastTransitionTime.UTC().Format(time.DateOnly)
-		}
 		var err error
-		at, err = time.Parse(time.DateTime, day+" "+found[2])
+		at, err = reason.ParseTime(found[1], c.LastTransitionTime.Time)
 		return err == nil && ok(at), fmt.Sprint(c.Message, err)
 	})
 	return at

@@ -246,7 +246,7 @@ func TestSeatsAreTold(t *testing.T) {
 	}
 	defer goOn()
 	s.nodes("n", 4)
-	s.told(reason.Expecting, "1 of 4 bound, 3 expected, seats until ", " UTC")
+	s.told(reason.Expecting, "1 of 4 bound, 3 expected, seats until ", "Z: ")
 	s.apply(fmt.Sprintf("apiVersion: batch/v1\nkind: Job\nmetadata: {name: other}\nspec: {template: {spec: %s}}", podSpec("1")))
 	s.refused(1, reason.NoRoom, "needs 1 pod")
 	for command, want := range map[string]string{"groups": reason.Expecting, "why lws/serving": "seats on ", "graph": "seats of " + s.ns + "/"} {

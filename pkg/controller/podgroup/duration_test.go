@@ -22,8 +22,8 @@ import (
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
-// A Job fails after its duration, and a pod without a Job is evicted. Others stay: pods whose duration is longer, and
-// pods that have no node yet. The duration of the PodGroup goes before that of the pods.
+// A Job fails after its duration, and a pod without a Job is evicted. Pods whose duration is longer stay, and so do
+// pods without a node, whose time has not begun. The duration of a PodGroup counts instead of that of its pods.
 func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
