@@ -10,22 +10,26 @@ import (
 // Messages that differ only in numbers count as equal. The zero value is ready for use.
 type lastMessages[K comparable] struct {
 	mu   sync.Mutex
-	last map[K]string
+	last map[K]lastMessage
 }
+
+// A lastMessage is a message and what it is compared by.
+type lastMessage struct{ text, stable string }
 
 // update stores a message and reports whether it differs from the last one about the object.
 func (w *lastMessages[K]) update(key K, text string) bool {
-	text = report.StableText(text)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.last[key] == text {
-		return false
+	before, known := w.last[key]
+	if known && before.text == text {
+		return false // as mostly
 	}
 	if w.last == nil {
-		w.last = map[K]string{}
+		w.last = map[K]lastMessage{}
 	}
-	w.last[key] = text
-	return true
+	now := lastMessage{text: text, stable: report.StableText(text)}
+	w.last[key] = now
+	return before.stable != now.stable
 }
 
 // forget drops the last message about an object, such as a pod that is gone or has a node.

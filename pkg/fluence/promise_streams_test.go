@@ -9,8 +9,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/test/trials"
 )
@@ -66,6 +68,20 @@ func drawStream(seed uint64, orderly bool) stream {
 	return s
 }
 
+// running returns how many pods of each gang are on nodes, as the scheduler sees it.
+func (r *rig) running() map[string]int {
+	r.Helper()
+	pods, err := r.pl.pods.List(labels.Everything())
+	r.must(err)
+	n := map[string]int{}
+	for _, p := range pods {
+		if p.Spec.NodeName != "" {
+			n[p.Labels[group.Label]]++
+		}
+	}
+	return n
+}
+
 // maxStream is after how long a stream is over at the latest.
 const maxStream = 3 * time.Hour
 
@@ -80,7 +96,7 @@ func play(r *rig, s stream) (broken []string) {
 	began := time.Now()
 	promises := map[string]time.Time{}
 	for time.Since(began) < maxStream {
-		now, left := time.Now(), 0
+		now, left, running := time.Now(), 0, r.running()
 		for _, j := range s.jobs {
 			if j.came.IsZero() && now.Sub(began) >= time.Duration(j.comes)*time.Second {
 				duration := ""
@@ -90,7 +106,7 @@ func play(r *rig, s stream) (broken []string) {
 				r.gangFor(j.name, j.pods, j.priority, duration)
 				j.came = now
 			}
-			if j.began.IsZero() && !j.came.IsZero() && r.starts(j.name, j.pods) {
+			if j.began.IsZero() && running[j.name] == j.pods {
 				if j.began = now; s.orderly && !j.due.IsZero() && now.Sub(j.due) > 2*time.Second {
 					blame("Late: %s began %s after its time", j.name, now.Sub(j.due))
 				}
@@ -131,6 +147,7 @@ func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error)
 	t.Helper()
 	engine := realEngine(t)
 	inRig(t, engine, func(r *rig) {
+		r.hush()
 		r.pl.args.Promises = Promises{Depth: s.depth, Horizon: metav1.Duration{Duration: time.Hour}}
 		r.pl.args.MaxBypass = metav1.Duration{Duration: 5 * time.Minute}
 		r.pl.walltimes.enforced = true
@@ -152,10 +169,18 @@ func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error)
 	return broken
 }
 
+// streamTrials is how many streams of a kind are played. A short run is under the race detector, where each takes long.
+func streamTrials() int {
+	if testing.Short() {
+		return 8 // of which Seeds leaves a quarter
+	}
+	return 100
+}
+
 // No promise moves later in a stream of jobs of one priority that all end in time, also when others are let before it. Each
 // job starts when it was promised.
 func TestPromisesAreKeptInOrderlyStreams(t *testing.T) {
-	for seed := range trials.Seeds(8) {
+	for seed := range trials.Seeds(streamTrials()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			for _, b := range inStream(t, drawStream(seed, true), nil) {
 				t.Error(b)
@@ -167,7 +192,7 @@ func TestPromisesAreKeptInOrderlyStreams(t *testing.T) {
 // With priorities, jobs without an end and jobs that go on for too long, a promise moves later for a named reason only,
 // and every job starts.
 func TestPromisesMoveForAReason(t *testing.T) {
-	for seed := range trials.Seeds(8) {
+	for seed := range trials.Seeds(streamTrials()) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			for _, b := range inStream(t, drawStream(seed, false), nil) {
 				t.Error(b)
