@@ -45,7 +45,9 @@ func TestWhatMovesAPromiseIsNamed(t *testing.T) {
 	}
 	s.running("until-", 3)
 	s.applyText(lasting("large", 2, "1h"))
-	first := s.promised("large", from(began.Add(20*time.Minute)))
+	first := s.promised("large", from(began.Add(20*time.Minute))).at
+	// The first time is by when the pods were to be bound, and the later ones are by when they were.
+	isFirst := func(at time.Time) bool { return at.Sub(first).Abs() < 5*time.Second }
 	drop := func(job string) func(*story) {
 		return func(s *story) { s.kubectl("delete", "job", job, "-n", s.ns) }
 	}
@@ -67,18 +69,21 @@ func TestWhatMovesAPromiseIsNamed(t *testing.T) {
 			}
 		}, "node n-0 is gone", 30 * time.Minute, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		ok := t.Run(c.name, func(t *testing.T) {
 			s := &story{T: t, Stack: s.Stack, ns: s.ns}
 			c.shift(s)
 			why := regexp.MustCompile("^" + c.why + "$")
 			s.promised("large", func(p toldPromise) bool {
-				return from(began.Add(c.to))(p) && p.nodes == 2 && p.before.Equal(first.at) && why.MatchString(p.why)
+				return from(began.Add(c.to))(p) && p.nodes == 2 && isFirst(p.before) && why.MatchString(p.why)
 			})
 			if c.undo != nil {
 				c.undo(s)
-				s.promised("large", func(p toldPromise) bool { return p == first })
+				s.promised("large", func(p toldPromise) bool { return isFirst(p.at) && p.why == "" })
 			}
 		})
+		if !ok {
+			return // the others would begin from another state
+		}
 	}
 	s.kubectl("delete", "job", "until-1", "until-2", "-n", s.ns)
 	s.running("large-", 2)
