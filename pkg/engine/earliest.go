@@ -55,14 +55,8 @@ func (p *storeBackend) earliestStart(ctx context.Context, r *match.Request, l *s
 // moveWindow makes the columns show what is free during a window. It recounts the slots
 // that fit, but only on nodes where more or less is free than in the window before.
 func (p *storeBackend) moveWindow(c *solver.FitCounter, v *store.WindowView, to store.Window) {
-	v.MoveTo(to, func(name string) bool {
-		if !c.ChargeCount(store.OverlaySteps) {
-			return false
-		}
-		if at, ok := v.Overlay(name); ok {
-			p.builder.refreshExclusive()
-			c.Count(at)
-		}
-		return true
+	v.MoveTo(to, func() bool { return c.ChargeCount(store.OverlaySteps) }, func(at int) {
+		p.builder.refreshExclusive()
+		c.Count(at)
 	})
 }

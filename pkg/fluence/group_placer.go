@@ -213,7 +213,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	return placement.ClusterState{
 		At:       now,
 		Duration: needed,
-		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan), needed > 0, now),
+		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan) && needed == 0, needed > 0, now),
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,

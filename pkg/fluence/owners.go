@@ -119,8 +119,8 @@ func trimOwner(obj any) (any, error) {
 	case *batchv1.Job:
 		return &batchv1.Job{
 			ObjectMeta: trimMetadata(&o.ObjectMeta),
-			Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: o.Spec.ActiveDeadlineSeconds, Suspend: o.Spec.Suspend},
-			Status:     batchv1.JobStatus{StartTime: o.Status.StartTime},
+			Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: o.Spec.ActiveDeadlineSeconds, Suspend: o.Spec.Suspend, ManagedBy: o.Spec.ManagedBy},
+			Status:     batchv1.JobStatus{StartTime: o.Status.StartTime, Conditions: o.Status.Conditions},
 		}, nil
 	}
 	return obj, nil

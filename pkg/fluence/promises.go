@@ -149,7 +149,8 @@ func (s *promises) drop(key types.NamespacedName) *promise {
 
 // ignoredBy returns the reservations that a match for a group overlooks. These are its own and those of the groups after
 // it. A group of which no end is kept also overlooks those that are not strict yet. With first, the pods replace members
-// that the group lacks. They overlook all reservations, because the running members may need them to end.
+// that the group lacks, and no end of them is kept. They overlook all reservations, because the running members may need
+// them to end. With an end that is kept, the members end anyway.
 func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

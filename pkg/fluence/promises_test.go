@@ -184,6 +184,13 @@ func TestWhatMovesAPromise(t *testing.T) {
 			happens: func(r *rig) { r.gangFor("urgent", 1, 100, "30m") },
 			from:    31 * time.Minute, says: "was placed on node ",
 		},
+		"a pod that is in nobody's way comes before it": {
+			happens: func(r *rig) {
+				r.pod("aside", objects.CPU("0"), atPriority(100), withoutGrace)
+				r.gangFor("urgent", 1, 100, "30m")
+			},
+			from: 31 * time.Minute, says: "pod ns/urgent-0 was placed on node ",
+		},
 		"a longer duration": {
 			happens: func(r *rig) {
 				pg := aPodGroup("running", 2, "running")
@@ -208,6 +215,29 @@ func TestWhatMovesAPromise(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Pods that replace lost members, and whose end is kept, leave promised room, as others do that end later. Otherwise a group
+// whose pods are made again one by one would keep it for ever.
+func TestReplacementsWithAnEndLeavePromisedRoom(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.gangFor("gap", 2, 0, "8m")
+		r.pass(3 * time.Second)
+		if !r.starts("gap", 2) {
+			t.Fatalf("these run: %v", r.assigned())
+		}
+		r.pass(5 * time.Minute)
+		r.remove("gap-0")
+		r.pass(2 * time.Second)
+		r.pod("gap-0", objects.InGroup("gap"), objects.CPU("8"), withoutGrace)
+		r.pass(15 * time.Second)
+		if why := r.why("big"); from(t, why, began) != 10*time.Minute {
+			t.Errorf("big waits with %q, want it promised after ten minutes", why)
+		}
+		if r.assigned()["gap-0"] != "" {
+			t.Errorf("a pod of eight minutes has taken room that is promised in five: %v", r.assigned())
+		}
+	})
 }
 
 // A pod that goes on after its end is named, and the group starts when it has gone.

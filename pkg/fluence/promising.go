@@ -141,7 +141,7 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 			return old, ""
 		case later.Start.After(old.at()):
 			var overrun bool
-			why, overrun = whyLater(a, plan, old, now)
+			why, overrun = whyLater(a, plan, old, later, now)
 			if overrun && !over {
 				// Nobody knows when the pods end. The promise stands, so that the group starts then.
 				return old, ", which is over: " + why
@@ -172,9 +172,12 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 	return made, ""
 }
 
+// sameEnd is how far two ends of a pod may be apart that are the same: the matcher may have the one of before the bind.
+const sameEnd = 2 * time.Second
+
 // sameRoom reports whether two reservations are of the same room for the same pods.
 func sameRoom(a, b match.Job) bool {
-	if !a.Start.Equal(b.Start) || a.End.IsZero() != b.End.IsZero() || a.End.Sub(b.End).Abs() > 2*time.Second || len(a.Slots) != len(b.Slots) {
+	if !a.Start.Equal(b.Start) || a.End.IsZero() != b.End.IsZero() || a.End.Sub(b.End).Abs() > sameEnd || len(a.Slots) != len(b.Slots) {
 		return false
 	}
 	for i := range a.Slots {
@@ -188,7 +191,7 @@ func sameRoom(a, b match.Job) bool {
 
 // whyLater returns what has moved a promise to a later time. It returns nothing if that is not known. overrun reports whether
 // it is a pod that is past its end.
-func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why string, overrun bool) {
+func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) (why string, overrun bool) {
 	nodes := sets.List(old.nodes)
 	for _, name := range nodes {
 		node, err := a.nodes.Get(name)
@@ -201,28 +204,11 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why 
 			return "node " + name + " is cordoned", false
 		}
 	}
-	var overdue, foreign, placed, edited *corev1.Pod
-	first := func(of **corev1.Pod, pod *corev1.Pod) {
-		if *of == nil {
-			*of = pod
-		}
-	}
+	var m movers
+	still := sets.New(nodesOf(later.Slots)...)
 	for _, name := range nodes {
 		for _, pod := range a.occupants.on(name) {
-			end := a.walltimes.expectedEnd(pod)
-			was, known := old.ends[pod.UID]
-			switch {
-			case !end.IsZero() && end.Before(now):
-				first(&overdue, pod)
-			case !end.IsZero() && !end.After(old.at()):
-			case known && (was.IsZero() || !end.IsZero() && !end.After(was)):
-			case known:
-				first(&edited, pod)
-			case !a.isOwnScheduler(pod.Spec.SchedulerName):
-				first(&foreign, pod)
-			default:
-				first(&placed, pod)
-			}
+			m.add(a.base, old, pod, later.Start, still.Has(name), now)
 		}
 	}
 	name := func(pod *corev1.Pod) string {
@@ -233,21 +219,53 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, now time.Time) (why 
 	}
 	isOver := !old.at().After(now)
 	switch {
-	case overdue != nil && (isOver || foreign == nil && placed == nil && edited == nil):
-		return fmt.Sprintf("%s should have ended at %s", name(overdue), timeText(a.walltimes.expectedEnd(overdue), now)), isOver
-	case foreign != nil:
-		return fmt.Sprintf("%s of another scheduler is on node %s", name(foreign), foreign.Spec.NodeName), false
-	case placed != nil:
-		return fmt.Sprintf("%s was placed on node %s before it", name(placed), placed.Spec.NodeName), false
-	case edited != nil:
-		if end := a.walltimes.expectedEnd(edited); !end.IsZero() {
-			return fmt.Sprintf("%s ends later now, at %s", name(edited), timeText(end, now)), false
+	case m.overdue != nil && (isOver || m.foreign == nil && m.placed == nil && m.edited == nil):
+		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), timeText(a.walltimes.expectedEnd(m.overdue), now)), isOver
+	case m.foreign != nil:
+		return fmt.Sprintf("%s of another scheduler is on node %s", name(m.foreign), m.foreign.Spec.NodeName), false
+	case m.placed != nil:
+		return fmt.Sprintf("%s was placed on node %s before it", name(m.placed), m.placed.Spec.NodeName), false
+	case m.edited != nil:
+		if end := a.walltimes.expectedEnd(m.edited); !end.IsZero() {
+			return fmt.Sprintf("%s ends later now, at %s", name(m.edited), timeText(end, now)), false
 		}
-		return name(edited) + " has no end any more", false
+		return name(m.edited) + " has no end any more", false
 	case a.promises.meets(old.rank, old.nodes):
 		return whyBefore, false
 	}
 	return "", false
+}
+
+// movers are pods that may have moved a promise, one of each kind. A nil one is none.
+type movers struct {
+	// overdue is past its end, foreign was placed by others, placed by Fluence since the promise, and edited ends later than
+	// before.
+	overdue, foreign, placed, edited *corev1.Pod
+}
+
+// add adds a pod if it may have moved a promise to a time from which on. Room becomes free at the end of a pod. So a pod that
+// ends at another time has not moved the promise, unless the pod's node is not promised still.
+func (m *movers) add(b *base, old *promise, pod *corev1.Pod, from time.Time, still bool, now time.Time) {
+	first := func(of **corev1.Pod) {
+		if *of == nil {
+			*of = pod
+		}
+	}
+	end := b.walltimes.expectedEnd(pod)
+	was, known := old.ends[pod.UID]
+	switch {
+	case !end.IsZero() && end.Before(now):
+		first(&m.overdue)
+	case !end.IsZero() && !end.After(old.at()):
+	case still && end.Sub(from).Abs() > sameEnd:
+	case known && (was.IsZero() || !end.IsZero() && !end.After(was)):
+	case known:
+		first(&m.edited)
+	case !b.isOwnScheduler(pod.Spec.SchedulerName):
+		first(&m.foreign)
+	default:
+		first(&m.placed)
+	}
 }
 
 // whyBefore is what moves a promise if one before it takes its room.
@@ -332,7 +350,7 @@ func recheckOverdue(b *base, nodes sets.Set[string]) {
 // describePromise says what a group is promised, as the first part of a message.
 func describePromise(p *promise, now time.Time) string {
 	text := fmt.Sprintf("promised %s from %s", reason.Plural(p.nodes.Len(), "node"), timeText(p.at(), now))
-	if !p.before.IsZero() {
+	if p.at().Sub(p.before) >= time.Second && !p.before.IsZero() {
 		text += fmt.Sprintf(" (before: from %s; %s)", timeText(p.before, now), p.why)
 	}
 	return text

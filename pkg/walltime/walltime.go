@@ -12,6 +12,7 @@
 package walltime
 
 import (
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -98,13 +99,24 @@ func BoundAt(pod *corev1.Pod) time.Time {
 }
 
 // JobDeadline returns when the Job controller ends a Job. It returns the zero time if the Job has no deadline, or is
-// not started or suspended: its time begins when it starts again.
+// not started or suspended: its time begins when it starts again. It also does so if nobody ends what still
+// runs, because the Job has ended or another controller manages it.
 func JobDeadline(job *batchv1.Job) time.Time {
 	s, start := job.Spec.ActiveDeadlineSeconds, job.Status.StartTime
 	if s == nil || start == nil || job.Spec.Suspend != nil && *job.Spec.Suspend {
 		return time.Time{}
 	}
+	if by := job.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName || hasEnded(job) {
+		return time.Time{}
+	}
 	return start.Add(seconds(*s))
+}
+
+// hasEnded reports whether a Job has completed or failed.
+func hasEnded(job *batchv1.Job) bool {
+	return slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
+	})
 }
 
 // maxSeconds are a hundred years. The API takes any number, and a time.Duration does not.

@@ -89,11 +89,15 @@ func TestJobDeadline(t *testing.T) {
 		job  batchv1.Job
 		want time.Time
 	}{
-		"no deadline":     {batchv1.Job{Status: batchv1.JobStatus{StartTime: &started}}, time.Time{}},
-		"not started":     {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60))}}, time.Time{}},
-		"it runs":         {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60))}, Status: batchv1.JobStatus{StartTime: &started}}, in(60)},
-		"it is resumed":   {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60)), Suspend: new(false)}, Status: batchv1.JobStatus{StartTime: &started}}, in(60)},
-		"it is suspended": {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60)), Suspend: new(true)}, Status: batchv1.JobStatus{StartTime: &started}}, time.Time{}},
+		"no deadline":   {batchv1.Job{Status: batchv1.JobStatus{StartTime: &started}}, time.Time{}},
+		"not started":   {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60))}}, time.Time{}},
+		"it runs":       {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60))}, Status: batchv1.JobStatus{StartTime: &started}}, in(60)},
+		"it is resumed": {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60)), Suspend: new(false)}, Status: batchv1.JobStatus{StartTime: &started}}, in(60)},
+		"it has failed": {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60))}, Status: batchv1.JobStatus{
+			StartTime: &started, Conditions: []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}},
+		}}, time.Time{}},
+		"another controller manages it": {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60)), ManagedBy: new("example.com/other")}, Status: batchv1.JobStatus{StartTime: &started}}, time.Time{}},
+		"it is suspended":               {batchv1.Job{Spec: batchv1.JobSpec{ActiveDeadlineSeconds: new(int64(60)), Suspend: new(true)}, Status: batchv1.JobStatus{StartTime: &started}}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := JobDeadline(&c.job); !got.Equal(c.want) {

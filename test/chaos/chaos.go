@@ -99,12 +99,18 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 	if cfg.Preemption {
 		mode = "LowerPriority"
 	}
+	args := map[string]any{"topologyLevels": levels(), "preemption": map[string]any{"mode": mode}}
+	flags := []string{"--leader-elect=false", "--incomplete-timeout=" + incompleteTimeout.String(), "--empty-group-delay=" + linger.String()}
+	if cfg.Promises > 0 {
+		args["promises"], args["enforceDuration"] = map[string]any{"depth": cfg.Promises}, true
+		flags = append(flags, "--enforce-duration")
+	}
 	s, err := stack.Start(ctx, c, stack.Config{
-		Args:           map[string]any{"topologyLevels": levels(), "preemption": map[string]any{"mode": mode}},
+		Args:           args,
 		Profile:        func(config map[string]any) { lead(config, cfg.Lease) },
 		SidecarMetrics: address,
 		Standby:        cfg.Standby,
-		ControllerArgs: []string{"--leader-elect=false", "--incomplete-timeout=" + incompleteTimeout.String(), "--empty-group-delay=" + linger.String()},
+		ControllerArgs: flags,
 		Log:            cfg.Log,
 	})
 	if err != nil {

@@ -62,6 +62,8 @@ func (r *run) result() Result {
 	r.view.mu.Lock()
 	ran := len(r.view.ran)
 	r.view.mu.Unlock()
+	saw := r.stats.witnessed(ran, r.tally.sum(roundsMetric))
+	saw.promises = r.cfg.Promises
 	return Result{
 		Seed:       r.cfg.Seed,
 		Events:     r.stats.events(),
@@ -69,7 +71,7 @@ func (r *run) result() Result {
 		Violations: len(r.checker.Violations()),
 		Drift:      max(drift, r.tally.sum(driftMetric)),
 		Leaks:      r.leaks,
-		Doubt:      doubt(r.checker.Stats(), r.stats.witnessed(ran, r.tally.sum(roundsMetric))),
+		Doubt:      doubt(r.checker.Stats(), saw),
 	}
 }
 
@@ -89,8 +91,8 @@ const (
 )
 
 // A witness is what happened in a run, apart from what the checker saw: the events, the groups
-// that ran, the rounds of the scheduler's audit, the overloads, and the requests refused in them.
-type witness struct{ events, ran, rounds, overloads, refused int }
+// that ran, the rounds of the scheduler's audit, the overloads, the requests refused in them, and how many groups may be promised room at a time.
+type witness struct{ events, ran, rounds, overloads, refused, promises int }
 
 // doubt returns why a run without a violation has proved
 // nothing. It returns "" if it has proved something.
@@ -105,6 +107,8 @@ func doubt(s invariants.Stats, w witness) string {
 		return "no round of the scheduler's audit was seen"
 	case w.overloads >= manyOverloads && w.refused == 0:
 		return fmt.Sprintf("no request was refused in %d overloads of the API server", w.overloads)
+	case w.promises > 0 && w.events >= manyEvents && s.PromisesMoved+s.PromisesKept == 0:
+		return fmt.Sprintf("groups were promised room %d times, and no promise was judged", s.Promised)
 	case w.events >= manyEvents && excused(s) > excusedShare:
 		return fmt.Sprintf("%.0f %% of the time were excused, at most %.0f %% may be", 100*excused(s), 100*excusedShare)
 	default:

@@ -39,6 +39,9 @@ type Config struct {
 	Standby bool
 	// Preemption lets groups evict others of a lower priority. Then most groups have a priority other than 0.
 	Preemption bool
+	// Promises is how many groups that wait are promised room at a time. Then most groups have an end, and the controller
+	// enforces durations. With 0, which is the default, nobody is promised anything.
+	Promises int
 	// Lease is how long a silent scheduler remains the leader. Defaults to 3s.
 	Lease time.Duration
 	// Settle bounds the wait for rest at the end. Defaults to 2m.
@@ -99,7 +102,13 @@ func (c Config) complete() (Config, error) {
 		c.Log = io.Discard
 	}
 	var err error
-	c.Weights, err = completeWeights(c.Weights)
+	if c.Promises < 0 {
+		return c, fmt.Errorf("promises: %d is less than 0", c.Promises)
+	}
+	_, given := c.Weights[editDuration]
+	if c.Weights, err = completeWeights(c.Weights); c.Promises == 0 && !given {
+		delete(c.Weights, editDuration)
+	}
 	return c, err
 }
 

@@ -34,6 +34,7 @@ func (r *run) finish(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for rest: %w", err)
 	}
+	r.comeTrue(ctx)
 	if err := r.audited(ctx); err != nil {
 		return err
 	}

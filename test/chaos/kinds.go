@@ -1,5 +1,7 @@
 package chaos
 
+import "time"
+
 // kinds are all kinds of events. Their order determines what a seed means. The
 // first firstKinds kinds are shuffled. Each of the others is then dealt among
 // them by its own dice, so that it does not change the order of the first.
@@ -46,6 +48,10 @@ var kinds = []kind{
 
 	{"overload", 3, func(d *dice) Action { return drawOverload(d.late[0]) }},
 	{"outgrow", 4, func(d *dice) Action { return drawOutgrow(d.late[1]) }},
+	{editDuration, 40, func(d *dice) Action {
+		own := d.late[2]
+		return redate{Victim: own.Uint32(), Duration: time.Duration(own.between(5, 90)) * time.Second}
+	}},
 }
 
 // firstKinds is the number of kinds that are shuffled.

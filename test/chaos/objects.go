@@ -48,6 +48,7 @@ func (w Workload) podTemplate(name string, s Shape) corev1.PodTemplateSpec {
 			Containers:                    []corev1.Container{{Name: "main", Image: "none", Resources: s.resources()}},
 		},
 	}
+	t.Spec.ActiveDeadlineSeconds = atMost(w.Deadline)
 	if w.Min > 0 {
 		t.Labels[minLabel] = strconv.Itoa(w.Min)
 	}
@@ -71,6 +72,9 @@ func (w Workload) annotations() map[string]string {
 	}
 	if w.Patience > 0 {
 		a[timeoutAnnotation] = w.Patience.String()
+	}
+	if w.Duration > 0 {
+		a[durationAnnotation] = w.Duration.String()
 	}
 	if w.RunFor > 0 {
 		key := kubelet.RunFor
@@ -113,6 +117,7 @@ func (w Workload) job(meta metav1.ObjectMeta) *batchv1.Job {
 		Parallelism:             new(int32(w.Workers)),
 		Completions:             new(int32(w.Workers)),
 		BackoffLimit:            new(int32(1000)),
+		ActiveDeadlineSeconds:   atMost(w.JobDeadline),
 		TTLSecondsAfterFinished: new(int32(5)),
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action:          batchv1.PodFailurePolicyActionIgnore,

@@ -55,9 +55,14 @@ type dice struct {
 	// stands are separate dice for the Stand of groups.
 	// Everything else is drawn as it would be without them.
 	stands *dice
+	// ends are separate dice for when groups end. They are only thrown if groups are promised room.
+	ends *dice
 	// late are separate dice for the kinds after firstKinds, one for each.
 	late []*dice
 }
+
+// endsStream is the stream of random numbers for when groups end. It is none of the later kinds'.
+const endsStream = 1 << 32
 
 // NewPlan draws a plan. A longer plan of the same seed begins with the events of a shorter one.
 func NewPlan(cfg Config) (Plan, error) {
@@ -68,9 +73,10 @@ func NewPlan(cfg Config) (Plan, error) {
 	order := rand.New(rand.NewPCG(cfg.Seed, 1))
 	d := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg}
 	d.stands = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 3)), cfg: cfg}
+	d.ends = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, endsStream)), cfg: cfg}
 	for i := range kinds[firstKinds:] {
 		own := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 4+uint64(i))), cfg: cfg}
-		own.stands = own
+		own.stands, own.ends = own, d.ends
 		d.late = append(d.late, own)
 	}
 	plan := make(Plan, 0, cfg.Events)

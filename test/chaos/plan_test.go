@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // plan draws a plan, and fails if that is not possible.
@@ -54,7 +55,7 @@ func TestLaterKindsLeaveTheOthersInTheirOrder(t *testing.T) {
 
 // Among as many events as the sum of the weights, each kind happens as often as its weight.
 func TestAPlanHasEveryKind(t *testing.T) {
-	cfg, err := Config{}.complete()
+	cfg, err := Config{Promises: 3}.complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,6 +141,7 @@ func TestConfigRefuses(t *testing.T) {
 		"fewer than no events":        {Config{Events: -1}, "events: -1"},
 		"fewer than no nodes":         {Config{Nodes: -2}, "nodes: -2"},
 		"a negative rate":             {Config{Rate: -1}, "rate: -1"},
+		"promises of less than none":  {Config{Promises: -1}, "promises: -1"},
 		"a negative lease":            {Config{Lease: -1}, "lease: -1ns"},
 		"a kind that there is not":    {Config{Weights: map[string]int{"meteor": 1}}, `"meteor"`},
 		"a negative weight":           {Config{Weights: map[string]int{"kill": -3}}, "kill: -3"},
@@ -214,5 +216,46 @@ func TestAPlanWithPreemptionDiffersInThePrioritiesOnly(t *testing.T) {
 	}
 	if 2*urgent < groups {
 		t.Errorf("%d of %d groups have a priority, want most", urgent, groups)
+	}
+}
+
+// With promises a seed draws the same events and later ones among them, and most groups have an end.
+func TestAPlanWithPromisesDiffersInTheEndsOnly(t *testing.T) {
+	const events = 2000
+	without := plan(t, Config{Seed: 7, Events: events})
+	next, edits, groups, ended, makers := 0, 0, 0, 0, map[string]int{}
+	for _, e := range plan(t, Config{Seed: 7, Events: events, Promises: 3}) {
+		if e.Kind == editDuration {
+			edits++
+			continue
+		}
+		do := e.Do
+		switch of := do.(type) {
+		case create:
+			groups++
+			if of.Duration+of.Deadline+of.JobDeadline > 0 {
+				ended++
+			}
+			for name, d := range map[string]time.Duration{"duration": of.Duration, "deadline": of.Deadline, "job-deadline": of.JobDeadline} {
+				if d > 0 {
+					makers[name+" "+string(of.Maker)]++
+				}
+			}
+			of.Duration, of.Deadline, of.JobDeadline = 0, 0, 0
+			do = of
+		case kill:
+			of.Group.Duration, of.Group.Deadline, of.Group.JobDeadline = 0, 0, 0
+			do = of
+		case overload: // of several groups
+			next++
+			continue
+		}
+		if got, want := fmt.Sprint(do), fmt.Sprint(without[next].Do); got != want {
+			t.Fatalf("event %d is %q with promises, and %q without", next+1, got, want)
+		}
+		next++
+	}
+	if edits == 0 || 4*ended < 3*groups || makers["deadline job"] == 0 || makers["job-deadline job"] == 0 || makers["deadline statefulset"]+makers["deadline deployment"] > 0 {
+		t.Errorf("%d of %d groups have an end, want most; %d edits; %v", ended, groups, edits, makers)
 	}
 }

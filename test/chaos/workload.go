@@ -64,6 +64,9 @@ type Workload struct {
 	Priority int32
 	// RunFor is the time after which its pods end. Zero means never.
 	RunFor time.Duration
+	// Duration is the annotation duration of the pods, Deadline their activeDeadlineSeconds, and JobDeadline that of
+	// the Job. Zero means none.
+	Duration, Deadline, JobDeadline time.Duration
 	// Fails makes the pods fail after RunFor, otherwise they succeed.
 	Fails bool
 	// Zone is the zone that the pods must be in. -1 means any.
@@ -103,6 +106,9 @@ func (w Workload) String() string {
 		{w.Priority != 0, "priority", w.Priority},
 		{w.RunFor > 0, "run-for", w.RunFor},
 		{w.Fails, "fails", true},
+		{w.Duration > 0, "duration", w.Duration},
+		{w.Deadline > 0, "deadline", w.Deadline},
+		{w.JobDeadline > 0, "job-deadline", w.JobDeadline},
 		{w.Zone >= 0, "zone", w.Zone},
 		{w.Stand != Stand{}, "stand", w.Stand},
 	} {
@@ -162,6 +168,9 @@ func drawWorkload(d *dice, m Maker) Workload {
 	}
 	if w.Size() > 1 && d.stands.chance(standShare) {
 		drawStand(d.stands, &w)
+	}
+	if d.cfg.Promises > 0 {
+		drawEnds(d.ends, &w)
 	}
 	return w
 }

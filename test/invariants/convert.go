@@ -57,6 +57,7 @@ func podFactOf(p *corev1.Pod) podFact {
 		policy:      p.Annotations[policyAnnotation],
 		priority:    ptr.Deref(p.Spec.Priority, 0),
 		asks:        asksOf(p),
+		annotations: p.Annotations,
 		tolerations: p.Spec.Tolerations,
 		labels:      p.Labels,
 		said:        saidOf(p.Annotations),
@@ -66,6 +67,9 @@ func podFactOf(p *corev1.Pod) podFact {
 		if c.Type == corev1.PodScheduled {
 			f.told = c.Status == corev1.ConditionFalse && c.Reason != "" && c.Message != ""
 			f.text = c.Message
+			if c.Status == corev1.ConditionTrue {
+				f.boundAt = c.LastTransitionTime.Time
+			}
 		}
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == corev1.PodReasonPreemptionByScheduler {
 			f.evictedFor, _ = preemptorIn(c.Message)
@@ -99,6 +103,8 @@ func groupFactOf(u *unstructured.Unstructured) groupFact {
 		timeout: u.GetAnnotations()[timeoutAnnotation],
 		policy:  u.GetAnnotations()[policyAnnotation],
 		said:    saidOf(u.GetAnnotations()),
+
+		annotations: u.GetAnnotations(),
 	}
 	_, f.made = u.GetLabels()[madeByLabel]
 	for _, ref := range u.GetOwnerReferences() {

@@ -71,3 +71,19 @@ func TestANativePodGroupIsAGroupOfItsOwn(t *testing.T) {
 		t.Errorf("the event is about %s, want %s", got, want)
 	}
 }
+
+// What bounds the time of a pod is read: its duration, and since when it has its node.
+func TestTheDurationOfAPodIsRead(t *testing.T) {
+	bound := metav1.Unix(1000, 0)
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{durationAnnotation: "5s"}}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: bound},
+	}}}
+	if f := podFactOf(p); !f.boundAt.Equal(bound.Time) || f.annotations[durationAnnotation] != "5s" {
+		t.Errorf("it is bound at %v, with %v", f.boundAt, f.annotations)
+	}
+	g := podGroupOf("scheduling.x-k8s.io/v1alpha1", "", nil)
+	g.SetAnnotations(map[string]string{durationAnnotation: "7s"})
+	if f := groupFactOf(g); f.annotations[durationAnnotation] != "7s" {
+		t.Errorf("the PodGroup has %v", f.annotations)
+	}
+}

@@ -86,6 +86,9 @@ type podFact struct {
 	// evictedFor is the UID of the group or pod for which the pod is marked to be evicted. It is empty without a mark.
 	evictedFor  types.UID
 	asks        amounts
+	annotations map[string]string
+	// boundAt is when the pod was bound, in whole seconds. It is zero if nobody has written it.
+	boundAt     time.Time
 	tolerations []corev1.Toleration
 	labels      labels.Set
 	said        said
@@ -118,13 +121,14 @@ type groupFact struct {
 	minMember int
 	// native reports whether it is of the API group scheduling.k8s.io. The controller
 	// does not report on such a group that it lacks members.
-	native     bool
-	owners     []types.UID
-	made       bool // whether the controller made it, by its label
-	timeout    string
-	policy     string
-	said       said
-	conditions []conditionFact
+	native      bool
+	owners      []types.UID
+	made        bool // whether the controller made it, by its label
+	timeout     string
+	policy      string
+	said        said
+	conditions  []conditionFact
+	annotations map[string]string
 }
 
 type conditionFact struct {

@@ -25,6 +25,9 @@ type family struct {
 	// open reports whether the mere passing of time may make a violation.
 	open bool
 
+	// promise is what the group was last promised. It is nil if nothing is promised to it.
+	promise *promise
+
 	partial
 	waiting
 }
@@ -163,6 +166,7 @@ func (j *judge) weigh(fam *family, now time.Time) {
 	}
 	c := fam.count()
 	fam.open = false
+	fam.noteDurations()
 	if fam.group == nil {
 		fam.compare(now)
 		whole := fam.whole && c.serving > 0
@@ -170,11 +174,13 @@ func (j *judge) weigh(fam *family, now time.Time) {
 		// It need not start again while its pods run.
 		fam.whole = whole
 		j.weighUngrouped(fam, c, now)
+		j.weighPromise(fam, c, now)
 		return
 	}
 	need, have := j.need(fam, c)
 	need = j.weighPartial(fam, c, need, have, now)
 	j.weighReason(fam, c, need, have, now)
+	j.weighPromise(fam, c, now)
 }
 
 // timeout returns the family's incomplete timeout:

@@ -51,6 +51,7 @@ type judge struct {
 	evictions
 	suspensions
 	tellings
+	promises
 }
 
 // A pod is a pod. It is remembered for a while after it is gone.
@@ -71,6 +72,8 @@ type pod struct {
 	orphan bool
 	// texts are the last messages of its condition, without digits.
 	texts []text
+	// shortest is the shortest duration that it has had while it was on its node. It is 0 if it had none.
+	shortest time.Duration
 }
 
 func newJudge(cfg Config) *judge {
@@ -253,6 +256,7 @@ func (j *judge) advance(now time.Time) {
 	j.judgeEvictions(now)
 	j.judgeSuspended(now)
 	j.judgeTellings(now)
+	j.judgeMoves(now)
 	if now.Sub(j.cleaned) > remember/4 {
 		j.cleaned = now
 		j.clean(now)

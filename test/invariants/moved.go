@@ -19,15 +19,15 @@ func (j *judge) judgeRemovals(now time.Time) {
 	})
 }
 
-// judgeRemoval judges one delete or eviction. It is allowed to restart an incomplete group, and for a group of
-// a higher priority, which judgeEvictions judges.
+// judgeRemoval judges one delete or eviction. It is allowed to restart an incomplete group, after the duration of a pod,
+// and for a group of a higher priority, which judgeEvictions judges.
 func (j *judge) judgeRemoval(a auditFact) {
 	j.stats.Removals++
 	what := a.verb
 	if a.subresource != "" {
 		what = a.subresource
 	}
-	if j.judgeDeletion(a) {
+	if j.judgeDeletion(a) || a.user == controllerUser && a.subresource == "eviction" && j.wasOverdue(a.pod, a.received) {
 		return
 	}
 	p := j.latest[a.pod]
@@ -85,7 +85,7 @@ func (j *judge) wasLost(fam *family, uid types.UID, at time.Time) bool {
 		return false
 	}
 	p := j.pods[uid]
-	return p == nil || !p.evicted
+	return p == nil || !p.evicted || p.overdue(lost)
 }
 
 // wasIncomplete reports whether the condition was True

@@ -24,6 +24,8 @@ const (
 	matchPolicyAnnotation = "fluence.flux-framework.org/match-policy"
 	levelNode             = "node" // is always there
 
+	durationAnnotation = "fluence.flux-framework.org/duration"
+
 	suspendedAnnotation = "fluence.flux-framework.org/suspended-for"
 
 	conditionScheduled  = "Scheduled"
@@ -104,4 +106,9 @@ const (
 	RuleEvictedInVain = "EvictedInVain"
 	// RuleLeftSuspended: a Job that was suspended for another group was not resumed after its pods had gone.
 	RuleLeftSuspended = "LeftSuspended"
+	// RulePromiseBroken: the time from which a group is promised room came later, and its message does not say
+	// what moved it. Or the time is over, the group waits all the same, and its message names no pod that is past its end.
+	// The rule does not judge a promise that ends because no time is known any more, nor one that a new process makes,
+	// nor one after a change of the group. The message may be out of date for messageWithin.
+	RulePromiseBroken = "PromiseBroken"
 )

@@ -49,7 +49,7 @@ func slimPod(obj any) (any, error) {
 		return obj, nil
 	}
 	slimMeta(&pod.ObjectMeta)
-	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup}
+	pod.Spec = corev1.PodSpec{SchedulerName: pod.Spec.SchedulerName, NodeName: pod.Spec.NodeName, SchedulingGroup: pod.Spec.SchedulingGroup, TerminationGracePeriodSeconds: pod.Spec.TerminationGracePeriodSeconds}
 	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, Conditions: boundCondition(pod)}
 	return pod, nil
 }

@@ -25,6 +25,10 @@ import (
 // endAgainAfter is when a pod is ended again that has outlasted its duration, and that is still there.
 const endAgainAfter = 10 * time.Second
 
+// deleteAfter is how long after its duration a pod is deleted that nothing else has ended: a PodDisruptionBudget refuses its
+// eviction, or nobody ends its Job. Others start before groups that wait because of its end.
+const deleteAfter = 30 * time.Second
+
 // loneName returns the name under which a pod is reconciled that is in no group. It is empty if nothing is done for it.
 func loneName(pod *corev1.Pod, id group.Identity) string {
 	if pod.Spec.NodeName == "" || pod.Annotations[group.DurationAnnotation] == "" {
@@ -60,8 +64,8 @@ func (r *reconciler) endOverdueOf(ctx context.Context, o observation, annotation
 // endOverdue ends pods that have held their nodes for longer than their duration, if the configuration says so.
 // annotations are those of their PodGroup. A Job is ended as a whole, by its deadline. Otherwise it would make new pods.
 // Other pods are evicted, which respects PodDisruptionBudgets, and so is each task of an array: the others
-// have their own time. endOverdue returns the time after which to look again. Zero means after the next
-// event. What the API server refuses is tried again then.
+// have their own time. What is still there after deleteAfter is deleted. endOverdue returns the time after which to
+// look again. Zero means after the next event. What the API server refuses is tried again then.
 func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations map[string]string, pods ...*corev1.Pod) time.Duration {
 	if !r.config.EnforceDuration {
 		return 0
@@ -70,10 +74,11 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 	jobs := map[types.UID]bool{}
 	for _, pod := range pods {
 		d, err := group.ParseDuration(group.Annotation(group.DurationAnnotation, annotations, pod))
-		if err != nil || d == 0 || pod.Spec.NodeName == "" || hasEnded(pod) || pod.DeletionTimestamp != nil {
+		if err != nil || d == 0 || pod.Spec.NodeName == "" || hasEnded(pod) || stops(pod) {
 			continue
 		}
-		if left := walltime.BoundAt(pod).Add(d).Sub(now); left > 0 {
+		left := walltime.BoundAt(pod).Add(d).Sub(now)
+		if left > 0 {
 			again = sooner(again, left)
 			continue
 		}
@@ -82,6 +87,12 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 			continue
 		}
 		text := fmt.Sprintf("pods hold their nodes for %s at most (annotation %s)", d, group.DurationAnnotation)
+		if left <= -deleteAfter {
+			if err := r.deletePod(ctx, pod, text); err != nil {
+				klog.FromContext(ctx).Info("A pod is not deleted after its duration", "pod", klog.KObj(pod), "err", err)
+			}
+			continue
+		}
 		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" && !group.IsArray(pod.Annotations) {
 			if !jobs[ref.UID] {
 				jobs[ref.UID] = true
@@ -96,6 +107,13 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 		}
 	}
 	return again
+}
+
+// stops reports whether a pod is deleted, and has no more time to stop than its spec says: whoever deletes a pod may
+// give it more.
+func stops(pod *corev1.Pod) bool {
+	given, usual := pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds
+	return pod.DeletionTimestamp != nil && (given == nil || usual == nil || *given <= *usual)
 }
 
 // mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later.
@@ -161,5 +179,18 @@ func (r *reconciler) endPod(ctx context.Context, pod *corev1.Pod, text string) e
 	r.metrics.eviction(outcomeEvicted)
 	r.events.Eventf(pod, nil, corev1.EventTypeWarning, reason.DurationExceeded, reason.DurationExceeded, "the pod is evicted: %s", text)
 	klog.FromContext(ctx).V(2).Info("Evicted a pod after its duration", "pod", klog.KObj(pod))
+	return nil
+}
+
+// deletePod deletes a pod that neither an eviction nor the end of its Job has ended.
+func (r *reconciler) deletePod(ctx context.Context, pod *corev1.Pod, text string) error {
+	switch err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: new(pod.UID)}); {
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+		return nil // the pod is gone already
+	case err != nil:
+		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	r.events.Eventf(pod, nil, corev1.EventTypeWarning, reason.DurationExceeded, reason.DurationExceeded, "the pod is deleted, because it still ran %s later: %s", deleteAfter, text)
+	klog.FromContext(ctx).V(2).Info("Deleted a pod after its duration", "pod", klog.KObj(pod))
 	return nil
 }

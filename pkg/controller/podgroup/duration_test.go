@@ -9,6 +9,9 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
@@ -16,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/eventually"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // A Job fails after its duration, and a pod without a Job is evicted. Others stay: pods whose duration is longer, and
@@ -69,6 +73,45 @@ func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 	pg := e.until(name, "it exists", func(pg *scheduling.PodGroup) bool { return pg != nil })
 	e.patch(pg, `{"metadata":{"annotations":{%q:"1s"}}}`, group.DurationAnnotation)
 	ends(long)
+}
+
+// What nothing else ends is deleted half a minute after its duration: a pod whose eviction is refused for ever by a
+// PodDisruptionBudget, and the pod of a Job that no Job controller manages.
+func TestPodsThatNobodyEndsAreDeletedAfterTheirDuration(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
+	e.create(&policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "keep"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: selector("kept")},
+	})
+	foreign := e.job("foreign", 1, "", func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") })
+	lasting := func(name string, edit func(*corev1.Pod)) *corev1.Pod {
+		pod := objects.Pod(name, objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) {
+			p.Labels = selector("kept").MatchLabels
+			p.Annotations = map[string]string{group.DurationAnnotation: "1s"}
+			p.Spec.SchedulerName, p.Spec.RestartPolicy = e.ns, corev1.RestartPolicyNever
+			edit(p)
+		})
+		e.create(pod)
+		return pod
+	}
+	pods := []*corev1.Pod{
+		lasting("kept", func(*corev1.Pod) {}),
+		lasting("owned", func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(foreign, batchv1.SchemeGroupVersion.WithKind("Job"))}
+		}),
+	}
+	e.bind(pods...)
+	for _, pod := range pods {
+		if got := e.event("Pod", pod.Name, reason.DurationExceeded); !strings.Contains(got, "deleted, because it still ran 30s later: pods hold their nodes for 1s at most") {
+			t.Errorf("the event of pod %s says %q", pod.Name, got)
+		}
+		eventually.True(e.ctx, t, "pod "+pod.Name+" is deleted", func(ctx context.Context) (bool, string) {
+			var now corev1.Pod
+			err := e.client.Get(ctx, client.ObjectKeyFromObject(pod), &now)
+			return err != nil && client.IgnoreNotFound(err) == nil || err == nil && now.DeletionTimestamp != nil, fmt.Sprint(err)
+		})
+	}
 }
 
 // Without the setting, a duration is a wish.

@@ -112,3 +112,27 @@ func TestTheNumbersOfAGroup(t *testing.T) {
 		})
 	}
 }
+
+// Whoever deletes a pod may give it longer to stop than its spec says. That counts for nothing after its duration.
+func TestStops(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleted      bool
+		given, usual *int64
+		want         bool
+	}{
+		"it runs":                   {false, nil, new(int64(30)), false},
+		"it has its usual time":     {true, new(int64(30)), new(int64(30)), true},
+		"it is killed at once":      {true, new(int64(0)), new(int64(30)), true},
+		"it is given a day to stop": {true, new(int64(86400)), new(int64(30)), false},
+		"its time is not known":     {true, nil, nil, true},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{TerminationGracePeriodSeconds: c.usual}}
+		if pod.DeletionGracePeriodSeconds = c.given; c.deleted {
+			pod.DeletionTimestamp = new(metav1.Now())
+		}
+		if got := stops(pod); got != c.want {
+			t.Errorf("%s: stops() = %v, want %v", name, got, c.want)
+		}
+	}
+}
+

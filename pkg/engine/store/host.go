@@ -17,6 +17,8 @@ type host struct {
 	exclusivity solver.Exclusivity
 	// timeline caches makeTimeline. It is nil before the first use and after each change.
 	timeline nodeTimeline
+	// moved is set while a move of a window's view collects the hosts to cover.
+	moved bool
 	// ignoredBy is the number of the match that ignores slots of the host. Zero means none.
 	ignoredBy uint64
 	// ignored is the number of these slots.
@@ -108,6 +110,7 @@ func (h *host) add(s *Slot, c *columns) {
 // drop takes a slot off the host.
 func (h *host) drop(s *Slot, c *columns) {
 	delete(h.slots, s)
+	s.host = nil
 	h.timeline = nil
 	h.removeHolder(s, c)
 	if h.node != nil {

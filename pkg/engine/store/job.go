@@ -38,7 +38,7 @@ type Slot struct {
 	node       string
 	// index is the index among the slots that were given out for the request.
 	index int
-	// host is the host where the slot is, or was last.
+	// host is the host where the slot is. It is nil for a reserved slot.
 	host *host
 	// ignoredBy is the number of the last match that ignored the slot.
 	ignoredBy uint64

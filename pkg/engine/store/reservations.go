@@ -47,6 +47,14 @@ func (p *Reservations) Cancel(id match.JobID) {
 	}
 }
 
+// on returns the reserved slots on a node.
+func (p *Reservations) on(n *node) map[*Slot]struct{} {
+	if len(p.byNode) == 0 {
+		return nil // most graphs have none: the name is not read
+	}
+	return p.byNode[n.name()]
+}
+
 // reserve adds a slot.
 func (p *Reservations) reserve(s *Slot) {
 	s.charges = nil

@@ -153,6 +153,26 @@ func (h *host) freeIn(w Window, k, l int) int64 {
 	return free
 }
 
+// holdLater sets what slots hold of each leaf beyond the start of a window, on a host where nothing is reserved. It
+// returns which holders have slots there by then.
+func (h *host) holdLater(w Window) (x solver.Exclusivity) {
+	for k := range h.node.pools {
+		for _, v := range h.node.pools[k].leaves {
+			v.later = sum128{}
+		}
+	}
+	for s := range h.countedSlots() {
+		if !w.overlapsHeld(s) {
+			continue
+		}
+		mergeHolder(&x, s)
+		for i := range s.charges {
+			s.charges[i].leaf.later.add(s.charges[i].amount)
+		}
+	}
+	return x
+}
+
 // exclusivityIn returns which holders have slots on the host within a window, held or reserved.
 func (h *host) exclusivityIn(w Window, reserved map[*Slot]struct{}) solver.Exclusivity {
 	var x solver.Exclusivity

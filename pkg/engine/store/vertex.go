@@ -22,7 +22,9 @@ type vertex struct {
 	node *node
 	// used is what slots hold of the vertex. Only leaves below a node are held.
 	// permanent is the part of used that permanent slots hold.
-	used, permanent sum128
+	// later is the part of used that is held beyond the start of the view's window. It counts only
+	// while a window's view covers the node and nothing is reserved there.
+	used, permanent, later sum128
 	// relPath is the path of a vertex from its node down. It stays the same when the node moves to
 	// another rack.
 	relPath string
@@ -53,11 +55,14 @@ func (v *vertex) enclosing(typ string) *vertex {
 }
 
 // free returns how much of the vertex may be given out.
-func (v *vertex) free() int64 {
+func (v *vertex) free() int64 { return v.freeBeside(&v.used) }
+
+// freeBeside returns how much of the vertex may be given out beside this amount.
+func (v *vertex) freeBeside(used *sum128) int64 {
 	if v.res.Status != resource.Up {
 		return 0
 	}
-	return v.used.remaining(v.res.Size)
+	return used.remaining(v.res.Size)
 }
 
 // attach makes v a child of parent.

@@ -20,6 +20,8 @@ type WindowView struct {
 	store *Store
 	// window is the view's window, and now the last one that began with the present.
 	window, now Window
+	// moved is room for the hosts that one move covers.
+	moved []*host
 }
 
 // ViewNow returns the view of a request that starts now. It covers the nodes where something is
@@ -92,29 +94,51 @@ func (v *WindowView) overlay(name string) *node {
 	if h == nil || h.node == nil {
 		return nil
 	}
-	v.store.graph.columns.cover(h.node.position)
-	reserved := v.store.reservations.byNode[name]
-	h.makeTimeline(reserved)
-	n := h.node
+	v.cover(h)
+	return h.node
+}
+
+// cover makes the columns show what is free during the window on a host whose node is in the graph.
+func (v *WindowView) cover(h *host) {
+	n, c := h.node, &v.store.graph.columns
+	c.cover(n.position)
+	reserved := v.store.reservations.on(n)
+	var x solver.Exclusivity
+	if len(reserved) == 0 {
+		x = h.holdLater(v.window)
+	} else {
+		h.makeTimeline(reserved)
+		x = h.exclusivityIn(v.window, reserved)
+	}
 	for k := range n.pools {
 		free := int64(0)
 		for l := range n.pools[k].leaves {
-			free = solver.SatAdd(free, h.freeIn(v.window, k, l))
+			free = solver.SatAdd(free, v.freeOn(h, len(reserved) > 0, k, l))
 		}
 		n.pools[k].column.show(n.position, free)
 	}
-	v.store.graph.columns.showExclusivity(n.position, h.exclusivityIn(v.window, reserved))
-	return n
+	c.showExclusivity(n.position, x)
 }
 
 // free returns what may be given out of a leaf during the window.
 func (v *WindowView) free(n *node, k, l int) int64 {
-	if v.isCovered(n) {
-		h := v.store.hosts.byName[n.name()]
-		h.makeTimeline(v.store.reservations.byNode[n.name()])
+	if !v.isCovered(n) {
+		return n.pools[k].leaves[l].free()
+	}
+	h, reserved := v.store.hosts.byName[n.name()], v.store.reservations.on(n)
+	if len(reserved) > 0 {
+		h.makeTimeline(reserved)
+	}
+	return v.freeOn(h, len(reserved) > 0, k, l)
+}
+
+// freeOn returns what may be given out of a leaf of a covered node during the window. reserved reports whether something
+// is reserved there. Then the host has its timeline.
+func (v *WindowView) freeOn(h *host, reserved bool, k, l int) int64 {
+	if reserved {
 		return h.freeIn(v.window, k, l)
 	}
-	return n.pools[k].leaves[l].free()
+	return h.node.pools[k].leaves[l].freeBeside(&h.node.pools[k].leaves[l].later)
 }
 
 // Restore moves the view back to the present.
@@ -165,35 +189,38 @@ func (v *WindowView) FirstReserved(at []int32) (match.JobID, time.Time) {
 // Window returns the view's window.
 func (v *WindowView) Window() Window { return v.window }
 
-// MoveTo moves the view to another window. It calls do with the name of each host where
-// something starts or ends between the windows, until do returns false. Invariant: do
-// calls Overlay for the host. Until then the columns still show the previous window
-// there. When the view leaves the present, allocations past their end count as released.
-func (v *WindowView) MoveTo(to Window, do func(name string) bool) {
-	previous := v.window
+// MoveTo moves the view to another window. Only nodes where something starts or ends between the windows are
+// covered anew. Before each it asks may, and stops if that returns false. After each it calls covered with the
+// node's position. When the view leaves the present, allocations past their end count as released.
+func (v *WindowView) MoveTo(to Window, may func() bool, covered func(at int)) {
+	previous, p := v.window, &v.store.reservations
 	v.window, v.store.shown = to, to
-	moved := make(map[string]bool)
-	markMoved := func(s *Slot) { moved[s.node] = true }
-	if previous.present {
-		v.store.reservations.allEnds.upTo(previous.start, markMoved)
-	}
-	v.store.reservations.allEnds.within(previous.start, to.start, markMoved)
-	v.store.reservations.reservedStarts.within(previous.end-1, to.end-1, markMoved)
-	for name := range moved {
-		if !do(name) {
-			return
+	moved := v.moved[:0]
+	move := func(s *Slot) {
+		h := s.host
+		if h == nil {
+			h = v.store.hosts.byName[s.node]
+		}
+		if h != nil && h.node != nil && !h.moved {
+			h.moved, moved = true, append(moved, h)
 		}
 	}
-}
-
-// Overlay makes the columns show what is free on a host during the window. It returns the position
-// of the host's node. It returns false if there is none.
-func (v *WindowView) Overlay(name string) (at int, ok bool) {
-	n := v.overlay(name)
-	if n == nil {
-		return 0, false
+	if previous.present {
+		p.allEnds.upTo(previous.start, move)
 	}
-	return n.position, true
+	p.allEnds.within(previous.start, to.start, move)
+	p.reservedStarts.within(previous.end-1, to.end-1, move)
+	for _, h := range moved {
+		h.moved = false
+	}
+	v.moved = moved
+	for _, h := range moved {
+		if !may() {
+			return
+		}
+		v.cover(h)
+		covered(h.node.position)
+	}
 }
 
 // Next returns the first time after the given one at which an allocation or a reservation ends. An

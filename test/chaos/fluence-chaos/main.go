@@ -47,6 +47,7 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.Nodes, "nodes", 24, "how many nodes there are at first")
 	flags.StringToIntVar(&cfg.Weights, "weights", nil, "weights of kinds of events over the defaults, such as kill=0,burst=10")
 	flags.StringVar(&preemption, "preemption", preemption, "yes: groups evict others of a lower priority; no: they do not; seed: if the seed divided by 4 leaves 2 or 3")
+	flags.IntVar(&cfg.Promises, "promises", 0, "how many groups that wait are promised room; above 0 most groups have an end, which is enforced")
 	run := &cobra.Command{
 		Use:   "run",
 		Short: "Carry a plan out; the last line sums it up",
@@ -137,7 +138,7 @@ func carryOut(ctx context.Context, cfg chaos.Config, standby, preemption, flags 
 	if cfg.Preemption, err = preempts(preemption, cfg.Seed); err != nil {
 		return err
 	}
-	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Seed, cfg.Events, flags)
+	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t, promises %d; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Promises, cfg.Seed, cfg.Events, flags)
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(cfg.Log, "Error:", err)
