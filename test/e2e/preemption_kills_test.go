@@ -74,13 +74,8 @@ func (b *barrier) faultOf(r apiproxy.Request) apiproxy.Fault {
 	kind := kindOf(r)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.isOpen && slices.Contains(b.stops, kind) {
-		if b.pass--; b.pass < 0 {
-			if b.pass == -1 {
-				close(b.reached)
-			}
-			return apiproxy.Held
-		}
+	if !b.isOpen && slices.Contains(b.stops, kind) && b.holds() {
+		return apiproxy.Held
 	}
 	if kind != "" && kind != bindsPod && len(b.faults) > 0 {
 		fault := b.faults[0]
@@ -88,6 +83,14 @@ func (b *barrier) faultOf(r apiproxy.Request) apiproxy.Fault {
 		return fault
 	}
 	return apiproxy.None
+}
+
+// holds counts a request at the step, and reports whether it is held. The caller holds the lock.
+func (b *barrier) holds() bool {
+	if b.pass--; b.pass == -1 {
+		close(b.reached)
+	}
+	return b.pass < 0
 }
 
 // open lets all requests pass that were stopped. Faults go on.
@@ -246,13 +249,7 @@ func (s *killTrial) awaitStep() {
 			return len(stay) == 0, fmt.Sprintf("%d are not", len(stay))
 		})
 	default:
-		ctx, cancel := context.WithTimeout(s.Context(), patience)
-		defer cancel()
-		select {
-		case <-s.barrier.reached:
-		case <-ctx.Done():
-			s.Fatalf("the step was not reached: %v", ctx.Err())
-		}
+		s.arrives(s.barrier.reached)
 	}
 }
 

@@ -54,6 +54,18 @@ func (s *story) proxied() *apiproxy.Proxy {
 	return proxy
 }
 
+// arrives waits until a request is held by the proxy.
+func (s *story) arrives(reached <-chan struct{}) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	select {
+	case <-reached:
+	case <-ctx.Done():
+		s.Fatalf("the step was not reached: %v", ctx.Err())
+	}
+}
+
 // asksHealth reports whether a request is for one of the paths that flow control exempts.
 func asksHealth(r *request.RequestInfo) bool {
 	return slices.Contains([]string{"/livez", "/readyz", "/healthz"}, r.Path)

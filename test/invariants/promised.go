@@ -48,7 +48,7 @@ type move struct {
 }
 
 // promisedText matches the beginning of a message that promises room: the time, what moved it, and the overrun.
-var promisedText = regexp.MustCompile(`^promised \d+ nodes? from ((?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d)(?: \(before: from [^;]*; ([^;)]*)\))?(?:, which is over: ([^;]*))?;`)
+var promisedText = regexp.MustCompile(`^promised \d+ nodes? from (\S+Z)(?: \(before: from [^;]*; ([^;)]*)\))?(?:, which is over: ([^;]*))?;`)
 
 // promisedIn reads a message that was seen at a time. ok is false if it promises nothing.
 func promisedIn(message string, seen time.Time) (at time.Time, why, over string, ok bool) {
@@ -56,11 +56,11 @@ func promisedIn(message string, seen time.Time) (at time.Time, why, over string,
 	if m == nil {
 		return at, "", "", false
 	}
-	text, today := m[1], false
-	if len(text) == len(time.TimeOnly) {
-		text, today = seen.UTC().Format(time.DateOnly)+" "+text, true
+	text, today := m[1], !strings.Contains(m[1], "T")
+	if today {
+		text = seen.UTC().Format(time.DateOnly) + "T" + text
 	}
-	at, err := time.Parse(time.DateTime, text)
+	at, err := time.Parse(time.RFC3339, text)
 	if today && at.Sub(seen) > 23*time.Hour {
 		at = at.Add(-24 * time.Hour) // of the day that has just ended
 	}

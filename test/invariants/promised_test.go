@@ -13,78 +13,78 @@ func (s *script) promised(from, of string) *script {
 func TestPromiseBroken(t *testing.T) {
 	broken := []broke{{RulePromiseBroken, "ns/g"}}
 	// waits is a group that is promised room from the first minute on.
-	waits := func(s *script) *script { return two(s).promised("00:01:00", "").after(10 * time.Second) }
+	waits := func(s *script) *script { return two(s).promised("00:01:00Z", "").after(10 * time.Second) }
 	// starts lets it start at last, so that nothing else is wrong.
 	starts := func(s *script) { s.bind("a", "n").bind("b", "n").group("g", 2, placed()) }
 	run(t, map[string]tale{
 		"it is kept":                 {tell: func(s *script) { starts(waits(s).after(51 * time.Second)) }},
-		"it comes earlier":           {tell: func(s *script) { starts(waits(s).promised("00:00:30", "").after(5 * time.Second)) }},
-		"it comes later":             {tell: func(s *script) { starts(waits(s).promised("00:02:00", "").after(5 * time.Second)) }, want: broken},
-		"it comes two seconds later": {tell: func(s *script) { starts(waits(s).promised("00:01:02", "").after(5 * time.Second)) }},
+		"it comes earlier":           {tell: func(s *script) { starts(waits(s).promised("00:00:30Z", "").after(5 * time.Second)) }},
+		"it comes later":             {tell: func(s *script) { starts(waits(s).promised("00:02:00Z", "").after(5 * time.Second)) }, want: broken},
+		"it comes two seconds later": {tell: func(s *script) { starts(waits(s).promised("00:01:02Z", "").after(5 * time.Second)) }},
 		"it comes later second by second": {tell: func(s *script) {
-			starts(waits(s).promised("00:01:02", "").after(5*time.Second).promised("00:01:04", "").after(5 * time.Second))
+			starts(waits(s).promised("00:01:02Z", "").after(5*time.Second).promised("00:01:04Z", "").after(5 * time.Second))
 		}, want: broken},
-		"it comes later, on another day": {tell: func(s *script) { starts(waits(s).promised("2026-01-02 00:01:00", "").after(5 * time.Second)) }, want: broken},
+		"it comes later, on another day": {tell: func(s *script) { starts(waits(s).promised("2026-01-02T00:01:00Z", "").after(5 * time.Second)) }, want: broken},
 		"it comes earlier, and later again": {tell: func(s *script) {
-			starts(waits(s).promised("00:00:30", "").promised("00:01:00", "").after(5 * time.Second))
+			starts(waits(s).promised("00:00:30Z", "").promised("00:01:00Z", "").after(5 * time.Second))
 		}, want: broken},
 		"it comes later, and says why": {tell: func(s *script) {
-			starts(waits(s).promised("00:02:00", " (before: from 00:01:00; node n is gone)").after(time.Minute))
+			starts(waits(s).promised("00:02:00Z", " (before: from 00:01:00Z; node n is gone)").after(time.Minute))
 		}},
 		"it comes later, and gives nothing as the cause": {
 			tell: func(s *script) {
-				starts(waits(s).promised("00:02:00", " (before: from 00:01:00; )").after(5 * time.Second))
+				starts(waits(s).promised("00:02:00Z", " (before: from 00:01:00Z; )").after(5 * time.Second))
 			},
 			want: broken,
 		},
 		"it comes later again, of the same cause": {tell: func(s *script) {
-			const why = " (before: from 00:01:00; node n is gone)"
-			starts(waits(s).promised("00:02:00", why).after(time.Second).promised("00:03:00", why).after(5 * time.Second))
+			const why = " (before: from 00:01:00Z; node n is gone)"
+			starts(waits(s).promised("00:02:00Z", why).after(time.Second).promised("00:03:00Z", why).after(5 * time.Second))
 		}},
 		"it comes later, while the matcher does not answer": {
 			tell: func(s *script) {
-				starts(waits(s).group("g", 2, because("MatcherUnavailable", "x")).after(time.Second).promised("00:02:00", "").after(5 * time.Second))
+				starts(waits(s).group("g", 2, because("MatcherUnavailable", "x")).after(time.Second).promised("00:02:00Z", "").after(5 * time.Second))
 			},
 			want: broken,
 		},
 		"it ends, and another is made": {tell: func(s *script) {
-			starts(waits(s).group("g", 2, refusal()).after(time.Second).promised("00:02:00", "").after(5 * time.Second))
+			starts(waits(s).group("g", 2, refusal()).after(time.Second).promised("00:02:00Z", "").after(5 * time.Second))
 		}},
 		"it comes later after the scheduler was killed": {tell: func(s *script) {
 			end := waits(s).excuse()
 			s.heard()
 			s.after(5 * time.Second)
 			end()
-			starts(s.after(5*time.Second).promised("00:02:00", "").after(5 * time.Second))
+			starts(s.after(5*time.Second).promised("00:02:00Z", "").after(5 * time.Second))
 		}},
 		"it comes later after the scheduler was killed before it was made": {
 			tell: func(s *script) {
 				s.excuse()()
 				s.heard()
-				starts(waits(s.after(10*time.Second)).promised("00:02:00", "").after(5 * time.Second))
+				starts(waits(s.after(10*time.Second)).promised("00:02:00Z", "").after(5 * time.Second))
 			},
 			want: broken,
 		},
 		"it comes later after an annotation has changed": {tell: func(s *script) {
 			waits(s).group("g", 2, func(g *groupFact) { g.annotations = map[string]string{durationAnnotation: "5m"} })
-			starts(s.after(time.Second).promised("00:02:00", "").after(5 * time.Second))
+			starts(s.after(time.Second).promised("00:02:00Z", "").after(5 * time.Second))
 		}},
 		"it comes later a moment before a pod is seen to change": {tell: func(s *script) {
-			starts(waits(s).promised("00:02:00", "").after(time.Second).edit("a", priority(-10)).after(5 * time.Second))
+			starts(waits(s).promised("00:02:00Z", "").after(time.Second).edit("a", priority(-10)).after(5 * time.Second))
 		}},
 		"it comes later, and another group has changed": {
 			tell: func(s *script) {
 				waits(s).group("other", 1, refusal()).pod("c", "other")
-				starts(s.after(time.Second).promised("00:02:00", "").after(5 * time.Second))
+				starts(s.after(time.Second).promised("00:02:00Z", "").after(5 * time.Second))
 			},
 			want: broken,
 		},
 		"it is over":              {tell: func(s *script) { starts(waits(s).after(88 * time.Second)) }, want: broken},
 		"it is over for a moment": {tell: func(s *script) { starts(waits(s).after(86 * time.Second)) }},
 		"it is over, and says why": {tell: func(s *script) {
-			starts(waits(s).promised("00:01:00", ", which is over: pod x should have ended at 00:00:59").after(10 * time.Minute))
+			starts(waits(s).promised("00:01:00Z", ", which is over: pod x should have ended at 00:00:59Z").after(10 * time.Minute))
 		}},
-		"it is over when it is first told": {tell: func(s *script) { starts(two(s).after(time.Minute).promised("00:00:30", "").after(36 * time.Second)) }},
+		"it is over when it is first told": {tell: func(s *script) { starts(two(s).after(time.Minute).promised("00:00:30Z", "").after(36 * time.Second)) }},
 		"it is over while the API is away": {tell: func(s *script) {
 			end := waits(s).excuse()
 			s.after(10 * time.Minute)
@@ -96,7 +96,7 @@ func TestPromiseBroken(t *testing.T) {
 		}},
 		"it is over, and two are told of it": {
 			tell: func(s *script) {
-				starts(waits(s).after(88*time.Second).promised("00:02:00", "").after(95 * time.Second))
+				starts(waits(s).after(88*time.Second).promised("00:02:00Z", "").after(95 * time.Second))
 			},
 			want: append(broken[:1:1], broken[0], broken[0]),
 		},
@@ -110,7 +110,7 @@ func TestAPromiseToAPodAloneIsBroken(t *testing.T) {
 	}
 	run(t, map[string]tale{"it comes later": {
 		tell: func(s *script) {
-			s.node("n", 8).pod("a", "", says("00:01:00")).after(time.Second).edit("a", says("00:02:00")).after(5*time.Second).bind("a", "n")
+			s.node("n", 8).pod("a", "", says("00:01:00Z")).after(time.Second).edit("a", says("00:02:00Z")).after(5*time.Second).bind("a", "n")
 		},
 		want: []broke{{RulePromiseBroken, "ns/a"}},
 	}})
@@ -118,14 +118,14 @@ func TestAPromiseToAPodAloneIsBroken(t *testing.T) {
 
 func TestPromisesAreCounted(t *testing.T) {
 	s := newScript(t)
-	two(s).promised("00:01:00", "").after(time.Second).promised("00:02:00", " (before: from 00:01:00; node n is gone)")
+	two(s).promised("00:01:00Z", "").after(time.Second).promised("00:02:00Z", " (before: from 00:01:00Z; node n is gone)")
 	if n := s.judge.promised(); n != 1 {
 		t.Errorf("%d groups are promised room, want 1", n)
 	}
 	s.bind("a", "n").bind("b", "n").group("g", 2, placed())
-	s.group("late", 1, because("NoRoom", "promised 1 node from 00:00:01, which is over: pod x should have ended at 00:00:01; x")).pod("c", "late").after(time.Minute)
+	s.group("late", 1, because("NoRoom", "promised 1 node from 00:00:01Z, which is over: pod x should have ended at 00:00:01Z; x")).pod("c", "late").after(time.Minute)
 	s.bind("c", "n").group("late", 1, placed())
-	s.group("ended", 1, because("NoRoom", "promised 1 node from 00:05:00; x")).pod("d", "ended").group("ended", 1, refusal())
+	s.group("ended", 1, because("NoRoom", "promised 1 node from 00:05:00Z; x")).pod("d", "ended").group("ended", 1, refusal())
 	if got := [4]int{s.stats.Promised, s.stats.PromisesMoved, s.stats.PromisesKept, s.stats.PromisesEnded}; got != [4]int{3, 1, 1, 1} || s.judge.promised() != 0 {
 		t.Errorf("promised, moved, kept, ended: %v, and %d now", got, s.judge.promised())
 	}

@@ -63,6 +63,7 @@ func parts() []part {
 		trials("handovers-in-order", 100, "test/e2e", "TestTheNodesOfADeletedJobGoToGroupsInTheirOrder"),
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
 		trials("kills-during-evictions", 200, "test/e2e", "TestKillsDuringAnEvictionLeaveNothingInHalves"),
+		trials("kills-during-promises", 200, "test/e2e", "TestKillsDuringAPromiseLoseAndLeakNothing"),
 		trials("promises-kept", 10_000, "pkg/fluence", "TestPromisesAreKeptInOrderlyStreams"),
 		trials("promises-moved", 10_000, "pkg/fluence", "TestPromisesMoveForAReason"),
 		{"backfill", 5000, "jobs", "go test -count=1 -timeout=3h ./pkg/fluence -run='^TestBackfillUsesMore$' -trace.jobs=COUNT -v"},

@@ -135,4 +135,3 @@ func TestStops(t *testing.T) {
 		}
 	}
 }
-
