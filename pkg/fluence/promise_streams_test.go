@@ -147,7 +147,7 @@ func inStream(t *testing.T, s stream, edit func(r *rig, q *match.Request) error)
 	t.Helper()
 	engine := realEngine(t)
 	inRig(t, engine, func(r *rig) {
-		r.hush()
+		r.quiet()
 		r.pl.args.Promises = Promises{Depth: s.depth, Horizon: metav1.Duration{Duration: time.Hour}}
 		r.pl.args.MaxBypass = metav1.Duration{Duration: 5 * time.Minute}
 		r.pl.walltimes.enforced = true

@@ -269,9 +269,9 @@ func newClient(objects ...runtime.Object) *fake.Clientset {
 	return client
 }
 
-// hush makes long stories cheap: the rig logs errors only, unless the tests run with -v, and the scheduler's own metrics are
+// quiet makes long stories cheap: the rig logs errors only, unless the tests run with -v, and the scheduler's own metrics are
 // not collected, for which it looks into empty buffers 4,000 times a second.
-func (r *rig) hush() {
+func (r *rig) quiet() {
 	r.stopMetrics()
 	if !testing.Verbose() {
 		r.must(r.logging.Verbosity().Set("0"))
