@@ -96,6 +96,9 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 				b.yields.begin(key, yield{to: f.Mark.For.UID})
 			}
 		}
+		if b.args.Promises.Depth > 0 {
+			b.promises.expect(podGroups.promised(), b.now().Add(maxEarlier))
+		}
 		b.resumed.Store(true)
 		if len(found) > 0 {
 			b.log.Info("An earlier scheduler has marked groups or pods for eviction", "number", len(found))

@@ -50,6 +50,10 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		}
 	}
 
+	if !goesFirst(plan) && a.promises.mustLetAsk(plan.Key, began) {
+		return "", mustLetAsk()
+	}
+
 	// 2. Charge the namespace for the time of the remaining steps, whether or not they find nodes.
 	budget := placement.NewBudget(ctx, a.now, began, a.args.MaxAsk.Duration)
 	defer func() { a.chargeAttempt(plan, budget, refused) }()
@@ -76,6 +80,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	// 4. Handle what the answers mean beyond this group: allocations
 	// to release, a stale graph, a matcher that does not answer.
 	refused = a.handleMatcherEffects(ctx, plan, found)
+	defer func() { letOthersAsk(a, plan.Key, refused) }()
 
 	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil {

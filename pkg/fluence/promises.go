@@ -7,11 +7,17 @@ import (
 	"sync"
 	"time"
 
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/report"
+	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
 const (
@@ -39,6 +45,10 @@ type promises struct {
 	groups map[types.NamespacedName]*promise
 	// lost are the groups that wait and were promised room until no time was known any more at which they fit.
 	lost sets.Set[types.NamespacedName]
+	// earlier are the groups that an earlier process has promised room, and that have not asked yet. Others let them ask first
+	// until earlierUntil.
+	earlier      sets.Set[types.NamespacedName]
+	earlierUntil time.Time
 	// made counts the promises, so that each has its own job: the release of an earlier one may be late.
 	made uint64
 }
@@ -71,6 +81,69 @@ type promise struct {
 
 // at is when the room is promised from.
 func (p *promise) at() time.Time { return p.job.Start }
+
+// maxEarlier is for how long groups that an earlier process has promised room may ask before all others.
+const maxEarlier = 5 * time.Second
+
+// expect makes groups ask before all others, which an earlier process has promised room. Until they have their promises
+// again, nothing keeps that room.
+func (s *promises) expect(keys []types.NamespacedName, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.earlier, s.earlierUntil = sets.New(keys...), until
+}
+
+// mustLetAsk reports whether a group lets others ask first that an earlier process has promised room.
+func (s *promises) mustLetAsk(key types.NamespacedName, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.earlier.Len() > 0 && !s.earlier.Has(key) && now.Before(s.earlierUntil)
+}
+
+// asked records that a group has asked and has got an answer. It reports whether it was the last that others let ask.
+func (s *promises) asked(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.earlier.Has(key) {
+		return false
+	}
+	s.earlier.Delete(key)
+	return s.earlier.Len() == 0
+}
+
+// expectNoMore reports whether the time is over for which others let groups ask. It does so once.
+func (s *promises) expectNoMore(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.earlier.Len() == 0 || now.Before(s.earlierUntil) {
+		return false
+	}
+	s.earlier = nil
+	return true
+}
+
+// promised returns the groups that are promised room, as their conditions say.
+func (b bothPodGroups) promised() (keys []types.NamespacedName) {
+	add := func(key types.NamespacedName) {
+		pg := b.Get(key)
+		if pg == nil {
+			return
+		}
+		c := meta.FindStatusCondition(pg.Status.Conditions, report.ConditionScheduled)
+		if c != nil && c.Status == metav1.ConditionFalse && !report.PromisedFrom(c.Message, c.LastTransitionTime.Time).IsZero() {
+			keys = append(keys, key)
+		}
+	}
+	for _, obj := range b.podGroups.informer.GetStore().List() {
+		pg := obj.(*scheduling.PodGroup)
+		add(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+	}
+	for _, obj := range b.native.informer.GetStore().List() {
+		pg := obj.(*schedulingv1beta1.PodGroup)
+		add(group.NativeKey(pg.Namespace, pg.Name))
+	}
+	return keys
+}
 
 // get returns the promise of a group. It returns nil if there is none. The caller must not change it.
 func (s *promises) get(key types.NamespacedName) *promise {

@@ -12,10 +12,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
+	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
 )
 
@@ -371,5 +374,81 @@ func TestNoPromiseIsLeftBehind(t *testing.T) {
 		if n := reserved(); n != 0 {
 			t.Errorf("%d reservations are left", n)
 		}
+	})
+}
+
+// Nodes of a promise may be found, and be refused by the scheduler's own filters for a moment. The promise stands meanwhile.
+func TestAPromiseStandsWhileItsNodesAreRefused(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		key := types.NamespacedName{Namespace: ns, Name: "big"}
+		refused := &gang.Refusal{Reason: reason.NodeRefused, NodesFound: true}
+		if !promiseRoom(r.ctx, &r.pl.groupPlacer, gang.Plan{Key: key}, placement.Result{}, refused) {
+			t.Error("the promise ends at once")
+		}
+		if p := r.pl.promises.get(key); p == nil || p.doubtSince.IsZero() {
+			t.Errorf("the promise is %+v, want it to stand and to be in doubt", p)
+		}
+	})
+}
+
+// After a restart, groups that an earlier process has promised room ask before all others, for some seconds: a group of which
+// all pods are there first does not take that room.
+func TestAPromiseOfAnEarlierSchedulerGoesFirst(t *testing.T) {
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.pl.args.Promises = Promises{Depth: 1, Horizon: metav1.Duration{Duration: time.Hour}}
+		r.pl.args.Preemption.Mode = PreemptionNever
+		r.pl.walltimes.enforced = true
+		big := aPodGroup("big", 2, "big")
+		big.Annotations = map[string]string{group.DurationAnnotation: "10m"}
+		big.Status.Conditions = []metav1.Condition{{
+			Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason.NoRoom, LastTransitionTime: metav1.Now(),
+			Message: "promised 2 nodes from 00:10:00Z; needs 2 pods with cpu 8; room for 1",
+		}}
+		r.podGroupAPI.put(big)
+		for i := range 2 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
+		}
+		r.pod("running", objects.CPU("8"), objects.OnNode("n0"), withoutGrace, func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = new(int64(600)) })
+	}, func(r *rig) {
+		r.schedule()
+		r.gangFor("longer", 1, 0, "20m")
+		r.pass(2 * time.Second)
+		for i := range 2 {
+			r.pod(fmt.Sprintf("big-%d", i), objects.InGroup("big"), objects.CPU("8"), atPriority(1), withoutGrace)
+		}
+		r.pass(3 * time.Second)
+		if r.starts("longer", 1) || !strings.HasPrefix(r.why("big"), "promised 2 nodes from ") {
+			t.Errorf("these run: %v; big waits with %q", r.assigned(), r.why("big"))
+		}
+		// Nobody waits for ever for a group that does not come.
+		r.remove("big-0")
+		r.remove("big-1")
+		r.pass(3 * time.Second)
+		if !r.starts("longer", 1) {
+			t.Errorf("longer waits with %q", r.why("longer"))
+		}
+	})
+	t.Run("it does not come", func(t *testing.T) {
+		inRigOf(t, realEngine(t), func(r *rig) {
+			r.pl.args.Promises = Promises{Depth: 1, Horizon: metav1.Duration{Duration: time.Hour}}
+			big := aPodGroup("big", 2, "big")
+			big.Status.Conditions = []metav1.Condition{{
+				Type: report.ConditionScheduled, Status: metav1.ConditionFalse, Reason: reason.NoRoom, LastTransitionTime: metav1.Now(),
+				Message: "promised 2 nodes from 00:10:00Z; needs 2 pods with cpu 8; room for 1",
+			}}
+			r.podGroupAPI.put(big)
+			r.add(objects.ReadyNode("n0", 8))
+		}, func(r *rig) {
+			r.schedule()
+			r.gangFor("other", 1, 0, "")
+			r.pass(2 * time.Second)
+			if r.starts("other", 1) {
+				t.Error("it did not let the group ask that was promised room")
+			}
+			r.pass(maxEarlier)
+			if !r.starts("other", 1) {
+				t.Errorf("it waits with %q", r.why("other"))
+			}
+		})
 	})
 }

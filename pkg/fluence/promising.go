@@ -30,6 +30,8 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	switch {
 	case refused.Reason == reason.MatcherUnavailable, refused.WaitsFor == gang.WaitsForAnswer:
 		return old != nil // nothing new is known
+	case refused.NodesFound && old != nil && !a.promises.doubt(old, now):
+		return true // a moment later the nodes may be used: the scheduler sees ends later than the matcher
 	case refused.Reason != reason.NoRoom || refused.WaitsFor != gang.WaitsForRoom || a.promises.before(rank) >= depth:
 		endPromise(a, plan.Key)
 		return false
@@ -326,10 +328,28 @@ func usePromise(a *groupPlacer, plan gang.Plan, slots []match.Slot) bool {
 	return p != nil
 }
 
+// mustLetAsk returns the refusal of a group that lets others ask first.
+func mustLetAsk() *gang.Refusal {
+	return &gang.Refusal{
+		Reason: reason.NoRoom, Message: "others ask first that were promised room before the scheduler was restarted",
+		RetryOn: append(gang.ClusterEvents(), gang.Released, gang.MatcherBack), WaitsFor: gang.WaitsForAnswer,
+	}
+}
+
+// letOthersAsk lets all groups ask when the last has got an answer that was promised room by an earlier process.
+func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusal) {
+	if refused != nil && (refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer) {
+		return
+	}
+	if a.promises.asked(key) {
+		a.observeEvent(gang.Released)
+	}
+}
+
 // endPromises ends the promises of groups that do not wait for room any more. It lets groups ask whose promised time has
 // come.
 func (w *watcher) endPromises(now time.Time) {
-	freed := false
+	freed := w.promises.expectNoMore(now)
 	for _, key := range w.promises.over(now, w.groups.WaitsForRoom) {
 		freed = endPromise(w.groupPlacer, key) || freed
 	}
