@@ -14,7 +14,7 @@ import (
 )
 
 // traceJobs is the number of jobs of TestBackfillUsesMore. Only a long trace shows by how much.
-var traceJobs = flag.Int("trace.jobs", 40, "how many jobs the trace has that shows what backfill gains")
+var traceJobs = flag.Int("trace.jobs", 60, "how many jobs the trace has that shows what backfill gains")
 
 const (
 	// traceNodes is the size of the cluster, and of the largest job.
