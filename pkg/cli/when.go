@@ -203,8 +203,11 @@ func (r *reader) noteDepth(c simulate.Configuration, starts []simulate.Start) er
 	}
 	if slices.ContainsFunc(starts, func(s simulate.Start) bool { return !s.From.IsZero() && s.Ahead >= depth }) {
 		kept := "no group that waits"
-		if depth > 0 {
-			kept = "the first " + reason.Plural(depth, "group") + " that wait"
+		switch {
+		case depth == 1:
+			kept = "the first group that waits"
+		case depth > 1:
+			kept = fmt.Sprintf("the first %d groups that wait", depth)
 		}
 		r.notes = append(r.notes, fmt.Sprintf("the scheduler promises room to %s (its argument promises.depth is %d): groups behind may take the room, so that the start is later", kept, depth))
 	}
