@@ -54,7 +54,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "Path of a kubeconfig file. Empty: the service account of the pod.")
 	fs.StringVar(&o.podGroup.SchedulerName, "scheduler-name", o.podGroup.SchedulerName, "The spec.schedulerName of the pods to make groups of. The match conditions of the webhook name it, too.")
 	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup that was created for labelled pods is deleted.")
-	fs.BoolVar(&o.podGroup.EnforceDuration, "enforce-duration", o.podGroup.EnforceDuration, "End pods that have held their nodes for longer than the annotation fluence.flux-framework.org/duration of their group says. Jobs are ended by their deadline, other pods are evicted.")
+	fs.BoolVar(&o.podGroup.EnforceDuration, "enforce-duration", o.podGroup.EnforceDuration, "End pods that have held their nodes for longer than the annotation fluence.flux-framework.org/duration of their group says. Jobs are ended by their deadline, other pods are evicted. What is still there half a minute later is deleted.")
 	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before its condition Incomplete is set and its incomplete-policy applies. An annotation of the group can set another time.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Elect a leader, so that only one replica works at a time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")

@@ -74,6 +74,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	if !found.MatcherCalled {
 		a.updateClaim(ctx, plan, found, found.Refusal)
 		doubtPromise(a, plan, found.Refusal)
+		letOthersAsk(a, plan.Key, found.Refusal)
 		return "", found.Refusal
 	}
 

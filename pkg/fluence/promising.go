@@ -31,7 +31,12 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	case refused.Reason == reason.MatcherUnavailable, refused.WaitsFor == gang.WaitsForAnswer:
 		return old != nil // nothing new is known
 	case refused.NodesFound && old != nil && !a.promises.doubt(old, now):
-		return true // a moment later the nodes may be used: the scheduler sees ends later than the matcher
+		// A moment later the nodes may be used: the scheduler sees ends later than the matcher.
+		if old.booked != found.Epoch {
+			bookPromise(ctx, a, old, found.Epoch)
+		}
+		tellPromise(refused, old, "", now)
+		return true
 	case refused.Reason != reason.NoRoom || refused.WaitsFor != gang.WaitsForRoom || a.promises.before(rank) >= depth:
 		endPromise(a, plan.Key)
 		return false
@@ -338,7 +343,7 @@ func mustLetAsk() *gang.Refusal {
 
 // letOthersAsk lets all groups ask when the last has got an answer that was promised room by an earlier process.
 func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusal) {
-	if refused != nil && (refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer) {
+	if refused != nil && (refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.NodesFound) {
 		return
 	}
 	if a.promises.asked(key) {

@@ -56,7 +56,7 @@ func (e redate) do(ctx context.Context, r *run) error {
 	if g == nil {
 		return nil
 	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, durationAnnotation, e.Duration.String())
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, durationAnnotation, fmt.Sprintf("%.0fs", e.Duration.Seconds()))
 	if g.Maker == LonePod {
 		return r.patchPod(ctx, g.ns, g.object+"-0", patch)
 	}

@@ -74,7 +74,7 @@ func (w Workload) annotations() map[string]string {
 		a[timeoutAnnotation] = w.Patience.String()
 	}
 	if w.Duration > 0 {
-		a[durationAnnotation] = w.Duration.String()
+		a[durationAnnotation] = fmt.Sprintf("%.0fs", w.Duration.Seconds())
 	}
 	if w.RunFor > 0 {
 		key := kubelet.RunFor

@@ -27,7 +27,7 @@ func (j *judge) judgeRemoval(a auditFact) {
 	if a.subresource != "" {
 		what = a.subresource
 	}
-	if j.judgeDeletion(a) || a.user == controllerUser && a.subresource == "eviction" && j.wasOverdue(a.pod, a.received) {
+	if j.judgeDeletion(a) || a.user == controllerUser && (a.subresource == "eviction" || a.verb == "delete") && j.wasOverdue(a.pod, a.received) {
 		return
 	}
 	p := j.latest[a.pod]

@@ -25,7 +25,7 @@ import (
 // endAgainAfter is when a pod is ended again that has outlasted its duration, and that is still there.
 const endAgainAfter = 10 * time.Second
 
-// deleteAfter is how long after its duration a pod is deleted that nothing else has ended: a PodDisruptionBudget refuses its
+// deleteAfter is how long after it was first ended a pod is deleted that has not ended: a PodDisruptionBudget refuses its
 // eviction, or nobody ends its Job. Others start before groups that wait because of its end.
 const deleteAfter = 30 * time.Second
 
@@ -77,33 +77,37 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 		if err != nil || d == 0 || pod.Spec.NodeName == "" || hasEnded(pod) || stops(pod) {
 			continue
 		}
-		left := walltime.BoundAt(pod).Add(d).Sub(now)
-		if left > 0 {
+		if left := walltime.BoundAt(pod).Add(d).Sub(now); left > 0 {
 			again = sooner(again, left)
 			continue
 		}
 		again = sooner(again, endAgainAfter)
-		if !r.mayEnd(pod.UID, now) {
+		may, since := r.mayEnd(pod.UID, now)
+		if !may {
 			continue
 		}
+		log := klog.FromContext(ctx).WithValues("pod", klog.KObj(pod))
 		text := fmt.Sprintf("pods hold their nodes for %s at most (annotation %s)", d, group.DurationAnnotation)
-		if left <= -deleteAfter {
-			if err := r.deletePod(ctx, pod, text); err != nil {
-				klog.FromContext(ctx).Info("A pod is not deleted after its duration", "pod", klog.KObj(pod), "err", err)
-			}
-			continue
-		}
+		asked := true // the Job has its deadline, so that it makes no new pods; or nothing else is to be asked
 		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" && !group.IsArray(pod.Annotations) {
-			if !jobs[ref.UID] {
-				jobs[ref.UID] = true
-				if err := r.endJob(ctx, pod.Namespace, *ref, text); err != nil {
-					klog.FromContext(ctx).Info("A Job is not ended after its duration", "job", klog.KRef(pod.Namespace, ref.Name), "err", err)
+			if _, done := jobs[ref.UID]; !done {
+				err := r.endJob(ctx, pod.Namespace, *ref, text)
+				if jobs[ref.UID] = err == nil; err != nil {
+					log.Info("A Job is not ended after its duration", "job", klog.KRef(pod.Namespace, ref.Name), "err", err)
 				}
 			}
-			continue
+			asked = jobs[ref.UID]
+		} else if pod.DeletionTimestamp == nil {
+			if err := r.endPod(ctx, pod, text); err == nil {
+				continue
+			} else {
+				log.Info("A pod is not ended after its duration", "err", err)
+			}
 		}
-		if err := r.endPod(ctx, pod, text); err != nil {
-			klog.FromContext(ctx).Info("A pod is not ended after its duration", "pod", klog.KObj(pod), "err", err)
+		if asked && now.Sub(since) >= deleteAfter {
+			if err := r.deletePod(ctx, pod, text); err != nil {
+				log.Info("A pod is not deleted after its duration", "err", err)
+			}
 		}
 	}
 	return again
@@ -116,19 +120,27 @@ func stops(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && (given == nil || usual == nil || *given <= *usual)
 }
 
-// mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later.
-func (r *reconciler) mayEnd(pod types.UID, now time.Time) bool {
+// attempts are when a pod was first ended and when last.
+type attempts struct{ first, last time.Time }
+
+// mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later. since
+// is when it was first ended.
+func (r *reconciler) mayEnd(pod types.UID, now time.Time) (may bool, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.ended, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= endAgainAfter })
-	if _, is := r.ended[pod]; is {
-		return false
+	maps.DeleteFunc(r.ended, func(_ types.UID, of attempts) bool { return now.Sub(of.last) > deleteAfter })
+	of, is := r.ended[pod]
+	if is && now.Sub(of.last) < endAgainAfter {
+		return false, of.first
+	}
+	if of.last = now; !is {
+		of.first = now
 	}
 	if r.ended == nil {
-		r.ended = map[types.UID]time.Time{}
+		r.ended = map[types.UID]attempts{}
 	}
-	r.ended[pod] = now
-	return true
+	r.ended[pod] = of
+	return true, of.first
 }
 
 // endJob gives a Job a deadline that has passed.
@@ -184,7 +196,12 @@ func (r *reconciler) endPod(ctx context.Context, pod *corev1.Pod, text string) e
 
 // deletePod deletes a pod that neither an eviction nor the end of its Job has ended.
 func (r *reconciler) deletePod(ctx context.Context, pod *corev1.Pod, text string) error {
-	switch err := r.client.Delete(ctx, pod.DeepCopy(), client.Preconditions{UID: new(pod.UID)}); {
+	how := []client.DeleteOption{client.Preconditions{UID: new(pod.UID)}}
+	if usual := pod.Spec.TerminationGracePeriodSeconds; usual != nil {
+		// Of a pod that stops, only a time that is given is shortened. With 0 it would go without its kubelet.
+		how = append(how, client.GracePeriodSeconds(max(1, *usual)))
+	}
+	switch err := r.client.Delete(ctx, pod.DeepCopy(), how...); {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return nil // the pod is gone already
 	case err != nil:

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,15 +82,26 @@ func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 func TestPodsThatNobodyEndsAreDeletedAfterTheirDuration(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
-	e.create(&policyv1.PodDisruptionBudget{
+	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "keep"},
-		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1)), Selector: selector("kept")},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2)), Selector: selector("kept")},
+	}
+	e.create(budget)
+	// It has a finalizer: it is seen how long it is given.
+	slow := objects.Pod("slow", objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) {
+		p.Annotations = map[string]string{group.DurationAnnotation: "1s"}
+		p.Spec.SchedulerName, p.Spec.TerminationGracePeriodSeconds = e.ns, new(int64(5))
+		p.Finalizers = []string{"example.com/slow"}
 	})
+	e.create(slow)
+	e.bind(slow)
+	if err := e.client.Delete(e.ctx, slow, client.GracePeriodSeconds(86400)); err != nil {
+		t.Fatal(err)
+	}
 	foreign := e.job("foreign", 1, "", func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/other") })
 	lasting := func(name string, edit func(*corev1.Pod)) *corev1.Pod {
 		pod := objects.Pod(name, objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) {
 			p.Labels = selector("kept").MatchLabels
-			p.Annotations = map[string]string{group.DurationAnnotation: "1s"}
 			p.Spec.SchedulerName, p.Spec.RestartPolicy = e.ns, corev1.RestartPolicyNever
 			edit(p)
 		})
@@ -102,6 +115,13 @@ func TestPodsThatNobodyEndsAreDeletedAfterTheirDuration(t *testing.T) {
 		}),
 	}
 	e.bind(pods...)
+	eventually.True(e.ctx, t, "the budget counts the pods, which run", func(ctx context.Context) (bool, string) {
+		err := e.client.Get(ctx, client.ObjectKeyFromObject(budget), budget)
+		return err == nil && budget.Status.CurrentHealthy == 2, fmt.Sprintf("%v, %+v", err, budget.Status)
+	})
+	for _, pod := range pods {
+		e.patch(pod, `{"metadata":{"annotations":{%q:"1s"}}}`, group.DurationAnnotation)
+	}
 	for _, pod := range pods {
 		if got := e.event("Pod", pod.Name, reason.DurationExceeded); !strings.Contains(got, "deleted, because it still ran 30s later: pods hold their nodes for 1s at most") {
 			t.Errorf("the event of pod %s says %q", pod.Name, got)
@@ -112,6 +132,32 @@ func TestPodsThatNobodyEndsAreDeletedAfterTheirDuration(t *testing.T) {
 			return err != nil && client.IgnoreNotFound(err) == nil || err == nil && now.DeletionTimestamp != nil, fmt.Sprint(err)
 		})
 	}
+	eventually.True(e.ctx, t, "a pod that is given a day to stop has its usual time", func(ctx context.Context) (bool, string) {
+		err := e.client.Get(ctx, client.ObjectKeyFromObject(slow), slow)
+		return err == nil && *slow.DeletionGracePeriodSeconds <= 5, fmt.Sprintf("%v, %d seconds", err, slow.DeletionGracePeriodSeconds)
+	})
+	e.patch(slow, `{"metadata":{"finalizers":null}}`)
+}
+
+// A Job whose pods are long over when the controller sees them first is ended as a Job: its pods are not deleted, which it would
+// make again.
+func TestAJobThatIsLongOverIsEndedAsAJob(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
+	job := e.job("old", 1, "", func(j *batchv1.Job) { j.Spec.BackoffLimit = new(int32(6)) })
+	pods := e.podsOf(job, 1)
+	e.bind(pods...)
+	bound := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
+	patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"PodScheduled","status":"True","lastTransitionTime":%q}]}}`, bound)
+	if err := e.client.Status().Patch(e.ctx, pods[0], client.RawPatch(types.StrategicMergePatchType, patch)); err != nil {
+		t.Fatal(err)
+	}
+	pg := e.until(nameFor("batch/v1", "Job", job), "it exists", func(pg *scheduling.PodGroup) bool { return pg != nil })
+	e.patch(pg, `{"metadata":{"annotations":{%q:"10m"}}}`, group.DurationAnnotation)
+	eventually.True(e.ctx, t, "the Job gets a deadline", func(ctx context.Context) (bool, string) {
+		err := e.client.Get(ctx, client.ObjectKeyFromObject(job), job)
+		return err == nil && job.Spec.ActiveDeadlineSeconds != nil, fmt.Sprint(err)
+	})
 }
 
 // Without the setting, a duration is a wish.

@@ -44,8 +44,8 @@ type reconciler struct {
 
 	mu       sync.Mutex
 	memories map[types.NamespacedName]memory
-	// ended has the pods that were ended less than endAgainAfter ago.
-	ended map[types.UID]time.Time
+	// ended has the pods that were ended a moment ago.
+	ended map[types.UID]attempts
 	creations
 	olderCRD
 }
