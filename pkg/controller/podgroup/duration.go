@@ -98,11 +98,11 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 			}
 			asked = jobs[ref.UID]
 		} else if pod.DeletionTimestamp == nil {
-			if err := r.endPod(ctx, pod, text); err == nil {
+			err := r.endPod(ctx, pod, text)
+			if err == nil {
 				continue
-			} else {
-				log.Info("A pod is not ended after its duration", "err", err)
 			}
+			log.Info("A pod is not ended after its duration", "err", err)
 		}
 		if asked && now.Sub(since) >= deleteAfter {
 			if err := r.deletePod(ctx, pod, text); err != nil {

@@ -87,15 +87,11 @@ func (v *WindowView) refresh(at int) {
 // isCovered reports whether a solver reads what counts during the window on a node.
 func (v *WindowView) isCovered(n *node) bool { return v.store.graph.columns.covered[n.position] }
 
-// overlay makes the columns show what is free on a host during the window. It returns the host's
-// node, or nil if there is none.
-func (v *WindowView) overlay(name string) *node {
-	h := v.store.hosts.byName[name]
-	if h == nil || h.node == nil {
-		return nil
+// overlay makes the columns show what is free on a host during the window, if its node is in the graph.
+func (v *WindowView) overlay(name string) {
+	if h := v.store.hosts.byName[name]; h != nil && h.node != nil {
+		v.cover(h)
 	}
-	v.cover(h)
-	return h.node
 }
 
 // cover makes the columns show what is free during the window on a host whose node is in the graph.
