@@ -54,7 +54,7 @@ func TestInstalled(t *testing.T) {
 	remediesHelp(t, c)
 	otherKinds(t, c)
 	st, err := stack.Start(ctx, c, stack.Config{
-		Chart: &stack.Chart{Set: []string{"controller.emptyGroupDelay=1s"}}, Verbosity: 4, Log: os.Stderr,
+		Chart: &stack.Chart{Set: []string{"controller.emptyGroupDelay=1s", "controller.enforceDuration=true"}}, Verbosity: 4, Log: os.Stderr,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +64,7 @@ func TestInstalled(t *testing.T) {
 	s.runAsDeployed()
 	s.podsAreAdmitted()
 	s.firstJob()
+	s.outlasts()
 	s.usersSeeTheirGroups()
 	s.everyKind()
 	s.evicts()
@@ -71,6 +72,7 @@ func TestInstalled(t *testing.T) {
 	s.certificateIsMended()
 	s.webhookIsGuarded()
 	s.metricsAreForReaders()
+	s.outlasted()
 	s.checkRights()
 	s.upgrade()
 	s.uninstall()
@@ -259,6 +261,36 @@ func (s *site) firstJob() {
 		s.Fatal(err)
 	}
 	s.kubectl("delete", "job", "--all", "-n", "first")
+}
+
+// outlasts makes a pod that outlasts its duration, because a PodDisruptionBudget refuses its eviction.
+func (s *site) outlasts() {
+	s.Helper()
+	s.apply(`apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: outlasts, namespace: first}
+spec:
+  minAvailable: 1
+  selector: {matchLabels: {app: outlasts}}
+---
+apiVersion: v1
+kind: Pod
+metadata:
+  name: outlasts
+  namespace: first
+  labels: {app: outlasts}
+spec:
+  schedulerName: fluence
+  containers: [{name: c, image: none}]
+`)
+	s.kubectl("wait", "--for=jsonpath={.status.currentHealthy}=1", "--timeout=60s", "pdb/outlasts", "-n", "first")
+	s.kubectl("annotate", "pod", "outlasts", "-n", "first", "fluence.flux-framework.org/duration=1s")
+}
+
+// outlasted checks that the controller has deleted the pod.
+func (s *site) outlasted() {
+	s.Helper()
+	s.kubectl("wait", "--for=delete", "--timeout=60s", "pod/outlasts", "-n", "first")
 }
 
 // usersSeeTheirGroups checks what Kubernetes' own roles of users allow.
