@@ -241,9 +241,9 @@ func (s *promises) drop(key types.NamespacedName) *promise {
 }
 
 // ignoredBy returns the reservations that a match for a group overlooks. These are its own and those of the groups after
-// it. A group of which no end is kept also overlooks those that are not strict yet. With first, the pods replace members
-// that the group lacks, and no end of them is kept. They overlook all reservations, because the running members may need
-// them to end. With an end that is kept, the members end anyway.
+// it. A group without a kept end also overlooks promises that are not strict yet. first is set for pods that replace lost
+// members and have no kept end. Such pods overlook all reservations: the members that run may need them to end. Members
+// with a kept end do not.
 func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

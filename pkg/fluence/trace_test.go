@@ -23,7 +23,7 @@ const (
 	traceLoad = 0.9
 	// longestTrace is the longest runtime of the model, as the logarithm of seconds: about two days.
 	longestTrace = 12
-	// traceScale divides the runtimes of the model, which are those of the nineties.
+	// traceScale divides the runtimes of the model. They are of machines of the nineties.
 	traceScale = 40
 	// longTrace is the number of jobs from which on the gain is compared.
 	longTrace = 1000

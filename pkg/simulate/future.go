@@ -13,9 +13,10 @@ import (
 
 // A Future is a cluster as it is expected to be at a later time.
 type Future struct {
-	// Pods are all its pods, without those that have ended by then.
+	// Pods are the pods of the cluster at that time.
 	Pods []*corev1.Pod
-	// Placed are those of Pods that have no node now: their groups start now, or are promised room by then.
+	// Placed are the pods, also in Pods, that get their nodes between now and then. Their groups start now, or are promised
+	// room.
 	Placed []*corev1.Pod
 	// Ended is the number of pods that have ended by then.
 	Ended int

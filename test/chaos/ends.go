@@ -72,7 +72,7 @@ func (e redate) do(ctx context.Context, r *run) error {
 	})
 }
 
-// comeTrue waits until nobody is promised room, at the most for promisePatience. Nothing disturbs the promises meanwhile.
+// comeTrue waits until no group is promised room, for at most promisePatience. No events happen meanwhile.
 func (r *run) comeTrue(ctx context.Context) {
 	if r.cfg.Promises == 0 {
 		return

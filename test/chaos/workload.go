@@ -64,8 +64,8 @@ type Workload struct {
 	Priority int32
 	// RunFor is the time after which its pods end. Zero means never.
 	RunFor time.Duration
-	// Duration is the annotation duration of the pods, Deadline their activeDeadlineSeconds, and JobDeadline that of
-	// the Job. Zero means none.
+	// Duration is the value of the pods' annotation duration. Deadline is the value of their field
+	// activeDeadlineSeconds, and JobDeadline is the value of the Job's field. Zero means none.
 	Duration, Deadline, JobDeadline time.Duration
 	// Fails makes the pods fail after RunFor, otherwise they succeed.
 	Fails bool

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// promiseGrace is how much later than promised a group may start: times are told in whole seconds, and a group asks
-	// a moment after its time.
+	// promiseGrace is how much later than promised a group may start. Messages have whole seconds, and a group asks a
+	// moment after its time.
 	promiseGrace = 2 * time.Second
 	// messageWithin is how late a condition may show a change of its message alone.
 	messageWithin = 20 * time.Second

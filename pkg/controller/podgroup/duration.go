@@ -62,7 +62,8 @@ func (r *reconciler) endOverdueOf(ctx context.Context, o observation, annotation
 }
 
 // endOverdue ends pods that have held their nodes for longer than their duration, if the configuration says so.
-// annotations are those of their PodGroup. A Job is ended as a whole, by its deadline. Otherwise it would make new pods.
+// annotations has the annotations of the pods' PodGroup. A Job is ended as a whole, by its deadline: it would make new pods
+// if only its pods ended.
 // Other pods are evicted, which respects PodDisruptionBudgets, and so is each task of an array: the others
 // have their own time. What is still there after deleteAfter is deleted. endOverdue returns the time after which to
 // look again. Zero means after the next event. What the API server refuses is tried again then.
@@ -88,7 +89,8 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 		}
 		log := klog.FromContext(ctx).WithValues("pod", klog.KObj(pod))
 		text := fmt.Sprintf("pods hold their nodes for %s at most (annotation %s)", d, group.DurationAnnotation)
-		asked := true // the Job has its deadline, so that it makes no new pods; or nothing else is to be asked
+		// A pod of a Job is deleted only if the Job was ended: the Job would make a new pod.
+		mayDelete := true
 		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && group.OwnerOf(*ref).Group == batchv1.GroupName && ref.Kind == "Job" && !group.IsArray(pod.Annotations) {
 			if _, done := jobs[ref.UID]; !done {
 				err := r.endJob(ctx, pod.Namespace, *ref, text)
@@ -96,7 +98,7 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 					log.Info("A Job is not ended after its duration", "job", klog.KRef(pod.Namespace, ref.Name), "err", err)
 				}
 			}
-			asked = jobs[ref.UID]
+			mayDelete = jobs[ref.UID]
 		} else if pod.DeletionTimestamp == nil {
 			err := r.endPod(ctx, pod, text)
 			if err == nil {
@@ -104,7 +106,7 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 			}
 			log.Info("A pod is not ended after its duration", "err", err)
 		}
-		if asked && now.Sub(since) >= deleteAfter {
+		if mayDelete && now.Sub(since) >= deleteAfter {
 			if err := r.deletePod(ctx, pod, text); err != nil {
 				log.Info("A pod is not deleted after its duration", "err", err)
 			}

@@ -25,7 +25,7 @@ import (
 )
 
 // A Job fails after its duration, and a pod without a Job is evicted. Pods whose duration is longer stay, and so do
-// pods without a node, whose time has not begun. The duration of a PodGroup counts instead of that of its pods.
+// pods that have no node yet. The annotation of the PodGroup goes before the annotations of its pods.
 func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
