@@ -43,8 +43,9 @@ const (
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
-	// lost are the groups that wait and were promised room until no time was known any more at which they fit.
-	lost sets.Set[types.NamespacedName]
+	// lost are the groups that wait and were promised room until no time was known any more at which they fit, each with
+	// the reason, or without text if that is not known.
+	lost map[types.NamespacedName]string
 	// earlier are the groups that an earlier process has promised room, and that have not asked yet. Others let them ask first
 	// until earlierUntil.
 	earlier      sets.Set[types.NamespacedName]
@@ -115,7 +116,8 @@ func (s *promises) asked(key types.NamespacedName) bool {
 func (s *promises) expectNoMore(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.earlier.Len() == 0 || now.Before(s.earlierUntil) {
+	// A group that has let others ask a moment before that is refused by then.
+	if s.earlier.Len() == 0 || now.Before(s.earlierUntil.Add(tick)) {
 		return false
 	}
 	s.earlier = nil
@@ -211,24 +213,33 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 		s.groups = map[types.NamespacedName]*promise{}
 	}
 	s.groups[key] = p
-	s.lost.Delete(key)
+	delete(s.lost, key)
 }
 
-// lose records that a group has lost its promise, because there is no time any more at which it is known to fit.
-func (s *promises) lose(key types.NamespacedName) {
+// lose records that a group has lost its promise, because there is no time any more at which it is known to fit, and why.
+func (s *promises) lose(key types.NamespacedName, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
-		s.lost = sets.New[types.NamespacedName]()
+		s.lost = map[types.NamespacedName]string{}
 	}
-	s.lost.Insert(key)
+	s.lost[key] = why
 }
 
-// isLost reports whether a group has lost its promise so, and has not got another one since.
-func (s *promises) isLost(key types.NamespacedName) bool {
+// describeLoss says that a group has lost its promise so, as the last part of a message. It returns nothing if the group has
+// not, or has got another one since.
+func (s *promises) describeLoss(key types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.lost.Has(key)
+	why, lost := s.lost[key]
+	if !lost {
+		return ""
+	}
+	text := "; no longer promised room: there is no time at which it is known to fit"
+	if why != "" {
+		text += ", because " + why
+	}
+	return text
 }
 
 // drop ends the promise of a group, and returns it. It returns nil if there is none.
@@ -366,7 +377,7 @@ func (s *promises) over(now time.Time, waits func(types.NamespacedName) bool) (k
 	}
 	for key := range s.lost {
 		if !waits(key) {
-			s.lost.Delete(key)
+			delete(s.lost, key)
 		}
 	}
 	return keys

@@ -218,6 +218,19 @@ func TestWhatMovesAPromise(t *testing.T) {
 	}
 }
 
+// The group is told within seconds that it is promised nothing any more when a pod has no end any more, and why.
+func TestAnEndThatIsRemovedEndsAPromise(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.pass(time.Until(began.Add(time.Minute)))
+		r.podGroupAPI.put(aPodGroup("running", 2, "running"))
+		r.pass(askAgainAfter + 3*time.Second)
+		const lost = "; no longer promised room: there is no time at which it is known to fit, because pod ns/running-0 has no end any more"
+		if why := r.why("big"); strings.HasPrefix(why, "promised") || !strings.Contains(why, lost) {
+			t.Errorf("it waits with %q, want %q", why, lost)
+		}
+	})
+}
+
 // Pods that replace lost members, and whose end is kept, leave promised room, as others do that end later. Otherwise a group
 // whose pods are made again one by one would keep it for ever.
 func TestReplacementsWithAnEndLeavePromisedRoom(t *testing.T) {

@@ -61,14 +61,16 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	text := ""
 	switch {
 	case later == nil || later.Start.Sub(now) > maxAhead:
-		if old == nil || err == nil && a.promises.doubt(old, now) {
+		why := ""
+		if old != nil && err == nil {
+			why, _ = whyLater(a, plan, old, nil, now)
+		}
+		if old == nil || why != "" || err == nil && a.promises.doubt(old, now) {
 			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
 			if endPromise(a, plan.Key) {
-				a.promises.lose(plan.Key)
+				a.promises.lose(plan.Key, why)
 			}
-			if a.promises.isLost(plan.Key) {
-				refused.Message = translate.Shorten(refused.Message + "; no longer promised room: there is no time at which it is known to fit")
-			}
+			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key))
 			return false
 		}
 	default:
@@ -206,8 +208,8 @@ func sameRoom(a, b match.Job) bool {
 	return true
 }
 
-// whyLater returns what has moved a promise to a later time. It returns nothing if that is not known. overrun reports whether
-// it is a pod that is past its end.
+// whyLater returns what has moved a promise to a later time, or has ended it if later is nil. It returns nothing if that is
+// not known. overrun reports whether it is a pod that is past its end, so that nobody knows the new time.
 func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) (why string, overrun bool) {
 	nodes := sets.List(old.nodes)
 	for _, name := range nodes {
@@ -221,11 +223,15 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 			return "node " + name + " is cordoned", false
 		}
 	}
-	var m movers
-	still := sets.New(nodesOf(later.Slots)...)
+	m := movers{never: later == nil}
+	var from time.Time
+	var still sets.Set[string]
+	if later != nil {
+		from, still = later.Start, sets.New(nodesOf(later.Slots)...)
+	}
 	for _, name := range nodes {
 		for _, pod := range a.occupants.on(name) {
-			m.add(a.base, old, pod, later.Start, still.Has(name), now)
+			m.add(a.base, old, pod, from, still.Has(name), now)
 		}
 	}
 	name := func(pod *corev1.Pod) string {
@@ -247,7 +253,7 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 			return fmt.Sprintf("%s ends later now, at %s", name(m.edited), reason.Time(end, now)), false
 		}
 		return name(m.edited) + " has no end any more", false
-	case a.promises.meets(old.rank, old.nodes):
+	case later != nil && a.promises.meets(old.rank, old.nodes):
 		return whyBefore, false
 	}
 	return "", false
@@ -255,6 +261,8 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 
 // movers are pods that may have moved a promise, one of each kind. A nil one is none.
 type movers struct {
+	// never is set if there is no time any more from which on the room could be promised. Only a pod without an end does that.
+	never bool
 	// overdue is past its end, foreign was placed by others, placed by Fluence since the promise, and edited ends later than
 	// before.
 	overdue, foreign, placed, edited *corev1.Pod
@@ -271,6 +279,7 @@ func (m *movers) add(b *base, old *promise, pod *corev1.Pod, from time.Time, sti
 	end := b.walltimes.expectedEnd(pod)
 	was, known := old.ends[pod.UID]
 	switch {
+	case m.never && (!end.IsZero() || known && !was.After(now)):
 	case !end.IsZero() && end.Before(now):
 		first(&m.overdue)
 	case !end.IsZero() && !end.After(old.at()):
