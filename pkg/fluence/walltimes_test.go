@@ -80,7 +80,7 @@ func TestADurationThatIsWrongIsRefused(t *testing.T) {
 		r.pl.walltimes.enforced = true
 		r.node("n", 8)
 		pod := r.pod("a", annotated(group.DurationAnnotation, "1h30m"))
-		r.wantHeld(pod, `annotation fluence.flux-framework.org/duration: "1h30m": no number with one of the suffixes ms, s, m, h, d`)
+		r.wantHeld(pod, `annotation fluence.flux-framework.org/duration: "1h30m": must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds`)
 		if got := r.matches(); len(got) > 0 {
 			t.Errorf("matches %+v, want none", got)
 		}

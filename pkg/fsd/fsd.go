@@ -36,11 +36,11 @@ func Parse(text string) (time.Duration, error) {
 	}
 	// ParseFloat also reads hexadecimal numbers, words and signs, which are no numbers here.
 	if number == "" || strings.Trim(number, "0123456789.eE+-") != "" || number[0] == '-' || number[0] == '+' {
-		return 0, fmt.Errorf("%q: no number with one of the suffixes ms, s, m, h, d", text)
+		return 0, fmt.Errorf("%q: must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds", text)
 	}
 	n, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q: no number with one of the suffixes ms, s, m, h, d", text)
+		return 0, fmt.Errorf("%q: must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds", text)
 	}
 	if n *= float64(unit); n >= float64(Infinite) {
 		return 0, fmt.Errorf("%q: more than 292 years; write infinity for a time without an end", text)

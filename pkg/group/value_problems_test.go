@@ -24,7 +24,7 @@ func TestValueProblems(t *testing.T) {
 		RestartTimeoutAnnotation:    {"soon", duration},
 		IncompletePolicyAnnotation:  {"Restart", "must be one of wait, restart"},
 		IncompleteTimeoutAnnotation: {"10ms", "must be a duration of at least 1s, such as 90s"},
-		DurationAnnotation:          {"1h30m", "no number with one of the suffixes ms, s, m, h, d"},
+		DurationAnnotation:          {"1h30m", "must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds"},
 		PreemptionDelayAnnotation:   {"-1s", "must be a duration of at least 0s, such as 5m, and is ignored"},
 		MatchPolicyAnnotation:       {"lowest", "must be one of " + strings.Join(match.Policies(), ", ")},
 		PodsPerNodeAnnotation:       {"1.5", number},
