@@ -277,6 +277,9 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	}
 	for _, t := range out.Transitions {
 		pl.logTransition(t)
+		if t.Type == gang.Started {
+			usePromise(&pl.groupPlacer, t.Key)
+		}
 	}
 	for _, r := range out.Release {
 		klog.FromContext(ctx).V(4).Info("Releasing an allocation", "job", r.Job, "slots", len(r.Keys), "reason", out.RejectReason)

@@ -136,9 +136,10 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 		a.releases.book(plan.Key) // seats that a started group has got
 		return "", &gang.Refusal{Reason: reason.MatcherUnavailable, Message: "the matcher's graph was reloaded during the match", RetryOn: []gang.Event{gang.MatcherBack}}
 	}
-	// All four are called, whatever the others return.
+	askDisturbed(a, plan, slots)
+	// All three are called, whatever the others return.
 	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key, a.now(), a.groups.FirstWaiting)
-	if kept := usePromise(a, plan, slots); used || claimed || offered || kept {
+	if used || claimed || offered {
 		a.observeEvent(gang.Released)
 	}
 	a.groupReporter.logged.forget(plan.Key)

@@ -101,7 +101,7 @@ func (s *promises) mustLetAsk(key types.NamespacedName, now time.Time) bool {
 	return s.earlier.Len() > 0 && !s.earlier.Has(key) && now.Before(s.earlierUntil)
 }
 
-// asked records that a group has asked and has got an answer. It reports whether it was the last that others let ask.
+// asked records that a group has got its answer. It reports whether it was the last that others let ask.
 func (s *promises) asked(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,6 +185,15 @@ func (s *promises) confirm(p *promise, now time.Time) {
 	defer s.mu.Unlock()
 	p.doubtSince, p.doubtAt = time.Time{}, time.Time{}
 	p.askAt = later(now.Add(askPromisedEvery), p.at().Add(promiseDelay))
+}
+
+// askWithin lets a group ask after a time at the latest.
+func (s *promises) askWithin(p *promise, after time.Duration, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at := now.Add(after); at.Before(p.askAt) {
+		p.askAt = at
+	}
 }
 
 // bookedIn records that the reservation of a promise was booked in an epoch of the matcher's graph or, with 0, that it is

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -55,7 +57,7 @@ func (r *rig) why(name string) string {
 
 // inPromiseRig runs a test on four nodes of 8 CPUs. A gang called running has two of them for ten minutes, from began on.
 // Then a gang called big comes, which needs all four. Durations are enforced, and one group is promised room.
-func inPromiseRig(t *testing.T, edit func(*Args), test func(r *rig, began time.Time)) {
+func inPromiseRig(t *testing.T, edit func(*Args), test func(r *rig, began time.Time), more ...fwk.Plugin) {
 	t.Helper()
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.Promises = Promises{Depth: 1, Horizon: metav1.Duration{Duration: time.Hour}}
@@ -78,7 +80,7 @@ func inPromiseRig(t *testing.T, edit func(*Args), test func(r *rig, began time.T
 		r.gangFor("big", 4, 0, "10m")
 		r.pass(3 * time.Second)
 		test(r, began)
-	})
+	}, more...)
 }
 
 // from returns the time in a message that says from when room is promised, after began.
@@ -400,6 +402,44 @@ func TestAPromiseStandsWhileItsNodesAreRefused(t *testing.T) {
 		}
 		if p := r.pl.promises.get(key); p == nil || p.doubtSince.IsZero() {
 			t.Errorf("the promise is %+v, want it to stand and to be in doubt", p)
+		}
+	})
+}
+
+// A group has found nodes, and a filter refuses one of them before all its pods are there. Its promise stands until it has
+// started.
+func TestAPromiseStandsUntilItsGroupHasStarted(t *testing.T) {
+	refuses := atomic.Bool{}
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.gangFor("longer", 1, 0, "20m")
+		r.pass(3 * time.Second)
+		refuses.Store(true)
+		r.ends("running", 2)
+		r.pass(5 * time.Second)
+		if why := r.why("big"); r.starts("longer", 1) || !strings.Contains(why, "not when it matters") {
+			t.Errorf("these run: %v; big waits with %q", r.assigned(), why)
+		}
+		refuses.Store(false)
+		r.pass(gang.MaxBackoff)
+		if !r.starts("big", 4) {
+			t.Errorf("it has not started; it waits with %q", r.why("big"))
+		}
+		if p := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "big"}); p != nil {
+			t.Errorf("the promise of a group that has started is %+v", p)
+		}
+	}, &unpredictableFilter{none: func(string) bool { return refuses.Load() }})
+}
+
+// A group of which it was not found out when it will fit asks again by itself.
+func TestAPromiseIsSearchedForAgain(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.ends("big", 4)
+		r.pass(2 * time.Second)
+		r.matcherFake.FailNext(matchtest.Match, nil, context.DeadlineExceeded)
+		r.gangFor("next", 4, 0, "10m")
+		r.pass(5 * time.Second)
+		if why := r.why("next"); !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != 10*time.Minute {
+			t.Errorf("it waits with %q, want it promised after ten minutes", why)
 		}
 	})
 }

@@ -48,7 +48,10 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		endPromise(a, plan.Key)
 		refused.Message = translate.Shorten(refused.Message + "; no room is promised: the matcher's engine has no reservations")
 		return false
-	case err != nil && old == nil, later != nil && !later.Reserved && old == nil:
+	case old == nil && (err != nil || later != nil && !later.Reserved):
+		// There is no answer, or it fits now by the matcher. No event is sure to come.
+		a.log.V(2).Info("It is not known when a group will fit; it asks again", "group", plan.Key, "err", err)
+		refused.Backoff, refused.Equivalence = true, ""
 		return false
 	case later != nil && !later.Reserved:
 		later = nil // it fits now: the next ask starts it
@@ -92,6 +95,9 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 			followPromise(a, old, made)
 			old = made
 		}
+	}
+	if err != nil {
+		a.promises.askWithin(old, askPromisedEvery, now)
 	}
 	if old.booked != found.Epoch {
 		bookPromise(ctx, a, old, found.Epoch)
@@ -329,17 +335,23 @@ func endPromise(a *groupPlacer, key types.NamespacedName) bool {
 	return true
 }
 
-// usePromise ends the promise of a group that starts. The groups after it ask again whose promised room it
-// takes. It reports whether others may take room by that.
-func usePromise(a *groupPlacer, plan gang.Plan, slots []match.Slot) bool {
-	p := a.promises.drop(plan.Key)
-	if p != nil {
-		a.releases.add(gang.Release{Job: p.job.ID})
-	}
+// askDisturbed lets the groups ask again whose promised room a group takes that has found nodes. Its own promise stands until it
+// has started: a filter may refuse a node yet, for which the pods of the group would ask in vain a second time.
+func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
-	return p != nil
+}
+
+// usePromise ends the promise of a group that has started. Others may take the room that it leaves.
+func usePromise(a *groupPlacer, key types.NamespacedName) {
+	wasLast, p := a.promises.asked(key), a.promises.drop(key)
+	if p != nil {
+		a.releases.add(gang.Release{Job: p.job.ID})
+	}
+	if p != nil || wasLast {
+		a.observeEvent(gang.Released)
+	}
 }
 
 // mustLetAsk returns the refusal of a group that lets others ask first.
@@ -350,9 +362,13 @@ func mustLetAsk() *gang.Refusal {
 	}
 }
 
-// letOthersAsk lets all groups ask when the last has got an answer that was promised room by an earlier process.
+// letOthersAsk lets all groups ask when the last has got its answer that was promised room by an earlier process: it is
+// promised room again, or does not get any. One that has found nodes has its answer when it starts.
 func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusal) {
-	if refused != nil && (refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.NodesFound) {
+	switch {
+	case refused == nil, refused.Reason == reason.MatcherUnavailable, refused.NodesFound:
+		return
+	case refused.WaitsFor == gang.WaitsForAnswer, refused.Backoff && a.promises.get(key) == nil:
 		return
 	}
 	if a.promises.asked(key) {
