@@ -97,7 +97,7 @@ func (b *base) resumeEvictions(podGroups bothPodGroups, owners *owners) {
 			}
 		}
 		if b.args.Promises.Depth > 0 {
-			b.promises.expect(podGroups.promised(), b.now().Add(maxEarlier))
+			b.promises.expect(podGroups.promised())
 		}
 		b.resumed.Store(true)
 		if len(found) > 0 {

@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -43,15 +45,20 @@ const (
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
-	// lost are the groups that wait and were promised room until no time was known any more at which they fit, each with
-	// the reason, or without text if that is not known.
-	lost map[types.NamespacedName]string
-	// earlier are the groups that an earlier process has promised room, and that have not asked yet. Others let them ask first
-	// until earlierUntil.
+	// lost are the groups that wait and were promised room until no time was known any more at which they fit.
+	lost map[types.NamespacedName]lostPromise
+	// earlier are the groups that an earlier process has promised room, and that have no answer yet. Others let them ask first
+	// until earlierUntil. That is zero until the first group asks: the matcher may load its graph for long.
 	earlier      sets.Set[types.NamespacedName]
 	earlierUntil time.Time
 	// made counts the promises, so that each has its own job: the release of an earlier one may be late.
 	made uint64
+}
+
+// A lostPromise says when a group lost its promise, and why. The reason is empty if it is not known.
+type lostPromise struct {
+	at  time.Time
+	why string
 }
 
 // A promise is the room that one group will have.
@@ -64,8 +71,8 @@ type promise struct {
 	booked match.Epoch
 	// madeAt is when the group was first promised this room.
 	madeAt time.Time
-	// doubtSince is since when searches do not confirm it, and doubtAt when the last one did not; zero if it did.
-	doubtSince, doubtAt time.Time
+	// doubtSince is since when searches do not confirm it. It is zero if the last one did.
+	doubtSince time.Time
 	// passAt is when the group may ask although its namespace is throttled.
 	passAt time.Time
 	// strictAt is from when groups without an end leave the room too.
@@ -88,17 +95,23 @@ const maxEarlier = 5 * time.Second
 
 // expect makes groups ask before all others, which an earlier process has promised room. Until they have their promises
 // again, nothing keeps that room.
-func (s *promises) expect(keys []types.NamespacedName, until time.Time) {
+func (s *promises) expect(keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.earlier, s.earlierUntil = sets.New(keys...), until
+	s.earlier = sets.New(keys...)
 }
 
 // mustLetAsk reports whether a group lets others ask first that an earlier process has promised room.
 func (s *promises) mustLetAsk(key types.NamespacedName, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.earlier.Len() > 0 && !s.earlier.Has(key) && now.Before(s.earlierUntil)
+	if s.earlier.Len() == 0 {
+		return false
+	}
+	if s.earlierUntil.IsZero() {
+		s.earlierUntil = now.Add(maxEarlier)
+	}
+	return !s.earlier.Has(key) && now.Before(s.earlierUntil)
 }
 
 // asked records that a group has got its answer. It reports whether it was the last that others let ask.
@@ -117,7 +130,7 @@ func (s *promises) expectNoMore(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A group that has let others ask a moment before that is refused by then.
-	if s.earlier.Len() == 0 || now.Before(s.earlierUntil.Add(tick)) {
+	if s.earlier.Len() == 0 || s.earlierUntil.IsZero() || now.Before(s.earlierUntil.Add(tick)) {
 		return false
 	}
 	s.earlier = nil
@@ -171,10 +184,9 @@ func (s *promises) takePass(key types.NamespacedName, now time.Time) bool {
 func (s *promises) doubt(p *promise, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.doubtSince.IsZero() || now.Sub(p.doubtAt) > 3*askPromisedEvery {
+	if p.doubtSince.IsZero() {
 		p.doubtSince = now
 	}
-	p.doubtAt = now
 	p.askAt = now.Add(askPromisedEvery)
 	return now.Sub(p.doubtSince) >= maxDoubt
 }
@@ -183,17 +195,8 @@ func (s *promises) doubt(p *promise, now time.Time) bool {
 func (s *promises) confirm(p *promise, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.doubtSince, p.doubtAt = time.Time{}, time.Time{}
+	p.doubtSince = time.Time{}
 	p.askAt = later(now.Add(askPromisedEvery), p.at().Add(promiseDelay))
-}
-
-// askWithin lets a group ask after a time at the latest.
-func (s *promises) askWithin(p *promise, after time.Duration, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := now.Add(after); at.Before(p.askAt) {
-		p.askAt = at
-	}
 }
 
 // bookedIn records that the reservation of a promise was booked in an epoch of the matcher's graph or, with 0, that it is
@@ -225,28 +228,28 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 	delete(s.lost, key)
 }
 
-// lose records that a group has lost its promise, because there is no time any more at which it is known to fit, and why.
-func (s *promises) lose(key types.NamespacedName, why string) {
+// lose records that a group loses its promise now, because there is no time any more at which it is known to fit, and why.
+func (s *promises) lose(key types.NamespacedName, why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
-		s.lost = map[types.NamespacedName]string{}
+		s.lost = map[types.NamespacedName]lostPromise{}
 	}
-	s.lost[key] = why
+	s.lost[key] = lostPromise{at: now, why: why}
 }
 
 // describeLoss says that a group has lost its promise so, as the last part of a message. It returns nothing if the group has
 // not, or has got another one since.
-func (s *promises) describeLoss(key types.NamespacedName) string {
+func (s *promises) describeLoss(key types.NamespacedName, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	why, lost := s.lost[key]
+	of, lost := s.lost[key]
 	if !lost {
 		return ""
 	}
 	text := "; no longer promised room: there is no time at which it is known to fit"
-	if why != "" {
-		text += ", because " + why
+	if of.why != "" {
+		text += fmt.Sprintf(", since %s: %s", reason.Time(of.at, now), of.why)
 	}
 	return text
 }

@@ -30,8 +30,8 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	switch {
 	case refused.Reason == reason.MatcherUnavailable, refused.WaitsFor == gang.WaitsForAnswer:
 		return old != nil // nothing new is known
-	case refused.NodesFound && old != nil && !a.promises.doubt(old, now):
-		// A moment later the nodes may be used: the scheduler sees ends later than the matcher.
+	case old != nil && (refused.NodesFound || refused.Reason == reason.TooHard || refused.Reason == reason.MatchError) && !a.promises.doubt(old, now):
+		// A moment later the nodes may be used: the scheduler sees ends later than the matcher. Or the next search succeeds.
 		if old.booked != found.Epoch {
 			bookPromise(ctx, a, old, found.Epoch)
 		}
@@ -68,12 +68,12 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		if old != nil && err == nil {
 			why, _ = whyLater(a, plan, old, nil, now)
 		}
-		if old == nil || why != "" || err == nil && a.promises.doubt(old, now) {
+		if old == nil || why != "" || a.promises.doubt(old, now) {
 			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
 			if endPromise(a, plan.Key) {
-				a.promises.lose(plan.Key, why)
+				a.promises.lose(plan.Key, why, now)
 			}
-			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key))
+			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key, now))
 			return false
 		}
 	default:
@@ -95,9 +95,6 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 			followPromise(a, old, made)
 			old = made
 		}
-	}
-	if err != nil {
-		a.promises.askWithin(old, askPromisedEvery, now)
 	}
 	if old.booked != found.Epoch {
 		bookPromise(ctx, a, old, found.Epoch)
@@ -175,7 +172,7 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 				return old, ""
 			}
 			if before = old.at(); why == "" {
-				why = "its nodes, or what it asks for, have changed"
+				why = whyChanged
 			} else if why == old.why {
 				before = old.before
 			}
@@ -248,6 +245,8 @@ func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 	}
 	isOver := !old.at().After(now)
 	switch {
+	case m.overdue != nil && later == nil:
+		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), reason.Time(old.ends[m.overdue.UID], now)), false
 	case m.overdue != nil && (isOver || m.foreign == nil && m.placed == nil && m.edited == nil):
 		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), reason.Time(a.walltimes.expectedEnd(m.overdue), now)), isOver
 	case m.foreign != nil:
@@ -285,7 +284,9 @@ func (m *movers) add(b *base, old *promise, pod *corev1.Pod, from time.Time, sti
 	end := b.walltimes.expectedEnd(pod)
 	was, known := old.ends[pod.UID]
 	switch {
-	case m.never && (!end.IsZero() || known && !was.After(now)):
+	case m.never && !end.IsZero():
+	case m.never && known && !was.IsZero() && !was.After(now):
+		first(&m.overdue)
 	case !end.IsZero() && end.Before(now):
 		first(&m.overdue)
 	case !end.IsZero() && !end.After(old.at()):
@@ -300,6 +301,9 @@ func (m *movers) add(b *base, old *promise, pod *corev1.Pod, from time.Time, sti
 	}
 }
 
+// whyChanged is said of a promise that has moved if nothing else is known.
+const whyChanged = "its nodes, or what it asks for, have changed"
+
 // whyBefore is what moves a promise if one before it takes its room.
 const whyBefore = "a group before it is promised room there"
 
@@ -310,7 +314,7 @@ func followPromise(a *groupPlacer, old, made *promise) {
 	for _, key := range a.promises.beyond(a.args.Promises.Depth) {
 		endPromise(a, key)
 	}
-	if old != nil && !made.nodes.IsSuperset(old.nodes) {
+	if old != nil && (made.at().After(old.at()) || !made.nodes.IsSuperset(old.nodes)) {
 		a.observeEvent(gang.Released)
 	}
 }

@@ -66,7 +66,8 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 }
 
 // maxOverrun is for how long a pod that is past its end counts as ending at any moment. Then it counts as one without
-// an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on.
+// an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on. An end that somebody
+// keeps counts still if a wish is over before it.
 const maxOverrun = 5 * time.Minute
 
 // expectedEnd returns when the room of a pod with a node is expected to be free. It
@@ -76,11 +77,13 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 		return time.Time{} // it does not end to make room
 	}
 	key, _ := w.groups.KeyOf(pod.UID)
-	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
-	if !end.IsZero() && w.now().Sub(end) > maxOverrun {
-		return time.Time{}
+	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{})
+	for _, at := range []time.Time{end.Expected, end.Kept} {
+		if !at.IsZero() && w.now().Sub(at) <= maxOverrun {
+			return at
+		}
 	}
-	return end
+	return time.Time{}
 }
 
 // needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if

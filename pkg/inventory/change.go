@@ -106,7 +106,7 @@ func addFreed(freed map[string]translate.Amounts, s holdDelta) {
 		subtract(less[h.slot.Node], amountsOf(h))
 	}
 	for node, amounts := range less {
-		if amounts = positive(amounts); len(amounts) == 0 && !holderChanged(s) {
+		if amounts = positive(amounts); len(amounts) == 0 && !holderChanged(s) && !endsEarlier(s) {
 			continue
 		}
 		if freed[node] == nil {
@@ -114,6 +114,17 @@ func addFreed(freed map[string]translate.Amounts, s holdDelta) {
 		}
 		freed[node].Add(amounts)
 	}
+}
+
+// endsEarlier reports whether a slot ends earlier than before. Then its room may be promised, or used until something that is
+// promised begins.
+func endsEarlier(s holdDelta) bool {
+	return slices.ContainsFunc(s.before, func(was hold) bool {
+		return slices.ContainsFunc(s.after, func(is hold) bool {
+			before, now := was.slot.R.Expiration, is.slot.R.Expiration
+			return was.sameSlot(is) && !now.IsZero() && (before.IsZero() || now.Before(before))
+		})
+	})
 }
 
 // holderChanged reports whether a slot has another holder than before, or another Shared.

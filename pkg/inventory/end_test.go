@@ -22,7 +22,7 @@ func TestTheEngineKnowsWhenThePodsEnd(t *testing.T) {
 		w.expect("nobody rechecks")
 		w.Recheck("u1", "u2")
 		w.expect("the ends have changed", "Update pod: u1@n1 core=1000m until 12:01:00 pod: u2@n1 core=1000m until 12:00:00")
-		w.expectChanges("an end frees nothing")
+		w.expectChanges("one has an end now, the other ends later", "Freed n1")
 
 		delete(w.ends, "u1")
 		w.Recheck("u1")

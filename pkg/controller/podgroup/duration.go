@@ -71,6 +71,7 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 	if !r.config.EnforceDuration {
 		return 0
 	}
+	r.forgetAttempts(now)
 	var again time.Duration
 	jobs := map[types.UID]bool{}
 	for _, pod := range pods {
@@ -125,12 +126,18 @@ func stops(pod *corev1.Pod) bool {
 // attempts are when a pod was first ended and when last.
 type attempts struct{ first, last time.Time }
 
+// forgetAttempts forgets the pods of which the last attempt was long ago.
+func (r *reconciler) forgetAttempts(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.ended, func(_ types.UID, of attempts) bool { return now.Sub(of.last) > deleteAfter })
+}
+
 // mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later. since
 // is when it was first ended.
 func (r *reconciler) mayEnd(pod types.UID, now time.Time) (may bool, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.ended, func(_ types.UID, of attempts) bool { return now.Sub(of.last) > deleteAfter })
 	of, is := r.ended[pod]
 	if is && now.Sub(of.last) < endAgainAfter {
 		return false, of.first
