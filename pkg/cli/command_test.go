@@ -201,6 +201,7 @@ func TestCommands(t *testing.T) {
 		"why a group waits that is promised room":              {args: "why training", objects: timed("16m"), want: ExitNo},
 		"groups of which one is promised room":                 {args: "groups", objects: timed("16m")},
 		"the graph at a time":                                  {args: "graph --at +30m", objects: append(timed("16m"), promising)},
+		"the graph in a part of a day":                         {args: "graph --at 0.02d", objects: append(timed("16m"), promising)},
 		"the graph before an end":                              {args: "graph --at 12:05", objects: append(timed("16m"), promising)},
 		"the graph after a promised group":                     {args: "graph --at 2026-03-01T13:00:00Z -o json", objects: append(timed("16m"), promising)},
 		"the graph at a time without promises":                 {args: "graph --at 12:30:00Z", objects: timed("16m")},

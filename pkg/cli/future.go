@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,13 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/flux-k8s/fluence/pkg/fsd"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// parseAt returns the time of the flag --at: one of RFC 3339, a time of today in UTC, or a duration from now.
+// parseAt returns the time of the flag --at: one of RFC 3339, a time of today in UTC, or a duration from now, as annotations
+// and as Go have it.
 func parseAt(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	for _, layout := range []string{"15:04", time.TimeOnly} {
@@ -27,15 +30,18 @@ func parseAt(text string, now time.Time) (time.Time, error) {
 	}
 	if err != nil {
 		var from time.Duration
-		if from, err = time.ParseDuration(text); err == nil {
-			at = now.Add(from)
+		if from, err = fsd.Parse(strings.TrimPrefix(text, "+")); err != nil {
+			from, err = time.ParseDuration(text)
+		}
+		if at = now.Add(from); from == fsd.Infinite {
+			err = errors.New("never")
 		}
 	}
 	switch {
 	case err != nil:
 		return at, fmt.Errorf("--at: %q: must be a duration from now such as 30m, a time of today in UTC such as 15:04, or a time such as %s", text, now.UTC().Format(time.RFC3339))
 	case at.Before(now):
-		return at, fmt.Errorf("--at: %q: is over: must be a time that comes", text)
+		return at, fmt.Errorf("--at: %q: is in the past: it is %s now", text, now.UTC().Format(time.RFC3339))
 	}
 	return at, nil
 }

@@ -220,7 +220,7 @@ func TestWhatMovesAPromise(t *testing.T) {
 	}
 }
 
-// The group is told within seconds that it is promised nothing any more when a pod has no end any more, and why.
+// If a pod has no end any more, the message of a group says within seconds that it is promised nothing any more, and why.
 func TestAnEndThatIsRemovedEndsAPromise(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		r.pass(time.Until(began.Add(time.Minute)))

@@ -340,7 +340,7 @@ func endPromise(a *groupPlacer, key types.NamespacedName) bool {
 }
 
 // askDisturbed lets the groups ask again whose promised room a group takes that has found nodes. Its own promise stands until it
-// has started: a filter may refuse a node yet, for which the pods of the group would ask in vain a second time.
+// has started: a filter may refuse a node yet, and then the group asks again.
 func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
