@@ -12,6 +12,7 @@ var varying = []struct {
 	as   string
 }{
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.\d]*( ?Z| [+-]\d{4} \w+)?`), "TIME"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\dZ`), "TIME"}, // of today
 	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
 	// kubectl fluence why has it only if the message is some seconds old.
 	{regexp.MustCompile(` \(as of \w+ ago(; --now decides anew)?\)$`), ""},
