@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -33,9 +32,7 @@ func parseAt(text string, now time.Time) (time.Time, error) {
 		if from, err = fsd.Parse(strings.TrimPrefix(text, "+")); err != nil {
 			from, err = time.ParseDuration(text)
 		}
-		if at = now.Add(from); from == fsd.Infinite {
-			err = errors.New("never")
-		}
+		at = now.Add(from)
 	}
 	switch {
 	case err != nil:

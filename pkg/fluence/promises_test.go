@@ -400,16 +400,18 @@ func TestNoPromiseIsLeftBehind(t *testing.T) {
 	})
 }
 
-// Nodes of a promise may be found, and be refused by the scheduler's own filters for a moment. The promise stands meanwhile.
+// Nodes of a promise may be found, and be refused by the scheduler's own filters for a moment, or a search may fail. The promise
+// stands meanwhile.
 func TestAPromiseStandsWhileItsNodesAreRefused(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		key := types.NamespacedName{Namespace: ns, Name: "big"}
-		refused := &gang.Refusal{Reason: reason.NodeRefused, NodesFound: true}
-		if !promiseRoom(r.ctx, &r.pl.groupPlacer, gang.Plan{Key: key}, placement.Result{}, refused) {
-			t.Error("the promise ends at once")
-		}
-		if p := r.pl.promises.get(key); p == nil || p.doubtSince.IsZero() {
-			t.Errorf("the promise is %+v, want it to stand and to be in doubt", p)
+		for _, refused := range []gang.Refusal{{Reason: reason.NodeRefused, NodesFound: true}, {Reason: reason.TooHard}, {Reason: reason.MatchError}} {
+			if !promiseRoom(r.ctx, &r.pl.groupPlacer, gang.Plan{Key: key}, placement.Result{}, &refused) {
+				t.Errorf("the promise ends at once after %s", refused.Reason)
+			}
+			if p := r.pl.promises.get(key); p == nil || p.doubtSince.IsZero() {
+				t.Errorf("the promise is %+v, want it to stand and to be in doubt", p)
+			}
 		}
 	})
 }

@@ -66,8 +66,7 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 }
 
 // maxOverrun is for how long a pod that is past its end counts as ending at any moment. Then it counts as one without
-// an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on. An end that somebody
-// keeps counts still if a wish is over before it.
+// an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on.
 const maxOverrun = 5 * time.Minute
 
 // expectedEnd returns when the room of a pod with a node is expected to be free. It
@@ -77,13 +76,11 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 		return time.Time{} // it does not end to make room
 	}
 	key, _ := w.groups.KeyOf(pod.UID)
-	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{})
-	for _, at := range []time.Time{end.Expected, end.Kept} {
-		if !at.IsZero() && w.now().Sub(at) <= maxOverrun {
-			return at
-		}
+	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
+	if !end.IsZero() && w.now().Sub(end) > maxOverrun {
+		return time.Time{}
 	}
-	return time.Time{}
+	return end
 }
 
 // needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if

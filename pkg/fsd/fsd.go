@@ -35,11 +35,8 @@ func Parse(text string) (time.Duration, error) {
 		}
 	}
 	// ParseFloat also reads hexadecimal numbers, words and signs, which are no numbers here.
-	if number == "" || strings.Trim(number, "0123456789.eE+-") != "" || number[0] == '-' || number[0] == '+' {
-		return 0, fmt.Errorf("%q: must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds", text)
-	}
 	n, err := strconv.ParseFloat(number, 64)
-	if err != nil {
+	if err != nil || strings.Trim(number, "0123456789.eE+-") != "" || number[0] == '-' || number[0] == '+' {
 		return 0, fmt.Errorf("%q: must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds", text)
 	}
 	if n *= float64(unit); n >= float64(Infinite) {
