@@ -274,6 +274,8 @@ func (s *story) nativeInOrder() {
 // nativeAtRest: refused groups cost nothing while nothing happens that could help them.
 func (s *story) nativeAtRest() {
 	s.Helper()
+	// A group that gathers pods for 45 seconds gets an event, and the groups of before have no pods.
+	s.kubectl("delete", "podgroups.scheduling.k8s.io,podgroups.scheduling.x-k8s.io", "--all", "-n", s.ns)
 	refused := *nativeWaiting
 	var text strings.Builder
 	for i := range refused {

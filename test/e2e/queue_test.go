@@ -22,7 +22,7 @@ import (
 // and one for each decision on a group.
 var (
 	askLine      = regexp.MustCompile(`"Attempting to schedule pod" pod="([^"]*)"`)
-	decisionLine = regexp.MustCompile(`"Group (started|refused)".*? group="([^"]*)"`)
+	decisionLine = regexp.MustCompile(`"Group (matched|refused)".*? group="([^"]*)"`)
 )
 
 // A queuedGroup is a group of a queue as kubectl fluence groups lists it.
@@ -99,7 +99,7 @@ func (s *story) asks(after int64, full string, groupOf map[string]string) (l ask
 				asked = append(asked, name)
 			}
 			switch {
-			case m[1] == "started":
+			case m[1] == "matched":
 				start(name)
 				delete(l.claims, name)
 			case strings.Contains(line, "room is kept for it"):
