@@ -550,14 +550,17 @@ func TestTheVictimOfAnEarlierSchedulerIsThatOfTheNext(t *testing.T) {
 	})
 }
 
-// refusingReserve refuses the nodes of pods whose names begin with "urgent", as a volume does that cannot be had. No
+// refusingReserve refuses the nodes of pods whose names have a prefix, as a volume does that cannot be had. No
 // filter does, so the plan does not know of it.
-type refusingReserve struct{ refused atomic.Int32 }
+type refusingReserve struct {
+	prefix  string
+	refused atomic.Int32
+}
 
 func (*refusingReserve) Name() string { return "RefusingReserve" }
 
 func (p *refusingReserve) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) *fwk.Status {
-	if !strings.HasPrefix(pod.Name, "urgent") {
+	if !strings.HasPrefix(pod.Name, p.prefix) {
 		return nil
 	}
 	p.refused.Add(1)
@@ -568,7 +571,7 @@ func (*refusingReserve) Unreserve(context.Context, fwk.CycleState, *corev1.Pod, 
 
 // A group that is given the room of its victims, and cannot be bound there, does not evict others again at once.
 func TestAGroupThatCannotBeBoundEvictsNobodyForAWhile(t *testing.T) {
-	var refuses refusingReserve
+	refuses := refusingReserve{prefix: "urgent"}
 	inPreemptionRig(t, func(r *rig) {
 		outcomes := func(o eviction.Outcome) float64 {
 			n, err := testutil.GetCounterMetricValue(r.pl.counters.preemptions.WithLabelValues(string(o)))

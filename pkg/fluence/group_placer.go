@@ -50,7 +50,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		}
 	}
 
-	if !goesFirst(plan) && a.promises.mustLetAsk(plan.Key, began) {
+	if !goesFirst(plan) && a.promises.mustLetAsk(plan.Key, rankForRoom(plan), began) {
 		return "", mustLetAsk()
 	}
 

@@ -45,20 +45,38 @@ const (
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
-	// lost are the groups that wait and were promised room until no time was known any more at which they fit.
+	// lost are the groups that wait and were promised room until nobody knew any more when they fit.
 	lost map[types.NamespacedName]lostPromise
-	// earlier are the groups that an earlier process has promised room, and that have no answer yet. Others let them ask first
-	// until earlierUntil. That is zero until the first group asks: the matcher may load its graph for long.
-	earlier      sets.Set[types.NamespacedName]
+	// unanswered are the groups without a promise whose last search had no answer.
+	unanswered map[types.NamespacedName]unansweredSearch
+	// earlier are the groups that an earlier process has promised room, and that have no answer yet, with their ranks once they
+	// have asked. Others let them ask first until earlierUntil. That is zero until the first group asks: the matcher may load its graph for long.
+	earlier      map[types.NamespacedName]*gang.Rank
 	earlierUntil time.Time
 	// made counts the promises, so that each has its own job: the release of an earlier one may be late.
 	made uint64
 }
 
-// A lostPromise says when a group lost its promise, and why. The reason is empty if it is not known.
+// A lostPromise says when a group lost its promise, what is known of the time at which it fits, and what has changed. The
+// change is empty if it is not known.
 type lostPromise struct {
-	at  time.Time
-	why string
+	at        time.Time
+	what, why string
+}
+
+// What is said of the time at which a group fits that has lost its promise.
+const (
+	noTime      = "there is no time at which it is known to fit"
+	farTime     = "it fits in more than 7 days at the earliest"
+	noAnswer    = "the searches for a time have no answer"
+	cannotStart = "it does not start on the nodes that it finds"
+)
+
+// An unansweredSearch is the search for a time at which a group fits, that has had no answer so many times in a row.
+type unansweredSearch struct {
+	tries int
+	// askAt is when the group asks again.
+	askAt time.Time
 }
 
 // A promise is the room that one group will have.
@@ -85,6 +103,8 @@ type promise struct {
 	ends map[types.UID]time.Time
 	// askAt is when the group asks although nothing is known to have changed.
 	askAt time.Time
+	// changedAt is when an end on its nodes last changed. The matcher gets to know it a moment later.
+	changedAt time.Time
 }
 
 // at is when the room is promised from.
@@ -98,31 +118,47 @@ const maxEarlier = 5 * time.Second
 func (s *promises) expect(keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.earlier = sets.New(keys...)
+	s.earlier = map[types.NamespacedName]*gang.Rank{}
+	for _, key := range keys {
+		s.earlier[key] = nil
+	}
 }
 
-// mustLetAsk reports whether a group lets others ask first that an earlier process has promised room.
-func (s *promises) mustLetAsk(key types.NamespacedName, now time.Time) bool {
+// mustLetAsk reports whether a group lets others ask first that an earlier process has promised room. Those groups let the
+// ones before them ask first.
+func (s *promises) mustLetAsk(key types.NamespacedName, rank gang.Rank, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.earlier.Len() == 0 {
+	if len(s.earlier) == 0 {
 		return false
 	}
 	if s.earlierUntil.IsZero() {
 		s.earlierUntil = now.Add(maxEarlier)
 	}
-	return !s.earlier.Has(key) && now.Before(s.earlierUntil)
+	if !now.Before(s.earlierUntil) {
+		return false
+	}
+	if _, is := s.earlier[key]; !is {
+		return true
+	}
+	s.earlier[key] = &rank
+	for _, other := range s.earlier {
+		if other != nil && other.Less(rank) {
+			return true
+		}
+	}
+	return false
 }
 
 // asked records that a group has got its answer. It reports whether it was the last that others let ask.
 func (s *promises) asked(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.earlier.Has(key) {
+	if _, is := s.earlier[key]; !is {
 		return false
 	}
-	s.earlier.Delete(key)
-	return s.earlier.Len() == 0
+	delete(s.earlier, key)
+	return len(s.earlier) == 0
 }
 
 // expectNoMore reports whether the time is over for which others let groups ask. It does so once.
@@ -130,7 +166,7 @@ func (s *promises) expectNoMore(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// A group that has let others ask a moment before that is refused by then.
-	if s.earlier.Len() == 0 || s.earlierUntil.IsZero() || now.Before(s.earlierUntil.Add(tick)) {
+	if len(s.earlier) == 0 || s.earlierUntil.IsZero() || now.Before(s.earlierUntil.Add(tick)) {
 		return false
 	}
 	s.earlier = nil
@@ -197,6 +233,9 @@ func (s *promises) confirm(p *promise, now time.Time) {
 	defer s.mu.Unlock()
 	p.doubtSince = time.Time{}
 	p.askAt = later(now.Add(askPromisedEvery), p.at().Add(promiseDelay))
+	if again := p.changedAt.Add(askPromisedEvery); again.After(now) && again.Before(p.askAt) {
+		p.askAt = again // the matcher may not have known the change yet
+	}
 }
 
 // bookedIn records that the reservation of a promise was booked in an epoch of the matcher's graph or, with 0, that it is
@@ -228,14 +267,41 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 	delete(s.lost, key)
 }
 
-// lose records that a group loses its promise now, because there is no time any more at which it is known to fit, and why.
-func (s *promises) lose(key types.NamespacedName, why string, now time.Time) {
+// lose records that a group loses its promise now.
+func (s *promises) lose(key types.NamespacedName, what, why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.lost == nil {
 		s.lost = map[types.NamespacedName]lostPromise{}
 	}
-	s.lost[key] = lostPromise{at: now, why: why}
+	s.lost[key] = lostPromise{at: now, what: what, why: why}
+}
+
+// hadNoAnswer records that the search for a time at which a group fits had no answer. No event is sure to come, so the group
+// asks again, at first in a second and then less often.
+func (s *promises) hadNoAnswer(key types.NamespacedName, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unanswered == nil {
+		s.unanswered = map[types.NamespacedName]unansweredSearch{}
+	}
+	tries := s.unanswered[key].tries
+	s.unanswered[key] = unansweredSearch{tries: tries + 1, askAt: now.Add(min(askPromisedEvery, time.Second<<min(tries, 10)))}
+}
+
+// hadAnswer records that the last search for a time at which a group fits had an answer, or that none was made.
+func (s *promises) hadAnswer(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.unanswered, key)
+}
+
+// isUnanswered reports whether the last search for a time at which a group fits had no answer.
+func (s *promises) isUnanswered(key types.NamespacedName) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.unanswered[key]
+	return is
 }
 
 // describeLoss says that a group has lost its promise so, as the last part of a message. It returns nothing if the group has
@@ -247,7 +313,7 @@ func (s *promises) describeLoss(key types.NamespacedName, now time.Time) string 
 	if !lost {
 		return ""
 	}
-	text := "; no longer promised room: there is no time at which it is known to fit"
+	text := "; no longer promised room: " + of.what
 	if of.why != "" {
 		text += fmt.Sprintf(", since %s: %s", reason.Time(of.at, now), of.why)
 	}
@@ -353,13 +419,20 @@ func (s *promises) owner(job match.JobID) (key types.NamespacedName, priority in
 	return key, 0, false
 }
 
-// due returns the groups that are to ask although nothing has changed: their promised time has come.
+// due returns the groups that are to ask although nothing has changed: their promised time has come, or a search had no answer.
 func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.inOrder() {
 		if p := s.groups[key]; !now.Before(p.askAt) {
 			p.askAt = now.Add(askPromisedEvery)
+			keys = append(keys, key)
+		}
+	}
+	for key, of := range s.unanswered {
+		if !now.Before(of.askAt) {
+			of.askAt = now.Add(askPromisedEvery)
+			s.unanswered[key] = of
 			keys = append(keys, key)
 		}
 	}
@@ -371,27 +444,35 @@ func (s *promises) askSoon(node string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.groups {
-		if at := now.Add(promiseDelay); at.Before(p.askAt) && p.nodes.Has(node) {
+		if !p.nodes.Has(node) {
+			continue
+		}
+		p.changedAt = now
+		if at := now.Add(promiseDelay); at.Before(p.askAt) {
 			p.askAt = at
 		}
 	}
 }
 
-// over returns the groups whose promises are to end, because they do not wait for room any more.
-func (s *promises) over(now time.Time, waits func(types.NamespacedName) bool) (keys []types.NamespacedName) {
+// over returns the groups whose promises are to end: those that do not wait for room any more, and those whose promise was in
+// doubt for too long. The latter do not ask, or find nodes again and again and do not start there. While the matcher cannot
+// be asked, which answers says, nothing is known and no doubt lasts.
+func (s *promises) over(now time.Time, answers bool, waits func(types.NamespacedName) bool) (keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.inOrder() {
+		p := s.groups[key]
+		if !answers && !p.doubtSince.IsZero() {
+			p.doubtSince = now
+		}
+		doubted := !p.doubtSince.IsZero() && now.Sub(p.doubtSince) > maxDoubt+askPromisedEvery
 		// The refusal of a group is recorded a moment after its first promise.
-		if now.Sub(s.groups[key].madeAt) > tick && !waits(key) {
+		if doubted || now.Sub(p.madeAt) > tick && !waits(key) {
 			keys = append(keys, key)
 		}
 	}
-	for key := range s.lost {
-		if !waits(key) {
-			delete(s.lost, key)
-		}
-	}
+	maps.DeleteFunc(s.lost, func(key types.NamespacedName, _ lostPromise) bool { return !waits(key) })
+	maps.DeleteFunc(s.unanswered, func(key types.NamespacedName, _ unansweredSearch) bool { return !waits(key) })
 	return keys
 }
 

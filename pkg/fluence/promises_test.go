@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,11 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
-	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -396,55 +393,6 @@ func TestNoPromiseIsLeftBehind(t *testing.T) {
 		r.pass(3 * time.Second)
 		if n := reserved(); n != 0 {
 			t.Errorf("%d reservations are left", n)
-		}
-	})
-}
-
-// Nodes of a promise may be found, and be refused by the scheduler's own filters for a moment, or a search may fail. The promise
-// stands meanwhile.
-func TestAPromiseStandsWhileItsNodesAreRefused(t *testing.T) {
-	inPromiseRig(t, nil, func(r *rig, began time.Time) {
-		key := types.NamespacedName{Namespace: ns, Name: "big"}
-		for _, refused := range []gang.Refusal{{Reason: reason.NodeRefused, NodesFound: true}, {Reason: reason.TooHard}, {Reason: reason.MatchError}} {
-			if !promiseRoom(r.ctx, &r.pl.groupPlacer, gang.Plan{Key: key}, placement.Result{}, &refused) {
-				t.Errorf("the promise ends at once after %s", refused.Reason)
-			}
-			if p := r.pl.promises.get(key); p == nil || p.doubtSince.IsZero() {
-				t.Errorf("the promise is %+v, want it to stand and to be in doubt", p)
-			}
-		}
-	})
-}
-
-// A group has found nodes, and a filter refuses one of them before all its pods are there. Its promise stands until it has
-// started.
-func TestAPromiseStandsUntilItsGroupHasStarted(t *testing.T) {
-	var refuses atomic.Bool // the next pod with an assigned node
-	inPromiseRig(t, nil, func(r *rig, began time.Time) {
-		r.gangFor("longer", 1, 0, "20m")
-		r.pass(3 * time.Second)
-		refuses.Store(true)
-		r.ends("running", 2)
-		r.pass(5 * time.Second)
-		if refuses.Load() || !r.starts("big", 4) || r.starts("longer", 1) {
-			t.Errorf("these run: %v; big waits with %q", r.assigned(), r.why("big"))
-		}
-		if p := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "big"}); p != nil {
-			t.Errorf("the promise of a group that has started is %+v", p)
-		}
-	}, &unpredictableFilter{none: func(string) bool { return refuses.CompareAndSwap(true, false) }})
-}
-
-// A group of which it was not found out when it will fit asks again by itself.
-func TestAPromiseIsSearchedForAgain(t *testing.T) {
-	inPromiseRig(t, nil, func(r *rig, began time.Time) {
-		r.ends("big", 4)
-		r.pass(2 * time.Second)
-		r.matcherFake.FailNext(matchtest.Match, nil, context.DeadlineExceeded)
-		r.gangFor("next", 4, 0, "10m")
-		r.pass(5 * time.Second)
-		if why := r.why("next"); !strings.HasPrefix(why, "promised 4 nodes from ") || from(t, why, began) != 10*time.Minute {
-			t.Errorf("it waits with %q, want it promised after ten minutes", why)
 		}
 	})
 }

@@ -27,18 +27,30 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return false
 	}
 	old, rank, now := a.promises.get(plan.Key), rankForRoom(plan), a.now()
+	answered := true
+	defer func() {
+		if answered {
+			a.promises.hadAnswer(plan.Key)
+		}
+	}()
 	switch {
 	case refused.Reason == reason.MatcherUnavailable, refused.WaitsFor == gang.WaitsForAnswer:
-		return old != nil // nothing new is known
+		if old != nil {
+			tellPromise(refused, old, "", now) // nothing new is known
+		}
+		return old != nil
 	case old != nil && (refused.NodesFound || refused.Reason == reason.TooHard || refused.Reason == reason.MatchError) && !a.promises.doubt(old, now):
 		// A moment later the nodes may be used: the scheduler sees ends later than the matcher. Or the next search succeeds.
-		if old.booked != found.Epoch {
-			bookPromise(ctx, a, old, found.Epoch)
-		}
+		bookAgain(ctx, a, plan.Key, old, found.Epoch)
 		tellPromise(refused, old, "", now)
 		return true
 	case refused.Reason != reason.NoRoom || refused.WaitsFor != gang.WaitsForRoom || a.promises.before(rank) >= depth:
-		endPromise(a, plan.Key)
+		if endPromise(a, plan.Key) && refused.NodesFound {
+			a.promises.lose(plan.Key, cannotStart, "", now)
+		}
+		if refused.NodesFound {
+			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key, now))
+		}
 		return false
 	}
 	// All promises of groups before it count, also for a group without an end.
@@ -49,29 +61,37 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		refused.Message = translate.Shorten(refused.Message + "; no room is promised: the matcher's engine has no reservations")
 		return false
 	case old == nil && (err != nil || later != nil && !later.Reserved):
-		// There is no answer, or it fits now by the matcher. No event is sure to come.
+		// There is no answer, or it fits now by the matcher.
 		a.log.V(2).Info("It is not known when a group will fit; it asks again", "group", plan.Key, "err", err)
-		refused.Backoff, refused.Equivalence = true, ""
+		answered = false
+		a.promises.hadNoAnswer(plan.Key, now)
 		return false
-	case later != nil && !later.Reserved:
-		later = nil // it fits now: the next ask starts it
 	}
-	if end := a.walltimes.jobDeadline(plan); later != nil && !end.IsZero() && !later.Start.Before(end) {
+	fitsNow := later != nil && !later.Reserved // the next ask starts it
+	if end := a.walltimes.jobDeadline(plan); later != nil && !fitsNow && !end.IsZero() && !later.Start.Before(end) {
 		endPromise(a, plan.Key)
 		refused.Message = translate.Shorten(fmt.Sprintf("%s; its deadline %s comes before there is room (%s)", refused.Message, reason.Time(end, now), reason.Time(later.Start, now)))
 		return false
 	}
 	text := ""
 	switch {
-	case later == nil || later.Start.Sub(now) > maxAhead:
-		why := ""
-		if old != nil && err == nil {
-			why, _ = whyLater(a, plan, old, nil, now)
+	case later == nil || fitsNow || later.Start.Sub(now) > maxAhead:
+		what, why := noTime, ""
+		switch {
+		case err != nil:
+			what = noAnswer
+		case fitsNow:
+			what = cannotStart
+		case later != nil:
+			what = farTime
+		}
+		if old != nil && err == nil && !fitsNow {
+			why, _ = whyLater(a, plan, old, later, now)
 		}
 		if old == nil || why != "" || a.promises.doubt(old, now) {
 			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
 			if endPromise(a, plan.Key) {
-				a.promises.lose(plan.Key, why, now)
+				a.promises.lose(plan.Key, what, why, now)
 			}
 			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key, now))
 			return false
@@ -96,9 +116,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 			old = made
 		}
 	}
-	if old.booked != found.Epoch {
-		bookPromise(ctx, a, old, found.Epoch)
-	}
+	bookAgain(ctx, a, plan.Key, old, found.Epoch)
 	if !old.at().After(now.Add(promiseDelay)) {
 		recheckOverdue(a.base, old.nodes)
 	}
@@ -128,6 +146,17 @@ func bookPromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Ep
 	return err == nil
 }
 
+// bookAgain books the reservation of a promise that stands if that is not known of an epoch of the matcher's graph.
+func bookAgain(ctx context.Context, a *groupPlacer, key types.NamespacedName, p *promise, epoch match.Epoch) {
+	if p.booked == epoch {
+		return
+	}
+	bookPromise(ctx, a, p, epoch)
+	if a.promises.get(key) != p {
+		a.releases.add(gang.Release{Job: p.job.ID}) // it has ended meanwhile
+	}
+}
+
 // releasePromise releases the reservation of a promise that has moved.
 func releasePromise(ctx context.Context, a *groupPlacer, p *promise, epoch match.Epoch) {
 	ctx, cancel := context.WithTimeout(ctx, maxBookTime)
@@ -143,7 +172,11 @@ func doubtPromise(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
 	if p == nil || plan.Late || refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.WaitsFor == gang.WaitsForThrottle {
 		return
 	}
-	if a.promises.doubt(p, a.now()) && endPromise(a, plan.Key) {
+	if !a.promises.doubt(p, a.now()) {
+		tellPromise(refused, p, "", a.now())
+		return
+	}
+	if endPromise(a, plan.Key) {
 		a.observeEvent(gang.Released)
 	}
 }
@@ -340,8 +373,11 @@ func endPromise(a *groupPlacer, key types.NamespacedName) bool {
 }
 
 // askDisturbed lets the groups ask again whose promised room a group takes that has found nodes. Its own promise stands until it
-// has started: a filter may refuse a node yet, and then the group asks again.
+// has started: a filter may refuse a node yet, and then the group asks again. It is in doubt meanwhile.
 func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
+	if own := a.promises.get(plan.Key); own != nil {
+		a.promises.doubt(own, a.now())
+	}
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
@@ -352,6 +388,7 @@ func usePromise(a *groupPlacer, key types.NamespacedName) {
 	wasLast, p := a.promises.asked(key), a.promises.drop(key)
 	if p != nil {
 		a.releases.add(gang.Release{Job: p.job.ID})
+		a.groups.Yield(key, "", nil, a.now()) // it may lose its nodes yet, and wait again
 	}
 	if p != nil || wasLast {
 		a.observeEvent(gang.Released)
@@ -372,7 +409,7 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 	switch {
 	case refused == nil, refused.Reason == reason.MatcherUnavailable, refused.NodesFound:
 		return
-	case refused.WaitsFor == gang.WaitsForAnswer, refused.Backoff && a.promises.get(key) == nil:
+	case refused.WaitsFor == gang.WaitsForAnswer, a.promises.isUnanswered(key):
 		return
 	}
 	if a.promises.asked(key) {
@@ -384,8 +421,11 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 // come.
 func (w *watcher) endPromises(now time.Time) {
 	freed := w.promises.expectNoMore(now)
-	for _, key := range w.promises.over(now, w.groups.WaitsForRoom) {
-		freed = endPromise(w.groupPlacer, key) || freed
+	for _, key := range w.promises.over(now, w.inventory.Epoch() != 0, w.groups.WaitsForRoom) {
+		if endPromise(w.groupPlacer, key) {
+			freed = true
+			w.promises.lose(key, cannotStart, "", now)
+		}
 	}
 	due := w.promises.due(now)
 	for _, key := range due {
@@ -400,11 +440,11 @@ func (w *watcher) endPromises(now time.Time) {
 }
 
 // recheckOverdue lets the inventory look again at the pods on some nodes that are past their ends for so long that they count
-// as without one. The matcher may still have their ends.
+// as without one, or as ending when somebody makes them. The matcher may still have their ends.
 func recheckOverdue(b *base, nodes sets.Set[string]) {
 	for node := range nodes {
 		for _, pod := range b.occupants.on(node) {
-			if b.walltimes.expectedEnd(pod).IsZero() {
+			if end := b.walltimes.expectedEnd(pod); end.IsZero() || end.After(b.now()) {
 				b.inventory.Recheck(pod.UID)
 			}
 		}

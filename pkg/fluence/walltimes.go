@@ -15,7 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/walltime"
 )
 
-// podsByJob is the name of the index of pods on nodes by the UID of the Job that controls them.
+// podsByJob is the name of the index of pods by the UID of the Job that controls them.
 const podsByJob = "fluence.podsByJob"
 
 // walltimes knows when the room of pods is expected to be free again.
@@ -37,7 +37,7 @@ func indexPodsByJob(pods cache.SharedIndexInformer) error {
 	}
 	err := pods.AddIndexers(cache.Indexers{podsByJob: func(obj any) ([]string, error) {
 		pod, ok := obj.(*corev1.Pod)
-		if !ok || pod.Spec.NodeName == "" {
+		if !ok {
 			return nil, nil
 		}
 		if of := group.ControllerOf(pod); isJob(of) {
@@ -51,7 +51,7 @@ func indexPodsByJob(pods cache.SharedIndexInformer) error {
 	return nil
 }
 
-// ofJob returns the UIDs of the pods of a Job that have nodes.
+// ofJob returns the UIDs of the pods of a Job.
 func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 	pods, err := w.pods.ByIndex(podsByJob, string(job))
 	if err != nil {
@@ -69,18 +69,20 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 // an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on.
 const maxOverrun = 5 * time.Minute
 
-// expectedEnd returns when the room of a pod with a node is expected to be free. It
-// returns the zero time if no end is known.
+// expectedEnd returns when the room of a pod with a node is expected to be free. That is its end that somebody makes if it is
+// past an earlier one that nobody makes. It returns the zero time if no end is known.
 func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 	if translate.OnEveryNode(pod) {
 		return time.Time{} // it does not end to make room
 	}
 	key, _ := w.groups.KeyOf(pod.UID)
-	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{}).Expected
-	if !end.IsZero() && w.now().Sub(end) > maxOverrun {
-		return time.Time{}
+	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{})
+	for _, at := range []time.Time{end.Expected, end.Kept} {
+		if !at.IsZero() && w.now().Sub(at) <= maxOverrun {
+			return at
+		}
 	}
-	return end
+	return time.Time{}
 }
 
 // needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if

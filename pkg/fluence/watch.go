@@ -10,6 +10,7 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
@@ -170,7 +171,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 		old = nil
 	}
 	w.occupants.update(pod)
-	if node := pod.Spec.NodeName; node != "" && (old == nil || old.Spec.NodeName != node || !ptr.Equal(old.Spec.ActiveDeadlineSeconds, pod.Spec.ActiveDeadlineSeconds)) {
+	if node := pod.Spec.NodeName; node != "" && (old == nil || old.Spec.NodeName != node || !sameBounds(old, pod)) {
 		w.promises.askSoon(node, w.now())
 	}
 	w.placer.UpdatePod(pod)
@@ -308,12 +309,26 @@ func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
 	w.apply(ctx, w.groups.ObserveOwner(uid))
 }
 
-// observeDeadline handles a change of a Job's deadline.
+// observeDeadline handles a change of a Job's deadline. A group that waits may be promised room now.
 func (w *watcher) observeDeadline(job types.UID) {
-	if uids := w.walltimes.ofJob(job); len(uids) > 0 {
-		w.inventory.Recheck(uids...)
-		endsChanged(w.base, uids...)
+	uids := w.walltimes.ofJob(job)
+	if len(uids) == 0 {
+		return
 	}
+	w.inventory.Recheck(uids...)
+	endsChanged(w.base, uids...)
+	waiting := sets.New[types.NamespacedName]()
+	for _, uid := range uids {
+		if key, ok := w.groups.KeyOf(uid); ok && w.groups.WaitsForRoom(key) {
+			waiting.Insert(key)
+		}
+	}
+	askAgain(w.base, waiting.UnsortedList()...)
+}
+
+// sameBounds reports whether two states of a pod say the same of its end.
+func sameBounds(a, b *corev1.Pod) bool {
+	return ptr.Equal(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds) && a.Annotations[group.DurationAnnotation] == b.Annotations[group.DurationAnnotation]
 }
 
 // endsChanged lets groups ask that are promised room on the nodes of pods whose ends may have changed.

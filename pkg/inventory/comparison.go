@@ -206,13 +206,13 @@ func (n *nodeSides) finding(name string) *finding {
 }
 
 // sameEnds gives each slot of the cluster the end that the engine has of it, if that says the same: it is about the same
-// (see keepEnd), or it has passed and the cluster knows none any more.
+// (see keepEnd), or it has passed and the cluster knows none any more, or a later one that was behind it.
 func (s *slotSides) sameEnds(now time.Time) {
 	for i := range s.cluster {
 		h := &s.cluster[i]
 		h.keepEnd(s.engine)
 		for _, o := range s.engine {
-			if end := o.slot.R.Expiration; h.sameSlot(o) && h.slot.R.Expiration.IsZero() && end.Before(now) {
+			if end := o.slot.R.Expiration; h.sameSlot(o) && (h.slot.R.Expiration.IsZero() || h.slot.R.Expiration.After(now)) && !end.IsZero() && end.Before(now) {
 				h.slot.R = until(h.slot.R, end)
 			}
 		}

@@ -117,11 +117,15 @@ func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations 
 }
 
 // stops reports whether a pod is deleted, and has no more time to stop than its spec says: whoever deletes a pod may
-// give it more.
+// give it more. deletePod gives it a second at least.
 func stops(pod *corev1.Pod) bool {
 	given, usual := pod.DeletionGracePeriodSeconds, pod.Spec.TerminationGracePeriodSeconds
-	return pod.DeletionTimestamp != nil && (given == nil || usual == nil || *given <= *usual)
+	return pod.DeletionTimestamp != nil && (given == nil || usual == nil || *given <= max(1, *usual))
 }
+
+// attemptsKept is for how long it is remembered that a pod was ended: longer than maxBackoff, so that it is deleted in the end
+// although its group is reconciled rarely.
+const attemptsKept = 3 * maxBackoff
 
 // attempts are when a pod was first ended and when last.
 type attempts struct{ first, last time.Time }
@@ -130,7 +134,7 @@ type attempts struct{ first, last time.Time }
 func (r *reconciler) forgetAttempts(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.ended, func(_ types.UID, of attempts) bool { return now.Sub(of.last) > deleteAfter })
+	maps.DeleteFunc(r.ended, func(_ types.UID, of attempts) bool { return now.Sub(of.last) > attemptsKept })
 }
 
 // mayEnd reports whether a pod was not ended a moment ago, and records that it is now: the cache shows its end later. since

@@ -35,13 +35,13 @@ func (r *reconciler) reconcileNative(ctx context.Context, key types.NamespacedNa
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if native == nil { // one that is being deleted is the group of its pods until its finalizer is gone
-		r.remember(key, memory{})
-		return ctrl.Result{}, nil
-	}
 	o, err := r.observe(ctx, key)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if native == nil { // one that is being deleted is the group of its pods until its finalizer is gone
+		r.remember(key, memory{})
+		return ctrl.Result{RequeueAfter: r.endOverdueOf(ctx, o, nil)}, nil
 	}
 	again := r.endOverdueOf(ctx, o, native.Annotations)
 	was := r.recall(key)

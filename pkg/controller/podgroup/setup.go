@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
@@ -107,12 +108,20 @@ func (r *reconciler) watch(ctx context.Context, mgr manager.Manager, api discove
 	return nil
 }
 
+// maxBackoff is how long after an error a group is reconciled again at the latest: its pods may be past their ends, whatever
+// failed. All groups together are tried again ten times in a second.
+const maxBackoff = time.Minute
+
 // options returns the options of the controller. In its queue namespaces take turns, so that a
 // group does not wait for all groups of another namespace.
 func (r *reconciler) options() controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: r.config.Workers,
 		ReconciliationTimeout:   r.config.Timeout,
+		RateLimiter: workqueue.NewTypedMaxOfRateLimiter(
+			workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, maxBackoff),
+			&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)},
+		),
 		NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 			return fairqueue.New(name, limiter, func(r reconcile.Request) string { return r.Namespace })
 		},
