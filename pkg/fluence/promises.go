@@ -85,6 +85,8 @@ type promise struct {
 	ends map[types.UID]time.Time
 	// askAt is when the group asks although nothing is known to have changed.
 	askAt time.Time
+	// leaves is true while the group has found nodes, and has not started there yet. Then it leaves this room.
+	leaves bool
 }
 
 // at is when the room is promised from.
@@ -187,6 +189,11 @@ func (s *promises) doubt(p *promise, now time.Time) bool {
 	if p.doubtSince.IsZero() {
 		p.doubtSince = now
 	}
+	for _, of := range s.groups {
+		if of.leaves && of.rank.Less(p.rank) {
+			p.doubtSince = now // soon it is known
+		}
+	}
 	p.askAt = now.Add(askPromisedEvery)
 	return now.Sub(p.doubtSince) >= maxDoubt
 }
@@ -267,11 +274,31 @@ func (s *promises) drop(key types.NamespacedName) *promise {
 // it. A group without a kept end also overlooks promises that are not strict yet. first is set for pods that replace lost
 // members and have no kept end. Such pods overlook all reservations: the members that run may need them to end. Members
 // with a kept end do not.
-func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
+func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) []match.JobID {
+	return s.jobsOf(func(of types.NamespacedName, p *promise) bool {
+		return of == key || first || rank.Less(p.rank) || !ends && now.Before(p.strictAt)
+	})
+}
+
+// ignoredLater returns the reservations that the search for a promise to a group overlooks. These are its own, those of the
+// groups after it, and those that their groups are about to leave.
+func (s *promises) ignoredLater(key types.NamespacedName, rank gang.Rank) []match.JobID {
+	return s.jobsOf(func(of types.NamespacedName, p *promise) bool { return of == key || rank.Less(p.rank) || p.leaves })
+}
+
+// sparedBy returns the reservations that a group with a promise overlooks only if it finds no room otherwise: those of the
+// groups after it. A group without a promise spares none.
+func (s *promises) sparedBy(key types.NamespacedName) []match.JobID {
+	own := s.get(key)
+	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return own != nil && own.rank.Less(p.rank) && !p.leaves })
+}
+
+// jobsOf returns the reservations of some promises, in order.
+func (s *promises) jobsOf(which func(of types.NamespacedName, p *promise) bool) (jobs []match.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, p := range s.groups {
-		if of == key || first || rank.Less(p.rank) || !ends && now.Before(p.strictAt) {
+		if which(of, p) {
 			jobs = append(jobs, p.job.ID)
 		}
 	}
@@ -279,12 +306,26 @@ func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, en
 	return jobs
 }
 
-// before counts the promises of groups before a rank.
+// setLeaves records whether a group is about to leave the room that it is promised. It returns the promise that it changes by
+// that, or nil.
+func (s *promises) setLeaves(key types.NamespacedName, leaves bool) *promise {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.groups[key]
+	if p == nil || p.leaves == leaves {
+		return nil
+	}
+	p.leaves = leaves
+	return p
+}
+
+// before counts the promises of groups before a rank. One that its group is about to leave does not count: otherwise a group
+// that asks when that has started would be promised room before those that have asked a moment earlier.
 func (s *promises) before(rank gang.Rank) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.groups {
-		if p.rank.Less(rank) {
+		if p.rank.Less(rank) && !p.leaves {
 			n++
 		}
 	}
@@ -303,11 +344,12 @@ func (s *promises) meets(rank gang.Rank, nodes sets.Set[string]) bool {
 	return false
 }
 
-// beyond returns the groups with promises that are not among the first ones of this number.
+// beyond returns the groups with promises that are not among the first ones of this number. Those that are about to leave
+// their room do not count.
 func (s *promises) beyond(depth int) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := s.inOrder()
+	keys := slices.DeleteFunc(s.inOrder(), func(key types.NamespacedName) bool { return s.groups[key].leaves })
 	return keys[min(depth, len(keys)):]
 }
 
