@@ -34,6 +34,7 @@
 //	restarts.go            which room is kept for pods that are made again?
 //	claims.go              which group gets the room of pods that are ending?
 //	promises.go            which groups are promised room, where and from when?
+//	unpromised.go          what is remembered of groups that are promised nothing?
 //	preemptions.go         when may a group evict others again?
 //	victims.go             what is known of the pods that may be evicted?
 //	yields.go              which groups wait that were evicted?

@@ -42,6 +42,8 @@ type groupPlacer struct {
 // group has to be placed first. If no nodes are found, placeGroup returns the
 // refusal. throttlePassed means that the throttle was already checked in this cycle.
 func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePassed bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
+	stayPromised(a, plan.Key)
+
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
 	if !throttlePassed {
@@ -221,6 +223,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 		At:       now,
 		Duration: needed,
 		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan) && needed == 0, needed > 0, now),
+		Spared:   a.promises.sparedBy(plan.Key),
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,

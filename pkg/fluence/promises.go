@@ -1,7 +1,6 @@
 package fluence
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -17,7 +16,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
@@ -57,28 +55,6 @@ type promises struct {
 	made uint64
 }
 
-// A lostPromise says when a group lost its promise, what is known of the time at which it fits, and what has changed. The
-// change is empty if it is not known.
-type lostPromise struct {
-	at        time.Time
-	what, why string
-}
-
-// What is said of the time at which a group fits that has lost its promise.
-const (
-	noTime      = "there is no time at which it is known to fit"
-	farTime     = "it fits in more than 7 days at the earliest"
-	noAnswer    = "the searches for a time have no answer"
-	cannotStart = "it does not start on the nodes that it finds"
-)
-
-// An unansweredSearch is the search for a time at which a group fits, that has had no answer so many times in a row.
-type unansweredSearch struct {
-	tries int
-	// askAt is when the group asks again.
-	askAt time.Time
-}
-
 // A promise is the room that one group will have.
 type promise struct {
 	rank gang.Rank
@@ -105,6 +81,8 @@ type promise struct {
 	askAt time.Time
 	// changedAt is when an end on its nodes last changed. The matcher gets to know it a moment later.
 	changedAt time.Time
+	// leaves is true while the group has found nodes, and has not started there yet. Then it leaves this room.
+	leaves bool
 }
 
 // at is when the room is promised from.
@@ -223,6 +201,11 @@ func (s *promises) doubt(p *promise, now time.Time) bool {
 	if p.doubtSince.IsZero() {
 		p.doubtSince = now
 	}
+	for _, of := range s.groups {
+		if of.leaves && of.rank.Less(p.rank) {
+			p.doubtSince = now // soon it is known
+		}
+	}
 	p.askAt = now.Add(askPromisedEvery)
 	return now.Sub(p.doubtSince) >= maxDoubt
 }
@@ -267,59 +250,6 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 	delete(s.lost, key)
 }
 
-// lose records that a group loses its promise now.
-func (s *promises) lose(key types.NamespacedName, what, why string, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lost == nil {
-		s.lost = map[types.NamespacedName]lostPromise{}
-	}
-	s.lost[key] = lostPromise{at: now, what: what, why: why}
-}
-
-// hadNoAnswer records that the search for a time at which a group fits had no answer. No event is sure to come, so the group
-// asks again, at first in a second and then less often.
-func (s *promises) hadNoAnswer(key types.NamespacedName, now time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.unanswered == nil {
-		s.unanswered = map[types.NamespacedName]unansweredSearch{}
-	}
-	tries := s.unanswered[key].tries
-	s.unanswered[key] = unansweredSearch{tries: tries + 1, askAt: now.Add(min(askPromisedEvery, time.Second<<min(tries, 10)))}
-}
-
-// hadAnswer records that the last search for a time at which a group fits had an answer, or that none was made.
-func (s *promises) hadAnswer(key types.NamespacedName) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.unanswered, key)
-}
-
-// isUnanswered reports whether the last search for a time at which a group fits had no answer.
-func (s *promises) isUnanswered(key types.NamespacedName) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, is := s.unanswered[key]
-	return is
-}
-
-// describeLoss says that a group has lost its promise so, as the last part of a message. It returns nothing if the group has
-// not, or has got another one since.
-func (s *promises) describeLoss(key types.NamespacedName, now time.Time) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	of, lost := s.lost[key]
-	if !lost {
-		return ""
-	}
-	text := "; no longer promised room: " + of.what
-	if of.why != "" {
-		text += fmt.Sprintf(", since %s: %s", reason.Time(of.at, now), of.why)
-	}
-	return text
-}
-
 // drop ends the promise of a group, and returns it. It returns nil if there is none.
 func (s *promises) drop(key types.NamespacedName) *promise {
 	s.mu.Lock()
@@ -333,11 +263,31 @@ func (s *promises) drop(key types.NamespacedName) *promise {
 // it. A group without a kept end also overlooks promises that are not strict yet. first is set for pods that replace lost
 // members and have no kept end. Such pods overlook all reservations: the members that run may need them to end. Members
 // with a kept end do not.
-func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) (jobs []match.JobID) {
+func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, ends bool, now time.Time) []match.JobID {
+	return s.jobsOf(func(of types.NamespacedName, p *promise) bool {
+		return of == key || first || rank.Less(p.rank) || !ends && now.Before(p.strictAt)
+	})
+}
+
+// ignoredLater returns the reservations that the search for a promise to a group overlooks. These are its own, those of the
+// groups after it, and those that their groups are about to leave.
+func (s *promises) ignoredLater(key types.NamespacedName, rank gang.Rank) []match.JobID {
+	return s.jobsOf(func(of types.NamespacedName, p *promise) bool { return of == key || rank.Less(p.rank) || p.leaves })
+}
+
+// sparedBy returns the reservations that a group with a promise overlooks only if it finds no room otherwise: those of the
+// groups after it. A group without a promise spares none.
+func (s *promises) sparedBy(key types.NamespacedName) []match.JobID {
+	own := s.get(key)
+	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return own != nil && own.rank.Less(p.rank) && !p.leaves })
+}
+
+// jobsOf returns the reservations of some promises, in order.
+func (s *promises) jobsOf(which func(of types.NamespacedName, p *promise) bool) (jobs []match.JobID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, p := range s.groups {
-		if of == key || first || rank.Less(p.rank) || !ends && now.Before(p.strictAt) {
+		if which(of, p) {
 			jobs = append(jobs, p.job.ID)
 		}
 	}
@@ -345,12 +295,26 @@ func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, en
 	return jobs
 }
 
-// before counts the promises of groups before a rank.
+// setLeaves records whether a group is about to leave the room that it is promised. It returns the promise that it changes by
+// that, or nil.
+func (s *promises) setLeaves(key types.NamespacedName, leaves bool) *promise {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.groups[key]
+	if p == nil || p.leaves == leaves {
+		return nil
+	}
+	p.leaves = leaves
+	return p
+}
+
+// before counts the promises of groups before a rank. One that its group is about to leave does not count: otherwise a group
+// that asks when that has started would be promised room before those that have asked a moment earlier.
 func (s *promises) before(rank gang.Rank) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.groups {
-		if p.rank.Less(rank) {
+		if p.rank.Less(rank) && !p.leaves {
 			n++
 		}
 	}
@@ -369,11 +333,12 @@ func (s *promises) meets(rank gang.Rank, nodes sets.Set[string]) bool {
 	return false
 }
 
-// beyond returns the groups with promises that are not among the first ones of this number.
+// beyond returns the groups with promises that are not among the first ones of this number. Those that are about to leave
+// their room do not count.
 func (s *promises) beyond(depth int) []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	keys := s.inOrder()
+	keys := slices.DeleteFunc(s.inOrder(), func(key types.NamespacedName) bool { return s.groups[key].leaves })
 	return keys[min(depth, len(keys)):]
 }
 

@@ -458,3 +458,24 @@ func TestAPromiseOfAnEarlierSchedulerGoesFirst(t *testing.T) {
 		})
 	})
 }
+
+// A promise that moves to a later time lets groups run that end before that: they ask at once.
+func TestALaterPromiseLetsOthersRunBeforeIt(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, began time.Time) {
+		r.gangFor("longer", 1, 0, "20m")
+		r.pass(3 * time.Second)
+		if r.starts("longer", 1) {
+			t.Fatal("it has not left the promised room")
+		}
+		pg := aPodGroup("running", 2, "running")
+		pg.Annotations = map[string]string{group.DurationAnnotation: "40m"}
+		r.podGroupAPI.put(pg)
+		r.pass(5 * time.Second)
+		if why := r.why("big"); from(t, why, began) != 40*time.Minute {
+			t.Fatalf("big waits with %q, want it promised after forty minutes", why)
+		}
+		if !r.starts("longer", 1) {
+			t.Errorf("it waits with %q", r.why("longer"))
+		}
+	})
+}

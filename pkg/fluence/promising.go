@@ -54,7 +54,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return false
 	}
 	// All promises of groups before it count, also for a group without an end.
-	later, err := placement.FindLater(ctx, a.placer, found, a.promises.ignoredBy(plan.Key, rank, false, true, now))
+	later, err := placement.FindLater(ctx, a.placer, found, a.promises.ignoredLater(plan.Key, rank))
 	switch {
 	case errors.Is(err, match.ErrInvalid):
 		endPromise(a, plan.Key)
@@ -373,14 +373,24 @@ func endPromise(a *groupPlacer, key types.NamespacedName) bool {
 }
 
 // askDisturbed lets the groups ask again whose promised room a group takes that has found nodes. Its own promise stands until it
-// has started: a filter may refuse a node yet, and then the group asks again. It is in doubt meanwhile.
+// has started: a filter may refuse a node yet, and then the group asks again. Nobody may run there until then, but the
+// others are promised that room: one that it keeps from them might be promised to a group after them when it starts.
 func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
+	a.promises.setLeaves(plan.Key, true)
 	if own := a.promises.get(plan.Key); own != nil {
-		a.promises.doubt(own, a.now())
+		a.promises.doubt(own, a.now()) // in case that it never starts
 	}
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
+}
+
+// stayPromised records that a group asks again, and so does not leave the room that it is promised. Others may have been
+// promised this room meanwhile.
+func stayPromised(a *groupPlacer, key types.NamespacedName) {
+	if p := a.promises.setLeaves(key, false); p != nil {
+		askAgain(a.base, a.promises.disturbed(p.rank, p.nodes, p.job.End)...)
+	}
 }
 
 // usePromise ends the promise of a group that has started. Others may take the room that it leaves.

@@ -417,18 +417,30 @@ func (l *requestSize) countLimit(from jobspec.Limit) {
 // errOnlyStaleRoom means that a match needs room that the scheduler's cache has not released yet.
 var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the room yet")
 
-// match sends requests to the matcher, as one job. The slots are not in the room of pods that
-// have ended, if the filters still count the pods. If there is not enough room besides, but there is
-// with that room, match returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
-// the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
+// match sends requests to the matcher, as one job. If the group is to spare reservations, it overlooks them only if it
+// is refused otherwise. The refusal is that of the request that overlooks them.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
+	if len(q.cluster.Spared) > 0 {
+		a, err := p.matchBesideStaleRoom(ctx, q, op, requests, keys, true)
+		if _, refused := errors.AsType[*match.Refusal](err); !refused {
+			return a, err
+		}
+	}
+	return p.matchBesideStaleRoom(ctx, q, op, requests, keys, false)
+}
+
+// matchBesideStaleRoom sends requests to the matcher, as one job. The slots are not in the room of pods that
+// have ended, if the filters still count the pods. If there is not enough room besides, but there is
+// with that room, it returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
+// the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
+func (p *Placer) matchBesideStaleRoom(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, spares bool) (*match.Allocation, error) {
 	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept, q.cluster.Ended)
-	a, err := p.matchWith(ctx, q, op, requests, keys, assumptions{expected: expected})
+	a, err := p.matchWith(ctx, q, op, requests, keys, assumptions{expected: expected, spares: spares})
 	no, refused := errors.AsType[*match.Refusal](err)
 	if len(q.cluster.Ended) == 0 || !refused || no.Reason.Code == match.TooHard || no.Reason.Code == match.Overtaken {
 		return a, err
 	}
-	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, assumptions{expected: slices.Concat(q.cluster.Expected, q.cluster.Kept)}); err != nil {
+	if _, err = p.matchWith(ctx, q, match.WithoutAllocating, requests, keys, assumptions{expected: slices.Concat(q.cluster.Expected, q.cluster.Kept), spares: spares}); err != nil {
 		return nil, err
 	}
 	return nil, errOnlyStaleRoom
@@ -442,20 +454,25 @@ func (q *attempt) near() []string {
 	return q.plan.Near
 }
 
-// assumptions are what a match takes for granted: the expected slots are held, and the ignored
-// jobs and the ending slots hold nothing.
+// assumptions are what a match takes for granted: the expected slots are held, and the ignored jobs and the ending slots
+// hold nothing. One that spares reservations does not ignore ClusterState.Spared, and its refusal is terse.
 type assumptions struct {
 	expected []match.Slot
 	ignored  []match.JobID
 	ending   []match.SlotRef
 	// displace are the units of which the matcher may choose some.
 	displace []match.Unit
+	spares   bool
 }
 
 // matchWith matches as if the assumptions were true.
 func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, as assumptions) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
 	defer cancel()
+	ignored := slices.Concat(as.ignored, q.cluster.Ignored)
+	if as.spares {
+		ignored = slices.DeleteFunc(ignored, func(id match.JobID) bool { return slices.Contains(q.cluster.Spared, id) })
+	}
 	a, err := p.Matcher.Match(ctx, match.Request{
 		Epoch:    q.cluster.Epoch,
 		Op:       op,
@@ -468,9 +485,10 @@ func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, request
 		Holder:   q.plan.Holder,
 		Near:     q.near(),
 		Expected: as.expected,
-		Ignore:   slices.Concat(as.ignored, q.cluster.Ignored),
+		Ignore:   ignored,
 		Ending:   as.ending,
 		Displace: as.displace,
+		Terse:    as.spares,
 	})
 	if a != nil {
 		q.budget.uncounted += a.Waited

@@ -94,6 +94,8 @@ type ClusterState struct {
 	Duration time.Duration
 	// Ignored are the reservations in time that the group overlooks.
 	Ignored []match.JobID
+	// Spared are those of Ignored that the group overlooks only if it finds no room otherwise.
+	Spared []match.JobID
 	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.
