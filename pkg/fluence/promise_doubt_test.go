@@ -113,7 +113,7 @@ func TestDoubtDoesNotLastWhileTheMatcherIsAway(t *testing.T) {
 	}
 }
 
-// The promise is told while nothing new is known of the room, so that an end of the scheduler in that time loses nothing.
+// A refusal names the promise while nothing new is known of the room, so that an end of the scheduler in that time loses nothing.
 func TestAPromiseIsToldWhileTheMatcherIsAway(t *testing.T) {
 	inPromiseRig(t, nil, func(r *rig, began time.Time) {
 		key := types.NamespacedName{Namespace: ns, Name: "big"}
