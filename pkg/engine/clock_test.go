@@ -313,7 +313,12 @@ func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
 	}
 	for c.IntN(4) == 0 {
 		s := c.randomSlot(fmt.Sprintf("n%d", c.IntN(4)))
-		r.Expected = append(r.Expected, s.written("e"))
+		slot := s.written("e")
+		if c.IntN(2) == 0 {
+			s.end = c.now - 2 + c.Int64N(20)
+			slot.R.Expiration = moment(s.end)
+		}
+		r.Expected = append(r.Expected, slot)
 		there = append(there, s)
 	}
 	return there

@@ -133,8 +133,11 @@ func (v *WindowView) end(h *host, s *Slot) bool {
 		return true
 	}
 	for i := range s.charges {
-		s.charges[i].leaf.later.sub(s.charges[i].amount)
-		v.showPool(h, false, s.charges[i].pool)
+		c := &s.charges[i]
+		c.leaf.later.sub(c.amount)
+		if i+1 == len(s.charges) || s.charges[i+1].pool != c.pool {
+			v.showPool(h, false, c.pool)
+		}
 	}
 	if !s.onEveryNode {
 		x := c.exclusive[n.position]
@@ -241,19 +244,35 @@ func (v *WindowView) MoveTo(to Window, may func() bool, covered func(at int)) {
 	}
 	p.allEnds.within(previous.start, to.start, ends)
 	p.reservedStarts.within(previous.end-1, to.end-1, func(s *Slot) { move(s, false) })
-	for _, h := range moved {
-		h.moved = false
-	}
 	v.moved = moved
+	stopped := false
 	for _, h := range moved {
-		if !may() {
-			return
+		anew := h.anew
+		h.moved, h.anew = false, false
+		if stopped = stopped || !may(); stopped {
+			continue
 		}
-		if h.anew {
-			h.anew = false
+		if anew {
 			v.cover(h)
 		}
 		covered(h.node.position)
+	}
+}
+
+// JumpTo is MoveTo for a window that is very many ends later. It looks at every node instead of every end.
+func (v *WindowView) JumpTo(to Window, may func() bool, covered func(at int)) {
+	from := v.window
+	v.window, v.store.shown = to, to
+	for _, n := range v.store.graph.nodes {
+		h := v.store.hosts.byName[n.name()]
+		if len(v.store.reservations.on(n)) == 0 && !h.endsBetween(from, to) {
+			continue
+		}
+		if !may() {
+			return
+		}
+		v.cover(h)
+		covered(n.position)
 	}
 }
 
