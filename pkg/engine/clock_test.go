@@ -145,11 +145,7 @@ func (c *timeModel) updateSlot(t *testing.T, id match.JobID, node string) {
 		c.jobs[id] = j
 	}
 	j.reserved = from.Reserved
-	was, had := j.slots[slot.Key]
-	s.end = never
-	if had && was.node == s.node && was.holds == s.holds {
-		s.end = was.end // An unchanged slot keeps its end.
-	}
+	s.end = never // A slot ends when its R does, also if it was there before.
 	j.slots[slot.Key] = s
 	if from.Reserved {
 		j.at, j.end = seconds(from.Start), seconds(from.End)
