@@ -145,11 +145,7 @@ func (c *timeModel) updateSlot(t *testing.T, id match.JobID, node string) {
 		c.jobs[id] = j
 	}
 	j.reserved = from.Reserved
-	was, had := j.slots[slot.Key]
-	s.end = never
-	if had && was.node == s.node && was.holds == s.holds {
-		s.end = was.end // An unchanged slot keeps its end.
-	}
+	s.end = never // A slot ends when its R does, also if it was there before.
 	j.slots[slot.Key] = s
 	if from.Reserved {
 		j.at, j.end = seconds(from.Start), seconds(from.End)
@@ -313,7 +309,12 @@ func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
 	}
 	for c.IntN(4) == 0 {
 		s := c.randomSlot(fmt.Sprintf("n%d", c.IntN(4)))
-		r.Expected = append(r.Expected, s.written("e"))
+		slot := s.written("e")
+		if c.IntN(2) == 0 {
+			s.end = c.now - 2 + c.Int64N(20)
+			slot.R.Expiration = moment(s.end)
+		}
+		r.Expected = append(r.Expected, slot)
 		there = append(there, s)
 	}
 	return there

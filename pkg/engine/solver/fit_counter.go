@@ -68,6 +68,15 @@ func (c *FitCounter) Room(s int, at int32) int64 { return c.fit[s*len(c.order)+i
 // Sum returns the sum of Room over all nodes.
 func (c *FitCounter) Sum(s int) int64 { return c.sums[s] }
 
+// RoomBeside returns how many slots of a shape fit on the node at a position if these amounts are free there, by need,
+// and nobody else has the node: at most the minimum of the shape. Limits are not considered.
+func (c *FitCounter) RoomBeside(s int, at int32, free []int64) int64 {
+	if _, now := c.constraintsAllow(s, int(c.index[at])); !now || !c.problem.Up[at] {
+		return 0
+	}
+	return roomInRow(free, &c.shapes[s], c.shapes[s].Count.Min)
+}
+
 // IsExact reports whether MayFit is exact: the request has one shape, without limits and without a topology
 // that can make a placement fail.
 func (c *FitCounter) IsExact() bool {

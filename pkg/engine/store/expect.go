@@ -20,11 +20,13 @@ func (st *Store) Expect(slots []match.Slot) (restore func()) {
 		s := readSlot(&slots[i], sharedVertices)
 		// In a pool with several leaves, the slot is charged after all other slots.
 		s.seq = math.MaxUint64
+		st.reservations.allEnds.add(endOf(s.end), s)
 		h.add(s, &st.graph.columns)
 		there = append(there, s)
 	}
 	return func() {
 		for _, s := range there {
+			st.reservations.allEnds.remove(endOf(s.end), s)
 			st.hosts.byName[s.node].drop(s, &st.graph.columns)
 		}
 	}

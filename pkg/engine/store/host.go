@@ -17,8 +17,9 @@ type host struct {
 	exclusivity solver.Exclusivity
 	// timeline caches makeTimeline. It is nil before the first use and after each change.
 	timeline nodeTimeline
-	// moved is set while a move of a window's view collects the hosts to cover.
-	moved bool
+	// moved is set while a move of a window's view collects the hosts to cover. anew is set as well if it is not
+	// enough to take off what ends.
+	moved, anew bool
 	// ignoredBy is the number of the match that ignores slots of the host. Zero means none.
 	ignoredBy uint64
 	// ignored is the number of these slots.

@@ -174,9 +174,12 @@ func (st *Store) Slots(at int32) iter.Seq[*Slot] {
 func (h *host) countedSlots() iter.Seq[*Slot] {
 	return func(yield func(*Slot) bool) {
 		for s := range h.slots {
-			if (h.ignoredBy == 0 || s.ignoredBy != h.ignoredBy) && !yield(s) {
+			if h.counts(s) && !yield(s) {
 				return
 			}
 		}
 	}
 }
+
+// counts reports whether a slot of a host is not ignored.
+func (h *host) counts(s *Slot) bool { return h.ignoredBy == 0 || s.ignoredBy != h.ignoredBy }

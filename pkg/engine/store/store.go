@@ -27,6 +27,7 @@
 //	ignore.go        what if some jobs held nothing?
 //	expect.go        what if others held something more?
 //	window_view.go   what is free during a whole window?
+//	releases.go      what would be free of a node over time without reservations?
 //	allocate.go      which leaves does a slot get?
 //	occupancy.go     what do units hold on each node?
 //	snapshot.go      what does an unlocked search read while the store changes?

@@ -173,6 +173,16 @@ func (h *host) holdLater(w Window) (x solver.Exclusivity) {
 	return x
 }
 
+// endsBetween reports whether a slot is held during one window and not any more during a later one.
+func (h *host) endsBetween(from, to Window) bool {
+	for s := range h.countedSlots() {
+		if from.overlapsHeld(s) && !to.overlapsHeld(s) {
+			return true
+		}
+	}
+	return false
+}
+
 // exclusivityIn returns which holders have slots on the host within a window, held or reserved.
 func (h *host) exclusivityIn(w Window, reserved map[*Slot]struct{}) solver.Exclusivity {
 	var x solver.Exclusivity

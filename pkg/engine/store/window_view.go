@@ -107,13 +107,44 @@ func (v *WindowView) cover(h *host) {
 		x = h.exclusivityIn(v.window, reserved)
 	}
 	for k := range n.pools {
-		free := int64(0)
-		for l := range n.pools[k].leaves {
-			free = solver.SatAdd(free, v.freeOn(h, len(reserved) > 0, k, l))
-		}
-		n.pools[k].column.show(n.position, free)
+		v.showPool(h, len(reserved) > 0, k)
 	}
 	c.showExclusivity(n.position, x)
+}
+
+// showPool makes a column show what is free of a pool during the window. reserved is as for freeOn.
+func (v *WindowView) showPool(h *host, reserved bool, k int) {
+	p, free := &h.node.pools[k], int64(0)
+	for l := range p.leaves {
+		free = solver.SatAdd(free, v.freeOn(h, reserved, k, l))
+	}
+	p.column.show(h.node.position, free)
+}
+
+// end makes the columns show a host without a slot that ends before the window, but not before the window that the
+// view showed until now. It returns false if the host has to be covered instead: it was not covered for that
+// window, it has reservations or it has a holder.
+func (v *WindowView) end(h *host, s *Slot) bool {
+	n, c := h.node, &v.store.graph.columns
+	if !c.covered[n.position] || s.holder != "" || len(v.store.reservations.on(n)) > 0 {
+		return false
+	}
+	if !h.counts(s) {
+		return true
+	}
+	for i := range s.charges {
+		c := &s.charges[i]
+		c.leaf.later.sub(c.amount)
+		if i+1 == len(s.charges) || s.charges[i+1].pool != c.pool {
+			v.showPool(h, false, c.pool)
+		}
+	}
+	if !s.onEveryNode {
+		x := c.exclusive[n.position]
+		x.WithoutHolder--
+		c.showExclusivity(n.position, x)
+	}
+	return true
 }
 
 // free returns what may be given out of a leaf during the window.
@@ -185,37 +216,63 @@ func (v *WindowView) FirstReserved(at []int32) (match.JobID, time.Time) {
 // Window returns the view's window.
 func (v *WindowView) Window() Window { return v.window }
 
-// MoveTo moves the view to another window. Only nodes where something starts or ends between the windows are
-// covered anew. Before each it asks may, and stops if that returns false. After each it calls covered with the
+// MoveTo moves the view to a later window. Only nodes where something starts or ends between the windows are
+// covered. Before each it asks may, and stops if that returns false. After each it calls covered with the
 // node's position. When the view leaves the present, allocations past their end count as released.
 func (v *WindowView) MoveTo(to Window, may func() bool, covered func(at int)) {
 	previous, p := v.window, &v.store.reservations
 	v.window, v.store.shown = to, to
 	moved := v.moved[:0]
-	move := func(s *Slot) {
+	move := func(s *Slot, ends bool) {
 		h := s.host
 		if h == nil {
 			h = v.store.hosts.byName[s.node]
 		}
-		if h != nil && h.node != nil && !h.moved {
+		if h == nil || h.node == nil {
+			return
+		}
+		if !h.moved {
 			h.moved, moved = true, append(moved, h)
 		}
+		if !ends || previous.present || !v.end(h, s) {
+			h.anew = true
+		}
 	}
+	ends := func(s *Slot) { move(s, true) }
 	if previous.present {
-		p.allEnds.upTo(previous.start, move)
+		p.allEnds.upTo(previous.start, ends)
 	}
-	p.allEnds.within(previous.start, to.start, move)
-	p.reservedStarts.within(previous.end-1, to.end-1, move)
-	for _, h := range moved {
-		h.moved = false
-	}
+	p.allEnds.within(previous.start, to.start, ends)
+	p.reservedStarts.within(previous.end-1, to.end-1, func(s *Slot) { move(s, false) })
 	v.moved = moved
+	stopped := false
 	for _, h := range moved {
+		anew := h.anew
+		h.moved, h.anew = false, false
+		if stopped = stopped || !may(); stopped {
+			continue
+		}
+		if anew {
+			v.cover(h)
+		}
+		covered(h.node.position)
+	}
+}
+
+// JumpTo is MoveTo for a window that is very many ends later. It looks at every node instead of every end.
+func (v *WindowView) JumpTo(to Window, may func() bool, covered func(at int)) {
+	from := v.window
+	v.window, v.store.shown = to, to
+	for _, n := range v.store.graph.nodes {
+		h := v.store.hosts.byName[n.name()]
+		if len(v.store.reservations.on(n)) == 0 && !h.endsBetween(from, to) {
+			continue
+		}
 		if !may() {
 			return
 		}
 		v.cover(h)
-		covered(h.node.position)
+		covered(n.position)
 	}
 }
 
