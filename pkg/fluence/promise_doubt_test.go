@@ -163,12 +163,12 @@ func TestADeadlineCountsWhenAWishIsOver(t *testing.T) {
 	inRig(t, realEngine(t), func(r *rig) {
 		r.pl.args.Promises.Depth = 1
 		r.node("n", 8)
-		r.owners.create("jobs", "train", "job-uid", group.Owner{})
+		r.owners.create("jobs", "solo", "job-uid", group.Owner{})
 		r.pass(settleTime)
 		r.schedule()
 		began := time.Now().Truncate(time.Second)
-		r.pod("train-0", controlledBy("batch/v1", "Job", "train", "job-uid"), annotated(group.DurationAnnotation, "10m"), objects.CPU("8"), objects.OnNode("n"), withoutGrace)
-		r.owners.setDeadline("train", deadline{3600, began})
+		r.pod("solo-0", controlledBy("batch/v1", "Job", "solo", "job-uid"), annotated(group.DurationAnnotation, "10m"), objects.CPU("8"), objects.OnNode("n"), withoutGrace)
+		r.owners.setDeadline("solo", deadline{3600, began})
 		differences := drifts()
 		r.pass(10*time.Minute + maxOverrun + 30*time.Second)
 		r.gangFor("next", 1, 0, "10m")
