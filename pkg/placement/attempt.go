@@ -421,19 +421,19 @@ var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the ro
 // is refused otherwise. The refusal is that of the request that overlooks them.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
 	if len(q.cluster.Spared) > 0 {
-		a, err := p.matchBesideStaleRoom(ctx, q, op, requests, keys, true)
+		a, err := matchBesideStaleRoom(ctx, p, q, op, requests, keys, true)
 		if _, refused := errors.AsType[*match.Refusal](err); !refused {
 			return a, err
 		}
 	}
-	return p.matchBesideStaleRoom(ctx, q, op, requests, keys, false)
+	return matchBesideStaleRoom(ctx, p, q, op, requests, keys, false)
 }
 
 // matchBesideStaleRoom sends requests to the matcher, as one job. The slots are not in the room of pods that
 // have ended, if the filters still count the pods. If there is not enough room besides, but there is
 // with that room, it returns errOnlyStaleRoom. Any other refusal is independent of these pods. Until
 // the matcher knows of an end, the pod counts twice, and the error may be wrong for that moment.
-func (p *Placer) matchBesideStaleRoom(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, spares bool) (*match.Allocation, error) {
+func matchBesideStaleRoom(ctx context.Context, p *Placer, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, spares bool) (*match.Allocation, error) {
 	expected := slices.Concat(q.cluster.Expected, q.cluster.Kept, q.cluster.Ended)
 	a, err := p.matchWith(ctx, q, op, requests, keys, assumptions{expected: expected, spares: spares})
 	no, refused := errors.AsType[*match.Refusal](err)
