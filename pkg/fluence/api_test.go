@@ -114,6 +114,13 @@ func (a *podGroupAPI) written() []write {
 	return slices.Clone(a.writes)
 }
 
+// forget forgets the writes so far.
+func (a *podGroupAPI) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.writes = nil
+}
+
 // RoundTrip lists, watches and applies.
 func (a *podGroupAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	q := r.URL.Query()
@@ -267,4 +274,11 @@ func (r *recorder) of(kind string) []event {
 		}
 	}
 	return all
+}
+
+// forget forgets the events so far.
+func (r *recorder) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.events = nil
 }

@@ -135,6 +135,13 @@ func (a *bindAPI) events() []sentEvent {
 	return slices.Clone(a.sent)
 }
 
+// forget forgets the binds and events so far.
+func (a *bindAPI) forget() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.binds, a.sent = nil, nil
+}
+
 // set changes how requests are answered.
 func (a *bindAPI) set(takes time.Duration, answer func(pod string) *http.Response) {
 	a.mu.Lock()

@@ -255,6 +255,7 @@ func newClient(objects ...runtime.Object) *fake.Clientset {
 	client, managed := fake.NewSimpleClientset(objects...), fake.NewClientset()
 	client.PrependReactor("*", "configmaps", func(a clienttesting.Action) (bool, runtime.Object, error) {
 		obj, err := managed.Invokes(a, &corev1.ConfigMap{})
+		managed.ClearActions() // the other client has recorded it
 		return true, obj, err
 	})
 	client.PrependWatchReactor("configmaps", func(a clienttesting.Action) (bool, watch.Interface, error) {
@@ -271,6 +272,18 @@ func (r *rig) quiet() {
 	if !testing.Verbose() {
 		r.must(r.logging.Verbosity().Set("0"))
 	}
+}
+
+// forget forgets what the test's parts have recorded so far, which a long story does not ask for.
+func (r *rig) forget() {
+	r.client.ClearActions()
+	r.matcherFake.Forget()
+	r.recorder.forget()
+	r.binds.forget()
+	r.podGroupAPI.forget()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.reported)
 }
 
 // schedule starts the scheduling loop, which runs until the test ends.

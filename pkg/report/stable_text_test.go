@@ -28,6 +28,8 @@ func TestStableTextDoesNotDependOnOthersReservations(t *testing.T) {
 		"; 1 node is reserved for ns/big, which has waited 10m; the room of 8 pods that ended is kept until 2026-11-26T14:05:00Z for a group of another namespace (priority 5), which restarts, and for 2 other groups",
 		"; of 1000 nodes, 1 is excluded; 1 node is reserved for ns/big, which has waited 10m",
 		"; 2 nodes are reserved for a group of another namespace (priority 5), which has waited 3h4m",
+		"; room for 3 more is promised to ns/big from 14:05:00Z; of 1000 nodes, 2 are excluded; 2 nodes are reserved for ns/other, which has waited 10m",
+		"; evicts nobody before 14:05:00Z: 1 pod evicted for it should have gone at 14:04:00Z; of 1000 nodes, 2 are excluded",
 		"; of 9 nodes, 3 are excluded; 1 node is reserved for ns/a, which has waited 10m; 2 nodes are reserved for ns/b, which has waited 1h",
 		"; evicts nobody before 2026-11-27T00:03:00Z: 1 pod evicted for it should have gone at 23:58:00Z",
 		"; room for 1 more is promised to ns/big from 14:05:00Z",
