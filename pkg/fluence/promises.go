@@ -43,10 +43,8 @@ const (
 type promises struct {
 	mu     sync.Mutex
 	groups map[types.NamespacedName]*promise
-	// lost are the groups that wait and were promised room until nobody knew any more when they fit.
-	lost map[types.NamespacedName]lostPromise
-	// unanswered are the groups without a promise whose last search had no answer.
-	unanswered map[types.NamespacedName]unansweredSearch
+	// unpromised is what is remembered of the others.
+	unpromised unpromised
 	// earlier are the groups that an earlier process has promised room, and that have no answer yet, with their ranks once they
 	// have asked. Others let them ask first until earlierUntil. That is zero until the first group asks: the matcher may load its graph for long.
 	earlier      map[types.NamespacedName]*gang.Rank
@@ -247,7 +245,7 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 		s.groups = map[types.NamespacedName]*promise{}
 	}
 	s.groups[key] = p
-	delete(s.lost, key)
+	s.unpromised.isPromised(key)
 }
 
 // drop ends the promise of a group, and returns it. It returns nil if there is none.
@@ -394,14 +392,7 @@ func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 			keys = append(keys, key)
 		}
 	}
-	for key, of := range s.unanswered {
-		if !now.Before(of.askAt) {
-			of.askAt = now.Add(askPromisedEvery)
-			s.unanswered[key] = of
-			keys = append(keys, key)
-		}
-	}
-	return keys
+	return append(keys, s.unpromised.due(now)...)
 }
 
 // askSoon lets the groups ask that are promised room on a node, in a moment: the matcher gets the change first.
@@ -436,8 +427,7 @@ func (s *promises) over(now time.Time, answers bool, waits func(types.Namespaced
 			keys = append(keys, key)
 		}
 	}
-	maps.DeleteFunc(s.lost, func(key types.NamespacedName, _ lostPromise) bool { return !waits(key) })
-	maps.DeleteFunc(s.unanswered, func(key types.NamespacedName, _ unansweredSearch) bool { return !waits(key) })
+	s.unpromised.keep(waits)
 	return keys
 }
 

@@ -30,7 +30,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	answered := true
 	defer func() {
 		if answered {
-			a.promises.hadAnswer(plan.Key)
+			a.promises.unpromised.hadAnswer(plan.Key)
 		}
 	}()
 	switch {
@@ -46,10 +46,10 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return true
 	case refused.Reason != reason.NoRoom || refused.WaitsFor != gang.WaitsForRoom || a.promises.before(rank) >= depth:
 		if endPromise(a, plan.Key) && refused.NodesFound {
-			a.promises.lose(plan.Key, cannotStart, "", now)
+			a.promises.unpromised.lose(plan.Key, cannotStart, "", now)
 		}
 		if refused.NodesFound {
-			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key, now))
+			refused.Message = translate.Shorten(refused.Message + a.promises.unpromised.describeLoss(plan.Key, now))
 		}
 		return false
 	}
@@ -64,7 +64,7 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		// There is no answer, or it fits now by the matcher.
 		a.log.V(2).Info("It is not known when a group will fit; it asks again", "group", plan.Key, "err", err)
 		answered = false
-		a.promises.hadNoAnswer(plan.Key, now)
+		a.promises.unpromised.hadNoAnswer(plan.Key, now)
 		return false
 	}
 	fitsNow := later != nil && !later.Reserved // the next ask starts it
@@ -91,9 +91,9 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		if old == nil || why != "" || a.promises.doubt(old, now) {
 			a.log.V(2).Info("A group is not promised room: there is no time at which it is known to fit", "group", plan.Key, "promised", old != nil)
 			if endPromise(a, plan.Key) {
-				a.promises.lose(plan.Key, what, why, now)
+				a.promises.unpromised.lose(plan.Key, what, why, now)
 			}
-			refused.Message = translate.Shorten(refused.Message + a.promises.describeLoss(plan.Key, now))
+			refused.Message = translate.Shorten(refused.Message + a.promises.unpromised.describeLoss(plan.Key, now))
 			return false
 		}
 	default:
@@ -419,7 +419,7 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 	switch {
 	case refused == nil, refused.Reason == reason.MatcherUnavailable, refused.NodesFound:
 		return
-	case refused.WaitsFor == gang.WaitsForAnswer, a.promises.isUnanswered(key):
+	case refused.WaitsFor == gang.WaitsForAnswer, a.promises.unpromised.isUnanswered(key):
 		return
 	}
 	if a.promises.asked(key) {
@@ -434,7 +434,7 @@ func (w *watcher) endPromises(now time.Time) {
 	for _, key := range w.promises.over(now, w.inventory.Epoch() != 0, w.groups.WaitsForRoom) {
 		if endPromise(w.groupPlacer, key) {
 			freed = true
-			w.promises.lose(key, cannotStart, "", now)
+			w.promises.unpromised.lose(key, cannotStart, "", now)
 		}
 	}
 	due := w.promises.due(now)
