@@ -123,7 +123,11 @@ func play(r *rig, s stream) (broken []string) {
 				delete(promises, j.name)
 				continue
 			}
-			if was, known := promises[j.name]; known && p.at().After(was) && p.why != whyBefore && (s.orderly || p.why == "" || p.why == whyChanged) {
+			was, known := promises[j.name]
+			if later := p.at().Sub(was); known && later > 0 && later < time.Second {
+				continue // times are told in whole seconds
+			}
+			if known && p.at().After(was) && p.why != whyBefore && (s.orderly || p.why == "" || p.why == whyChanged) {
 				blame("Later: the time of %s moved from %s to %s, because %q", j.name, was.Sub(began), p.at().Sub(began), p.why)
 			}
 			promises[j.name], j.due = p.at(), p.at()
