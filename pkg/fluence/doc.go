@@ -64,7 +64,8 @@
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
 //	watch.go               what follows from a change in the cluster, or from time?
-//	promising.go           when is room promised, and what moves it?
+//	promising.go           when is room promised, and when does that end?
+//	promise_movers.go      what has moved a promise to a later time?
 //	fluence.go             what is the plugin, and what are its parts?
 //	gauges.go              which metrics show the current state?
 //	sort.go                how is the queue of several profiles ordered?

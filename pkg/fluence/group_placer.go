@@ -48,6 +48,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	began := a.now()
 	if !throttlePassed {
 		if throttled := a.throttler.checkThrottle(plan, began); throttled != nil && !a.reserver.takeFreePass(plan) && !a.promises.takePass(plan.Key, began) {
+			a.promises.undoubt(plan.Key, began)
 			return "", throttled
 		}
 	}
@@ -223,7 +224,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 		At:       now,
 		Duration: needed,
 		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan) && needed == 0, needed > 0, now),
-		Spared:   a.promises.sparedBy(plan.Key),
+		Spared:   sparedBy(a.base, plan),
 		Epoch:    a.inventory.Epoch(),
 		Expected: a.nominations.slots(least, now),
 		Kept:     kept,

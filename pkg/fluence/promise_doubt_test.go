@@ -72,7 +72,7 @@ func TestAPromiseEndsWhoseGroupNeverStarts(t *testing.T) {
 		r.gangFor("longer", 1, 0, "20m")
 		r.pass(3 * time.Second)
 		r.ends("running", 2)
-		r.pass(maxDoubt + 2*askPromisedEvery)
+		r.pass(maxUnused + askPromisedEvery)
 		if !r.starts("longer", 1) {
 			t.Errorf("longer waits with %q", r.why("longer"))
 		}
@@ -83,7 +83,7 @@ func TestAPromiseEndsWhoseGroupNeverStarts(t *testing.T) {
 	t.Run("a filter refuses its nodes", func(t *testing.T) {
 		inPromiseRig(t, nil, func(r *rig, _ time.Time) {
 			r.ends("running", 2)
-			r.pass(maxDoubt + 2*askPromisedEvery)
+			r.pass(maxUnused + askPromisedEvery)
 			if p := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "big"}); p != nil || strings.HasPrefix(r.why("big"), "promised") {
 				t.Errorf("big waits with %q and the promise %+v", r.why("big"), p)
 			}
@@ -100,15 +100,15 @@ func TestDoubtDoesNotLastWhileTheMatcherIsAway(t *testing.T) {
 	s.doubt(p, now)
 	waits := func(types.NamespacedName) bool { return true }
 	for i := range 20 {
-		if keys := s.over(now.Add(time.Duration(i)*10*time.Second), false, waits); len(keys) > 0 {
+		if _, unused := s.over(now.Add(time.Duration(i)*10*time.Second), false, waits); len(unused) > 0 {
 			t.Fatalf("it ends after %d0 s without a matcher", i)
 		}
 	}
 	now = now.Add(200 * time.Second)
-	if keys := s.over(now, true, waits); len(keys) > 0 {
+	if _, unused := s.over(now, true, waits); len(unused) > 0 {
 		t.Error("it ends as soon as the matcher is back")
 	}
-	if keys := s.over(now.Add(maxDoubt+askPromisedEvery+time.Second), true, waits); len(keys) != 1 {
+	if _, unused := s.over(now.Add(maxUnused+time.Second), true, waits); len(unused) != 1 {
 		t.Error("it stands, whatever happens")
 	}
 }

@@ -28,6 +28,9 @@ const (
 	// maxDoubt is for how long a promise stands that searches do not confirm, while it is not known why. A search may be cut
 	// short, and room may be kept for others for some seconds.
 	maxDoubt = 30 * time.Second
+	// maxUnused is for how long a promise stands whose group was in doubt and has not asked since, or finds nodes and does not start.
+	// It is longer than a group pauses that a filter has refused.
+	maxUnused = 2 * time.Minute
 	// maxAhead is how far ahead room is promised. Ends that are further off say little, and groups would be let
 	// before the promise for all that time.
 	maxAhead = 7 * 24 * time.Hour
@@ -86,6 +89,15 @@ type promise struct {
 // at is when the room is promised from.
 func (p *promise) at() time.Time { return p.job.Start }
 
+// askOfChange returns when the group asks that would ask at a time. It asks earlier if an end on its nodes has just changed: the
+// matcher may not have known that yet.
+func (p *promise) askOfChange(now, at time.Time) time.Time {
+	if again := p.changedAt.Add(askPromisedEvery); again.After(now) && again.Before(at) {
+		return again
+	}
+	return at
+}
+
 // maxEarlier is for how long groups that an earlier process has promised room may ask before all others.
 const maxEarlier = 5 * time.Second
 
@@ -126,7 +138,8 @@ func (s *promises) mustLetAsk(key types.NamespacedName, rank gang.Rank, now time
 	return false
 }
 
-// asked records that a group has got its answer. It reports whether it was the last that others let ask.
+// asked records that a group has got its answer. It reports whether others have waited for that: it was the last that all others
+// let ask, or one of them has let it ask.
 func (s *promises) asked(key types.NamespacedName) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,6 +147,11 @@ func (s *promises) asked(key types.NamespacedName) bool {
 		return false
 	}
 	delete(s.earlier, key)
+	for _, rank := range s.earlier {
+		if rank != nil {
+			return true
+		}
+	}
 	return len(s.earlier) == 0
 }
 
@@ -213,10 +231,7 @@ func (s *promises) confirm(p *promise, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.doubtSince = time.Time{}
-	p.askAt = later(now.Add(askPromisedEvery), p.at().Add(promiseDelay))
-	if again := p.changedAt.Add(askPromisedEvery); again.After(now) && again.Before(p.askAt) {
-		p.askAt = again // the matcher may not have known the change yet
-	}
+	p.askAt = p.askOfChange(now, later(now.Add(askPromisedEvery), p.at().Add(promiseDelay)))
 }
 
 // bookedIn records that the reservation of a promise was booked in an epoch of the matcher's graph or, with 0, that it is
@@ -245,7 +260,7 @@ func (s *promises) set(key types.NamespacedName, p *promise) {
 		s.groups = map[types.NamespacedName]*promise{}
 	}
 	s.groups[key] = p
-	s.unpromised.isPromised(key)
+	s.unpromised.forgetLoss(key)
 }
 
 // drop ends the promise of a group, and returns it. It returns nil if there is none.
@@ -382,7 +397,7 @@ func (s *promises) owner(job match.JobID) (key types.NamespacedName, priority in
 	return key, 0, false
 }
 
-// due returns the groups that are to ask although nothing has changed: their promised time has come, or a search had no answer.
+// due returns the groups that are to ask although nothing has changed: their promised time has come.
 func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,7 +407,7 @@ func (s *promises) due(now time.Time) (keys []types.NamespacedName) {
 			keys = append(keys, key)
 		}
 	}
-	return append(keys, s.unpromised.due(now)...)
+	return keys
 }
 
 // askSoon lets the groups ask that are promised room on a node, in a moment: the matcher gets the change first.
@@ -410,10 +425,10 @@ func (s *promises) askSoon(node string, now time.Time) {
 	}
 }
 
-// over returns the groups whose promises are to end: those that do not wait for room any more, and those whose promise was in
-// doubt for too long. The latter do not ask, or find nodes again and again and do not start there. While the matcher cannot
-// be asked, which answers says, nothing is known and no doubt lasts.
-func (s *promises) over(now time.Time, answers bool, waits func(types.NamespacedName) bool) (keys []types.NamespacedName) {
+// over returns the groups whose promises are to end. Those that are gone do not wait for room any more. Those that do not use
+// it do not ask, or find nodes again and again and do not start there. While the matcher cannot be asked, which answers says,
+// nothing is known and no doubt lasts.
+func (s *promises) over(now time.Time, answers bool, waits func(types.NamespacedName) bool) (gone, unused []types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, key := range s.inOrder() {
@@ -421,14 +436,25 @@ func (s *promises) over(now time.Time, answers bool, waits func(types.Namespaced
 		if !answers && !p.doubtSince.IsZero() {
 			p.doubtSince = now
 		}
-		doubted := !p.doubtSince.IsZero() && now.Sub(p.doubtSince) > maxDoubt+askPromisedEvery
+		switch {
 		// The refusal of a group is recorded a moment after its first promise.
-		if doubted || now.Sub(p.madeAt) > tick && !waits(key) {
-			keys = append(keys, key)
+		case now.Sub(p.madeAt) > tick && !waits(key):
+			gone = append(gone, key)
+		case !p.doubtSince.IsZero() && now.Sub(p.doubtSince) > maxUnused:
+			unused = append(unused, key)
 		}
 	}
-	s.unpromised.keep(waits)
-	return keys
+	s.unpromised.keep(now, waits)
+	return gone, unused
+}
+
+// undoubt records that a group could not ask, so that its last doubt says nothing more about its promise.
+func (s *promises) undoubt(key types.NamespacedName, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.groups[key]; p != nil && !p.doubtSince.IsZero() {
+		p.doubtSince = now
+	}
 }
 
 // Jobs implements inventory.Source: a graph that is loaded again gets the reservations.

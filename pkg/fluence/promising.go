@@ -7,10 +7,8 @@ import (
 	"reflect"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	nodeutil "k8s.io/kubernetes/pkg/util/node"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -30,13 +28,15 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 	answered := true
 	defer func() {
 		if answered {
-			a.promises.unpromised.hadAnswer(plan.Key)
+			a.promises.unpromised.answered(plan.Key)
 		}
 	}()
 	switch {
 	case refused.Reason == reason.MatcherUnavailable, refused.WaitsFor == gang.WaitsForAnswer:
 		if old != nil {
-			tellPromise(refused, old, "", now) // nothing new is known
+			// Nothing new is known.
+			a.promises.undoubt(plan.Key, now)
+			tellPromise(refused, old, "", now)
 		}
 		return old != nil
 	case old != nil && (refused.NodesFound || refused.Reason == reason.TooHard || refused.Reason == reason.MatchError) && !a.promises.doubt(old, now):
@@ -169,7 +169,11 @@ func releasePromise(ctx context.Context, a *groupPlacer, p *promise, epoch match
 // doubtPromise ends the promise of a group that was refused before the matcher was asked, if that lasts.
 func doubtPromise(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
 	p := a.promises.get(plan.Key)
-	if p == nil || plan.Late || refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.WaitsFor == gang.WaitsForThrottle {
+	if p == nil || plan.Late {
+		return
+	}
+	if refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer || refused.WaitsFor == gang.WaitsForThrottle {
+		a.promises.undoubt(plan.Key, a.now())
 		return
 	}
 	if !a.promises.doubt(p, a.now()) {
@@ -215,6 +219,10 @@ func promised(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocat
 	}
 	made = &promise{rank: rank, job: job, nodes: sets.New(nodesOf(later.Slots)...), madeAt: now, before: before, why: why, askAt: later.Start.Add(promiseDelay), ends: map[types.UID]time.Time{}}
 	made.job.ID = a.promises.newJob(plan.Key)
+	if old != nil {
+		made.changedAt = old.changedAt
+		made.askAt = made.askOfChange(now, made.askAt)
+	}
 	for node := range made.nodes {
 		for _, pod := range a.occupants.on(node) {
 			made.ends[pod.UID] = a.walltimes.expectedEnd(pod)
@@ -242,96 +250,6 @@ func sameRoom(a, b match.Job) bool {
 		}
 	}
 	return true
-}
-
-// whyLater returns what has moved a promise to a later time, or has ended it if later is nil. It returns nothing if that is
-// not known. overrun reports whether it is a pod that is past its end, so that nobody knows the new time.
-func whyLater(a *groupPlacer, plan gang.Plan, old *promise, later *match.Allocation, now time.Time) (why string, overrun bool) {
-	nodes := sets.List(old.nodes)
-	for _, name := range nodes {
-		node, err := a.nodes.Get(name)
-		switch {
-		case err != nil:
-			return "node " + name + " is gone", false
-		case !nodeutil.IsNodeReady(node):
-			return "node " + name + " is not ready", false
-		case node.Spec.Unschedulable:
-			return "node " + name + " is cordoned", false
-		}
-	}
-	m := movers{never: later == nil}
-	var from time.Time
-	var still sets.Set[string]
-	if later != nil {
-		from, still = later.Start, sets.New(nodesOf(later.Slots)...)
-	}
-	for _, name := range nodes {
-		for _, pod := range a.occupants.on(name) {
-			m.add(a.base, old, pod, from, still.Has(name), now)
-		}
-	}
-	name := func(pod *corev1.Pod) string {
-		if !a.mayName(pod.Namespace, plan.Key.Namespace) {
-			return "a pod of another namespace"
-		}
-		return "pod " + podName(pod)
-	}
-	isOver := !old.at().After(now)
-	switch {
-	case m.overdue != nil && later == nil:
-		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), reason.Time(old.ends[m.overdue.UID], now)), false
-	case m.overdue != nil && (isOver || m.foreign == nil && m.placed == nil && m.edited == nil):
-		return fmt.Sprintf("%s should have ended at %s", name(m.overdue), reason.Time(a.walltimes.expectedEnd(m.overdue), now)), isOver
-	case m.foreign != nil:
-		return fmt.Sprintf("%s of another scheduler is on node %s", name(m.foreign), m.foreign.Spec.NodeName), false
-	case m.placed != nil:
-		return fmt.Sprintf("%s was placed on node %s before it", name(m.placed), m.placed.Spec.NodeName), false
-	case m.edited != nil:
-		if end := a.walltimes.expectedEnd(m.edited); !end.IsZero() {
-			return fmt.Sprintf("%s ends later now, at %s", name(m.edited), reason.Time(end, now)), false
-		}
-		return name(m.edited) + " has no end any more", false
-	case later != nil && a.promises.meets(old.rank, old.nodes):
-		return whyBefore, false
-	}
-	return "", false
-}
-
-// movers are pods that may have moved a promise, one of each kind. A nil one is none.
-type movers struct {
-	// never is set if there is no time any more from which on the room could be promised. Only a pod without an end does that.
-	never bool
-	// overdue is past its end, foreign was placed by others, placed by Fluence since the promise, and edited ends later than
-	// before.
-	overdue, foreign, placed, edited *corev1.Pod
-}
-
-// add adds a pod if it may have moved a promise to a time from which on. Room becomes free at the end of a pod. So a pod that
-// ends at another time has not moved the promise, unless the pod's node is not promised still.
-func (m *movers) add(b *base, old *promise, pod *corev1.Pod, from time.Time, still bool, now time.Time) {
-	first := func(of **corev1.Pod) {
-		if *of == nil {
-			*of = pod
-		}
-	}
-	end := b.walltimes.expectedEnd(pod)
-	was, known := old.ends[pod.UID]
-	switch {
-	case m.never && !end.IsZero():
-	case m.never && known && !was.IsZero() && !was.After(now):
-		first(&m.overdue)
-	case !end.IsZero() && end.Before(now):
-		first(&m.overdue)
-	case !end.IsZero() && !end.After(old.at()):
-	case still && end.Sub(from).Abs() > sameEnd:
-	case known && (was.IsZero() || !end.IsZero() && !end.After(was)):
-	case known:
-		first(&m.edited)
-	case !b.isOwnScheduler(pod.Spec.SchedulerName):
-		first(&m.foreign)
-	default:
-		first(&m.placed)
-	}
 }
 
 // whyChanged is said of a promise that has moved if nothing else is known.
@@ -388,9 +306,23 @@ func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 // stayPromised records that a group asks again, and so does not leave the room that it is promised. Others may have been
 // promised this room meanwhile.
 func stayPromised(a *groupPlacer, key types.NamespacedName) {
-	if p := a.promises.setLeaves(key, false); p != nil {
-		askAgain(a.base, a.promises.disturbed(p.rank, p.nodes, p.job.End)...)
+	p := a.promises.setLeaves(key, false)
+	if p == nil {
+		return
 	}
+	askAgain(a.base, a.promises.disturbed(p.rank, p.nodes, p.job.End)...)
+	for _, beyond := range a.promises.beyond(a.args.Promises.Depth) {
+		endPromise(a, beyond)
+	}
+}
+
+// sparedBy returns the reservations that a match for a plan overlooks only if it is refused otherwise. If some pods are optional,
+// it spares none: it would find nodes for fewer of them, and the others would overlook these reservations a moment later.
+func sparedBy(b *base, plan gang.Plan) []match.JobID {
+	if len(plan.Optional) > 0 {
+		return nil
+	}
+	return b.promises.sparedBy(plan.Key)
 }
 
 // usePromise ends the promise of a group that has started. Others may take the room that it leaves.
@@ -431,7 +363,11 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 // come.
 func (w *watcher) endPromises(now time.Time) {
 	freed := w.promises.expectNoMore(now)
-	for _, key := range w.promises.over(now, w.inventory.Epoch() != 0, w.groups.WaitsForRoom) {
+	gone, unused := w.promises.over(now, w.inventory.Epoch() != 0, w.groups.WaitsForRoom)
+	for _, key := range gone {
+		freed = endPromise(w.groupPlacer, key) || freed
+	}
+	for _, key := range unused {
 		if endPromise(w.groupPlacer, key) {
 			freed = true
 			w.promises.unpromised.lose(key, cannotStart, "", now)
@@ -444,6 +380,9 @@ func (w *watcher) endPromises(now time.Time) {
 		}
 	}
 	askAgain(w.base, due...)
+	unanswered := w.promises.unpromised.due(now)
+	w.groups.AskAgain(unanswered, now)
+	w.activator.activateGroups(unanswered...)
 	if freed {
 		w.observeEvent(gang.Released)
 	}

@@ -64,8 +64,8 @@ func (u *unpromised) hadNoAnswer(key types.NamespacedName, now time.Time) {
 	u.unanswered[key] = unansweredSearch{tries: tries + 1, askAt: now.Add(min(askPromisedEvery, time.Second<<min(tries, 10)))}
 }
 
-// hadAnswer records that the last search for a time at which a group fits had an answer, or that none was made.
-func (u *unpromised) hadAnswer(key types.NamespacedName) {
+// answered records that the last search for a time at which a group fits had an answer, or that none was made.
+func (u *unpromised) answered(key types.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.unanswered, key)
@@ -95,8 +95,8 @@ func (u *unpromised) describeLoss(key types.NamespacedName, now time.Time) strin
 	return text
 }
 
-// isPromised records that a group is promised room.
-func (u *unpromised) isPromised(key types.NamespacedName) {
+// forgetLoss records that a group is promised room again.
+func (u *unpromised) forgetLoss(key types.NamespacedName) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	delete(u.lost, key)
@@ -116,10 +116,10 @@ func (u *unpromised) due(now time.Time) (keys []types.NamespacedName) {
 	return keys
 }
 
-// keep forgets the groups that do not wait.
-func (u *unpromised) keep(waits func(types.NamespacedName) bool) {
+// keep forgets the groups that do not wait. The refusal of one is recorded a moment after its search.
+func (u *unpromised) keep(now time.Time, waits func(types.NamespacedName) bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	maps.DeleteFunc(u.lost, func(key types.NamespacedName, _ lostPromise) bool { return !waits(key) })
-	maps.DeleteFunc(u.unanswered, func(key types.NamespacedName, _ unansweredSearch) bool { return !waits(key) })
+	maps.DeleteFunc(u.unanswered, func(key types.NamespacedName, of unansweredSearch) bool { return !waits(key) && !now.Before(of.askAt) })
 }

@@ -7,10 +7,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/translate"
 	"github.com/flux-k8s/fluence/pkg/walltime"
 )
@@ -69,8 +72,8 @@ func (w *walltimes) ofJob(job types.UID) (uids []types.UID) {
 // an end: otherwise pods that nobody ends could keep others from room that is promised from their ends on.
 const maxOverrun = 5 * time.Minute
 
-// expectedEnd returns when the room of a pod with a node is expected to be free. That is its end that somebody makes if it is
-// past an earlier one that nobody makes. It returns the zero time if no end is known.
+// expectedEnd returns when the room of a pod with a node is expected to be free. A pod that has gone on beyond a duration that
+// nobody keeps ends at its deadline. expectedEnd returns the zero time if no end is known.
 func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 	if translate.OnEveryNode(pod) {
 		return time.Time{} // it does not end to make room
@@ -128,3 +131,34 @@ func (w *walltimes) jobDeadline(plan gang.Plan) (first time.Time) {
 }
 
 func isJob(o group.Owner) bool { return o.Group == batchv1.GroupName && o.Kind == "Job" }
+
+// observeDeadline handles a change of a Job's deadline. A group that waits may be promised room now.
+func (w *watcher) observeDeadline(job types.UID) {
+	uids := w.walltimes.ofJob(job)
+	if len(uids) == 0 {
+		return
+	}
+	w.inventory.Recheck(uids...)
+	endsChanged(w.base, uids...)
+	waiting := sets.New[types.NamespacedName]()
+	for _, uid := range uids {
+		if key, ok := w.groups.KeyOf(uid); ok && w.groups.WaitsForRoom(key) {
+			waiting.Insert(key)
+		}
+	}
+	askAgain(w.base, waiting.UnsortedList()...)
+}
+
+// sameBounds reports whether two states of a pod say the same of its end.
+func sameBounds(a, b *corev1.Pod) bool {
+	return ptr.Equal(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds) && a.Annotations[group.DurationAnnotation] == b.Annotations[group.DurationAnnotation]
+}
+
+// endsChanged lets groups ask that are promised room on the nodes of pods whose ends may have changed.
+func endsChanged(b *base, pods ...types.UID) {
+	for _, uid := range pods {
+		if pod := b.occupants.podOf(match.NewJobID("pod", string(uid))); pod != nil {
+			b.promises.askSoon(pod.Spec.NodeName, b.now())
+		}
+	}
+}

@@ -10,16 +10,13 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	nodeutil "k8s.io/kubernetes/pkg/util/node"
-	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/eviction"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
-	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -307,37 +304,6 @@ func (tl *groupReporter) forgetIfGone(k types.NamespacedName) {
 // controls pods, directly or through another object.
 func (w *watcher) observeOwner(ctx context.Context, uid types.UID) {
 	w.apply(ctx, w.groups.ObserveOwner(uid))
-}
-
-// observeDeadline handles a change of a Job's deadline. A group that waits may be promised room now.
-func (w *watcher) observeDeadline(job types.UID) {
-	uids := w.walltimes.ofJob(job)
-	if len(uids) == 0 {
-		return
-	}
-	w.inventory.Recheck(uids...)
-	endsChanged(w.base, uids...)
-	waiting := sets.New[types.NamespacedName]()
-	for _, uid := range uids {
-		if key, ok := w.groups.KeyOf(uid); ok && w.groups.WaitsForRoom(key) {
-			waiting.Insert(key)
-		}
-	}
-	askAgain(w.base, waiting.UnsortedList()...)
-}
-
-// sameBounds reports whether two states of a pod say the same of its end.
-func sameBounds(a, b *corev1.Pod) bool {
-	return ptr.Equal(a.Spec.ActiveDeadlineSeconds, b.Spec.ActiveDeadlineSeconds) && a.Annotations[group.DurationAnnotation] == b.Annotations[group.DurationAnnotation]
-}
-
-// endsChanged lets groups ask that are promised room on the nodes of pods whose ends may have changed.
-func endsChanged(b *base, pods ...types.UID) {
-	for _, uid := range pods {
-		if pod := b.occupants.podOf(match.NewJobID("pod", string(uid))); pod != nil {
-			b.promises.askSoon(pod.Spec.NodeName, b.now())
-		}
-	}
 }
 
 // podGone handles a pod that was deleted.
