@@ -181,3 +181,24 @@ func TestADeadlineCountsWhenAWishIsOver(t *testing.T) {
 		}
 	})
 }
+
+// After a restart, promised groups ask in their order. One that has let another ask is woken when that has its answer.
+func TestPromisedGroupsAskInOrderAfterARestart(t *testing.T) {
+	now := time.Now()
+	key := func(name string) types.NamespacedName { return types.NamespacedName{Namespace: ns, Name: name} }
+	first, second := gang.Rank{Priority: 2}, gang.Rank{Priority: 1}
+	var s promises
+	s.expect([]types.NamespacedName{key("first"), key("second"), key("third")})
+	if s.mustLetAsk(key("first"), first, now) {
+		t.Error("the first lets others ask")
+	}
+	if !s.mustLetAsk(key("second"), second, now) {
+		t.Error("the second asks before the first has its answer")
+	}
+	if !s.asked(key("first")) {
+		t.Error("nobody wakes the second when the first has its answer")
+	}
+	if s.mustLetAsk(key("second"), second, now) {
+		t.Error("the second waits for one that has not asked")
+	}
+}

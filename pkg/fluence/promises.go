@@ -282,14 +282,14 @@ func (s *promises) ignoredBy(key types.NamespacedName, rank gang.Rank, first, en
 	})
 }
 
-// ignoredLater returns the reservations that the search for a promise to a group overlooks. These are its own, those of the
-// groups after it, and those that their groups are about to leave.
+// ignoredLater returns the reservations that a search for a later time ignores. It ignores the group's own reservation and those
+// of the groups after it. It also ignores those of groups that have found nodes: they leave that room when they start.
 func (s *promises) ignoredLater(key types.NamespacedName, rank gang.Rank) []match.JobID {
 	return s.jobsOf(func(of types.NamespacedName, p *promise) bool { return of == key || rank.Less(p.rank) || p.leaves })
 }
 
-// sparedBy returns the reservations that a group with a promise overlooks only if it finds no room otherwise: those of the
-// groups after it. A group without a promise spares none.
+// sparedBy returns the reservations that the first match for a group respects and the second one ignores. These are the
+// reservations of the groups after it. A group without a promise has only the second match.
 func (s *promises) sparedBy(key types.NamespacedName) []match.JobID {
 	own := s.get(key)
 	return s.jobsOf(func(_ types.NamespacedName, p *promise) bool { return own != nil && own.rank.Less(p.rank) && !p.leaves })
@@ -321,8 +321,8 @@ func (s *promises) setLeaves(key types.NamespacedName, leaves bool) *promise {
 	return p
 }
 
-// before counts the promises of groups before a rank. One that its group is about to leave does not count: otherwise a group
-// that asks when that has started would be promised room before those that have asked a moment earlier.
+// before counts the promises of groups before a rank. A group that has found nodes does not count. Its promise ends when it
+// starts, so the next group gets a promise at once. If it counted, the group that happens to ask after the start would get it.
 func (s *promises) before(rank gang.Rank) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

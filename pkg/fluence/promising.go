@@ -316,8 +316,8 @@ func stayPromised(a *groupPlacer, key types.NamespacedName) {
 	}
 }
 
-// sparedBy returns the reservations that a match for a plan overlooks only if it is refused otherwise. If some pods are optional,
-// it spares none: it would find nodes for fewer of them, and the others would overlook these reservations a moment later.
+// sparedBy returns the reservations that the first match for a plan respects. A plan with optional pods respects none. Its first
+// match would place fewer pods, and the others would ignore these reservations a moment later.
 func sparedBy(b *base, plan gang.Plan) []match.JobID {
 	if len(plan.Optional) > 0 {
 		return nil

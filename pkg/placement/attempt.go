@@ -417,8 +417,8 @@ func (l *requestSize) countLimit(from jobspec.Limit) {
 // errOnlyStaleRoom means that a match needs room that the scheduler's cache has not released yet.
 var errOnlyStaleRoom = errors.New("the scheduler's cache has not released the room yet")
 
-// match sends requests to the matcher, as one job. If the group is to spare reservations, it overlooks them only if it
-// is refused otherwise. The refusal is that of the request that overlooks them.
+// match sends requests to the matcher, as one job. If the group spares reservations, a first match respects them. A second one
+// ignores them if the first is refused, and its answer counts.
 func (p *Placer) match(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string) (*match.Allocation, error) {
 	if len(q.cluster.Spared) > 0 {
 		a, err := matchBesideStaleRoom(ctx, p, q, op, requests, keys, true)

@@ -94,7 +94,7 @@ type ClusterState struct {
 	Duration time.Duration
 	// Ignored are the reservations in time that the group overlooks.
 	Ignored []match.JobID
-	// Spared are those of Ignored that the group overlooks only if it finds no room otherwise.
+	// Spared are those of Ignored that a first match respects. If that is refused, a second match ignores them.
 	Spared []match.JobID
 	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
