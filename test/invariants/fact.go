@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"strings"
@@ -104,6 +105,23 @@ func (p *podFact) serving() bool { return p.node != "" && !p.ended() && !p.delet
 
 // pending reports whether the pod could be placed.
 func (p *podFact) pending() bool { return p.node == "" && !p.ended() && !p.deleting && !p.gated }
+
+// String says how a pod stands, for the report of a violation.
+func (p *podFact) String() string {
+	text := fmt.Sprintf("%s %s", p.key.Name, p.phase)
+	if p.node != "" {
+		text += " on " + p.node
+	}
+	for _, is := range []struct {
+		so   bool
+		said string
+	}{{p.deleting, "being deleted"}, {p.gated, "gated"}, {p.evictedFor != "", "marked to be evicted"}} {
+		if is.so {
+			text += ", " + is.said
+		}
+	}
+	return text
+}
 
 // A nodeFact is what the rules need to know of a node.
 type nodeFact struct {

@@ -1,6 +1,8 @@
 package invariants
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,6 +108,20 @@ func (j *judge) strays() (found []*pod) {
 		}
 	}
 	return found
+}
+
+// describePods says how the pods of a family stand, for the report of a violation.
+func (fam *family) describePods() string {
+	var said []string
+	for _, p := range fam.pods {
+		text := p.String()
+		if p.orphan {
+			text += ", its owner is gone"
+		}
+		said = append(said, text)
+	}
+	slices.Sort(said)
+	return strings.Join(said, "; ")
 }
 
 // A count is the number of a family's members in each state.

@@ -245,8 +245,8 @@ func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
 	limit := j.timeout(fam) + j.cfg.Slack
 	if lacks := j.excuses.elapsed(later(fam.since, j.turned), now); lacks > limit {
 		fam.lackTold = true
-		j.report(RulePartialGang, fam.about, now, "%d of %d pods have been on nodes for %.1fs: after %v the condition %s must be True, and it is not",
-			have, need, lacks.Seconds(), limit, conditionIncomplete)
+		j.report(RulePartialGang, fam.about, now, "%d of %d pods have been on nodes for %.1fs: after %v the condition %s must be True, and it is not; pods: %s",
+			have, need, lacks.Seconds(), limit, conditionIncomplete, fam.describePods())
 	}
 }
 

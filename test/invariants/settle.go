@@ -42,8 +42,8 @@ func (c *Checker) Settle(ctx context.Context) error {
 		n = len(left)
 		for _, fam := range left {
 			have := fam.count()
-			j.report(RuleNotAtRest, fam.about, time.Now(), "it must be placed, or refused with a reason: %d pods wait and %d are on nodes; PodGroup %s",
-				have.pending, have.serving, fam.group)
+			j.report(RuleNotAtRest, fam.about, time.Now(), "it must be placed, or refused with a reason: %d pods wait and %d are on nodes; PodGroup %s; pods: %s",
+				have.pending, have.serving, fam.group, fam.describePods())
 		}
 	})
 	return fmt.Errorf("wait until all groups are at rest (%d are not): %w", n, err)
