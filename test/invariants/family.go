@@ -124,6 +124,17 @@ func (fam *family) describePods() string {
 	return strings.Join(said, "; ")
 }
 
+// abandoned reports whether what made all pods of a family is gone. Nobody replaces such pods, and the garbage collector
+// deletes them, sooner or later.
+func (fam *family) abandoned() bool {
+	for _, p := range fam.pods {
+		if !p.orphan {
+			return false
+		}
+	}
+	return len(fam.pods) > 0
+}
+
 // A count is the number of a family's members in each state.
 type count struct{ serving, pending, succeeded int }
 

@@ -56,6 +56,13 @@ func TestPartialGang(t *testing.T) {
 		"a native gang lacks a pod for ever, and no condition says so": {
 			tell: func(s *script) { loses(s, native).after(time.Hour) },
 		},
+		"a pod is gone, and then the StatefulSet, whose other pod the garbage collector has not deleted": {
+			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").disown().after(time.Hour) },
+		},
+		"a pod of a StatefulSet is gone, and no condition says so": {
+			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").after(time.Hour) },
+			want: partialGang,
+		},
 		"half is bound, and within seconds after an excuse the rest": {
 			tell: func(s *script) {
 				end := two(s).bind("a", "n").after(time.Second).excuse()

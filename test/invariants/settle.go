@@ -65,7 +65,7 @@ func (j *judge) atRest(fam *family) bool {
 	if fam.group == nil {
 		return c.pending == 0 || fam.podTold
 	}
-	if c.serving == 0 && c.pending == 0 {
+	if c.serving == 0 && c.pending == 0 || fam.abandoned() {
 		return true
 	}
 	refused := fam.group.untold(c.serving) == "" && fam.group.stale(c) == "" && fam.group.refusal().reason != reasonBinding

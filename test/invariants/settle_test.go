@@ -29,6 +29,8 @@ func TestAtRest(t *testing.T) {
 		"a pod of a StatefulSet that is gone": {
 			tell: func(s *script) { s.group("g", 1, placed()).owner().disown().pod("a", "g", controlled("set")) }, want: true,
 		},
+		"a group that has lost a pod, and then its StatefulSet": {tell: func(s *script) { ofSet(s).remove("a").disown() }, want: true},
+		"a group that has lost a pod, not its StatefulSet":      {tell: func(s *script) { ofSet(s).remove("a") }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -39,4 +41,10 @@ func TestAtRest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ofSet adds two pods of a StatefulSet that run, and their group.
+func ofSet(s *script) *script {
+	return s.node("n", 8).owner().group("g", 2, placed()).
+		pod("a", "g", controlled("set")).pod("b", "g", controlled("set")).bind("a", "n").bind("b", "n")
 }
