@@ -127,7 +127,8 @@ type Request struct {
 	// Replaces must not be the job of the request, and not be set with AllocateOrElseReserve, because it would be
 	// open who has the slots until a reservation begins. ReplacesKeys need Replaces. A job in Ignore that holds
 	// resources stays ErrInvalid, even if it is replaced. A repeated request is the same request even if Replaces
-	// and ReplacesKeys differ. It frees nothing, whatever the job has by then. Satisfiability ignores Replaces.
+	// and ReplacesKeys differ. It frees nothing, whatever the job has by then. Satisfiability ignores Replaces. An
+	// engine that cannot take over slots answers ErrInvalid.
 	Replaces     JobID
 	ReplacesKeys []string
 	// Terse leaves out of a refusal what takes more work than the verdict. Reason then has what Reason.Terse
