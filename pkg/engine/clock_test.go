@@ -79,9 +79,9 @@ func TestRandomSeriesOverTime(t *testing.T) {
 		})
 	}
 	t.Logf("requests came to %v", came)
-	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew", "refused for what is promised"} {
+	for _, what := range []string{"allocated", "reserved", "refused", "allocated after it was reserved", "reserved anew", "refused for what is promised", "replaced slots", "replaced reserved slots"} {
 		if 150*came[what] < 10*rounds {
-			t.Errorf("%d requests were %s", came[what], what)
+			t.Errorf("%d times: %s", came[what], what)
 		}
 	}
 }
@@ -236,6 +236,9 @@ func (c *timeModel) matchAndCompare(t *testing.T, id match.JobID) {
 	if r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve {
 		c.expire()
 		delete(c.jobs, id)
+		if a != nil {
+			c.replace(&r)
+		}
 		c.book(a)
 		c.count(had, a)
 	}
@@ -287,8 +290,8 @@ func (c *timeModel) count(had *timeModelJob, a *match.Allocation) {
 	}
 }
 
-// countedSlots lists the slots that count for a request. Sometimes it makes the request ignore jobs or
-// expect slots.
+// countedSlots lists the slots that count for a request. Sometimes it makes the request ignore jobs,
+// replace slots or expect slots.
 func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
 	books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve
 	for c.IntN(2) == 0 {
@@ -298,10 +301,14 @@ func (c *timeModel) countedSlots(r *match.Request) []timeModelSlot {
 		}
 		r.Ignore = append(r.Ignore, id)
 	}
+	c.drawReplaced(r)
 	var there []timeModelSlot
 	for id, j := range c.jobs {
 		if id != r.ID && !slices.Contains(r.Ignore, id) {
-			for _, s := range j.slots {
+			for key, s := range j.slots {
+				if replaces(r, id, key) {
+					continue
+				}
 				s.reserved = j.reserved
 				there = append(there, s)
 			}

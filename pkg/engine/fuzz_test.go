@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -143,7 +146,13 @@ func (l *engineModel) ask(t *testing.T, in *tape, id match.JobID) {
 	holder := holders[in.next(3)]
 	whole := holder != "" && in.next(2) == 1
 	expected := l.expected(in)
-	free := l.free(t, holder, whole, match.Job{Slots: expected})
+	replaces, replacesKeys := match.JobID(max(0, in.next(12)-3)), [][]string{nil, {"0"}, {"1", "2"}}[in.next(3)]
+	if replaces == id || replaces == 0 {
+		replaces, replacesKeys = 0, nil
+	}
+	before := l.jobs(t)
+	left := released(before, replaces, replacesKeys)
+	free := l.free(holder, whole, append(slices.Clip(left), match.Job{Slots: expected}))
 	r := l.request(id, matchtest.Jobspec(
 		matchtest.Slot("a", jobspec.Between(1, int64(1+in.next(4))), amountPools([2]int64{int64(1 + in.next(4)), int64(1 + in.next(4))})...),
 		matchtest.Slot("b", jobspec.Exactly(int64(1+in.next(2))), amountPools([2]int64{int64(1 + in.next(4)), 1})...),
@@ -153,8 +162,16 @@ func (l *engineModel) ask(t *testing.T, in *tape, id match.JobID) {
 	r.Expected = expected
 	policies := slices.DeleteFunc(match.Policies(), func(p string) bool { return match.IsExclusive(p) != whole })
 	r.Holder, r.Policy = holder, policies[in.next(len(policies))]
-	held := len(l.jobs(t))
+	r.Replaces, r.ReplacesKeys = replaces, replacesKeys
+	held := slices.ContainsFunc(before, func(j match.Job) bool { return j.ID == id })
 	a, err := l.e.Match(t.Context(), r)
+	if err != nil || held || r.Op != match.Allocate {
+		left = before
+	}
+	after := slices.DeleteFunc(l.jobs(t), func(j match.Job) bool { return !held && j.ID == id })
+	if !reflect.DeepEqual(append([]match.Job{}, left...), append([]match.Job{}, after...)) {
+		t.Fatalf("Match(%d), which replaces %q of job %d, changed others (-want +got):\n%s", id, replacesKeys, replaces, cmp.Diff(left, after))
+	}
 	var refusal *match.Refusal
 	switch {
 	case errors.As(err, &refusal), errors.Is(err, match.ErrConflict):
@@ -163,7 +180,7 @@ func (l *engineModel) ask(t *testing.T, in *tape, id match.JobID) {
 		return
 	case err != nil:
 		t.Fatalf("Match(%d) = %v", id, err)
-	case r.Op == match.Allocate && len(l.jobs(t)) == held:
+	case r.Op == match.Allocate && held:
 		return // It is a repeat.
 	}
 	if r.Op == match.Allocate {
@@ -240,15 +257,29 @@ func (l *engineModel) jobs(t *testing.T) []match.Job {
 	return jobs
 }
 
-// free computes what is left of every node for a holder if the expected slots are held too.
-func (l *engineModel) free(t *testing.T, holder string, whole bool, expected ...match.Job) map[string][2]int64 {
+// released returns jobs without the slots of a job with these keys, or without the job if there are no keys.
+func released(jobs []match.Job, id match.JobID, keys []string) []match.Job {
+	var left []match.Job
+	for _, j := range jobs {
+		if j.ID == id {
+			j.Slots = slices.DeleteFunc(slices.Clone(j.Slots), func(s match.Slot) bool { return len(keys) == 0 || slices.Contains(keys, s.Key) })
+		}
+		if len(j.Slots) > 0 {
+			left = append(left, j)
+		}
+	}
+	return left
+}
+
+// free computes what these jobs leave of every node for a holder.
+func (l *engineModel) free(holder string, whole bool, jobs []match.Job) map[string][2]int64 {
 	free := make(map[string][2]int64)
 	for name, n := range l.nodes {
 		if !n.down {
 			free[name] = n.size
 		}
 	}
-	for _, j := range append(l.jobs(t), expected...) {
+	for _, j := range jobs {
 		for _, s := range j.Slots {
 			f, ok := free[s.Node]
 			if !ok {
@@ -275,7 +306,7 @@ func (l *engineModel) free(t *testing.T, holder string, whole bool, expected ...
 func (l *engineModel) compare(t *testing.T) {
 	for _, holder := range []string{"", "x"} {
 		whole := holder != ""
-		free := l.free(t, holder, whole)
+		free := l.free(holder, whole, l.jobs(t))
 		for name := range l.nodes {
 			for k := range puzzleKinds {
 				l.count(t, name, k, holder, free[name][k])

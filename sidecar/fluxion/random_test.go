@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/match/matchtest"
@@ -112,7 +115,22 @@ func (w *world) request(t *testing.T, id match.JobID) {
 		r.Ignore = []match.JobID{match.JobID(1 + w.random.IntN(12))}
 		r.Expected = []match.Slot{matchtest.Held("x", "a", matchtest.MilliCores(w.random.Int64N(3000)))}
 	}
+	if other := match.JobID(1 + w.random.IntN(12)); other != id && w.random.IntN(2) == 0 {
+		r.Replaces, r.ReplacesKeys = other, [][]string{nil, {"0"}, {"1", "2"}}[w.random.IntN(3)]
+	}
+	before := w.listed(t, match.Request{})
+	left := w.listed(t, r)
 	_, err := w.Match(t.Context(), r)
+	if err != nil || r.Op != match.Allocate || before[id] != "" {
+		left = before
+	}
+	after := w.listed(t, match.Request{})
+	if before[id] == "" {
+		delete(after, id)
+	}
+	if diff := cmp.Diff(left, after); diff != "" {
+		t.Errorf("Match(%d), which replaces %q of job %d, changed others (-want +got):\n%s", id, r.ReplacesKeys, r.Replaces, diff)
+	}
 	switch {
 	case err == nil, errors.Is(err, match.ErrConflict):
 		return
@@ -123,7 +141,7 @@ func (w *world) request(t *testing.T, id match.JobID) {
 		return
 	}
 	room, whole := int64(0), int64(0)
-	_, most := w.bounds(t)
+	_, most := w.bounds(t, r)
 	for name, size := range w.cores {
 		whole += size / 1000 / up(each)
 		if !w.down[name] {
@@ -138,10 +156,33 @@ func (w *world) request(t *testing.T, id match.JobID) {
 	}
 }
 
+// listed renders what each job would hold without what a request replaces.
+func (w *world) listed(t *testing.T, without match.Request) map[match.JobID]string {
+	t.Helper()
+	jobs, err := w.Jobs(t.Context(), w.epoch)
+	if err != nil {
+		t.Fatalf("Jobs() = %v", err)
+	}
+	held := make(map[match.JobID]string)
+	for _, j := range jobs {
+		for _, s := range j.Slots {
+			if !replaces(without, j.ID, s.Key) {
+				held[j.ID] += fmt.Sprint(s.Key, "@", s.Node, matchtest.Amounts(s.R), " ")
+			}
+		}
+	}
+	return held
+}
+
+// replaces reports whether a request replaces a slot.
+func replaces(r match.Request, id match.JobID, key string) bool {
+	return r.Replaces == id && (len(r.ReplacesKeys) == 0 || slices.Contains(r.ReplacesKeys, key))
+}
+
 func up(m int64) int64 { return (m + 999) / 1000 }
 
-// bounds returns the least and the most that the library may hold on each node.
-func (w *world) bounds(t *testing.T) (least, most map[string]int64) {
+// bounds returns the least and the most that the library may hold on each node, without what a request replaces.
+func (w *world) bounds(t *testing.T, without match.Request) (least, most map[string]int64) {
 	t.Helper()
 	jobs, err := w.Jobs(t.Context(), w.epoch)
 	if err != nil {
@@ -151,6 +192,9 @@ func (w *world) bounds(t *testing.T) (least, most map[string]int64) {
 	least, most = make(map[string]int64), make(map[string]int64)
 	for _, j := range jobs {
 		for _, s := range j.Slots {
+			if replaces(without, j.ID, s.Key) {
+				continue
+			}
 			n := matchtest.Amounts(s.R)["core"]
 			sums[s.Node] += n
 			most[s.Node] += up(n)
@@ -174,7 +218,7 @@ func (w *world) check(t *testing.T) {
 		return // The library need not have been called, nor the graph loaded.
 	}
 	held := w.process.Current.Held()
-	least, most := w.bounds(t)
+	least, most := w.bounds(t, match.Request{})
 	for name, size := range w.cores {
 		got := held[fmt.Sprint("n", w.number[name])]["core"]
 		if size /= 1000; got < min(size, least[name]) || got > min(size, most[name]) {
