@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates the deep copies and the CRD of PodGroup with controller-gen.
+# Generates the deep copies and the CRDs of the API's types with controller-gen.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -7,5 +7,5 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 controller_gen=$(go -C hack/tools/controller-gen tool -n controller-gen)
 
 "${controller_gen}" object crd \
-	paths=./sig-scheduler-plugins/... \
+	paths=./sig-scheduler-plugins/... paths=./pkg/apis/... \
 	output:crd:dir=manifests/crds
