@@ -24,7 +24,7 @@ func (u *usage) add(j *job, n int) {
 	}
 }
 
-// overLimit returns the limit that a job would exceed if it started now. What is promised counts as used for those jobs after
+// overLimit returns the limit that a job would exceed if it started now, or the zero value. What is promised counts as used for those jobs after
 // it that would still run when the promise begins.
 func (q *queue) overLimit(j *job, now time.Time) (over LimitState, is bool) {
 	kept := q.holder
@@ -39,6 +39,7 @@ func (q *queue) overLimit(j *job, now time.Time) (over LimitState, is bool) {
 		if over.isOver() {
 			return over, true
 		}
+		over = LimitState{}
 	}
 	if m := q.Limits.NamespaceRunning; m > 0 {
 		over = LimitState{Name: LimitNamespaceRunning, Max: int64(m), Used: int64(q.usage.namespaces[j.Key.Namespace]), Wanted: 1}
@@ -48,6 +49,7 @@ func (q *queue) overLimit(j *job, now time.Time) (over LimitState, is bool) {
 		if over.isOver() {
 			return over, true
 		}
+		over = LimitState{}
 	}
 	for resource, most := range q.Limits.Requests {
 		l := LimitState{Name: LimitRequests, Resource: resource, Max: most, Used: q.usage.requests[resource], Wanted: j.Requests[resource]}

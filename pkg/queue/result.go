@@ -72,7 +72,7 @@ type State struct {
 	// First is the first job of the queue that was refused for room. FirstPromise is what it is promised; it is zero if it has no promise.
 	First        types.NamespacedName
 	FirstPromise Promise
-	// Limit is the limit that is reached, if Reason is LimitReached.
+	// Limit is the limit that the job would exceed now. It is zero if there is none.
 	Limit LimitState
 	// Message is the matcher's last answer to a job of this class.
 	Message string

@@ -13,226 +13,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/queue/model"
 )
 
-var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-
-// faults are what a test plants, so that it can be seen that it is found.
-type faults struct {
-	// queue, job and class change what the core is given. Nil functions change nothing.
-	queue func(*queue.Queue)
-	job   func(*queue.Job)
-	// ask and answer change what the core asks, and what it is answered.
-	ask    func(*queue.Ask, *world)
-	answer func(queue.Ask, *queue.Answer)
-	// deaf is set if the core does not get to know that room or nodes came.
-	deaf bool
-	// keeps is set if each promise of before is restored, whether or not there is room.
-	keeps bool
-}
-
-// A world is a core and a cluster that it asks, with what must hold.
-type world struct {
-	core    *queue.Core
-	cluster *model.Cluster
-	faults  faults
-	queues  map[string]queue.Queue
-	// jobs are all jobs, and running those that were started.
-	jobs    map[types.NamespacedName]queue.Job
-	running map[types.NamespacedName]bool
-	// promises are what the decisions say.
-	promises map[types.NamespacedName]queue.Promise
-	// wrong is what does not hold.
-	wrong []string
-	asks  int
-}
-
-func newWorld(config queue.Config, cluster *model.Cluster, f faults) *world {
-	return &world{
-		core: queue.New(config), cluster: cluster, faults: f, queues: map[string]queue.Queue{},
-		jobs: map[types.NamespacedName]queue.Job{}, running: map[types.NamespacedName]bool{}, promises: map[types.NamespacedName]queue.Promise{},
-	}
-}
-
-func (w *world) blame(format string, args ...any) {
-	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
-}
-
-func (w *world) putQueue(q queue.Queue) {
-	w.queues[q.Name] = q
-	if w.faults.queue != nil {
-		w.faults.queue(&q)
-	}
-	w.core.PutQueue(q)
-}
-
-func (w *world) putWaiting(j queue.Job) {
-	w.jobs[j.Key] = j
-	delete(w.running, j.Key)
-	if w.faults.job != nil {
-		w.faults.job(&j)
-	}
-	w.core.PutWaiting(j)
-}
-
-func (w *world) drop(key types.NamespacedName) {
-	delete(w.jobs, key)
-	delete(w.running, key)
-	w.core.Drop(key)
-}
-
-func (w *world) open(what queue.What, partitions ...string) {
-	if !w.faults.deaf {
-		w.core.Open(what, partitions...)
-	}
-}
-
-// pass makes one pass, and checks that the decisions are what the core says of itself.
-func (w *world) pass(more func() bool) {
-	for _, d := range w.core.Pass(w.cluster.Now, w, more) {
-		switch d.Change {
-		case queue.Started:
-			w.running[d.Key] = true
-			delete(w.promises, d.Key)
-		case queue.Promised:
-			w.promises[d.Key] = d.Promise
-		case queue.Unpromised:
-			delete(w.promises, d.Key)
-		}
-	}
-	for key, p := range w.promises {
-		if s, ok := w.core.State(key); !ok || s.Promise != p {
-			if !ok || w.core.Pending() {
-				delete(w.promises, key) // it was dropped, or the next pass reports its end
-				continue
-			}
-			w.blame("Decisions: %s is promised %v by the decisions, and %v by its state", key, p, s.Promise)
-		}
-	}
-}
-
-// Allocate implements queue.Matcher.
-func (w *world) Allocate(a queue.Ask) queue.Answer { return w.answer(a, w.cluster.Allocate) }
-
-// Promise implements queue.Matcher.
-func (w *world) Promise(a queue.Ask) queue.Answer { return w.answer(a, w.cluster.Promise) }
-
-// Probe implements queue.Matcher.
-func (w *world) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answer {
-	return w.cluster.Probe(a, shorter, later)
-}
-
-// Restore implements queue.Matcher.
-func (w *world) Restore(j *queue.Job, p queue.Promise) bool {
-	return w.cluster.Restore(j, p) || w.faults.keeps
-}
-
-// Cancel implements queue.Matcher.
-func (w *world) Cancel(key types.NamespacedName) { w.cluster.Cancel(key) }
-
-// answer asks the cluster, and checks what must hold when a job starts.
-func (w *world) answer(a queue.Ask, ask func(queue.Ask) queue.Answer) queue.Answer {
-	w.asks++
-	j := w.jobs[a.Job.Key]
-	kept := w.keptBefore(j)
-	if w.faults.ask != nil {
-		w.faults.ask(&a, w)
-	}
-	got := ask(a)
-	if w.faults.answer != nil {
-		w.faults.answer(a, &got)
-	}
-	if got.Verdict == queue.Granted {
-		w.checkStart(j, kept)
-	}
-	return got
-}
-
-// keptBefore returns the promises before a job that can be kept now, if those after it do not count.
-func (w *world) keptBefore(j queue.Job) []types.NamespacedName {
-	var kept []types.NamespacedName
-	for key, s := range w.cluster.Promised {
-		if o, ok := w.jobs[key]; ok && w.before(o, j) && w.cluster.Fits(key, s, w.promisedAfter(j)) {
-			kept = append(kept, key)
-		}
-	}
-	return kept
-}
-
-func (w *world) promisedAfter(j queue.Job) []types.NamespacedName {
-	return slices.DeleteFunc(slices.Collect(maps.Keys(w.cluster.Promised)), func(k types.NamespacedName) bool { return !w.before(j, w.jobs[k]) })
-}
-
-// checkStart checks that a job may start, and that no promise before it moves by that.
-func (w *world) checkStart(j queue.Job, kept []types.NamespacedName) {
-	q := w.queues[j.Queue]
-	switch {
-	case w.running[j.Key]:
-		w.blame("Twice: %s starts twice", j.Key)
-	case j.Held, j.Unplaceable:
-		w.blame("Held: %s starts", j.Key)
-	case !q.Started:
-		w.blame("Stopped: %s starts in queue %s", j.Key, q.Name)
-	}
-	for _, key := range kept {
-		if s, ok := w.cluster.Promised[key]; !ok || !w.cluster.Fits(key, s, w.promisedAfter(j)) {
-			w.blame("Later: what %s is promised from %v is gone by the start of %s", key, s.From, j.Key)
-		}
-	}
-	running, same, used := 1, 1, maps.Clone(j.Requests)
-	for key := range w.running {
-		if o := w.jobs[key]; o.Queue == j.Queue {
-			running++
-			if key.Namespace == j.Key.Namespace {
-				same++
-			}
-			for resource := range used {
-				used[resource] += o.Requests[resource]
-			}
-		}
-	}
-	if m := q.Limits.Running; m > 0 && running > m {
-		w.blame("Limit: %d jobs run in queue %s, the limit is %d", running, q.Name, m)
-	}
-	if m := q.Limits.NamespaceRunning; m > 0 && same > m {
-		w.blame("Limit: %d jobs of namespace %s run in queue %s, the limit is %d", same, j.Key.Namespace, q.Name, m)
-	}
-	for resource, m := range q.Limits.Requests {
-		if j.Requests[resource] > 0 && used[resource] > m {
-			w.blame("Limit: %d of %s are used in queue %s, the limit is %d", used[resource], resource, q.Name, m)
-		}
-	}
-	if q.Policy == queue.FCFS {
-		w.checkFirst(j)
-	}
-	w.running[j.Key] = true
-}
-
-// checkFirst checks that nobody before a job in its queue could start, who waits.
-func (w *world) checkFirst(j queue.Job) {
-	for key, o := range w.jobs {
-		if o.Queue != j.Queue || w.running[key] || o.Held || o.Unplaceable || !w.before(o, j) {
-			continue
-		}
-		switch s, _ := w.core.State(key); s.Reason {
-		case queue.NoRoom, queue.NotItsTurn, queue.HasPromise:
-			w.blame("Passed: %s starts before %s (%s) in queue %s", j.Key, key, s.Reason, j.Queue)
-		}
-	}
-}
-
-// before is the order of jobs as users know it.
-func (w *world) before(a, b queue.Job) bool {
-	p, q := w.queues[a.Queue].Priority, w.queues[b.Queue].Priority
-	switch {
-	case p != q:
-		return p > q
-	case a.Priority != b.Priority:
-		return a.Priority > b.Priority
-	case !a.Created.Equal(b.Created):
-		return a.Created.Before(b.Created)
-	}
-	return a.Key.String() < b.Key.String()
-}
-
 // A script is a history of queues, jobs and nodes, drawn from a seed.
 type script struct {
 	*world
@@ -241,11 +21,14 @@ type script struct {
 	twin *model.Cluster
 	rng  *rand.Rand
 	made int
+	// sizes is how many sizes most jobs have. With few of them, many jobs are of one class.
+	sizes int
 	// late are jobs that run longer than they may.
 	late map[types.NamespacedName]bool
-	// yields is set if passes end early.
-	yields bool
-	log    []string
+	// yields is set if passes end early. interrupted is set if things happen before a round is over: then the model, which
+	// has no rounds, cannot say what is decided.
+	yields, interrupted bool
+	log                 []string
 }
 
 func (s *script) note(format string, args ...any) {
@@ -263,7 +46,7 @@ func newScript(seed uint64, f faults) *script {
 	}
 	s := &script{
 		world: newWorld(config, model.NewCluster(noon, pools()), f), model: model.New(config), twin: model.NewCluster(noon, pools()),
-		rng: rng, late: map[types.NamespacedName]bool{}, yields: rng.IntN(3) == 0,
+		rng: rng, late: map[types.NamespacedName]bool{}, yields: rng.IntN(3) == 0, sizes: 1 + rng.IntN(4),
 	}
 	for i := range 1 + rng.IntN(3) {
 		s.changeQueue(queue.Queue{Name: fmt.Sprintf("q%d", i), Policy: s.policy(), Priority: int32(rng.IntN(2)), Started: true, Partition: "p"})
@@ -323,12 +106,12 @@ func (s *script) draw() queue.Job {
 	if s.rng.IntN(6) == 0 {
 		j.Created = j.Created.Add(-time.Duration(s.rng.IntN(100)) * time.Second)
 	}
-	j.Pods = int64(1 + s.rng.IntN(4))
+	j.Pods = int64(4 - s.rng.IntN(s.sizes))
 	if s.rng.IntN(10) == 0 {
 		j.Pods += 4
 	}
 	if s.rng.IntN(8) > 0 {
-		j.Duration = time.Duration(1+s.rng.IntN(12)) * 10 * time.Second
+		j.Duration = time.Duration(2+s.rng.IntN(12)) * 10 * time.Second // more than Config.Retry: a promise that is not used has no known end
 	}
 	j.Class = model.Class(j.Key.Namespace[1:], j.Pods, s.rng.IntN(5) == 0)
 	j.Requests = map[string]int64{"cpu": j.Pods}
@@ -459,7 +242,7 @@ func (s *script) edit() {
 	case 1:
 		j.Priority = int32(s.rng.IntN(4))
 	case 2:
-		j.Duration = time.Duration(s.rng.IntN(10)) * 10 * time.Second
+		j.Duration = time.Duration(2+s.rng.IntN(10)) * 10 * time.Second
 	case 3:
 		j.Unplaceable = !j.Unplaceable
 	case 4:
@@ -535,7 +318,7 @@ func (s *script) changeNodes() {
 
 // settle lets the core and the model make passes until nothing changes.
 func (s *script) settle() {
-	for range 200 {
+	for range 500 {
 		var more func() bool
 		if s.yields {
 			left := s.rng.IntN(4)
@@ -544,12 +327,20 @@ func (s *script) settle() {
 		if s.pass(more); !s.core.Pending() {
 			break
 		}
+		if s.interrupted && s.rng.IntN(3) == 0 {
+			return
+		}
 	}
 	if s.core.Pending() {
 		s.blame("Endless: the passes come to no end")
 	}
+	s.checkIdle()
+	if s.interrupted {
+		return
+	}
 	for range 200 {
 		if !s.model.Pass(s.cluster.Now, s.twin) {
+			s.compare()
 			return
 		}
 	}
@@ -564,17 +355,35 @@ func (s *script) compare() {
 	if !maps.Equal(s.cluster.Promised, s.twin.Promised) {
 		s.blame("Model: promised is %v, and in the model %v", s.cluster.Promised, s.twin.Promised)
 	}
-}
-
-// play plays a script of some steps, and returns what was wrong.
-func (s *script) play(steps int) []string {
-	for range steps {
-		s.step()
-		s.settle()
-		s.compare()
-		if len(s.wrong) > 0 {
-			break
+	if s.cluster.Away {
+		return
+	}
+	for name := range s.queues {
+		sum, _ := s.core.Summary(name)
+		if first := s.model.First(name); sum.First != first {
+			s.blame("Model: the first of %s is %s, and in the model %s", name, sum.First, first)
 		}
 	}
-	return s.wrong
+	if got, want := s.core.Overdue(), s.model.Overdue(s.cluster.Now); !slices.Equal(got, want) {
+		s.blame("Model: overdue are %v, and in the model %v", got, want)
+	}
+}
+
+// play plays a script of some steps, until something is wrong.
+func (s *script) play(steps int) {
+	for range steps {
+		s.step()
+		if s.settle(); len(s.wrong) > 0 {
+			return
+		}
+	}
+}
+
+// limit gives all queues limits.
+func (s *script) limit() {
+	for _, name := range slices.Sorted(maps.Keys(s.queues)) {
+		q := s.queues[name]
+		q.Limits = queue.Limits{Running: s.rng.IntN(4), NamespaceRunning: s.rng.IntN(3), Requests: map[string]int64{"cpu": int64(3 + s.rng.IntN(6)), "gpu": 2}}
+		s.changeQueue(q)
+	}
 }

@@ -29,7 +29,7 @@ func (c *Core) State(key types.NamespacedName) (State, bool) {
 	return s, true
 }
 
-// reason returns why a job waits, and the limit that it has reached, if that is why.
+// reason returns why a job waits, and the limit that it would exceed now.
 func (c *Core) reason(j *job) (Reason, LimitState) {
 	q := j.queue
 	switch {
@@ -51,10 +51,11 @@ func (c *Core) reason(j *job) (Reason, LimitState) {
 	case Excluded:
 		return NodesExcluded, LimitState{}
 	}
-	if j.promise != nil {
-		return HasPromise, LimitState{}
-	}
-	if limit, over := q.overLimit(j, c.now); over {
+	limit, over := q.overLimit(j, c.now)
+	switch {
+	case j.promise != nil:
+		return HasPromise, limit
+	case over:
 		return LimitReached, limit
 	}
 	switch {

@@ -197,6 +197,28 @@ func (m *Model) lose(keys []types.NamespacedName) {
 	}
 }
 
+// First returns the first job of a queue that was refused for room, or that has a promise.
+func (m *Model) First(name string) types.NamespacedName {
+	first, holder := m.first[name], m.holder(name)
+	switch {
+	case first == nil && holder == nil:
+		return types.NamespacedName{}
+	case first == nil || holder != nil && m.before(holder, first):
+		return holder.Key
+	}
+	return first.Key
+}
+
+// Overdue returns the jobs that have been refused for too long, in their order.
+func (m *Model) Overdue(now time.Time) (keys []types.NamespacedName) {
+	for _, j := range m.order() {
+		if m.first[j.Queue] == j && m.isOverdue(j, now) {
+			keys = append(keys, j.Key)
+		}
+	}
+	return keys
+}
+
 // holder returns the job of a queue that has a promise, or nil.
 func (m *Model) holder(name string) *job {
 	for _, j := range m.jobs {
