@@ -78,13 +78,20 @@ type State struct {
 	Message string
 }
 
-// A LimitState is one limit of a queue, in numbers.
+// Names of limits.
+const (
+	LimitRunning          = "running"
+	LimitNamespaceRunning = "perNamespace.running"
+	LimitRequests         = "requests"
+)
+
+// A LimitState is one limit of a queue, in numbers. The limit is reached: Used, Promised and Wanted are more than Max.
 type LimitState struct {
-	// Name is running, perNamespace.running, or requests and the resource, such as requests[cpu].
-	Name string
-	// Max is the limit, Used is what counts already, and Wanted is what the job would add. Promised is what is kept for
-	// the job of the queue that is promised room, and that would start while this job runs; Used has it in it.
-	Max, Used, Wanted, Promised int64
+	// Name is one of the names of limits. Resource is the resource that is limited, if Name is LimitRequests.
+	Name, Resource string
+	// Max is the limit. Used is what jobs that run have of it, and Wanted is what the job would add. Promised is what
+	// is kept for the job that is promised room: it comes before this job, and would start while this one runs.
+	Max, Used, Promised, Wanted int64
 }
 
 // A Summary is the state of a queue in numbers.

@@ -1,0 +1,111 @@
+package queue
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// State returns where a waiting job stands. It returns false if there is no such job.
+func (c *Core) State(key types.NamespacedName) (State, bool) {
+	j := c.jobs[key]
+	if j == nil || j.running {
+		return State{}, false
+	}
+	q := j.queue
+	var s State
+	if j.hasPlace() {
+		s.Position, s.Of = q.order.position(j)
+	}
+	if f := q.leading(); f != nil {
+		s.First, s.FirstPromise = f.Key, promiseOf(f)
+	}
+	if s.Promise = promiseOf(j); j.lane != nil {
+		s.Message = j.lane.class.message
+	}
+	s.Reason, s.Limit = c.reason(j)
+	return s, true
+}
+
+// reason returns why a job waits, and the limit that it has reached, if that is why.
+func (c *Core) reason(j *job) (Reason, LimitState) {
+	q := j.queue
+	switch {
+	case j.Held:
+		return Held, LimitState{}
+	case j.Unplaceable:
+		return Unplaceable, LimitState{}
+	case !q.exists:
+		return NoQueue, LimitState{}
+	case !q.Started:
+		return QueueStopped, LimitState{}
+	}
+	k := j.lane.class
+	switch k.verdict {
+	case Never:
+		return NeverFits, LimitState{}
+	case Down:
+		return NodesDown, LimitState{}
+	case Excluded:
+		return NodesExcluded, LimitState{}
+	}
+	if j.promise != nil {
+		return HasPromise, LimitState{}
+	}
+	if limit, over := q.overLimit(j, c.now); over {
+		return LimitReached, limit
+	}
+	switch {
+	case q.Policy != EASY && q.first != nil && q.first.before(j), !k.refuses(j):
+		return NotItsTurn, LimitState{}
+	case k.verdict == Unanswered:
+		return NoAnswer, LimitState{}
+	}
+	return NoRoom, LimitState{}
+}
+
+func promiseOf(j *job) Promise {
+	if j.promise == nil {
+		return Promise{}
+	}
+	return j.promise.Promise
+}
+
+// Summary returns a queue in numbers. It returns false if there is no such queue.
+func (c *Core) Summary(name string) (Summary, bool) {
+	q := c.queues[name]
+	if q == nil || !q.exists {
+		return Summary{}, false
+	}
+	s := Summary{Waiting: q.order.size, Running: q.usage.running, Used: maps.Clone(q.usage.requests)}
+	if q.order.root != nil {
+		s.Oldest = time.UnixMicro(q.order.least(q.order.root))
+	}
+	if f := q.leading(); f != nil {
+		s.First, s.Promise = f.Key, promiseOf(f)
+	}
+	return s, true
+}
+
+// Overdue returns the jobs that have been refused for too long, in their order: others leave nodes that these could use.
+func (c *Core) Overdue() []types.NamespacedName {
+	var jobs []*job
+	for _, q := range c.queues {
+		if c.isOverdue(q) {
+			jobs = append(jobs, q.first)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *job) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	keys := make([]types.NamespacedName, len(jobs))
+	for i, j := range jobs {
+		keys[i] = j.Key
+	}
+	return keys
+}
