@@ -98,6 +98,9 @@ type class struct {
 	// refusal holds for jobs after by: they ignore no more promises than by did, and avoid no fewer nodes.
 	closed int64
 	by     *job
+	// wasFull is set if even the shortest job was refused when the class was open last, and probed if it was not since
+	// the class is open.
+	wasFull, probed bool
 	// round is when a job was refused last. again is set if the class opens in the next round.
 	round uint64
 	again bool
@@ -120,7 +123,22 @@ func (k *class) reset() {
 	if k.verdict == Never {
 		k.queue.order.stale = true
 	}
-	k.verdict, k.closed, k.by, k.again, k.retryAt = Granted, unlimited, nil, false, time.Time{}
+	k.verdict, k.closed, k.by, k.probed, k.again, k.retryAt = Granted, unlimited, nil, false, false, time.Time{}
+}
+
+// shortest returns the least duration of the jobs that have no promise.
+func (k *class) shortest() int64 {
+	least := int64(unlimited)
+	for _, l := range k.lanes {
+		least = min(least, l.jobs.least(l.jobs.root))
+	}
+	return least
+}
+
+// probes reports whether the matcher is probed for the shortest job before this one asks: if the class is likely to be refused as
+// a whole.
+func (k *class) probes(j *job) bool {
+	return j.promise == nil && !k.probed && (k.wasFull || k.by != nil) && k.shortest() < j.length()
 }
 
 // laneKey names a lane of a queue.

@@ -15,6 +15,9 @@ type Matcher interface {
 	// on, and the answer is Reserved. What the job was promised before does not stand in its own way, and is
 	// replaced. The answer is Busy if no such time is known.
 	Promise(a Ask) Answer
+	// Probe answers what Allocate would answer if the job ran for a shorter time, or Promise if later is set. It books nothing.
+	// The core probes for the shortest job of a class: if that is refused, all of them are, with one question.
+	Probe(a Ask, shorter time.Duration, later bool) Answer
 	// Restore is called after a Promise for a job with a promise has found a later time or none. It
 	// undoes that: the job has the promise of before again. It returns false, and has done nothing, if that promise cannot
 	// be kept any more. Then the caller knows why: a node is lost or smaller, a job has not ended in time,
@@ -46,7 +49,7 @@ const (
 	// Reserved means: the job is promised its resources from Answer.From on. Only Promise answers so.
 	Reserved
 	// Busy means: there is no room now and, if Promise answers so, no time is known from when on there will
-	// be. A search that was cut short is Busy too.
+	// be. A search that was cut short is Busy too. What is Busy for a job is Busy for all longer ones.
 	Busy
 	// Never means: the job would not fit even if all others had ended. This and the following
 	// verdicts do not depend on Duration, and hold until Open(Nodes).

@@ -138,10 +138,19 @@ func (p *pass) ask(j *job) {
 	a := p.question(j)
 	// Only the jobs up to the one that is promised room ask for a promise.
 	inFront := q.Policy == EASY && (q.holder == nil || q.holder == j || j.before(q.holder))
+	length := j.length()
 	var answer Answer
-	if inFront {
+	switch {
+	case q.Policy == EASY && k.probes(j):
+		length = k.shortest()
+		answer = p.matcher.Probe(a, time.Duration(length), inFront)
+		k.probed = answer.Verdict == Granted || answer.Verdict == Reserved
+		if k.wasFull = !k.probed; k.probed {
+			return // the job itself asks next
+		}
+	case inFront:
 		answer = p.matcher.Promise(a)
-	} else {
+	default:
 		answer = p.matcher.Allocate(a)
 	}
 	if j.promise != nil {
@@ -153,6 +162,7 @@ func (p *pass) ask(j *job) {
 	}
 	switch v := answer.Verdict; {
 	case v == Granted:
+		k.wasFull = false
 		p.start(j)
 	case v == Reserved && inFront && j.promise == nil:
 		p.promise(j, Promise{answer.From, answer.Nodes})
@@ -161,9 +171,9 @@ func (p *pass) ask(j *job) {
 	case v == Never, v == Down, v == Excluded:
 		p.outOfReach(j, v)
 	case v == Unanswered:
-		p.notAnswered(j)
+		p.notAnswered(j, length)
 	default:
-		p.busy(j, inFront || q.Policy != EASY)
+		p.busy(j, length, inFront || q.Policy != EASY)
 	}
 }
 
@@ -217,15 +227,15 @@ func (p *pass) outOfReach(j *job, v Verdict) {
 	}
 }
 
-// notAnswered closes the class of a job for a while.
-func (p *pass) notAnswered(j *job) {
+// notAnswered closes the class of a job for a while, for jobs of this length and longer ones.
+func (p *pass) notAnswered(j *job, length int64) {
 	retryAt := p.now.Add(p.config.Retry)
 	if j.promise != nil {
 		j.promise.askAt = retryAt
 		return
 	}
 	k := j.lane.class
-	p.close(k, j, Unanswered)
+	p.close(k, j, length, Unanswered)
 	k.retryAt = retryAt
 	p.unanswered = append(p.unanswered, k)
 	if j.queue.Policy != EASY {
@@ -233,8 +243,8 @@ func (p *pass) notAnswered(j *job) {
 	}
 }
 
-// busy closes the class of a job that was refused for room. mayBeFirst is set if no job with a promise is before it.
-func (p *pass) busy(j *job, mayBeFirst bool) {
+// busy closes the class of a job that was refused for room, for jobs of this length and longer ones. mayBeFirst is set if no job with a promise is before it.
+func (p *pass) busy(j *job, length int64, mayBeFirst bool) {
 	k := j.lane.class
 	kept, answered := false, true
 	if j.promise != nil {
@@ -247,15 +257,15 @@ func (p *pass) busy(j *job, mayBeFirst bool) {
 	if !answered {
 		return
 	}
-	if p.close(k, j, Busy); mayBeFirst && !kept {
+	if p.close(k, j, length, Busy); mayBeFirst && !kept {
 		p.becomesFirst(j, true)
 	}
 }
 
-// close closes a class after the refusal of a job.
-func (p *pass) close(k *class, j *job, v Verdict) {
+// close closes a class for jobs of this length and longer ones, after the refusal of a job.
+func (p *pass) close(k *class, j *job, length int64, v Verdict) {
 	k.verdict, k.round = v, p.round
-	k.closed = min(k.closed, j.length())
+	k.closed = min(k.closed, length)
 	if k.by == nil || k.by.before(j) {
 		k.by = j
 	}

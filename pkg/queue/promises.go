@@ -31,14 +31,14 @@ func (p *pass) promise(j *job, room Promise) {
 		}
 	}
 	j.refused = time.Time{}
-	p.close(k, j, Busy)
+	p.close(k, j, j.length(), Busy)
 }
 
 // promiseAnew deals with a new promise of a job that has one. A later one counts only if the old one cannot be kept.
 func (p *pass) promiseAnew(j *job, room Promise) {
 	k, old := j.lane.class, j.promise
 	if answered := !p.mayIgnore(j); answered {
-		p.close(k, j, Busy)
+		p.close(k, j, j.length(), Busy)
 	}
 	later := room.From.After(old.From)
 	if later && p.keeps(j) {

@@ -52,7 +52,9 @@ func newWorld(config queue.Config, cluster *model.Cluster, f faults) *world {
 	}
 }
 
-func (w *world) blame(format string, args ...any) { w.wrong = append(w.wrong, fmt.Sprintf(format, args...)) }
+func (w *world) blame(format string, args ...any) {
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
 
 func (w *world) putQueue(q queue.Queue) {
 	w.queues[q.Name] = q
@@ -112,6 +114,11 @@ func (w *world) Allocate(a queue.Ask) queue.Answer { return w.answer(a, w.cluste
 
 // Promise implements queue.Matcher.
 func (w *world) Promise(a queue.Ask) queue.Answer { return w.answer(a, w.cluster.Promise) }
+
+// Probe implements queue.Matcher.
+func (w *world) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answer {
+	return w.cluster.Probe(a, shorter, later)
+}
 
 // Restore implements queue.Matcher.
 func (w *world) Restore(j *queue.Job, p queue.Promise) bool {
@@ -251,7 +258,9 @@ func newScript(seed uint64, f faults) *script {
 	if rng.IntN(2) == 0 {
 		config.MaxBypass = time.Duration(1+rng.IntN(5)) * time.Minute
 	}
-	pools := func() map[string]*model.Pool { return map[string]*model.Pool{"a": {Size: 6}, "b": {Size: 3}, "c": {Size: 2}} }
+	pools := func() map[string]*model.Pool {
+		return map[string]*model.Pool{"a": {Size: 6}, "b": {Size: 3}, "c": {Size: 2}}
+	}
 	s := &script{
 		world: newWorld(config, model.NewCluster(noon, pools()), f), model: model.New(config), twin: model.NewCluster(noon, pools()),
 		rng: rng, late: map[types.NamespacedName]bool{}, yields: rng.IntN(3) == 0,

@@ -72,36 +72,56 @@ func SpanOf(j *queue.Job, from time.Time) Span {
 
 // Allocate implements queue.Matcher.
 func (c *Cluster) Allocate(a queue.Ask) queue.Answer {
-	if no, is := c.refuse(a); is {
-		return no
-	}
-	if s := SpanOf(a.Job, c.Now); c.Fits(a.Job.Key, s, a.Ignore) {
+	got, s := c.look(a, false)
+	if got.Verdict == queue.Granted {
 		c.Held[a.Job.Key] = s
 		delete(c.Promised, a.Job.Key)
-		return queue.Answer{Verdict: queue.Granted}
 	}
-	return queue.Answer{Verdict: queue.Busy, Message: "no room"}
+	return got
 }
 
 // Promise implements queue.Matcher.
 func (c *Cluster) Promise(a queue.Ask) queue.Answer {
-	if c.Away {
-		return queue.Answer{}
-	}
 	key := a.Job.Key
+	got, s := c.look(a, true)
+	if got.Verdict == queue.Unanswered {
+		return got
+	}
 	c.replaced[key] = c.Promised[key]
 	delete(c.Promised, key)
-	now := c.Allocate(a)
-	if now.Verdict != queue.Busy || c.Short || c.avoids(a) {
-		return now
+	switch got.Verdict {
+	case queue.Granted:
+		c.Held[key] = s
+	case queue.Reserved:
+		c.Promised[key] = s
 	}
-	for _, at := range c.ends() {
-		if s := SpanOf(a.Job, at); c.Fits(key, s, a.Ignore) {
-			c.Promised[key] = s
-			return queue.Answer{Verdict: queue.Reserved, From: at, Nodes: int(s.N), Message: "promised"}
+	return got
+}
+
+// Probe implements queue.Matcher.
+func (c *Cluster) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answer {
+	j := *a.Job
+	j.Duration, a.Job = shorter, &j
+	got, _ := c.look(a, later)
+	return got
+}
+
+// look returns an answer and the span that it gives, now or, if later is set, at the earliest time.
+func (c *Cluster) look(a queue.Ask, later bool) (queue.Answer, Span) {
+	if no, is := c.refuse(a); is {
+		return no, Span{}
+	}
+	if s := SpanOf(a.Job, c.Now); c.Fits(a.Job.Key, s, a.Ignore) {
+		return queue.Answer{Verdict: queue.Granted}, s
+	}
+	if later && !c.Short {
+		for _, at := range c.ends() {
+			if s := SpanOf(a.Job, at); c.Fits(a.Job.Key, s, a.Ignore) {
+				return queue.Answer{Verdict: queue.Reserved, From: at, Nodes: int(s.N), Message: "promised"}, s
+			}
 		}
 	}
-	return now
+	return queue.Answer{Verdict: queue.Busy, Message: "no room"}, Span{}
 }
 
 // Restore implements queue.Matcher.
@@ -146,7 +166,9 @@ func (c *Cluster) avoids(a queue.Ask) bool {
 }
 
 // PoolOf returns the pool of a job that waits. The jobs of the scripts have it in their namespaces' last letter.
-func (c *Cluster) PoolOf(key types.NamespacedName) string { return key.Namespace[len(key.Namespace)-1:] }
+func (c *Cluster) PoolOf(key types.NamespacedName) string {
+	return key.Namespace[len(key.Namespace)-1:]
+}
 
 // ends returns the times at which something ends, in order.
 func (c *Cluster) ends() []time.Time {
