@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/engine/demand"
@@ -48,4 +49,22 @@ type matchState struct {
 	search *unlockedSearch
 	// waited is the sum of the times that the match waited for locks.
 	waited time.Duration
+}
+
+// freed lists the slots that count as free: those that the request names or replaces, and those of the units that were
+// found.
+func (q *matchState) freed() []match.SlotRef {
+	freed := slices.Concat(q.Ending, q.replaced())
+	if q.search != nil && q.search.displacement != nil {
+		freed = append(freed, q.search.displacement.refs()...)
+	}
+	return freed
+}
+
+// replaced lists the slots that the request replaces.
+func (q *matchState) replaced() []match.SlotRef {
+	if q.Replaces == 0 {
+		return nil
+	}
+	return []match.SlotRef{{Job: q.Replaces, Keys: q.ReplacesKeys}}
 }

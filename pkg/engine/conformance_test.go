@@ -22,7 +22,7 @@ func newEngine(t testing.TB) *engine.Engine {
 // offered has every capability.
 var offered = matchtest.Capabilities{
 	Divisible: true, Shapes: true, Ranges: true, PartialRelease: true, Update: true,
-	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Ending: true, Displace: true, Expected: true, Reasons: true, Reserve: true,
+	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Ending: true, Displace: true, Replaces: true, Expected: true, Reasons: true, Reserve: true,
 	Policies: match.Policies(),
 }
 

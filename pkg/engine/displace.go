@@ -54,14 +54,6 @@ func (x *displacement) refs() []match.SlotRef {
 	return refs
 }
 
-// ending lists the slots that count as free: those that the request names, and those of the units that were found.
-func (q *matchState) ending() []match.SlotRef {
-	if q.search == nil || q.search.displacement == nil {
-		return q.Ending
-	}
-	return slices.Concat(q.Ending, q.search.displacement.refs())
-}
-
 // inexact lists some of the units that were found, the most important first, at most maxKept. On a node of each of them
 // the ends of several slots together free another amount than each alone.
 func (x *displacement) inexact() []int {

@@ -25,6 +25,7 @@ func TestFingerprintCoversTheRequest(t *testing.T) {
 	same := request()
 	same.Epoch, same.Now, same.Op, same.ID = 5, time.Unix(1, 0), match.WithoutAllocating, 9
 	same.Ignore, same.Terse = []match.JobID{7}, true
+	same.Replaces, same.ReplacesKeys = 8, []string{"z"}
 	if fingerprintOf(same) != fingerprintOf(request()) {
 		t.Error("the same request has two fingerprints")
 	}
@@ -71,7 +72,7 @@ func TestFingerprintKnowsEveryFieldOfARequest(t *testing.T) {
 	for f := range reflect.TypeFor[match.Request]().Fields() {
 		got = append(got, f.Name)
 	}
-	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Holder", "Near", "Expected", "Ignore", "Ending", "Displace", "Terse"}
+	want := []string{"Epoch", "Op", "ID", "Jobspec", "Keys", "Now", "Duration", "Policy", "Holder", "Near", "Expected", "Ignore", "Ending", "Displace", "Replaces", "ReplacesKeys", "Terse"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the fields of a request differ (-known +there):\n%s", diff)
 	}

@@ -35,7 +35,24 @@ func checkRequest(r *match.Request, slot func(*match.Slot) error) error {
 	case r.Duration < 0:
 		return invalid("duration must be at least 0, is %s", r.Duration)
 	}
+	if err := checkReplaces(r); err != nil {
+		return err
+	}
 	return checkDisplace(r)
+}
+
+// checkReplaces fails for a job to replace that is wrong whatever jobs hold.
+func checkReplaces(r *match.Request) error {
+	switch {
+	case r.Replaces == 0 && len(r.ReplacesKeys) > 0:
+		return invalid("keys to replace: %q need the job that has them, which is not set", r.ReplacesKeys)
+	case r.Replaces == 0:
+	case r.Replaces == r.ID:
+		return invalid("job to replace: must not be the job of the request, %d", r.ID)
+	case r.Op == match.AllocateOrElseReserve:
+		return invalid("job to replace: must not be set for operation %d (allocate or else reserve), is %d", r.Op, r.Replaces)
+	}
+	return nil
 }
 
 // checkDisplace fails for units that are wrong whatever jobs hold.

@@ -46,9 +46,7 @@ func (p *storeBackend) prepare(q *matchState) {
 	q.err = q.demand.CheckKeys(q.Keys)
 }
 
-// match implements backend. It changes the store in place for one request, and undoes the changes
-// from the last to the first. Invariant: the steps stay in this order, because each relies on the
-// changes before it.
+// match implements backend.
 func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocation, *unlockedSearch, error) {
 	r := &q.Request
 	defer func() {
@@ -70,18 +68,9 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return p.satisfy(ctx, q)
 	}
 
-	// 3. Ignore jobs and ending slots, and what was found to be displaced, until the match ends.
-	p.keepMore(ctx, q)
-	restoreJobs, steps, all := p.store.Ignore(r.Ignore, q.ending(), p.work.lockedSteps)
-	defer restoreJobs()
-	if !all {
-		return nil, nil, p.tooManyIgnored(q)
-	}
-	q.ignoreSteps = steps
-
-	// 4. If the job already holds something, return that, or a conflict if the request is another. Otherwise
+	// 3. If the job already holds something, return that, or a conflict if the request is another. Otherwise
 	// a request that books must ignore only reservations.
-	if j := p.existingJob(r); j != nil {
+	if j := existingJob(p.store, r); j != nil {
 		a, err := repeat(r, j)
 		return a, nil, err
 	}
@@ -89,28 +78,23 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 		return nil, nil, err
 	}
 
-	// 5. Add the expected slots, until the match ends.
-	defer p.store.Expect(r.Expected)()
-
-	// 6. Drop the reservations that have ended, if the request books.
+	// 4. Drop the reservations that have ended, if the request books.
 	if isBooking(r.Op) {
 		p.store.Reservations().Expire(store.Instant(r.Now))
 	}
 
-	// 7. Search for a placement, without the reservations of the job and of the ignored jobs.
-	restoreReservations := p.store.Reservations().Ignore(append(slices.Clip(r.Ignore), r.ID))
-	j, search, err := p.place(ctx, q)
-	restoreReservations()
+	// 5. Search for a placement.
+	j, search, err := p.find(ctx, q)
 	if search != nil {
 		return nil, search, nil
 	}
 
-	// 8. Drop the job's reservation if the request books, unless the search did not come to an end.
+	// 6. Drop the job's reservation if the request books, unless the search did not come to an end.
 	if isBooking(r.Op) && (err == nil || ctx.Err() == nil && !isTooHard(err)) {
 		p.store.Reservations().Cancel(r.ID)
 	}
 
-	// 9. Book the allocation or add the reservation, if the request books.
+	// 7. Add the reservation, or book the allocation in place of the slots that it replaces, if the request books.
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -118,6 +102,9 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	case j.IsReserved():
 		p.store.Reservations().Add(j)
 	default:
+		for _, ref := range q.replaced() {
+			p.store.Release(ref.Job, ref.Keys...)
+		}
 		p.store.Book(j, fingerprintOf(r))
 	}
 	a := j.Allocation()
@@ -127,12 +114,33 @@ func (p *storeBackend) match(ctx context.Context, q *matchState) (*match.Allocat
 	return a, nil, nil
 }
 
+// find searches for a placement in the store as the request sees it. It changes the store in place for that, and undoes
+// the changes from the last to the first. Invariant: the steps stay in this order, because each relies on the changes
+// before it.
+func (p *storeBackend) find(ctx context.Context, q *matchState) (*store.Job, *unlockedSearch, error) {
+	// 1. Free ignored jobs, ending and replaced slots, and what was found to be displaced.
+	p.keepMore(ctx, q)
+	restoreJobs, steps, all := p.store.Ignore(q.Ignore, q.freed(), p.work.lockedSteps)
+	defer restoreJobs()
+	if !all {
+		return nil, nil, p.tooManyIgnored(q)
+	}
+	q.ignoreSteps = steps
+
+	// 2. Add the expected slots.
+	defer p.store.Expect(q.Expected)()
+
+	// 3. Search without the reservations of the job and of the ignored jobs, and without the replaced ones.
+	defer p.store.Reservations().Ignore(append(slices.Clip(q.Ignore), q.ID), q.replaced())()
+	return p.place(ctx, q)
+}
+
 // existingJob returns the request's job if the job holds something and is not ignored, or else nil.
-func (p *storeBackend) existingJob(r *match.Request) *store.Job {
+func existingJob(st *store.Store, r *match.Request) *store.Job {
 	if slices.Contains(r.Ignore, r.ID) {
 		return nil
 	}
-	return p.store.Job(r.ID)
+	return st.Job(r.ID)
 }
 
 // checkIgnored fails for a request that books if a job that it ignores holds something.
@@ -231,10 +239,10 @@ func (p *storeBackend) keepMore(ctx context.Context, q *matchState) {
 
 // holds reports whether the placement that was found fits while the units that were found are away.
 func (p *storeBackend) holds(ctx context.Context, q *matchState) bool {
-	restoreJobs, _, all := p.store.Ignore(q.Ignore, q.ending(), p.work.lockedSteps)
+	restoreJobs, _, all := p.store.Ignore(q.Ignore, q.freed(), p.work.lockedSteps)
 	defer restoreJobs()
 	defer p.store.Expect(q.Expected)()
-	defer p.store.Reservations().Ignore(append(slices.Clip(q.Ignore), q.ID))()
+	defer p.store.Reservations().Ignore(append(slices.Clip(q.Ignore), q.ID), q.replaced())()
 	defer p.store.ViewNow(&q.Request).Restore()
 	o, _ := p.solve(p.layout(ctx, q), solver.ViewNow, q.search)
 	return all && o == solver.Placed
@@ -310,7 +318,7 @@ func (p *storeBackend) allocate(r *match.Request, l *solver.Layout, view *store.
 
 // dropReservation implements backend.
 func (p *storeBackend) dropReservation(r *match.Request) {
-	if p.existingJob(r) == nil {
+	if existingJob(p.store, r) == nil {
 		p.store.Reservations().Cancel(r.ID)
 	}
 }

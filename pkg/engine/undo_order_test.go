@@ -9,18 +9,17 @@ import (
 )
 
 // TestMatchCallsItsStepsInOrder reads the steps of a match in its source, because a part of
-// their order has no effect that a test can see. For instance, expected slots added before the job
+// their order has no effect that a test can see. For instance, a placement searched for before the job
 // is looked up would only waste work.
 func TestMatchCallsItsStepsInOrder(t *testing.T) {
-	steps := []string{
-		"Ignore", "restoreJobs", "existingJob", "Expect", "Expire", "place", "restoreReservations", "Cancel", "Add", "Book",
-	}
-	got := callsOf(t, "store_backend.go", "storeBackend", "match", steps)
-	want := []string{
-		"Ignore", "defer restoreJobs", "existingJob", "defer Expect", "Expire", "Ignore", "place", "restoreReservations", "Cancel", "Add", "Book",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("a match takes the steps\n%q, want\n%q", got, want)
+	for method, want := range map[string][]string{
+		"match": {"existingJob", "checkIgnored", "Expire", "find", "Cancel", "Add", "Release", "Book"},
+		"find":  {"keepMore", "Ignore", "defer restoreJobs", "defer Expect", "defer Ignore", "place"},
+	} {
+		steps := append(slices.Clone(want), "restoreJobs", "Expect")
+		if got := callsOf(t, "store_backend.go", "storeBackend", method, steps); !slices.Equal(got, want) {
+			t.Errorf("%s takes the steps\n%q, want\n%q", method, got, want)
+		}
 	}
 }
 

@@ -41,24 +41,41 @@ func (d *driver) reserve(t *testing.T, cores int64, from time.Time) {
 }
 
 // TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt checks rules that hold only if a match
-// changes the graph in this order, and undoes the changes in reverse order: jobs are ignored; the
-// request's job is looked up; the expected slots are added; reservations that have ended are
-// dropped, and the job's reservation is taken out; a placement is searched for; the reservation is
-// put back; the job is booked.
+// changes the graph in this order, and undoes the changes in reverse order: the request's job is looked
+// up; reservations that have ended are dropped; jobs are ignored, and slots replaced; the expected slots are
+// added; the job's reservation is taken out; a placement is searched for; all this is undone; what is replaced is
+// released, and the job is booked.
 func TestTheOrderInWhichAMatchChangesTheGraphAndUndoesIt(t *testing.T) {
 	later := matchtest.Now.Add(2 * time.Hour)
 	cases := map[string]func(t *testing.T, d *driver){
-		"jobs leave before the job that asks is looked up": func(t *testing.T, d *driver) {
+		"the job that asks is looked up before jobs leave": func(t *testing.T, d *driver) {
 			d.match(t, 1, matchtest.Slots("a", 1, core(1)))
 			d.match(t, 2, matchtest.Slots("a", 1, core(1)))
 			d.e.SetLockedSteps(1)
-			d.e.SetUnlockedSteps(1)
-			defer d.e.HoldUnlockedSearches()()
 			r := d.request(1, matchtest.Slots("a", 1, core(1)))
 			r.Op, r.Ignore = match.WithoutAllocating, []match.JobID{2}
+			again := d.request(1, matchtest.Slots("a", 1, core(1)))
+			again.Replaces = 2
+			for _, r := range []match.Request{r, again} {
+				if _, err := d.e.Match(t.Context(), r); err != nil {
+					t.Errorf("Match() of a job that holds something = %v, however much there is to ignore", err)
+				}
+			}
+			if got, want := d.listed(t), "1 holds 2 holds "; got != want {
+				t.Errorf("the jobs are %s, want %s", got, want)
+			}
+		},
+		"what takes too much work to replace stays": func(t *testing.T, d *driver) {
+			d.match(t, 2, matchtest.Slots("a", 4, core(1)))
+			d.e.SetLockedSteps(1)
+			r := d.request(1, matchtest.Slots("a", 1, core(1)))
+			r.Replaces = 2
 			var no *match.Refusal
 			if _, err := d.e.Match(t.Context(), r); !errors.As(err, &no) || no.Reason.Code != match.TooHard {
-				t.Errorf("Match() of a job that holds something = %v, want %s: there is too much to ignore", err, match.TooHard)
+				t.Errorf("Match() = %v, want %s", err, match.TooHard)
+			}
+			if got, want := d.listed(t), "2 holds "; got != want {
+				t.Errorf("the jobs are %s, want %s", got, want)
 			}
 		},
 		"a job that is ignored asks as if it held nothing": func(t *testing.T, d *driver) {

@@ -119,6 +119,17 @@ type Request struct {
 	// several slots, and after them the slots; the largest Cost; the indices in Displace in ascending
 	// order.
 	Displace []Unit
+	// Replaces is a job from which the request takes over slots: the slots with ReplacesKeys or, without keys, all
+	// slots. The answer is as if Release had freed them before, held ones and reserved ones. If the request books,
+	// they are freed in the same step as it is booked. If it does not book, is refused or fails, the job keeps them.
+	// Slots that the job does not have are skipped.
+	//
+	// Replaces must not be the job of the request, and not be set with AllocateOrElseReserve, because it would be
+	// open who has the slots until a reservation begins. ReplacesKeys need Replaces. A job in Ignore that holds
+	// resources stays ErrInvalid, even if it is replaced. A repeated request is the same request even if Replaces
+	// and ReplacesKeys differ. It frees nothing, whatever the job has by then. Satisfiability ignores Replaces.
+	Replaces     JobID
+	ReplacesKeys []string
 	// Terse leaves out of a refusal what takes more work than the verdict. Reason then has what Reason.Terse
 	// keeps, and WaitingHelps with each ErrBusy. A repeated request is the same request even if Terse
 	// differs.

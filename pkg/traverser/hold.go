@@ -225,10 +225,10 @@ func (j *job) same(given *job) bool {
 	return true
 }
 
-// setAside takes off the bookings of the ignored jobs, and books
-// what the request expects others to take. restore undoes both.
-func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now int64) (restore func()) {
-	if len(ignored) == 0 && len(expects) == 0 {
+// setAside takes off the bookings of the ignored jobs and of the slots that the request
+// replaces, and books what the request expects others to take. restore undoes all of it.
+func (t *Traverser) setAside(ignored []match.JobID, r *match.Request, now int64) (restore func()) {
+	if len(ignored) == 0 && r.Replaces == 0 && len(r.Expected) == 0 {
 		return func() {}
 	}
 	var away []*job
@@ -238,11 +238,18 @@ func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now in
 			away = append(away, j)
 		}
 	}
+	left := &job{} // what the replaced job would keep
+	if j := t.jobs[r.Replaces]; j != nil && !slices.Contains(away, j) {
+		left = t.rest(j, r.ReplacesKeys)
+		t.book(j, false)
+		t.book(left, true)
+		away = append(away, j)
+	}
 	expected := &job{start: now, end: planner.Forever, passing: true}
-	for i := range expects {
-		for k := range expects[i].R.Vertices {
-			h := &expects[i].R.Vertices[k]
-			if u := t.g.locate(h, expects[i].Node); u != none && h.Exclusively {
+	for i := range r.Expected {
+		for k := range r.Expected[i].R.Vertices {
+			h := &r.Expected[i].R.Vertices[k]
+			if u := t.g.locate(h, r.Expected[i].Node); u != none && h.Exclusively {
 				amount := min(max(0, h.Amount), t.g.size[u])
 				expected.emissions = append(expected.emissions, emission{u: u, exclusive: true, amount: amount})
 			}
@@ -257,6 +264,7 @@ func (t *Traverser) setAside(ignored []match.JobID, expects []match.Slot, now in
 	t.book(expected, true)
 	return func() {
 		t.book(expected, false)
+		t.book(left, false)
 		for _, j := range away {
 			t.book(j, true)
 		}

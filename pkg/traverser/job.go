@@ -176,23 +176,51 @@ func (t *Traverser) Release(id match.JobID, keys ...string) {
 		t.forget(j)
 		return
 	}
-	kept := func(slot int32) bool { return slot < 0 || !slices.Contains(keys, j.keys[slot]) }
-	if !slices.ContainsFunc(j.emissions, func(e emission) bool { return e.exclusive && !kept(e.slot) }) {
+	if !j.holdsAny(keys) {
 		return
 	}
 	t.forget(j)
 	j.asked = false
-	t.compose(j, func(yield func(*emission)) {
-		for i := range j.emissions {
-			if e := &j.emissions[i]; e.exclusive && kept(e.slot) {
-				yield(e)
-			}
-		}
-	})
+	t.leaveOut(j, keys)
 	if len(j.emissions) > 0 {
 		j.dropUnused()
 		t.hold(j)
 	}
+}
+
+// rest returns what a job would hold after the release of the slots with these keys, or of all without keys.
+func (t *Traverser) rest(j *job, keys []string) *job {
+	left := &job{start: j.start, end: j.end, keys: j.keys}
+	switch {
+	case len(keys) == 0:
+	case j.holdsAny(keys):
+		left.emissions = j.emissions
+		t.leaveOut(left, keys)
+	default:
+		left.emissions = j.emissions
+	}
+	return left
+}
+
+// holdsAny reports whether the job has a slot with one of these keys.
+func (j *job) holdsAny(keys []string) bool {
+	return slices.ContainsFunc(j.emissions, func(e emission) bool { return e.exclusive && j.has(e.slot, keys) })
+}
+
+// has reports whether a slot has one of these keys.
+func (j *job) has(slot int32, keys []string) bool {
+	return slot >= 0 && slices.Contains(keys, j.keys[slot])
+}
+
+// leaveOut takes the slots with these keys out of the emissions of a job.
+func (t *Traverser) leaveOut(j *job, keys []string) {
+	t.compose(j, func(yield func(*emission)) {
+		for i := range j.emissions {
+			if e := &j.emissions[i]; e.exclusive && !j.has(e.slot, keys) {
+				yield(e)
+			}
+		}
+	})
 }
 
 // compose sets the emissions of a job: the vertices that

@@ -57,17 +57,22 @@ func (t *Traverser) Match(ctx context.Context, r *match.Request, f Fingerprint) 
 			ignored = append(slices.Clip(ignored), r.ID)
 		}
 	}
-	defer t.setAside(ignored, r.Expected, now)()
+	restore := t.setAside(ignored, r, now)
 	j, err := t.find(ctx, q, r, now)
-	if err != nil {
+	if err == nil && booksAnything(r.Op) {
+		// The weights of the edges count what is replaced as free, so it still has to be set aside.
+		j.asked, j.request = true, f
+		t.give(j, now)
+	}
+	restore()
+	switch {
+	case err != nil:
 		if given != nil && !errors.As(err, new(*match.Refusal)) {
 			t.hold(given)
 		}
 		return nil, err
-	}
-	if booksAnything(r.Op) {
-		j.asked, j.request = true, f
-		t.give(j, now)
+	case booksAnything(r.Op) && r.Replaces != 0:
+		t.Release(r.Replaces, r.ReplacesKeys...)
 	}
 	return t.allocation(j), nil
 }

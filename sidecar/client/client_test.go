@@ -95,6 +95,7 @@ func TestConformance(t *testing.T) {
 		Ignore:         true,
 		Ending:         true,
 		Displace:       true,
+		Replaces:       true,
 		Expected:       true,
 		Reasons:        true,
 		Reserve:        true,

@@ -115,6 +115,11 @@ func (e *Engine) Release(ctx context.Context, at match.Epoch, id match.JobID, ke
 // releaseSlot removes a slot from its host and from its job.
 func (e *Engine) releaseSlot(h *host, s *slot) {
 	e.removeSlot(h, s)
+	e.forgetSlot(s)
+}
+
+// forgetSlot removes a slot from its job.
+func (e *Engine) forgetSlot(s *slot) {
 	delete(e.jobs[s.job], s.key)
 	if len(e.jobs[s.job]) == 0 {
 		delete(e.jobs, s.job)

@@ -13,7 +13,7 @@ import (
 // and policies that fill nodes in another order.
 var offered = matchtest.Capabilities{
 	Shapes: true, Ranges: true, PartialRelease: true, Update: true,
-	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Ending: true, Expected: true, Reasons: true,
+	Constraints: true, MaxPerLevel: true, Limits: true, Topology: true, Near: true, Ignore: true, Ending: true, Replaces: true, Expected: true, Reasons: true,
 	Policies: []string{match.PolicyLow, match.PolicyLonodex},
 }
 

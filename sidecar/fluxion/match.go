@@ -209,11 +209,22 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	if !e.hasGraph() || followed && e.isDue() {
 		return nil, errNotLoaded
 	}
-	if !followed && len(p.request.Ignore)+len(p.request.Ending)+len(p.request.Expected) > 0 {
+	freed := p.request.Ending
+	if p.request.Replaces != 0 {
+		freed = append(slices.Clip(freed), match.SlotRef{Job: p.request.Replaces, Keys: p.request.ReplacesKeys})
+	}
+	if !followed && len(p.request.Ignore)+len(freed)+len(p.request.Expected) > 0 {
 		// Ended jobs may still hold what is booked here for the time of the request.
 		return nil, errUnfinished
 	}
-	defer e.withoutSlots(p.request.Ignore, p.request.Ending)()
+	restore, release := e.withoutSlots(p.request.Ignore, freed)
+	defer func() {
+		if err == nil && p.request.Op == match.Allocate {
+			release() // The shadow has released what the request replaces.
+		} else {
+			restore()
+		}
+	}()
 	defer e.expect(p.request.Expected)()
 	if !e.hasGraph() {
 		// withoutSlots or expect failed, and the graph was dropped.
@@ -245,8 +256,9 @@ func (e *Engine) place(ctx context.Context, p *attempt, plan *match.Allocation) 
 	return a, nil
 }
 
-// withoutSlots removes the slots of these jobs, and the ending slots, until restore is called.
-func (e *Engine) withoutSlots(ids []match.JobID, ending []match.SlotRef) (restore func()) {
+// withoutSlots removes the slots of these jobs, and these slots, until restore is called, or for good if
+// release is called instead.
+func (e *Engine) withoutSlots(ids []match.JobID, freed []match.SlotRef) (restore, release func()) {
 	type lifted struct {
 		h     *host
 		s     *slot
@@ -274,14 +286,20 @@ func (e *Engine) withoutSlots(ids []match.JobID, ending []match.SlotRef) (restor
 			lift(id, key, h)
 		}
 	}
-	for _, ref := range ending {
+	for _, ref := range freed {
 		for key, h := range e.jobs[ref.Job] {
 			if len(ref.Keys) == 0 || slices.Contains(ref.Keys, key) {
 				lift(ref.Job, key, h)
 			}
 		}
 	}
-	return func() {
+	release = func() {
+		for _, l := range away {
+			e.forgetSlot(l.s)
+			e.dropIfEmpty(l.h)
+		}
+	}
+	restore = func() {
 		for _, l := range away {
 			l.h.add(l.s)
 			if !l.h.inGraph {
@@ -300,6 +318,7 @@ func (e *Engine) withoutSlots(ids []match.JobID, ending []match.SlotRef) (restor
 			l.s.ownJob, l.s.units = job, l.units
 		}
 	}
+	return restore, release
 }
 
 // expect books slots that no job holds, until restore is called. It skips slots on nodes that the

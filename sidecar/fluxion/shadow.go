@@ -50,6 +50,7 @@ func (e *Engine) repeat(ctx context.Context, r *match.Request) (a *match.Allocat
 	}
 	again := was.shadowRequest
 	again.Op, again.Now, again.Expected, again.Ignore, again.Ending = r.Op, r.Now, r.Expected, r.Ignore, r.Ending
+	again.Replaces, again.ReplacesKeys = r.Replaces, r.ReplacesKeys
 	a, err = e.shadow.Match(ctx, again)
 	if err != nil {
 		return nil, false, err

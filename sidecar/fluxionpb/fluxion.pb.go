@@ -177,7 +177,12 @@ type MatchRequest struct {
 	// that. Only for a request that begins now and allocates nothing.
 	Displace []*Unit `protobuf:"bytes,14,rep,name=displace,proto3" json:"displace,omitempty"`
 	// Leaves out of a refusal the numbers that take more work than the verdict.
-	Terse         bool `protobuf:"varint,15,opt,name=terse,proto3" json:"terse,omitempty"`
+	Terse bool `protobuf:"varint,15,opt,name=terse,proto3" json:"terse,omitempty"`
+	// The job whose slots the request takes over. If the request books,
+	// they are released in the same step. 0 means none.
+	Replaces uint64 `protobuf:"fixed64,16,opt,name=replaces,proto3" json:"replaces,omitempty"`
+	// The keys of these slots. Without keys, all slots are taken over.
+	ReplacesKeys  []string `protobuf:"bytes,17,rep,name=replaces_keys,json=replacesKeys,proto3" json:"replaces_keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -315,6 +320,20 @@ func (x *MatchRequest) GetTerse() bool {
 		return x.Terse
 	}
 	return false
+}
+
+func (x *MatchRequest) GetReplaces() uint64 {
+	if x != nil {
+		return x.Replaces
+	}
+	return 0
+}
+
+func (x *MatchRequest) GetReplacesKeys() []string {
+	if x != nil {
+		return x.ReplacesKeys
+	}
+	return nil
 }
 
 // A Unit is what can be taken away only as a whole.
@@ -2482,7 +2501,7 @@ var File_sidecar_fluxionpb_fluxion_proto protoreflect.FileDescriptor
 const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\n" +
 	"\x1fsidecar/fluxionpb/fluxion.proto\x12\n" +
-	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe2\x03\n" +
+	"fluence.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa3\x04\n" +
 	"\fMatchRequest\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x06R\x05epoch\x12\x1e\n" +
 	"\x02op\x18\x02 \x01(\x0e2\x0e.fluence.v1.OpR\x02op\x12\x0e\n" +
@@ -2499,7 +2518,9 @@ const file_sidecar_fluxionpb_fluxion_proto_rawDesc = "" +
 	"\bexpected\x18\f \x03(\v2\x10.fluence.v1.SlotR\bexpected\x12+\n" +
 	"\x06ending\x18\r \x03(\v2\x13.fluence.v1.SlotRefR\x06ending\x12,\n" +
 	"\bdisplace\x18\x0e \x03(\v2\x10.fluence.v1.UnitR\bdisplace\x12\x14\n" +
-	"\x05terse\x18\x0f \x01(\bR\x05terse\"y\n" +
+	"\x05terse\x18\x0f \x01(\bR\x05terse\x12\x1a\n" +
+	"\breplaces\x18\x10 \x01(\x06R\breplaces\x12#\n" +
+	"\rreplaces_keys\x18\x11 \x03(\tR\freplacesKeys\"y\n" +
 	"\x04Unit\x12)\n" +
 	"\x05slots\x18\x01 \x03(\v2\x13.fluence.v1.SlotRefR\x05slots\x12\x14\n" +
 	"\x05class\x18\x02 \x01(\x05R\x05class\x12\x1c\n" +

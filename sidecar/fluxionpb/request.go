@@ -22,7 +22,7 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 	}
 	if err := errors.Join(
 		CheckText("keys", r.Keys...), CheckText("near", r.Near...), CheckText("policy", r.Policy),
-		CheckText("holder", r.Holder),
+		CheckText("holder", r.Holder), CheckText("replaces_keys", r.ReplacesKeys...),
 	); err != nil {
 		return nil, err
 	}
@@ -31,17 +31,19 @@ func EncodeRequest(r match.Request) (*MatchRequest, error) {
 		return nil, fieldError("jobspec", "%w", err)
 	}
 	m := &MatchRequest{
-		Epoch:    uint64(r.Epoch),
-		Op:       op,
-		Id:       uint64(r.ID),
-		Jobspec:  text,
-		Keys:     r.Keys,
-		Now:      encodeTime(r.Now),
-		Duration: encodeDuration(r.Duration),
-		Policy:   r.Policy,
-		Holder:   r.Holder,
-		Near:     r.Near,
-		Terse:    r.Terse,
+		Epoch:        uint64(r.Epoch),
+		Op:           op,
+		Id:           uint64(r.ID),
+		Jobspec:      text,
+		Keys:         r.Keys,
+		Now:          encodeTime(r.Now),
+		Duration:     encodeDuration(r.Duration),
+		Policy:       r.Policy,
+		Holder:       r.Holder,
+		Near:         r.Near,
+		Terse:        r.Terse,
+		Replaces:     uint64(r.Replaces),
+		ReplacesKeys: r.ReplacesKeys,
 	}
 	for i := range r.Expected {
 		s, _, err := encodeSlot(&r.Expected[i])
@@ -92,17 +94,19 @@ func DecodeRequest(m *MatchRequest) (match.Request, error) {
 		return r, err
 	}
 	r = match.Request{
-		Epoch:    match.Epoch(m.GetEpoch()),
-		Op:       op,
-		ID:       match.JobID(m.GetId()),
-		Jobspec:  js,
-		Keys:     m.GetKeys(),
-		Now:      now,
-		Duration: duration,
-		Policy:   m.GetPolicy(),
-		Holder:   m.GetHolder(),
-		Near:     m.GetNear(),
-		Terse:    m.GetTerse(),
+		Epoch:        match.Epoch(m.GetEpoch()),
+		Op:           op,
+		ID:           match.JobID(m.GetId()),
+		Jobspec:      js,
+		Keys:         m.GetKeys(),
+		Now:          now,
+		Duration:     duration,
+		Policy:       m.GetPolicy(),
+		Holder:       m.GetHolder(),
+		Near:         m.GetNear(),
+		Terse:        m.GetTerse(),
+		Replaces:     match.JobID(m.GetReplaces()),
+		ReplacesKeys: m.GetReplacesKeys(),
 	}
 	for i, s := range m.GetExpected() {
 		slot, err := decodeSlot(s)

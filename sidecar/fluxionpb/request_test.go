@@ -30,7 +30,8 @@ func TestRequestsTravelWhole(t *testing.T) {
 			Expected: held(7, 3).Slots,
 			Ending:   []match.SlotRef{{Job: 3, Keys: []string{"x"}}, {Job: 4}},
 			Displace: []match.Unit{{Slots: []match.SlotRef{{Job: 5, Keys: []string{"y", "z"}}, {Job: 6}}, Class: 7, Protected: 8, Cost: -9}, {}},
-			Terse:    true,
+			Replaces: math.MaxUint64, ReplacesKeys: []string{"u", "ü"},
+			Terse: true,
 		},
 		"a reservation":        {Op: match.AllocateOrElseReserve, Jobspec: spec()},
 		"a question":           {Op: match.Satisfiability, Jobspec: spec()},
@@ -71,6 +72,9 @@ func TestARequestThatCannotBeWrittenNamesTheField(t *testing.T) {
 		"too many units":             {match.Request{Jobspec: spec(), Displace: make([]match.Unit, match.MaxUnits+1)}, "displace: 65537 units, at most 65536"},
 		"a slot of a unit that is not UTF-8": {
 			match.Request{Jobspec: spec(), Displace: []match.Unit{{}, {Slots: []match.SlotRef{{Keys: []string{"\xff"}}}}}}, `displace[1].slots.keys: "\xff"`,
+		},
+		"a key to replace that is not UTF-8": {
+			match.Request{Jobspec: spec(), Replaces: 1, ReplacesKeys: []string{"\xff"}}, `replaces_keys: "\xff"`,
 		},
 		"a policy that is not UTF-8": {match.Request{Jobspec: spec(), Policy: "\xff"}, `policy: "\xff"`},
 	}
@@ -151,6 +155,7 @@ func FuzzDecodeMatch(f *testing.F) {
 	for _, r := range []match.Request{
 		{Jobspec: spec()},
 		{Jobspec: spec(), Op: match.Satisfiability, ID: 7, Keys: []string{"a", "b"}, Now: time.Unix(1, 2), Duration: time.Hour},
+		{Jobspec: spec(), ID: 7, Replaces: 6, ReplacesKeys: []string{"c"}},
 	} {
 		m, err := fluxionpb.EncodeRequest(r)
 		if err != nil {

@@ -32,10 +32,10 @@ type savedHost struct {
 	exclusivity solver.Exclusivity
 }
 
-// Ignore makes what these jobs hold, and the ending slots, count as free until restore is called. It
+// Ignore makes what these jobs hold, and these slots, count as free until restore is called. It
 // returns the cost in steps. It stops if the cost exceeds most, and all is false then. Invariant: no
 // node is added or removed before restore.
-func (st *Store) Ignore(ids []match.JobID, ending []match.SlotRef, most int) (restore func(), steps int, all bool) {
+func (st *Store) Ignore(ids []match.JobID, freed []match.SlotRef, most int) (restore func(), steps int, all bool) {
 	g := &st.ignoring
 	g.number++
 	all = true
@@ -53,7 +53,7 @@ func (st *Store) Ignore(ids []match.JobID, ending []match.SlotRef, most int) (re
 			g.ignore(s)
 		}
 	}
-	for _, ref := range ending {
+	for _, ref := range freed {
 		j := st.jobs[ref.Job]
 		if !all || j == nil || j.reserved {
 			continue

@@ -2,8 +2,6 @@ package store
 
 import (
 	"crypto/sha256"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -98,8 +96,16 @@ func (j *Job) IsReserved() bool { return j.reserved }
 // Size returns the number of slots of the job.
 func (j *Job) Size() int { return len(j.slots) }
 
-// Slots returns the slots of the job, in no order.
-func (j *Job) Slots() []*Slot { return slices.Collect(maps.Values(j.slots)) }
+// Slots returns the slots of a job that holds something, in no order, except ignored ones.
+func (j *Job) Slots() []*Slot {
+	slots := make([]*Slot, 0, len(j.slots))
+	for _, s := range j.slots {
+		if s.host.counts(s) {
+			slots = append(slots, s)
+		}
+	}
+	return slots
+}
 
 // MarkReserved makes the job a reservation.
 func (j *Job) MarkReserved() { j.reserved = true }

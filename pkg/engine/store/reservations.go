@@ -97,18 +97,24 @@ func (p *Reservations) invalidate(name string) {
 	}
 }
 
-// Ignore takes out the reservations of these jobs until the returned function is called.
-func (p *Reservations) Ignore(ids []match.JobID) (restore func()) {
+// Ignore takes out the reservations of these jobs, and these reserved slots, until the returned function is called.
+func (p *Reservations) Ignore(ids []match.JobID, slots []match.SlotRef) (restore func()) {
 	if len(p.jobs) == 0 {
 		return func() {}
 	}
 	away := make(map[*Slot]struct{})
-	for _, id := range ids {
+	leave := func(id match.JobID, keys []string) {
 		if j := p.jobs[id]; j != nil {
-			for _, s := range j.slots {
+			for _, s := range j.slotsOf(keys) {
 				away[s] = struct{}{}
 			}
 		}
+	}
+	for _, id := range ids {
+		leave(id, nil)
+	}
+	for _, ref := range slots {
+		leave(ref.Job, ref.Keys)
 	}
 	for s := range away {
 		p.unreserve(s)

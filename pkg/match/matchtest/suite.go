@@ -43,6 +43,8 @@ type Capabilities struct {
 	// Displace: the engine finds the units that have to go for a request. Without it, units to displace are
 	// match.ErrInvalid.
 	Displace bool
+	// Replaces: a request can take over slots of another job. Without it, a job to replace is match.ErrInvalid.
+	Replaces bool
 	// Expected: slots that no job holds can count as held for one request.
 	Expected bool
 	// Reserve: AllocateOrElseReserve reserves a later time. Without it, the operation is
@@ -91,6 +93,7 @@ func Test(t *testing.T, c Capabilities, newEngine func(t *testing.T) match.Engin
 		"ending":      endingRules,
 		"expected":    expectedRules,
 		"displacing":  displaceRules,
+		"replacing":   replaceRules,
 		"amounts":     amountRules,
 		"lists":       listRules,
 		"concurrency": concurrencyRules,
@@ -133,6 +136,7 @@ func topology(c Capabilities) bool    { return c.Topology }
 func near(c Capabilities) bool        { return c.Near }
 func ignores(c Capabilities) bool     { return c.Ignore }
 func endings(c Capabilities) bool     { return c.Ending }
+func replaces(c Capabilities) bool    { return c.Replaces }
 func expects(c Capabilities) bool     { return c.Expected }
 func reasons(c Capabilities) bool     { return c.Reasons }
 func wholeNodes(c Capabilities) bool  { return slices.Contains(c.Policies, match.PolicyLonodex) }

@@ -21,6 +21,7 @@ func TestGraph(t *testing.T, newEngine func(t *testing.T) match.GraphEngine) {
 		"shapes":       graphShapeRules,
 		"repeats":      graphRepeatRules,
 		"releases":     graphReleaseRules,
+		"replacing":    graphReplaceRules,
 		"updates":      graphUpdateRules,
 		"reservations": graphReserveRules,
 		"statuses":     graphStatusRules,
