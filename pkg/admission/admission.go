@@ -5,14 +5,35 @@
 // admitted and promised. A job that is admitted has its room in the matcher's graph from before its pods exist. As the pods
 // come, the plugin takes over slot by slot.
 //
-//	admission.go  what does a driver need, and what does it offer?
+//	admission.go   what does a driver need?
+//	duration.go    for how long may a job run, and when is its room free again?
+//	slots.go       how does an allocation name nodes, and how does the matcher name its slots?
+//	node_rules.go  which nodes may pods be on, by what the nodes say themselves?
+//	classes.go     what do jobs ask for?
+//	job.go         what is known of a job?
+//	jobs.go        which jobs are there, and what do they have?
+//	fleet.go       which nodes may the jobs of a queue use now?
+//	queues.go      what does a Queue say, and can it start jobs?
+//	asker.go       what is asked of the matcher for a job, and what follows from its answer?
+//	restore.go     can a promise be kept that was replaced?
+//	messages.go    what is a user told of a job that waits?
+//	metrics.go     which metrics are there?
+//	api.go         what is written onto FluxJobs and Queues?
+//	writer.go      in which order are they written, and what if that fails?
+//	tell.go        when are they written?
+//	happened.go    what has happened since the loop last looked?
+//	place.go       does a job wait in its queue, run, or neither?
+//	loop.go        when do jobs ask?
+//	rooms.go       which room of a job is left for pods that are still to come?
+//	extend.go      what follows from a time limit that was edited?
+//	watch.go       how are Queues and FluxJobs read, and what if they cannot be?
+//	driver.go      what does the driver offer to the plugin?
 package admission
 
 import (
-	"context"
-	"errors"
+	"cmp"
+	"fmt"
 	"time"
-
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -31,20 +52,11 @@ type Config struct {
 	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor).
 	API     rest.Interface
 	Cluster Cluster
+	Groups  Groups
 	Engine  match.Engine
 	// Epoch returns the epoch in which the engine's graph is loaded, and 0 if it is not.
-	Epoch func() match.Epoch
-	// Rules returns the match policy and the topology that annotations of a FluxJob ask for. An error is told to the user.
-	Rules func(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error)
-	// Claims returns what groups that are in no queue have before a job of this rank.
-	Claims func(rank gang.Rank) Claims
-	// Placed returns the node of each pod of a group that has a node or an assignment, and has not ended.
-	Placed func(group types.NamespacedName) []string
-	// Changed is called with groups of which Status has another answer.
-	Changed func(groups ...types.NamespacedName)
-	// EndChanged is called with a group whose End has changed.
-	EndChanged func(group types.NamespacedName)
-	Recorder   events.EventRecorder
+	Epoch    func() match.Epoch
+	Recorder events.EventRecorder
 	// Leading reports whether this scheduler leads. It may be slow.
 	Leading func() bool
 	// MaxBypass is for how long the first job of a queue may be refused without a promise before those after it leave the
@@ -54,6 +66,27 @@ type Config struct {
 	Timeout time.Duration
 	// Now defaults to time.Now.
 	Now func() time.Time
+}
+
+// Groups is what the rest of the scheduler knows of groups, and what it is told.
+type Groups struct {
+	// Rules returns the match policy and the topology that annotations of a FluxJob ask for. An error is told to the user. It is
+	// called with a lock held.
+	Rules func(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error)
+	// Claims returns what groups that are in no queue have before a job of this rank.
+	Claims func(rank gang.Rank) Claims
+	// Placed returns the node of each pod of a group that has a node or an assignment, and has not ended.
+	Placed func(group types.NamespacedName) []string
+	// Names returns, for a message to users of the namespace of reader, who ends so that most room is free (match.Reason.Blocker),
+	// and to whom room is promised and from when (match.Reason.Promised). Both may be empty.
+	Names func(r match.Reason, reader types.NamespacedName) (blocker, promised string)
+	// FirstPromise returns the reservation of a group that is in no queue that begins first on some of these nodes. It returns 0 if there
+	// is none.
+	FirstPromise func(nodes map[string]struct{}) (of match.JobID, from time.Time)
+	// Changed is called with groups of which Status has another answer.
+	Changed func(groups ...types.NamespacedName)
+	// EndChanged is called with a group whose End has changed.
+	EndChanged func(group types.NamespacedName)
 }
 
 // A Cluster is what a Driver reads of the cluster besides Queues and FluxJobs. The caller runs the informers. The Driver adds
@@ -98,76 +131,33 @@ type Owner struct {
 	Job types.NamespacedName
 	// Workload is what the job is of, such as "Job ns/solver".
 	Workload string
+	Priority int32
 	// From is when the reservation begins.
 	From time.Time
 }
 
-// A Driver lets the jobs of queues start. Its methods are safe for concurrent use.
-type Driver struct {
-	cfg Config
-}
-
-// New returns a Driver that does nothing until Run is called. It adds event handlers to the informers.
-func New(cfg Config) (*Driver, error) {
-	if cfg.API == nil || cfg.Engine == nil {
-		return nil, errors.New("admission: API and Engine must be set")
+// validate sets the defaults. It fails if a field is missing or wrong.
+func (c *Config) validate() error {
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"API", c.API != nil}, {"Engine", c.Engine != nil}, {"Epoch", c.Epoch != nil}, {"Recorder", c.Recorder != nil}, {"Leading", c.Leading != nil},
+		{"Cluster.Nodes", c.Cluster.Nodes != nil}, {"Cluster.Namespaces", c.Cluster.Namespaces != nil}, {"Cluster.Jobs", c.Cluster.Jobs != nil},
+		{"Cluster.Pods", c.Cluster.Pods != nil}, {"Groups.Rules", c.Groups.Rules != nil}, {"Groups.Claims", c.Groups.Claims != nil},
+		{"Groups.Placed", c.Groups.Placed != nil}, {"Groups.Names", c.Groups.Names != nil}, {"Groups.FirstPromise", c.Groups.FirstPromise != nil},
+		{"Groups.Changed", c.Groups.Changed != nil}, {"Groups.EndChanged", c.Groups.EndChanged != nil},
+	} {
+		if !f.set {
+			return fmt.Errorf("admission: %s: must be set", f.name)
+		}
 	}
-	return &Driver{cfg: cfg}, nil
-}
-
-// Run works until ctx ends. It calls listed when all Queues and FluxJobs have been received once, or cannot be listed: the
-// matcher's graph is to be loaded after that.
-func (d *Driver) Run(ctx context.Context, listed func()) {
-	listed()
-	<-ctx.Done()
-}
-
-// Status says whether the pods of a group must wait for their turn in a queue, and in words fit for a user why. queue is the
-// value of a pod's label v1alpha1.QueueLabel, empty without one. Pods that have it wait also while there is no FluxJob, and
-// while it is not known whether there is one. Other groups do not wait if there is no FluxJob of their key.
-func (d *Driver) Status(group types.NamespacedName, queue string) (held bool, why string) {
-	return false, ""
-}
-
-// Allocation returns the room of a group that its pods have not taken yet. It returns false if the group is in no queue, or was
-// not admitted.
-func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) { return Takeover{}, false }
-
-// TakenOver records that a match has given slots of a group to its pods.
-func (d *Driver) TakenOver(group types.NamespacedName, keys []string) {}
-
-// Recheck is to be called when pods of a group have lost their assignments or have ended: the room may be theirs again.
-func (d *Driver) Recheck(groups ...types.NamespacedName) {}
-
-// Refused records that the scheduler's filters have refused nodes of a group's room. A group that has no pods on nodes waits
-// again, and gets other nodes. One that has some loses its room on these nodes: its other pods may be anywhere.
-func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string) {}
-
-// Preempt makes a group wait again whose pods are about to be evicted, before the first of them is. It does nothing for a group
-// that is in no queue. If it fails, nothing may be evicted: it is to be called again.
-func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why string) error {
+	if c.Timeout < 0 || c.MaxBypass < 0 {
+		return fmt.Errorf("admission: Timeout %s and MaxBypass %s: must not be negative", c.Timeout, c.MaxBypass)
+	}
+	c.Timeout = cmp.Or(c.Timeout, inventory.DefaultTimeout)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
 	return nil
 }
-
-// End returns when the room of a group's pods is free again. It returns false if the group is in no queue or not admitted. The zero
-// time with true means that the end is not known.
-func (d *Driver) End(group types.NamespacedName) (end time.Time, ok bool) { return time.Time{}, false }
-
-// Promises returns the reservations of jobs after a rank. A group of this rank overlooks them.
-func (d *Driver) Promises(rank gang.Rank) []match.JobID { return nil }
-
-// Owner returns the job to which a reservation, or room before its pods have taken it, belongs.
-func (d *Driver) Owner(of match.JobID) (Owner, bool) { return Owner{}, false }
-
-// Jobs implements inventory.Source: the room that pods have not taken yet, and the promises.
-func (d *Driver) Jobs() []match.Job { return nil }
-
-// Restored reports whether the jobs that were promised room before this scheduler led have been promised it again, or
-// have had the time for it. Until then direct groups should not ask.
-func (d *Driver) Restored() bool { return true }
-
-// Observe is to be called with each change of the matcher's graph (inventory.Config.OnChange).
-func (d *Driver) Observe(c inventory.Change) {}
-
-// RoomFreed is to be called when room has become free that no pod in the cluster held: assignments, claims, reservations.
-func (d *Driver) RoomFreed() {}
