@@ -76,7 +76,7 @@ func (j *job) toApply(now time.Time) *applied {
 			s.Phase = v1alpha1.Ready
 		}
 	} else {
-		s.Phase = v1alpha1.Waiting
+		s.Phase = j.waitingPhase()
 		if p := j.promise; p != nil {
 			s.Promise = &v1alpha1.JobPromise{At: metav1.NewTime(p.job.Start), Nodes: int32(nodesIn(p.job.Slots)), Since: metav1.NewTime(p.since), Why: p.why}
 		}
@@ -90,6 +90,14 @@ func (j *job) toApply(now time.Time) *applied {
 	}
 	s.Conditions = []metav1.Condition{c}
 	return a
+}
+
+// waitingPhase returns the phase of a job that has no room. One that its queue has not taken yet stays requested.
+func (j *job) waitingPhase() v1alpha1.JobPhase {
+	if j.takenIn == "" && (j.phase == "" || j.phase == v1alpha1.Requested) {
+		return v1alpha1.Requested
+	}
+	return v1alpha1.Waiting
 }
 
 // delayToApply returns the condition Valid of a job whose longer time limit does not count, or counts by now. The caller holds

@@ -51,10 +51,11 @@ func (c *classes) take(fj *v1alpha1.FluxJob) *class {
 	policy, topology, err := c.rulesOf(fj.Namespace, fj.Annotations)
 	key := struct {
 		Jobspec, Policy, Err string
+		Pods                 int32
 		Topology             *jobspec.Topology
 		Nodes                v1alpha1.NodeRules
 		Requests             corev1.ResourceList
-	}{Jobspec: fj.Spec.Jobspec, Policy: policy, Topology: topology, Nodes: fj.Spec.Nodes, Requests: fj.Spec.Requests}
+	}{Jobspec: fj.Spec.Jobspec, Pods: fj.Spec.Pods, Policy: policy, Topology: topology, Nodes: fj.Spec.Nodes, Requests: fj.Spec.Requests}
 	if err != nil {
 		key.Err = err.Error()
 	}

@@ -55,31 +55,24 @@ func describe(s queue.State, name string, q *jobQueue, why string, now time.Time
 
 // limitReached says which limit of a queue keeps a job.
 func limitReached(l queue.LimitState, name string) string {
-	resource, isAmount := resourceOf(l.Name)
-	count := func(n int64) string {
-		if isAmount {
-			q := quantitiesOf(map[string]int64{resource: n})
-			for _, one := range q {
-				return one.String()
-			}
-			return "0"
-		}
-		return formatInt(n)
+	field, count := "spec.limits."+l.Name, formatInt
+	if l.Name == queue.LimitRequests {
+		field += "." + l.Resource
+		count = func(n int64) string { return quantityOf(l.Resource, n) }
 	}
-	text := fmt.Sprintf("spec.limits.%s of Queue %s is %s: %s are used", l.Name, name, count(l.Max), count(l.Used))
+	text := fmt.Sprintf("%s of Queue %s is %s: %s used", field, name, count(l.Max), isOrAre(l.Used, count))
 	if l.Promised > 0 {
-		text += fmt.Sprintf(", %s of them for the job that is promised room", count(l.Promised))
+		text += fmt.Sprintf(", %s kept for the job that is promised room", isOrAre(l.Promised, count))
 	}
 	return text + fmt.Sprintf(", and it needs %s", count(l.Wanted))
 }
 
-// resourceOf returns the resource of a limit of requests: requests[cpu].
-func resourceOf(limit string) (resource string, is bool) {
-	const begin = "requests["
-	if len(limit) > len(begin) && limit[:len(begin)] == begin && limit[len(limit)-1] == ']' {
-		return limit[len(begin) : len(limit)-1], true
+// isOrAre returns an amount with its verb.
+func isOrAre(n int64, count func(int64) string) string {
+	if n == 1 {
+		return count(n) + " is"
 	}
-	return "", false
+	return count(n) + " are"
 }
 
 // admittedMessage says what a job was given.

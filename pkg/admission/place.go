@@ -228,8 +228,11 @@ func (t taken) admit(s *jobs, q *jobQueue) {
 	}
 }
 
-// amountOf returns an amount of a resource as a manifest has it.
-func amountOf(resource string, n int64) string {
+// amountOf returns an amount of a resource as messages have it.
+func amountOf(resource string, n int64) string { return quantityOf(resource, n) + " of " + resource }
+
+// quantityOf returns an amount of a resource as a manifest has it.
+func quantityOf(resource string, n int64) string {
 	q := quantitiesOf(map[string]int64{resource: n})[corev1.ResourceName(resource)]
-	return q.String() + " of " + resource
+	return q.String()
 }

@@ -168,7 +168,7 @@ func (j *job) needsWrite(isHead bool, now time.Time) (write, urgent bool) {
 		return true, true
 	}
 	switch {
-	case j.admitted, j.reason != j.sayReason, j.phase != v1alpha1.Waiting:
+	case j.admitted, j.reason != j.sayReason, j.phase != j.waitingPhase():
 		return true, false
 	case j.message == j.sayMessage:
 		return false, false

@@ -52,6 +52,8 @@ type writer struct {
 	writing map[types.NamespacedName]struct{}
 	// statuses are those of Queues that are to be written.
 	statuses map[string]queueStatus
+	// refused is the kind of the last error of a write that the API server does not take.
+	refused string
 	// pausedUntil is the time before which nothing is written, because the API server is too busy.
 	pausedUntil time.Time
 }
@@ -266,8 +268,8 @@ func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applie
 		}
 	case !refused:
 		return err
-	default:
-		klog.FromContext(ctx).Error(err, "The API server does not take the status of a FluxJob", "job", key)
+	case w.isNews(err):
+		klog.FromContext(ctx).Error(err, "The API server does not take the status of a FluxJob; the job asks again after a pause", "job", key)
 	}
 	w.jobs.mu.Lock()
 	defer w.jobs.mu.Unlock()
@@ -286,6 +288,18 @@ func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applie
 	w.jobs.markChanged(key)
 	signal.Send(w.jobs.wake)
 	return nil
+}
+
+// isNews reports whether an error is of another kind than the last one. The text names the object.
+func (w *writer) isNews(err error) bool {
+	why := string(apierrors.ReasonForError(err))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refused == why {
+		return false
+	}
+	w.refused = why
+	return true
 }
 
 // event sends an event to a FluxJob and to its workload, where users look.
