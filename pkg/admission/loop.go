@@ -115,6 +115,11 @@ func (l *loop) step(now time.Time) {
 		l.lookAtAll(func(*job) bool { return true })
 	}
 	l.observe(l.happened.take(), now)
+	due := now.Sub(l.tickedAt) >= tick
+	if due {
+		l.tickedAt = now
+		l.onTick(now)
+	}
 	for l.takeJobs(now) {
 		if l.ctx.Err() != nil {
 			return
@@ -136,14 +141,13 @@ func (l *loop) step(now time.Time) {
 	if l.settle(epoch) {
 		l.core.Open(queue.Room)
 	}
-	if now.Sub(l.tickedAt) >= tick {
-		l.tickedAt = now
-		l.onTick(now)
+	if due && l.led {
+		l.teller.tick(now)
 	}
 	if !l.mayPass() {
 		return
 	}
-	if due := l.core.NextAt(); now.Sub(l.passedAt) >= passEvery && (l.core.Pending() || !due.IsZero() && !now.Before(due)) {
+	if next := l.core.NextAt(); now.Sub(l.passedAt) >= passEvery && (l.core.Pending() || !next.IsZero() && !now.Before(next)) {
 		l.pass(now)
 	}
 	l.restoredBy(now)
@@ -303,9 +307,6 @@ func (l *loop) onTick(now time.Time) {
 	}
 	for _, q := range l.asker.queues {
 		l.taken.admit(l.jobs, q)
-	}
-	if l.led {
-		l.teller.tick(now)
 	}
 }
 
