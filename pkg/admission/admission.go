@@ -68,9 +68,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Groups is what the rest of the scheduler knows of groups, and what it is told.
+// Groups is what the rest of the scheduler knows of groups, and what it has to know.
 type Groups struct {
-	// Rules returns the match policy and the topology that annotations of a FluxJob ask for. An error is told to the user. It is
+	// Rules returns the match policy and the topology that annotations of a FluxJob ask for. An error is reported to the user. It is
 	// called with a lock held.
 	Rules func(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error)
 	// Claims returns what groups that are in no queue have before a job of this rank.

@@ -199,7 +199,7 @@ func (d *Driver) Status(group types.NamespacedName, queue string) (held bool, wh
 		return true, fmt.Sprintf("waits in Queue %s for the controller to make its FluxJob", queue)
 	case j.isOver():
 		return queue != "", fmt.Sprintf("its FluxJob %s has ended", j.key.Name)
-	case j.isAdmitted() && j.withdrawn == 0:
+	case j.isAdmitted() && j.takenBack == 0:
 		return false, ""
 	case j.room != nil:
 		return true, "is about to start: its FluxJob is being written"
@@ -277,7 +277,7 @@ func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string)
 		return
 	}
 	j.refusals++
-	d.jobs.withdraw(j, v1alpha1.ReasonRequeued, translate.Shorten(why))
+	d.jobs.takeBack(j, v1alpha1.ReasonRequeued, translate.Shorten(why))
 	d.writer.add(group, true)
 }
 
@@ -289,11 +289,11 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 	for range tries {
 		d.jobs.mu.Lock()
 		j := d.jobs.byKey[group]
-		if j == nil || !j.isAdmitted() && j.withdrawn == 0 {
+		if j == nil || !j.isAdmitted() && j.takenBack == 0 {
 			d.jobs.mu.Unlock()
 			return nil
 		}
-		d.jobs.withdraw(j, v1alpha1.ReasonPreempted, translate.Shorten(why))
+		d.jobs.takeBack(j, v1alpha1.ReasonPreempted, translate.Shorten(why))
 		j.leaving = true
 		d.jobs.apart[group] = struct{}{}
 		a, of, queue := j.toApply(d.cfg.Now()), j.of, j.queue

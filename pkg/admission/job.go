@@ -35,8 +35,8 @@ type job struct {
 	attempt int64
 	// refusals counts the allocations on which filters have refused nodes, since the job was last edited.
 	refusals int32
-	// withdrawn is the number of the allocation that was taken back and that the FluxJob still shows. It is 0 if there is none.
-	withdrawn int64
+	// takenBack is the number of the allocation that was taken back and that the FluxJob still shows. It is 0 if there is none.
+	takenBack int64
 	// leaving is true while a job that was preempted has pods on nodes.
 	leaving bool
 	// takenIn is the queue in which the job counts as waiting. It is empty if it does not.

@@ -182,13 +182,13 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 	if a != nil {
 		j.shown = a.Attempt
 	}
-	if j.shown != j.withdrawn {
-		j.withdrawn = 0
+	if j.shown != j.takenBack {
+		j.takenBack = 0
 	}
 	switch {
 	case a == nil && j.isAdmitted(), j.isOver():
 		s.giveUp(j)
-	case j.withdrawn != 0:
+	case j.takenBack != 0:
 		// The FluxJob is about to show that the job waits again.
 	case a == nil:
 		// A room that the FluxJob does not show yet is being written.
@@ -250,10 +250,10 @@ func (s *jobs) giveUp(j *job) {
 	}
 }
 
-// withdraw takes the room of a job back. The FluxJob does not show that yet.
-func (s *jobs) withdraw(j *job, reason, message string) {
+// takeBack takes the room of a job back. The FluxJob does not show that yet.
+func (s *jobs) takeBack(j *job, reason, message string) {
 	s.giveUp(j)
-	j.withdrawn, j.sayReason, j.sayMessage = j.shown, reason, message
+	j.takenBack, j.sayReason, j.sayMessage = j.shown, reason, message
 	s.markChanged(j.key)
 	signal.Send(s.wake)
 }

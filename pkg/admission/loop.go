@@ -37,20 +37,29 @@ type loop struct {
 	asker    *asker
 	core     *queue.Core
 	taken    taken
+	ctx      context.Context
+	found
+	last
+	*state
+}
+
+// A found is what the loop has found out of jobs while it told the core of them, and has to see to afterwards.
+type found struct {
 	// edited are jobs that have room and whose time limits may have been edited.
 	edited []types.NamespacedName
 	// announced are groups of which Status has another answer.
 	announced []types.NamespacedName
+}
 
-	ctx context.Context
+// A last is what was when the loop last looked.
+type last struct {
 	// epoch is that of the last pass, and loadedAt is when it was first seen.
 	epoch    match.Epoch
 	loadedAt time.Time
 	// passedAt is when the last pass began, and tickedAt when the loop last looked at what changes with the time.
 	passedAt, tickedAt time.Time
-	// led says whether this scheduler led when the loop last looked.
+	// led says whether this scheduler led.
 	led bool
-	*state
 }
 
 // state is what others read of the loop.

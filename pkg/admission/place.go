@@ -104,7 +104,7 @@ const (
 func (l *loop) whyApart(j *job, q *jobQueue, duration time.Duration, wrong error, now time.Time) (reason, message string) {
 	name := j.queue
 	switch {
-	case j.withdrawn != 0:
+	case j.takenBack != 0:
 		return v1alpha1.ReasonRequeued, j.sayMessage
 	case j.leaving:
 		return v1alpha1.ReasonPreempted, j.sayMessage

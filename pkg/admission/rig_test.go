@@ -42,7 +42,7 @@ var begin = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // A rig is a Driver with the embedded engine, and with a stand-in for the API server. The test does what the controller, the plugin
 // and the inventory do.
 type rig struct {
-	*testing.T
+	testing.TB
 	d      *Driver
 	engine *engine.Engine
 	epoch  match.Epoch
@@ -58,14 +58,14 @@ type rig struct {
 }
 
 // newRig returns a rig with nodes of 4 cores: n1 and so on.
-func newRig(t *testing.T, nodes int, queues ...*v1alpha1.Queue) *rig {
+func newRig(t testing.TB, nodes int, queues ...*v1alpha1.Queue) *rig {
 	t.Helper()
 	var epochs atomic.Uint64
 	e, err := engine.New(engine.Options{Epoch: func() match.Epoch { return match.Epoch(epochs.Add(1)) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{T: t, engine: e, api: &memory{objects: map[types.NamespacedName]*v1alpha1.FluxJob{}, statuses: map[string]*v1alpha1.QueueStatus{}}, now: begin, placed: map[types.NamespacedName][]string{}}
+	r := &rig{TB: t, engine: e, api: &memory{objects: map[types.NamespacedName]*v1alpha1.FluxJob{}, statuses: map[string]*v1alpha1.QueueStatus{}}, now: begin, placed: map[types.NamespacedName][]string{}}
 	r.build()
 	r.load(nodes)
 	for _, q := range queues {

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// How often is told why a job waits.
+// How often is said why a job waits.
 const (
 	// numbersEvery is how often a message is written of which only the numbers have changed, of the first job of a queue. Of
 	// the others it is not.
@@ -150,7 +150,7 @@ func (t *teller) lookAt(key types.NamespacedName, now time.Time) {
 // needsWrite reports whether the FluxJob says something else than it is to say, and whether others wait for it to be said.
 func (j *job) needsWrite(isHead bool, now time.Time) (write, urgent bool) {
 	switch r := j.room; {
-	case r != nil && !r.written, j.withdrawn != 0:
+	case r != nil && !r.written, j.takenBack != 0:
 		return true, true
 	case r != nil && !r.end.Equal(r.shownEnd):
 		return true, true

@@ -214,7 +214,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	if j.room != nil && !j.room.written {
 		admits = j.room
 	}
-	requeued := j.withdrawn != 0
+	requeued := j.takenBack != 0
 	j.writtenAt = now
 	w.jobs.mu.Unlock()
 
@@ -247,7 +247,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 
 // onlyDelay reports whether of a job only the condition Valid is to be written.
 func onlyDelay(j *job) bool {
-	return j.sayDelay != j.delay && j.withdrawn == 0 && (j.room == nil || j.room.written && j.room.end.Equal(j.room.shownEnd))
+	return j.sayDelay != j.delay && j.takenBack == 0 && (j.room == nil || j.room.written && j.room.end.Equal(j.room.shownEnd))
 }
 
 // failed handles a write that has failed. It returns the error if the same is to be written again.
