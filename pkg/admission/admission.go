@@ -6,8 +6,7 @@
 // come, the plugin takes over slot by slot.
 //
 //	admission.go   what does a driver need?
-//	duration.go    for how long may a job run, and when is its room free again?
-//	slots.go       how does an allocation name nodes, and how does the matcher name its slots?
+//	slots.go       which slots has an allocation, and when are they free again?
 //	node_rules.go  which nodes may pods be on, by what the nodes say themselves?
 //	classes.go     what do jobs ask for?
 //	job.go         what is known of a job?
@@ -70,9 +69,9 @@ type Config struct {
 
 // Groups is what the rest of the scheduler knows of groups, and what it has to know.
 type Groups struct {
-	// Rules returns the match policy and the topology that annotations of a FluxJob ask for. An error is reported to the user. It is
-	// called with a lock held.
-	Rules func(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error)
+	// Rules returns the match policy and the topology that annotations ask for, those of spec.placement of a FluxJob. An error is
+	// reported to the user. It is called with a lock held.
+	Rules func(namespace string, placement map[string]string) (policy string, topology *jobspec.Topology, err error)
 	// Claims returns what groups that are in no queue have before a job of this rank.
 	Claims func(rank gang.Rank) Claims
 	// Placed returns the node of each pod of a group that has a node or an assignment, and has not ended.

@@ -65,7 +65,7 @@ func (j *job) toApply(now time.Time) *applied {
 	a := newApplied(j)
 	s := &a.Status
 	s.Requeues = j.requeues
-	if j.takenBack != 0 && j.sayReason == v1alpha1.ReasonRequeued {
+	if j.takenBack != 0 {
 		s.Requeues++
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: j.sayReason, Message: j.sayMessage, ObservedGeneration: j.generation}

@@ -156,6 +156,34 @@ func (m *asker) Promise(a queue.Ask) queue.Answer {
 	return m.ask(a, match.AllocateOrElseReserve, false)
 }
 
+// Probe implements queue.Matcher.
+func (m *asker) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answer {
+	job := *a.Job
+	if job.Duration = shorter; shorter > maxProbed {
+		job.Duration = 0
+	}
+	a.Job = &job
+	r, ok := m.question(a)
+	if !ok {
+		return queue.Answer{Verdict: queue.Unanswered}
+	}
+	if r.Op, r.Terse = match.WithoutAllocating, true; later && !m.cannotReserve {
+		r.Op, r.Terse = match.WithoutAllocatingFuture, false
+	}
+	r.Jobspec = r.class.request(r.always, r.present)
+	found, err := m.match(&r.Request)
+	switch {
+	case err != nil:
+		return m.refused(r, err)
+	case found.Reserved:
+		return queue.Answer{Verdict: queue.Reserved, From: found.Start, Nodes: nodesIn(found.Slots)}
+	}
+	return queue.Answer{Verdict: queue.Granted}
+}
+
+// maxProbed is longer than all time limits. The core has a longer time for jobs without one.
+const maxProbed = 200 * 365 * 24 * time.Hour
+
 // maxAsks bounds how often a job is asked for whose answer has nodes that it may not use any more.
 const maxAsks = 3
 
@@ -319,7 +347,7 @@ func (m *asker) refused(r *question, err error) queue.Answer {
 		return queue.Answer{Verdict: queue.Never, Message: translate.Shorten("the matcher rejects the request: " + err.Error())}
 	}
 	klog.FromContext(m.ctx).V(2).Info("The matcher did not answer for a job of a queue", "job", r.job.Key, "err", err)
-	if !errors.Is(err, match.ErrUnavailable) && !errors.Is(err, match.ErrStale) {
+	if books := r.Op == match.Allocate || r.Op == match.AllocateOrElseReserve; books && !errors.Is(err, match.ErrUnavailable) && !errors.Is(err, match.ErrStale) {
 		// It may have booked the room all the same. The next question is of another job.
 		m.jobs.mu.Lock()
 		defer m.jobs.mu.Unlock()

@@ -43,12 +43,12 @@ type classes struct {
 	byName map[string]*class
 	rules  map[string]*nodeRules
 	// rulesOf is Groups.Rules.
-	rulesOf func(namespace string, annotations map[string]string) (policy string, topology *jobspec.Topology, err error)
+	rulesOf func(namespace string, placement map[string]string) (policy string, topology *jobspec.Topology, err error)
 }
 
 // take returns the class of a job. The caller gives it back with leave.
 func (c *classes) take(fj *v1alpha1.FluxJob) *class {
-	policy, topology, err := c.rulesOf(fj.Namespace, fj.Annotations)
+	policy, topology, err := c.rulesOf(fj.Namespace, fj.Spec.Placement)
 	key := struct {
 		Jobspec, Policy, Err string
 		Pods                 int32

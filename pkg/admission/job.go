@@ -146,7 +146,7 @@ func (j *job) rank() gang.Rank {
 
 // jobID returns the matcher's job of an allocation.
 func (j *job) jobID(attempt int64) match.JobID {
-	return match.NewJobID("fluxjob", string(j.uid), formatInt(attempt))
+	return v1alpha1.MatchJobID(j.uid, attempt)
 }
 
 // nextAttempt returns the number of the next allocation. None has had it in this process.

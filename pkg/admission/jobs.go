@@ -3,7 +3,6 @@ package admission
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -212,7 +211,7 @@ func (s *jobs) restore(j *job, a *v1alpha1.JobAllocation) {
 		return
 	}
 	id := j.jobID(a.Attempt)
-	slots, err := slotsOf(id, a.Seats)
+	slots, err := slotsOf(id, a)
 	if err != nil {
 		return // nobody but the scheduler and the controller writes it
 	}
@@ -362,5 +361,3 @@ func timeOf(t *metav1.Time) time.Time {
 	}
 	return t.UTC()
 }
-
-func formatInt(n int64) string { return strconv.FormatInt(n, 10) }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -55,7 +56,7 @@ func describe(s queue.State, name string, q *jobQueue, why string, now time.Time
 
 // limitReached says which limit of a queue keeps a job.
 func limitReached(l queue.LimitState, name string) string {
-	field, count := "spec.limits."+l.Name, formatInt
+	field, count := "spec.limits."+l.Name, func(n int64) string { return strconv.FormatInt(n, 10) }
 	if l.Name == queue.LimitRequests {
 		field += "." + l.Resource
 		count = func(n int64) string { return quantityOf(l.Resource, n) }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
 )
 
 // takeAtOnce is how many changed jobs are looked at with the lock held once.
@@ -86,7 +87,7 @@ func (l *loop) place(key types.NamespacedName, now time.Time) {
 // durationOf returns the time limit of a job, 0 if it has none. The error names the field and the value.
 func durationOf(j *job, q *jobQueue) (time.Duration, error) {
 	if j.duration != "" {
-		return parseDuration("spec.duration", j.duration)
+		return fsd.ParseLimit("spec.duration", j.duration)
 	}
 	if q != nil {
 		return q.duration, nil

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
 	"github.com/flux-k8s/fluence/pkg/queue"
 )
 
@@ -22,6 +23,8 @@ const (
 	reasonReady = "Ready"
 	// reasonInvalidSpec: a field of the queue is wrong.
 	reasonInvalidSpec = "InvalidSpec"
+	// reasonNoneMayRun: a limit lets no job run.
+	reasonNoneMayRun = "NoneMayRun"
 	// reasonNoNodes: no node has the labels that the queue requires.
 	reasonNoNodes = "NoNodes"
 	// reasonOverlap: the queue has some of the nodes of another one, and not all.
@@ -52,7 +55,7 @@ type jobQueue struct {
 
 // readQueue reads a Queue.
 func readQueue(of *v1alpha1.Queue) *jobQueue {
-	q := &jobQueue{object: of, namespaces: labels.Nothing(), grace: 30 * time.Second}
+	q := &jobQueue{object: of, namespaces: labels.Nothing(), grace: of.GracePeriod()}
 	spec := &of.Spec
 	wrong := func(err error) {
 		if err != nil && q.reason == "" {
@@ -72,26 +75,16 @@ func readQueue(of *v1alpha1.Queue) *jobQueue {
 		q.namespaces = s
 	}
 	var err error
-	if spec.Defaults.Duration != "" {
-		q.duration, err = parseDuration("spec.defaults.duration", spec.Defaults.Duration)
-		wrong(err)
-	}
-	if spec.Limits.Duration != "" {
-		q.maxDuration, err = parseDuration("spec.limits.duration", spec.Limits.Duration)
-		wrong(err)
-	}
+	q.duration, err = fsd.ParseLimit("spec.defaults.duration", spec.Defaults.Duration)
+	wrong(err)
+	q.maxDuration, err = of.LongestDuration()
+	wrong(err)
 	if q.maxDuration > 0 && q.duration > q.maxDuration {
 		wrong(fmt.Errorf("spec.defaults.duration: %q: is longer than spec.limits.duration, %q", spec.Defaults.Duration, spec.Limits.Duration))
 	}
 	for field, limit := range map[string]*int32{"spec.limits.running": spec.Limits.Running, "spec.limits.perNamespace.running": spec.Limits.PerNamespace.Running} {
-		if limit != nil && *limit < 1 {
-			wrong(fmt.Errorf("%s: %d: must be at least 1, or be left out; spec.started stops the queue", field, *limit))
-		}
-	}
-	if spec.Grace != nil {
-		if q.grace = spec.Grace.Duration; q.grace < 0 || q.grace > maxDuration {
-			wrong(fmt.Errorf("spec.grace: %s: must be from 0s to 36500d", q.grace))
-			q.grace = 0
+		if limit != nil && *limit == 0 && q.reason == "" {
+			q.reason, q.message = reasonNoneMayRun, field+" is 0"
 		}
 	}
 	return q
@@ -141,7 +134,7 @@ func checkPartitions(queues map[string]*jobQueue, f *fleet) (changed []string) {
 	owners := map[string]owner{} // of each node
 	verdicts := map[string]struct{ reason, message string }{}
 	for _, q := range older {
-		if q.reason == reasonInvalidSpec {
+		if q.reason == reasonInvalidSpec || q.reason == reasonNoneMayRun {
 			continue
 		}
 		v, known := verdicts[q.partition.name]

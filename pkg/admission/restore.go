@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,7 +107,7 @@ func pinned(slots []match.Slot) (*jobspec.Constraint, []jobspec.Limit) {
 	}
 	var limits []jobspec.Limit
 	for n, hosts := range byNumber {
-		limits = append(limits, jobspec.Limit{Name: "pinned-" + formatInt(n), Hosts: hosts, Most: n})
+		limits = append(limits, jobspec.Limit{Name: "pinned-" + strconv.FormatInt(n, 10), Hosts: hosts, Most: n})
 	}
 	return only(nodes), limits
 }

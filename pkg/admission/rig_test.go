@@ -177,7 +177,7 @@ func (r *rig) changeNode(name string, edit func(*corev1.Node)) {
 func easy(name string, edit ...func(*v1alpha1.Queue)) *v1alpha1.Queue {
 	q := &v1alpha1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1, CreationTimestamp: metav1.NewTime(begin)},
-		Spec:       v1alpha1.QueueSpec{Policy: v1alpha1.EASY, NamespaceSelector: &metav1.LabelSelector{}, Grace: &metav1.Duration{}},
+		Spec:       v1alpha1.QueueSpec{Policy: v1alpha1.EASY, NamespaceSelector: &metav1.LabelSelector{}, Grace: "0s"},
 	}
 	for _, f := range edit {
 		f(q)

@@ -210,7 +210,7 @@ func TestNodesThatFiltersRefuseAreLeftOut(t *testing.T) {
 	if got := r.message(a); !strings.Contains(got, "3 allocations") {
 		t.Errorf("the message is %q", got)
 	}
-	r.edit(a, func(fj *v1alpha1.FluxJob) { fj.Spec.Priority = 3 })
+	r.edit(a, func(fj *v1alpha1.FluxJob) { fj.Spec.Duration = "2h" })
 	r.step()
 	r.shows("a: Ready Admitted n1*1")
 	if !slices.Contains(r.events, "Requeued Job a") || !slices.Contains(r.events, "Admitted FluxJob a") {
