@@ -1,0 +1,396 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/inventory"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/report"
+	"github.com/flux-k8s/fluence/pkg/signal"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A Driver lets the jobs of queues start. Its methods are safe for concurrent use.
+type Driver struct {
+	cfg      Config
+	jobs     *jobs
+	happened *happened
+	writer   *writer
+	loop     *loop
+	state    *state
+	// queuesRead and jobsRead are the watches of Queues and of FluxJobs.
+	queuesRead, jobsRead *kindWatch
+}
+
+// New returns a Driver that does nothing until Run is called. It adds event handlers to the informers.
+func New(cfg Config) (*Driver, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	m, err := newMetrics()
+	if err != nil {
+		return nil, err
+	}
+	d := newDriver(cfg, restAPI{cfg.API}, m)
+	if err := d.watch(); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// newDriver returns a Driver that writes to an api.
+func newDriver(cfg Config, a api, m *metrics) *Driver {
+	wake := make(chan struct{}, 1)
+	d := &Driver{cfg: cfg, jobs: newJobs(cfg.Groups, wake, cfg.Now), happened: newHappened(wake), state: &state{wake: wake}}
+	queues := &queueStore{byName: map[string]*v1alpha1.Queue{}, happened: d.happened}
+	d.writer = newWriter(a, d.jobs, cfg.Recorder, m, cfg.Now, cfg.Groups.Changed)
+	d.loop = newLoop(&d.cfg, d.jobs, queues, d.happened, d.writer, d.state)
+	changed := func() { cfg.Groups.Changed() }
+	d.queuesRead = newKindWatch(cfg.API, v1alpha1.Queues, &v1alpha1.Queue{}, queues, changed)
+	d.jobsRead = newKindWatch(cfg.API, v1alpha1.FluxJobs, &v1alpha1.FluxJob{}, d.jobs, changed)
+	return d
+}
+
+// Run works until ctx ends. It calls listed when all Queues and FluxJobs have been received once, or cannot be read: the
+// matcher's graph is to be loaded after that. The informers of the Cluster must have all their objects by then.
+func (d *Driver) Run(ctx context.Context, listed func()) {
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName("queues"))
+	context.AfterFunc(ctx, d.writer.stop)
+	var both sync.WaitGroup
+	both.Add(2)
+	var all sync.WaitGroup
+	all.Go(func() { d.queuesRead.run(ctx, both.Done) })
+	all.Go(func() { d.jobsRead.run(ctx, both.Done) })
+	known := make(chan struct{})
+	go func() {
+		both.Wait()
+		close(known)
+	}()
+	select {
+	case <-ctx.Done():
+	case <-known:
+		listed()
+		all.Go(func() { d.state.pollLease(ctx, d.cfg.Leading) })
+		all.Go(func() { d.writer.run(ctx) })
+		d.loop.run(ctx)
+	}
+	all.Wait()
+}
+
+// watch adds event handlers to the informers of the cluster.
+func (d *Driver) watch() error {
+	add := func(what string, informer cache.SharedIndexInformer, h cache.ResourceEventHandlerFuncs) error {
+		if _, err := informer.AddEventHandler(h); err != nil {
+			return fmt.Errorf("watch %s for queues: %w", what, err)
+		}
+		return nil
+	}
+	if err := add("nodes", d.cfg.Cluster.Nodes, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { d.nodeChanged(nil, obj) }, UpdateFunc: d.nodeChanged, DeleteFunc: func(obj any) { d.nodeChanged(nil, obj) },
+	}); err != nil {
+		return err
+	}
+	if err := add("namespaces", d.cfg.Cluster.Namespaces, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { d.namespaceChanged() }, DeleteFunc: func(any) { d.namespaceChanged() },
+		UpdateFunc: func(old, obj any) {
+			before, ok := old.(*corev1.Namespace)
+			now, is := obj.(*corev1.Namespace)
+			if !ok || !is || !maps.Equal(before.Labels, now.Labels) {
+				d.namespaceChanged()
+			}
+		},
+	}); err != nil {
+		return err
+	}
+	if err := add("Jobs", d.cfg.Cluster.Jobs, cache.ResourceEventHandlerFuncs{AddFunc: d.batchJobChanged, UpdateFunc: func(_, obj any) { d.batchJobChanged(obj) }}); err != nil {
+		return err
+	}
+	return add("pods", d.cfg.Cluster.Pods, cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { d.podChanged(nil, obj) }, UpdateFunc: d.podChanged, DeleteFunc: func(obj any) { d.podChanged(nil, obj) },
+	})
+}
+
+// nodeChanged handles a node that came, changed or went.
+func (d *Driver) nodeChanged(old, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	node, ok := obj.(*corev1.Node)
+	if !ok {
+		return
+	}
+	if before, had := old.(*corev1.Node); had && maps.Equal(before.Labels, node.Labels) && before.Spec.Unschedulable == node.Spec.Unschedulable && equality.Semantic.DeepEqual(before.Spec.Taints, node.Spec.Taints) {
+		return
+	}
+	d.happened.add(func(e *news) { e.nodes[node.Name] = struct{}{} })
+}
+
+func (d *Driver) namespaceChanged() { d.happened.add(func(e *news) { e.namespaces = true }) }
+
+func (d *Driver) batchJobChanged(obj any) {
+	if job, ok := obj.(*batchv1.Job); ok {
+		d.unsettle(job.UID)
+	}
+}
+
+// podChanged handles a pod that came, changed or went.
+func (d *Driver) podChanged(old, obj any) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	if before, had := old.(*corev1.Pod); had && before.Spec.NodeName == pod.Spec.NodeName && translate.Holds(before) == translate.Holds(pod) && (before.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) {
+		return
+	}
+	of := pod.UID
+	if c := group.ControllerOf(pod); c != (group.Owner{}) {
+		of = c.UID
+	}
+	d.unsettle(of)
+}
+
+// unsettle makes the room of a workload be brought up to date.
+func (d *Driver) unsettle(workload types.UID) {
+	d.jobs.mu.Lock()
+	key, ok := d.jobs.byWorkload[workload]
+	if ok {
+		d.jobs.unsettled[key] = struct{}{}
+	}
+	d.jobs.mu.Unlock()
+	if ok {
+		signal.Send(d.state.wake)
+	}
+}
+
+// Status says whether the pods of a group must wait for their turn in a queue, and in words fit for a user why. queue is the
+// value of a pod's label v1alpha1.QueueLabel, empty without one. Pods that have it wait also while there is no FluxJob, and
+// while it is not known whether there is one. Other groups do not wait if there is no FluxJob of their key.
+func (d *Driver) Status(group types.NamespacedName, queue string) (held bool, why string) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	j := d.jobs.byKey[group]
+	switch {
+	case j == nil && queue == "":
+		return false, ""
+	case j == nil:
+		for _, w := range []*kindWatch{d.queuesRead, d.jobsRead} {
+			if why := w.whyUnread(); why != "" {
+				return true, why
+			}
+		}
+		return true, fmt.Sprintf("waits in Queue %s for the controller to make its FluxJob", queue)
+	case j.isOver():
+		return queue != "", fmt.Sprintf("its FluxJob %s has ended", j.key.Name)
+	case j.isAdmitted() && j.takenBack == 0:
+		return false, ""
+	case j.room != nil:
+		return true, "is about to start: its FluxJob is being written"
+	case j.sayMessage != "":
+		return true, j.sayReason + ": " + j.sayMessage
+	case j.message != "":
+		return true, j.reason + ": " + j.message
+	}
+	return true, fmt.Sprintf("waits in Queue %s", j.queue)
+}
+
+// Allocation returns the room of a group that its pods have not taken yet. It returns false if the group is in no queue, or was
+// not admitted.
+func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	j := d.jobs.byKey[group]
+	if j == nil || !j.isAdmitted() {
+		return Takeover{}, false
+	}
+	return Takeover{Job: j.room.id, Slots: j.room.remaining(), End: j.room.end}, true
+}
+
+// TakenOver records that a match has given slots of a group to its pods.
+func (d *Driver) TakenOver(group types.NamespacedName, keys []string) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	j := d.jobs.byKey[group]
+	if j == nil || j.room == nil {
+		return
+	}
+	taken := make(map[string]struct{}, len(keys))
+	for _, key := range keys {
+		taken[key] = struct{}{}
+	}
+	for i, s := range j.room.slots {
+		if _, is := taken[s.Key]; is {
+			j.room.left[i] = false
+		}
+	}
+}
+
+// Recheck is to be called when pods of a group have lost their assignments or have ended: the room may be theirs again.
+func (d *Driver) Recheck(groups ...types.NamespacedName) {
+	d.jobs.mu.Lock()
+	any := false
+	for _, key := range groups {
+		if j := d.jobs.byKey[key]; j != nil && j.room != nil {
+			d.jobs.unsettled[key] = struct{}{}
+			any = true
+		}
+	}
+	d.jobs.mu.Unlock()
+	if any {
+		signal.Send(d.state.wake)
+	}
+}
+
+// Refused records that the scheduler's filters have refused nodes of a group's room. A group that has no pods on nodes waits
+// again, and gets other nodes. One that has some loses its room on these nodes: its other pods may be anywhere.
+func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string) {
+	started := len(d.cfg.Groups.Placed(group)) > 0
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	j := d.jobs.byKey[group]
+	if j == nil || !j.isAdmitted() {
+		return
+	}
+	name := j.class.name
+	d.happened.add(func(e *news) { e.refusals = append(e.refusals, refusal{name, nodes}) })
+	if started {
+		if lost := j.room.without(nodes); len(lost.Keys) > 0 {
+			d.jobs.givenUp = append(d.jobs.givenUp, lost)
+		}
+		return
+	}
+	j.refusals++
+	d.jobs.takeBack(j, v1alpha1.ReasonRequeued, translate.Shorten(why))
+	d.writer.add(group, true)
+}
+
+// Preempt makes a group wait again whose pods are about to be evicted, before the first of them is. It does nothing for a group
+// that is in no queue. If it fails, nothing may be evicted: it is to be called again.
+func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why string) error {
+	const tries = 3
+	var err error
+	for range tries {
+		d.jobs.mu.Lock()
+		j := d.jobs.byKey[group]
+		if j == nil || !j.isAdmitted() && j.takenBack == 0 {
+			d.jobs.mu.Unlock()
+			return nil
+		}
+		d.jobs.takeBack(j, v1alpha1.ReasonPreempted, translate.Shorten(why))
+		j.leaving = true
+		d.jobs.apart[group] = struct{}{}
+		a, of, queue := j.toApply(d.cfg.Now()), j.of, j.queue
+		d.jobs.mu.Unlock()
+		var fj *v1alpha1.FluxJob
+		if fj, err = d.writer.api.apply(ctx, a, report.FieldManager); apierrors.IsConflict(err) {
+			if fj, err = d.writer.api.get(ctx, group); err == nil {
+				d.put(fj)
+				err = fmt.Errorf("FluxJob %s changes too often", group)
+				continue
+			}
+		}
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return err // the writer writes it nevertheless: the room is given up
+		}
+		d.put(fj)
+		d.writer.metrics.requeued.WithLabelValues(queue).Inc()
+		d.writer.event(group, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonPreempted, "Preempt", why)
+		return nil
+	}
+	return err
+}
+
+// put records a FluxJob that was read.
+func (d *Driver) put(fj *v1alpha1.FluxJob) {
+	_, _ = trimFluxJob(fj)
+	d.jobs.mu.Lock()
+	d.jobs.put(fj)
+	d.jobs.mu.Unlock()
+	signal.Send(d.state.wake)
+}
+
+// End returns when the room of a group's pods is free again. It returns false if the group is in no queue or not admitted. The zero
+// time with true means that the end is not known.
+func (d *Driver) End(group types.NamespacedName) (end time.Time, ok bool) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	if j := d.jobs.byKey[group]; j != nil && j.isAdmitted() {
+		return j.room.end, true
+	}
+	return time.Time{}, false
+}
+
+// Promises returns the reservations of jobs after a rank. A group of this rank overlooks them.
+func (d *Driver) Promises(rank gang.Rank) (ids []match.JobID) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	for id, key := range d.jobs.byID {
+		if j := d.jobs.byKey[key]; j.promise != nil && j.promise.job.ID == id && rank.Less(j.rank()) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// Owner returns the job to which a reservation, or room before its pods have taken it, belongs.
+func (d *Driver) Owner(of match.JobID) (Owner, bool) {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	key, ok := d.jobs.byID[of]
+	if !ok {
+		return Owner{}, false
+	}
+	j := d.jobs.byKey[key]
+	o := Owner{Job: key, Workload: j.of.kind() + " " + key.Namespace + "/" + j.of.name, Priority: j.priority}
+	if p := j.promise; p != nil && p.job.ID == of {
+		o.From = p.job.Start
+	}
+	return o, true
+}
+
+// Jobs implements inventory.Source: the room that pods have not taken yet, and the promises.
+func (d *Driver) Jobs() []match.Job { return d.jobs.Jobs() }
+
+// Restored reports whether the jobs that were promised room before this scheduler led have been promised it again, or
+// have had the time for it. Until then groups in no queue should not ask. Groups.Changed is called without groups when
+// that changes.
+func (d *Driver) Restored() bool { return d.state.restored.Load() }
+
+// Observe is to be called with each change of the matcher's graph (inventory.Config.OnChange).
+func (d *Driver) Observe(c inventory.Change) {
+	d.happened.add(func(e *news) {
+		switch c.Kind {
+		case inventory.Loaded:
+			e.loaded = true
+		case inventory.Lost, inventory.NodeRemoved:
+		case inventory.NodeAdded, inventory.NodeChanged:
+			e.grown = true
+		case inventory.Freed:
+			e.grown = e.grown || c.IncludesShared
+			e.freed[c.Node] = struct{}{}
+		}
+	})
+}
+
+// RoomFreed is to be called when room has become free that no pod in the cluster held: assignments, claims, reservations.
+func (d *Driver) RoomFreed() { d.happened.add(func(e *news) { e.anywhere = true }) }

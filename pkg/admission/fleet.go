@@ -1,0 +1,193 @@
+package admission
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/hostlist"
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+)
+
+// A fleet knows which nodes the jobs of each class may use in each queue. Only the loop uses it.
+type fleet struct {
+	nodes corelisters.NodeLister
+	// sets are the sets that were asked for.
+	sets map[setKey]*hostSet
+	// refused has the nodes on which filters have refused pods, by class, and until when they are left out.
+	refused map[string]map[string]time.Time
+}
+
+// A setKey names the nodes of a queue that rules allow.
+type setKey struct{ partition, rules string }
+
+// maxSets bounds the number of sets. Sets that are not used any more are found by that alone.
+const maxSets = 4096
+
+// refusedFor is for how long a node is left out on which filters have refused pods, unless the node changes.
+const refusedFor = 5 * time.Minute
+
+// A hostSet has the nodes of a queue that rules allow.
+type hostSet struct {
+	rules *nodeRules
+	queue labels.Selector
+	// verdicts has the verdict on each node.
+	verdicts map[string]verdict
+	// always and now are the constraints that follow. A nil one holds everywhere.
+	always, now *jobspec.Constraint
+	// notNow is the number of nodes that are left out for the present.
+	notNow int
+	fresh  bool
+}
+
+// changed records that nodes came, went, or have other labels or taints, or may be cordoned or not any more.
+func (f *fleet) changed(names ...string) {
+	for _, s := range f.sets {
+		for _, name := range names {
+			s.update(name, f.nodes)
+		}
+	}
+	for class, nodes := range f.refused {
+		for _, name := range names {
+			delete(nodes, name)
+		}
+		if len(nodes) == 0 {
+			delete(f.refused, class)
+		}
+	}
+}
+
+// set returns the nodes of a queue that rules allow.
+func (f *fleet) set(p *partition, r *nodeRules) *hostSet {
+	key := setKey{p.name, r.name}
+	s := f.sets[key]
+	if s == nil {
+		if len(f.sets) >= maxSets {
+			clear(f.sets)
+		}
+		s = &hostSet{rules: r, queue: p.selector, verdicts: map[string]verdict{}}
+		all, err := f.nodes.List(labels.Everything())
+		if err != nil {
+			all = nil // an informer's store does not fail
+		}
+		for _, node := range all {
+			s.verdicts[node.Name] = r.judge(node, s.queue)
+		}
+		f.sets[key] = s
+	}
+	s.freshen()
+	return s
+}
+
+// update judges a node anew.
+func (s *hostSet) update(name string, nodes corelisters.NodeLister) {
+	before, had := s.verdicts[name]
+	node, err := nodes.Get(name)
+	if err != nil {
+		delete(s.verdicts, name)
+		s.fresh = s.fresh && !had
+		return
+	}
+	if now := s.rules.judge(node, s.queue); !had || now != before {
+		s.verdicts[name], s.fresh = now, false
+	}
+}
+
+// freshen brings the constraints up to date.
+func (s *hostSet) freshen() {
+	if s.fresh {
+		return
+	}
+	s.fresh, s.notNow = true, 0
+	var may, never_, notNow_ []string
+	for name, v := range s.verdicts {
+		switch v {
+		case never:
+			never_ = append(never_, name)
+		case notNow:
+			notNow_, may = append(notNow_, name), append(may, name)
+		case allowed:
+			may = append(may, name)
+		}
+	}
+	s.notNow = len(notNow_)
+	switch {
+	case len(never_) == 0 && !s.selects():
+		s.always = nil
+	case len(never_) < len(may) && !s.selects():
+		s.always = except(never_)
+	default:
+		// A node that the matcher knows already, and that this has not seen yet, is not in the list.
+		s.always = only(may)
+	}
+	s.now = nil
+	if len(notNow_) > 0 {
+		s.now = except(notNow_)
+	}
+}
+
+// selects reports whether the set asks for labels of nodes.
+func (s *hostSet) selects() bool { return s.rules.selects || s.queue != nil }
+
+// allows reports whether pods may be on a node now, by the newest state of the node.
+func (s *hostSet) allows(node *corev1.Node) bool { return s.rules.judge(node, s.queue) == allowed }
+
+// refuse leaves nodes out for a class for some time.
+func (f *fleet) refuse(class string, nodes []string, now time.Time) {
+	if f.refused[class] == nil {
+		f.refused[class] = map[string]time.Time{}
+	}
+	for _, n := range nodes {
+		f.refused[class][n] = now.Add(refusedFor)
+	}
+}
+
+// refusedBy returns the nodes that are left out for a class.
+func (f *fleet) refusedBy(class string) []string {
+	var nodes []string
+	for n := range f.refused[class] {
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// expire ends refusals that are too old. It reports whether there were any.
+func (f *fleet) expire(now time.Time) (ended bool) {
+	for class, nodes := range f.refused {
+		for n, until := range nodes {
+			if !now.Before(until) {
+				delete(nodes, n)
+				ended = true
+			}
+		}
+		if len(nodes) == 0 {
+			delete(f.refused, class)
+		}
+	}
+	return ended
+}
+
+// only returns the constraint that holds on these nodes alone.
+func only(nodes []string) *jobspec.Constraint {
+	slices.SortFunc(nodes, compareHosts)
+	return &jobspec.Constraint{Op: jobspec.OpHostlist, Values: []string{hostlist.Encode(nodes)}}
+}
+
+// except returns the constraint that holds on all other nodes.
+func except(nodes []string) *jobspec.Constraint {
+	return &jobspec.Constraint{Op: jobspec.OpNot, Args: []jobspec.Constraint{*only(nodes)}}
+}
+
+// compareHosts orders names as people count: n2 before n10.
+func compareHosts(a, b string) int {
+	x, y := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
+	if x != y {
+		return cmp.Compare(a, b)
+	}
+	return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+}

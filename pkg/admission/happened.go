@@ -1,0 +1,136 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/signal"
+)
+
+// happened is what has happened since the loop last looked, besides changes of jobs.
+type happened struct {
+	mu sync.Mutex
+	news
+	// wake wakes the loop.
+	wake chan<- struct{}
+}
+
+// news are what has happened.
+type news struct {
+	// nodes came, went, or have other labels or taints. freed are nodes where room has become free.
+	nodes, freed map[string]struct{}
+	// anywhere is set if room has become free, and it is not known where.
+	anywhere bool
+	// grown is set if the matcher's graph has more than before: nodes, or room that does not become free by itself.
+	grown bool
+	// loaded is set if the matcher's graph was loaded.
+	loaded bool
+	// queues and namespaces are set if any of these have changed.
+	queues, namespaces bool
+	refusals           []refusal
+}
+
+// A refusal says that filters have refused nodes.
+type refusal struct {
+	class string
+	nodes []string
+}
+
+func newHappened(wake chan<- struct{}) *happened {
+	h := &happened{wake: wake}
+	h.clear()
+	return h
+}
+
+func (h *happened) clear() {
+	h.news = news{nodes: map[string]struct{}{}, freed: map[string]struct{}{}}
+}
+
+// add records news.
+func (h *happened) add(f func(e *news)) {
+	h.mu.Lock()
+	f(&h.news)
+	h.mu.Unlock()
+	signal.Send(h.wake)
+}
+
+// take returns the news, and forgets them.
+func (h *happened) take() news {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e := h.news
+	h.clear()
+	return e
+}
+
+// names returns the names of a set, in order.
+func names(set map[string]struct{}) []string { return slices.Sorted(maps.Keys(set)) }
+
+// queueStore are all Queues (cache.ReflectorStore).
+type queueStore struct {
+	mu       sync.Mutex
+	byName   map[string]*v1alpha1.Queue
+	happened *happened
+}
+
+// Add implements cache.ReflectorStore.
+func (s *queueStore) Add(obj any) error { return s.Update(obj) }
+
+// Update implements cache.ReflectorStore.
+func (s *queueStore) Update(obj any) error {
+	q, ok := obj.(*v1alpha1.Queue)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	s.byName[q.Name] = q
+	s.mu.Unlock()
+	s.happened.add(func(e *news) { e.queues = true })
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (s *queueStore) Delete(obj any) error {
+	q, ok := obj.(*v1alpha1.Queue)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	delete(s.byName, q.Name)
+	s.mu.Unlock()
+	s.happened.add(func(e *news) { e.queues = true })
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *queueStore) Replace(all []any, _ string) error {
+	s.mu.Lock()
+	clear(s.byName)
+	for _, obj := range all {
+		if q, ok := obj.(*v1alpha1.Queue); ok {
+			s.byName[q.Name] = q
+		}
+	}
+	s.mu.Unlock()
+	s.happened.add(func(e *news) { e.queues = true })
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (s *queueStore) Resync() error { return nil }
+
+// list returns all Queues by name. They must not be changed.
+func (s *queueStore) list() map[string]*v1alpha1.Queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.byName)
+}
+
+// keyOf returns the key of an object's name in a namespace.
+func keyOf(namespace, name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: name}
+}

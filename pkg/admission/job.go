@@ -1,0 +1,212 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/queue"
+	"github.com/flux-k8s/fluence/pkg/resource"
+)
+
+// A job is a FluxJob as the Driver knows it. There may be very many, so it has only what is read, and shares what many have in
+// common. The lock of the jobs guards it.
+type job struct {
+	key types.NamespacedName
+	uid types.UID
+	// of is the workload.
+	of workload
+	asked
+	told
+	said
+	// class is nil once the job has ended.
+	class *class
+	// room is what the job was given. It is nil while it waits.
+	room *room
+	// promise is what the job is promised. It is nil if it is not.
+	promise *promise
+	// attempt is the number of the last allocation.
+	attempt int64
+	// refusals counts the allocations on which filters have refused nodes, since the job was last edited.
+	refusals int32
+	// takenBack is the number of the allocation that was taken back and that the FluxJob still shows. It is 0 if there is none.
+	takenBack int64
+	// leaving is true while a job that was preempted has pods on nodes.
+	leaving bool
+	// takenIn is the queue in which the job counts as waiting. It is empty if it does not.
+	takenIn string
+	// retryAt is when a job may ask again whose allocation the API server has not taken. It is zero otherwise.
+	retryAt time.Time
+}
+
+// A workload is the object whose pods a job has.
+type workload struct {
+	isPod bool
+	name  string
+	uid   types.UID
+}
+
+// kind returns the kind of the workload.
+func (w *workload) kind() string {
+	if w.isPod {
+		return "Pod"
+	}
+	return "Job"
+}
+
+// apiVersion returns the API version of the workload.
+func (w *workload) apiVersion() string {
+	if w.isPod {
+		return corev1.SchemeGroupVersion.String()
+	}
+	return batchv1.SchemeGroupVersion.String()
+}
+
+// An asked is what a FluxJob asks for, besides its class.
+type asked struct {
+	queue    string
+	priority int32
+	created  time.Time
+	// duration is spec.duration, a Flux Standard Duration.
+	duration string
+	held     bool
+	// invalid is why the job cannot run as it is, by its condition Valid. It is empty if it can.
+	invalid string
+	// generation is metadata.generation.
+	generation int64
+}
+
+// A told is what the FluxJob says already.
+type told struct {
+	version string
+	phase   v1alpha1.JobPhase
+	// reason, message and since are those of the condition Admitted, and admitted is its status.
+	admitted        bool
+	reason, message string
+	since           time.Time
+	promised        *v1alpha1.JobPromise
+	requeues        int32
+	// shown is the number of the allocation, 0 if there is none.
+	shown int64
+	// delay is the message of the condition Valid if its reason is WouldDelay.
+	delay string
+}
+
+// A said is what the FluxJob is to say.
+type said struct {
+	// sayReason and sayMessage are those of the condition Admitted while the job has no room.
+	sayReason, sayMessage string
+	// sayDelay is why a longer time limit does not count. It is empty if it does.
+	sayDelay string
+	// writtenAt is when the FluxJob was last written.
+	writtenAt time.Time
+}
+
+// A room is the room that a job was given.
+type room struct {
+	id      match.JobID
+	attempt int64
+	at, end time.Time
+	// seats are the nodes as status.allocation has them.
+	seats []v1alpha1.Seats
+	// slots are all slots in order, and left says which of them no pod has taken.
+	slots []Slot
+	left  []bool
+	// set is what each slot holds, until end.
+	set *resource.Set
+	// holder is the holder of the nodes if they are held whole.
+	holder string
+	// announced is true once others were told that the FluxJob shows the room.
+	announced bool
+	// written is true once the FluxJob shows the room, and shownEnd is the end that it shows.
+	written  bool
+	shownEnd time.Time
+	// unsure is true if it is not known whether the matcher has booked what is left.
+	unsure bool
+}
+
+// A promise is the room that a job will have.
+type promise struct {
+	job   match.Job
+	since time.Time
+	// why says what has moved it later, in words fit for a user.
+	why string
+}
+
+// rank returns the place of a job among groups that are in no queue.
+func (j *job) rank() gang.Rank {
+	return gang.Rank{Priority: j.priority, Since: j.created, Key: j.key}
+}
+
+// jobID returns the matcher's job of an allocation.
+func (j *job) jobID(attempt int64) match.JobID {
+	return v1alpha1.MatchJobID(j.uid, attempt)
+}
+
+// nextAttempt returns the number of the next allocation. None has had it in this process.
+func (j *job) nextAttempt() int64 { return max(j.attempt, int64(j.requeues)) + 1 }
+
+// isOver reports whether the job has ended.
+func (j *job) isOver() bool { return j.phase == v1alpha1.Finished }
+
+// isAdmitted reports whether the FluxJob shows an allocation.
+func (j *job) isAdmitted() bool { return j.room != nil && j.room.written }
+
+// core returns the job as package queue takes it, in a queue that may be nil.
+func (j *job) core(duration time.Duration) queue.Job {
+	return queue.Job{
+		Key: j.key, Queue: j.queue, Priority: j.priority, Created: j.created, Class: j.class.name, Pods: j.class.pods,
+		Requests: j.class.requests, Duration: duration, Held: j.held, Unplaceable: j.refusals >= maxRefusals,
+	}
+}
+
+// maxRefusals is the number of allocations of one job on which filters refuse nodes until it asks no more.
+const maxRefusals = 3
+
+// remaining returns the slots that no pod has taken.
+func (r *room) remaining() []Slot {
+	var slots []Slot
+	for i, s := range r.slots {
+		if r.left[i] {
+			slots = append(slots, s)
+		}
+	}
+	return slots
+}
+
+// booking returns the matcher's job of some slots.
+func (r *room) booking(slots []Slot) match.Job {
+	job := match.Job{ID: r.id, Start: r.at, End: r.end}
+	for _, s := range slots {
+		job.Slots = append(job.Slots, match.Slot{Key: s.Key, Node: s.Node, R: r.set, Holder: r.holder})
+	}
+	return job
+}
+
+// setEnd sets when the room is free again.
+func (r *room) setEnd(end time.Time) {
+	r.end = end
+	r.set = &resource.Set{Vertices: r.set.Vertices, Expiration: end}
+}
+
+// without takes nodes from a room. It returns the slots there that no pod has taken.
+func (r *room) without(nodes []string) match.SlotRef {
+	lost := match.SlotRef{Job: r.id}
+	slots, left := r.slots[:0:0], r.left[:0:0]
+	for i, s := range r.slots {
+		switch {
+		case !slices.Contains(nodes, s.Node):
+			slots, left = append(slots, s), append(left, r.left[i])
+		case r.left[i]:
+			lost.Keys = append(lost.Keys, s.Key)
+		}
+	}
+	r.slots, r.left = slots, left
+	return lost
+}

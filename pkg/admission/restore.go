@@ -1,0 +1,123 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/jobspec"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/queue"
+)
+
+// Why a promise has moved later, if no more is known.
+const (
+	whyLonger  = "what runs on its nodes ends later than it was to"
+	whyUnknown = "its nodes, or what it asks for, have changed"
+)
+
+// maxOverdue is for how long a promise stands whose time has come, while what was to end by then has not.
+const maxOverdue = time.Minute
+
+// Restore implements queue.Matcher.
+func (m *asker) Restore(of *queue.Job, promised queue.Promise) bool {
+	old, ok := m.before[of.Key]
+	if !ok {
+		return false
+	}
+	r, ok := m.question(queue.Ask{Job: of})
+	if !ok {
+		return false
+	}
+	if why := m.lostNode(r, old.job.Slots); why != "" {
+		m.later[of.Key] = why
+		return false
+	}
+	always, limits := pinned(old.job.Slots)
+	r.Op, r.Terse, r.Ignore = match.WithoutAllocatingFuture, true, old.ignore
+	r.Jobspec = r.class.request(both(r.always, always), r.present)
+	a := r.Jobspec.Attributes.System.Fluence[r.class.label]
+	a.Limits = append(append([]jobspec.Limit(nil), a.Limits...), limits...)
+	spec := *r.Jobspec
+	r.class.setAttributes(&spec, a)
+	r.Jobspec = &spec
+	found, err := m.match(&r.Request)
+	from := promised.From
+	switch {
+	case err != nil:
+		m.later[of.Key] = whyLonger
+		return false
+	case !found.Reserved, !found.Start.After(from):
+	case !from.After(m.now) && found.Start.Sub(m.now) <= maxOverdue:
+		// What was to end has not. Nobody knows the new time, and the room is the job's.
+	default:
+		m.later[of.Key] = whyLonger
+		return false
+	}
+	job := old.job
+	err = m.call(func(ctx context.Context) error { return m.cfg.Engine.Update(ctx, m.epoch, job) })
+	if err != nil {
+		m.later[of.Key] = whyUnknown
+		return false
+	}
+	m.jobs.mu.Lock()
+	defer m.jobs.mu.Unlock()
+	j := m.jobs.byKey[of.Key]
+	if j == nil || j.room != nil {
+		m.jobs.givenUp = append(m.jobs.givenUp, match.SlotRef{Job: job.ID})
+		return false
+	}
+	m.jobs.setPromise(j, old.promise)
+	return true
+}
+
+// lostNode says which node of some slots cannot be used any more, and why, in words fit for a user.
+func (m *asker) lostNode(r *question, slots []match.Slot) string {
+	for i := range slots {
+		name := slots[i].Node
+		node, err := m.fleet.nodes.Get(name)
+		switch {
+		case err != nil:
+			return fmt.Sprintf("node %s is gone", name)
+		case !isReady(node):
+			return fmt.Sprintf("node %s is not ready", name)
+		case node.Spec.Unschedulable && !r.set.allows(node):
+			return fmt.Sprintf("node %s is cordoned", name)
+		case !r.set.allows(node):
+			return fmt.Sprintf("node %s may not be used any more: its labels or taints have changed", name)
+		}
+	}
+	return ""
+}
+
+// pinned returns the constraints with which a request fits only on the nodes of some slots, with as many on each.
+func pinned(slots []match.Slot) (*jobspec.Constraint, []jobspec.Limit) {
+	each := map[string]int64{}
+	for i := range slots {
+		each[slots[i].Node]++
+	}
+	byNumber := map[int64][]string{}
+	var nodes []string
+	for node, n := range each {
+		byNumber[n] = append(byNumber[n], node)
+		nodes = append(nodes, node)
+	}
+	var limits []jobspec.Limit
+	for n, hosts := range byNumber {
+		limits = append(limits, jobspec.Limit{Name: "pinned-" + strconv.FormatInt(n, 10), Hosts: hosts, Most: n})
+	}
+	return only(nodes), limits
+}
+
+// isReady reports whether a node is ready.
+func isReady(node *corev1.Node) bool {
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,234 @@
+package admission
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// Room that no pod has taken is the smaller of two: what the allocation has on each node beyond the pods there, and how many
+// pods are still to come. Otherwise the room of a pod that has succeeded would be kept until the last one has.
+
+// settle brings the room of jobs whose pods have changed up to date, in the matcher too. It reports whether room became free.
+func (l *loop) settle(epoch match.Epoch) (freed bool) {
+	l.jobs.mu.Lock()
+	keys := slices.Collect(maps.Keys(l.jobs.unsettled))
+	clear(l.jobs.unsettled)
+	l.jobs.mu.Unlock()
+	var book []match.Job
+	for _, key := range keys {
+		more, less := l.settleOne(key)
+		if epoch == 0 {
+			continue // what the matcher has is read from the jobs when its graph is loaded
+		}
+		if len(more.Slots) > 0 {
+			book = append(book, more)
+		}
+		if less.Job != 0 {
+			l.asker.releaseSlots(less)
+			freed = true
+		}
+	}
+	if epoch == 0 {
+		return false
+	}
+	for part := range slices.Chunk(book, bookAtOnce) {
+		err := l.asker.call(func(ctx context.Context) error { return l.cfg.Engine.Update(ctx, epoch, part...) })
+		if err != nil {
+			klog.FromContext(l.ctx).V(2).Info("The room of jobs of queues could not be booked; it is tried again", "jobs", len(part), "err", err)
+			l.jobs.doubt(part)
+		}
+	}
+	return l.releaseGivenUp() || freed
+}
+
+// bookAtOnce is the largest number of jobs in one update of the matcher.
+const bookAtOnce = 256
+
+// settleOne brings the room of a job up to date. It returns the slots that the matcher has to book, and those that it has
+// to release.
+func (l *loop) settleOne(key types.NamespacedName) (more match.Job, less match.SlotRef) {
+	placed := l.cfg.Groups.Placed(key)
+	l.jobs.mu.Lock()
+	defer l.jobs.mu.Unlock()
+	j := l.jobs.byKey[key]
+	if j == nil || j.room == nil {
+		return more, less
+	}
+	r := j.room
+	wanted := r.wanted(placed, l.cfg.Cluster.toCome(j, len(placed)))
+	var book []Slot
+	for i, want := range wanted {
+		switch had := r.left[i]; {
+		case want && (!had || r.unsure):
+			book = append(book, r.slots[i])
+		case !want && (had || r.unsure):
+			less.Job, less.Keys = r.id, append(less.Keys, r.slots[i].Key)
+		}
+	}
+	r.left, r.unsure = wanted, false
+	return r.booking(book), less
+}
+
+// wanted returns which slots no pod has taken, if pods are on these nodes and some are still to come. Of the slots of a node the
+// first ones are taken first, as a match takes them over.
+func (r *room) wanted(placed []string, toCome int) []bool {
+	on := map[string]int{}
+	for _, node := range placed {
+		on[node]++
+	}
+	wanted := make([]bool, len(r.slots))
+	n := 0
+	for i, s := range r.slots {
+		if on[s.Node] > 0 {
+			on[s.Node]--
+			continue
+		}
+		wanted[i] = true
+		n++
+	}
+	for i := len(wanted) - 1; i >= 0 && n > toCome; i-- {
+		if wanted[i] {
+			wanted[i] = false
+			n--
+		}
+	}
+	return wanted
+}
+
+// toCome returns how many pods of a job are still to get nodes, beyond those placed. An object that is not known yet is expected to
+// need its whole room. The caller holds the lock of the jobs.
+func (c *Cluster) toCome(j *job, placed int) int {
+	all := len(j.room.slots)
+	if j.of.isPod {
+		pod := c.pod(j)
+		switch {
+		case pod == nil:
+			return all - placed
+		case pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+			return 0
+		}
+		return max(0, 1-placed)
+	}
+	of := c.batchJob(j)
+	if of == nil {
+		return max(0, all-placed)
+	}
+	if hasEnded(of) {
+		return 0
+	}
+	n := int(ptr.Deref(of.Spec.Parallelism, 1))
+	// The status of a Job is a moment behind its pods.
+	succeeded := max(int(of.Status.Succeeded), c.succeeded(of.UID))
+	switch {
+	case of.Spec.Completions != nil:
+		n = min(n, int(*of.Spec.Completions)-succeeded)
+	case succeeded > 0:
+		n = 0 // a work queue: no further pods are made
+	}
+	return max(0, n-placed)
+}
+
+// pod returns the pod of a job. It returns nil if it is not known.
+func (c *Cluster) pod(j *job) *corev1.Pod {
+	obj, ok, err := c.Pods.GetStore().GetByKey(j.key.Namespace + "/" + j.of.name)
+	if err != nil || !ok {
+		return nil
+	}
+	if pod, is := obj.(*corev1.Pod); is && pod.UID == j.of.uid {
+		return pod
+	}
+	return nil
+}
+
+// batchJob returns the Job of a job. It returns nil if it is not known.
+func (c *Cluster) batchJob(j *job) *batchv1.Job {
+	obj, ok, err := c.Jobs.GetStore().GetByKey(j.key.Namespace + "/" + j.of.name)
+	if err != nil || !ok {
+		return nil
+	}
+	if of, is := obj.(*batchv1.Job); is && of.UID == j.of.uid {
+		return of
+	}
+	return nil
+}
+
+// hasEnded reports whether a Job makes no pods any more.
+func hasEnded(of *batchv1.Job) bool {
+	return slices.ContainsFunc(of.Status.Conditions, func(c batchv1.JobCondition) bool {
+		switch c.Type {
+		case batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
+			return c.Status == corev1.ConditionTrue
+		}
+		return false
+	})
+}
+
+// succeeded counts the pods of a Job that have succeeded and exist.
+func (c *Cluster) succeeded(of types.UID) (n int) {
+	pods, err := c.Pods.GetIndexer().ByIndex(c.PodsByJob, string(of))
+	if err != nil {
+		return 0
+	}
+	for _, obj := range pods {
+		if pod, ok := obj.(*corev1.Pod); ok && pod.Status.Phase == corev1.PodSucceeded {
+			n++
+		}
+	}
+	return n
+}
+
+// doubt makes the rooms of an update that has failed be booked again.
+func (s *jobs) doubt(all []match.Job) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range all {
+		key, ok := s.byID[all[i].ID]
+		if j := s.byKey[key]; ok && j.room != nil && j.room.id == all[i].ID {
+			j.room.unsure = true
+			s.unsettled[key] = struct{}{}
+		}
+	}
+}
+
+// doubtAll makes all rooms be booked again, because the matcher's graph was loaded anew.
+func (s *jobs) doubtAll() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.byID {
+		if j := s.byKey[key]; j.room != nil {
+			j.room.unsure = true
+			s.unsettled[key] = struct{}{}
+		}
+	}
+}
+
+// releaseSlots releases slots in the matcher. If that fails, it is tried again later.
+func (m *asker) releaseSlots(ref match.SlotRef) {
+	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, ref.Job, ref.Keys...) })
+	if err != nil {
+		m.jobs.mu.Lock()
+		defer m.jobs.mu.Unlock()
+		m.jobs.givenUp = append(m.jobs.givenUp, ref)
+	}
+}
+
+// releaseGivenUp releases what was given up. It reports whether there was anything.
+func (l *loop) releaseGivenUp() bool {
+	l.jobs.mu.Lock()
+	all := l.jobs.givenUp
+	l.jobs.givenUp = nil
+	l.jobs.mu.Unlock()
+	for _, ref := range all {
+		l.asker.releaseSlots(ref)
+	}
+	return len(all) > 0
+}
