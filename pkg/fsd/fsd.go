@@ -12,6 +12,9 @@ import (
 // Infinite is the duration that has no end.
 const Infinite time.Duration = math.MaxInt64
 
+// maxLimit is the longest time limit. Ends beyond it say nothing, and not all times can be written.
+const maxLimit = 100 * 365 * 24 * time.Hour
+
 // units are the suffixes of RFC 23.
 var units = []struct {
 	suffix string
@@ -43,4 +46,24 @@ func Parse(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q: more than 292 years; write infinity for a time without an end", text)
 	}
 	return time.Duration(math.Round(n)), nil
+}
+
+// ParseLimit reads a duration that is a time limit. It returns 0 if there is no limit: for an empty text and for Infinite. A
+// limit is more than 0, and at most 36500d. The error names the field and the value in words fit for a user.
+func ParseLimit(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := Parse(text)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("%s: %w", field, err)
+	case d == Infinite:
+		return 0, nil
+	case d <= 0:
+		return 0, fmt.Errorf("%s: %q: must be more than 0; inf is a time without an end", field, text)
+	case d > maxLimit:
+		return 0, fmt.Errorf("%s: %q: must be at most 36500d; inf is a time without an end", field, text)
+	}
+	return d, nil
 }

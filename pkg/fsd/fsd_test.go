@@ -23,6 +23,24 @@ func TestParse(t *testing.T) {
 	}
 }
 
+func TestParseLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "inf": 0, "Infinity": 0, "90": 90 * time.Second, "1e-9s": 1, "36500d": 36500 * 24 * time.Hour} {
+		if got, err := ParseLimit("spec.duration", text); err != nil || got != want {
+			t.Errorf("ParseLimit(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"x":      `spec.duration: "x": must be a number`,
+		"0":      `spec.duration: "0": must be more than 0`,
+		"1e-10s": `spec.duration: "1e-10s": must be more than 0`,
+		"36501d": `spec.duration: "36501d": must be at most 36500d`,
+	} {
+		if got, err := ParseLimit("spec.duration", text); err == nil || !strings.Contains(err.Error(), want) || got != 0 {
+			t.Errorf("ParseLimit(%q) = %v, %v, want an error with %s", text, got, err, want)
+		}
+	}
+}
+
 // Whatever the text is, Parse answers with an error or with a duration that is not negative.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"1.5d", "inf", "-0", "1e-400ms", "1e18", "9223372036.854775807"} {

@@ -19,6 +19,9 @@ import (
 // +kubebuilder:printcolumn:name="Phase",JSONPath=".status.phase",type=string
 // +kubebuilder:printcolumn:name="Reason",JSONPath=".status.conditions[?(@.type==\"Admitted\")].reason",type=string
 // +kubebuilder:printcolumn:name="Starts",JSONPath=".status.promise.at",type=string
+// +kubebuilder:printcolumn:name="Ends",JSONPath=".status.allocation.end",type=string,priority=1
+// +kubebuilder:printcolumn:name="Result",JSONPath=".status.result",type=string,priority=1
+// +kubebuilder:printcolumn:name="Message",JSONPath=".status.conditions[?(@.type==\"Admitted\")].message",type=string,priority=1
 // +kubebuilder:printcolumn:name="Age",JSONPath=".metadata.creationTimestamp",type=date
 type FluxJob struct {
 	metav1.TypeMeta `json:",inline"`
@@ -32,47 +35,63 @@ type FluxJob struct {
 	Status FluxJobStatus `json:"status,omitempty"`
 }
 
-// FluxJobSpec says what a job asks for. The controller writes all of it from the workload, but Duration, Held and
-// Priority only when it makes the FluxJob, or when the workload changes: users may edit these.
+// FluxJobSpec says what a job asks for. The controller writes it from the workload. Users may edit Duration and Held. Nobody
+// may edit the rest: if the workload asks for something else before it has started, the controller makes the FluxJob anew.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.requests) == has(oldSelf.requests) && (!has(self.requests) || self.requests == oldSelf.requests)",fieldPath=".requests",message="must stay as they are"
+// +kubebuilder:validation:XValidation:rule="has(self.nodes) == has(oldSelf.nodes) && (!has(self.nodes) || self.nodes == oldSelf.nodes)",fieldPath=".nodes",message="must stay as they are"
+// +kubebuilder:validation:XValidation:rule="has(self.placement) == has(oldSelf.placement) && (!has(self.placement) || self.placement == oldSelf.placement)",fieldPath=".placement",message="must stay as it is"
 type FluxJobSpec struct {
 	// Queue is the name of the Queue.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="'must stay \"' + oldSelf + '\": a job does not change its queue'"
 	Queue string `json:"queue"`
 
 	// Workload is the object whose pods the job has.
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",messageExpression="self.kind + ' \"' + self.name + '\" (UID ' + self.uid + '): must stay ' + oldSelf.kind + ' \"' + oldSelf.name + '\" (UID ' + oldSelf.uid + ')'"
 	Workload WorkloadReference `json:"workload"`
 
 	// Jobspec is the request for resources (Flux RFC 14, version 9999 with pools of amounts), as YAML. It has one slot for each
 	// pod that runs at a time, and names no nodes.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=65536
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="must stay as it is"
 	Jobspec string `json:"jobspec"`
 
 	// Pods is the number of pods that run at a time.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="must stay as it is"
 	Pods int32 `json:"pods"`
 
 	// Requests is what one pod requests, by resource.
 	// +optional
+	// +kubebuilder:validation:MaxProperties=64
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
 	// Nodes says which nodes the pods may be on, as their template does.
 	// +optional
 	Nodes NodeRules `json:"nodes,omitempty"`
 
+	// Placement has those annotations of the pod template that say how near to each other the pods are placed, and in which order
+	// nodes are chosen.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=16
+	Placement map[string]string `json:"placement,omitempty"`
+
 	// Priority is the priority of the pods' PriorityClass.
 	// +optional
+	// +kubebuilder:default=0
 	// +kubebuilder:validation:Minimum=-2147483648
-	// +kubebuilder:validation:Maximum=1000000000
-	Priority int32 `json:"priority,omitempty"`
+	// +kubebuilder:validation:Maximum=2000001000
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="must stay the priority of the pods"
+	Priority int32 `json:"priority"`
 
 	// Duration is the time limit of the job, as a Flux Standard Duration (Flux RFC 23). It counts from the start. Without it
 	// the default of the queue counts; inf is no limit.
 	// +optional
-	// +kubebuilder:validation:MaxLength=32
-	Duration string `json:"duration,omitempty"`
+	Duration TimeLimit `json:"duration,omitempty"`
 
 	// Held keeps the job from starting (scontrol hold).
 	// +optional
@@ -80,13 +99,20 @@ type FluxJobSpec struct {
 }
 
 // A WorkloadReference names the object whose pods a job has, in the job's namespace.
+//
+// +kubebuilder:validation:XValidation:rule="self.apiVersion == 'batch/v1' && self.kind == 'Job' || self.apiVersion == 'v1' && self.kind == 'Pod'",messageExpression="'kind: \"' + self.kind + '\" of \"' + self.apiVersion + '\": must be Job of batch/v1 or Pod of v1'"
 type WorkloadReference struct {
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	APIVersion string `json:"apiVersion"`
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
+	// UID is metadata.uid of the object.
+	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Type=string
 	UID types.UID `json:"uid"`
@@ -137,7 +163,7 @@ type FluxJobStatus struct {
 	// +optional
 	Result JobResult `json:"result,omitempty"`
 
-	// Requeues counts how often the job lost an allocation before it had started.
+	// Requeues counts how often the job lost an allocation.
 	// +optional
 	Requeues int32 `json:"requeues,omitempty"`
 
@@ -164,21 +190,23 @@ type JobPromise struct {
 
 // A JobAllocation is the room that a job has: these numbers of pods on these nodes.
 type JobAllocation struct {
-	// Attempt counts the allocations of the job. It makes the matcher's job of each a different one.
+	// Attempt counts the allocations of the job, from 1. It makes the matcher's job of each a different one.
 	Attempt int64 `json:"attempt"`
 	// At is since when.
 	At metav1.MicroTime `json:"at"`
 	// End is when the room is free again, with the grace of the queue. It is empty if that is not known.
 	// +optional
 	End *metav1.Time `json:"end,omitempty"`
-	// Seats are the nodes, in lists of nodes with the same number of pods.
+	// Seats are the nodes, in the order of the matcher's slots.
 	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
 	Seats []Seats `json:"seats"`
 }
 
 // Seats are nodes with the same number of pods each.
 type Seats struct {
 	// Hosts are the names of the nodes, as a hostlist (Flux RFC 29).
+	// +kubebuilder:validation:MinLength=1
 	Hosts string `json:"hosts"`
 	// Each is the number of pods on each node.
 	// +kubebuilder:validation:Minimum=1
