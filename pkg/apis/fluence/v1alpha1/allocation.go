@@ -18,8 +18,11 @@ func MatchJobID(job types.UID, attempt int64) match.JobID {
 	return match.NewJobID("fluxjob", string(job), strconv.FormatInt(attempt, 10))
 }
 
-// SlotKey returns the key of a slot in that job. Slots are counted from 0, as a matcher does for a request without keys.
-func SlotKey(i int) string { return strconv.Itoa(i) }
+// SlotKey returns the key of a slot in that job, of which slots are counted from 0. No other job has it: whoever compares a
+// matcher's graph with the cluster finds a slot by its key.
+func SlotKey(job match.JobID, i int) string {
+	return "fluxjob/" + strconv.FormatUint(uint64(job), 16) + "/" + strconv.Itoa(i)
+}
 
 // SeatsOf writes the nodes of the slots of a job, in the order of the slots. Slots in a row on one node are one host, and hosts in
 // a row with equal numbers of slots are one entry. A node may be there more than once. So JobAllocation.Nodes returns
