@@ -4,7 +4,7 @@
 //	main.go      Which pages are there, and are they up to date?
 //	tables.go    What do tables look like?
 //	keys.go      Which labels and annotations are there?
-//	podgroup.go  Which fields does a PodGroup have?
+//	kinds.go     Which fields do PodGroups, Queues and FluxJobs have?
 //	reasons.go   Which reasons do conditions and events have?
 //	args.go      Which arguments does the plugin have?
 //	programs.go  Which flags and commands do the programs have?
@@ -96,13 +96,13 @@ func reference() (string, error) {
 	var b strings.Builder
 	b.WriteString(`# Reference
 
-This page lists labels and annotations, the fields of a PodGroup, conditions, reasons and events, and the
-arguments of the scheduler, for users and administrators. ` + "`make generate`" + ` writes it from the sources;
+This page lists labels and annotations, the fields of PodGroups, Queues and FluxJobs, conditions, reasons and events,
+and the arguments of the scheduler, for users and administrators. ` + "`make generate`" + ` writes it from the sources;
 do not edit it. [commands.md](commands.md) has the commands and flags of the programs, [metrics.md](metrics.md)
 the metrics.
 
 `)
-	for _, section := range []func() (string, error){keys, podGroup, reasons, arguments} {
+	for _, section := range []func() (string, error){keys, kinds, reasons, arguments} {
 		text, err := section()
 		if err != nil {
 			return "", err

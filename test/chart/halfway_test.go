@@ -15,6 +15,15 @@ var elsewhere = []string{"--namespace", "elsewhere"}
 
 const crd = "customresourcedefinition/podgroups.scheduling.x-k8s.io"
 
+// deleteCRDs deletes the CRDs of the chart, which stay when a release is removed.
+func deleteCRDs(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	const queues, jobs = "customresourcedefinition/queues.fluence.flux-framework.org", "customresourcedefinition/fluxjobs.fluence.flux-framework.org"
+	if _, _, err := c.Kubectl(t.Context(), "delete", "--wait", crd, queues, jobs); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // nothingIsHalfInstalled tries installations that must fail, on a cluster without Fluence.
 func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
@@ -47,7 +56,7 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 	if err == nil || !strings.Contains(err.Error(), "Deployment/elsewhere/fluence-scheduler not ready") || !strings.Contains(err.Error(), "has been uninstalled") {
 		t.Errorf("pods that do not get ready: Helm says %v", err)
 	}
-	kubectl("delete", "--wait", crd) // it stays when a release is removed
+	deleteCRDs(t, c)
 
 	crds := filepath.Join(root(t), "manifests", "crds")
 	kubectl("apply", "--server-side", "-f", crds)
@@ -56,7 +65,7 @@ func nothingIsHalfInstalled(t *testing.T, c *cluster.Cluster) {
 		`[{"op": "remove", "path": "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties/conditions"}]`)
 	refused("with a CRD that has no conditions", "crds.install=false", "has no status.conditions", "manifests/crds")
 	nothingIsLeft(t, c)
-	kubectl("delete", "--wait", crd)
+	deleteCRDs(t, c)
 }
 
 // nothingIsLeft fails if objects of the chart, or Helm's own of a release, are left.
@@ -117,7 +126,5 @@ func remediesHelp(t *testing.T, c *cluster.Cluster) {
 	}
 	helps("upgrade", "fluence", `conflict with "kubectl" with subresource "scale"`, "--force-conflicts")
 	helps("install", "another", `CustomResourceDefinition "podgroups.scheduling.x-k8s.io"`, "--take-ownership")
-	if _, _, err := c.Kubectl(t.Context(), "delete", "--wait", crd); err != nil {
-		t.Fatal(err)
-	}
+	deleteCRDs(t, c)
 }

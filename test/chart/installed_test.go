@@ -296,18 +296,36 @@ func (s *site) outlasted() {
 // usersSeeTheirGroups checks what Kubernetes' own roles of users allow.
 func (s *site) usersSeeTheirGroups() {
 	s.Helper()
-	for role, verbs := range map[string]string{"view": "list", "edit": "list create delete"} {
+	const groups, jobs, queues = "podgroups.scheduling.x-k8s.io", "fluxjobs.fluence.flux-framework.org", "queues.fluence.flux-framework.org"
+	may := map[string][]string{
+		"view":  {"list " + groups, "list " + jobs},
+		"edit":  {"list " + groups, "create " + groups, "delete " + groups, "list " + jobs, "patch " + jobs},
+		"admin": {"create " + groups, "patch " + jobs},
+	}
+	mayNot := map[string][]string{
+		"view":  {"create " + groups, "patch " + jobs},
+		"edit":  {"create " + jobs, "delete " + jobs, "patch " + jobs + " --subresource=status", "list " + queues},
+		"admin": {"create " + jobs, "delete " + jobs, "patch " + jobs + " --subresource=status", "patch " + queues},
+	}
+	can := func(ctx context.Context, role, what string) (bool, string) {
+		args := append([]string{"auth", "can-i"}, strings.Fields(what)...)
+		said, _, err := s.Kubectl(ctx, append(args, "-n", "first", "--as="+role)...)
+		return err == nil, fmt.Sprint(said, err)
+	}
+	for role := range may {
 		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+role, "-n", "first")
-		for verb := range strings.FieldsSeq(verbs) {
-			eventually.True(s.Context(), s, role+" may "+verb+" PodGroups", func(ctx context.Context) (bool, string) {
-				may, _, err := s.Kubectl(ctx, "auth", "can-i", verb, "podgroups.scheduling.x-k8s.io", "-n", "first", "--as="+role)
-				return err == nil, fmt.Sprint(may, err)
-			})
+		for _, what := range may[role] {
+			eventually.True(s.Context(), s, role+" may "+what, func(ctx context.Context) (bool, string) { return can(ctx, role, what) })
+		}
+		for _, what := range mayNot[role] {
+			if is, _ := can(s.Context(), role, what); is {
+				s.Errorf("who has the role %s in a namespace may %s", role, what)
+			}
 		}
 	}
-	if _, _, err := s.Kubectl(s.Context(), "auth", "can-i", "create", "podgroups.scheduling.x-k8s.io", "-n", "first", "--as=view"); err == nil {
-		s.Error("who may view a namespace may write its PodGroups")
-	}
+	// Queues are of the cluster: a RoleBinding does not show them.
+	s.kubectl("create", "clusterrolebinding", "queues", "--clusterrole=fluence-queues-view", "--group=system:authenticated")
+	eventually.True(s.Context(), s, "all users may list queues", func(ctx context.Context) (bool, string) { return can(ctx, "edit", "list "+queues) })
 }
 
 // stop ends a process as a shutdown does. Its token ends with its account.

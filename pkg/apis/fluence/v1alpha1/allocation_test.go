@@ -58,6 +58,14 @@ func TestMatchJobID(t *testing.T) {
 	}
 }
 
+// No two slots of the matcher have one key.
+func TestSlotKey(t *testing.T) {
+	a, b := MatchJobID("u1", 1), MatchJobID("u1", 2)
+	if x, y, z := SlotKey(a, 0), SlotKey(a, 1), SlotKey(b, 0); x == y || x == z || x != SlotKey(a, 0) {
+		t.Errorf("keys %q, %q and %q: want three", x, y, z)
+	}
+}
+
 // Ten thousand nodes in the order of their numbers take little room.
 func TestSeatsAreSmall(t *testing.T) {
 	var nodes []string

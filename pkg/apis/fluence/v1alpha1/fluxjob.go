@@ -102,12 +102,15 @@ type FluxJobSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.apiVersion == 'batch/v1' && self.kind == 'Job' || self.apiVersion == 'v1' && self.kind == 'Pod'",messageExpression="'kind: \"' + self.kind + '\" of \"' + self.apiVersion + '\": must be Job of batch/v1 or Pod of v1'"
 type WorkloadReference struct {
+	// APIVersion is the group and the version of its kind.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	APIVersion string `json:"apiVersion"`
+	// Kind is Job or Pod.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Kind string `json:"kind"`
+	// Name is metadata.name of the object.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
@@ -141,7 +144,7 @@ type FluxJobStatus struct {
 	// +optional
 	Phase JobPhase `json:"phase,omitempty"`
 
-	// CreationTime is when the FluxJob was made, to the microsecond. It orders jobs that metadata.creationTimestamp does not.
+	// CreationTime is since when the workload waits, to the microsecond. Of two jobs of the same priority the older one goes first.
 	// +optional
 	CreationTime *metav1.MicroTime `json:"creationTime,omitempty"`
 
@@ -153,9 +156,11 @@ type FluxJobStatus struct {
 	// +optional
 	Allocation *JobAllocation `json:"allocation,omitempty"`
 
-	// Started is when the workload was let go with its allocation, and Ended is when it ended.
+	// Started is when the workload was let go with its allocation.
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
+
+	// Ended is when the workload ended.
 	// +optional
 	Ended *metav1.Time `json:"ended,omitempty"`
 
@@ -176,7 +181,7 @@ type FluxJobStatus struct {
 
 // A JobPromise is the room that a job will have.
 type JobPromise struct {
-	// At is from when.
+	// At is when the room is free for it.
 	At metav1.Time `json:"at"`
 	// Nodes is the number of nodes.
 	Nodes int32 `json:"nodes"`
@@ -192,7 +197,7 @@ type JobPromise struct {
 type JobAllocation struct {
 	// Attempt counts the allocations of the job, from 1. It makes the matcher's job of each a different one.
 	Attempt int64 `json:"attempt"`
-	// At is since when.
+	// At is since when the room is held for it.
 	At metav1.MicroTime `json:"at"`
 	// End is when the room is free again, with the grace of the queue. It is empty if that is not known.
 	// +optional

@@ -218,9 +218,10 @@ type QueueStatus struct {
 
 // QueueHead is the job of a queue that starts next.
 type QueueHead struct {
-	// Namespace and Name are those of the FluxJob.
+	// Namespace is that of the FluxJob.
 	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	// Name is that of the FluxJob.
+	Name string `json:"name"`
 
 	// At is when it is promised room. It is empty if it is not promised any.
 	// +optional

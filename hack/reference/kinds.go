@@ -11,31 +11,49 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const crdPath = "manifests/crds/scheduling.x-k8s.io_podgroups.yaml"
+// crds are the CRDs in the order of the page.
+var crds = []string{
+	"manifests/crds/scheduling.x-k8s.io_podgroups.yaml",
+	"manifests/crds/fluence.flux-framework.org_queues.yaml",
+	"manifests/crds/fluence.flux-framework.org_fluxjobs.yaml",
+}
 
-// podGroup describes the fields of a PodGroup by its CRD.
-func podGroup() (string, error) {
-	text, err := os.ReadFile(crdPath)
+// kinds describes the fields of each kind by its CRD.
+func kinds() (string, error) {
+	var all []string
+	for _, path := range crds {
+		text, err := kind(path)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "\n"), nil
+}
+
+// kind describes the fields of one kind by the CRD with this path.
+func kind(path string) (string, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
 	var crd apiextensions.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(text, &crd); err != nil {
-		return "", fmt.Errorf("%s: %w", crdPath, err)
+		return "", err
 	}
 	if len(crd.Spec.Versions) != 1 {
-		return "", fmt.Errorf("%s: %d versions, want 1", crdPath, len(crd.Spec.Versions))
+		return "", fmt.Errorf("%d versions, want 1", len(crd.Spec.Versions))
 	}
-	version := crd.Spec.Versions[0]
+	version, names := crd.Spec.Versions[0], crd.Spec.Names
 	var b strings.Builder
-	fmt.Fprintf(&b, "## PodGroup\n\n%s of `%s/%s`. Short names: `%s`.\n\n", crd.Spec.Names.Kind, crd.Spec.Group, version.Name, strings.Join(crd.Spec.Names.ShortNames, "`, `"))
+	fmt.Fprintf(&b, "## %s\n\n%s of `%s/%s`. Short names: `%s`.\n\n", names.Kind, names.Kind, crd.Spec.Group, version.Name, strings.Join(names.ShortNames, "`, `"))
 	var rows [][]string
 	for _, part := range []string{"spec", "status"} {
 		schema := version.Schema.OpenAPIV3Schema.Properties[part]
 		rows = append(rows, fields(part, schema)...)
 	}
 	b.WriteString(table([]string{"field", "type", "means"}, rows))
-	b.WriteString("\nThe columns of `kubectl get fpg`; those with \"wide\" need `-o wide`:\n\n")
+	fmt.Fprintf(&b, "\nThe columns of `kubectl get %s`; those with \"wide\" need `-o wide`:\n\n", names.ShortNames[0])
 	var columns [][]string
 	for _, c := range version.AdditionalPrinterColumns {
 		name := code(strings.ToUpper(c.Name))
@@ -48,8 +66,10 @@ func podGroup() (string, error) {
 	return b.String(), nil
 }
 
-// fields returns the rows of the fields below a schema, by name. It leaves out the fields of
-// a condition, because all kinds of Kubernetes have the same ones.
+// known are fields whose types are those of Kubernetes, and described there.
+var known = []string{"affinity", "conditions", "defaultFor", "namespaceSelector", "requires", "tolerations"}
+
+// fields returns the rows of the fields below a schema, by name. It leaves out those of known fields.
 func fields(path string, schema apiextensions.JSONSchemaProps) [][]string {
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -57,7 +77,7 @@ func fields(path string, schema apiextensions.JSONSchemaProps) [][]string {
 		at := path + "." + name
 		rows = append(rows, []string{code(at), typeOf(p), described(name, p.Description)})
 		switch {
-		case name == "conditions":
+		case slices.Contains(known, name):
 		case p.Items != nil && p.Items.Schema != nil:
 			rows = append(rows, fields(at+"[]", *p.Items.Schema)...)
 		default:
@@ -76,7 +96,7 @@ func described(name, text string) string {
 	return text
 }
 
-// typeOf returns the type of a field with its bounds.
+// typeOf returns the type of a field with its bounds and its default.
 func typeOf(p apiextensions.JSONSchemaProps) string {
 	kind := p.Type
 	if p.Format != "" {
@@ -97,6 +117,9 @@ func typeOf(p apiextensions.JSONSchemaProps) string {
 	}
 	for _, v := range p.Enum {
 		bounds = append(bounds, string(v.Raw))
+	}
+	if p.Default != nil && p.Type != "object" {
+		bounds = append(bounds, "default "+string(p.Default.Raw))
 	}
 	return strings.Join(append([]string{kind}, bounds...), ", ")
 }
