@@ -1,8 +1,8 @@
 // Package cli implements kubectl fluence. It shows where pods
 // and groups are, why a group waits, and where one would go.
 //
-// It reads the objects that its user may read, and writes nothing. It reads them
-// once, except to watch groups, or to wait for a reason.
+// It reads the objects that its user may read. It reads them once, except to watch groups, or to wait
+// for a reason. Only the commands that hold, release and cancel jobs in queues write.
 package cli
 
 import (
@@ -110,8 +110,8 @@ func command(c Config) *cobra.Command {
 		Short: "See what Fluence does: which groups wait and why, and where a group would be placed",
 		Long: `See what Fluence does: which groups wait and why, and where a group would be placed.
 
-It reads the objects that you may read, and writes nothing. Nodes that the scheduler
-has chosen for pods that are not bound yet count as free.
+It reads the objects that you may read. Only hold, release and cancel write, with your own
+rights. Nodes that the scheduler has chosen for pods that are not bound yet count as free.
 
 It accepts kubectl's flags for the cluster and the user: see kubectl fluence options.
 
@@ -136,7 +136,7 @@ is not healthy, or its last report is old.`,
 	f.StringVar(&o.color, "color", "auto", "auto (on a terminal), always or never")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Minute, "time limit of the whole command")
 	o.registerCompletions(cmd)
-	cmd.AddCommand(o.clusterCommand(), o.groupsCommand(), o.whyCommand(), o.whenCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand(), o.versionCommand(c.Version), optionsCommand())
+	cmd.AddCommand(o.clusterCommand(), o.groupsCommand(), o.queuesCommand(), o.jobsCommand(), o.holdCommand(), o.releaseCommand(), o.cancelCommand(), o.whyCommand(), o.whenCommand(), o.nodesCommand(), o.graphCommand(), o.simulateCommand(), o.statusCommand(), o.versionCommand(c.Version), optionsCommand())
 	cmd.SetUsageTemplate(strings.Replace(cmd.UsageTemplate(), globalFlagsInUsage, optionsInUsage, 1))
 	return cmd
 }

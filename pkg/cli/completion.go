@@ -9,15 +9,20 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// completeTargets completes one argument as completeGroups does.
+// completeTargets completes one argument as completeGroups and completeJobs do.
 func (o *options) completeTargets(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	return o.completeGroups(cmd, args, begun)
+	groups, directive := o.completeGroups(cmd, args, begun)
+	jobs, _ := o.completeJobs(cmd, args, begun)
+	words := slices.Concat(groups, jobs)
+	slices.Sort(words)
+	return slices.Compact(words), directive
 }
 
 // completeGroups completes the owners of groups as kind/name, and PodGroups.
@@ -35,6 +40,33 @@ func (o *options) completeGroups(cmd *cobra.Command, _ []string, begun string) (
 			names = append(names, shownName(pg.Name))
 		}
 		return names, nil
+	})
+}
+
+// completeJobs completes the Jobs and pods of jobs in queues that have not ended, as kind/name.
+func (o *options) completeJobs(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return o.complete(cmd, begun, func(ctx context.Context, r *reader) ([]string, error) {
+		jobs, err := r.readFluxJobs(ctx, r.namespace)
+		var names []string
+		for _, fj := range jobs {
+			name := strings.ToLower(fj.Spec.Workload.Kind) + "/" + fj.Spec.Workload.Name
+			if fj.Status.Phase != v1alpha1.Finished && !slices.Contains(args, name) {
+				names = append(names, name)
+			}
+		}
+		return names, err
+	})
+}
+
+// completeQueues completes the names of Queues.
+func (o *options) completeQueues(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+	return o.complete(cmd, begun, func(ctx context.Context, r *reader) ([]string, error) {
+		queues, err := r.readQueues(ctx)
+		var names []string
+		for _, q := range queues {
+			names = append(names, q.Name)
+		}
+		return names, err
 	})
 }
 

@@ -26,7 +26,7 @@ type target struct{ kind, name string }
 
 // shortNames are the short names that kubectl accepts for kinds.
 var shortNames = map[string]string{
-	"cj": "cronjob", "deploy": "deployment", "lws": "leaderworkerset", "fpg": ownKind, "pg": "podgroup", "pgs": "podgroup",
+	"cj": "cronjob", "deploy": "deployment", "fj": fluxJobKind, "lws": "leaderworkerset", "fpg": ownKind, "pg": "podgroup", "pgs": "podgroup",
 	"po": "pod", "rs": "replicaset", "sts": "statefulset",
 }
 
@@ -76,9 +76,17 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 	if err != nil {
 		return nil, err
 	}
+	jobs, err := r.readJobsBeside(ctx)
+	if err != nil {
+		return nil, err
+	}
 	found := ns.candidates(n)
+	if len(found) == 0 {
+		found = ns.candidates(workloadOf(jobs, n))
+	}
 	for _, f := range found {
 		f.UselessKeys = ns.uselessKeys(f.podGroup, f.members)
+		ns.addQueued(f.whyAnswer, jobs)
 	}
 	switch len(found) {
 	case 0:

@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/pager"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	"github.com/flux-k8s/fluence/pkg/report"
@@ -33,7 +34,9 @@ import (
 type reader struct {
 	client    kubernetes.Interface
 	podGroups rest.Interface
-	metadata  metadata.Interface
+	// queued reads Queues and FluxJobs.
+	queued   rest.Interface
+	metadata metadata.Interface
 	// namespace is the user's namespace. If it is empty, all namespaces are read.
 	namespace string
 	// notes say what the answer leaves out, and why.
@@ -42,7 +45,13 @@ type reader struct {
 	now metav1.Time
 }
 
-func (o *options) reader() (*reader, error) {
+// readerQPS is the number of requests per second of most commands.
+const readerQPS = 50
+
+func (o *options) reader() (*reader, error) { return o.readerAt(readerQPS) }
+
+// readerAt returns a reader that sends up to this number of requests per second, and twice as many at once.
+func (o *options) readerAt(qps int) (*reader, error) {
 	if raw, err := o.flags.ToRawKubeConfigLoader().RawConfig(); err == nil && clientcmdapi.IsConfigEmpty(&raw) && *o.flags.APIServer == "" {
 		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
 			return nil, errors.New("no cluster configured: set --kubeconfig, the variable KUBECONFIG, or --server")
@@ -52,7 +61,7 @@ func (o *options) reader() (*reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w", err)
 	}
-	config.QPS, config.Burst = 50, 100
+	config.QPS, config.Burst = float32(qps), 2*qps
 	namespace, _, err := o.flags.ToRawKubeConfigLoader().Namespace()
 	if err != nil {
 		return nil, fmt.Errorf("find the namespace: %w", err)
@@ -69,11 +78,15 @@ func (o *options) reader() (*reader, error) {
 	if err != nil {
 		return nil, err
 	}
+	queued, err := v1alpha1.RESTClientFor(config)
+	if err != nil {
+		return nil, err
+	}
 	owners, err := metadata.NewForConfig(metadata.ConfigFor(config))
 	if err != nil {
 		return nil, fmt.Errorf("build the client of owners: %w", err)
 	}
-	return &reader{client: client, podGroups: podGroups, metadata: owners, namespace: namespace, now: metav1.NewTime(o.now())}, nil
+	return &reader{client: client, podGroups: podGroups, queued: queued, metadata: owners, namespace: namespace, now: metav1.NewTime(o.now())}, nil
 }
 
 // A list reads one page of the objects of a kind.

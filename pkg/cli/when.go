@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 )
@@ -36,8 +37,11 @@ type whenAnswer struct {
 	// Evicts are the victims that would be evicted for the group, so that it starts when they have gone.
 	Evicts []simulate.Victim `json:"evicts,omitempty"`
 
-	// simulated is true if the scheduler's code gave the answer.
-	simulated bool
+	// Promise is the room that a job in a queue is promised.
+	Promise *v1alpha1.JobPromise `json:"promise,omitempty"`
+
+	// simulated is true if the scheduler's code gave the answer, and queued if it did for a job in a queue.
+	simulated, queued bool
 }
 
 func (o *options) whenCommand() *cobra.Command {
@@ -47,7 +51,9 @@ func (o *options) whenCommand() *cobra.Command {
 		Short: "Say when a group that waits, or the groups of a file, would start",
 		Long: `Say when a group that waits, or the groups of a file, would start.
 
-The argument is a name as for the command why. The scheduler's own code decides on the
+The argument is a name as for the command why. For a job in a queue that is promised room the
+answer is the promise. For one that is not, the jobs before it are assumed to start in their
+order, and each to run until its time limit. The scheduler's own code decides on the
 cluster as it is now. A group that does not start now starts when what is in its way has
 ended: the pods on its nodes, and the groups before it in the queue, which are promised room
 in their turn. Pods end at their deadlines, and after the annotation ` + "`duration`" + `. This
@@ -115,7 +121,7 @@ func (o *options) whenGroup(ctx context.Context, r *reader, name string) ([]when
 	}
 	var waiting []*corev1.Pod
 	for _, s := range found {
-		if s.Waits {
+		if s.Waits && !s.isQueued() {
 			waiting = append(waiting, s.members...)
 		}
 	}
@@ -127,7 +133,14 @@ func (o *options) whenGroup(ctx context.Context, r *reader, name string) ([]when
 	}
 	answers := answersOf(starts)
 	for _, s := range found {
-		if !slices.ContainsFunc(starts, s.isIn) {
+		switch {
+		case s.isQueued():
+			a, err := o.whenQueued(ctx, r, s)
+			if err != nil {
+				return nil, err
+			}
+			answers = append(answers, a)
+		case !slices.ContainsFunc(starts, s.isIn):
 			answers = append(answers, s.whenNotSimulated())
 		}
 	}
@@ -219,14 +232,16 @@ func (o *options) printWhen(ctx context.Context, r *reader, f *outputFormat, ans
 	o.noteStopped(ctx, r, placesNothing)
 	o.notes(r.notes)
 	err := f.print(o.Out, answers, func(w io.Writer) error {
-		assumes := false
+		var assumes []string
 		for i := range answers {
 			a := &answers[i]
 			fmt.Fprintf(w, "%s/%s: %s\n", a.Namespace, o.paint(bold, printableName(a.Name)), o.start(a))
-			assumes = assumes || !a.From.IsZero() || a.simulated && a.Reason == reason.NoRoom && !a.Starts
+			if text := a.assumes(); text != "" && !slices.Contains(assumes, text) {
+				assumes = append(assumes, text)
+			}
 		}
-		if assumes {
-			fmt.Fprintf(w, "\n%s\n", whenAssumes)
+		for _, text := range assumes {
+			fmt.Fprintf(w, "\n%s\n", text)
 		}
 		return nil
 	})
@@ -240,6 +255,19 @@ func (o *options) printWhen(ctx context.Context, r *reader, f *outputFormat, ans
 const whenAssumes = `This assumes that pods end at their deadlines, and those on nodes also after their annotation duration,
 and that no group of a higher priority comes.`
 
+// assumes is what the answer assumes. It is empty if it assumes nothing.
+func (a *whenAnswer) assumes() string {
+	switch {
+	case a.Promise != nil:
+		return promiseAssumes
+	case a.From.IsZero() && (!a.simulated || a.Reason != reason.NoRoom || a.Starts):
+		return ""
+	case a.queued:
+		return queueAssumes
+	}
+	return whenAssumes
+}
+
 // start says in words when a group starts.
 func (o *options) start(a *whenAnswer) string {
 	why := printable(a.Message)
@@ -247,6 +275,8 @@ func (o *options) start(a *whenAnswer) string {
 		why = printable(a.Reason) + ": " + why
 	}
 	switch {
+	case a.Promise != nil:
+		return o.whenPromised(a)
 	case a.Starts && !a.simulated:
 		return "has started"
 	case a.Starts && a.Reason != "":

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -41,10 +42,13 @@ type whyAnswer struct {
 	Queued int `json:"queued,omitempty"`
 	// UselessKeys say which labels and annotations have no effect where they are, such as misspelt ones.
 	UselessKeys []string `json:"uselessKeys,omitempty"`
+	// Job is the job in a queue. It is nil if the workload is in none.
+	Job *jobSummary `json:"job,omitempty"`
 	// Now is the decision that the scheduler would make now.
 	Now *simulate.Decision `json:"now,omitempty"`
 
 	podGroup *scheduling.PodGroup
+	fluxJob  *v1alpha1.FluxJob
 	members  []*corev1.Pod
 	// toCome has a pod as a Job will make it that was created suspended.
 	toCome []*corev1.Pod
@@ -131,6 +135,9 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	if err := o.addPositions(ctx, r, answers); err != nil {
 		return err
 	}
+	if err := r.addJobs(ctx, answers); err != nil {
+		return err
+	}
 	o.notes(r.notes)
 	var printed any = answers
 	if len(answers) == 1 && !answers[0].isUnitOf(n) {
@@ -186,6 +193,13 @@ func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool
 	switch {
 	case s.Status == statusTerminating:
 		return nil // what is missing is not made any more
+	case s.isQueued():
+		if now {
+			r.notes = append(r.notes, fmt.Sprintf("--now: %s/%s waits in queue %s: kubectl fluence when says when it starts", s.Namespace, s.Name, s.fluxJob.Spec.Queue))
+		}
+		return nil
+	case s.WaitingFor == waitingForFluxJob:
+		return nil
 	case s.WaitingFor == reason.Suspended:
 		s.addHowToResume()
 		return nil
@@ -303,6 +317,9 @@ func (o *options) writeWhy(w io.Writer, s *whyAnswer) {
 	fmt.Fprintln(w)
 	if s.podGroup != nil || s.Status == statusTerminating {
 		o.writeNumbers(w, s)
+	}
+	if s.Job != nil {
+		o.writeJob(w, s.Job)
 	}
 	if len(s.Nodes) > 0 {
 		fmt.Fprintf(w, "  on %s\n", podsOnNodes(s.Nodes, 8))

@@ -3,15 +3,18 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,12 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 )
 
-// A server is a read-only API server. It lists the objects that it was
-// given. It answers a write with an error, and remembers the write.
+// A server is an API server. It lists the objects that it was given. It carries out merge patches and deletions if it is
+// writable. Otherwise a write is a fault of the command.
 type server struct {
 	t       *testing.T
 	scheme  *runtime.Scheme
@@ -39,6 +43,10 @@ type server struct {
 	// seen is called with the resource of each request before the answer. It may be nil.
 	seen func(resource string)
 
+	// writable is true if the command may write. readOnly are resources that it may not write.
+	writable bool
+	readOnly map[string]bool
+
 	mu     sync.Mutex
 	writes []string
 	// reads counts the requests, and accepted has the media types of the last one, by resource.
@@ -48,8 +56,8 @@ type server struct {
 
 func serve(t *testing.T, objects ...runtime.Object) *server {
 	t.Helper()
-	s := &server{t: t, scheme: runtime.NewScheme(), objects: map[schema.GroupVersionResource][]runtime.Object{}, forbidden: map[string]bool{}, unknown: map[string]bool{}, minor: "37", reads: map[string]int{}, accepted: map[string]string{}}
-	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, scheduling.AddToScheme} {
+	s := &server{t: t, scheme: runtime.NewScheme(), objects: map[schema.GroupVersionResource][]runtime.Object{}, forbidden: map[string]bool{}, unknown: map[string]bool{}, readOnly: map[string]bool{}, minor: "37", reads: map[string]int{}, accepted: map[string]string{}}
+	for _, add := range []func(*runtime.Scheme) error{clientscheme.AddToScheme, scheduling.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(s.scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +85,7 @@ func (s *server) kubeconfig() string {
 	h := httptest.NewServer(s)
 	s.t.Cleanup(h.Close)
 	s.t.Cleanup(func() {
-		if len(s.writes) > 0 {
+		if len(s.writes) > 0 && !s.writable {
 			s.t.Errorf("the command wrote: %s", strings.Join(s.writes, "; "))
 		}
 	})
@@ -92,9 +100,13 @@ func (s *server) kubeconfig() string {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Error(err)
+	}
 	if r.Method != http.MethodGet {
 		s.mu.Lock()
-		s.writes = append(s.writes, r.Method+" "+r.URL.Path)
+		s.writes = append(s.writes, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, body))
 		s.mu.Unlock()
 	}
 	if s.unauthorized {
@@ -136,7 +148,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if name == m.GetName() {
-			s.write(w, http.StatusOK, o)
+			if r.Method != http.MethodGet && s.writable {
+				o = s.change(w, r.Method, gvr, o, body)
+			}
+			if o != nil {
+				s.write(w, http.StatusOK, o)
+			}
 			return
 		}
 		items = append(items, o)
@@ -148,6 +165,33 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, http.StatusOK, map[string]any{
 		"apiVersion": gvr.GroupVersion().String(), "kind": listKind, "metadata": map[string]any{"resourceVersion": "1"}, "items": items,
 	})
+}
+
+// change carries out a write of an object, and returns the object afterwards. It returns nil if the answer was an error.
+func (s *server) change(w http.ResponseWriter, method string, gvr schema.GroupVersionResource, o runtime.Object, body []byte) runtime.Object {
+	m := o.(metav1.Object)
+	if s.readOnly[gvr.Resource] {
+		s.fail(w, apierrors.NewForbidden(gvr.GroupResource(), m.GetName(), fmt.Errorf("user %q cannot write it", "u")))
+		return nil
+	}
+	if method == http.MethodDelete {
+		s.objects[gvr] = slices.DeleteFunc(s.objects[gvr], func(other runtime.Object) bool { return other == o })
+		return o
+	}
+	before, err := json.Marshal(o)
+	if err != nil {
+		s.t.Error(err)
+	}
+	after, err := jsonpatch.MergePatch(before, body)
+	if err != nil {
+		s.t.Error(err)
+	}
+	changed := reflect.New(reflect.TypeOf(o).Elem()).Interface().(runtime.Object)
+	if err := json.Unmarshal(after, changed); err != nil {
+		s.t.Error(err)
+	}
+	s.objects[gvr][slices.Index(s.objects[gvr], o)] = changed
+	return changed
 }
 
 // parse splits the path of a request.

@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"encoding/json"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// queueOfJob returns the queue that the labels of a Job name. It is empty for none.
+func queueOfJob(job *batchv1.Job) (queue string, said bool) {
+	return group.QueueOf(job.Labels, job.Spec.Template.Labels)
+}
+
+// jobLeaves returns the patch that takes a Job out of its queue, and lets it start. It returns nil for a Job that no queue
+// keeps from starting, and for one that its user has suspended. served is whether there are FluxJobs: then a Job that is not
+// suspended yet may be so at any time.
+//
+// The label gets an empty value: without a label, the Job would enter the default queue of its namespace again.
+func jobLeaves(job *batchv1.Job, served bool) map[string]any {
+	queue, _ := queueOfJob(job)
+	_, byFluence := job.Annotations[v1alpha1.SuspendedAnnotation]
+	evicted := queue != "" && group.SuspendedFor(job) != ""
+	if held := suspended(job) && (byFluence || evicted); !held && (suspended(job) || !byFluence && (queue == "" || !served)) {
+		return nil
+	}
+	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
+	spec := map[string]any{}
+	if suspended(job) {
+		spec["suspend"] = false
+		if evicted {
+			annotations[group.SuspendedForAnnotation] = nil
+		}
+		if _, has := job.Spec.Template.Labels[v1alpha1.QueueLabel]; has {
+			// The scheduler would hold its pods by it.
+			spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{v1alpha1.QueueLabel: nil}}}
+		}
+	}
+	return map[string]any{
+		"metadata": map[string]any{
+			"uid": job.UID, "resourceVersion": job.ResourceVersion,
+			"labels": map[string]any{v1alpha1.QueueLabel: ""}, "annotations": annotations,
+		},
+		"spec": spec,
+	}
+}
+
+// podLeaves returns the patch that takes a pod out of its queue, and lets it start. It returns nil for a pod that no queue keeps
+// from starting.
+func podLeaves(pod *corev1.Pod) map[string]any {
+	rest := []corev1.PodSchedulingGate{}
+	for _, g := range pod.Spec.SchedulingGates {
+		if g.Name != v1alpha1.QueueGate {
+			rest = append(rest, g)
+		}
+	}
+	gated := len(rest) < len(pod.Spec.SchedulingGates)
+	if pod.Labels[v1alpha1.QueueLabel] == "" && !gated {
+		return nil
+	}
+	patch := map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
+		"labels": map[string]any{v1alpha1.QueueLabel: nil}, "annotations": map[string]any{v1alpha1.SuspendedAnnotation: nil},
+	}}
+	if gated {
+		patch["spec"] = map[string]any{"schedulingGates": rest}
+	}
+	return patch
+}
+
+// encoded returns a patch as JSON.
+func encoded(patch map[string]any) []byte {
+	text, err := json.Marshal(patch)
+	if err != nil {
+		panic(err) // it has strings, booleans and gates
+	}
+	return text
+}
