@@ -32,6 +32,7 @@ type base struct {
 	placer    *placement.Placer
 	activator *activator
 	counters  *counters
+	queues    queues
 
 	readiness
 	cluster
@@ -93,6 +94,12 @@ func (b *base) observeEvent(ev gang.Event) {
 	} else {
 		b.activator.activateDue()
 	}
+}
+
+// roomFreed records that room has become free that no pod on a node held, so that no pod's end tells the queues of it.
+func (b *base) roomFreed(ev gang.Event) {
+	b.queues.RoomFreed()
+	b.observeEvent(ev)
 }
 
 // groupKey returns the key of a pod's group. It returns

@@ -76,6 +76,9 @@
 //	reserve.go             PostFilter, Reserve, Permit and PostBind: what becomes of an assignment?
 //	prebind.go             PreBind: where do pods wait to be bound?
 //	holding_queue.go       which pods are kept out of kube-scheduler's queue?
+//	queues.go              which pods wait for their turn in a queue of jobs?
+//	queue_groups.go        what do the queues know of groups?
+//	takeover.go            how do pods get the room that their job has from its queue?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
 //	queue_view.go          in which order do groups ask, by the objects of the API alone?

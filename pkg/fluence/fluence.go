@@ -3,6 +3,7 @@ package fluence
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -152,17 +153,19 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 		return nil, err
 	}
 	pl.groups = gang.New(pl.owners, args.MatchPolicy, pl.levels...)
-	if err := indexPodsByJob(core.Pods().Informer()); err != nil {
+	if err := errors.Join(indexPodsByJob(core.Pods().Informer()), indexLonePods(core.Pods().Informer())); err != nil {
 		return nil, err
 	}
 	pl.walltimes = walltimes{
 		enforced: args.EnforceDuration, now: func() time.Time { return pl.now() },
 		owners: pl.owners, groups: pl.groups, pods: core.Pods().Informer().GetIndexer(),
 		annotationsOf: func(key types.NamespacedName) map[string]string { return pl.podGroups.annotationsOf(key) },
+		endOfJob:      func(key types.NamespacedName) (time.Time, bool) { return pl.queues.End(jobOf(key)) },
 	}
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.isEvicted(key) })
+	pl.groups.SetWhyQueued(pl.whyQueued)
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {
@@ -184,6 +187,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.seats = podGroups
 	pl.groupReporter = groupReporter{base: pl.base, binder: &pl.binder, stateCollector: &pl.stateCollector, podGroups: podGroups}
 	if err := pl.initReporting(leading, identity); err != nil {
+		return nil, err
+	}
+	if err := pl.initQueues(matcher, leading); err != nil {
 		return nil, err
 	}
 	if err := pl.initEvictor(leading); err != nil {
@@ -221,7 +227,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 		HolderOf:    pl.groups.HolderOf,
 		EndOf:       pl.walltimes.expectedEnd,
 		MatchedAs:   pl.groups.MatchedAs,
-		Sources:     []inventory.Source{tentativeSource{pl.groups}, &pl.promises},
+		Sources:     []inventory.Source{tentativeSource{pl.groups}, &pl.promises, &pl.queues},
 		Levels:      levels,
 		OnEnd:       pl.onEnd,
 		OnChange:    pl.onChange,
@@ -233,7 +239,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 	if err != nil {
 		return err
 	}
-	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { pl.observeEvent(gang.Released) })
+	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { pl.roomFreed(gang.Released) })
 	pl.releases.seatsOf = pl.groups.SeatSlots
 	pl.placer = placement.NewPlacer(placement.Config{
 		Handle: pl.handle, PreFilters: filters, Levels: levels,
@@ -277,8 +283,13 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 	}
 	for _, t := range out.Transitions {
 		pl.logTransition(t)
-		if t.Type == gang.Started {
+		switch t.Type {
+		case gang.Started:
 			usePromise(&pl.groupPlacer, t.Key)
+			pl.queues.room.drop(jobOf(t.Key))
+		case gang.Revoked, gang.Ended:
+			pl.queues.Recheck(jobOf(t.Key))
+		case gang.SeatsGivenBack:
 		}
 	}
 	for _, r := range out.Release {
@@ -314,6 +325,7 @@ func (pl *Fluence) onEnd(s match.Slot) {
 
 // onChange handles a change of the matcher's graph. The inventory calls it.
 func (pl *Fluence) onChange(c inventory.Change) {
+	pl.queues.Observe(c)
 	switch c.Kind {
 	case inventory.Lost:
 		pl.breaker.trip(placement.WhyUnavailable)

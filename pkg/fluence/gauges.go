@@ -98,7 +98,7 @@ func (g *gauges) addGroups() {
 		}
 	}, "phase")
 	g.add("fluence_groups_waiting", "Groups that wait, by the reason of their last refusal.", func(r snapshot, emit func(float64, ...string)) {
-		for _, why := range append(reason.Waiting(), stateQueued) {
+		for _, why := range append(reason.Waiting(), stateUnanswered) {
 			emit(float64(r.WaitingByReason[why]), why)
 		}
 	}, "reason")

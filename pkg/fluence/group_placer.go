@@ -43,17 +43,18 @@ type groupPlacer struct {
 // refusal. throttlePassed means that the throttle was already checked in this cycle.
 func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePassed bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
 	stayPromised(a, plan.Key)
+	plan = a.takeRoom(plan)
 
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
-	if !throttlePassed {
+	if !throttlePassed && !takes(plan) {
 		if throttled := a.throttler.checkThrottle(plan, began); throttled != nil && !a.reserver.takeFreePass(plan) && !a.promises.takePass(plan.Key, began) {
 			a.promises.undoubt(plan.Key, began)
 			return "", throttled
 		}
 	}
 
-	if !goesFirst(plan) && a.promises.mustLetAsk(plan.Key, rankForRoom(plan), began) {
+	if !goesFirst(plan) && !takes(plan) && (a.promises.mustLetAsk(plan.Key, rankForRoom(plan), began) || !a.queues.Restored()) {
 		return "", mustLetAsk()
 	}
 
@@ -74,6 +75,13 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		}()
 	}
 	found := a.placer.Place(ctx, budget, plan, nodes)
+	if takes(plan) {
+		defer func() { a.roomTaken(plan, found, refused) }()
+	}
+	if !found.MatcherCalled && takes(plan) {
+		a.refuseRoom(plan, found, found.Refusal)
+		return "", found.Refusal
+	}
 	if !found.MatcherCalled {
 		a.updateClaim(ctx, plan, found, found.Refusal)
 		doubtPromise(a, plan, found.Refusal)
@@ -87,6 +95,10 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	defer func() { letOthersAsk(a, plan.Key, refused) }()
 
 	// 5. Reserve nodes for a group that has waited too long for room.
+	if refused != nil && takes(plan) {
+		a.refuseRoom(plan, found, refused)
+		return "", refused
+	}
 	if refused != nil {
 		a.tellKept(plan, refused)
 		a.updateClaim(ctx, plan, found, refused)
@@ -143,7 +155,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	// All three are called, whatever the others return.
 	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key, a.now(), a.groups.FirstWaiting)
 	if used || claimed || offered {
-		a.observeEvent(gang.Released)
+		a.roomFreed(gang.Released)
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
@@ -205,6 +217,9 @@ func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 // clusterState returns what Place needs besides the plan: the room of nominated pods and of
 // pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
+	if takes(plan) {
+		return a.stateOfRoom(plan, a.now())
+	}
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	// Only room of the same or a higher priority counts, as in kube-scheduler.
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
@@ -220,17 +235,34 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	keys := sets.New(keysOf(ended)...)
 	kept = slices.DeleteFunc(kept, func(s match.Slot) bool { return s.Holder == "" && keys.Has(s.Key) })
 	needed := a.walltimes.needed(plan, now)
+	overlooked := func() (ignored, spared []match.JobID) { return overlookedBy(a.base, plan, needed, now) }
+	ignored, spared := overlooked()
 	return placement.ClusterState{
-		At:       now,
-		Duration: needed,
-		Ignored:  a.promises.ignoredBy(plan.Key, rankForRoom(plan), goesFirst(plan) && needed == 0, needed > 0, now),
-		Spared:   sparedBy(a.base, plan),
-		Epoch:    a.inventory.Epoch(),
-		Expected: a.nominations.slots(least, now),
-		Kept:     kept,
-		Ended:    ended,
-		Reserved: reserved,
+		At:         now,
+		Duration:   needed,
+		Ignored:    ignored,
+		Spared:     spared,
+		Overlooked: overlooked,
+		Epoch:      a.inventory.Epoch(),
+		Expected:   a.nominations.slots(least, now),
+		Kept:       kept,
+		Ended:      ended,
+		Reserved:   reserved,
 	}
+}
+
+// overlookedBy returns the reservations that a match for a plan overlooks, and those of them that a first match spares. Of the
+// promises to jobs of queues it overlooks those to jobs after it, and spares them too.
+func overlookedBy(b *base, plan gang.Plan, needed time.Duration, now time.Time) (ignored, spared []match.JobID) {
+	rank, first := rankForRoom(plan), goesFirst(plan) && needed == 0
+	ignored = b.promises.ignoredBy(plan.Key, rank, first, needed > 0, now)
+	spared = sparedBy(b, plan)
+	rank.Urgent = first
+	ofJobs := b.queues.promisesAfter(rank)
+	if len(plan.Optional) == 0 && !first {
+		spared = append(spared, ofJobs...)
+	}
+	return append(ignored, ofJobs...), spared
 }
 
 // charge charges a namespace for the time that an attempt took in the scheduling

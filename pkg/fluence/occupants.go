@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
+	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
 	"github.com/flux-k8s/fluence/pkg/translate"
@@ -206,6 +207,14 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, reader st
 	return fmt.Sprintf("a group of another namespace (priority %d)", priority)
 }
 
+// describeJob names a job of a queue in a message to users of a namespace.
+func (b *base) describeJob(o admission.Owner, reader string) string {
+	if b.mayName(o.Job.Namespace, reader) {
+		return o.Workload
+	}
+	return fmt.Sprintf("a job of another namespace (priority %d)", o.Priority)
+}
+
 // blockerOf names the group or pod of r.Blocker, whose end would
 // help, for a message to the group asks. It returns "" if there is no
 // blocker, if the blocker is not known, or if it is the group itself.
@@ -216,6 +225,9 @@ func (b *base) blockerOf(r match.Reason, reader types.NamespacedName) string {
 	key, lonePod, ok := b.groups.GroupOfJob(r.Blocker.Job)
 	pod, word := lonePod, "group "+key.String()
 	if !ok {
+		if o, is := b.queues.Owner(r.Blocker.Job); is {
+			return b.describeJob(o, reader.Namespace)
+		}
 		if pod = b.occupants.podOf(r.Blocker.Job); pod == nil {
 			return ""
 		}

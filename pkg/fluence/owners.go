@@ -96,6 +96,11 @@ func newOwners(config *rest.Config, seen, ends func(types.UID)) (*owners, error)
 	return o, nil
 }
 
+// jobs returns the informer of Jobs.
+func (o *owners) jobs() cache.SharedIndexInformer {
+	return o.informers[schema.GroupKind{Group: batchv1.GroupName, Kind: "Job"}]
+}
+
 // deadlineOf returns when a Job is ended. It returns the zero time for any other object, and if there is no end.
 func deadlineOf(obj any) time.Time {
 	if job, ok := obj.(*batchv1.Job); ok {
@@ -119,8 +124,11 @@ func trimOwner(obj any) (any, error) {
 	case *batchv1.Job:
 		return &batchv1.Job{
 			ObjectMeta: trimMetadata(&o.ObjectMeta),
-			Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: o.Spec.ActiveDeadlineSeconds, Suspend: o.Spec.Suspend, ManagedBy: o.Spec.ManagedBy},
-			Status:     batchv1.JobStatus{StartTime: o.Status.StartTime, Conditions: o.Status.Conditions},
+			Spec: batchv1.JobSpec{
+				ActiveDeadlineSeconds: o.Spec.ActiveDeadlineSeconds, Suspend: o.Spec.Suspend, ManagedBy: o.Spec.ManagedBy,
+				Parallelism: o.Spec.Parallelism, Completions: o.Spec.Completions,
+			},
+			Status: batchv1.JobStatus{StartTime: o.Status.StartTime, Conditions: o.Status.Conditions, Succeeded: o.Status.Succeeded},
 		}, nil
 	}
 	return obj, nil
@@ -128,8 +136,13 @@ func trimOwner(obj any) (any, error) {
 
 func trimMetadata(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	var labels map[string]string
-	if queue, has := m.Labels[preemption.QueueLabel]; has {
-		labels = map[string]string{preemption.QueueLabel: queue}
+	for _, key := range []string{preemption.QueueLabel, group.QueueLabel} {
+		if queue, has := m.Labels[key]; has {
+			if labels == nil {
+				labels = map[string]string{}
+			}
+			labels[key] = queue
+		}
 	}
 	return metav1.ObjectMeta{
 		Namespace: m.Namespace, Name: m.Name, UID: m.UID, Labels: labels,

@@ -257,6 +257,9 @@ func (a *groupPlacer) evict(ctx context.Context, plan gang.Plan, found placement
 // whyNotEvict returns why a group may not evict others now, as a part of a message, and until when if that is known.
 // It returns nothing if the group may.
 func (a *groupPlacer) whyNotEvict(plan gang.Plan, of preemption.Preemptor, now time.Time) (why string, until time.Time) {
+	if _, queued := a.queues.End(jobOf(plan.Key)); queued {
+		return "jobs of queues evict nobody", time.Time{}
+	}
 	if a.groupReporter.podGroups.preemptionPolicyOf(plan) == corev1.PreemptNever {
 		return "may not evict: preemptionPolicy Never", time.Time{}
 	}

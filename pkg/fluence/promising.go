@@ -54,7 +54,9 @@ func promiseRoom(ctx context.Context, a *groupPlacer, plan gang.Plan, found plac
 		return false
 	}
 	// All promises of groups before it count, also for a group without an end.
-	later, err := placement.FindLater(ctx, a.placer, found, a.promises.ignoredLater(plan.Key, rank))
+	later, err := placement.FindLater(ctx, a.placer, found, func() []match.JobID {
+		return append(a.promises.ignoredLater(plan.Key, rank), a.queues.promisesAfter(rank)...)
+	})
 	switch {
 	case errors.Is(err, match.ErrInvalid):
 		endPromise(a, plan.Key)
@@ -181,7 +183,7 @@ func doubtPromise(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
 		return
 	}
 	if endPromise(a, plan.Key) {
-		a.observeEvent(gang.Released)
+		a.roomFreed(gang.Released)
 	}
 }
 
@@ -266,7 +268,7 @@ func followPromise(a *groupPlacer, old, made *promise) {
 		endPromise(a, key)
 	}
 	if old != nil && (made.at().After(old.at()) || !made.nodes.IsSuperset(old.nodes)) {
-		a.observeEvent(gang.Released)
+		a.roomFreed(gang.Released)
 	}
 }
 
@@ -333,7 +335,7 @@ func usePromise(a *groupPlacer, key types.NamespacedName) {
 		a.groups.Yield(key, "", nil, a.now()) // it may lose its nodes yet, and wait again
 	}
 	if p != nil || wasLast {
-		a.observeEvent(gang.Released)
+		a.roomFreed(gang.Released)
 	}
 }
 
@@ -355,7 +357,7 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 		return
 	}
 	if a.promises.asked(key) {
-		a.observeEvent(gang.Released)
+		a.roomFreed(gang.Released)
 	}
 }
 
@@ -384,7 +386,7 @@ func (w *watcher) endPromises(now time.Time) {
 	w.groups.AskAgain(unanswered, now)
 	w.activator.activateGroups(unanswered...)
 	if freed {
-		w.observeEvent(gang.Released)
+		w.roomFreed(gang.Released)
 	}
 }
 
@@ -414,7 +416,16 @@ func describePromise(p *promise, now time.Time) string {
 func promisedTo(b *base, r match.Promised, reader types.NamespacedName) string {
 	key, priority, ok := b.promises.owner(r.Job)
 	if !ok {
-		return ""
+		return promisedToJob(b, r, reader)
 	}
 	return fmt.Sprintf("%s from %s", b.describeGroup(key, priority, reader.Namespace), reason.Time(r.From, b.now()))
+}
+
+// promisedToJob is promisedTo for what is promised to a job of a queue.
+func promisedToJob(b *base, r match.Promised, reader types.NamespacedName) string {
+	o, ok := b.queues.Owner(r.Job)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s from %s", b.describeJob(o, reader.Namespace), reason.Time(r.From, b.now()))
 }

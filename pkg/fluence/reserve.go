@@ -104,6 +104,9 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 			pl.placer.ObserveRejection(pl.groupKey(pod), pod.UID, node, pl.groups.ReservedOn(pod.UID, node), status)
 		}
 		pl.apply(ctx, pl.groups.FilterRejected(pod.UID, pl.now(), why))
+		if statuses.Get(node).Plugin() != names.NodeResourcesFit {
+			pl.assignmentRefused(pod, node, why)
+		}
 	} else if _, err := state.Read(decidedKey); err != nil {
 		// Another PreFilter plugin rejected the pod before Fluence ran.
 		// The rest of the group may still be placed without this pod.

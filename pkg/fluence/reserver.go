@@ -64,7 +64,7 @@ func (ts *reserver) updateReservations() {
 		ts.activator.activateGroups(key)
 	}
 	if freed {
-		ts.observeEvent(gang.ReservationEnded)
+		ts.roomFreed(gang.ReservationEnded)
 	}
 }
 
@@ -126,6 +126,22 @@ func (ts *reserver) reservedFor(plan gang.Plan) (room placement.Reservations) {
 	slices.Sort(room.Nodes)
 	room.Nodes = slices.Compact(room.Nodes)
 	return room
+}
+
+// reservedBefore returns the nodes that are reserved for groups before a rank.
+func (ts *reserver) reservedBefore(rank gang.Rank, now time.Time) (nodes []string) {
+	all := ts.reservations.listReserved()
+	keys := make([]types.NamespacedName, 0, len(all))
+	for _, held := range all {
+		keys = append(keys, held.key)
+	}
+	for _, h := range ts.groups.StarvingAmong(keys, now, ts.args.MaxBypass.Duration) {
+		if held, ok := all[gang.TurnOf(h.Key, h.Rank)]; ok && held.key == h.Key && h.Rank.Less(rank) {
+			nodes = append(nodes, held.nodes...)
+		}
+	}
+	slices.Sort(nodes)
+	return slices.Compact(nodes)
 }
 
 // isNodeLost reports whether a pod cannot use the node of the lost member that it
@@ -239,13 +255,13 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 			ts.groups.Yield(key, why, l.BlockedNodes(), now)
 		}
 		if ts.reservations.dropNodes(t, key) {
-			ts.observeEvent(gang.ReservationEnded)
+			ts.roomFreed(gang.ReservationEnded)
 		}
 		return
 	}
 	changed, freed := ts.reservations.reserveNodes(t, key, l.Nodes, &ts.occupants, ts.groups.NodesOf, now)
 	if freed {
-		ts.observeEvent(gang.ReservationEnded)
+		ts.roomFreed(gang.ReservationEnded)
 	}
 	if changed && len(had) == 0 {
 		ts.reportReserved(key, len(l.Nodes))
@@ -261,7 +277,7 @@ func (ts *reserver) drop(plan gang.Plan) {
 		ts.groups.Yield(plan.Key, "it is promised room", nil, now)
 	}
 	if ts.reservations.dropNodes(gang.TurnOf(plan.Key, plan.Rank), plan.Key) {
-		ts.observeEvent(gang.ReservationEnded)
+		ts.roomFreed(gang.ReservationEnded)
 	}
 }
 

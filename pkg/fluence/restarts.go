@@ -294,6 +294,9 @@ func (w *watcher) keepForRestart(was *corev1.Pod) {
 	}
 	now := w.now()
 	of, ok := w.groups.RestartOf(was.UID, now)
+	if _, queued := w.queues.End(jobOf(of.Key)); queued {
+		return // its job has the room until all of its pods have ended
+	}
 	if !ok || was.Status.StartTime == nil || w.evictor.IsVictim(was.UID) || !w.groupReporter.reporter.Leads() {
 		return
 	}
@@ -328,6 +331,6 @@ func (w *watcher) endRestarts(now time.Time) {
 		w.groups.NoteKept(u.Restart, u.since, u.pods)
 	}
 	if len(ended) > 0 {
-		w.observeEvent(gang.Released)
+		w.roomFreed(gang.Released)
 	}
 }

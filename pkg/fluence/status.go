@@ -95,8 +95,8 @@ type snapshot struct {
 	standbys standbySnapshot
 }
 
-// stateQueued is the reason of a complete group that has been neither placed nor refused yet.
-const stateQueued = "Queued"
+// stateUnanswered is the reason of a complete group that has been neither placed nor refused yet.
+const stateUnanswered = "Unanswered"
 
 // takeSnapshot returns the present state. It does not block. It does not check whether this
 // scheduler leads, because that check gathers all metrics and would call takeSnapshot again.
@@ -119,14 +119,14 @@ func (f *stateCollector) takeSnapshot() snapshot {
 		r.oldestEviction = max(r.oldestEviction, f.now().Sub(v.Accepted))
 	}
 	// A group without a reason counts as Binding if it waits for
-	// admission, else as MatcherUnavailable or stateQueued.
+	// admission, else as MatcherUnavailable or stateUnanswered.
 	if turn := min(r.WaitingByReason[""], r.bindQueue.Groups[bindqueue.Small]+r.bindQueue.Groups[bindqueue.Large]); turn > 0 && !unready {
 		r.WaitingByReason[""] -= turn
 		r.WaitingByReason[reason.Binding] += turn
 	}
 	if n := r.WaitingByReason[""]; n > 0 {
 		delete(r.WaitingByReason, "")
-		why := stateQueued
+		why := stateUnanswered
 		if unready {
 			why = reason.MatcherUnavailable
 		}

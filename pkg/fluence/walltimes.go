@@ -27,8 +27,10 @@ type walltimes struct {
 	groups *gang.Groups
 	// annotationsOf returns the annotations of the PodGroup of a group.
 	annotationsOf func(types.NamespacedName) map[string]string
-	pods          cache.Indexer
-	now           func() time.Time
+	// endOfJob returns when the room of a group's job in a queue is free again. It returns false if the group has none.
+	endOfJob func(types.NamespacedName) (time.Time, bool)
+	pods     cache.Indexer
+	now      func() time.Time
 	// enforced reports whether the controller ends pods after their duration.
 	enforced bool
 }
@@ -80,6 +82,9 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 	}
 	key, _ := w.groups.KeyOf(pod.UID)
 	end := walltime.EndOf(pod, w.bounds(pod, w.annotationsOf(key)), time.Time{})
+	if at, ok := w.endOfJob(key); ok {
+		end.Expected = at // its queue has the room free by then
+	}
 	for _, at := range []time.Time{end.Expected, end.Kept} {
 		if !at.IsZero() && w.now().Sub(at) <= maxOverrun {
 			return at
@@ -91,6 +96,9 @@ func (w *walltimes) expectedEnd(pod *corev1.Pod) time.Time {
 // needed returns for how long the pods of a plan hold their nodes at most if they are bound now. It returns 0 if
 // nobody enforces an end.
 func (w *walltimes) needed(plan gang.Plan, now time.Time) time.Duration {
+	if end, ok := w.endOfJob(plan.Key); ok {
+		return walltime.Until(end, now)
+	}
 	annotations := w.annotationsOf(plan.Key)
 	var last walltime.End
 	for i, pods := range [][]*corev1.Pod{plan.Required, plan.Optional} {

@@ -142,6 +142,7 @@ func (w *watcher) watch(ctx context.Context, leading func() bool) error {
 		go w.stateCollector.handover.run(ctx)
 		go w.evictor.Run(ctx)
 		w.owners.run(ctx, &w.initialSync)
+		w.queues.run(ctx, &w.initialSync)
 		started()
 		go func() {
 			// The graph is loaded with the seats of the groups that run, which their PodGroups record.
@@ -208,6 +209,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 			w.groupReporter.abandonPlans(out)
 		}
 		w.apply(ctx, out)
+		w.recheckRoom(old, pod)
 	} else if w.groupPlacer.nominations.put(pod, w.now()) {
 		w.observeTwice(ctx, gang.Released)
 	}
@@ -341,6 +343,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.binder.bindQueue.deliver(pod.UID, "the pod was deleted")
 		w.groupReporter.abandonPlans(out)
 		w.apply(ctx, out)
+		w.recheckRoom(nil, pod)
 	}
 	if pod.Spec.NodeName != "" {
 		w.observeTwice(ctx, gang.PodChanged)

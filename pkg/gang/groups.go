@@ -45,3 +45,11 @@ func (g *Groups) SetExclusiveRules(w ExclusiveRules) { g.exclusiveRules = w }
 // are evicted has gone. The function is called with a lock held, and has to answer from memory. It has to be
 // set before any other method is called.
 func (g *Groups) SetIsEvicted(f func(key types.NamespacedName) bool) { g.isEvicted = f }
+
+// SetWhyQueued sets which groups wait for their turn in a queue of jobs, with the reason and the message for users. The
+// reason is empty for all others. The pod is one of the group, nil if there is none. The function is called with a lock
+// held, and has to answer from memory. It has to be set before any other method is called. If its answer changes, the
+// caller puts the group into the queue.
+func (g *Groups) SetWhyQueued(f func(key types.NamespacedName, pod *corev1.Pod) (why, message string)) {
+	g.whyQueued = f
+}

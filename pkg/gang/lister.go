@@ -120,6 +120,24 @@ func (g Lister) NodesOf(key types.NamespacedName) []string {
 	return nodes
 }
 
+// Placed returns the node of each member of a group that has a node or an assignment, and has not ended, by UID. It includes
+// members that are being deleted: they hold their room until they are gone.
+func (g Lister) Placed(key types.NamespacedName) map[types.UID]string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return nil
+	}
+	nodes := map[types.UID]string{}
+	for uid, m := range s.members {
+		if m.assignment != nil || m.hasNode() {
+			nodes[uid] = m.node()
+		}
+	}
+	return nodes
+}
+
 // ExclusivityOf reports whether the nodes of a started group are exclusive. It also returns
 // the annotation that asks for whole nodes too late, and the number of incarnations of the
 // group that this process has seen end. All are zero if the group has not started.

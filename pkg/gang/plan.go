@@ -108,6 +108,17 @@ type MatchInfo struct {
 	Epoch match.Epoch
 	// InOrder says that the pods take up their assignments in the order of the slots given to Assign.
 	InOrder bool
+	// Room is what was given to the group before its pods existed. The caller sets it before the match.
+	Room Room
+}
+
+// A Room is what pods take over of another job of the matcher. The zero Room is none.
+type Room struct {
+	// Job holds the room.
+	Job match.JobID
+	// Keys are the slots to take over. Nodes are their nodes, in the same order, if the pods of the Plan are to be exactly
+	// there. Otherwise they may be anywhere.
+	Keys, Nodes []string
 }
 
 // snapshot is what a Plan was made from.

@@ -28,6 +28,10 @@ type rules struct {
 	// isEvicted reports whether a group is being evicted for another one. It is called with a lock held. Nil
 	// means that none is.
 	isEvicted func(types.NamespacedName) bool
+	// whyQueued says why a group waits for its turn in a queue of jobs, or because of its queue label. pod is a pod of the
+	// group, nil if there is none. A reason that is empty means that it does not. It is called with a lock held. Nil means
+	// that no group does.
+	whyQueued func(key types.NamespacedName, pod *corev1.Pod) (why, message string)
 }
 
 // ExclusiveRules are the rules for whole nodes. Both functions are called

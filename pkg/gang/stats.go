@@ -77,7 +77,7 @@ func (g Lister) phaseOf(s *groupState) (phase Phase, why string) {
 		return Incomplete, reason.MembersMissing
 	}
 	toCome := len(s.members) == 0 && s.podGroup != nil && !s.podGroup.Ended
-	switch why, _ := g.whyGathering(s); {
+	switch why, _ := g.whyNotYet(s); {
 	case s.number(assignedMembers) > 0:
 		return Tentative, ""
 	case s.number(aliveMembers) == 0 && !toCome:

@@ -104,7 +104,7 @@ func (g Turns) WaitsForRoom(key types.NamespacedName) bool {
 	if s == nil || s.started || s.roomSince.IsZero() {
 		return false
 	}
-	why, _ := g.whyGathering(s)
+	why, _ := g.whyNotYet(s)
 	return why == ""
 }
 

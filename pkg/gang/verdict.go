@@ -53,6 +53,11 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	case r.isEvicted != nil && r.isEvicted(s.key):
 		// A started group that lacks members goes before all others, and would take its room back at once.
 		return Verdict{Reason: reason.Preempted, Message: whyEvicted}
+	}
+	if why, msg := r.whyInQueue(s, m.pod); why != "" {
+		return Verdict{Reason: why, Message: msg}
+	}
+	switch {
 	case s.started && m.refusal.isActive(now):
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
@@ -88,6 +93,31 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 		s.hasLacked, s.completeAgainAt = false, now.Truncate(creationPrecision)
 	}
 	return Verdict{Pass: s.chooseRepresentative() == m.pod.UID}
+}
+
+// whyInQueue is whyQueued for a group with a pod, which may be nil.
+func (r *rules) whyInQueue(s *groupState, pod *corev1.Pod) (why, message string) {
+	if r.whyQueued == nil {
+		return "", ""
+	}
+	return r.whyQueued(s.key, pod)
+}
+
+// whyNotYet returns why a group that has not started may not be placed yet, whatever room there is. Both results are empty
+// if it may. What somebody has to correct comes before its turn in a queue, and that before what it still lacks.
+func (r *rules) whyNotYet(s *groupState) (why, message string) {
+	why, message = r.whyGathering(s)
+	if reason.PropertiesOf(why).Invalid || why == reason.OwnerNotSeen {
+		return why, message
+	}
+	var pod *corev1.Pod
+	if m := s.members[s.chooseRepresentative()]; m != nil {
+		pod = m.pod
+	}
+	if queued, text := r.whyInQueue(s, pod); queued != "" {
+		return queued, text
+	}
+	return why, message
 }
 
 // appendEnqueueable appends the pod that may enter the queue for a group now, if there is one.

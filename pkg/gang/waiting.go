@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
 // A WaitingGroup is a group, or a lone pod, that waits and was not refused.
@@ -20,16 +22,20 @@ type WaitingGroup struct {
 }
 
 // WaitingGroups returns the groups that have not started, have a
-// pod without an assignment or no pod yet, and were not refused.
+// pod without an assignment or no pod yet, and were not refused. A group that waits for its turn in a queue of jobs may
+// have been refused before.
 func (g Lister) WaitingGroups() []WaitingGroup {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var all []WaitingGroup
 	for _, s := range g.unassignedGroups {
-		if s.started || s.refusal != nil && !isAtRest(s) {
+		if s.started {
 			continue
 		}
-		why, msg := g.whyGathering(s)
+		why, msg := g.whyNotYet(s)
+		if s.refusal != nil && !isAtRest(s) && why != reason.Queued {
+			continue
+		}
 		w := WaitingGroup{Key: s.key, Reason: why, Message: msg}
 		if m := s.members[s.chooseRepresentative()]; m != nil {
 			w.Pod = m.pod
@@ -72,7 +78,7 @@ func (g Lister) WaitingSiblings(now time.Time) []WaitingSiblings {
 			all = appendRefusedLate(all, s)
 			continue
 		}
-		why, msg := g.whyGathering(s)
+		why, msg := g.whyNotYet(s)
 		if why == "" && s.refusal.isActive(now) {
 			why, msg = s.refusal.Reason, s.refusal.Message
 		}

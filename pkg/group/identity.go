@@ -70,6 +70,15 @@ func (id Identity) inNativePodGroup(pod *corev1.Pod, name string) Identity {
 	}
 }
 
+// Alone returns the owner that a pod is of itself, by the key of its Identity. It returns false for the key of a PodGroup.
+func Alone(key types.NamespacedName) (Owner, bool) {
+	parts := strings.Split(key.Name, "/")
+	if len(parts) != 3 || parts[0] != "pod" {
+		return Owner{}, false
+	}
+	return Owner{Kind: podKind.kind, Name: parts[1], UID: types.UID(parts[2])}, true
+}
+
 // hasUserSize reports whether a pod has a size label that was not filled in.
 func hasUserSize(pod *corev1.Pod) bool {
 	userLabels := WithoutDefaults(pod.Labels, pod.Annotations)

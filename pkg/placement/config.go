@@ -15,6 +15,8 @@
 //	extenders.go           which nodes do the extenders rule out?
 //	attempt.go             what does a group request of the matcher?
 //	per_node.go            how many pods of the group may be on one node?
+//	room.go                which room does a group take over?
+//	ask.go                 what does a match take for granted?
 //	alternative.go         which requests are there for pods with constraints among each other?
 //	why.go                 what does a refusal say beside the matcher's numbers?
 //	refusal.go             what does the matcher's answer mean for the group?
@@ -96,6 +98,8 @@ type ClusterState struct {
 	Ignored []match.JobID
 	// Spared are those of Ignored that a first match respects. If that is refused, a second match ignores them.
 	Spared []match.JobID
+	// Overlooked returns Ignored and Spared as they are by now. It may be nil.
+	Overlooked func() (ignored, spared []match.JobID)
 	// Epoch is the epoch of the matcher's graph.
 	Epoch match.Epoch
 	// Expected is the room on nodes that other pods are about to take.

@@ -9,15 +9,16 @@ import (
 )
 
 // FindLater searches for the earliest time at which the required pods of a group fit for which Place found no room. of is
-// the result of Place. It overlooks the reservations of these jobs, and no others. It returns nil if there is no
-// such time, or if none is known. A node that the filters rule out now is not used. The error is match.ErrInvalid if the
+// the result of Place. It overlooks the reservations of the jobs that ignored returns, and no others. It returns nil if there is
+// no such time, or if none is known. A node that the filters rule out now is not used. The error is match.ErrInvalid if the
 // matcher's engine has no reservations. It is another one if there is no answer.
-func FindLater(ctx context.Context, p *Placer, of Result, ignored []match.JobID) (*match.Allocation, error) {
+func FindLater(ctx context.Context, p *Placer, of Result, ignored func() []match.JobID) (*match.Allocation, error) {
 	if of.attempt == nil || of.attempt.budget.isOver() {
 		return nil, context.DeadlineExceeded
 	}
 	q := *of.attempt
-	q.cluster.Ignored = ignored
+	q.cluster.Overlooked = func() (all, spared []match.JobID) { return ignored(), nil }
+	q.cluster.readOverlooked()
 	requests := q.requestsOfRequired()
 	if isTooLarge(requests) {
 		return nil, nil

@@ -138,7 +138,7 @@ func (q *attempt) required() int64 {
 // decide: filters that reject one pod because of another, the places of siblings, or volumes and
 // devices that a pod may have already.
 func (q *attempt) equivalence() string {
-	if q.constraints != nil || q.plan.Domain != "" || q.shunned || q.plan.Late || len(q.plan.Near) > 0 {
+	if q.constraints != nil || q.plan.Domain != "" || q.plan.Room.Job != 0 || q.shunned || q.plan.Late || len(q.plan.Near) > 0 {
 		return ""
 	}
 	for _, s := range q.shapes {

@@ -33,7 +33,9 @@ type Result struct {
 	// BlockingTurns are the turns of other groups whose reserved
 	// nodes this group could use if they were not reserved.
 	BlockingTurns []gang.Turn
-	Stats         Stats
+	// RoomRefused are the nodes of the plan's Room on which the filters refuse pods.
+	RoomRefused []string
+	Stats       Stats
 
 	attempt *attempt
 }

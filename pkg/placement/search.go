@@ -27,6 +27,9 @@ const (
 // books only such a match. It returns the slots in the order in which the members are to be placed.
 func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot, *gang.Refusal) {
 	excluded := p.exclusions.limitsFor(q.plan.Key, q.membersKey(), q.keyOf())
+	if len(q.plan.Room.Nodes) > 0 {
+		excluded = nil // no other nodes are left
+	}
 	var best error
 	var onlyStaleRoom bool
 	var rejections []rejection
@@ -78,6 +81,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		}
 		q.stats.Rejected++
 		rejections = v.rejections
+		q.noteRejections(rejections)
 		if repairs++; repairs > maxRepairs {
 			break
 		}

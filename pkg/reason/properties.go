@@ -56,6 +56,7 @@ var properties = map[string]Properties{
 	TooHard:            {Waits: true, KeepsWaitingTime: true},
 	Throttled:          {Waits: true, KeepsWaitingTime: true},
 	MatchError:         {Waits: true, KeepsWaitingTime: true},
+	Queued:             {Waits: true, Intended: true},
 	Matched:            {},
 	AskedTooLate:       {},
 	ValidGroupSize:     {},

@@ -60,6 +60,8 @@ const (
 	Throttled = "Throttled"
 	// MatchError: the matcher rejects the request as invalid, or breaks on it.
 	MatchError = "MatchError"
+	// Queued: the group waits for its turn in a queue of jobs.
+	Queued = "Queued"
 )
 
 // Reasons of the condition WholeNodes.

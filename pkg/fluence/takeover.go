@@ -1,0 +1,189 @@
+package fluence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/placement"
+	"github.com/flux-k8s/fluence/pkg/reason"
+	"github.com/flux-k8s/fluence/pkg/translate"
+)
+
+// A job that was admitted has room before its pods exist. The pods take it over: each match of the group replaces as many of
+// the job's slots as it has pods, on exactly their nodes. Others do not count, whatever is reserved, claimed or promised:
+// the room is the job's. If filters refuse a node of it, or it is not free, the job gets other room.
+
+const (
+	// nodePatience is for how long filters may refuse nodes of a job's room until the job gets other nodes. Pods that have
+	// just ended may be counted there still.
+	nodePatience = time.Second
+	// roomPatience is this time if no node is to blame.
+	roomPatience = 15 * time.Second
+	// roomRefusalsEnd is how long after a refusal the next one is the first again.
+	roomRefusalsEnd = time.Minute
+)
+
+// takes reports whether the pods of a plan take over room.
+func takes(plan gang.Plan) bool { return plan.Room.Job != 0 }
+
+// takeRoom returns a plan in which the pods take over what is left of the room of their job, if there is any: as many pods as
+// there are slots, all of them together. The other pods ask later. If the group needs more pods than that, they may be
+// anywhere.
+func (a *groupPlacer) takeRoom(plan gang.Plan) gang.Plan {
+	t, ok := a.queues.Allocation(jobOf(plan.Key))
+	if !ok || len(t.Slots) == 0 || plan.InsteadOf != nil {
+		return plan
+	}
+	pods := slices.Clone(plan.Required)
+	if plan.Expected == 0 {
+		pods = append(pods, plan.Optional...)
+	}
+	if plan.Late {
+		pods = pods[:min(len(pods), len(t.Slots))]
+	}
+	plan.Room = gang.Room{Job: t.Job}
+	if len(t.Slots) < len(plan.Required) && !plan.Late {
+		for _, s := range t.Slots {
+			plan.Room.Keys = append(plan.Room.Keys, s.Key)
+		}
+		return plan
+	}
+	pods = pods[:min(len(pods), len(t.Slots))]
+	plan.Required, plan.Optional = pods, nil
+	plan.LostMembers = plan.LostMembers[:min(len(plan.LostMembers), len(pods))]
+	for _, s := range t.Slots[:len(pods)] {
+		plan.Room.Keys, plan.Room.Nodes = append(plan.Room.Keys, s.Key), append(plan.Room.Nodes, s.Node)
+	}
+	return plan
+}
+
+// stateOfRoom is the cluster for a plan that takes over room.
+func (a *groupPlacer) stateOfRoom(plan gang.Plan, now time.Time) placement.ClusterState {
+	overlooked := func() (ignored, spared []match.JobID) {
+		all := a.promises.jobsOf(func(types.NamespacedName, *promise) bool { return true })
+		return append(all, a.queues.promisesAfter(gang.Rank{Urgent: true})...), nil
+	}
+	ignored, _ := overlooked()
+	return placement.ClusterState{
+		At: now, Duration: a.walltimes.needed(plan, now), Ignored: ignored, Overlooked: overlooked, Epoch: a.inventory.Epoch(),
+		Ended: a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
+	}
+}
+
+// promisesAfter returns the reservations of jobs after a rank, sorted.
+func (q *queues) promisesAfter(rank gang.Rank) []match.JobID {
+	return slices.Sorted(slices.Values(q.Promises(rank)))
+}
+
+// roomTaken records what has become of the room that a plan was to take over. If it may have lost its slots although no pod
+// has them, the driver books them again.
+func (a *groupPlacer) roomTaken(plan gang.Plan, found placement.Result, refused *gang.Refusal) {
+	if !takes(plan) || refused != nil && len(found.Effects.Release) == 0 && found.Refusal != nil {
+		return
+	}
+	job := jobOf(plan.Key)
+	a.queues.TakenOver(job, plan.Room.Keys)
+	if refused != nil {
+		a.queues.Recheck(job)
+	}
+}
+
+// refuseRoom handles the refusal of a plan that takes over room. If it lasts, the job gets other room.
+func (a *groupPlacer) refuseRoom(plan gang.Plan, found placement.Result, refused *gang.Refusal) {
+	if refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer {
+		return // nothing is known
+	}
+	refused.Equivalence, refused.AlsoRefused = "", found.FirstShape
+	if refused.Reason == reason.NoRoom || refused.Reason == reason.NeverFits {
+		refused.Reason = reason.NodesRuledOut
+	}
+	refused.WaitsFor, refused.NodesFound, refused.Backoff = gang.WaitsForOther, true, true
+	refused.Message = translate.Shorten(fmt.Sprintf("cannot take the room that its queue has given it%s: %s", onNodes(plan.Room.Nodes), refused.Message))
+	a.roomRefusedOn(plan.Key, found.RoomRefused, refused.Message)
+}
+
+// onNodes names some nodes, as a part of a message.
+func onNodes(nodes []string) string {
+	const most = 3
+	names := sets.List(sets.New(nodes...))
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n > most:
+		return fmt.Sprintf(" on %s and %d more", strings.Join(names[:most], ", "), n-most)
+	}
+	return " on " + strings.Join(names, ", ")
+}
+
+// roomRefusedOn records that a group was refused the room of its job, by filters on these nodes. The job gets other room if that
+// has lasted for long enough.
+func (b *base) roomRefusedOn(key types.NamespacedName, nodes []string, why string) {
+	job := jobOf(key)
+	if all, lasts := b.queues.room.refuse(job, nodes, b.now()); lasts {
+		b.log.V(2).Info("A job cannot take the room that its queue has given it", "job", job, "nodes", all, "why", why)
+		b.queues.Refused(job, all, why)
+	}
+}
+
+// assignmentRefused records that the filters have refused the node of a pod that was assigned to it.
+func (b *base) assignmentRefused(pod *corev1.Pod, node, why string) {
+	key := b.groupKey(pod)
+	if _, admitted := b.queues.End(jobOf(key)); admitted {
+		b.roomRefusedOn(key, []string{node}, why)
+	}
+}
+
+// roomRefusals are the jobs whose pods cannot take their room. The zero value is ready for use.
+type roomRefusals struct {
+	mu   sync.Mutex
+	jobs map[types.NamespacedName]*roomRefusal
+}
+
+// A roomRefusal is since when a job's pods have been refused its room, when they were last, and on which nodes.
+type roomRefusal struct {
+	since, last time.Time
+	nodes       sets.Set[string]
+}
+
+// refuse records a refusal. If refusals have lasted for long enough, it returns the nodes of all of them, and forgets them.
+func (r *roomRefusals) refuse(job types.NamespacedName, nodes []string, now time.Time) (all []string, lasts bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.jobs, func(_ types.NamespacedName, of *roomRefusal) bool { return now.Sub(of.last) > roomRefusalsEnd })
+	of := r.jobs[job]
+	if of == nil {
+		of = &roomRefusal{since: now, nodes: sets.New[string]()}
+		if r.jobs == nil {
+			r.jobs = map[types.NamespacedName]*roomRefusal{}
+		}
+		r.jobs[job] = of
+	}
+	of.last = now
+	of.nodes.Insert(nodes...)
+	patience := roomPatience
+	if of.nodes.Len() > 0 {
+		patience = nodePatience
+	}
+	if now.Sub(of.since) < patience {
+		return nil, false
+	}
+	delete(r.jobs, job)
+	return sets.List(of.nodes), true
+}
+
+// drop forgets the refusals of a job whose pods have started.
+func (r *roomRefusals) drop(job types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.jobs, job)
+}
