@@ -15,6 +15,7 @@
 //	topology.go    How near to each other are the pods of a group placed?
 //	wholenodes.go  Who may ask for whole nodes?
 //	duration.go    For how long do the pods of a group hold their nodes?
+//	queue.go       In which queue does a workload wait?
 //	expect.go      For which groups is room held for pods that are made later, and for how long?
 //	keys.go        Which labels and annotations are there, and where do they have an effect?
 //	key_problems.go  Which labels and annotations have no effect where they are?

@@ -29,6 +29,7 @@ const (
 	OnPodGroup       Place = "PodGroup"
 	OnNativePodGroup Place = "native PodGroup"
 	OnNamespace      Place = "Namespace"
+	OnFluxJob        Place = "FluxJob"
 )
 
 // A Key is a label or an annotation that this project reads or writes.
@@ -65,12 +66,14 @@ func Keys() []Key {
 	const duration, trueFalse, level = "a duration such as `90s`", "`true` or `false`", "a level, such as `rack`"
 	return []Key{
 		{Name: ExpectLabel, Form: LabelForm, Means: "for which groups of the namespace seats are held", Places: []Place{OnNamespace}, Values: oneOf(ExpectModes()), Default: "the scheduler's argument `expect`"},
+		{Name: QueueLabel, Form: LabelForm, Means: "the queue in which the workload waits", Places: []Place{OnPod, OnWorkload}, Values: "the name of a Queue, or nothing for no queue", Default: "of a Job, the queue whose `defaultFor` selects the namespace; else none"},
 		{Name: WholeNodesLabel, Form: LabelForm, Means: "whether groups of the namespace may have whole nodes", Places: []Place{OnNamespace}, Values: "`" + WholeNodesAllowed + "`", Default: "the scheduler's argument `wholeNodes`"},
 		{Name: MinLabel, Form: LabelForm, Means: "how many pods start together", Places: []Place{OnPod, OnWorkload}, Values: number, Default: "the size, or what the kind of the owner needs"},
 		{Name: SizeLabel, Form: LabelForm, Means: "how many pods the group wants", Places: []Place{OnPod, OnWorkload}, Values: number, Default: "the number of pods that the owner makes"},
 		{Name: Label, Form: LabelForm, Means: "the PodGroup of the pod", Places: []Place{OnPod, OnWorkload}, Values: "the name of a PodGroup", Default: "the group of the owner"},
 		{Name: ArrayAnnotation, Form: AnnotationForm, Means: "each pod starts by itself, as room comes", Places: []Place{OnPod}, Values: trueFalse, Default: "`false`"},
 		{Name: CreationTimeAnnotation, Form: AnnotationForm, Means: "when the PodGroup was made, to the microsecond", Places: []Place{OnPodGroup}, Values: "a time (RFC 3339)", Default: "`metadata.creationTimestamp`", Written: true},
+		{Name: DeadlineAnnotation, Form: AnnotationForm, Means: "the Job's own `activeDeadlineSeconds`, a slash, and what Fluence has set for the time in which it runs", Places: []Place{OnWorkload}, Values: "such as `none/7200`", Default: "the field is the Job's own", Written: true},
 		{Name: DefaultedAnnotation, Form: AnnotationForm, Means: "which size labels the webhook filled in", Places: []Place{OnPod, OnWorkload}, Values: "`SIZE/MIN`", Default: "none was filled in", Written: true},
 		{Name: DurationAnnotation, Form: AnnotationForm, Means: "how long each pod holds its node at most, from its bind on", Places: groups, Values: "a [Flux Standard Duration](tasks/time-limit.md), such as `30m` or `1.5d`", Default: "no end is known"},
 		{Name: EvictAnnotation, Form: AnnotationForm, Means: "no pod of the namespace is evicted for a group of higher priority", Places: []Place{OnNamespace}, Values: "`" + EvictNever + "`", Default: "pods may be evicted"},
@@ -84,6 +87,7 @@ func Keys() []Key {
 		{Name: MinMemberAnnotation, Form: AnnotationForm, Means: "how many pods start together", Places: []Place{OnNativePodGroup}, Values: number, Default: "as the policy of the PodGroup says", Written: true},
 		{Name: PodsPerNodeAnnotation, Form: AnnotationForm, Means: "how many pods of the group may be on one node", Places: groups, Values: number, Default: "no bound"},
 		{Name: PreemptionDelayAnnotation, Form: AnnotationForm, Means: "how long the group waits for room before others are evicted for it", Places: groups, Values: duration, Default: "the scheduler's argument `preemption.delay`"},
+		{Name: QueuedAnnotation, Form: AnnotationForm, Means: "since when the workload waits in a queue; of a Job, that Fluence has suspended it until its turn", Places: []Place{OnPod, OnWorkload}, Values: "a time (RFC 3339)", Default: "it does not wait", Written: true},
 		{Name: RestartTimeoutAnnotation, Form: AnnotationForm, Means: "how long the room of a pod that ended is kept for its replacement", Places: groups, Values: duration, Default: "no room is kept"},
 		{Name: SchedulerNameAnnotation, Form: AnnotationForm, Means: "the scheduler of the group's pods", Places: []Place{OnPodGroup}, Values: "the name of a scheduler", Default: "none", Written: true},
 		{Name: StagesAnnotation, Form: AnnotationForm, Means: "when room is looked for for later stages", Places: own, Values: oneOf([]string{StagesOne, StagesTogether}), Default: "`" + StagesOne + "`"},
@@ -91,6 +95,7 @@ func Keys() []Key {
 		{Name: TopologyBalancedAnnotation, Form: AnnotationForm, Means: "equal numbers of pods in each vertex of a level, as few of them as possible", Places: groups, Values: level, Default: "no such request"},
 		{Name: TopologyPreferredAnnotation, Form: AnnotationForm, Means: "as few vertices of these levels as possible", Places: groups, Values: "levels with commas, such as `block,rack`", Default: "no such request"},
 		{Name: TopologyRequiredAnnotation, Form: AnnotationForm, Means: "all pods below one vertex of a level", Places: groups, Values: level, Default: "no such request"},
+		{Name: SaidAnnotation, Form: AnnotationForm, Means: "the duration and the priority that the workload said last", Places: []Place{OnFluxJob}, Values: "such as `duration=2h priority=10`", Default: "none", Written: true},
 	}
 }
 

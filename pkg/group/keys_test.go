@@ -13,8 +13,9 @@ import (
 // TestKeysIsComplete looks for labels and annotations of the project in all of its source, also in that of
 // other languages, and in its pages and manifests.
 func TestKeysIsComplete(t *testing.T) {
-	// The first is the type of a condition, the second is what a page shows as misspelt.
-	known := map[string]bool{annotationPrefix + "Scheduled": true, annotationPrefix + "topology-require": true}
+	// The first is the type of a condition, the second is what a page shows as misspelt, and the third begins the
+	// version of an API.
+	known := map[string]bool{annotationPrefix + "Scheduled": true, annotationPrefix + "topology-require": true, annotationPrefix + "v": true}
 	for _, k := range Keys() {
 		known[k.Name] = true
 	}

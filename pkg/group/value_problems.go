@@ -33,6 +33,7 @@ func ValueProblems(labels, annotations map[string]string, alone bool) []string {
 	}
 	_, err := read(labels, annotations)
 	add(err)
+	add(CheckQueue(labels[QueueLabel]))
 	add(ValidateMatchPolicy(annotations[MatchPolicyAnnotation]))
 	// The topology is refused with its first error. A user corrects all of them at once.
 	said := TopologyAnnotationsOf(annotations)
