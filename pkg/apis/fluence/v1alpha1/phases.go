@@ -74,6 +74,8 @@ const (
 	ReasonNoDuration        = "NoDuration"
 	ReasonTooLarge          = "TooLarge"
 	ReasonWouldDelay        = "WouldDelay"
+	ReasonNoPriorityClass   = "NoPriorityClass"
+	ReasonInvalidWorkload   = "InvalidWorkload"
 )
 
 // QueueLabel is a label of a Job, of its pod template or of a pod. Its value is the name of a Queue.
@@ -82,5 +84,6 @@ const QueueLabel = GroupName + "/queue"
 // QueueGate is the scheduling gate of pods that wait in a queue without a Job.
 const QueueGate = GroupName + "/queue"
 
-// SuspendedAnnotation is an annotation of a Job that Fluence has suspended until its turn. Its value is the UID of the Job.
+// SuspendedAnnotation is an annotation of a Job that Fluence has suspended until its turn, and of a pod with QueueGate. Its
+// value is since when it waits (RFC 3339), to the microsecond.
 const SuspendedAnnotation = GroupName + "/queued"
