@@ -18,6 +18,7 @@
 //	patch.go       How is a workload suspended, and let go?
 //	cache.go       What is kept of each object?
 //	queues.go      Which queues are there, and which one is a namespace's default?
+//	entry.go       How does a new object enter its queue?
 //	served.go      May the controller watch what it needs?
 //	metrics.go     What is counted?
 //	reconcile.go   How is a decision carried out?

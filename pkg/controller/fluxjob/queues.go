@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -20,8 +23,9 @@ import (
 // Queues answers from a cache which queues there are. Until the API server serves Queues and FluxJobs, and the
 // controller may watch them, there are none.
 type Queues struct {
-	cache  cache.Cache
-	served atomic.Bool
+	cache     cache.Cache
+	scheduler string
+	served    atomic.Bool
 }
 
 // namespaceMetadata is a namespace as the cache has it.
@@ -91,4 +95,14 @@ func (q *Queues) selects(ctx context.Context, s *metav1.LabelSelector, namespace
 		return false
 	}
 	return selector.Matches(labels.Set(ns.Labels))
+}
+
+// Holds reports whether a Job waits in a queue, or has room from one: it starts when it is its turn, and not before.
+func (q *Queues) Holds(owner *unstructured.Unstructured) bool {
+	var job batchv1.Job
+	if !q.Served() || owner.GroupVersionKind() != batchv1.SchemeGroupVersion.WithKind(jobKind) || runtime.DefaultUnstructuredConverter.FromUnstructured(owner.Object, &job) != nil {
+		return false
+	}
+	w := ofJob(&job, q.scheduler)
+	return w.queue != "" && w.foreign == ""
 }
