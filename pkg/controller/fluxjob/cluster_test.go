@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,6 +29,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
+	"github.com/flux-k8s/fluence/test/eventually"
 )
 
 // serviceAccount is the user that manifests/rbac gives its rights to.
@@ -240,6 +242,15 @@ func (e *env) untilJob(name string, suspended bool) *batchv1.Job {
 func (e *env) untilFluxJob(name, what string, ok func(*v1alpha1.FluxJob) bool) *v1alpha1.FluxJob {
 	e.Helper()
 	return until(e, &v1alpha1.FluxJobList{}, name, what, func(fj *v1alpha1.FluxJob) bool { return fj != nil && ok(fj) })
+}
+
+// untilGone waits until there is no FluxJob of a name.
+func (e *env) untilGone(name string) {
+	e.Helper()
+	eventually.True(e.ctx, e.T, "FluxJob "+name+" is gone", func(ctx context.Context) (bool, string) {
+		err := e.client.Get(ctx, client.ObjectKey{Namespace: e.ns, Name: name}, &v1alpha1.FluxJob{})
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
 }
 
 // untilPhase waits until a FluxJob has a phase.

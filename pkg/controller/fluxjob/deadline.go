@@ -53,38 +53,6 @@ func noteFor(own, set *int64) string {
 	}
 }
 
-// durationOf returns for how long a job may run: what the FluxJob says, or else the default of its queue. 0 means that
-// it has no end. An error names the field and the value.
-func durationOf(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) (time.Duration, error) {
-	field, text := "spec.duration", fj.Spec.Duration
-	if text == "" && queue != nil {
-		field, text = "spec.defaults.duration of Queue "+queue.Name, queue.Spec.Defaults.Duration
-	}
-	return parseDuration(field, text)
-}
-
-// maxDuration is the longest duration, as that of group.ParseDuration.
-const maxDuration = 100 * 365 * 24 * time.Hour
-
-// parseDuration reads a Flux Standard Duration (RFC 23). It returns 0 for none, and for one that has no end.
-func parseDuration(field, text string) (time.Duration, error) {
-	if text == "" {
-		return 0, nil
-	}
-	d, err := fsd.Parse(text)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("%s: %w", field, err)
-	case d == fsd.Infinite:
-		return 0, nil
-	case d <= 0:
-		return 0, fmt.Errorf("%s: %q: must be more than 0; inf is a time without an end", field, text)
-	case d > maxDuration:
-		return 0, fmt.Errorf("%s: %q: must be at most 36500d; inf is a time without an end", field, text)
-	}
-	return d, nil
-}
-
 // granted returns for how long the room of an allocation is there for the job, without the grace of its queue. It returns
 // 0 if the room has no known end.
 func granted(a *v1alpha1.JobAllocation, queue *v1alpha1.Queue) time.Duration {
@@ -92,8 +60,8 @@ func granted(a *v1alpha1.JobAllocation, queue *v1alpha1.Queue) time.Duration {
 		return 0
 	}
 	d := a.End.Sub(a.At.Time)
-	if queue != nil && queue.Spec.Grace != nil {
-		d -= queue.Spec.Grace.Duration
+	if queue != nil {
+		d -= queue.GracePeriod()
 	}
 	return max(d, time.Second)
 }
@@ -109,9 +77,9 @@ func least(a, b time.Duration) time.Duration {
 // releaseDeadline returns the deadline in seconds with which a workload is let go: its own, or less if its time in the queue is less. It
 // is nil if neither bounds it. The allocation bounds it too: the duration may have been raised since it was made.
 func (w *workload) releaseDeadline(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) *int64 {
-	limit, err := durationOf(fj, queue)
+	limit, err := v1alpha1.DurationOf(&fj.Spec, queue)
 	if err != nil {
-		limit = 0
+		limit = 0 // the job was not valid, and was edited as it was admitted
 	}
 	return leastSeconds(w.ownDeadline(), least(limit, granted(fj.Status.Allocation, queue)), w.isJob())
 }
@@ -128,7 +96,7 @@ func (w *workload) runningDeadline(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) 
 	if has {
 		limit = inSeconds(set)
 	}
-	asked, err := parseDuration("spec.duration", fj.Spec.Duration)
+	asked, err := fsd.ParseLimit("spec.duration", fj.Spec.Duration)
 	room := granted(fj.Status.Allocation, queue)
 	switch {
 	case err != nil || fj.Spec.Duration == "":
@@ -145,10 +113,11 @@ func roundUp(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-// inSeconds returns a number of seconds as a duration, of which maxDuration is the most.
-func inSeconds(n int64) time.Duration {
-	return time.Duration(min(n, int64(maxDuration/time.Second))) * time.Second
-}
+// maxSeconds are a hundred years, the longest time limit.
+const maxSeconds = 100 * 365 * 24 * 60 * 60
+
+// inSeconds returns a number of seconds as a duration, of which maxSeconds are the most.
+func inSeconds(n int64) time.Duration { return time.Duration(min(n, maxSeconds)) * time.Second }
 
 // leastSeconds returns the smaller of a deadline and a limit, in seconds. A limit of 0 bounds nothing. The deadline of a pod
 // is an int32.

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // The writes of a workload's way, in their order. S is spec.suspend of the Job, or the gate of the pod; A is
@@ -21,8 +23,8 @@ import (
 //	no FluxJob, S with A                            FluxJob: made
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
-//	Waiting, another request than the workload's    spec
-//	Ready, S, another request than the workload's   status: Waiting, no allocation (then the row above)
+//	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
+//	Waiting, an allocation                          status: no allocation (what the scheduler takes back of an own write)
 //	Ready, S                                        Job or pod: deadline, not S, not A
 //	Ready, not S                                    status: Running
 //	Running, S (a user)                             spec: held; then status: Waiting, no allocation
@@ -30,10 +32,10 @@ import (
 //	Running, another deadline than the job's        Job or pod: deadline
 //	not Finished, the workload has ended            status: Finished
 //	waiting, no queue any more                      Job or pod: not S, not A; then FluxJob: deleted
-//	waiting, another queue                          Job or pod: A is now; then FluxJob: deleted
 //	the workload is gone                            FluxJob: deleted
 //
-// A pod cannot be gated again. Where a Job is suspended, the scheduler holds it by its FluxJob.
+// "waiting" is every phase before Running: also Ready, as long as S. A pod cannot be gated again. Where a Job is suspended,
+// the scheduler holds a pod by its FluxJob.
 
 // A step is the next write, and the events that tell of it. The zero step writes nothing.
 type step struct {
@@ -112,7 +114,7 @@ func (o *observation) enter() step {
 		return step{events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s", queue, w.foreign)}
 	case w.foreign != "", w.asked.pods == 0, w.onNode:
 		return step{}
-	case w.isJob() && w.suspended && w.queuedSince == "":
+	case w.isJob() && w.suspended && w.queued == "":
 		return step{} // somebody else has suspended it, and resumes it
 	case w.isJob() && !w.suspended:
 		on := seats()
@@ -131,6 +133,11 @@ func (o *observation) enter() step {
 		Namespace: w.object.GetNamespace(), Name: w.owner.PodGroupName(),
 		OwnerReferences: []metav1.OwnerReference{w.ownerReference()},
 	}})
+	note := group.ParseQueued(w.queued)
+	fj.Spec.Held = note.Held
+	if _, err := fsd.ParseLimit("", note.Duration); err == nil && note.Duration != "" && len(note.Duration) <= maxDurationText {
+		fj.Spec.Duration = note.Duration
+	}
 	return step{what: "create", create: fj, counts: actionCreated, events: normal(eventQueued, "waits in queue %s as FluxJob %s", queue, fj.Name)}
 }
 
@@ -154,11 +161,10 @@ func (o *observation) await() step {
 			return s
 		}
 		return step{what: "remove: it left the queue", remove: true, verify: true, counts: actionDeleted}
-	case queue != fj.Spec.Queue:
-		if made := fj.Status.CreationTime; made != nil && !w.waits(o.now).After(made.Time) {
-			return step{what: "enter another queue", workload: entry(o.now)}
-		}
-		return step{what: "remove: it is in another queue", remove: true, verify: true, counts: actionDeleted}
+	case fj.Status.Allocation != nil && fj.Status.Phase != v1alpha1.Ready && fj.Status.Phase != "":
+		next := fj.DeepCopy()
+		next.Status.Allocation = nil
+		return step{what: "clear an allocation that was taken back", status: next}
 	}
 	if w.isJob() && !w.suspended {
 		if fj.Status.Phase == "" && w.active {
@@ -177,7 +183,7 @@ func (o *observation) await() step {
 func (o *observation) suspendAgain() step {
 	w, fj := o.workload, o.fluxJob
 	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)
-	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queuedSince == "" && byUser != nil && byUser.Reason == reasonSuspendedByUser {
+	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == reasonSuspendedByUser {
 		next := fj.DeepCopy()
 		next.Spec.Held = false
 		return step{what: "release: its user has resumed the Job", spec: next, verify: true}
@@ -187,7 +193,7 @@ func (o *observation) suspendAgain() step {
 		since = fj.Status.CreationTime.Time
 	}
 	s := step{what: "suspend again", workload: suspension(since, "")}
-	if w.queuedSince != "" || admitted == nil || admitted.Reason != v1alpha1.ReasonPreempted && admitted.Reason != v1alpha1.ReasonRequeued {
+	if w.queued != "" || admitted == nil || admitted.Reason != v1alpha1.ReasonPreempted && admitted.Reason != v1alpha1.ReasonRequeued {
 		s.events = warning(eventSuspended, "the Job is suspended again: it waits for its turn in queue %s", fj.Spec.Queue)
 	}
 	return s
@@ -201,15 +207,14 @@ func (o *observation) awaitInQueue() step {
 		if w.asked.pods == 0 {
 			return step{what: "remove: the Job wants no pods", remove: true, verify: true, counts: actionDeleted}
 		}
-		next, said, wrong := o.wanted(fj)
+		next, durationErr, requestErr := o.wanted(fj)
 		switch {
-		case fj.Status.Allocation != nil && !asksTheSame(fj, next):
-			return step{what: "take back: its request has changed", counts: actionTakenBack,
-				status: takenBack(fj, o, v1alpha1.ReasonRequeued, reasonTakenBack, "the request has changed since the job got its room")}
+		case !asksTheSame(fj, next):
+			return o.makeAnew()
 		case !sameSpec(fj, next):
-			return step{what: "write the request", spec: next}
+			return step{what: "write the duration that the workload says", spec: next}
 		}
-		valid := o.validity(fj, said, wrong)
+		valid := o.validity(fj, durationErr, requestErr)
 		if was := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid); fj.Status.Phase == "" || fj.Status.CreationTime == nil || !sameCondition(was, valid) {
 			s := step{what: "say whether it is valid", status: withValid(fj, valid, o)}
 			if valid.Status == metav1.ConditionFalse && (was == nil || was.Reason != valid.Reason || was.Message != valid.Message) {
@@ -227,6 +232,23 @@ func (o *observation) awaitInQueue() step {
 	return step{what: "say that it was released", status: released(fj, o), counts: actionReleased}
 }
 
+// makeAnew decides for a workload that asks for something else than its FluxJob, which nobody can change. What a user has set in the
+// FluxJob is noted of the workload before it goes. In another queue the job is the last.
+func (o *observation) makeAnew() step {
+	w, fj := o.workload, o.fluxJob
+	if !w.isJob() || w.queued != "" {
+		note := setByUser(fj)
+		note.Since = w.waits(o.now)
+		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && !note.Since.After(made.Time) {
+			note.Since = o.now
+		}
+		if was := group.ParseQueued(w.queued); !was.Since.Equal(note.Since) || was.Held != note.Held || was.Duration != note.Duration {
+			return step{what: "note what a user has set", workload: noting(note)}
+		}
+	}
+	return step{what: "remove: its workload asks for something else", remove: true, verify: true, counts: actionDeleted}
+}
+
 // follow decides for a workload that was let go and has not ended.
 func (o *observation) follow() step {
 	w, fj := o.workload, o.fluxJob
@@ -236,10 +258,10 @@ func (o *observation) follow() step {
 	if fj.Status.Allocation == nil {
 		return step{}
 	}
-	next := fj.DeepCopy()
-	saidBy(w, lastSaid(fj).priority).apply(next)
-	if !sameSpec(fj, next) {
-		return step{what: "write what the workload says", spec: next}
+	if said, err := saidBy(w); err == nil && said != fj.Annotations[group.SaidAnnotation] {
+		next := fj.DeepCopy()
+		sayDuration(next, said)
+		return step{what: "write the duration that the workload says", spec: next}
 	}
 	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == reasonRunsAlready && w.deadlineNote == "" {
 		return step{} // its time would count from before it was in the queue
@@ -254,7 +276,7 @@ func (o *observation) follow() step {
 // putBack decides for a Job that was let go and is suspended: by an eviction, or by a user. A user holds it by that.
 func (o *observation) putBack() step {
 	w, fj := o.workload, o.fluxJob
-	if w.preempted || w.queuedSince != "" {
+	if w.preempted || w.queued != "" {
 		return step{what: "take back: its pods make room", verify: true, counts: actionTakenBack,
 			status: takenBack(fj, o, v1alpha1.ReasonPreempted, reasonTakenBack, "its pods were evicted for a group of higher priority"),
 			events: normal(reasonTakenBack, "the Job waits in queue %s again", fj.Spec.Queue)}

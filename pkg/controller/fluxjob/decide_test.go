@@ -93,23 +93,29 @@ func TestWhoEntersAQueue(t *testing.T) {
 		// want is whether the Job is suspended at the end.
 		wantSuspended bool
 	}{
-		"a label":                              {wantQueue: "batch", wantSuspended: true},
-		"a label of the pod template":          {edits: []func(*batchv1.Job){inTemplate}, wantQueue: "night", wantSuspended: true},
-		"past the webhook":                     {edits: []func(*batchv1.Job){direct}, wantQueue: "batch", wantSuspended: true, wantEvent: "Suspended: the Job waits for its turn in queue batch, suspended"},
-		"no queue":                             {edits: []func(*batchv1.Job){direct, labelled("")}},
-		"no label":                             {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}},
-		"no label, where a queue is default":   {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", wantQueue: "night", wantSuspended: true, wantEvent: "Suspended: the Job waits for its turn in queue night, suspended"},
-		"no queue, where one is default":       {edits: []func(*batchv1.Job){direct, labelled("")}, byDefault: "night"},
-		"suspended by its user":                {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Annotations = nil }}, wantSuspended: true},
-		"it wants no pods":                     {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(0)) }}, wantSuspended: true},
-		"it has ended":                         {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}} }}},
-		"it is being deleted":                  {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(epoch)) }}},
-		"it runs":                              {edits: []func(*batchv1.Job){direct}, running: true, wantQueue: "batch", wantEvent: "RunsAlready: the Job has pods on nodes: it runs on, and counts in queue batch"},
-		"it runs, and a queue became default":  {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", running: true},
-		"another object controls it":           {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.OwnerReferences = []metav1.OwnerReference{{Kind: "CronJob", Name: "nightly", Controller: new(true)}} }}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls wait in queues"},
-		"another controller manages it":        {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }}, wantEvent: `NotAllowed: not in queue batch: spec.managedBy: "example.com/x": another controller manages the Job`},
-		"Kueue manages it":                     {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[kueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
-		"its pods have a gate":                 {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/g"}} }}, wantEvent: `NotAllowed: not in queue batch: spec.schedulingGates: "example.com/g": the Job's pod template waits for something else first`},
+		"a label":                            {wantQueue: "batch", wantSuspended: true},
+		"a label of the pod template":        {edits: []func(*batchv1.Job){inTemplate}, wantQueue: "night", wantSuspended: true},
+		"past the webhook":                   {edits: []func(*batchv1.Job){direct}, wantQueue: "batch", wantSuspended: true, wantEvent: "Suspended: the Job waits for its turn in queue batch, suspended"},
+		"no queue":                           {edits: []func(*batchv1.Job){direct, labelled("")}},
+		"no label":                           {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}},
+		"no label, where a queue is default": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", wantQueue: "night", wantSuspended: true, wantEvent: "Suspended: the Job waits for its turn in queue night, suspended"},
+		"no queue, where one is default":     {edits: []func(*batchv1.Job){direct, labelled("")}, byDefault: "night"},
+		"suspended by its user":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Annotations = nil }}, wantSuspended: true},
+		"it wants no pods":                   {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Spec.Parallelism = new(int32(0)) }}, wantSuspended: true},
+		"it has ended": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
+			j.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobFailed, Status: corev1.ConditionTrue}}
+		}}},
+		"it is being deleted":                 {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.DeletionTimestamp = new(metav1.NewTime(epoch)) }}},
+		"it runs":                             {edits: []func(*batchv1.Job){direct}, running: true, wantQueue: "batch", wantEvent: "RunsAlready: the Job has pods on nodes: it runs on, and counts in queue batch"},
+		"it runs, and a queue became default": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", running: true},
+		"another object controls it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
+			j.OwnerReferences = []metav1.OwnerReference{{Kind: "CronJob", Name: "nightly", Controller: new(true)}}
+		}}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls wait in queues"},
+		"another controller manages it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }}, wantEvent: `NotAllowed: not in queue batch: spec.managedBy: "example.com/x": another controller manages the Job`},
+		"Kueue manages it":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[kueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
+		"its pods have a gate": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
+			j.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/g"}}
+		}}, wantEvent: `NotAllowed: not in queue batch: spec.schedulingGates: "example.com/g": the Job's pod template waits for something else first`},
 		"its pods are of a labelled group":     {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{group.Label: "crew"} }}, wantEvent: `NotAllowed: not in queue batch: label scheduling.x-k8s.io/pod-group: "crew": the Job's pod template names a PodGroup, which others may share: only Jobs and single pods wait in queues`},
 		"its pods ask for another scheduler":   {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = "default-scheduler" }}, wantEvent: `NotAllowed: not in queue batch: spec.template.spec.schedulerName: "default-scheduler": only pods of the scheduler fluence wait in queues`},
 		"a queue that is not there":            {edits: []func(*batchv1.Job){labelled("nowhere")}, wantQueue: "nowhere", wantSuspended: true},
@@ -271,27 +277,24 @@ func TestWhatAUserSetsInAFluxJobStays(t *testing.T) {
 	if w.fluxJob.Spec.Priority != 100 {
 		t.Errorf("priority %d, want that of the class", w.fluxJob.Spec.Priority)
 	}
-	w.editFluxJob(func(fj *v1alpha1.FluxJob) {
-		fj.Spec.Duration, fj.Spec.Priority, fj.Spec.Held, fj.Spec.Pods, fj.Spec.Jobspec = "2h", 5, true, 50, "mine"
-	})
+	first, made := w.fluxJob.UID, w.fluxJob.Status.CreationTime.Time
+	w.now = w.now.Add(time.Hour)
+	w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Duration, fj.Spec.Held = "2h", true })
 	w.job.Spec.Parallelism = new(int32(1))
 	w.settle()
-	if s := w.fluxJob.Spec; s.Duration != "2h" || s.Priority != 5 || !s.Held || s.Pods != 1 || s.Jobspec == "mine" {
-		t.Errorf("spec %+v, want what the user may set, and the request of the Job", s)
-	}
-	if w.condition("Valid") != "True/Valid" {
-		t.Error(w)
+	if fj := w.fluxJob; fj.Spec.Duration != "2h" || !fj.Spec.Held || fj.Spec.Pods != 1 || fj.UID == first || !fj.Status.CreationTime.Time.Equal(made) {
+		t.Errorf("%+v, want a FluxJob with the new request, what the user has set, and its old place", fj)
 	}
 	w.job.Spec.Template.Annotations = map[string]string{group.DurationAnnotation: "3h"}
 	w.settle()
-	if s := w.fluxJob.Spec; s.Duration != "3h" || s.Priority != 5 {
-		t.Errorf("spec %+v, want the new duration of the Job, and the user's priority", s)
+	if s := w.fluxJob.Spec; s.Duration != "3h" || !s.Held {
+		t.Errorf("spec %+v, want the new duration of the Job", s)
 	}
 	w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Held = false })
 	w.run()
 	w.takeBack(v1alpha1.ReasonRequeued)
 	w.settle()
-	if s := w.fluxJob.Spec; s.Duration != "3h" || s.Priority != 5 {
+	if s := w.fluxJob.Spec; s.Duration != "3h" || s.Held {
 		t.Errorf("spec %+v after it ran, want what it was", s)
 	}
 }
@@ -330,15 +333,19 @@ func TestValidity(t *testing.T) {
 		"as long as it may be": {queue: func(s *v1alpha1.QueueSpec) { s.Limits.Duration = "1h" }, user: func(s *v1alpha1.FluxJobSpec) { s.Duration = "60m" }, want: "True/Valid: "},
 		"too many pods":        {queue: func(s *v1alpha1.QueueSpec) { s.Limits.JobSize.Max.Pods = new(int32(1)) }, want: "False/TooLarge: 2 pods: a job of Queue batch may have at most 1"},
 		"too much": {
-			queue: func(s *v1alpha1.QueueSpec) { s.Limits.JobSize.Max.Requests = corev1.ResourceList{"cpu": apiresource.MustParse("900m")} },
-			want:  "False/TooLarge: 1 of cpu: a job of Queue batch may request at most 900m",
+			queue: func(s *v1alpha1.QueueSpec) {
+				s.Limits.JobSize.Max.Requests = corev1.ResourceList{"cpu": apiresource.MustParse("900m")}
+			},
+			want: "False/TooLarge: 1 of cpu: a job of Queue batch may request at most 900m",
 		},
 		"more pods than a group has": {
 			job:  func(j *batchv1.Job) { j.Spec.Parallelism, j.Spec.Completions = new(int32(100001)), nil },
 			want: "False/InvalidJobspec: 100001 pods at a time: a job has at most 100000",
 		},
 		"a wrong bound of pods on a node": {
-			job:  func(j *batchv1.Job) { j.Spec.Template.Annotations = map[string]string{group.PodsPerNodeAnnotation: "many"} },
+			job: func(j *batchv1.Job) {
+				j.Spec.Template.Annotations = map[string]string{group.PodsPerNodeAnnotation: "many"}
+			},
 			want: `False/InvalidJobspec: annotation fluence.flux-framework.org/pods-per-node: "many": must be a whole number from 1 to 100000`,
 		},
 		"no such class": {

@@ -53,7 +53,7 @@ func (q *Queues) Enter(ctx context.Context, obj metav1.Object, now time.Time) En
 		return Entry{Warnings: []string{fmt.Sprintf("queue %s: %s: %s", name, v1alpha1.ReasonNotAllowed, w.foreign)}}
 	}
 	e := Entry{Warnings: q.warnings(ctx, &o, name, obj.GetNamespace())}
-	byUser := w.isJob() && w.suspended && w.queuedSince == ""
+	byUser := w.isJob() && w.suspended && w.queued == ""
 	if byUser && !w.labelled {
 		return Entry{} // it enters when its user resumes it
 	}
@@ -64,7 +64,7 @@ func (q *Queues) Enter(ctx context.Context, obj metav1.Object, now time.Time) En
 		e.TemplateLabel = name
 	}
 	if !byUser {
-		e.Hold, e.Since = true, group.QueuedSince(now)
+		e.Hold, e.Since = true, group.Queued{Since: now}.String()
 	}
 	return e
 }
@@ -77,8 +77,8 @@ func (q *Queues) warnings(ctx context.Context, o *observation, name, namespace s
 	if !q.Allows(ctx, o.queue, namespace) {
 		return []string{fmt.Sprintf("queue %s: %s: the Queue does not take jobs of namespace %s", name, v1alpha1.ReasonNotAllowed, namespace)}
 	}
-	fj, said, wrong := o.wanted(&v1alpha1.FluxJob{})
-	if valid := o.validity(fj, said, wrong); valid.Status == metav1.ConditionFalse && valid.Reason != v1alpha1.ReasonInvalidDuration {
+	fj, durationErr, requestErr := o.wanted(&v1alpha1.FluxJob{})
+	if valid := o.validity(fj, durationErr, requestErr); valid.Status == metav1.ConditionFalse && valid.Reason != v1alpha1.ReasonInvalidDuration {
 		return []string{fmt.Sprintf("queue %s: %s: %s", name, valid.Reason, valid.Message)} // wrong values are warned of anyway
 	}
 	return nil

@@ -1,7 +1,6 @@
 package fluxjob_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +72,7 @@ func TestAJobWaitsRunsAndEnds(t *testing.T) {
 	if err := e.client.Delete(e.ctx, started, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 		t.Fatal(err)
 	}
-	until(e, &v1alpha1.FluxJobList{}, name, "it is gone", func(fj *v1alpha1.FluxJob) bool { return fj == nil })
+	e.untilGone(name)
 }
 
 func TestTheTimeOfAJobIsUp(t *testing.T) {
@@ -197,13 +196,13 @@ func TestAJobLeavesTheQueue(t *testing.T) {
 	e := newEnv(t, nil)
 	job := e.job("impatient", 1, func(j *batchv1.Job) {
 		j.Spec.Suspend, j.Spec.Template.Labels = new(true), map[string]string{group.QueueLabel: e.ns}
-		j.Annotations = map[string]string{group.QueuedAnnotation: group.QueuedSince(time.Now())}
+		j.Annotations = map[string]string{group.QueuedAnnotation: group.Queued{Since: time.Now()}.String()}
 	})
 	name := nameOf(job)
 	e.untilValid(name)
 	e.patch(job, `{"metadata":{"labels":{%q:""}}}`, group.QueueLabel)
 	e.untilJob("impatient", false)
-	until(e, &v1alpha1.FluxJobList{}, name, "it is gone", func(fj *v1alpha1.FluxJob) bool { return fj == nil })
+	e.untilGone(name)
 	if pod := e.podsOf("impatient", 1)[0]; pod.Labels[group.QueueLabel] != "" {
 		t.Errorf("labels %v, want none of a queue", pod.Labels)
 	}
@@ -234,22 +233,28 @@ func TestValidityFollowsTheQueueAndTheClass(t *testing.T) {
 	because(v1alpha1.ReasonValid)
 }
 
-// Users can make FluxJobs where they are allowed to. Such a job is not valid, and an own one has what its workload says.
+// Users can make FluxJobs where they are allowed to. One that is not its workload's is deleted. One that has its name, and asks for
+// something else, is made anew.
 func TestAFluxJobThatSomebodyElseHasMade(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
 	job := e.job("mine", 1)
-	own := e.untilValid(nameOf(job)).DeepCopy()
-	forged := own.DeepCopy()
-	forged.ObjectMeta = metav1.ObjectMeta{Namespace: e.ns, Name: "forged"}
-	forged.Status = v1alpha1.FluxJobStatus{}
-	e.create(forged)
-	e.untilFluxJob("forged", "it is not valid", func(fj *v1alpha1.FluxJob) bool {
-		c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid)
-		return c != nil && c.Reason == v1alpha1.ReasonInvalidWorkload
-	})
-	e.patch(own, `{"spec":{"workload":{"uid":"another"},"pods":7}}`)
-	e.untilFluxJob(own.Name, "it is as it was", func(fj *v1alpha1.FluxJob) bool { return fj.Spec.Workload.UID == job.UID && fj.Spec.Pods == 1 })
+	own := e.untilValid(nameOf(job))
+	forged := func(name string) *v1alpha1.FluxJob {
+		fj := &v1alpha1.FluxJob{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name}, Spec: *own.Spec.DeepCopy()}
+		fj.Spec.Pods = 7
+		return fj
+	}
+	e.create(forged("forged"))
+	e.untilGone("forged")
+	e.event("FluxJob", "forged", v1alpha1.ReasonNotAllowed)
+	e.stop()
+	if err := e.client.Delete(e.ctx, own); err != nil {
+		t.Fatal(err)
+	}
+	e.create(forged(own.Name))
+	e.run()
+	e.untilFluxJob(own.Name, "it asks for one pod", func(fj *v1alpha1.FluxJob) bool { return fj.Spec.Pods == 1 && fj.Status.CreationTime != nil })
 }
 
 func TestJobsOfANamespaceWithADefaultQueue(t *testing.T) {
@@ -271,7 +276,9 @@ func TestJobsOfANamespaceWithADefaultQueue(t *testing.T) {
 	}
 	free := e.job("free", 1, func(j *batchv1.Job) { j.Labels[group.QueueLabel] = "" })
 	e.podsOf("free", 1)
-	_, _ = before, free
+	_ = free
+	until(e, &batchv1.JobList{}, "before", "it is not in the queue", func(j *batchv1.Job) bool { return !*j.Spec.Suspend && j.Labels[group.QueueLabel] == "" })
+	_ = before
 }
 
 // The cache has no more of a Job in a queue than is read, and a hash of the jobspec.
@@ -297,5 +304,4 @@ func TestTheCacheKeepsLittle(t *testing.T) {
 	if !strings.HasPrefix(fj.Spec.Jobspec, "sha256:") || fj.ManagedFields != nil {
 		t.Errorf("the cache has %+v", fj)
 	}
-	_ = fmt.Sprint
 }

@@ -1,6 +1,8 @@
 package fluxjob
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -36,17 +38,27 @@ func (o *observation) wantedQueue() string {
 	return o.byDefault
 }
 
-// wanted returns the FluxJob as it is to be by what the workload says, and what is wrong with its request. before is the one that is
-// there, or an empty one.
-func (o *observation) wanted(before *v1alpha1.FluxJob) (fj *v1alpha1.FluxJob, s said, wrong error) {
+// wanted returns the FluxJob as it is to be by what the workload says, what is wrong with the duration that it says, and what is wrong with
+// its request. before is the one that is there, or an empty one.
+func (o *observation) wanted(before *v1alpha1.FluxJob) (fj *v1alpha1.FluxJob, durationErr, requestErr error) {
 	fj = before.DeepCopy()
 	fj.Spec.Queue, fj.Spec.Workload = o.wantedQueue(), o.workload.reference()
-	wrong = o.workload.asked.write(fj)
-	priority := o.priority
-	if o.noClass != "" {
-		priority = lastSaid(before).priority
+	if o.noClass == "" {
+		fj.Spec.Priority = o.priority
 	}
-	s = saidBy(o.workload, priority)
-	s.apply(fj)
-	return fj, s, wrong
+	requestErr = o.workload.asked.write(fj)
+	said, durationErr := saidBy(o.workload)
+	sayDuration(fj, said)
+	return fj, durationErr, requestErr
+}
+
+// seatsOn returns the seats of pods on nodes, of which on has the numbers.
+func seatsOn(on map[string]int32) []v1alpha1.Seats {
+	var nodes []string
+	for _, node := range slices.Sorted(maps.Keys(on)) {
+		for range on[node] {
+			nodes = append(nodes, node)
+		}
+	}
+	return v1alpha1.SeatsOf(nodes)
 }

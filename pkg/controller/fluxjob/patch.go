@@ -15,21 +15,21 @@ type patch map[string]any
 
 // suspension suspends a Job until its turn. queue is the label to write, for a Job that names no queue itself.
 func suspension(since time.Time, queue string) patch {
-	metadata := map[string]any{"annotations": map[string]any{group.QueuedAnnotation: group.QueuedSince(since)}}
+	metadata := map[string]any{"annotations": map[string]any{group.QueuedAnnotation: group.Queued{Since: since}.String()}}
 	if queue != "" {
 		metadata["labels"] = map[string]any{group.QueueLabel: queue}
 	}
 	return patch{"metadata": metadata, "spec": map[string]any{"suspend": true}}
 }
 
-// entry notes that a workload waits since a later time: it goes to the back of a queue.
-func entry(since time.Time) patch {
-	return patch{"metadata": map[string]any{"annotations": map[string]any{group.QueuedAnnotation: group.QueuedSince(since)}}}
+// noting notes since when a workload waits, and what a user has set in its FluxJob.
+func noting(q group.Queued) patch {
+	return patch{"metadata": map[string]any{"annotations": map[string]any{group.QueuedAnnotation: q.String()}}}
 }
 
 // release lets a workload go with a deadline. It returns nil if the workload is as it is to be already.
 func (w *workload) release(deadline *int64) patch {
-	if !w.suspended && w.queuedSince == "" && ptr.Equal(w.deadline, deadline) {
+	if !w.suspended && w.queued == "" && ptr.Equal(w.deadline, deadline) {
 		return nil
 	}
 	spec := map[string]any{}
@@ -84,7 +84,7 @@ func (w *workload) leave() patch {
 		spec := map[string]any{}
 		w.ungate(spec)
 		return patch{"metadata": metadata, "spec": spec}
-	case !w.isJob() || w.queuedSince == "":
+	case !w.isJob() || w.queued == "":
 		return nil
 	case !w.suspended:
 		return patch{"metadata": metadata}

@@ -80,7 +80,7 @@ func (w *world) handOver() {
 	annotations := map[string]any{group.SuspendedForAnnotation: nil}
 	p := patch{"metadata": map[string]any{"annotations": annotations}}
 	if *w.job.Spec.Suspend && w.observe().workload.queue != "" {
-		annotations[group.QueuedAnnotation] = group.QueuedSince(w.now)
+		annotations[group.QueuedAnnotation] = group.Queued{Since: w.now}.String()
 	} else {
 		p["spec"] = map[string]any{"suspend": false}
 	}

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -248,7 +247,7 @@ func (r *reconciler) isCurrent(ctx context.Context, o *observation) (bool, error
 	return o.workload != nil && obj.GetResourceVersion() == o.workload.object.GetResourceVersion(), nil
 }
 
-// reject says of a FluxJob that its workload is not its own: somebody else has made it. The scheduler leaves such jobs alone.
+// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody.
 func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error {
 	var fj v1alpha1.FluxJob
 	if err := r.client.Get(ctx, key, &fj); err != nil {
@@ -257,20 +256,8 @@ func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error
 	if _, is := requestOf(&fj); is {
 		return nil
 	}
-	w := fj.Spec.Workload
-	valid := metav1.Condition{
-		Type: v1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonInvalidWorkload, ObservedGeneration: fj.Generation,
-		Message: clip(fmt.Sprintf("spec.workload: %s %s of UID %q: the controller makes FluxJobs, with the names of their PodGroups; delete this one", w.Kind, w.Name, w.UID)),
-	}
-	if sameCondition(meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid), valid) {
-		return nil
-	}
-	next := fj.DeepCopy()
-	meta.SetStatusCondition(&next.Status.Conditions, valid)
-	if next.Status.Phase == "" {
-		next.Status.Phase = v1alpha1.Requested
-	}
-	return client.IgnoreNotFound(r.client.Status().Patch(ctx, next, client.MergeFromWithOptions(&fj, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager)))
+	r.events.Eventf(&fj, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotAllowed, "Delete", "spec.workload: %s %s (UID %s): a FluxJob has the name of the PodGroup of its workload; this one is deleted", fj.Spec.Workload.Kind, fj.Spec.Workload.Name, fj.Spec.Workload.UID)
+	return client.IgnoreNotFound(r.client.Delete(ctx, &fj, client.Preconditions{UID: new(fj.UID)}))
 }
 
 // tell sends the events of a step that writes nothing, unless they are the last that were sent about the workload.

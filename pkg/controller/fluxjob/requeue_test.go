@@ -173,7 +173,7 @@ func TestARequestThatChanges(t *testing.T) {
 	w.admit()
 	w.job.Spec.Template.Spec.NodeSelector = map[string]string{"a": "b"}
 	w.settle()
-	if w.phase() != v1alpha1.Waiting || w.fluxJob.Status.Allocation != nil || w.fluxJob.Spec.Nodes.Selector["a"] != "b" || w.condition("Admitted") != "False/Requeued" || !*w.job.Spec.Suspend {
+	if w.phase() != v1alpha1.Requested || w.fluxJob.Status.Allocation != nil || w.fluxJob.Spec.Nodes.Selector["a"] != "b" || !*w.job.Spec.Suspend {
 		t.Errorf("%s, want that a changed request has lost its room", w)
 	}
 	w.run()

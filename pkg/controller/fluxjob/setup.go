@@ -228,6 +228,6 @@ func jobChanged(e event.UpdateEvent) bool {
 func queueChanged(e event.UpdateEvent) bool {
 	was, ok := e.ObjectOld.(*v1alpha1.Queue)
 	is, ok2 := e.ObjectNew.(*v1alpha1.Queue)
-	return !ok || !ok2 || was.UID != is.UID || was.Spec.Defaults != is.Spec.Defaults || was.Spec.Limits.Duration != is.Spec.Limits.Duration ||
+	return !ok || !ok2 || was.UID != is.UID || was.Spec.Defaults.Duration != is.Spec.Defaults.Duration || was.Spec.Limits.Duration != is.Spec.Limits.Duration ||
 		!equality.Semantic.DeepEqual(was.Spec.Limits.JobSize, is.Spec.Limits.JobSize)
 }

@@ -27,28 +27,39 @@ const shapeLabel = "shape0"
 const maxJobspec = 1 << 16
 
 // placementAnnotations are the annotations of a pod template that say where its pods may be, and in which order
-// nodes are chosen. The FluxJob has them too. The scheduler alone knows the levels that they name.
+// nodes are chosen. The scheduler alone knows the levels that they name.
 var placementAnnotations = []string{
 	group.MatchPolicyAnnotation, group.ExclusiveAnnotation,
 	group.TopologyRequiredAnnotation, group.TopologyPreferredAnnotation, group.TopologyBalancedAnnotation,
 }
 
-// write sets the fields of a FluxJob that follow from the workload and that no user sets: all but the duration, the priority
-// and whether it is held. What is wrong is returned, in words fit for a user; the fields are set all the same.
+// placementOf returns those of some annotations that are placementAnnotations. It returns nil if there are none.
+func placementOf(annotations map[string]string) map[string]string {
+	var own map[string]string
+	for _, key := range placementAnnotations {
+		if value, has := annotations[key]; has {
+			if own == nil {
+				own = map[string]string{}
+			}
+			own[key] = value
+		}
+	}
+	return own
+}
+
+// write sets the fields of a FluxJob that follow from the pod template. What is wrong is returned, in words fit for a user; the fields are set all the same.
 func (r *request) write(fj *v1alpha1.FluxJob) error {
 	s := &fj.Spec
-	s.Pods = min(r.pods, group.MaxSize)
+	s.Pods = min(r.pods, v1alpha1.MaxPods)
 	s.Requests = requestsOf(&r.template.Spec)
 	s.Nodes = nodeRulesOf(&r.template.Spec)
-	for _, key := range placementAnnotations {
-		setAnnotation(fj, key, r.template.Annotations[key])
-	}
+	s.Placement = placementOf(r.template.Annotations)
 	text, err := r.jobspec(s.Pods)
 	if jobspecHash(text) != jobspecHash(s.Jobspec) {
 		s.Jobspec = text
 	}
-	if r.pods > group.MaxSize {
-		err = errors.Join(err, fmt.Errorf("%d pods at a time: a job has at most %d", r.pods, group.MaxSize))
+	if r.pods > v1alpha1.MaxPods {
+		err = errors.Join(err, fmt.Errorf("%d pods at a time: a job has at most %d", r.pods, v1alpha1.MaxPods))
 	}
 	return err
 }
@@ -140,21 +151,18 @@ func nodeRulesOf(spec *corev1.PodSpec) v1alpha1.NodeRules {
 	return rules
 }
 
-// sameSpec reports whether two FluxJobs ask for the same, and say the same of their workload.
-func sameSpec(a, b *v1alpha1.FluxJob) bool {
+// asksTheSame reports whether two FluxJobs ask for the same. Users set the duration, and whether a job is held.
+func asksTheSame(a, b *v1alpha1.FluxJob) bool {
 	x, y := a.Spec, b.Spec
-	x.Jobspec, y.Jobspec = jobspecHash(x.Jobspec), jobspecHash(y.Jobspec)
-	return equality.Semantic.DeepEqual(x, y) && maps.Equal(a.Annotations, b.Annotations)
+	for _, s := range []*v1alpha1.FluxJobSpec{&x, &y} {
+		s.Jobspec, s.Duration, s.Held = jobspecHash(s.Jobspec), "", false
+	}
+	return equality.Semantic.DeepEqual(x, y)
 }
 
-// asksTheSame is sameSpec without the duration, the priority and whether it is held: what changes no allocation.
-func asksTheSame(a, b *v1alpha1.FluxJob) bool {
-	a, b = a.DeepCopy(), b.DeepCopy()
-	for _, fj := range []*v1alpha1.FluxJob{a, b} {
-		fj.Spec.Duration, fj.Spec.Priority, fj.Spec.Held = "", 0, false
-		delete(fj.Annotations, group.SaidAnnotation)
-	}
-	return sameSpec(a, b)
+// sameSpec reports whether two FluxJobs ask for the same, and have the same duration, hold and annotations.
+func sameSpec(a, b *v1alpha1.FluxJob) bool {
+	return asksTheSame(a, b) && a.Spec.Duration == b.Spec.Duration && a.Spec.Held == b.Spec.Held && maps.Equal(a.Annotations, b.Annotations)
 }
 
 // setAnnotation sets an annotation, or removes it if the value is empty.

@@ -2,13 +2,11 @@ package fluxjob
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
-	"github.com/flux-k8s/fluence/pkg/hostlist"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -96,22 +94,4 @@ func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob 
 func set(fj *v1alpha1.FluxJob, o *observation, c metav1.Condition) {
 	c.ObservedGeneration, c.LastTransitionTime = fj.Generation, metav1.NewTime(o.now)
 	meta.SetStatusCondition(&fj.Status.Conditions, c)
-}
-
-// seatsOn returns the seats of pods on nodes, of which on has the numbers.
-func seatsOn(on map[string]int32) []v1alpha1.Seats {
-	byNumber := map[int32][]string{}
-	most := int32(0)
-	for node, n := range on {
-		byNumber[n] = append(byNumber[n], node)
-		most = max(most, n)
-	}
-	var seats []v1alpha1.Seats
-	for n := most; n > 0; n-- {
-		if nodes := byNumber[n]; len(nodes) > 0 {
-			slices.Sort(nodes)
-			seats = append(seats, v1alpha1.Seats{Hosts: hostlist.Encode(nodes), Each: n})
-		}
-	}
-	return seats
 }

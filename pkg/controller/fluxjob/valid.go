@@ -15,16 +15,16 @@ import (
 
 // validity returns the condition Valid of a job that has not started: whether it can run as it is, in its queue. queue is
 // nil if there is no such queue, of which the scheduler tells.
-func (o *observation) validity(fj *v1alpha1.FluxJob, s said, requestErr error) metav1.Condition {
-	duration, err := durationOf(fj, o.queue)
+func (o *observation) validity(fj *v1alpha1.FluxJob, durationErr, requestErr error) metav1.Condition {
+	duration, err := v1alpha1.DurationOf(&fj.Spec, o.queue)
 	because, text := v1alpha1.ReasonValid, ""
 	switch {
 	case requestErr != nil:
 		because, text = v1alpha1.ReasonInvalidJobspec, requestErr.Error()
 	case o.noClass != "":
 		because, text = v1alpha1.ReasonNoPriorityClass, fmt.Sprintf("priorityClassName: %q: there is no such PriorityClass, so no pod can be made", o.noClass)
-	case s.err != nil && fj.Spec.Duration == "":
-		because, text = v1alpha1.ReasonInvalidDuration, s.err.Error()
+	case durationErr != nil && fj.Spec.Duration == "":
+		because, text = v1alpha1.ReasonInvalidDuration, durationErr.Error()
 	case err != nil:
 		because, text = v1alpha1.ReasonInvalidDuration, err.Error()
 	case o.queue != nil:
@@ -41,7 +41,7 @@ func (o *observation) validity(fj *v1alpha1.FluxJob, s said, requestErr error) m
 func overLimit(s *v1alpha1.FluxJobSpec, duration time.Duration, queue *v1alpha1.Queue) (because, text string) {
 	limits := &queue.Spec.Limits
 	// Of a limit that is wrong the condition Ready of the Queue tells.
-	longest, err := parseDuration("spec.limits.duration", limits.Duration)
+	longest, err := queue.LongestDuration()
 	switch {
 	case err == nil && longest != 0 && duration == 0:
 		return v1alpha1.ReasonNoDuration, fmt.Sprintf("Queue %s wants a duration of each job, at most %s: set the annotation fluence.flux-framework.org/duration, or spec.duration", queue.Name, limits.Duration)

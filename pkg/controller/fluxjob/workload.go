@@ -37,8 +37,8 @@ type workload struct {
 	foreign string
 	// suspended is true if a Job is suspended, or if a pod has the gate of queues.
 	suspended bool
-	// queuedSince is the value of group.QueuedAnnotation. With it, a Job was suspended by Fluence.
-	queuedSince string
+	// queued is the value of group.QueuedAnnotation. With it, a Job was suspended by Fluence.
+	queued string
 	// preempted is true if the scheduler has suspended a Job, so that its pods make room.
 	preempted bool
 	// onNode is true if a pod has a node.
@@ -73,11 +73,11 @@ func (w *workload) reference() v1alpha1.WorkloadReference {
 	return v1alpha1.WorkloadReference{APIVersion: apiVersion, Kind: w.owner.Kind, Name: w.owner.Name, UID: w.owner.UID}
 }
 
-// wait returns since when the workload waits, of the time that its annotation says. Users can write the annotation, so it
-// is not before the workload was made. Without one it is now, or at the end of the second in which it was made.
+// waits returns since when the workload waits, by its annotation. Users can write the annotation, so it is not before the
+// workload was made. Without one it is now, or at the end of the second in which it was made.
 func (w *workload) waits(now time.Time) time.Time {
 	made := w.object.GetCreationTimestamp().Time
-	since := group.ParseQueuedSince(w.queuedSince)
+	since := group.ParseQueued(w.queued).Since
 	if since.IsZero() {
 		since = made.Add(time.Second - time.Microsecond)
 	}
@@ -94,13 +94,13 @@ func (w *workload) waits(now time.Time) time.Time {
 func ofJob(job *batchv1.Job, scheduler string) *workload {
 	w := &workload{
 		object: job, owner: group.Owner{Group: batchv1.GroupName, Kind: jobKind, Name: job.Name, UID: job.UID},
-		suspended:   ptr.Deref(job.Spec.Suspend, false),
-		queuedSince: job.Annotations[group.QueuedAnnotation],
-		preempted:   group.SuspendedFor(job) != "",
-		active:      job.Status.Active > 0,
-		ended:       jobEnding(job),
-		asked:       request{pods: podsOf(job), template: job.Spec.Template},
-		deadline:    job.Spec.ActiveDeadlineSeconds, deadlineNote: job.Annotations[group.DeadlineAnnotation],
+		suspended: ptr.Deref(job.Spec.Suspend, false),
+		queued:    job.Annotations[group.QueuedAnnotation],
+		preempted: group.SuspendedFor(job) != "",
+		active:    job.Status.Active > 0,
+		ended:     jobEnding(job),
+		asked:     request{pods: podsOf(job), template: job.Spec.Template},
+		deadline:  job.Spec.ActiveDeadlineSeconds, deadlineNote: job.Annotations[group.DeadlineAnnotation],
 	}
 	w.queue, w.labelled = group.QueueOf(job.Labels, job.Spec.Template.Labels)
 	w.foreign = foreignJob(job, scheduler)
@@ -123,12 +123,12 @@ func podsOf(job *batchv1.Job) int32 {
 func ofPod(pod *corev1.Pod) *workload {
 	w := &workload{
 		object: pod, owner: group.Owner{Kind: podKind, Name: pod.Name, UID: pod.UID},
-		suspended:   hasGate(pod.Spec.SchedulingGates),
-		queuedSince: pod.Annotations[group.QueuedAnnotation],
-		onNode:      pod.Spec.NodeName != "",
-		ended:       podEnding(pod),
-		asked:       request{pods: 1, template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}},
-		deadline:    pod.Spec.ActiveDeadlineSeconds,
+		suspended: hasGate(pod.Spec.SchedulingGates),
+		queued:    pod.Annotations[group.QueuedAnnotation],
+		onNode:    pod.Spec.NodeName != "",
+		ended:     podEnding(pod),
+		asked:     request{pods: 1, template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec}},
+		deadline:  pod.Spec.ActiveDeadlineSeconds,
 	}
 	w.queue, w.labelled = group.QueueOf(pod.Labels)
 	w.foreign = foreignPods("it", pod.Labels, &pod.Spec)

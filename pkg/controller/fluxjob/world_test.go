@@ -53,7 +53,7 @@ func newWorld(t testing.TB, edits ...func(*batchv1.Job)) *world {
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "ns", Name: "solver", UID: "job-uid", CreationTimestamp: metav1.NewTime(epoch),
 			Labels:      map[string]string{group.QueueLabel: "batch"},
-			Annotations: map[string]string{group.QueuedAnnotation: group.QueuedSince(epoch.Add(500 * time.Millisecond))},
+			Annotations: map[string]string{group.QueuedAnnotation: group.Queued{Since: epoch.Add(500 * time.Millisecond)}.String()},
 		},
 		Spec: batchv1.JobSpec{Suspend: new(true), Parallelism: new(int32(2)), Completions: new(int32(2)), Template: corev1.PodTemplateSpec{
 			Spec: corev1.PodSpec{SchedulerName: "fluence", Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
@@ -82,7 +82,7 @@ func newPodWorld(t testing.TB, edits ...func(*corev1.Pod)) *world {
 }
 
 func queue(name string) *v1alpha1.Queue {
-	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Grace: &metav1.Duration{Duration: 30 * time.Second}}}
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Grace: "30s"}}
 }
 
 func labelled(queue string) func(*batchv1.Job) {
@@ -141,6 +141,9 @@ func (w *world) step() bool {
 		w.fluxJob = s.create.DeepCopy()
 		w.fluxJob.UID, w.fluxJob.Generation, w.fluxJob.Status = types.UID(strconv.Itoa(w.uids)), 1, v1alpha1.FluxJobStatus{}
 	case s.spec != nil:
+		if !asksTheSame(w.fluxJob, s.spec) {
+			w.t.Fatalf("the API server would refuse: %s", s.what)
+		}
 		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec, fj.Annotations = s.spec.Spec, s.spec.Annotations })
 	case s.status != nil:
 		w.fluxJob.Status = *s.status.Status.DeepCopy()
@@ -221,7 +224,7 @@ func (w *world) settle() {
 func (w *world) admit() {
 	fj := w.fluxJob
 	end := (*metav1.Time)(nil)
-	if d, err := durationOf(fj, w.queues[fj.Spec.Queue]); err == nil && d > 0 {
+	if d, err := v1alpha1.DurationOf(&fj.Spec, w.queues[fj.Spec.Queue]); err == nil && d > 0 {
 		end = &metav1.Time{Time: w.now.Add(d + 30*time.Second)}
 	}
 	fj.Status.Phase = v1alpha1.Ready

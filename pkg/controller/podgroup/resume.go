@@ -224,7 +224,7 @@ func (r *reconciler) clearSuspension(ctx context.Context, ref metav1.OwnerRefere
 		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "annotations": annotations,
 	}}
 	if queued {
-		annotations[group.QueuedAnnotation] = group.QueuedSince(r.clock.Now())
+		annotations[group.QueuedAnnotation] = group.Queued{Since: r.clock.Now()}.String()
 	} else if err := unstructured.SetNestedField(patch, false, group.SuspendPath(group.OwnerOf(ref))...); err != nil {
 		return fmt.Errorf("set the field: %w", err)
 	}
