@@ -23,6 +23,7 @@ type options struct {
 	metricsAddr    string
 	probeAddr      string
 	podGroup       podgroup.Config
+	withQueues     bool
 	withWebhook    bool
 	webhook        webhook.Config
 	logging        *logsapi.LoggingConfiguration
@@ -56,6 +57,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.podGroup.EmptyDelay, "empty-group-delay", o.podGroup.EmptyDelay, "How long after its last pod a PodGroup that was created for labelled pods is deleted.")
 	fs.BoolVar(&o.podGroup.EnforceDuration, "enforce-duration", o.podGroup.EnforceDuration, "End pods that have held their nodes for longer than the annotation fluence.flux-framework.org/duration of their group says. Jobs are ended by their deadline, other pods are evicted. What is still there half a minute later is deleted.")
 	fs.DurationVar(&o.podGroup.IncompleteTimeout, "incomplete-timeout", o.podGroup.IncompleteTimeout, "How long a group that has started may lack members before its condition Incomplete is set and its incomplete-policy applies. An annotation of the group can set another time.")
+	fs.BoolVar(&o.withQueues, "queues", true, "Let Jobs and pods wait in queues, once the CRDs of Queue and FluxJob are installed.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", true, "Elect a leader, so that only one replica works at a time.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-resource-namespace", "", "Namespace of the lease. Empty: that of the pod; needed outside a cluster.")
 	o.lease.addFlags(fs)

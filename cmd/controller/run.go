@@ -18,7 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/apiwatch"
+	"github.com/flux-k8s/fluence/pkg/controller/fluxjob"
 	"github.com/flux-k8s/fluence/pkg/controller/podgroup"
 	"github.com/flux-k8s/fluence/pkg/served"
 	"github.com/flux-k8s/fluence/pkg/versionskew"
@@ -42,11 +44,20 @@ func run(ctx context.Context, o options) error {
 	if err := scheduling.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("register PodGroup: %w", err)
 	}
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return fmt.Errorf("register Queue and FluxJob: %w", err)
+	}
+	cached := podgroup.CacheOptions(o.podGroup)
+	queues := fluxjob.DefaultConfig()
+	queues.SchedulerName = o.podGroup.SchedulerName
+	if o.withQueues {
+		cached = fluxjob.CacheOptions(cached, queues)
+	}
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme:                        scheme,
 		MapperProvider:                served.NewMapper,
 		Logger:                        klog.Background(),
-		Cache:                         podgroup.CacheOptions(o.podGroup),
+		Cache:                         cached,
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:                       metricsOptions(o.metricsAddr),
 		HealthProbeBindAddress:        o.probeAddr,
@@ -64,6 +75,13 @@ func run(ctx context.Context, o options) error {
 	}
 	if err := addHealth(mgr); err != nil {
 		return err
+	}
+	if o.withQueues {
+		served, err := fluxjob.AddToManager(mgr, queues)
+		if err != nil {
+			return fmt.Errorf("set up queues: %w", err)
+		}
+		o.podGroup.Queued, o.webhook.Queues = served.Holds, served
 	}
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err

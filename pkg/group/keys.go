@@ -95,7 +95,7 @@ func Keys() []Key {
 		{Name: TopologyBalancedAnnotation, Form: AnnotationForm, Means: "equal numbers of pods in each vertex of a level, as few of them as possible", Places: groups, Values: level, Default: "no such request"},
 		{Name: TopologyPreferredAnnotation, Form: AnnotationForm, Means: "as few vertices of these levels as possible", Places: groups, Values: "levels with commas, such as `block,rack`", Default: "no such request"},
 		{Name: TopologyRequiredAnnotation, Form: AnnotationForm, Means: "all pods below one vertex of a level", Places: groups, Values: level, Default: "no such request"},
-		{Name: SaidAnnotation, Form: AnnotationForm, Means: "the duration and the priority that the workload said last", Places: []Place{OnFluxJob}, Values: "such as `duration=2h priority=10`", Default: "none", Written: true},
+		{Name: SaidAnnotation, Form: AnnotationForm, Means: "the duration that the workload said last", Places: []Place{OnFluxJob}, Values: "a Flux Standard Duration", Default: "it said none", Written: true},
 	}
 }
 

@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,9 +22,9 @@ const (
 	// DeadlineAnnotation is an annotation of a Job that was let go by its queue: the activeDeadlineSeconds that are the
 	// Job's own, a slash, and those that were set for the time in which it runs.
 	DeadlineAnnotation = "fluence.flux-framework.org/deadline"
-	// SaidAnnotation is an annotation of a FluxJob: which duration and priority its workload said last.
-	// What a user has set in the FluxJob counts until the workload says something else.
-	SaidAnnotation = "fluence.flux-framework.org/workload-says"
+	// SaidAnnotation is an annotation of a FluxJob: which duration its workload said last. What a user has set
+	// in the FluxJob counts until the workload says another one.
+	SaidAnnotation = "fluence.flux-framework.org/workload-duration"
 )
 
 // QueueOf returns the name of the queue in the first of some labels that have QueueLabel. It returns false if none has.
@@ -48,14 +49,43 @@ func CheckQueue(value string) error {
 	return nil
 }
 
-// QueuedSince returns the value of QueuedAnnotation for a time.
-func QueuedSince(t time.Time) string { return t.UTC().Format(metav1.RFC3339Micro) }
+// A Queued is what QueuedAnnotation says of a workload.
+type Queued struct {
+	// Since is since when it waits. Only microseconds count.
+	Since time.Time
+	// Held and Duration are what a user had set in a FluxJob that was made anew, because the workload asked for
+	// something else.
+	Held     bool
+	Duration string
+}
 
-// ParseQueuedSince reads a value of QueuedAnnotation. It returns the zero time if it is no time.
-func ParseQueuedSince(value string) time.Time {
-	t, err := time.Parse(time.RFC3339, value)
-	if err != nil {
-		return time.Time{}
+// String returns the value of the annotation: the time (RFC 3339), then perhaps "held", and perhaps "duration=2h".
+func (q Queued) String() string {
+	text := q.Since.UTC().Format(metav1.RFC3339Micro)
+	if q.Held {
+		text += " held"
 	}
-	return t
+	if q.Duration != "" {
+		text += " duration=" + q.Duration
+	}
+	return text
+}
+
+// ParseQueued reads a value of the annotation. What cannot be read is left out.
+func ParseQueued(value string) Queued {
+	var q Queued
+	for i, field := range strings.Fields(value) {
+		key, text, _ := strings.Cut(field, "=")
+		switch {
+		case i == 0:
+			if t, err := time.Parse(time.RFC3339, field); err == nil {
+				q.Since = t
+			}
+		case field == "held":
+			q.Held = true
+		case key == "duration":
+			q.Duration = text
+		}
+	}
+	return q
 }

@@ -26,14 +26,16 @@ func TestQueueOf(t *testing.T) {
 	}
 }
 
-func TestQueuedSinceKeepsMicroseconds(t *testing.T) {
+func TestQueued(t *testing.T) {
 	at := time.Date(2030, 1, 2, 3, 4, 5, 678901000, time.UTC)
-	if got := ParseQueuedSince(QueuedSince(at)); !got.Equal(at) {
-		t.Errorf("%v became %v", at, got)
+	for _, q := range []Queued{{Since: at}, {Since: at, Held: true}, {Since: at, Duration: "2h"}, {Since: at, Held: true, Duration: "1.5d"}} {
+		if got := ParseQueued(q.String()); !got.Since.Equal(at) || got.Held != q.Held || got.Duration != q.Duration {
+			t.Errorf("%+v became %q and %+v", q, q, got)
+		}
 	}
-	for _, value := range []string{"", "true", "2030"} {
-		if got := ParseQueuedSince(value); !got.IsZero() {
-			t.Errorf("ParseQueuedSince(%q) = %v, want the zero time", value, got)
+	for _, value := range []string{"", "true", "2030", " ", "held"} {
+		if got := ParseQueued(value); got != (Queued{}) {
+			t.Errorf("ParseQueued(%q) = %+v, want nothing", value, got)
 		}
 	}
 }

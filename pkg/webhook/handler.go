@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"gomodules.xyz/jsonpatch/v2"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
@@ -20,6 +22,9 @@ type handler struct {
 	scheduler string
 	find      func(ctx context.Context, namespace string, o group.Owner) (OwnerInfo, bool)
 	whole     wholeRule
+	// queues is nil if there are no queues.
+	queues Queues
+	now    func() time.Time
 	// timeout bounds the time for looking up owners and the namespace.
 	timeout time.Duration
 	// outcomes counts objects by outcome. It may be nil.
@@ -48,7 +53,13 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	ctx, cancel := context.WithTimeout(ctx, h.timeout)
 	defer cancel()
 	l := labeller{newObject: c, find: func(namespace string, o group.Owner) (OwnerInfo, bool) { return h.find(ctx, namespace, o) }}
-	ops := patch(c.fields, l.edits(h.scheduler))
+	edits, hold, queueWarnings := l.edits(h.scheduler), []jsonpatch.JsonPatchOperation(nil), []string(nil)
+	if h.queues != nil && c.scheduler == h.scheduler {
+		var more []edit
+		more, hold, queueWarnings = c.enterQueue(ctx, h.queues, req.Object.Raw, h.now())
+		edits = append(edits, more...)
+	}
+	ops := append(patch(c.fields, edits), hold...)
 	klog.FromContext(ctx).V(4).Info("Handled the creation of an object", "kind", req.Kind.Kind, "object", klog.KRef(req.Namespace, req.Name), "changes", len(ops))
 	if len(ops) > 0 {
 		h.count(outcomeLabelled)
@@ -57,7 +68,7 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 	}
 	resp = admission.Patched("", ops...)
 	if c.scheduler == h.scheduler {
-		resp = resp.WithWarnings(append(h.whole.warnings(ctx, c), c.keyWarnings(req.Kind.Kind)...)...)
+		resp = resp.WithWarnings(slices.Concat(h.whole.warnings(ctx, c), queueWarnings, c.keyWarnings(req.Kind.Kind))...)
 	}
 	return resp
 }

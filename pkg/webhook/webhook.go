@@ -4,8 +4,8 @@
 //
 // The labels are a hint, for users who read objects and for programs that select objects by label.
 // Nothing depends on the labels: scheduler and controller compute the group and its size from the
-// objects themselves. So the webhook fails open. It writes labels and one annotation only, and
-// never overwrites a value of a user. It has no side effects: a dry run is safe.
+// objects themselves. So the webhook fails open. It writes labels and annotations, and never overwrites a value of a user;
+// only a Job or a pod that waits in a queue is also suspended or gated. It has no side effects: a dry run is safe.
 package webhook
 
 import (
@@ -76,6 +76,8 @@ type Config struct {
 	// them elsewhere gets a warning. If the scheduler's own policy gives whole nodes
 	// to all, set it to group.WholeNodesAll. Defaults to group.WholeNodesLabelled.
 	WholeNodes string
+	// Queues says how new Jobs and pods enter their queues. Nil means that there are no queues. Defaults to nil.
+	Queues Queues
 	// LookupTimeout bounds the time for looking up the owners of one object and
 	// its namespace. What is not known by then is left out. Defaults to 1s.
 	LookupTimeout time.Duration
@@ -149,7 +151,7 @@ func AddToManager(mgr manager.Manager, config Config) error {
 	}
 	s := &server{config: config, clock: clock.RealClock{}, handler: &handler{
 		scheduler: config.SchedulerName, find: owners.find, timeout: config.LookupTimeout, outcomes: objects,
-		whole: wholeRule{mode: config.WholeNodes, label: labels.wholeNodes},
+		whole: wholeRule{mode: config.WholeNodes, label: labels.wholeNodes}, queues: config.Queues, now: time.Now,
 	}}
 	if config.CertDir == "" {
 		// The manager's client would watch all Secrets.

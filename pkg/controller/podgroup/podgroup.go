@@ -25,6 +25,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -68,6 +69,9 @@ type Config struct {
 	// EnforceDuration makes the controller end pods that have held their nodes for longer than their group's
 	// group.DurationAnnotation says. Defaults to false.
 	EnforceDuration bool
+	// Queued reports whether an owner that the scheduler has suspended waits in a queue, which lets it go when it is its turn.
+	// Nil means that none does.
+	Queued func(owner *unstructured.Unstructured) bool
 	// CRDPoll is the time between two checks whether a missing CRD is installed. Defaults to 2s.
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.

@@ -115,7 +115,7 @@ func (r *reconciler) suspendableOfGroup(ctx context.Context, key types.Namespace
 }
 
 // resumeOwner resumes the owner for which a group is or could be named, or an owner above it, if the scheduler has
-// suspended that and all its pods have ended or are gone. If somebody else has resumed it, it gets rid of the annotation,
+// suspended that and all its pods have ended or are gone. An owner in a queue is left to the queue. If somebody else has resumed it, it gets rid of the annotation,
 // so that it stays as it is when it is suspended the next time. resumeOwner returns the time after which to
 // look again. Zero means after the next event.
 func (r *reconciler) resumeOwner(ctx context.Context, key types.NamespacedName) (time.Duration, error) {
@@ -149,14 +149,15 @@ func (r *reconciler) resumeOwner(ctx context.Context, key types.NamespacedName) 
 				return resumeCheckInterval, nil
 			}
 		}
-		switch err := r.clearSuspension(ctx, s.ref, obj); {
+		queued := suspended && r.config.Queued != nil && r.config.Queued(obj)
+		switch err := r.clearSuspension(ctx, s.ref, obj, queued); {
 		case apierrors.IsConflict(err):
 			return conflictDelay, nil
 		case err != nil:
 			return 0, client.IgnoreNotFound(fmt.Errorf("resume %s %s: %w", s.ref.Kind, s.ref.Name, err))
 		}
 		r.ownerReader.forget(s.namespace, s.ref)
-		if suspended {
+		if suspended && !queued {
 			return 0, r.sendResumed(ctx, key, s.ref, obj)
 		}
 		return 0, nil
@@ -215,13 +216,16 @@ func (r *reconciler) isEvicting(ctx context.Context, s suspendable) (bool, error
 	}), nil
 }
 
-// clearSuspension resumes an owner, and removes the annotation. It writes the version that was read: if somebody has
-// resumed or suspended the owner since then, that stays.
-func (r *reconciler) clearSuspension(ctx context.Context, ref metav1.OwnerReference, obj *unstructured.Unstructured) error {
+// clearSuspension resumes an owner, and removes the annotation. An owner in a queue stays suspended: it waits for its turn from
+// now on. It writes the version that was read: if somebody has resumed or suspended the owner since then, that stays.
+func (r *reconciler) clearSuspension(ctx context.Context, ref metav1.OwnerReference, obj *unstructured.Unstructured, queued bool) error {
+	annotations := map[string]any{group.SuspendedForAnnotation: nil}
 	patch := map[string]any{"metadata": map[string]any{
-		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "annotations": map[string]any{group.SuspendedForAnnotation: nil},
+		"uid": obj.GetUID(), "resourceVersion": obj.GetResourceVersion(), "annotations": annotations,
 	}}
-	if err := unstructured.SetNestedField(patch, false, group.SuspendPath(group.OwnerOf(ref))...); err != nil {
+	if queued {
+		annotations[group.QueuedAnnotation] = group.Queued{Since: r.clock.Now()}.String()
+	} else if err := unstructured.SetNestedField(patch, false, group.SuspendPath(group.OwnerOf(ref))...); err != nil {
 		return fmt.Errorf("set the field: %w", err)
 	}
 	data, err := json.Marshal(patch)

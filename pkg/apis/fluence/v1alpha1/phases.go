@@ -135,5 +135,5 @@ const QueueLabel = GroupName + "/queue"
 const QueueGate = GroupName + "/queue"
 
 // SuspendedAnnotation is an annotation of a Job that Fluence has suspended until its turn, and of a pod with QueueGate. Its
-// value is since when it waits (RFC 3339), to the microsecond.
+// value is that of group.Queued.
 const SuspendedAnnotation = GroupName + "/queued"

@@ -1,0 +1,306 @@
+package fluxjob
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/fsd"
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// The writes of a workload's way, in their order. S is spec.suspend of the Job, or the gate of the pod; A is
+// group.QueuedAnnotation. Each row is decided from what is there alone, so after an end between any two writes the next
+// leader finds one of the rows.
+//
+//	what is there                                   the next write
+//	no FluxJob, not S, no pod has a node            Job: S, A (what slipped past the webhook)
+//	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods
+//	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
+//	no FluxJob, S with A                            FluxJob: made
+//	FluxJob without phase                           status: Requested, Valid, when it was made
+//	Waiting, not S                                  Job: S, A
+//	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
+//	Waiting, an allocation                          status: no allocation (what the scheduler takes back of an own write)
+//	Ready, S                                        Job or pod: deadline, not S, not A
+//	Ready, not S                                    status: Running
+//	Running, S (a user)                             spec: held; then status: Waiting, no allocation
+//	Running, S (an eviction)                        status: Waiting, no allocation
+//	Running, another deadline than the job's        Job or pod: deadline
+//	not Finished, the workload has ended            status: Finished
+//	waiting, no queue any more                      Job or pod: not S, not A; then FluxJob: deleted
+//	the workload is gone                            FluxJob: deleted
+//
+// "waiting" is every phase before Running: also Ready, as long as S. A pod cannot be gated again. Where a Job is suspended,
+// the scheduler holds a pod by its FluxJob.
+
+// A step is the next write, and the events that tell of it. The zero step writes nothing.
+type step struct {
+	// what is written, for logs.
+	what string
+	// At most one of these is set.
+	create, spec, status *v1alpha1.FluxJob
+	workload             patch
+	remove               bool
+	// verify is true if the cache may show an older workload than the FluxJob was written for. Then the workload is read
+	// from the API server, and the step is dropped if it is another.
+	verify bool
+	// events are sent after the write. Without a write they are sent once.
+	events []note
+	// counts is the action to count.
+	counts string
+}
+
+// A note is an event about the workload.
+type note struct{ kind, reason, text string }
+
+// Reasons of events, beside those of conditions.
+const (
+	eventQueued    = "Queued"
+	eventSuspended = "Suspended"
+	eventLeftQueue = "LeftQueue"
+	eventDeadline  = "DeadlineChanged"
+)
+
+func normal(reason, format string, args ...any) []note {
+	return []note{{corev1.EventTypeNormal, reason, clip(fmt.Sprintf(format, args...))}}
+}
+
+func warning(reason, format string, args ...any) []note {
+	return []note{{corev1.EventTypeWarning, reason, clip(fmt.Sprintf(format, args...))}}
+}
+
+// decide returns the next write.
+func (o *observation) decide() step {
+	w, fj := o.workload, o.fluxJob
+	switch {
+	case w == nil && fj == nil:
+		return step{}
+	case w == nil:
+		return step{what: "remove: the workload is gone", remove: true, verify: true, counts: actionDeleted}
+	case fj == nil:
+		return o.enter()
+	case fj.Status.Phase == v1alpha1.Finished:
+		return step{}
+	case w.ended != nil:
+		return step{what: "finish", status: finished(fj, o, *w.ended), counts: actionFinished}
+	case w.object.GetDeletionTimestamp() != nil:
+		return step{what: "finish: the workload is being deleted", status: finished(fj, o, ending{result: v1alpha1.Cancelled, text: "the " + w.owner.Kind + " was deleted"}), counts: actionFinished}
+	case fj.Status.Phase == v1alpha1.Running:
+		return o.follow()
+	default:
+		return o.await()
+	}
+}
+
+// enter decides for a workload without a FluxJob.
+func (o *observation) enter() step {
+	w, queue := o.workload, o.wantedQueue()
+	seats := func() []v1alpha1.Seats {
+		if !w.active {
+			return nil
+		}
+		return o.seats()
+	}
+	switch {
+	case w.ended != nil || w.object.GetDeletionTimestamp() != nil:
+		return step{}
+	case queue == "":
+		return o.letGo()
+	case w.foreign != "" && w.labelled:
+		return step{events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s: %s", queue, w.foreign)}
+	case w.foreign != "", w.asked.pods == 0, w.onNode:
+		return step{}
+	case w.isJob() && w.suspended && w.queued == "":
+		return step{} // somebody else has suspended it, and resumes it
+	case w.isJob() && !w.suspended:
+		on := seats()
+		if len(on) > 0 && !w.labelled {
+			return step{}
+		}
+		if len(on) == 0 {
+			s := step{what: "suspend", workload: suspension(o.now, ""), events: normal(eventSuspended, "the Job waits for its turn in queue %s, suspended", queue)}
+			if !w.labelled {
+				s.workload = suspension(o.now, queue)
+			}
+			return s
+		}
+	}
+	fj, _, _ := o.wanted(&v1alpha1.FluxJob{ObjectMeta: metav1.ObjectMeta{
+		Namespace: w.object.GetNamespace(), Name: w.owner.PodGroupName(),
+		OwnerReferences: []metav1.OwnerReference{w.ownerReference()},
+	}})
+	note := group.ParseQueued(w.queued)
+	fj.Spec.Held = note.Held
+	if _, err := fsd.ParseLimit("", note.Duration); err == nil && note.Duration != "" && len(note.Duration) <= maxDurationText {
+		fj.Spec.Duration = note.Duration
+	}
+	return step{what: "create", create: fj, counts: actionCreated, events: normal(eventQueued, "waits in queue %s as FluxJob %s", queue, fj.Name)}
+}
+
+// letGo lets a workload go that Fluence holds, and that is to wait in no queue.
+func (o *observation) letGo() step {
+	p := o.workload.leave()
+	if p == nil {
+		return step{}
+	}
+	return step{what: "let go: it is in no queue", workload: p, events: normal(eventLeftQueue, "the %s is in no queue any more, and starts as others do", o.workload.owner.Kind)}
+}
+
+// await decides for a workload that waits, or has an allocation and was not let go.
+func (o *observation) await() step {
+	w, fj := o.workload, o.fluxJob
+	switch queue := o.wantedQueue(); {
+	case w.foreign != "":
+		return step{what: "remove: it cannot wait in a queue", remove: true, verify: true, counts: actionDeleted, events: warning(v1alpha1.ReasonNotAllowed, "not in queue %s any more: %s", fj.Spec.Queue, w.foreign)}
+	case queue == "":
+		if s := o.letGo(); s.workload != nil {
+			return s
+		}
+		return step{what: "remove: it left the queue", remove: true, verify: true, counts: actionDeleted}
+	case fj.Status.Allocation != nil && fj.Status.Phase != v1alpha1.Ready && fj.Status.Phase != "":
+		next := fj.DeepCopy()
+		next.Status.Allocation = nil
+		return step{what: "clear an allocation that was taken back", status: next}
+	}
+	if w.isJob() && !w.suspended {
+		if fj.Status.Phase == "" && w.active {
+			if seats := o.seats(); len(seats) > 0 {
+				return step{what: "adopt", status: adopted(fj, o, seats), events: normal(reasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
+			}
+		}
+		if fj.Status.Allocation == nil {
+			return o.suspendAgain()
+		}
+	}
+	return o.awaitInQueue()
+}
+
+// suspendAgain decides for a Job that waits and is not suspended: a user has resumed it, or it has lost its allocation.
+func (o *observation) suspendAgain() step {
+	w, fj := o.workload, o.fluxJob
+	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)
+	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == reasonSuspendedByUser {
+		next := fj.DeepCopy()
+		next.Spec.Held = false
+		return step{what: "release: its user has resumed the Job", spec: next, verify: true}
+	}
+	since := o.now
+	if fj.Status.CreationTime != nil {
+		since = fj.Status.CreationTime.Time
+	}
+	s := step{what: "suspend again", workload: suspension(since, "")}
+	if w.queued != "" || admitted == nil || admitted.Reason != v1alpha1.ReasonPreempted && admitted.Reason != v1alpha1.ReasonRequeued {
+		s.events = warning(eventSuspended, "the Job is suspended again: it waits for its turn in queue %s", fj.Spec.Queue)
+	}
+	return s
+}
+
+// awaitInQueue decides for a workload that stays in its queue, and is suspended or has an allocation.
+func (o *observation) awaitInQueue() step {
+	w, fj := o.workload, o.fluxJob
+	let := fj.Status.Allocation != nil && !w.suspended // it was let go: what it still asks for changes as its pods end
+	if !let {
+		if w.asked.pods == 0 {
+			return step{what: "remove: the Job wants no pods", remove: true, verify: true, counts: actionDeleted}
+		}
+		next, durationErr, requestErr := o.wanted(fj)
+		switch {
+		case !asksTheSame(fj, next):
+			return o.makeAnew()
+		case !sameSpec(fj, next):
+			return step{what: "write the duration that the workload says", spec: next}
+		}
+		valid := o.validity(fj, durationErr, requestErr)
+		if was := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid); fj.Status.Phase == "" || fj.Status.CreationTime == nil || !sameCondition(was, valid) {
+			s := step{what: "say whether it is valid", status: withValid(fj, valid, o)}
+			if valid.Status == metav1.ConditionFalse && (was == nil || was.Reason != valid.Reason || was.Message != valid.Message) {
+				s.events = warning(valid.Reason, "%s", valid.Message)
+			}
+			return s
+		}
+	}
+	if fj.Status.Allocation == nil {
+		return step{}
+	}
+	if p := w.release(w.releaseDeadline(fj, o.queue)); p != nil {
+		return step{what: "release", workload: p, events: normal(reasonReleased, "%s", releasedText(o))}
+	}
+	return step{what: "say that it was released", status: released(fj, o), counts: actionReleased}
+}
+
+// makeAnew decides for a workload that asks for something else than its FluxJob, which nobody can change. What a user has set in the
+// FluxJob is noted of the workload before it goes. In another queue the job is the last.
+func (o *observation) makeAnew() step {
+	w, fj := o.workload, o.fluxJob
+	if !w.isJob() || w.queued != "" {
+		note := setByUser(fj)
+		note.Since = w.waits(o.now)
+		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && !note.Since.After(made.Time) {
+			note.Since = o.now
+		}
+		if was := group.ParseQueued(w.queued); !was.Since.Equal(note.Since) || was.Held != note.Held || was.Duration != note.Duration {
+			return step{what: "note what a user has set", workload: noting(note)}
+		}
+	}
+	return step{what: "remove: its workload asks for something else", remove: true, verify: true, counts: actionDeleted}
+}
+
+// follow decides for a workload that was let go and has not ended.
+func (o *observation) follow() step {
+	w, fj := o.workload, o.fluxJob
+	if w.isJob() && w.suspended {
+		return o.putBack()
+	}
+	if fj.Status.Allocation == nil {
+		return step{}
+	}
+	if said, err := saidBy(w); err == nil && said != fj.Annotations[group.SaidAnnotation] {
+		next := fj.DeepCopy()
+		sayDuration(next, said)
+		return step{what: "write the duration that the workload says", spec: next}
+	}
+	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == reasonRunsAlready && w.deadlineNote == "" {
+		return step{} // its time would count from before it was in the queue
+	}
+	deadline := w.runningDeadline(fj, o.queue)
+	if p := w.limit(deadline); p != nil {
+		return step{what: "change the deadline", workload: p, events: normal(eventDeadline, "the %s ends after %s", w.owner.Kind, shownSeconds(deadline))}
+	}
+	return step{}
+}
+
+// putBack decides for a Job that was let go and is suspended: by an eviction, or by a user. A user holds it by that.
+func (o *observation) putBack() step {
+	w, fj := o.workload, o.fluxJob
+	if w.preempted || w.queued != "" {
+		return step{what: "take back: its pods make room", verify: true, counts: actionTakenBack,
+			status: takenBack(fj, o, v1alpha1.ReasonPreempted, reasonTakenBack, "its pods were evicted for a group of higher priority"),
+			events: normal(reasonTakenBack, "the Job waits in queue %s again", fj.Spec.Queue)}
+	}
+	if !fj.Spec.Held {
+		next := fj.DeepCopy()
+		next.Spec.Held = true
+		return step{what: "hold: its user has suspended the Job", spec: next, verify: true}
+	}
+	return step{what: "take back: its user has suspended the Job", verify: true, counts: actionTakenBack,
+		status: takenBack(fj, o, v1alpha1.ReasonHeld, reasonSuspendedByUser, "the Job was suspended while it ran; it is held until it is resumed"),
+		events: normal(v1alpha1.ReasonHeld, "the Job was suspended while it ran: it is held in queue %s until it is resumed (spec.suspend), or its FluxJob released", fj.Spec.Queue)}
+}
+
+// shownSeconds says a deadline in seconds.
+func shownSeconds(n *int64) string {
+	if n == nil {
+		return "no time"
+	}
+	return inSeconds(*n).String()
+}
+
+// ownerReference returns the reference by which the FluxJob goes with its workload.
+func (w *workload) ownerReference() metav1.OwnerReference {
+	ref := w.reference()
+	return metav1.OwnerReference{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: ref.UID, Controller: new(false), BlockOwnerDeletion: new(false)}
+}

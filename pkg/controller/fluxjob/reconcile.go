@@ -1,0 +1,293 @@
+package fluxjob
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/group"
+)
+
+// reconciler carries out what decide returns.
+type reconciler struct {
+	config Config
+	// client reads from the cache, which has what the client has written.
+	client client.Client
+	// live is the API server itself, without the cache.
+	live   client.Reader
+	queues *Queues
+	events events.EventRecorder
+	clock  clock.PassiveClock
+	count  *prometheus.CounterVec
+
+	mu sync.Mutex
+	// told has the last event about each workload that is told of without a write, so that it is told once.
+	told map[types.NamespacedName]string
+}
+
+const (
+	// maxSteps bounds the writes of one reconcile. No way from one state to the next has more.
+	maxSteps = 8
+	// goneDelay is the time after which a write is tried again that found no FluxJobs served.
+	goneDelay = time.Minute
+)
+
+// Reconcile brings one workload and its FluxJob to their wanted state.
+func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	owner, ok := ownerOf(req.Name)
+	if !ok {
+		return ctrl.Result{}, r.reject(ctx, req.NamespacedName)
+	}
+	for range maxSteps {
+		o, err := r.observe(ctx, req.Namespace, owner)
+		if err != nil {
+			return ctrl.Result{}, err
+		}
+		s := o.decide()
+		if s.what == "" {
+			r.tell(req.NamespacedName, o, s)
+			return ctrl.Result{}, nil
+		}
+		switch done, err := r.carryOut(ctx, o, s); {
+		case apierrors.IsConflict(err):
+			return ctrl.Result{RequeueAfter: conflictDelay}, nil
+		case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			// An event will tell what is there now, unless FluxJobs are not served any more.
+			return ctrl.Result{RequeueAfter: goneDelay}, nil
+		case err != nil:
+			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
+		case !done:
+			return ctrl.Result{RequeueAfter: conflictDelay}, nil
+		}
+		klog.FromContext(ctx).V(2).Info("Wrote for a workload in a queue", "what", s.what)
+		if s.counts != "" {
+			r.count.WithLabelValues(s.counts).Inc()
+		}
+		r.send(o, s.events)
+		if s.remove && o.workload == nil {
+			return ctrl.Result{}, nil
+		}
+	}
+	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// observe reads what is known of a workload, from the cache.
+func (r *reconciler) observe(ctx context.Context, namespace string, owner group.Owner) (*observation, error) {
+	o := &observation{now: r.clock.Now(), owner: owner}
+	key := types.NamespacedName{Namespace: namespace, Name: owner.Name}
+	obj := emptyOf(owner)
+	switch err := r.client.Get(ctx, key, obj); {
+	case err == nil && obj.GetUID() == owner.UID:
+		o.workload = r.read(obj)
+	case client.IgnoreNotFound(err) != nil:
+		return nil, fmt.Errorf("get %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	var fj v1alpha1.FluxJob
+	switch err := r.client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: owner.PodGroupName()}, &fj); {
+	case err == nil:
+		o.fluxJob = &fj
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("get the FluxJob: %w", err)
+	}
+	if o.workload == nil {
+		return o, nil
+	}
+	if !o.workload.labelled && o.workload.isJob() {
+		if queue := r.queues.Default(ctx, namespace); queue != nil && !obj.GetCreationTimestamp().Time.Before(queue.CreationTimestamp.Time) {
+			o.byDefault = queue.Name
+		}
+	}
+	name := o.wantedQueue()
+	if o.fluxJob != nil {
+		name = o.fluxJob.Spec.Queue
+	}
+	o.queue = r.queues.Get(ctx, name)
+	o.seats = func() []v1alpha1.Seats { return r.seatsOf(ctx, namespace, owner.UID) }
+	return o, r.setPriority(ctx, o)
+}
+
+// emptyOf returns an empty object of the kind of a workload.
+func emptyOf(o group.Owner) client.Object {
+	if o.Kind == jobKind {
+		return &batchv1.Job{}
+	}
+	return &corev1.Pod{}
+}
+
+// read reads a Job or a pod. It returns nil for a pod that something controls.
+func (r *reconciler) read(obj client.Object) *workload {
+	switch o := obj.(type) {
+	case *batchv1.Job:
+		return ofJob(o, r.config.SchedulerName)
+	case *corev1.Pod:
+		if metav1.GetControllerOfNoCopy(o) == nil {
+			return ofPod(o)
+		}
+	}
+	return nil
+}
+
+// setPriority finds the priority of the workload's pods. The API server sets that of a pod when it is made.
+func (r *reconciler) setPriority(ctx context.Context, o *observation) error {
+	spec := &o.workload.asked.template.Spec
+	if spec.Priority != nil {
+		o.priority = *spec.Priority
+		return nil
+	}
+	if spec.PriorityClassName != "" {
+		var class schedulingv1.PriorityClass
+		switch err := r.client.Get(ctx, types.NamespacedName{Name: spec.PriorityClassName}, &class, client.UnsafeDisableDeepCopy); {
+		case apierrors.IsNotFound(err):
+			o.noClass = spec.PriorityClassName
+		case err != nil:
+			return fmt.Errorf("get PriorityClass %s: %w", spec.PriorityClassName, err)
+		}
+		o.priority = class.Value
+		return nil
+	}
+	var all schedulingv1.PriorityClassList
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PriorityClasses: %w", err)
+	}
+	// Of several defaults the API server takes the lowest (plugin Priority of kube-apiserver).
+	found := false
+	for i := range all.Items {
+		if c := &all.Items[i]; c.GlobalDefault && (!found || c.Value < o.priority) {
+			o.priority, found = c.Value, true
+		}
+	}
+	return nil
+}
+
+// seatsOf returns the nodes on which a Job has pods that have not ended.
+func (r *reconciler) seatsOf(ctx context.Context, namespace string, job types.UID) []v1alpha1.Seats {
+	var pods corev1.PodList
+	if err := r.client.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot list the pods of a Job")
+		return nil
+	}
+	on := map[string]int32{}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if ref := metav1.GetControllerOfNoCopy(pod); ref != nil && ref.UID == job && pod.Spec.NodeName != "" && podEnding(pod) == nil {
+			on[pod.Spec.NodeName]++
+		}
+	}
+	return seatsOn(on)
+}
+
+// carryOut carries out a step. done is false if the workload is not what it was decided for.
+func (r *reconciler) carryOut(ctx context.Context, o *observation, s step) (done bool, err error) {
+	if s.verify {
+		if same, err := r.isCurrent(ctx, o); err != nil || !same {
+			return false, err
+		}
+	}
+	manager := client.FieldOwner(FieldManager)
+	switch fj := o.fluxJob; {
+	case s.create != nil:
+		return true, r.client.Create(ctx, s.create, manager)
+	case s.spec != nil:
+		return true, r.client.Patch(ctx, s.spec, client.MergeFromWithOptions(fj, client.MergeFromWithOptimisticLock{}), manager)
+	case s.status != nil:
+		return true, r.client.Status().Patch(ctx, s.status, client.MergeFromWithOptions(fj, client.MergeFromWithOptimisticLock{}), manager)
+	case s.remove:
+		uid, version := fj.UID, fj.ResourceVersion
+		return true, client.IgnoreNotFound(r.client.Delete(ctx, fj, client.Preconditions{UID: &uid, ResourceVersion: &version}))
+	default:
+		return true, r.patchWorkload(ctx, o.workload, s.workload)
+	}
+}
+
+// patchWorkload patches the version of a workload that was read.
+func (r *reconciler) patchWorkload(ctx context.Context, w *workload, p patch) error {
+	metadata, _ := p["metadata"].(map[string]any)
+	metadata["uid"], metadata["resourceVersion"] = w.owner.UID, w.object.GetResourceVersion()
+	data, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("encode the patch: %w", err)
+	}
+	obj := emptyOf(w.owner)
+	obj.SetNamespace(w.object.GetNamespace())
+	obj.SetName(w.owner.Name)
+	return r.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager))
+}
+
+// isCurrent reports whether the workload is the one that was observed. A cache that has just started may have a newer FluxJob
+// than workload.
+func (r *reconciler) isCurrent(ctx context.Context, o *observation) (bool, error) {
+	owner := o.owner
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(podKind))
+	if owner.Kind == jobKind {
+		obj.SetGroupVersionKind(batchv1.SchemeGroupVersion.WithKind(jobKind))
+	}
+	switch err := r.live.Get(ctx, types.NamespacedName{Namespace: o.fluxJob.Namespace, Name: owner.Name}, obj); {
+	case apierrors.IsNotFound(err) || err == nil && obj.GetUID() != owner.UID:
+		return o.workload == nil, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s: %w", owner.Kind, owner.Name, err)
+	}
+	return o.workload != nil && obj.GetResourceVersion() == o.workload.object.GetResourceVersion(), nil
+}
+
+// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody.
+func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error {
+	var fj v1alpha1.FluxJob
+	if err := r.client.Get(ctx, key, &fj); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if _, is := requestOf(&fj); is {
+		return nil
+	}
+	r.events.Eventf(&fj, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotAllowed, "Delete", "spec.workload: %s %s (UID %s): a FluxJob has the name of the PodGroup of its workload; this one is deleted", fj.Spec.Workload.Kind, fj.Spec.Workload.Name, fj.Spec.Workload.UID)
+	return client.IgnoreNotFound(r.client.Delete(ctx, &fj, client.Preconditions{UID: new(fj.UID)}))
+}
+
+// tell sends the events of a step that writes nothing, unless they are the last that were sent about the workload.
+func (r *reconciler) tell(key types.NamespacedName, o *observation, s step) {
+	text := ""
+	for _, n := range s.events {
+		text += n.text
+	}
+	r.mu.Lock()
+	before := r.told[key]
+	switch {
+	case o.workload == nil || text == "":
+		delete(r.told, key)
+	default:
+		r.told[key] = text
+	}
+	r.mu.Unlock()
+	if text != before {
+		r.send(o, s.events)
+	}
+}
+
+// send sends events about the workload, and about its FluxJob.
+func (r *reconciler) send(o *observation, notes []note) {
+	for _, n := range notes {
+		if o.workload != nil {
+			r.events.Eventf(o.workload.object, nil, n.kind, n.reason, n.reason, "%s", n.text)
+		}
+		if o.fluxJob != nil && n.kind == corev1.EventTypeWarning {
+			r.events.Eventf(o.fluxJob, nil, n.kind, n.reason, n.reason, "%s", n.text)
+		}
+	}
+}
