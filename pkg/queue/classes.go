@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,24 @@ func (a *job) before(b *job) bool {
 	) < 0
 }
 
+// outranks reports whether a job without a promise may ignore what another one is promised: one after it in its own queue, or
+// one of a lower priority elsewhere.
+func (a *job) outranks(b *job) bool {
+	if a.queue == b.queue {
+		return a.before(b)
+	}
+	return cmp.Or(cmp.Compare(a.queue.Priority, b.queue.Priority), cmp.Compare(a.Priority, b.Priority)) > 0
+}
+
+// ignores reports whether a job ignores what another one is promised. Once it has a promise itself, it does so only if it may have
+// taken that from what h was promised, and h has not asked anew yet.
+func (a *job) ignores(h *job) bool {
+	if a.promise == nil {
+		return a.outranks(h)
+	}
+	return slices.Contains(h.promise.takers, a.Key)
+}
+
 // length is the job's duration in the order of durations.
 func (a *job) length() int64 {
 	if a.Duration == 0 {
@@ -57,10 +76,10 @@ func (a *job) hasPlace() bool { return a.lane != nil && a.lane.class.verdict != 
 // nothing of its promise.
 type promise struct {
 	Promise
-	// lost is set if others may have taken what is promised, and by is the job that has. The promise may then
-	// become a later one.
-	lost bool
-	by   types.NamespacedName
+	// lost is set if others may have taken what is promised. The promise may then become a later one. takers are the jobs
+	// that may have.
+	lost   bool
+	takers []types.NamespacedName
 	// askAt is when the job asks although nothing has happened.
 	askAt time.Time
 	// home is the lane that the job goes back to.

@@ -172,7 +172,7 @@ func (c *Core) Drop(key types.NamespacedName) {
 // Lost says that others have taken what a job was promised. It asks anew in the next pass, and its promise may be later.
 func (c *Core) Lost(key types.NamespacedName) {
 	if j := c.jobs[key]; j != nil && j.promise != nil {
-		c.lose(j, types.NamespacedName{})
+		c.lose(j)
 	}
 }
 

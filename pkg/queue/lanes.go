@@ -17,6 +17,8 @@ type turns struct {
 	// midst of a round waits for the next one if it has asked already, so that the tail has its turn.
 	round      uint64
 	unfinished bool
+	// openings counts what has let jobs ask again at once in this round.
+	openings int
 	// again are the classes, and the lanes of jobs with promises, that open in the next round.
 	again      []*class
 	againLanes []*lane
@@ -109,7 +111,7 @@ func (t *turns) mayAsk(j *job) {
 func (a *job) precedes() bool {
 	p := a.queue.partition
 	return p != nil && slices.ContainsFunc(p.queues, func(q *queue) bool {
-		return q.holder != nil && a.before(q.holder) || q.first != nil && a.before(q.first)
+		return q.holder != nil && a.outranks(q.holder) || q.first != nil && a.before(q.first)
 	})
 }
 

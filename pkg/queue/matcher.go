@@ -21,7 +21,7 @@ type Matcher interface {
 	// Restore is called after a Promise for a job with a promise has found a later time or none. It
 	// undoes that: the job has the promise of before again. It returns false, and has done nothing, if that promise cannot
 	// be kept any more. Then the caller knows why: a node is lost or smaller, a job has not ended in time,
-	// or others hold what was promised.
+	// or others hold what was promised. What others are promised is no reason: the core knows of it.
 	Restore(j *Job, promised Promise) bool
 	// Cancel ends the promise of a job. To cancel what is not there is no error.
 	Cancel(key types.NamespacedName)
@@ -30,7 +30,8 @@ type Matcher interface {
 // An Ask is one question to a Matcher. Its slices are valid only during the call.
 type Ask struct {
 	Job *Job
-	// Ignore are jobs after this one in the order whose promises do not count. Each of them asks again
+	// Ignore are jobs whose promises do not count: those after this one in its queue, and those of a lower priority in other
+	// queues. If the job has a promise itself, these are only those that it was taken from, and that have not asked anew yet. Each of them asks again
 	// in the same pass if the answer is Granted or Reserved, since their promises may overlap what was booked.
 	Ignore []types.NamespacedName
 	// Avoid are jobs before this one that have been refused for too long. Nodes that one of them could use, by its

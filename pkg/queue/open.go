@@ -31,8 +31,8 @@ func (c *Core) Open(what What, partitions ...string) {
 type opening struct {
 	// nodes is set if nodes have changed.
 	nodes bool
-	// by is the job that keeps less from those after it than before. It has kept nothing from those before it, except from the time
-	// of their promises. It is nil if all may be helped.
+	// by is the job that keeps less from others than before. It has kept nothing from those that outrank it, except
+	// from their promises. It is nil if all may be helped.
 	by *job
 }
 
@@ -40,6 +40,9 @@ type opening struct {
 func (t *turns) open(p *partition, o opening) {
 	if p == nil {
 		return
+	}
+	if o.by != nil && t.unfinished {
+		t.openings++
 	}
 	for _, q := range p.queues {
 		// The first of a queue asks a second time in the midst of a round.
@@ -54,7 +57,7 @@ func (t *turns) open(p *partition, o opening) {
 			}
 		}
 		if h := q.holder; h != nil {
-			t.letAsk(h, twice, o.by != nil && h.before(o.by))
+			t.letAsk(h, o, twice)
 		}
 		if twice {
 			q.again = t.round
@@ -68,9 +71,9 @@ func (t *turns) opens(k *class, o opening, twice bool) bool {
 	case k.fixed() && !o.nodes, k.verdict == Granted:
 		return false
 	case k.fixed():
-	case o.by != nil && k.by.before(o.by):
+	case o.by != nil && k.by.outranks(o.by):
 		return false
-	case t.unfinished && k.round == t.round && !(twice && k.queue.first != nil && k.queue.first.lane.class == k):
+	case t.mustWait(k.round, o, twice && k.queue.first != nil && k.queue.first.lane.class == k):
 		if !k.again {
 			k.again = true
 			t.again = append(t.again, k)
@@ -81,9 +84,18 @@ func (t *turns) opens(k *class, o opening, twice bool) bool {
 	return true
 }
 
-// letAsk lets a job with a promise ask. It is left for the next round if it has asked in this one, or if its turn is over.
-func (t *turns) letAsk(h *job, twice, over bool) {
-	if over || t.unfinished && h.lane.round == t.round && !twice {
+// maxOpenings is how often in a round what asked in it already may ask again at once, since a job keeps less from others than
+// before. Few jobs do in one pass, unless the matcher contradicts itself.
+const maxOpenings = 1000
+
+// mustWait reports whether what asked last in some round has to wait for the next one. twice is set if it may ask a second time.
+func (t *turns) mustWait(round uint64, o opening, twice bool) bool {
+	return t.unfinished && round == t.round && !twice && (o.by == nil || t.openings > maxOpenings)
+}
+
+// letAsk lets a job with a promise ask.
+func (t *turns) letAsk(h *job, o opening, twice bool) {
+	if t.mustWait(h.lane.round, o, twice) {
 		t.againLanes = append(t.againLanes, h.lane)
 		return
 	}
@@ -110,6 +122,7 @@ func (t *turns) wakeAll(q *queue) {
 // nextRound begins a round with what was left for it.
 func (t *turns) nextRound() {
 	t.round++
+	t.openings = 0
 	classes, lanes := t.again, t.againLanes
 	t.again, t.againLanes = nil, nil
 	for _, k := range classes {

@@ -181,7 +181,7 @@ func (p *pass) ask(j *job) {
 func (p *pass) question(j *job) Ask {
 	p.ignore, p.avoid, p.ignored, p.avoided = p.ignore[:0], p.avoid[:0], p.ignored[:0], nil
 	for _, q := range j.queue.partition.queues {
-		if h := q.holder; h != nil && j.promise == nil && j.before(h) {
+		if h := q.holder; h != nil && h != j && j.ignores(h) {
 			p.ignore, p.ignored = append(p.ignore, h.Key), append(p.ignored, h)
 		}
 		if f := q.first; f != nil && f != j && f.before(j) && p.isOverdue(q) {

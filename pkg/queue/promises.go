@@ -48,7 +48,7 @@ func (p *pass) promiseAnew(j *job, room Promise) {
 	if later {
 		d.By = p.because(j, p.avoided)
 	}
-	old.Promise, old.lost, old.by = room, false, types.NamespacedName{}
+	old.Promise, old.lost, old.takers = room, false, nil
 	old.askAt = p.nextAsk(room.From)
 	if d.Promise != d.Before {
 		p.decide(d)
@@ -64,10 +64,13 @@ func (p *pass) keeps(j *job) bool {
 // because returns the key of the job before j that has cost it its promise: the one that took what was promised, or an
 // overdue one, if there is one.
 func (p *pass) because(j, overdue *job) types.NamespacedName {
-	if j.promise.by == (types.NamespacedName{}) && overdue != nil {
+	switch takers := j.promise.takers; {
+	case len(takers) > 0:
+		return takers[0]
+	case overdue != nil:
 		return overdue.Key
 	}
-	return j.promise.by
+	return types.NamespacedName{}
 }
 
 // endPromise ends the promise of a job that waits on, because of another one; nil is none.
@@ -95,9 +98,9 @@ func (p *pass) holdBack(j *job) {
 	j.promise.askAt = p.nextAsk(j.promise.From)
 }
 
-// lose makes a job ask anew, because what it was promised may be taken by another job; the empty key is none.
-func (t *turns) lose(j *job, by types.NamespacedName) {
-	j.promise.lost, j.promise.by = true, by
+// lose makes a job ask anew, because what it was promised may be taken by these jobs or by others.
+func (t *turns) lose(j *job, takers ...types.NamespacedName) {
+	j.promise.lost, j.promise.takers = true, append(j.promise.takers, takers...)
 	j.lane.mayAsk = true
 	t.ready.wake(j.lane)
 }
@@ -106,7 +109,7 @@ func (t *turns) lose(j *job, by types.NamespacedName) {
 // would ignore.
 func (t *turns) mayIgnore(j *job) bool {
 	for _, q := range j.queue.partition.queues {
-		if q.holder != nil && j.before(q.holder) {
+		if q.holder != nil && j.outranks(q.holder) {
 			return true
 		}
 	}

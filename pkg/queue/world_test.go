@@ -169,19 +169,29 @@ func (w *world) answer(a queue.Ask, ask func(queue.Ask) queue.Answer) queue.Answ
 	return got
 }
 
-// keptBefore returns the promises before a job that can be kept now, if those after it do not count.
+// keptBefore returns the promises that can be kept now and that a job may not ignore.
 func (w *world) keptBefore(j queue.Job) []types.NamespacedName {
 	var kept []types.NamespacedName
 	for key, s := range w.cluster.Promised {
-		if o, ok := w.jobs[key]; ok && w.before(o, j) && w.cluster.Fits(key, s, w.promisedAfter(j)) {
+		if o, ok := w.jobs[key]; ok && o.Key != j.Key && !w.outranks(j, o) && w.cluster.Fits(key, s, w.outranked(j)) {
 			kept = append(kept, key)
 		}
 	}
 	return kept
 }
 
-func (w *world) promisedAfter(j queue.Job) []types.NamespacedName {
-	return slices.DeleteFunc(slices.Collect(maps.Keys(w.cluster.Promised)), func(k types.NamespacedName) bool { return !w.before(j, w.jobs[k]) })
+// outranked returns the jobs whose promises another one may ignore.
+func (w *world) outranked(j queue.Job) []types.NamespacedName {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(w.cluster.Promised)), func(k types.NamespacedName) bool { return !w.outranks(j, w.jobs[k]) })
+}
+
+// outranks is the order of promises as users know it.
+func (w *world) outranks(a, b queue.Job) bool {
+	if a.Queue == b.Queue {
+		return w.before(a, b)
+	}
+	p, q := w.queues[a.Queue].Priority, w.queues[b.Queue].Priority
+	return p > q || p == q && a.Priority > b.Priority
 }
 
 // checkStart checks that a job may start, and that no promise before it moves by that.
@@ -197,7 +207,7 @@ func (w *world) checkStart(j queue.Job, kept []types.NamespacedName) {
 		w.blame("Stopped: %s starts in queue %s", j.Key, q.Name)
 	}
 	for _, key := range kept {
-		if s, ok := w.cluster.Promised[key]; !ok || !w.cluster.Fits(key, s, w.promisedAfter(j)) {
+		if s, ok := w.cluster.Promised[key]; !ok || !w.cluster.Fits(key, s, w.outranked(j)) {
 			w.blame("Later: what %s is promised from %v is gone by the start of %s", key, s.From, j.Key)
 		}
 	}
@@ -273,7 +283,7 @@ func (w *world) checkIdle() {
 		}
 		a := queue.Ask{Job: &j}
 		if s.Reason != queue.HasPromise {
-			a.Ignore = w.promisedAfter(j)
+			a.Ignore = w.outranked(j)
 		}
 		a.Avoid = slices.DeleteFunc(slices.Clone(overdue), func(k types.NamespacedName) bool { return k == key || !w.before(w.jobs[k], j) })
 		if w.cluster.Probe(a, j.Duration, false).Verdict == queue.Granted && !w.limitedByPromise(s) {

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,7 +128,7 @@ func (c *Cluster) look(a queue.Ask, later bool) (queue.Answer, Span) {
 // Restore implements queue.Matcher.
 func (c *Cluster) Restore(j *queue.Job, _ queue.Promise) bool {
 	s := c.replaced[j.Key]
-	if !c.Fits(j.Key, s, nil) {
+	if !c.Fits(j.Key, s, slices.Collect(maps.Keys(c.Promised))) {
 		return false
 	}
 	c.Promised[j.Key] = s

@@ -22,8 +22,8 @@ type Model struct {
 	// first has, for each queue, the first job that the last pass refused, if it has no promise and none with a promise is
 	// before it.
 	first map[string]*job
-	// changed is set when a pass has changed something.
-	changed bool
+	// changed is set when a pass has changed something. opened is set when a job keeps less from others than before.
+	changed, opened bool
 }
 
 type job struct {
@@ -32,6 +32,8 @@ type job struct {
 	// promise is the zero value if there is none. lost is set if others may have taken it.
 	promise queue.Promise
 	lost    bool
+	// takers are the jobs that may have.
+	takers []types.NamespacedName
 	// refused is since when the job is refused as the first of its queue.
 	refused time.Time
 }
@@ -93,7 +95,7 @@ func (m *Model) Lost(key types.NamespacedName) {
 func (m *Model) end(j *job) {
 	if j.promise != (queue.Promise{}) {
 		m.ended = append(m.ended, j.Key)
-		j.promise, j.lost = queue.Promise{}, false
+		j.renew(queue.Promise{})
 	}
 }
 
@@ -102,34 +104,37 @@ func (m *Model) Pass(now time.Time, matcher queue.Matcher) bool {
 	for _, key := range m.ended {
 		matcher.Cancel(key)
 	}
-	m.ended, m.first, m.changed = nil, map[string]*job{}, false
-	for _, j := range m.order() {
-		if m.ask(j, now, matcher) {
-			m.ask(j, now, matcher) // its promise has ended: it asks as one without a promise
+	m.ended, m.changed = nil, false
+	for m.opened = true; m.opened; { // from the first job on again
+		m.first, m.opened = map[string]*job{}, false
+		for _, j := range m.order() {
+			if m.ask(j, now, matcher); m.opened {
+				break
+			}
 		}
 	}
 	return m.changed
 }
 
-// ask asks for one job. It returns true if the job has asked with a promise, and has none any more, and waits for room.
-func (m *Model) ask(j *job, now time.Time, matcher queue.Matcher) bool {
+// ask asks for one job.
+func (m *Model) ask(j *job, now time.Time, matcher queue.Matcher) {
 	q, ok := m.queues[j.Queue]
 	holder := m.holder(j.Queue)
 	promised := holder == j
 	switch {
 	case !ok, !q.Started, j.Held, j.Unplaceable, q.Policy != queue.EASY && m.first[j.Queue] != nil:
-		return false
+		return
 	case m.overLimit(j, now):
 		if promised && (j.lost || !now.Before(j.promise.From.Add(m.config.Retry))) {
 			m.cancel(j, matcher)
 		}
-		return false
+		return
 	}
 	a := queue.Ask{Job: &j.Job}
 	for _, o := range m.order() {
 		switch f := m.first[o.Queue]; {
 		case m.queues[o.Queue].Partition != q.Partition:
-		case m.before(j, o) && o.promise != (queue.Promise{}) && !promised:
+		case o != j && o.promise != (queue.Promise{}) && m.ignores(j, o):
 			a.Ignore = append(a.Ignore, o.Key)
 		case o == f && m.before(o, j) && m.isOverdue(o, now):
 			a.Avoid = append(a.Avoid, o.Key)
@@ -146,54 +151,57 @@ func (m *Model) ask(j *job, now time.Time, matcher queue.Matcher) bool {
 	switch got.Verdict {
 	case queue.Granted:
 		j.running, j.promise = true, queue.Promise{}
-		m.lose(a.Ignore)
+		m.lose(a.Ignore, j.Key)
+		m.changed, m.opened = true, promised
 	case queue.Reserved:
-		if promised && room.From.After(j.promise.From) && keeps() {
-			return false
+		switch {
+		case promised && room.From.After(j.promise.From) && keeps():
+		case promised:
+			m.changed, m.opened = m.changed || j.promise != room, j.promise != room
+			j.renew(room)
+		default:
+			if holder != nil {
+				m.cancel(holder, matcher)
+			}
+			j.renew(room)
+			j.refused, m.changed = time.Time{}, true
+			m.lose(a.Ignore, j.Key)
 		}
-		if !promised && holder != nil {
-			m.cancel(holder, matcher)
-		}
-		m.changed = m.changed || j.promise != room
-		if j.promise, j.lost = room, false; !promised {
-			m.lose(a.Ignore)
-			j.refused = time.Time{}
-		}
-		return false
-	case queue.Unanswered:
-		if q.Policy != queue.EASY {
-			m.first[j.Queue] = j
-		}
-		return false
 	case queue.Busy:
 		switch {
 		case promised && !keeps():
 			m.cancel(j, matcher)
-			return true
 		case !promised && (inFront || q.Policy != queue.EASY) && m.first[j.Queue] == nil:
 			if m.first[j.Queue] = j; j.refused.IsZero() {
 				j.refused = now
 			}
 		}
-		return false
+	case queue.Unanswered:
+		if q.Policy != queue.EASY {
+			m.first[j.Queue] = j
+		}
 	default:
 		if promised {
 			m.cancel(j, matcher)
 		}
-		return false
 	}
-	m.changed = true
-	return false
 }
 
 func (m *Model) cancel(j *job, matcher queue.Matcher) {
 	matcher.Cancel(j.Key)
-	j.promise, j.lost, m.changed = queue.Promise{}, false, true
+	j.renew(queue.Promise{})
+	m.changed, m.opened = true, true
 }
 
-func (m *Model) lose(keys []types.NamespacedName) {
+// renew gives a job another promise or none.
+func (j *job) renew(p queue.Promise) { j.promise, j.lost, j.takers = p, false, nil }
+
+// lose makes those ask anew that still have a promise, since another job may have taken it.
+func (m *Model) lose(keys []types.NamespacedName, taker types.NamespacedName) {
 	for _, key := range keys {
-		m.jobs[key].lost = m.jobs[key].promise != queue.Promise{}
+		if h := m.jobs[key]; h.promise != (queue.Promise{}) {
+			h.lost, h.takers = true, append(h.takers, taker)
+		}
 	}
 }
 
@@ -265,6 +273,20 @@ func (m *Model) order() []*job {
 }
 
 func (m *Model) before(a, b *job) bool { return m.compare(a, b) < 0 }
+
+// ignores reports whether a job ignores the promise of another one.
+func (m *Model) ignores(j, h *job) bool {
+	if j.promise == (queue.Promise{}) {
+		return m.outranks(j, h)
+	}
+	return slices.Contains(h.takers, j.Key)
+}
+
+// outranks reports whether a job without a promise may ignore the promise of another one.
+func (m *Model) outranks(a, b *job) bool {
+	p, q := m.queues[a.Queue].Priority, m.queues[b.Queue].Priority
+	return a.Queue == b.Queue && m.before(a, b) || a.Queue != b.Queue && (p > q || p == q && a.Priority > b.Priority)
+}
 
 func (m *Model) compare(a, b *job) int {
 	return cmp.Or(cmp.Compare(m.queues[b.Queue].Priority, m.queues[a.Queue].Priority), cmp.Compare(b.Priority, a.Priority),
