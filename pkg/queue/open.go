@@ -86,7 +86,7 @@ func (t *turns) opens(k *class, o opening, twice bool) bool {
 
 // maxOpenings is how often in a round what asked in it already may ask again at once, since a job keeps less from others than
 // before. Few jobs do in one pass, unless the matcher contradicts itself.
-const maxOpenings = 1000
+const maxOpenings = 100
 
 // mustWait reports whether what asked last in some round has to wait for the next one. twice is set if it may ask a second time.
 func (t *turns) mustWait(round uint64, o opening, twice bool) bool {

@@ -144,8 +144,8 @@ func (p *pass) ask(j *job) {
 	case q.Policy == EASY && k.probes(j):
 		length = k.shortest()
 		answer = p.matcher.Probe(a, time.Duration(length), inFront)
-		k.probed = answer.Verdict == Granted || answer.Verdict == Reserved
-		if k.wasFull = !k.probed; k.probed {
+		if k.probed = answer.Verdict == Granted || answer.Verdict == Reserved; k.probed {
+			k.wasFull = false
 			return // the job itself asks next
 		}
 	case inFront:
@@ -266,6 +266,7 @@ func (p *pass) busy(j *job, length int64, mayBeFirst bool) {
 func (p *pass) close(k *class, j *job, length int64, v Verdict) {
 	k.verdict, k.round = v, p.round
 	k.closed = min(k.closed, length)
+	k.wasFull = k.closed <= k.shortest()
 	if k.by == nil || k.by.before(j) {
 		k.by = j
 	}

@@ -50,7 +50,7 @@ type world struct {
 func newWorld(config queue.Config, cluster *model.Cluster, f faults) *world {
 	return &world{
 		core: queue.New(config), cluster: cluster, faults: f, queues: map[string]queue.Queue{},
-		jobs: map[types.NamespacedName]queue.Job{}, running: map[types.NamespacedName]bool{}, promises: map[types.NamespacedName]queue.Promise{},
+		jobs: map[types.NamespacedName]queue.Job{}, running: map[types.NamespacedName]bool{}, promises: map[types.NamespacedName]queue.Promise{}, kept: map[types.NamespacedName]bool{},
 	}
 }
 

@@ -88,8 +88,11 @@ func (c *Cluster) Promise(a queue.Ask) queue.Answer {
 	if got.Verdict == queue.Unanswered {
 		return got
 	}
-	c.replaced[key] = c.Promised[key]
-	delete(c.Promised, key)
+	delete(c.replaced, key)
+	if was, had := c.Promised[key]; had {
+		c.replaced[key] = was
+		delete(c.Promised, key)
+	}
 	switch got.Verdict {
 	case queue.Granted:
 		c.Held[key] = s
@@ -127,8 +130,8 @@ func (c *Cluster) look(a queue.Ask, later bool) (queue.Answer, Span) {
 
 // Restore implements queue.Matcher.
 func (c *Cluster) Restore(j *queue.Job, _ queue.Promise) bool {
-	s := c.replaced[j.Key]
-	if !c.Fits(j.Key, s, slices.Collect(maps.Keys(c.Promised))) {
+	s, had := c.replaced[j.Key]
+	if !had || !c.Fits(j.Key, s, slices.Collect(maps.Keys(c.Promised))) {
 		return false
 	}
 	c.Promised[j.Key] = s
