@@ -6,9 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 copy=$(mktemp -d)
 trap 'rm -rf "${copy}"' EXIT
-mkdir -p "${copy}/hack/tools" "${copy}/manifests" "${copy}/pkg"
-cp -R go.mod go.sum sig-scheduler-plugins "${copy}"
-cp -R pkg/apis "${copy}/pkg"
+mkdir -p "${copy}/hack/tools" "${copy}/manifests"
+cp -R go.mod go.sum pkg sig-scheduler-plugins "${copy}"
 cp -R hack/update-codegen.sh "${copy}/hack"
 cp -R hack/tools/controller-gen "${copy}/hack/tools"
 # A file that is no longer generated must be a difference.

@@ -69,6 +69,7 @@ func TestInstalled(t *testing.T) {
 	s.everyKind()
 	s.evicts()
 	s.restarts()
+	s.queues()
 	s.certificateIsMended()
 	s.webhookIsGuarded()
 	s.metricsAreForReaders()

@@ -34,6 +34,7 @@ var unused = map[string]string{
 	"fluence-scheduler: list mpijobs.kubeflow.org":                              streamed,
 	"fluence-scheduler: list trainjobs.trainer.kubeflow.org":                    streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
+	"fluence-scheduler: get fluxjobs.fluence.flux-framework.org":                "a FluxJob is read again after a write that conflicts",
 	"fluence-scheduler: list fluxjobs.fluence.flux-framework.org":               streamed,
 	"fluence-scheduler: list queues.fluence.flux-framework.org":                 streamed,
 	"fluence-scheduler: list resourcequotas":                                    streamed,
@@ -329,6 +330,65 @@ metadata:
 	wait("is resumed", func(is string, generation int) bool { return is == "false" && generation > 1 })
 	s.kubectl("delete", "priorityclass", "high")
 	s.kubectl("delete", "namespace", "evicts", "--wait=false")
+}
+
+// inQueue are a queue, and a Job and a pod that start at once. waits is a Job that comes later.
+const (
+	inQueue = `apiVersion: fluence.flux-framework.org/v1alpha1
+kind: Queue
+metadata: {name: rights}
+spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: queued}}, defaults: {duration: 1h}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: turn, namespace: queued, labels: {fluence.flux-framework.org/queue: rights}}
+spec: {template: {spec: {restartPolicy: Never, schedulerName: fluence, containers: [{name: main, image: busybox}]}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: alone, namespace: queued, labels: {fluence.flux-framework.org/queue: rights}}
+spec: ` + podSpec + `
+`
+	waits = `apiVersion: batch/v1
+kind: Job
+metadata: {name: waits, namespace: queued, labels: {fluence.flux-framework.org/queue: rights}}
+spec: {template: {spec: {restartPolicy: Never, schedulerName: fluence, containers: [{name: main, image: busybox}]}}}
+`
+)
+
+// queues lets a Job and a pod of a queue start. Then the queue stops, and a Job waits in it, asks for another duration, and
+// leaves it.
+func (s *site) queues() {
+	s.Helper()
+	s.namespace("queued")
+	s.apply(inQueue)
+	placed := func(jobs ...string) {
+		s.Helper()
+		for _, job := range jobs {
+			s.kubectl("wait", "--for=jsonpath={.status.active}=1", "--timeout=60s", "job/"+job, "-n", "queued")
+			s.kubectl("wait", "--for=condition=PodScheduled", "--timeout=60s", "pod", "-l", "batch.kubernetes.io/job-name="+job, "-n", "queued")
+		}
+	}
+	placed("turn")
+	s.kubectl("wait", "--for=condition=PodScheduled", "--timeout=60s", "pod/alone", "-n", "queued")
+	s.kubectl("patch", "queue.fluence.flux-framework.org", "rights", "--type=merge", "-p", `{"spec": {"started": false}}`)
+	s.apply(waits)
+	fluxJobs := func(what string, right func(said string) bool) {
+		s.Helper()
+		eventually.True(s.Context(), s, what, func(context.Context) (bool, string) {
+			said := s.kubectl("get", "fluxjobs.fluence.flux-framework.org", "-n", "queued", "-o",
+				`jsonpath={range .items[*]}{.spec.workload.name} {.spec.duration} {.status.conditions[?(@.type=="Admitted")].reason};{end}`)
+			return right(said), said
+		})
+	}
+	fluxJobs("the queue is stopped", func(said string) bool { return strings.Contains(said, "waits  QueueStopped;") })
+	s.kubectl("patch", "job", "waits", "-n", "queued", "--type=merge", "-p", `{"spec": {"template": {"metadata": {"annotations": {"`+group.DurationAnnotation+`": "2h"}}}}}`)
+	fluxJobs("the Job asks for two hours", func(said string) bool { return strings.Contains(said, "waits 2h QueueStopped;") })
+	s.kubectl("label", "job", "waits", "-n", "queued", group.QueueLabel+"-")
+	fluxJobs("the Job has left the queue", func(said string) bool { return said != "" && !strings.Contains(said, "waits") })
+	placed("waits")
+	s.kubectl("delete", "namespace", "queued", "--wait=false")
+	s.kubectl("delete", "queue.fluence.flux-framework.org", "rights")
 }
 
 // restarts makes a group lose a member for good. The others are then evicted.
