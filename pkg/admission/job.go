@@ -72,7 +72,8 @@ func (w *workload) apiVersion() string {
 type asked struct {
 	queue    string
 	priority int32
-	created  time.Time
+	// created is status.creationTime. It is zero until the controller has written it, and with it the condition Valid.
+	created time.Time
 	// duration is spec.duration, a Flux Standard Duration.
 	duration string
 	held     bool

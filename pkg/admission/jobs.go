@@ -143,7 +143,7 @@ func (s *jobs) putSpec(j *job, fj *v1alpha1.FluxJob) {
 	if fj.Generation != j.generation {
 		j.refusals = 0
 	}
-	created := fj.CreationTimestamp.Time
+	var created time.Time
 	if t := fj.Status.CreationTime; t != nil {
 		created = t.Time
 	}

@@ -158,6 +158,8 @@ func (l *loop) step(now time.Time) {
 	}
 	if next := l.core.NextAt(); now.Sub(l.passedAt) >= passEvery && (l.core.Pending() || !next.IsZero() && !now.Before(next)) {
 		l.pass(now)
+	} else if l.core.Pending() {
+		return // a job that is about to ask is told afterwards
 	}
 	l.restoredBy(now)
 	l.teller.tell(now)

@@ -48,6 +48,11 @@ func (l *loop) place(key types.NamespacedName, now time.Time) {
 		l.announced = append(l.announced, key)
 		return
 	}
+	if j.room == nil && j.created.IsZero() {
+		l.core.Drop(key) // by the time of the object alone, it could come before jobs that were made earlier
+		l.taken.set(j, "")
+		return
+	}
 	q := l.asker.queues[j.queue]
 	duration, err := durationOf(j, q)
 	switch {

@@ -152,7 +152,7 @@ func (j *job) needsWrite(isHead bool, now time.Time) (write, urgent bool) {
 	switch r := j.room; {
 	case r != nil && !r.written, j.takenBack != 0:
 		return true, true
-	case r != nil && !r.end.Equal(r.shownEnd):
+	case r != nil && (!r.end.Equal(r.shownEnd) || !j.isLetGo() && j.phase != v1alpha1.Ready):
 		return true, true
 	case j.sayDelay != j.delay:
 		return true, false
