@@ -77,8 +77,8 @@ type asked struct {
 	// duration is spec.duration, a Flux Standard Duration.
 	duration string
 	held     bool
-	// invalid is why the job cannot run as it is, by its condition Valid. It is empty if it can.
-	invalid string
+	// invalidReason and invalid are why the job cannot run as it is, by its condition Valid. They are empty if it can.
+	invalidReason, invalid string
 	// generation is metadata.generation.
 	generation int64
 }

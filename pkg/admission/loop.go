@@ -129,11 +129,7 @@ func (l *loop) step(now time.Time) {
 		l.tickedAt = now
 		l.onTick(now)
 	}
-	for l.takeJobs(now) {
-		if l.ctx.Err() != nil {
-			return
-		}
-	}
+	l.takeJobs(now)
 	if len(l.announced) > 0 {
 		l.cfg.Groups.Changed(l.announced...)
 		l.announced = nil
