@@ -72,7 +72,7 @@ func (j *job) toApply(now time.Time) *applied {
 	if r := j.room; r != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAdmitted, admittedMessage(r, now)
 		s.Allocation = r.allocation()
-		if !r.written || j.phase == v1alpha1.Ready {
+		if !j.isLetGo() {
 			s.Phase = v1alpha1.Ready
 		}
 	} else {
@@ -90,6 +90,11 @@ func (j *job) toApply(now time.Time) *applied {
 	}
 	s.Conditions = []metav1.Condition{c}
 	return a
+}
+
+// isLetGo reports whether the controller has let the workload go.
+func (j *job) isLetGo() bool {
+	return j.room != nil && j.room.written && (j.phase == v1alpha1.Running || j.phase == v1alpha1.Finished)
 }
 
 // waitingPhase returns the phase of a job that has no room. One that its queue has not taken yet stays requested.

@@ -203,6 +203,8 @@ func (d *Driver) Status(group types.NamespacedName, queue string) (held bool, wh
 		return false, ""
 	case j.room != nil:
 		return true, "is about to start: its FluxJob is being written"
+	case j.created.IsZero():
+		return true, "waits for the controller to check its FluxJob"
 	case j.sayMessage != "":
 		return true, j.sayReason + ": " + j.sayMessage
 	case j.message != "":

@@ -72,12 +72,13 @@ func (w *workload) apiVersion() string {
 type asked struct {
 	queue    string
 	priority int32
-	created  time.Time
+	// created is status.creationTime. It is zero until the controller has written it, and with it the condition Valid.
+	created time.Time
 	// duration is spec.duration, a Flux Standard Duration.
 	duration string
 	held     bool
-	// invalid is why the job cannot run as it is, by its condition Valid. It is empty if it can.
-	invalid string
+	// invalidReason and invalid are why the job cannot run as it is, by its condition Valid. They are empty if it can.
+	invalidReason, invalid string
 	// generation is metadata.generation.
 	generation int64
 }

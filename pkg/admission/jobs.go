@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -143,7 +144,7 @@ func (s *jobs) putSpec(j *job, fj *v1alpha1.FluxJob) {
 	if fj.Generation != j.generation {
 		j.refusals = 0
 	}
-	created := fj.CreationTimestamp.Time
+	var created time.Time
 	if t := fj.Status.CreationTime; t != nil {
 		created = t.Time
 	}
@@ -152,10 +153,7 @@ func (s *jobs) putSpec(j *job, fj *v1alpha1.FluxJob) {
 		held: fj.Spec.Held, generation: fj.Generation,
 	}
 	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid); c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonWouldDelay {
-		j.invalid = s.texts.shared(c.Message)
-		if j.invalid == "" {
-			j.invalid = s.texts.shared(c.Reason)
-		}
+		j.invalidReason, j.invalid = s.texts.shared(c.Reason), s.texts.shared(c.Message)
 	}
 	before := j.class
 	j.class = nil
@@ -291,16 +289,19 @@ func (s *jobs) drop(key types.NamespacedName) {
 // markChanged makes the loop look at a job.
 func (s *jobs) markChanged(key types.NamespacedName) { s.changed[key] = struct{}{} }
 
-// take returns up to n changed jobs, and whether there are more.
-func (s *jobs) take(n int) (keys []types.NamespacedName, more bool) {
-	for key := range s.changed {
-		if len(keys) == n {
-			return keys, true
+// take returns all changed jobs, those that were made first before others: a queue may take only some of them. The caller holds the lock.
+func (s *jobs) take() []types.NamespacedName {
+	created := func(key types.NamespacedName) time.Time {
+		if j := s.byKey[key]; j != nil {
+			return j.created
 		}
-		keys = append(keys, key)
-		delete(s.changed, key)
+		return time.Time{}
 	}
-	return keys, false
+	keys := slices.SortedFunc(maps.Keys(s.changed), func(a, b types.NamespacedName) int {
+		return cmp.Or(created(a).Compare(created(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	clear(s.changed)
+	return keys
 }
 
 // all returns the keys of all jobs.

@@ -129,11 +129,7 @@ func (l *loop) step(now time.Time) {
 		l.tickedAt = now
 		l.onTick(now)
 	}
-	for l.takeJobs(now) {
-		if l.ctx.Err() != nil {
-			return
-		}
-	}
+	l.takeJobs(now)
 	if len(l.announced) > 0 {
 		l.cfg.Groups.Changed(l.announced...)
 		l.announced = nil
@@ -158,6 +154,8 @@ func (l *loop) step(now time.Time) {
 	}
 	if next := l.core.NextAt(); now.Sub(l.passedAt) >= passEvery && (l.core.Pending() || !next.IsZero() && !now.Before(next)) {
 		l.pass(now)
+	} else if l.core.Pending() {
+		return // a job that is about to ask is told afterwards
 	}
 	l.restoredBy(now)
 	l.teller.tell(now)

@@ -67,8 +67,8 @@ func many(i int, texts requests) *v1alpha1.FluxJob {
 	return fj
 }
 
-// live returns the live heap in bytes.
-func live() uint64 {
+// liveHeap returns the live heap in bytes.
+func liveHeap() uint64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -83,7 +83,7 @@ func TestMemoryOfManyJobs(t *testing.T) {
 	const jobs, most = 100_000, 200 << 20
 	r := newRig(t, 1, easy("batch"))
 	texts := requests{}
-	before, putting := live(), time.Duration(0)
+	before, putting := liveHeap(), time.Duration(0)
 	for i := range jobs {
 		fj := many(i, texts)
 		_, _ = trimFluxJob(fj)
@@ -95,7 +95,7 @@ func TestMemoryOfManyJobs(t *testing.T) {
 	r.now = r.now.Add(passEvery)
 	r.d.loop.step(r.now)
 	took := time.Since(start)
-	used := live() - before
+	used := liveHeap() - before
 	t.Logf("%d jobs take %d MiB, %d bytes each; to record them took %s, and the first step %s", jobs, used>>20, used/jobs, putting, took)
 	if used > most {
 		t.Errorf("%d jobs take %d MiB, more than %d", jobs, used>>20, most>>20)

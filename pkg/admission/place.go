@@ -12,20 +12,24 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/fsd"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
-// takeAtOnce is how many changed jobs are looked at with the lock held once.
-const takeAtOnce = 1000
+// placeAtOnce is how many changed jobs are looked at with the lock held once.
+const placeAtOnce = 1000
 
-// takeJobs tells the core of some of the jobs that have changed. It reports whether there are more.
-func (l *loop) takeJobs(now time.Time) (more bool) {
+// takeJobs tells the core of the jobs that have changed.
+func (l *loop) takeJobs(now time.Time) {
 	l.jobs.mu.Lock()
-	defer l.jobs.mu.Unlock()
-	keys, more := l.jobs.take(takeAtOnce)
-	for _, key := range keys {
-		l.place(key, now)
+	all := l.jobs.take()
+	l.jobs.mu.Unlock()
+	for keys := range slices.Chunk(all, placeAtOnce) {
+		l.jobs.mu.Lock()
+		for _, key := range keys {
+			l.place(key, now)
+		}
+		l.jobs.mu.Unlock()
 	}
-	return more
 }
 
 // place tells the core whether a job waits, runs, or neither. The caller holds the lock of the jobs.
@@ -46,6 +50,11 @@ func (l *loop) place(key types.NamespacedName, now time.Time) {
 		l.taken.set(j, "")
 		l.teller.forget(key)
 		l.announced = append(l.announced, key)
+		return
+	}
+	if j.room == nil && j.created.IsZero() {
+		l.core.Drop(key) // by the time of the object alone, it could come before jobs that were made earlier
+		l.taken.set(j, "")
 		return
 	}
 	q := l.asker.queues[j.queue]
@@ -95,12 +104,6 @@ func durationOf(j *job, q *jobQueue) (time.Duration, error) {
 	return 0, nil
 }
 
-// Reasons of the condition Admitted that the API does not have.
-const (
-	// reasonInvalid: the job cannot run as it is. The condition Valid says more.
-	reasonInvalid = "Invalid"
-)
-
 // whyApart returns why a job does not wait in its queue for now. It is empty if it does.
 func (l *loop) whyApart(j *job, q *jobQueue, duration time.Duration, wrong error, now time.Time) (reason, message string) {
 	name := j.queue
@@ -111,26 +114,26 @@ func (l *loop) whyApart(j *job, q *jobQueue, duration time.Duration, wrong error
 		return v1alpha1.ReasonPreempted, j.sayMessage
 	case now.Before(j.retryAt):
 		return v1alpha1.ReasonRequeued, j.sayMessage
+	case j.invalidReason != "":
+		return j.invalidReason, j.invalid
 	case j.class.err != nil:
-		return reasonInvalid, j.class.err.Error()
-	case j.invalid != "":
-		return reasonInvalid, j.invalid
+		return v1alpha1.ReasonInvalidJobspec, translate.Shorten(j.class.err.Error())
 	case wrong != nil:
-		return reasonInvalid, wrong.Error()
+		return v1alpha1.ReasonInvalidDuration, wrong.Error()
 	case !l.isAllowed(j.key.Namespace, q):
 		return v1alpha1.ReasonNotAllowed, fmt.Sprintf("namespace %s may not use Queue %s: its spec.namespaceSelector does not select it", j.key.Namespace, name)
 	case q.maxDuration > 0 && duration == 0:
-		return reasonInvalid, fmt.Sprintf("Queue %s takes only jobs with a time limit, of at most %s: set spec.duration", name, q.object.Spec.Limits.Duration)
+		return v1alpha1.ReasonNoDuration, fmt.Sprintf("Queue %s takes only jobs with a time limit, of at most %s: set spec.duration", name, q.object.Spec.Limits.Duration)
 	case q.maxDuration > 0 && duration > q.maxDuration:
-		return reasonInvalid, fmt.Sprintf("spec.duration: %q: Queue %s allows at most %s", j.duration, name, q.object.Spec.Limits.Duration)
+		return v1alpha1.ReasonDurationOverLimit, fmt.Sprintf("spec.duration: %q: Queue %s allows at most %s", j.duration, name, q.object.Spec.Limits.Duration)
 	}
 	limits := &q.object.Spec.Limits
 	if most := limits.JobSize.Max.Pods; most != nil && j.class.pods > int64(*most) {
-		return reasonInvalid, fmt.Sprintf("spec.pods: %d: Queue %s allows at most %d", j.class.pods, name, *most)
+		return v1alpha1.ReasonTooLarge, fmt.Sprintf("spec.pods: %d: Queue %s allows at most %d", j.class.pods, name, *most)
 	}
 	for resource, most := range sumOf(limits.JobSize.Max.Requests, 1) {
 		if j.class.requests[resource] > most {
-			return reasonInvalid, fmt.Sprintf("the pods request %s together: Queue %s allows at most %s", amountOf(resource, j.class.requests[resource]), name, amountOf(resource, most))
+			return v1alpha1.ReasonTooLarge, fmt.Sprintf("the pods request %s together: Queue %s allows at most %s", amountOf(resource, j.class.requests[resource]), name, amountOf(resource, most))
 		}
 	}
 	if j.takenIn == name || j.phase == v1alpha1.Waiting {

@@ -17,20 +17,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/queue"
 )
 
-// Reasons of the condition Ready of a Queue.
-const (
-	// reasonReady: jobs of the queue may start.
-	reasonReady = "Ready"
-	// reasonInvalidSpec: a field of the queue is wrong.
-	reasonInvalidSpec = "InvalidSpec"
-	// reasonNoneMayRun: a limit lets no job run.
-	reasonNoneMayRun = "NoneMayRun"
-	// reasonNoNodes: no node has the labels that the queue requires.
-	reasonNoNodes = "NoNodes"
-	// reasonOverlap: the queue has some of the nodes of another one, and not all.
-	reasonOverlap = "NodesOverlap"
-)
-
 // A partition is the nodes of a queue. Queues with the same one have the same nodes.
 type partition struct {
 	// name is the selector as text, empty for all nodes.
@@ -59,7 +45,7 @@ func readQueue(of *v1alpha1.Queue) *jobQueue {
 	spec := &of.Spec
 	wrong := func(err error) {
 		if err != nil && q.reason == "" {
-			q.reason, q.message = reasonInvalidSpec, err.Error()
+			q.reason, q.message = v1alpha1.ReasonInvalidSpec, err.Error()
 		}
 	}
 	if spec.Requires != nil {
@@ -84,7 +70,7 @@ func readQueue(of *v1alpha1.Queue) *jobQueue {
 	}
 	for field, limit := range map[string]*int32{"spec.limits.running": spec.Limits.Running, "spec.limits.perNamespace.running": spec.Limits.PerNamespace.Running} {
 		if limit != nil && *limit == 0 && q.reason == "" {
-			q.reason, q.message = reasonNoneMayRun, field+" is 0"
+			q.reason, q.message = v1alpha1.ReasonNoneMayRun, field+" is 0"
 		}
 	}
 	return q
@@ -134,7 +120,7 @@ func checkPartitions(queues map[string]*jobQueue, f *fleet) (changed []string) {
 	owners := map[string]owner{} // of each node
 	verdicts := map[string]struct{ reason, message string }{}
 	for _, q := range older {
-		if q.reason == reasonInvalidSpec || q.reason == reasonNoneMayRun {
+		if q.reason == v1alpha1.ReasonInvalidSpec || q.reason == v1alpha1.ReasonNoneMayRun {
 			continue
 		}
 		v, known := verdicts[q.partition.name]
@@ -147,11 +133,11 @@ func checkPartitions(queues map[string]*jobQueue, f *fleet) (changed []string) {
 				}
 				n++
 				if o, has := owners[name]; has && o.partition != q.partition.name && v.reason == "" {
-					v.reason, v.message = reasonOverlap, fmt.Sprintf("spec.requires: node %s belongs to Queue %s too, which has other nodes besides: the nodes of two queues must be the same or have none in common", name, o.queue)
+					v.reason, v.message = v1alpha1.ReasonNodesOverlap, fmt.Sprintf("spec.requires: node %s belongs to Queue %s too, which has other nodes besides: the nodes of two queues must be the same or have none in common", name, o.queue)
 				}
 			}
 			if n == 0 && q.partition.selector != nil {
-				v.reason, v.message = reasonNoNodes, fmt.Sprintf("spec.requires: no node has the labels %s", q.partition.name)
+				v.reason, v.message = v1alpha1.ReasonNoNodes, fmt.Sprintf("spec.requires: no node has the labels %s", q.partition.name)
 			}
 			if v.reason == "" {
 				for name, is := range nodes {
@@ -162,7 +148,7 @@ func checkPartitions(queues map[string]*jobQueue, f *fleet) (changed []string) {
 			}
 			verdicts[q.partition.name] = v
 		}
-		if q.reason != v.reason || q.message != v.message && q.reason != reasonOverlap {
+		if q.reason != v.reason || q.message != v.message && q.reason != v1alpha1.ReasonNodesOverlap {
 			changed = append(changed, q.object.Name)
 			q.reason, q.message = v.reason, v.message
 		}

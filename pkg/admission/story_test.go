@@ -233,19 +233,19 @@ func TestWhyAJobWaits(t *testing.T) {
 		"not allowed": {queue: "others", reason: "NotAllowed", message: "namespace team may not use Queue others"},
 		"no nodes":    {queue: "gpus", reason: "QueueStopped", message: "no node has the labels gpu=yes"},
 		"off":         {queue: "off", reason: "NotAllowed", message: "spec.enabled is false"},
-		"too long":    {queue: "bounded", duration: "2h", reason: "Invalid", message: `spec.duration: "2h": Queue bounded allows at most 1h`},
-		"endless":     {queue: "bounded", reason: "Invalid", message: "only jobs with a time limit"},
-		"too many":    {queue: "bounded", duration: "1h", pods: 4, reason: "Invalid", message: "spec.pods: 4: Queue bounded allows at most 3"},
+		"too long":    {queue: "bounded", duration: "2h", reason: "DurationOverLimit", message: `spec.duration: "2h": Queue bounded allows at most 1h`},
+		"endless":     {queue: "bounded", reason: "NoDuration", message: "only jobs with a time limit"},
+		"too many":    {queue: "bounded", duration: "1h", pods: 4, reason: "TooLarge", message: "spec.pods: 4: Queue bounded allows at most 3"},
 		"wrong queue": {queue: "wrong", reason: "QueueStopped", message: `spec.defaults.duration: "soon"`},
-		"bad time":    {queue: "batch", duration: "-1s", reason: "Invalid", message: `spec.duration: "-1s"`},
-		"no jobspec":  {queue: "batch", edit: func(fj *v1alpha1.FluxJob) { fj.Spec.Jobspec = "{" }, reason: "Invalid", message: "spec.jobspec: "},
-		"other count": {queue: "batch", edit: func(fj *v1alpha1.FluxJob) { fj.Spec.Pods = 7 }, reason: "Invalid", message: "as spec.pods"},
+		"bad time":    {queue: "batch", duration: "-1s", reason: "InvalidDuration", message: `spec.duration: "-1s"`},
+		"no jobspec":  {queue: "batch", edit: func(fj *v1alpha1.FluxJob) { fj.Spec.Jobspec = "{" }, reason: "InvalidJobspec", message: "spec.jobspec: "},
+		"other count": {queue: "batch", edit: func(fj *v1alpha1.FluxJob) { fj.Spec.Pods = 7 }, reason: "InvalidJobspec", message: "as spec.pods"},
 		"bad rules": {queue: "batch", edit: func(fj *v1alpha1.FluxJob) {
 			fj.Spec.Nodes.Affinity = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: "Like"}}}}}
-		}, reason: "Invalid", message: "spec.nodes.affinity"},
+		}, reason: "InvalidJobspec", message: "spec.nodes.affinity"},
 		"not valid": {queue: "batch", edit: func(fj *v1alpha1.FluxJob) {
 			fj.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: "X", Message: "as the controller says"}}
-		}, reason: "Invalid", message: "as the controller says"},
+		}, reason: "X", message: "as the controller says"},
 	}
 	for name, tc := range cases {
 		name = strings.ReplaceAll(name, " ", "-")

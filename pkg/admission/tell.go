@@ -152,7 +152,7 @@ func (j *job) needsWrite(isHead bool, now time.Time) (write, urgent bool) {
 	switch r := j.room; {
 	case r != nil && !r.written, j.takenBack != 0:
 		return true, true
-	case r != nil && !r.end.Equal(r.shownEnd):
+	case r != nil && (!r.end.Equal(r.shownEnd) || !j.isLetGo() && j.phase != v1alpha1.Ready):
 		return true, true
 	case j.sayDelay != j.delay:
 		return true, false
@@ -187,12 +187,12 @@ func (t *teller) status(q *jobQueue, s queue.Summary, now time.Time) *v1alpha1.Q
 			status.Head.At = &metav1.Time{Time: s.Promise.From.Truncate(time.Second)}
 		}
 	}
-	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: reasonReady, Message: "jobs of the queue may start", ObservedGeneration: q.object.Generation, LastTransitionTime: metav1.NewTime(now)}
+	ready := metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReady, Message: "jobs of the queue may start", ObservedGeneration: q.object.Generation, LastTransitionTime: metav1.NewTime(now)}
 	switch {
 	case q.reason != "":
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, q.reason, q.message
 	case t.asker.cannotReserve && queue.Policy(q.object.Spec.Policy) == queue.EASY:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, reasonCannotReserve, "spec.policy: \"easy\": the matcher's engine cannot promise room, so the first job has no promise; use fcfs"
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonCannotReserve, "spec.policy: \"easy\": the matcher's engine cannot promise room, so the first job has no promise; use fcfs"
 	}
 	for _, c := range q.object.Status.Conditions {
 		if c.Type == ready.Type && c.Status == ready.Status {
@@ -202,9 +202,6 @@ func (t *teller) status(q *jobQueue, s queue.Summary, now time.Time) *v1alpha1.Q
 	status.Conditions = []metav1.Condition{ready}
 	return status
 }
-
-// reasonCannotReserve: the engine has no reservations, which the policy needs.
-const reasonCannotReserve = "EngineCannotReserve"
 
 // tick has the statuses of Queues written that have changed, and counts.
 func (t *teller) tick(now time.Time) {

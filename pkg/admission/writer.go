@@ -252,8 +252,10 @@ func onlyDelay(j *job) bool {
 
 // failed handles a write that has failed. It returns the error if the same is to be written again.
 func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applied, admits *room, err error) error {
-	refused := apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
+	refused := apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 	switch {
+	case apierrors.IsNotFound(err):
+		// The watch is about to show that it is gone.
 	case apierrors.IsConflict(err):
 		// An earlier try may have been carried out, whose answer was lost.
 		fj, getErr := w.api.get(ctx, key)
