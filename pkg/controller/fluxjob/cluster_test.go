@@ -285,33 +285,22 @@ func (e *env) admit(name string, duration time.Duration) {
 }
 
 // podsOf waits until a Job has this many pods.
-func (e *env) podsOf(job string, n int) []*corev1.Pod {
+func (e *env) podsOf(job string, n int) (pods []*corev1.Pod) {
 	e.Helper()
-	w, err := e.client.Watch(e.ctx, &corev1.PodList{}, client.InNamespace(e.ns), client.MatchingLabels{batchv1.JobNameLabel: job})
-	if err != nil {
-		e.Fatalf("watch pods: %v", err)
-	}
-	defer w.Stop()
-	pods := map[string]*corev1.Pod{}
-	for ev := range w.ResultChan() {
-		pod, is := ev.Object.(*corev1.Pod)
-		switch {
-		case !is:
-		case ev.Type == watch.Deleted || pod.DeletionTimestamp != nil:
-			delete(pods, pod.Name)
-		default:
-			pods[pod.Name] = pod
+	eventually.True(e.ctx, e.T, fmt.Sprintf("Job %s has %d pods", job, n), func(ctx context.Context) (bool, string) {
+		var all corev1.PodList
+		if err := e.client.List(ctx, &all, client.InNamespace(e.ns), client.MatchingLabels{batchv1.JobNameLabel: job}); err != nil {
+			return false, err.Error()
 		}
-		if len(pods) == n {
-			var all []*corev1.Pod
-			for _, pod := range pods {
-				all = append(all, pod)
+		pods = nil
+		for i := range all.Items {
+			if pod := &all.Items[i]; pod.DeletionTimestamp == nil {
+				pods = append(pods, pod)
 			}
-			return all
 		}
-	}
-	e.Fatalf("Job %s has %d pods, want %d", job, len(pods), n)
-	return nil
+		return len(pods) == n, fmt.Sprintf("it has %d", len(pods))
+	})
+	return pods
 }
 
 // bind binds pods to a node as a scheduler does.

@@ -81,6 +81,8 @@ func (o *observation) decide() step {
 		return step{}
 	case w == nil:
 		return step{what: "remove: the workload is gone", remove: true, verify: true, counts: actionDeleted}
+	case w.elsewhere && (fj != nil || w.asked.template.Spec.SchedulerName != corev1.DefaultSchedulerName):
+		return step{}
 	case fj == nil:
 		return o.enter()
 	case fj.Status.Phase == v1alpha1.Finished:

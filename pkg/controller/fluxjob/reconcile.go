@@ -72,6 +72,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{RequeueAfter: goneDelay}, nil
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
+		case !done && o.workload == nil:
+			return ctrl.Result{}, nil // it is there: of another scheduler, or the cache will have it
 		case !done:
 			return ctrl.Result{RequeueAfter: conflictDelay}, nil
 		}

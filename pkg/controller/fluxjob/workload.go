@@ -35,6 +35,8 @@ type workload struct {
 	labelled bool
 	// foreign says why the workload cannot wait in a queue, in words fit for a user. It is empty if it can.
 	foreign string
+	// elsewhere is true if the pods ask for another scheduler. A FluxJob is that scheduler's, if it is one of Fluence.
+	elsewhere bool
 	// suspended is true if a Job is suspended, or if a pod has the gate of queues.
 	suspended bool
 	// queued is the value of group.QueuedAnnotation. With it, a Job was suspended by Fluence.
@@ -103,6 +105,7 @@ func ofJob(job *batchv1.Job, scheduler string) *workload {
 		deadline:  job.Spec.ActiveDeadlineSeconds, deadlineNote: job.Annotations[group.DeadlineAnnotation],
 	}
 	w.queue, w.labelled = group.QueueOf(job.Labels, job.Spec.Template.Labels)
+	w.elsewhere = job.Spec.Template.Spec.SchedulerName != scheduler
 	w.foreign = foreignJob(job, scheduler)
 	return w
 }
