@@ -376,7 +376,7 @@ func (d *Driver) Jobs() []match.Job { return d.jobs.Jobs() }
 // Restored reports whether the jobs that were promised room before this scheduler led have been promised it again, or
 // have had the time for it. Until then groups in no queue should not ask. Groups.Changed is called without groups when
 // that changes.
-func (d *Driver) Restored() bool { return d.state.restored.Load() }
+func (d *Driver) Restored() bool { return d.state.restored.Load() || !d.jobs.awaitPromises() }
 
 // Observe is to be called with each change of the matcher's graph (inventory.Config.OnChange).
 func (d *Driver) Observe(c inventory.Change) {

@@ -331,6 +331,18 @@ func (s *jobs) Jobs() (all []match.Job) {
 	return all
 }
 
+// awaitPromises reports whether a job was promised room by an earlier scheduler, and not yet by this one.
+func (s *jobs) awaitPromises() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.byKey {
+		if j.promised != nil && j.promise == nil && j.room == nil && !j.isOver() {
+			return true
+		}
+	}
+	return false
+}
+
 // texts has texts that many jobs have in common, once each.
 type texts map[string]string
 

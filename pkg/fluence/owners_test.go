@@ -33,11 +33,15 @@ type transport struct {
 	owners    *ownerAPI
 	binds     *bindAPI
 	pods      *podAPI
+	queues    *queueAPI
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.x-k8s.io/") {
 		return t.podGroups.RoundTrip(r)
+	}
+	if strings.HasPrefix(r.URL.Path, "/apis/fluence.flux-framework.org/") {
+		return t.queues.RoundTrip(r)
 	}
 	if strings.HasPrefix(r.URL.Path, "/apis/scheduling.k8s.io/") {
 		return t.native.RoundTrip(r)
@@ -66,6 +70,8 @@ type ownerAPI struct {
 	// suspendedFor is for whom the objects are suspended. delay is how long the answer takes to a request for one.
 	suspendedFor types.UID
 	delay        time.Duration
+	// jobs change Jobs before they are shown, by UID.
+	jobs map[types.UID]func(*batchv1.Job)
 }
 
 // A deadline is when a Job ends.
@@ -75,7 +81,7 @@ type deadline struct {
 }
 
 func newOwnerAPI() *ownerAPI {
-	return &ownerAPI{deadlines: map[types.UID]deadline{}, objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
+	return &ownerAPI{deadlines: map[types.UID]deadline{}, jobs: map[types.UID]func(*batchv1.Job){}, objects: map[string][]metav1.PartialObjectMetadata{}, watches: map[string][]*io.PipeWriter{}}
 }
 
 // create adds an object of a resource. above is its controller, unless above is zero.
@@ -122,7 +128,26 @@ func (a *ownerAPI) shown(resource string, m *metav1.PartialObjectMetadata) any {
 	if d := a.deadlines[m.UID]; d != (deadline{}) {
 		job.Spec.ActiveDeadlineSeconds, job.Status.StartTime = &d.seconds, new(metav1.NewTime(d.from))
 	}
+	if edit := a.jobs[m.UID]; edit != nil {
+		edit(job)
+	}
 	return job
+}
+
+// editJob changes how a Job is shown from now on.
+func (a *ownerAPI) editJob(name string, edit func(*batchv1.Job)) {
+	a.mu.Lock()
+	i := slices.IndexFunc(a.objects["jobs"], func(m metav1.PartialObjectMetadata) bool { return m.Name == name })
+	m := a.objects["jobs"][i]
+	before := a.jobs[m.UID]
+	a.jobs[m.UID] = func(job *batchv1.Job) {
+		if before != nil {
+			before(job)
+		}
+		edit(job)
+	}
+	a.mu.Unlock()
+	a.tell("MODIFIED", "jobs", &m)
 }
 
 // object answers a request for one object. The caller holds mu.

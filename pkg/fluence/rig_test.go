@@ -76,6 +76,7 @@ type rig struct {
 	podGroupAPI *podGroupAPI
 	native      *nativeAPI
 	owners      *ownerAPI
+	queues      *queueAPI
 	binds       *bindAPI
 	podAPI      *podAPI
 	recorder    *recorder
@@ -167,7 +168,7 @@ func inRigOf(t *testing.T, behind match.Engine, before, test func(*rig), more ..
 		if behind != nil {
 			engine = matchtest.Spy(behind)
 		}
-		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), native: newNativeAPI(), owners: newOwnerAPI(), logging: ktesting.NewConfig(ktesting.BufferLogs(true))}
+		r := &rig{T: t, matcherFake: engine, matcher: &matcher{Fake: engine}, recorder: &recorder{}, podGroupAPI: newPodGroupAPI(), native: newNativeAPI(), owners: newOwnerAPI(), queues: newQueueAPI(), logging: ktesting.NewConfig(ktesting.BufferLogs(true))}
 		r.binds, r.podAPI = &bindAPI{rig: r}, &podAPI{rig: r}
 		logger := ktesting.NewLogger(t, r.logging)
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), logger))
@@ -232,7 +233,7 @@ func (r *rig) start(more []fwk.Plugin) informers.SharedInformerFactory {
 	r.stopMetrics = cancel
 	r.sched, err = scheduler.New(ctx, r.client, factory, nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds, pods: r.podAPI}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, native: r.native, owners: r.owners, binds: r.binds, pods: r.podAPI, queues: r.queues}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry),
 		scheduler.WithNodeInfoSnapshot(r.snapshot))

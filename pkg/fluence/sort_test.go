@@ -53,7 +53,7 @@ func (r *rig) build(profiles []config.KubeSchedulerProfile) (*scheduler.Schedule
 	r.must(registry.Register(SortName, sort))
 	return scheduler.New(r.ctx, r.client, informers.NewSharedInformerFactory(r.client, 0), nil,
 		func(string) events.EventRecorderLogger { return r.recorder },
-		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, owners: r.owners, binds: r.binds}}),
+		scheduler.WithKubeConfig(&rest.Config{Host: "http://api.test", Transport: transport{podGroups: r.podGroupAPI, owners: r.owners, binds: r.binds, queues: newQueueAPI()}}),
 		scheduler.WithProfiles(profiles...),
 		scheduler.WithFrameworkOutOfTreeRegistry(registry))
 }

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/nativegroup"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -109,6 +110,9 @@ func (s fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	list, ok := s[resource]
 	q := r.URL.Query()
 	switch {
+	case strings.HasPrefix(r.URL.Path, "/apis/"+v1alpha1.GroupName+"/"):
+		// No Queue starts a job here.
+		return errorResponse(apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupName, Resource: resource}, ""))
 	case native && !ok:
 		return errorResponse(apierrors.NewNotFound(nativegroup.PodGroups.GroupResource(), ""))
 	case r.Method != http.MethodGet || !ok:
