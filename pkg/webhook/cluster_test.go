@@ -17,10 +17,13 @@ import (
 	"k8s.io/klog/v2/ktesting"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/controller/fluxjob"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/webhook"
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -56,8 +59,10 @@ func newEnv(t *testing.T) *env {
 		}
 	})
 	e := &env{T: t, Cluster: c, ctx: ctx, scheme: runtime.NewScheme(), port: freePort(t)}
-	if err := clientgoscheme.AddToScheme(e.scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(e.scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if e.client, err = client.NewWithWatch(c.RESTConfig(), client.Options{Scheme: e.scheme}); err != nil {
 		t.Fatal(err)
@@ -83,13 +88,23 @@ func (e *env) serve(port int) (stop func(), log ktesting.Buffer) {
 		e.Fatal(err)
 	}
 	logger := ktesting.NewLogger(e.T, ktesting.NewConfig(ktesting.Verbosity(4), ktesting.BufferLogs(true)))
-	mgr, err := ctrl.NewManager(rc, ctrl.Options{Scheme: e.scheme, Logger: logger, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{Scheme: e.scheme, Logger: logger, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: new(true)},
+		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
+	})
 	if err != nil {
 		e.Fatal(err)
 	}
 	cfg := webhook.DefaultConfig()
 	cfg.Address, cfg.Port, cfg.Namespace, cfg.DNSNames = "127.0.0.1", port, "fluence-system", []string{"localhost"}
 	cfg.CertificatePoll = 50 * time.Millisecond
+	jobs := fluxjob.DefaultConfig()
+	jobs.Poll = 100 * time.Millisecond
+	queues, err := fluxjob.AddToManager(mgr, jobs)
+	if err != nil {
+		e.Fatal(err)
+	}
+	cfg.Queues = queues
 	if err := webhook.AddToManager(mgr, cfg); err != nil {
 		e.Fatal(err)
 	}

@@ -87,6 +87,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 	})
 	t.Run("a JobSet gives its Jobs group and size", testJobSet(e))
+	t.Run("Jobs and pods wait in queues", testQueues(e))
 	t.Run("a certificate that is lost or spoilt is made again", testCertificates(e))
 	t.Run("a second replica serves the same certificate", func(t *testing.T) {
 		e := e.in(t)

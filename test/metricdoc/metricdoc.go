@@ -20,6 +20,7 @@ const (
 	Scheduler  = "Scheduler"
 	Sidecar    = "Sidecar"
 	Controller = "Controller"
+	FluxJobs   = "FluxJobs"
 	Webhook    = "Webhook"
 	// Libraries is the section of the libraries' metrics that alerts use.
 	Libraries = "Metrics of client-go and Go"

@@ -23,7 +23,8 @@ import (
 // Queues answers from a cache which queues there are. Until the API server serves Queues and FluxJobs, and the
 // controller may watch them, there are none.
 type Queues struct {
-	cache     cache.Cache
+	reader    client.Reader
+	informers cache.Informers
 	scheduler string
 	served    atomic.Bool
 }
@@ -38,7 +39,7 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 // start lists and watches queues and namespaces. It returns when they have been listed.
 func (q *Queues) start(ctx context.Context) error {
 	for _, obj := range []client.Object{&v1alpha1.Queue{}, namespaceMetadata()} {
-		if _, err := q.cache.GetInformer(ctx, obj); err != nil {
+		if _, err := q.informers.GetInformer(ctx, obj); err != nil {
 			return fmt.Errorf("watch queues and namespaces: %w", err)
 		}
 	}
@@ -52,7 +53,7 @@ func (q *Queues) Served() bool { return q != nil && q.served.Load() }
 // Get returns a Queue, which the caller does not change. It returns nil if there is none.
 func (q *Queues) Get(ctx context.Context, name string) *v1alpha1.Queue {
 	var queue v1alpha1.Queue
-	if !q.Served() || name == "" || q.cache.Get(ctx, types.NamespacedName{Name: name}, &queue, client.UnsafeDisableDeepCopy) != nil {
+	if !q.Served() || name == "" || q.reader.Get(ctx, types.NamespacedName{Name: name}, &queue, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	return &queue
@@ -62,7 +63,7 @@ func (q *Queues) Get(ctx context.Context, name string) *v1alpha1.Queue {
 // returns nil if there is none.
 func (q *Queues) Default(ctx context.Context, namespace string) *v1alpha1.Queue {
 	var all v1alpha1.QueueList
-	if !q.Served() || q.cache.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil {
+	if !q.Served() || q.reader.List(ctx, &all, client.UnsafeDisableDeepCopy) != nil {
 		return nil
 	}
 	var oldest *v1alpha1.Queue
@@ -90,7 +91,7 @@ func (q *Queues) selects(ctx context.Context, s *metav1.LabelSelector, namespace
 		return false // the condition Ready of the Queue tells
 	}
 	ns := namespaceMetadata()
-	if err := q.cache.Get(ctx, types.NamespacedName{Name: namespace}, ns, client.UnsafeDisableDeepCopy); err != nil {
+	if err := q.reader.Get(ctx, types.NamespacedName{Name: namespace}, ns, client.UnsafeDisableDeepCopy); err != nil {
 		klog.FromContext(ctx).V(4).Info("Cannot read a namespace", "namespace", namespace, "reason", err)
 		return false
 	}

@@ -37,7 +37,7 @@ type reconciler struct {
 	count  *prometheus.CounterVec
 
 	mu sync.Mutex
-	// told has the last event about each workload that is told of without a write, so that it is told once.
+	// told has the text of the last event about each workload that was sent without a write, so that it is sent once.
 	told map[types.NamespacedName]string
 }
 

@@ -53,7 +53,7 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 	if err != nil {
 		return nil, err
 	}
-	queues := &Queues{cache: mgr.GetCache(), scheduler: config.SchedulerName}
+	queues := &Queues{reader: mgr.GetCache(), informers: mgr.GetCache(), scheduler: config.SchedulerName}
 	r := &reconciler{
 		config: config, client: mgr.GetClient(), live: direct, queues: queues,
 		events: mgr.GetEventRecorder(FieldManager), clock: clock.RealClock{}, count: count,

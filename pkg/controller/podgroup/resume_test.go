@@ -134,6 +134,25 @@ func TestAJobIsResumedWhateverItsGroupIs(t *testing.T) {
 	}
 }
 
+// A Job in a queue starts when it is its turn: it stays suspended, and waits.
+func TestAJobInAQueueIsLeftToTheQueue(t *testing.T) {
+	j := job(1, madeRoom)
+	r := newResumer(t, nil, j)
+	r.config.Queued = func(owner *unstructured.Unstructured) bool { return owner.GetName() == j.Name }
+	r.reconcileGroups(ownTrain)
+	suspended, annotation := r.owner(j)
+	var after batchv1.Job
+	if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(j), &after); err != nil {
+		t.Fatal(err)
+	}
+	if since := group.ParseQueued(after.Annotations[group.QueuedAnnotation]).Since; !suspended || annotation != "" || since.IsZero() {
+		t.Errorf("suspended %t, annotations %v, want it to wait in its queue", suspended, after.Annotations)
+	}
+	if all := r.events.(*eventReasons).all; slices.Contains(all, reason.Resumed) {
+		t.Errorf("events %v, want none that it is resumed", all)
+	}
+}
+
 // While the eviction goes on the Job stays suspended, and the controller looks again, because it sees no
 // event of a pod of another scheduler.
 func TestAJobIsNotResumedBeforeItHasMadeRoom(t *testing.T) {
