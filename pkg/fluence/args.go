@@ -110,6 +110,9 @@ type Args struct {
 	// Unthrottled switches the throttling of namespaces off. It is not part of the configuration:
 	// only package simulate sets it, because no other group waits in a simulation.
 	Unthrottled bool `json:"-"`
+	// Unqueued lets pods of jobs in queues ask for nodes as all others do. Only package simulate sets it: it answers what happens
+	// when they are let go.
+	Unqueued bool `json:"-"`
 	// Now is the clock by which groups wait and pods end. It is not part of the configuration either. Nil is time.Now.
 	Now func() time.Time `json:"-"`
 }

@@ -173,6 +173,9 @@ func (b *base) groupOf(job types.NamespacedName) types.NamespacedName {
 // whyQueued returns why a group waits for its turn in a queue, or because of its queue label, as gang.Groups.SetWhyQueued has
 // it. It is called with the lock of the groups held, and under the lock of the scheduling queue.
 func (b *base) whyQueued(key types.NamespacedName, pod *corev1.Pod) (why, message string) {
+	if b.args.Unqueued {
+		return "", ""
+	}
 	job := jobOf(key)
 	if pod == nil {
 		return asQueued(b.queues.Status(job, ""))

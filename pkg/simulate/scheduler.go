@@ -226,7 +226,7 @@ func (matcher) Ping(context.Context) error { return nil }
 func embedded(_ context.Context, args *fluence.Args) (fluence.Matcher, error) {
 	args.TellNames = fluence.TellNamesAll
 	args.MaxAsk.Duration = fluence.MaxAskLimit
-	args.Unthrottled = true
+	args.Unthrottled, args.Unqueued = true, true
 	e, err := engine.New(engine.Options{Policy: args.MatchPolicy, Epoch: func() match.Epoch { return match.Epoch(rand.Uint64() | 1) }})
 	if err != nil {
 		return nil, err
