@@ -265,6 +265,9 @@ func TestQueuesOutliveTheProcesses(t *testing.T) {
 			s.dropLease()
 		}
 		s.start(process)
+		if process == stack.Scheduler {
+			s.leads(process)
+		}
 		s.waitsInQueue("next", v1alpha1.ReasonPromised)
 	}
 	s.noneOnNodes("next-")
