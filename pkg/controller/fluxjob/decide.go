@@ -45,8 +45,9 @@ type step struct {
 	create, spec, status *v1alpha1.FluxJob
 	workload             patch
 	remove               bool
-	// verify is true if the cache may show an older workload than the FluxJob was written for. Then the workload is read
-	// from the API server, and the step is dropped if it is another.
+	// verify is true if the step would do harm with an old cache: one that has just started may have a newer FluxJob than
+	// workload, or the reverse. Then the one that is not written is read from the API server, and the step is dropped if it
+	// is another.
 	verify bool
 	// events are sent after the write. Without a write they are sent once.
 	events []note
@@ -124,7 +125,7 @@ func (o *observation) enter() step {
 			return step{}
 		}
 		if len(on) == 0 {
-			s := step{what: "suspend", workload: suspension(o.now, ""), events: normal(eventSuspended, "the Job waits for its turn in queue %s, suspended", queue)}
+			s := step{what: "suspend", workload: suspension(o.now, ""), verify: true, events: normal(eventSuspended, "the Job waits for its turn in queue %s, suspended", queue)}
 			if !w.labelled {
 				s.workload = suspension(o.now, queue)
 			}
@@ -194,7 +195,7 @@ func (o *observation) suspendAgain() step {
 	if fj.Status.CreationTime != nil {
 		since = fj.Status.CreationTime.Time
 	}
-	s := step{what: "suspend again", workload: suspension(since, "")}
+	s := step{what: "suspend again", workload: suspension(since, ""), verify: true}
 	if w.queued != "" || admitted == nil || admitted.Reason != v1alpha1.ReasonPreempted && admitted.Reason != v1alpha1.ReasonRequeued {
 		s.events = warning(eventSuspended, "the Job is suspended again: it waits for its turn in queue %s", fj.Spec.Queue)
 	}
