@@ -24,7 +24,7 @@ import (
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
-//	Waiting, an allocation                          status: no allocation (what the scheduler takes back of an own write)
+//	Waiting, an allocation                          status: no allocation (the scheduler cannot remove one that was written here)
 //	Ready, S                                        Job or pod: deadline, not S, not A
 //	Ready, not S                                    status: Running
 //	Running, S (a user)                             spec: held; then status: Waiting, no allocation
@@ -45,8 +45,9 @@ type step struct {
 	create, spec, status *v1alpha1.FluxJob
 	workload             patch
 	remove               bool
-	// verify is true if the cache may show an older workload than the FluxJob was written for. Then the workload is read
-	// from the API server, and the step is dropped if it is another.
+	// verify is true if the step would do harm with an old cache: one that has just started may have a newer FluxJob than
+	// workload, or the reverse. Then the one that is not written is read from the API server, and the step is dropped if it
+	// is another.
 	verify bool
 	// events are sent after the write. Without a write they are sent once.
 	events []note
@@ -101,12 +102,6 @@ func (o *observation) decide() step {
 // enter decides for a workload without a FluxJob.
 func (o *observation) enter() step {
 	w, queue := o.workload, o.wantedQueue()
-	seats := func() []v1alpha1.Seats {
-		if !w.active {
-			return nil
-		}
-		return o.seats()
-	}
 	switch {
 	case w.ended != nil || w.object.GetDeletionTimestamp() != nil:
 		return step{}
@@ -119,12 +114,12 @@ func (o *observation) enter() step {
 	case w.isJob() && w.suspended && w.queued == "":
 		return step{} // somebody else has suspended it, and resumes it
 	case w.isJob() && !w.suspended:
-		on := seats()
+		on := o.seatsTaken()
 		if len(on) > 0 && !w.labelled {
 			return step{}
 		}
 		if len(on) == 0 {
-			s := step{what: "suspend", workload: suspension(o.now, ""), events: normal(eventSuspended, "the Job waits for its turn in queue %s, suspended", queue)}
+			s := step{what: "suspend", workload: suspension(o.now, ""), verify: true, events: normal(eventSuspended, "the Job waits for its turn in queue %s, suspended", queue)}
 			if !w.labelled {
 				s.workload = suspension(o.now, queue)
 			}
@@ -141,6 +136,14 @@ func (o *observation) enter() step {
 		fj.Spec.Duration = note.Duration
 	}
 	return step{what: "create", create: fj, counts: actionCreated, events: normal(eventQueued, "waits in queue %s as FluxJob %s", queue, fj.Name)}
+}
+
+// seatsTaken returns the nodes on which a Job has pods that have not ended.
+func (o *observation) seatsTaken() []v1alpha1.Seats {
+	if !o.workload.active {
+		return nil // the pods need not be read
+	}
+	return o.seats()
 }
 
 // letGo lets a workload go that Fluence holds, and that is to wait in no queue.
@@ -169,10 +172,8 @@ func (o *observation) await() step {
 		return step{what: "clear an allocation that was taken back", status: next}
 	}
 	if w.isJob() && !w.suspended {
-		if fj.Status.Phase == "" && w.active {
-			if seats := o.seats(); len(seats) > 0 {
-				return step{what: "adopt", status: adopted(fj, o, seats), events: normal(reasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
-			}
+		if fj.Status.Phase == "" && len(o.seatsTaken()) > 0 {
+			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(reasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
 		}
 		if fj.Status.Allocation == nil {
 			return o.suspendAgain()
@@ -194,7 +195,7 @@ func (o *observation) suspendAgain() step {
 	if fj.Status.CreationTime != nil {
 		since = fj.Status.CreationTime.Time
 	}
-	s := step{what: "suspend again", workload: suspension(since, "")}
+	s := step{what: "suspend again", workload: suspension(since, ""), verify: true}
 	if w.queued != "" || admitted == nil || admitted.Reason != v1alpha1.ReasonPreempted && admitted.Reason != v1alpha1.ReasonRequeued {
 		s.events = warning(eventSuspended, "the Job is suspended again: it waits for its turn in queue %s", fj.Spec.Queue)
 	}
@@ -270,7 +271,7 @@ func (o *observation) follow() step {
 	}
 	deadline := w.runningDeadline(fj, o.queue)
 	if p := w.limit(deadline); p != nil {
-		return step{what: "change the deadline", workload: p, events: normal(eventDeadline, "the %s ends after %s", w.owner.Kind, shownSeconds(deadline))}
+		return step{what: "change the deadline", workload: p, events: normal(eventDeadline, "%s", deadlineText(w.owner.Kind, deadline))}
 	}
 	return step{}
 }
@@ -293,12 +294,12 @@ func (o *observation) putBack() step {
 		events: normal(v1alpha1.ReasonHeld, "the Job was suspended while it ran: it is held in queue %s until it is resumed (spec.suspend), or its FluxJob released", fj.Spec.Queue)}
 }
 
-// shownSeconds says a deadline in seconds.
-func shownSeconds(n *int64) string {
+// deadlineText says what a deadline in seconds is now.
+func deadlineText(kind string, n *int64) string {
 	if n == nil {
-		return "no time"
+		return fmt.Sprintf("the %s has no deadline any more", kind)
 	}
-	return inSeconds(*n).String()
+	return fmt.Sprintf("the %s ends %s after its start (activeDeadlineSeconds)", kind, inSeconds(*n))
 }
 
 // ownerReference returns the reference by which the FluxJob goes with its workload.

@@ -70,6 +70,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		case apierrors.IsNotFound(err), apierrors.IsAlreadyExists(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			// An event will tell what is there now, unless FluxJobs are not served any more.
 			return ctrl.Result{RequeueAfter: goneDelay}, nil
+		case apierrors.IsInvalid(err) && s.create != nil:
+			s.events = warning(v1alpha1.ReasonInvalidJobspec, "no FluxJob can be made: %v", err)
+			r.tell(req.NamespacedName, o, s)
+			return ctrl.Result{RequeueAfter: goneDelay}, nil
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
 		case !done && o.workload == nil:
@@ -197,7 +201,11 @@ func (r *reconciler) seatsOf(ctx context.Context, namespace string, job types.UI
 // carryOut carries out a step. done is false if the workload is not what it was decided for.
 func (r *reconciler) carryOut(ctx context.Context, o *observation, s step) (done bool, err error) {
 	if s.verify {
-		if same, err := r.isCurrent(ctx, o); err != nil || !same {
+		current := r.hasWorkload
+		if s.workload != nil {
+			current = r.hasFluxJob
+		}
+		if same, err := current(ctx, o); err != nil || !same {
 			return false, err
 		}
 	}
@@ -231,9 +239,21 @@ func (r *reconciler) patchWorkload(ctx context.Context, w *workload, p patch) er
 	return r.client.Patch(ctx, obj, client.RawPatch(types.MergePatchType, data), client.FieldOwner(FieldManager))
 }
 
-// isCurrent reports whether the workload is the one that was observed. A cache that has just started may have a newer FluxJob
-// than workload.
-func (r *reconciler) isCurrent(ctx context.Context, o *observation) (bool, error) {
+// hasFluxJob reports whether the API server has the FluxJob that was observed, or none if there was none.
+func (r *reconciler) hasFluxJob(ctx context.Context, o *observation) (bool, error) {
+	obj := &metav1.PartialObjectMetadata{}
+	obj.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("FluxJob"))
+	switch err := r.live.Get(ctx, types.NamespacedName{Namespace: o.workload.object.GetNamespace(), Name: o.owner.PodGroupName()}, obj); {
+	case apierrors.IsNotFound(err):
+		return o.fluxJob == nil, nil
+	case err != nil:
+		return false, fmt.Errorf("get the FluxJob: %w", err)
+	}
+	return o.fluxJob != nil && obj.GetResourceVersion() == o.fluxJob.ResourceVersion, nil
+}
+
+// hasWorkload reports whether the API server has the workload that was observed, or none if there was none.
+func (r *reconciler) hasWorkload(ctx context.Context, o *observation) (bool, error) {
 	owner := o.owner
 	obj := &metav1.PartialObjectMetadata{}
 	obj.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(podKind))
