@@ -23,7 +23,7 @@ func (tl *groupReporter) initEvictor(leading func() bool) error {
 		return err
 	}
 	tl.evictor = eviction.New(eviction.Config{
-		API: queuedEvictions{client, &tl.queues}, Leading: leading, MayGo: tl.binder.bindQueue.whenIdle, Observe: tl.observeEviction, Failed: tl.counters.countFailedEviction, Now: func() time.Time { return tl.now() },
+		API: queuedEvictions{client, tl.base}, Leading: leading, MayGo: tl.binder.bindQueue.whenIdle, Observe: tl.observeEviction, Failed: tl.counters.countFailedEviction, Now: func() time.Time { return tl.now() },
 		PodOf: func(namespace, name string) *corev1.Pod {
 			pod, err := tl.pods.Pods(namespace).Get(name)
 			if err != nil {

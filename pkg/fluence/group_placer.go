@@ -54,7 +54,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		}
 	}
 
-	if !goesFirst(plan) && !takes(plan) && (a.promises.mustLetAsk(plan.Key, rankForRoom(plan), began) || !a.queues.Restored()) {
+	if !goesFirst(plan) && !takes(plan) && (a.promises.mustLetAsk(plan.Key, rankForRoom(plan), began) || a.queues.mustLetAsk()) {
 		return "", mustLetAsk()
 	}
 

@@ -67,6 +67,8 @@ type ownerAPI struct {
 	// unserved are resources that the server does not have. patched are the objects that were patched, by path.
 	unserved map[string]bool
 	patched  []string
+	// onPatch, if set, is called before an object is patched.
+	onPatch func()
 	// suspendedFor is for whom the objects are suspended. delay is how long the answer takes to a request for one.
 	suspendedFor types.UID
 	delay        time.Duration
@@ -159,6 +161,9 @@ func (a *ownerAPI) object(r *http.Request) *http.Response {
 		return failed(apierrors.NewNotFound(schema.GroupResource{Resource: resource}, name))
 	}
 	if r.Method == http.MethodPatch {
+		if a.onPatch != nil {
+			a.onPatch()
+		}
 		a.patched = append(a.patched, r.URL.Path)
 	}
 	m := a.objects[resource][i].DeepCopy()

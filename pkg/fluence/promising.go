@@ -303,6 +303,9 @@ func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
+	if len(a.queues.Promises(rank)) > 0 {
+		a.queues.RoomFreed() // the jobs after it are promised other room, or the same later
+	}
 }
 
 // stayPromised records that a group asks again, and so does not leave the room that it is promised. Others may have been

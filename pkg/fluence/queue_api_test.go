@@ -206,13 +206,20 @@ func (r *rig) submit(name string, pods int, duration string, edit ...func(*corev
 	})
 	pg := aPodGroup(j.owner.PodGroupName(), int32(pods), types.UID("pg-"+name))
 	r.podGroupAPI.put(pg)
-	pod := j.pod(0)
+	j.file(duration)
+	return j
+}
+
+// file makes its FluxJob.
+func (j *queuedJob) file(duration string) {
+	j.Helper()
+	r, name, pods, pod := j.rig, j.name, j.pods, j.pod(0)
 	text, err := translate.Jobspec([]translate.ShapeRequest{{Label: "shape0", Amounts: translate.Requests(pod), Min: int64(pods), Max: int64(pods)}}).EncodeYAML()
 	r.must(err)
 	fj := &v1alpha1.FluxJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: j.owner.PodGroupName(), UID: types.UID("fj-" + name), Generation: 1, CreationTimestamp: metav1.Now()},
 		Spec: v1alpha1.FluxJobSpec{
-			Queue: "batch", Workload: v1alpha1.WorkloadReference{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: j.owner.UID},
+			Queue: "batch", Workload: v1alpha1.WorkloadReference{APIVersion: strings.TrimPrefix(j.owner.Group+"/v1", "/"), Kind: j.owner.Kind, Name: j.owner.Name, UID: j.owner.UID},
 			Jobspec: string(text), Pods: int32(pods), Requests: pod.Spec.Containers[0].Resources.Requests, Duration: v1alpha1.TimeLimit(duration),
 		},
 		Status: v1alpha1.FluxJobStatus{Phase: v1alpha1.Requested, CreationTime: new(metav1.NowMicro())},
@@ -222,6 +229,14 @@ func (r *rig) submit(name string, pods int, duration string, edit ...func(*corev
 	}
 	r.queues.put(fj)
 	r.pass(time.Second)
+}
+
+// submitPod is submit for a pod that nothing controls. release makes it, because a gate is of no interest here.
+func (r *rig) submitPod(name, duration string) *queuedJob {
+	r.Helper()
+	j := &queuedJob{rig: r, name: name, pods: 1, owner: group.Owner{Kind: "Pod", Name: name + "-0", UID: types.UID(name + "-0")}}
+	j.edit = append(j.edit, func(p *corev1.Pod) { p.OwnerReferences = nil })
+	j.file(duration)
 	return j
 }
 

@@ -122,7 +122,7 @@ func (b *base) recheckRoom(old, pod *corev1.Pod) {
 // room still, and the pods that are made anew would take it.
 type queuedEvictions struct {
 	eviction.API
-	queues *queues
+	base *base
 }
 
 // Suspend implements eviction.API.
@@ -149,5 +149,9 @@ func (e queuedEvictions) preempt(ctx context.Context, v preemption.Victim, m evi
 	case preemption.Pod:
 		job.Name = group.Owner{Kind: "Pod", Name: v.Name, UID: v.UID}.PodGroupName()
 	}
-	return e.queues.Preempt(ctx, job, m.Evicted(v.Namespace))
+	if err := e.base.queues.Preempt(ctx, job, m.Evicted(v.Namespace)); err != nil {
+		return err
+	}
+	jobEndChanged(e.base, job)
+	return nil
 }

@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,6 +30,18 @@ type queues struct {
 	pods cache.Indexer
 	// room is what filters have refused of the room of jobs.
 	room roomRefusals
+	// letAsk is true if a group was refused because jobs that were promised room before are to ask first.
+	letAsk atomic.Bool
+}
+
+// mustLetAsk reports whether groups in no queue let jobs ask first that were promised room before this scheduler led. Then
+// queuedChanged tells when that is over.
+func (q *queues) mustLetAsk() bool {
+	if q.Restored() {
+		return false
+	}
+	q.letAsk.Store(true)
+	return !q.Restored()
 }
 
 // lonePodsByJob is the name of the index of pods that nothing controls by the FluxJob that each would have.
@@ -190,7 +203,7 @@ func (b *base) whyQueued(key types.NamespacedName, pod *corev1.Pod) (why, messag
 	// The pod names a group of its own, which others may share.
 	held, message := b.queues.Status(w.job, w.queue)
 	if _, admitted := b.queues.End(w.job); held || admitted {
-		return reason.NotAllowed, fmt.Sprintf("the pod is in group %s, and only Jobs and single pods that name no group wait in queues", group.KeyText(key))
+		return reason.NotAllowed, fmt.Sprintf("the pod is in %s, and only Jobs and single pods that name no group wait in queues", group.KeyText(key))
 	}
 	return "", ""
 }
@@ -206,8 +219,10 @@ func asQueued(held bool, message string) (why, text string) {
 // queuedChanged lets the groups of jobs ask that may be held no longer. Without jobs it is all groups.
 func queuedChanged(b *base, jobs []types.NamespacedName) {
 	if len(jobs) == 0 {
-		b.observeEvent(gang.Released) // for those that let jobs ask first
 		b.activator.activateAll()
+		if b.queues.letAsk.Swap(false) {
+			b.observeEvent(gang.Released)
+		}
 		return
 	}
 	for _, job := range jobs {
@@ -217,5 +232,6 @@ func queuedChanged(b *base, jobs []types.NamespacedName) {
 			b.groups.ExpireBackoff(key)
 		}
 		b.activator.activateGroups(key)
+		jobEndChanged(b, job)
 	}
 }

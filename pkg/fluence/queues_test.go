@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
@@ -120,4 +125,183 @@ func TestPodsWaitForTheirTurn(t *testing.T) {
 			t.Error("nothing was matched")
 		}
 	})
+}
+
+// A node that the filters refuse is left to others, and the job gets another one.
+func TestAJobGetsOtherRoomIfFiltersRefuseANodeOfIt(t *testing.T) {
+	inQueueRig(t, 4, func(r *rig) {
+		a := r.submit("a", 2, "1h")
+		if got := a.room(); got != "n[0-1]*1" {
+			t.Fatalf("it has room on %q: %s", got, a.says())
+		}
+		r.updateNode("n1", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "broken", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		a.release()
+		r.pass(2 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n2"}) {
+			t.Errorf("the pods are on %v, want n0 and n2: %s", got, a.says())
+		}
+		if fj := r.queues.job(a.key()); fj.Status.Requeues != 1 || fj.Status.Allocation.Attempt != 2 {
+			t.Errorf("it was requeued %d times, and this is attempt %d, want one and 2", fj.Status.Requeues, fj.Status.Allocation.Attempt)
+		}
+		requeued := slices.IndexFunc(r.recorder.of("Job"), func(e event) bool {
+			return e.reason == v1alpha1.ReasonRequeued && strings.HasPrefix(e.message, "cannot take the room that its queue has given it on n0, n1: ")
+		})
+		if requeued < 0 {
+			t.Errorf("events of the Job: %+v, want one that says why it was requeued", r.recorder.of("Job"))
+		}
+		if all, ofJobs := r.heldSlots(); all != 2 || ofJobs != 0 {
+			t.Errorf("%d slots are held, %d of them of jobs, want those of the pods alone", all, ofJobs)
+		}
+	})
+}
+
+// Others may not take the room of a pod that is made again.
+func TestAPodThatIsMadeAgainGetsTheRoomOfTheOneBefore(t *testing.T) {
+	inQueueRig(t, 3, func(r *rig) {
+		a := r.submit("a", 3, "1h")
+		a.release()
+		for i := range 3 {
+			r.pod(fmt.Sprintf("other-%d", i), objects.CPU("8"))
+		}
+		r.pass(time.Second)
+		r.remove("a-1")
+		r.pass(5 * time.Second)
+		if got := r.assigned(); len(got) != 2 {
+			t.Errorf("these have nodes: %v, want the two pods of the job that are left", got)
+		}
+		if all, ofJobs := r.heldSlots(); all != 3 || ofJobs != 1 {
+			t.Errorf("%d slots are held, %d of them of jobs, want one for the pod to come", all, ofJobs)
+		}
+		a.make(7)
+		r.pass(time.Second)
+		if got := r.assigned(); len(got) != 3 || got["a-7"] != "n1" {
+			t.Errorf("these have nodes: %v, want a-7 on n1", got)
+		}
+	})
+}
+
+// A job that runs more pods than its allocation is for gets nodes for them as others do.
+func TestPodsBeyondTheAllocationMayBeAnywhere(t *testing.T) {
+	inQueueRig(t, 4, func(r *rig) {
+		a := r.submit("a", 2, "1h")
+		a.release()
+		a.make(2, 3, 4)
+		r.pass(2 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n1", "n2", "n3"}) {
+			t.Errorf("the pods are on %v, want all nodes", got)
+		}
+		last := r.matches()[len(r.matches())-1]
+		if last.Replaces != 0 || last.Duration <= 59*time.Minute || last.Duration > time.Hour {
+			t.Errorf("match %+v, want one that takes nothing over, until the end of the job", last)
+		}
+	})
+}
+
+// After a restart the room is there from before the first group asks, and the pods take it over.
+func TestARestartKeepsTheRoomOfJobs(t *testing.T) {
+	var a *queuedJob
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.serveQueues()
+		for i := range 4 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
+		}
+		a = r.submit("a", 3, "1h")
+		a.edits(func(fj *v1alpha1.FluxJob) {
+			now := time.Now()
+			fj.Status.Phase = v1alpha1.Running
+			fj.Status.Allocation = &v1alpha1.JobAllocation{
+				Attempt: 1, At: metav1.NewMicroTime(now), End: &metav1.Time{Time: now.Add(time.Hour)},
+				Seats: []v1alpha1.Seats{{Hosts: "n[1-3]", Each: 1}},
+			}
+			meta.SetStatusCondition(&fj.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
+		})
+		bound := a.pod(0)
+		bound.Spec.NodeName = "n2"
+		r.add(bound)
+	}, func(r *rig) {
+		if all, ofJobs := r.heldSlots(); all != 3 || ofJobs != 2 {
+			t.Errorf("%d slots are held, %d of them of jobs, want one of the pod and two for those to come", all, ofJobs)
+		}
+		for i := range 2 {
+			r.pod(fmt.Sprintf("other-%d", i), objects.CPU("8"))
+		}
+		r.schedule()
+		r.pass(2 * time.Second)
+		if got := r.assigned(); len(got) != 2 || got["other-0"] != "n0" {
+			t.Errorf("these have nodes: %v, want other-0 on n0", got)
+		}
+		a.make(1, 2)
+		r.pass(2 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n1", "n2", "n3"}) {
+			t.Errorf("the pods are on %v, want those of the allocation", got)
+		}
+	})
+}
+
+// The room of a pod that has no Job is taken over too.
+func TestALonePodOfAQueue(t *testing.T) {
+	inQueueRig(t, 2, func(r *rig) {
+		a := r.submitPod("solo", "30m")
+		if got := a.room(); got != "n0*1" {
+			t.Fatalf("it has room on %q: %s", got, a.says())
+		}
+		r.pod("other-0", objects.CPU("8"))
+		r.pod("other-1", objects.CPU("8"))
+		r.pass(time.Second)
+		a.release()
+		if got := r.assigned(); len(got) != 2 || got["solo-0"] != "n0" || got["other-0"] != "n1" {
+			t.Errorf("these have nodes: %v, want solo-0 on n0 and other-0 on n1", got)
+		}
+		r.remove("solo-0")
+		r.queues.drop(a.key())
+		r.pass(2 * time.Second)
+		if got := r.assigned(); len(got) != 2 || got["other-1"] != "n0" {
+			t.Errorf("these have nodes: %v, want other-1 on n0: the pod does not come again", got)
+		}
+	})
+}
+
+// A group in no queue overlooks what is promised to jobs after it, and leaves what is promised to those before it.
+func TestGroupsAndPromisesOfJobs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		priority int32
+		starts   bool
+	}{
+		"a group of a higher priority takes the room": {5, true},
+		"one of a lower priority waits":               {-5, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inQueueRig(t, 2, func(r *rig) {
+				a := r.submit("a", 1, "10m")
+				a.release()
+				big := r.submit("big", 2, "1h")
+				if got := big.says(); !strings.HasPrefix(got, "Promised: promised 2 nodes from ") {
+					t.Fatalf("the job says %q, want it promised both nodes", got)
+				}
+				r.gangFor("direct", 1, tc.priority, "")
+				r.pass(3 * time.Second)
+				if got := r.starts("direct", 1); got != tc.starts {
+					t.Errorf("it has started: %v, want %v; it waits with %q", got, tc.starts, r.why("direct"))
+				}
+				if tc.starts {
+					if got := big.says(); !strings.HasPrefix(got, "NoRoom: ") {
+						t.Errorf("the job says %q, want that it is promised nothing", got)
+					}
+					return
+				}
+				const want = "; room for 1 more is promised to Job ns/big from "
+				if why := r.why("direct"); !strings.Contains(why, want) {
+					t.Errorf("it waits with %q, want %q", why, want)
+				}
+				r.pl.walltimes.enforced = true
+				r.gangFor("short", 1, tc.priority, "5m")
+				r.pass(3 * time.Second)
+				if !r.starts("short", 1) {
+					t.Errorf("a group that ends before the promise has not started; it waits with %q", r.why("short"))
+				}
+			})
+		})
+	}
 }
