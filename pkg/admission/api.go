@@ -78,7 +78,7 @@ func (j *job) toApply(now time.Time) *applied {
 	} else {
 		s.Phase = j.waitingPhase()
 		if p := j.promise; p != nil {
-			s.Promise = &v1alpha1.JobPromise{At: metav1.NewTime(p.job.Start), Nodes: int32(nodesIn(p.job.Slots)), Since: metav1.NewTime(p.since), Why: p.why}
+			s.Promise = &v1alpha1.JobPromise{At: metav1.NewTime(p.job.Start), Nodes: int32(len(p.nodes)), Since: metav1.NewTime(p.since), Why: p.why}
 		}
 	}
 	if c.Reason == "" {

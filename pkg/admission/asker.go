@@ -37,6 +37,8 @@ type asker struct {
 	later  map[types.NamespacedName]string
 	// waitHelps remembers whether a job fits without the nodes that are left out for the present, by class and partition.
 	waitHelps map[setKey]bool
+	// numbers has why jobs that are promised room could not start.
+	numbers map[types.NamespacedName]numbers
 	// cannotReserve is true if the engine has no reservations.
 	cannotReserve bool
 }
@@ -176,7 +178,7 @@ func (m *asker) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answ
 	case err != nil:
 		return m.refused(r, err)
 	case found.Reserved:
-		return queue.Answer{Verdict: queue.Reserved, From: found.Start, Nodes: nodesIn(found.Slots)}
+		return queue.Answer{Verdict: queue.Reserved, From: found.Start, Nodes: len(nodesIn(found.Slots))}
 	}
 	return queue.Answer{Verdict: queue.Granted}
 }
@@ -298,19 +300,16 @@ func (m *asker) granted(r *question, a *match.Allocation) queue.Answer {
 func (m *asker) reserved(r *question, a *match.Allocation) queue.Answer {
 	set := r.class.amounts.Set()
 	set.Expiration = a.End
-	job := match.Job{ID: r.ID, Reserved: true, Start: a.Start, End: a.End}
-	slots := make([]Slot, len(a.Slots))
+	p := &promise{job: match.Job{ID: r.ID, Reserved: true, Start: a.Start, End: a.End}, nodes: nodesIn(a.Slots), since: m.now}
 	for i := range a.Slots {
 		s := &a.Slots[i]
-		slots[i] = Slot{s.Key, s.Node}
-		job.Slots = append(job.Slots, match.Slot{Key: s.Key, Node: s.Node, R: set, Holder: s.Holder})
+		p.job.Slots = append(p.job.Slots, match.Slot{Key: s.Key, Node: s.Node, R: set, Holder: s.Holder})
 	}
 	m.jobs.mu.Lock()
 	j := m.jobs.byKey[r.job.Key]
 	if j == nil {
 		m.jobs.givenUp = append(m.jobs.givenUp, match.SlotRef{Job: r.ID})
 	} else {
-		p := &promise{job: job, since: m.now}
 		if o := m.before[j.key]; o.promise != nil && movedLittle(o.job.Start, a.Start, m.now) {
 			p.since, p.why = o.since, o.why
 		} else if t := j.promised; o.promise == nil && t != nil && movedLittle(t.At.Time, a.Start, m.now) {
@@ -319,8 +318,37 @@ func (m *asker) reserved(r *question, a *match.Allocation) queue.Answer {
 		m.jobs.setPromise(j, p)
 	}
 	m.jobs.mu.Unlock()
-	return queue.Answer{Verdict: queue.Reserved, From: a.Start, Nodes: countNodes(slots)}
+	return queue.Answer{Verdict: queue.Reserved, From: a.Start, Nodes: len(p.nodes), Message: m.whyNotNow(r)}
 }
+
+// whyNotNow says in numbers why a job that is promised room cannot start now. It asks for that from time to time only.
+func (m *asker) whyNotNow(r *question) string {
+	if said, ok := m.numbers[r.job.Key]; ok && m.now.Sub(said.at) < numbersEvery {
+		return said.text
+	}
+	ask := r.Request
+	ask.Op = match.WithoutAllocating
+	_, err := m.match(&ask)
+	no, is := errors.AsType[*match.Refusal](err)
+	if !is {
+		return ""
+	}
+	if len(m.numbers) >= maxNumbers {
+		clear(m.numbers)
+	}
+	said := numbers{m.now, m.message(r, no)}
+	m.numbers[r.job.Key] = said
+	return said.text
+}
+
+// numbers is why a job could not start at a time.
+type numbers struct {
+	at   time.Time
+	text string
+}
+
+// maxNumbers bounds the jobs of which numbers are remembered.
+const maxNumbers = 4096
 
 // movedLittle reports whether a promise has moved so little that it is not written again: by at most 10 s or 5 % of the time that is left.
 func movedLittle(before, after, now time.Time) bool {
@@ -361,9 +389,7 @@ func (m *asker) refused(r *question, err error) queue.Answer {
 
 // verdictOf returns the answer that follows from a refusal.
 func (m *asker) verdictOf(r *question, no *match.Refusal) queue.Answer {
-	bg := translate.Background{Pods: r.class.pods, Never: errors.Is(no, match.ErrUnsatisfiable)}
-	bg.Blocker, bg.Promised = m.cfg.Groups.Names(no.Reason, r.job.Key)
-	a := queue.Answer{Verdict: queue.Busy, Message: translate.Message(no.Reason, bg)}
+	a := queue.Answer{Verdict: queue.Busy, Message: m.message(r, no)}
 	switch {
 	case errors.Is(no, match.ErrUnsatisfiable):
 		a.Verdict = queue.Never
@@ -376,6 +402,13 @@ func (m *asker) verdictOf(r *question, no *match.Refusal) queue.Answer {
 		}
 	}
 	return a
+}
+
+// message explains a refusal to the user.
+func (m *asker) message(r *question, no *match.Refusal) string {
+	bg := translate.Background{Pods: r.class.pods, Never: errors.Is(no, match.ErrUnsatisfiable)}
+	bg.Blocker, bg.Promised = m.cfg.Groups.Names(no.Reason, r.job.Key)
+	return translate.Message(no.Reason, bg)
 }
 
 // waitingHelps reports whether a job fits the nodes that it may use for the present, if all others have ended.

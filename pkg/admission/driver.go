@@ -160,11 +160,42 @@ func (d *Driver) podChanged(old, obj any) {
 	if before, had := old.(*corev1.Pod); had && before.Spec.NodeName == pod.Spec.NodeName && translate.Holds(before) == translate.Holds(pod) && (before.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) {
 		return
 	}
+	before, had := old.(*corev1.Pod)
+	if translate.Holds(pod) && (!had || !translate.Holds(before)) {
+		d.overlap(pod)
+	}
 	of := pod.UID
 	if c := group.ControllerOf(pod); c != (group.Owner{}) {
 		of = c.UID
 	}
 	d.unsettle(of)
+}
+
+// overlap lets jobs ask that are promised room on the node to which a pod has come, unless the pod has the room of a job.
+func (d *Driver) overlap(pod *corev1.Pod) {
+	of := pod.UID
+	if c := group.ControllerOf(pod); c != (group.Owner{}) {
+		of = c.UID
+	}
+	d.jobs.mu.Lock()
+	_, queued := d.jobs.byWorkload[of]
+	var keys []types.NamespacedName
+	if !queued {
+		keys = d.jobs.promisedOn(pod.Spec.NodeName)
+	}
+	d.jobs.mu.Unlock()
+	if len(keys) == 0 {
+		return
+	}
+	d.happened.add(func(e *news) {
+		for _, key := range keys {
+			name := "a pod of another namespace"
+			if key.Namespace == pod.Namespace {
+				name = "pod " + pod.Name
+			}
+			e.overlapped[key] = fmt.Sprintf("%s has come to node %s", name, pod.Spec.NodeName)
+		}
+	})
 }
 
 // unsettle makes the room of a workload be brought up to date.

@@ -32,6 +32,8 @@ type news struct {
 	// queues and namespaces are set if any of these have changed.
 	queues, namespaces bool
 	refusals           []refusal
+	// overlapped are jobs on whose promised nodes others may have taken the room, with the reason in words fit for a user.
+	overlapped map[types.NamespacedName]string
 }
 
 // A refusal says that filters have refused nodes.
@@ -47,7 +49,7 @@ func newHappened(wake chan<- struct{}) *happened {
 }
 
 func (h *happened) clear() {
-	h.news = news{nodes: map[string]struct{}{}, freed: map[string]struct{}{}}
+	h.news = news{nodes: map[string]struct{}{}, freed: map[string]struct{}{}, overlapped: map[types.NamespacedName]string{}}
 }
 
 // add records news.

@@ -134,7 +134,9 @@ type room struct {
 
 // A promise is the room that a job will have.
 type promise struct {
-	job   match.Job
+	job match.Job
+	// nodes are those of the job.
+	nodes map[string]struct{}
 	since time.Time
 	// why says what has moved it later, in words fit for a user.
 	why string

@@ -26,8 +26,10 @@ type jobs struct {
 	// byWorkload has the jobs with room by the UIDs of their workloads, and byID those with room or a promise by the matcher's job.
 	byWorkload map[types.UID]types.NamespacedName
 	byID       map[match.JobID]types.NamespacedName
-	classes    classes
-	texts      texts
+	// holders are the jobs that are promised room.
+	holders map[types.NamespacedName]struct{}
+	classes classes
+	texts   texts
 	// changed are the jobs that the loop has to look at, and unsettled those whose room may not be as their pods want it.
 	changed, unsettled map[types.NamespacedName]struct{}
 	// gone are jobs that the loop knows and that are not there any more.
@@ -43,7 +45,7 @@ type jobs struct {
 
 func newJobs(rules Groups, wake chan<- struct{}, now func() time.Time) *jobs {
 	return &jobs{
-		byKey: map[types.NamespacedName]*job{}, byWorkload: map[types.UID]types.NamespacedName{}, byID: map[match.JobID]types.NamespacedName{},
+		byKey: map[types.NamespacedName]*job{}, byWorkload: map[types.UID]types.NamespacedName{}, byID: map[match.JobID]types.NamespacedName{}, holders: map[types.NamespacedName]struct{}{},
 		classes: classes{byName: map[string]*class{}, rules: map[string]*nodeRules{}, rulesOf: rules.Rules}, texts: texts{},
 		changed: map[types.NamespacedName]struct{}{}, unsettled: map[types.NamespacedName]struct{}{},
 		gone: map[types.NamespacedName]*job{}, apart: map[types.NamespacedName]struct{}{}, wake: wake, now: now,
@@ -259,12 +261,24 @@ func (s *jobs) takeBack(j *job, reason, message string) {
 func (s *jobs) setPromise(j *job, p *promise) {
 	s.unpromise(j)
 	j.promise, s.byID[p.job.ID] = p, j.key
+	s.holders[j.key] = struct{}{}
+}
+
+// promisedOn returns the jobs that are promised room on a node. The caller holds the lock.
+func (s *jobs) promisedOn(node string) (keys []types.NamespacedName) {
+	for key := range s.holders {
+		if _, is := s.byKey[key].promise.nodes[node]; is {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // unpromise forgets what a job is promised.
 func (s *jobs) unpromise(j *job) {
 	if j.promise != nil {
 		delete(s.byID, j.promise.job.ID)
+		delete(s.holders, j.key)
 		j.promise = nil
 	}
 }

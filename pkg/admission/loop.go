@@ -76,7 +76,7 @@ func newLoop(cfg *Config, j *jobs, q *queueStore, h *happened, w *writer, s *sta
 	l := &loop{cfg: cfg, jobs: j, queues: q, happened: h, state: s, ctx: context.Background(), taken: taken{}}
 	l.core = queue.New(queue.Config{MaxBypass: cfg.MaxBypass})
 	l.asker = &asker{
-		cfg: cfg, jobs: j, queues: map[string]*jobQueue{}, waitHelps: map[setKey]bool{},
+		cfg: cfg, jobs: j, queues: map[string]*jobQueue{}, waitHelps: map[setKey]bool{}, numbers: map[types.NamespacedName]numbers{},
 		fleet: &fleet{nodes: corelisters.NewNodeLister(cfg.Cluster.Nodes.GetIndexer()), sets: map[setKey]*hostSet{}, refused: map[string]map[string]time.Time{}},
 	}
 	l.teller = newTeller(cfg, j, w, l.core, l.asker)
@@ -195,6 +195,11 @@ func (l *loop) observe(e news, now time.Time) {
 	}
 	if e.loaded {
 		l.jobs.doubtAll()
+		l.asker.cannotReserve = false // it may be another engine
+	}
+	for key, why := range e.overlapped {
+		l.teller.overlapped[key] = why
+		l.core.Lost(key)
 	}
 	if e.queues {
 		l.readQueues()

@@ -14,6 +14,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/inventory"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/queue"
+	"github.com/flux-k8s/fluence/pkg/translate"
+	"github.com/flux-k8s/fluence/test/objects"
 )
 
 // labelled gives a node a label.
@@ -323,5 +325,34 @@ func TestAnAllocationThatIsTooLargeToBeWritten(t *testing.T) {
 	answer := m.granted(&question{class: &class{}, Request: match.Request{ID: 5}}, &match.Allocation{Slots: slots})
 	if answer.Verdict != queue.Never || !strings.Contains(answer.Message, "9000 nodes") {
 		t.Errorf("the answer is %+v", answer)
+	}
+}
+
+func TestAPodOfOthersTakesWhatWasPromised(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 1, 4, "10m")
+	b := r.submit("b", "batch", 2, 4, "10m")
+	r.step()
+	r.release(a)
+	if got := r.message(b); !strings.Contains(got, "; needs 2 pods with cpu 4; room for 1: ") {
+		t.Errorf("the message has no numbers: %q", got)
+	}
+	from := r.job(b).Status.Promise.At
+	pod := objects.Pod("daemon", objects.In(ns), objects.OnNode("n2"), objects.CPU("1"))
+	held := translate.HeldSlot(pod)
+	held.R.Expiration = begin.Add(time.Hour)
+	r.must(r.engine.Update(r.Context(), r.epoch, match.Job{ID: 99, Slots: []match.Slot{held}}))
+	r.d.podChanged(nil, pod)
+	r.step()
+	if p := r.job(b).Status.Promise; p == nil || !p.At.After(from.Time) || p.Why != "pod daemon has come to node n2" {
+		t.Errorf("the promise is %+v, before from %s", p, from)
+	}
+	// A pod that is in nobody's way changes nothing.
+	before := r.job(b).ResourceVersion
+	other := objects.Pod("other", objects.In("elsewhere"), objects.OnNode("n1"), objects.CPU("1"))
+	r.d.podChanged(nil, other)
+	r.step()
+	if after := r.job(b).ResourceVersion; after != before {
+		t.Errorf("the job was written again: %+v", r.job(b).Status)
 	}
 }

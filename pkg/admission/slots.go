@@ -47,13 +47,13 @@ func countNodes(slots []Slot) int {
 	return len(nodes)
 }
 
-// nodesIn returns on how many nodes slots of the matcher are.
-func nodesIn(slots []match.Slot) int {
+// nodesIn returns the nodes of slots of the matcher.
+func nodesIn(slots []match.Slot) map[string]struct{} {
 	nodes := make(map[string]struct{}, len(slots))
 	for i := range slots {
 		nodes[slots[i].Node] = struct{}{}
 	}
-	return len(nodes)
+	return nodes
 }
 
 // endAfter returns when the room of a job is free again that starts at a time, in whole seconds. It returns the zero time if the

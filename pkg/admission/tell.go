@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,10 @@ type teller struct {
 	toLook   map[types.NamespacedName]struct{}
 	rest     []types.NamespacedName
 	lookedAt time.Time
+	// changed are groups of which Status has another answer.
+	changed []types.NamespacedName
+	// overlapped has why others may have taken what jobs were promised.
+	overlapped map[types.NamespacedName]string
 	// heads are the first jobs of the queues.
 	heads map[types.NamespacedName]struct{}
 	// statuses has what was last written of each Queue.
@@ -44,7 +49,7 @@ type teller struct {
 func newTeller(cfg *Config, j *jobs, w *writer, core *queue.Core, a *asker) *teller {
 	return &teller{
 		cfg: cfg, jobs: j, writer: w, core: core, asker: a, metrics: w.metrics,
-		toLook: map[types.NamespacedName]struct{}{}, heads: map[types.NamespacedName]struct{}{}, statuses: map[string]*v1alpha1.QueueStatus{},
+		toLook: map[types.NamespacedName]struct{}{}, overlapped: map[types.NamespacedName]string{}, heads: map[types.NamespacedName]struct{}{}, statuses: map[string]*v1alpha1.QueueStatus{},
 	}
 }
 
@@ -63,6 +68,7 @@ func (t *teller) decided(all []queue.Decision, now time.Time) {
 		}
 		t.look(d.Key)
 	}
+	clear(t.overlapped)
 }
 
 // movedLater records why a promise has moved to a later time.
@@ -73,8 +79,8 @@ func (t *teller) movedLater(d *queue.Decision, now time.Time) {
 		if d.By.Namespace == d.Key.Namespace {
 			why = "job " + d.By.Name + ", which is before it, was given its room"
 		}
-	} else if why = t.asker.later[d.Key]; why == "" {
-		why = whyUnknown
+	} else {
+		why = cmp.Or(t.asker.later[d.Key], t.overlapped[d.Key], whyUnknown)
 	}
 	t.jobs.mu.Lock()
 	defer t.jobs.mu.Unlock()
@@ -101,6 +107,10 @@ func (t *teller) tell(now time.Time) {
 		t.lookAt(key, now)
 	}
 	t.rest = t.rest[n:]
+	if len(t.changed) > 0 {
+		t.cfg.Groups.Changed(t.changed...)
+		t.changed = nil
+	}
 }
 
 // findHeads looks at the first jobs of the queues, and at those that were the first until now.
@@ -143,7 +153,7 @@ func (t *teller) lookAt(key types.NamespacedName, now time.Time) {
 		t.writer.add(key, urgent || isHead)
 	}
 	if changed {
-		t.cfg.Groups.Changed(key)
+		t.changed = append(t.changed, key)
 	}
 }
 
@@ -192,7 +202,7 @@ func (t *teller) status(q *jobQueue, s queue.Summary, now time.Time) *v1alpha1.Q
 	case q.reason != "":
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, q.reason, q.message
 	case t.asker.cannotReserve && queue.Policy(q.object.Spec.Policy) == queue.EASY:
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, v1alpha1.ReasonCannotReserve, "spec.policy: \"easy\": the matcher's engine cannot promise room, so the first job has no promise; use fcfs"
+		ready.Reason, ready.Message = v1alpha1.ReasonCannotReserve, "spec.policy: \"easy\": the matcher's engine cannot promise room, so the first job has no promise, and others pass it; use fcfs"
 	}
 	for _, c := range q.object.Status.Conditions {
 		if c.Type == ready.Type && c.Status == ready.Status {
