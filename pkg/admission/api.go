@@ -55,7 +55,7 @@ type appliedStatus struct {
 // newApplied returns an applied without a status. The caller holds the lock of the jobs.
 func newApplied(j *job) *applied {
 	return &applied{
-		APIVersion: v1alpha1.GroupVersion.String(), Kind: "FluxJob",
+		APIVersion: v1alpha1.GroupVersion.String(), Kind: kindFluxJob,
 		Metadata: appliedMetadata{j.key.Namespace, j.key.Name, j.uid, j.version},
 	}
 }
@@ -165,7 +165,7 @@ func (r restAPI) applyQueue(ctx context.Context, q *v1alpha1.Queue, s *v1alpha1.
 	ctx, cancel := context.WithTimeout(ctx, report.WriteTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{
-		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "Queue",
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": kindQueue,
 		"metadata": map[string]any{"name": q.Name, "uid": q.UID},
 		"status":   s,
 	})

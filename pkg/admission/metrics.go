@@ -14,19 +14,20 @@ import (
 
 // metrics count what happens in queues. kube-scheduler serves them with its own at /metrics.
 type metrics struct {
-	jobs        *compmetrics.GaugeVec
-	oldest      *compmetrics.GaugeVec
-	passes      *compmetrics.Histogram
-	admitted    *compmetrics.CounterVec
-	requeued    *compmetrics.CounterVec
-	failed      *compmetrics.CounterVec
-	waitingName string
+	jobs     *compmetrics.GaugeVec
+	oldest   *compmetrics.GaugeVec
+	passes   *compmetrics.Histogram
+	admitted *compmetrics.CounterVec
+	requeued *compmetrics.CounterVec
+	failed   *compmetrics.CounterVec
 }
 
-// Values of the label phase.
+// Values of the labels phase and kind.
 const (
 	phaseWaiting = "waiting"
 	phaseRunning = "running"
+	kindFluxJob  = "FluxJob"
+	kindQueue    = "Queue"
 )
 
 func newMetrics() (*metrics, error) {
@@ -52,7 +53,18 @@ func newMetrics() (*metrics, error) {
 		Name: "fluence_queue_pass_duration_seconds", Help: "Time that one pass over the jobs that may ask took, with their matches.",
 		StabilityLevel: compmetrics.ALPHA, Buckets: compmetrics.ExponentialBuckets(0.0001, 2, 15), // to 1.6 s; a pass has 20 ms
 	}))
-	return m, errors.Join(append(errs, err)...)
+	if err = errors.Join(append(errs, err)...); err != nil {
+		return nil, err
+	}
+	// Without a queue, so that the metrics exist.
+	m.queue("", queue.Summary{}, time.Time{})
+	for _, v := range []*compmetrics.CounterVec{m.admitted, m.requeued} {
+		v.WithLabelValues("")
+	}
+	for _, kind := range []string{kindFluxJob, kindQueue} {
+		m.failed.WithLabelValues(kind)
+	}
+	return m, nil
 }
 
 // register registers a metric. It returns the registered one if there is one already.

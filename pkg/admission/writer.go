@@ -219,7 +219,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	w.jobs.mu.Unlock()
 
 	fj, err := w.api.apply(ctx, a, manager)
-	w.observe("FluxJob", err)
+	w.observe(kindFluxJob, err)
 	if err != nil {
 		return w.failed(ctx, key, a, admits, err)
 	}
@@ -306,7 +306,7 @@ func (w *writer) isNews(err error) bool {
 
 // event sends an event to a FluxJob and to its workload, where users look.
 func (w *writer) event(key types.NamespacedName, uid types.UID, of workload, kind, reason, action, note string) {
-	job := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "FluxJob", Namespace: key.Namespace, Name: key.Name, UID: uid}
+	job := &corev1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: kindFluxJob, Namespace: key.Namespace, Name: key.Name, UID: uid}
 	object := &corev1.ObjectReference{APIVersion: of.apiVersion(), Kind: of.kind(), Namespace: key.Namespace, Name: of.name, UID: of.uid}
 	w.recorder.Eventf(job, object, kind, reason, action, "%s", note)
 	w.recorder.Eventf(object, job, kind, reason, action, "%s", note)
@@ -323,7 +323,7 @@ func (w *writer) writeQueue(ctx context.Context, name string) error {
 		return nil
 	}
 	err := w.api.applyQueue(ctx, s.of, s.QueueStatus)
-	w.observe("Queue", err)
+	w.observe(kindQueue, err)
 	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // gone, or another one of its name
 	}
