@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -71,16 +72,17 @@ func newDriver(cfg Config, a api, m *metrics) *Driver {
 func (d *Driver) Run(ctx context.Context, listed func()) {
 	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName("queues"))
 	context.AfterFunc(ctx, d.writer.stop)
-	var both sync.WaitGroup
-	both.Add(2)
-	var all sync.WaitGroup
-	all.Go(func() { d.queuesRead.run(ctx, both.Done) })
-	all.Go(func() { d.jobsRead.run(ctx, both.Done) })
+	var unknown atomic.Int32
+	unknown.Store(2)
 	known := make(chan struct{})
-	go func() {
-		both.Wait()
-		close(known)
-	}()
+	know := func() {
+		if unknown.Add(-1) == 0 {
+			close(known)
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() { d.queuesRead.run(ctx, know) })
+	all.Go(func() { d.jobsRead.run(ctx, know) })
 	select {
 	case <-ctx.Done():
 	case <-known:
