@@ -309,8 +309,11 @@ func (s *site) usersSeeTheirGroups() {
 		"admin": {"create " + jobs, "delete " + jobs, "patch " + jobs + " --subresource=status", "patch " + queues},
 	}
 	can := func(ctx context.Context, role, what string) (bool, string) {
-		args := append([]string{"auth", "can-i"}, strings.Fields(what)...)
-		said, _, err := s.Kubectl(ctx, append(args, "-n", "first", "--as="+role)...)
+		where := "--namespace=first"
+		if strings.HasSuffix(what, queues) {
+			where = "--all-namespaces" // a RoleBinding grants also what no namespace has
+		}
+		said, _, err := s.Kubectl(ctx, slices.Concat([]string{"auth", "can-i", where, "--as=" + role}, strings.Fields(what))...)
 		return err == nil, fmt.Sprint(said, err)
 	}
 	for role := range may {

@@ -35,8 +35,6 @@ var unused = map[string]string{
 	"fluence-scheduler: list trainjobs.trainer.kubeflow.org":                    streamed,
 	"fluence-scheduler: list podgroups.scheduling.x-k8s.io":                     streamed,
 	"fluence-scheduler: get fluxjobs.fluence.flux-framework.org":                "a FluxJob is read again after a write that conflicts",
-	"fluence-scheduler: list fluxjobs.fluence.flux-framework.org":               streamed,
-	"fluence-scheduler: list queues.fluence.flux-framework.org":                 streamed,
 	"fluence-scheduler: list resourcequotas":                                    streamed,
 	"fluence-scheduler: watch podgroups.scheduling.k8s.io":                      native,
 	"fluence-scheduler: patch podgroups.scheduling.k8s.io/status":               native,
@@ -384,7 +382,7 @@ func (s *site) queues() {
 	fluxJobs("the queue is stopped", func(said string) bool { return strings.Contains(said, "waits  QueueStopped;") })
 	s.kubectl("patch", "job", "waits", "-n", "queued", "--type=merge", "-p", `{"spec": {"template": {"metadata": {"annotations": {"`+group.DurationAnnotation+`": "2h"}}}}}`)
 	fluxJobs("the Job asks for two hours", func(said string) bool { return strings.Contains(said, "waits 2h QueueStopped;") })
-	s.kubectl("label", "job", "waits", "-n", "queued", group.QueueLabel+"-")
+	s.kubectl("label", "--overwrite", "job", "waits", "-n", "queued", group.QueueLabel+"=")
 	fluxJobs("the Job has left the queue", func(said string) bool { return said != "" && !strings.Contains(said, "waits") })
 	placed("waits")
 	s.kubectl("delete", "namespace", "queued", "--wait=false")
