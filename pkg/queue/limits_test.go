@@ -132,3 +132,23 @@ func TestALimitOfANamespaceIsItsOwn(t *testing.T) {
 	s.wait(time.Minute)
 	s.want("3 starts")
 }
+
+// When a limit is no longer reached, a job may ask whose class was refused to others in the meantime, if it may ignore the promise that
+// was in the way.
+func TestAJobThatALimitHeldBackHasAnotherQuestion(t *testing.T) {
+	s := newStage(t, queue.Config{})
+	s.submit("2a/runs", 3, 10*time.Minute)
+	s.submit("1a/one", 1, 10*time.Minute)
+	s.want("runs starts, one starts")
+	s.edit("batch", limits(queue.Limits{NamespaceRunning: 1}))
+	s.submit("3a/all", 4, time.Hour)
+	s.submit("4a/long", 1, time.Hour)
+	s.submit("1a/urgent", 1, time.Hour, priority(1))
+	s.want("all is promised 4 nodes from 10m")
+	s.cluster.Release(key("1a/one"))
+	s.open(queue.Room)
+	s.want("")
+	s.wantReason("1a/urgent", queue.LimitReached)
+	s.drop(key("1a/one")) // some time after its pods have ended
+	s.want("urgent starts, all is promised 4 nodes from 1h0m by urgent")
+}

@@ -38,9 +38,6 @@ type opening struct {
 
 // open opens what an opening may help: the classes of a partition, and the promises that may become earlier ones.
 func (t *turns) open(p *partition, o opening) {
-	if p == nil {
-		return
-	}
 	if o.by != nil && t.unfinished {
 		t.openings++
 	}

@@ -111,23 +111,21 @@ func (p *pass) tellEnded(jobs map[types.NamespacedName]*job) {
 	p.ended = nil
 }
 
-// skip reports whether a job does not ask although it is its turn.
+// skip reports whether a limit keeps a job from asking although it is its turn.
 func (p *pass) skip(j *job) bool {
 	q, l := j.queue, j.lane
 	limit, over := q.overLimit(j, p.now)
 	switch {
-	case over && l.holder == j:
+	case !over:
+		return false
+	case l.holder == j:
 		p.holdBack(j)
-	case over:
+	default:
 		q.usage.limited = true
 		l.limited = 0
 		if limit.Used+limit.Wanted <= limit.Max {
 			l.limited = j.length() // one that ends before the promise may start
 		}
-	case q.Policy != EASY && l.class.refuses(j):
-		p.becomesFirst(j, l.class.verdict == Busy)
-	default:
-		return false
 	}
 	return true
 }
