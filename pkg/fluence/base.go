@@ -97,7 +97,7 @@ func (b *base) observeEvent(ev gang.Event) {
 }
 
 // roomFreed records that room has become free that no pod on a node held, so that no pod's end tells the queues of it.
-func (b *base) roomFreed(ev gang.Event) {
+func roomFreed(b *base, ev gang.Event) {
 	b.queues.RoomFreed()
 	b.observeEvent(ev)
 }

@@ -362,7 +362,7 @@ func (a *groupPlacer) updateClaim(ctx context.Context, plan gang.Plan, found pla
 		a.abandonPlan(a.preemptorOf(plan).UID)
 	}
 	if freed {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 }
 
@@ -431,7 +431,7 @@ func (w *watcher) endClaims(now time.Time) {
 		w.activator.activateGroups(key)
 	}
 	if freed {
-		w.roomFreed(gang.Released)
+		roomFreed(w.base, gang.Released)
 	}
 }
 

@@ -165,7 +165,9 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	pl.index, pl.describeOwner = preemption.NewIndex(pl.owners), pl.owners.describe
 	pl.budgets = h.SharedInformerFactory().Policy().V1().PodDisruptionBudgets().Lister()
 	pl.groups.SetIsEvicted(func(key types.NamespacedName) bool { return pl.isEvicted(key) })
-	pl.groups.SetWhyQueued(pl.whyQueued)
+	pl.groups.SetWhyQueued(func(key types.NamespacedName, pod *corev1.Pod) (why, message string) {
+		return whyQueued(pl.base, key, pod)
+	})
 	pl.groups.SetExclusiveRules(pl.exclusiveRules())
 	pl.groups.SetPodRequests(sharedRequests())
 	if pl.quotas, err = newQuotas(h.ClientSet()); err != nil {
@@ -189,7 +191,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	if err := pl.initReporting(leading, identity); err != nil {
 		return nil, err
 	}
-	if err := pl.initQueues(matcher, leading); err != nil {
+	if err := initQueues(pl, matcher, leading); err != nil {
 		return nil, err
 	}
 	if err := pl.initEvictor(leading); err != nil {
@@ -239,7 +241,7 @@ func (pl *Fluence) initMatcher(matcher Matcher, filters placement.PreFilters, le
 	if err != nil {
 		return err
 	}
-	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { pl.roomFreed(gang.Released) })
+	pl.releases = newReleaseQueue(matcher, pl.inventory.Epoch, func() { roomFreed(pl.base, gang.Released) })
 	pl.releases.seatsOf = pl.groups.SeatSlots
 	pl.placer = placement.NewPlacer(placement.Config{
 		Handle: pl.handle, PreFilters: filters, Levels: levels,

@@ -257,14 +257,14 @@ func (b *base) releaseSettled() {
 		time.AfterFunc(d, b.releaseSettled)
 		return
 	}
-	b.roomFreed(gang.Released)
+	roomFreed(b, gang.Released)
 }
 
 // endOffers ends the offers to groups that do not wait for room any more, and those whose groups have not asked again. It
 // makes the first groups ask again if that is due.
 func (w *watcher) endOffers(now time.Time) {
 	if w.freed.end(func(o *offer) bool { return now.Sub(o.until) > maxAnswerTime || !w.groups.WaitsForRoom(o.key) }) {
-		w.roomFreed(gang.Released)
+		roomFreed(w.base, gang.Released)
 	}
 	if w.freed.isAskDue() {
 		w.askFirst()

@@ -43,7 +43,7 @@ type groupPlacer struct {
 // refusal. throttlePassed means that the throttle was already checked in this cycle.
 func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePassed bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
 	stayPromised(a, plan.Key)
-	plan = a.takeRoom(plan)
+	plan = takeRoom(a, plan)
 
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
@@ -76,10 +76,10 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	}
 	found := a.placer.Place(ctx, budget, plan, nodes)
 	if takes(plan) {
-		defer func() { a.roomTaken(plan, found, refused) }()
+		defer func() { roomTaken(a, plan, found, refused) }()
 	}
 	if !found.MatcherCalled && takes(plan) {
-		a.refuseRoom(plan, found, found.Refusal)
+		refuseRoom(a, plan, found, found.Refusal)
 		return "", found.Refusal
 	}
 	if !found.MatcherCalled {
@@ -96,7 +96,7 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 
 	// 5. Reserve nodes for a group that has waited too long for room.
 	if refused != nil && takes(plan) {
-		a.refuseRoom(plan, found, refused)
+		refuseRoom(a, plan, found, refused)
 		return "", refused
 	}
 	if refused != nil {
@@ -155,7 +155,7 @@ func (a *groupPlacer) assign(ctx context.Context, plan gang.Plan, found placemen
 	// All three are called, whatever the others return.
 	used, claimed, offered := a.restarts.use(plan.Key, nodesOf(ofPods), !plan.Late), a.useClaim(plan), a.freed.use(plan.Key, a.now(), a.groups.FirstWaiting)
 	if used || claimed || offered {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 	a.groupReporter.logged.forget(plan.Key)
 	a.log.V(2).Info("Group matched", "group", plan.Key, "job", plan.Job, "pods", len(slots), "nodes", countNodes(slots), "took", a.now().Sub(found.At))
@@ -218,7 +218,7 @@ func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 // pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	if takes(plan) {
-		return a.stateOfRoom(plan, a.now())
+		return stateOfRoom(a, plan, a.now())
 	}
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	// Only room of the same or a higher priority counts, as in kube-scheduler.

@@ -208,7 +208,7 @@ func (b *base) describeGroup(key types.NamespacedName, priority int32, reader st
 }
 
 // describeJob names a job of a queue in a message to users of a namespace.
-func (b *base) describeJob(o admission.Owner, reader string) string {
+func describeJob(b *base, o admission.Owner, reader string) string {
 	if b.mayName(o.Job.Namespace, reader) {
 		return o.Workload
 	}
@@ -226,7 +226,7 @@ func (b *base) blockerOf(r match.Reason, reader types.NamespacedName) string {
 	pod, word := lonePod, "group "+key.String()
 	if !ok {
 		if o, is := b.queues.Owner(r.Blocker.Job); is {
-			return b.describeJob(o, reader.Namespace)
+			return describeJob(b, o, reader.Namespace)
 		}
 		if pod = b.occupants.podOf(r.Blocker.Job); pod == nil {
 			return ""

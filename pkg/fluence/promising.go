@@ -183,7 +183,7 @@ func doubtPromise(a *groupPlacer, plan gang.Plan, refused *gang.Refusal) {
 		return
 	}
 	if endPromise(a, plan.Key) {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 }
 
@@ -268,7 +268,7 @@ func followPromise(a *groupPlacer, old, made *promise) {
 		endPromise(a, key)
 	}
 	if old != nil && (made.at().After(old.at()) || !made.nodes.IsSuperset(old.nodes)) {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 }
 
@@ -338,7 +338,7 @@ func usePromise(a *groupPlacer, key types.NamespacedName) {
 		a.groups.Yield(key, "", nil, a.now()) // it may lose its nodes yet, and wait again
 	}
 	if p != nil || wasLast {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 }
 
@@ -360,7 +360,7 @@ func letOthersAsk(a *groupPlacer, key types.NamespacedName, refused *gang.Refusa
 		return
 	}
 	if a.promises.asked(key) {
-		a.roomFreed(gang.Released)
+		roomFreed(a.base, gang.Released)
 	}
 }
 
@@ -389,7 +389,7 @@ func (w *watcher) endPromises(now time.Time) {
 	w.groups.AskAgain(unanswered, now)
 	w.activator.activateGroups(unanswered...)
 	if freed {
-		w.roomFreed(gang.Released)
+		roomFreed(w.base, gang.Released)
 	}
 }
 
@@ -430,5 +430,5 @@ func promisedToJob(b *base, r match.Promised, reader types.NamespacedName) strin
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("%s from %s", b.describeJob(o, reader.Namespace), reason.Time(r.From, b.now()))
+	return fmt.Sprintf("%s from %s", describeJob(b, o, reader.Namespace), reason.Time(r.From, b.now()))
 }

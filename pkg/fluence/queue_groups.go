@@ -47,7 +47,7 @@ func (w *watcher) placementRules(namespace string, annotations map[string]string
 }
 
 // claimsBefore returns what groups have before a job of this rank.
-func (a *groupPlacer) claimsBefore(rank gang.Rank) admission.Claims {
+func claimsBefore(a *groupPlacer, rank gang.Rank) admission.Claims {
 	now := a.now()
 	c := admission.Claims{
 		Ignored: a.promises.jobsOf(func(_ types.NamespacedName, p *promise) bool { return rank.Less(p.rank) }),
@@ -64,15 +64,15 @@ func (a *groupPlacer) claimsBefore(rank gang.Rank) admission.Claims {
 }
 
 // placedOfJob returns the node of each pod of a job that has a node or an assignment, and has not ended.
-func (b *base) placedOfJob(job types.NamespacedName) (nodes []string) {
-	for _, node := range b.groups.Placed(b.groupOf(job)) {
+func placedOfJob(b *base, job types.NamespacedName) (nodes []string) {
+	for _, node := range b.groups.Placed(groupOf(b, job)) {
 		nodes = append(nodes, node)
 	}
 	return nodes
 }
 
 // namesFor names who is in the way, and to whom room is promised, in a message about a job to the users of its namespace.
-func (b *base) namesFor(r match.Reason, reader types.NamespacedName) (blocker, promised string) {
+func namesFor(b *base, r match.Reason, reader types.NamespacedName) (blocker, promised string) {
 	if r.Promised != nil {
 		promised = promisedTo(b, *r.Promised, reader)
 	}
@@ -101,7 +101,7 @@ func (s *promises) firstOn(nodes map[string]struct{}) (of match.JobID, from time
 // jobEndChanged tells the matcher when the room of a job's pods is free by now.
 func jobEndChanged(b *base, job types.NamespacedName) {
 	var uids []types.UID
-	for uid := range b.groups.Placed(b.groupOf(job)) {
+	for uid := range b.groups.Placed(groupOf(b, job)) {
 		uids = append(uids, uid)
 	}
 	b.inventory.Recheck(uids...)
@@ -109,7 +109,7 @@ func jobEndChanged(b *base, job types.NamespacedName) {
 }
 
 // recheckRoom lets the driver look again at the room of a job: a pod of its group has come to a node, has lost it, or has ended.
-func (b *base) recheckRoom(old, pod *corev1.Pod) {
+func recheckRoom(b *base, old, pod *corev1.Pod) {
 	if old != nil && old.Spec.NodeName == pod.Spec.NodeName && hasEnded(old) == hasEnded(pod) && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) {
 		return
 	}

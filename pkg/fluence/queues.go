@@ -71,7 +71,7 @@ func ownerOf(pod *corev1.Pod) group.Owner {
 }
 
 // initQueues builds the driver. It does nothing until run is called.
-func (pl *Fluence) initQueues(matcher match.Engine, leading func() bool) error {
+func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 	client, err := v1alpha1.RESTClientFor(pl.handle.KubeConfig())
 	if err != nil {
 		return err
@@ -86,10 +86,12 @@ func (pl *Fluence) initQueues(matcher match.Engine, leading func() bool) error {
 			Jobs: pl.owners.jobs(),
 		},
 		Groups: admission.Groups{
-			Rules:        pl.watcher.placementRules,
-			Claims:       pl.groupPlacer.claimsBefore,
-			Placed:       b.placedOfJob,
-			Names:        b.namesFor,
+			Rules:  pl.watcher.placementRules,
+			Claims: func(rank gang.Rank) admission.Claims { return claimsBefore(&pl.groupPlacer, rank) },
+			Placed: func(job types.NamespacedName) []string { return placedOfJob(b, job) },
+			Names: func(r match.Reason, reader types.NamespacedName) (blocker, promised string) {
+				return namesFor(b, r, reader)
+			},
 			FirstPromise: b.promises.firstOn,
 			Changed:      func(jobs ...types.NamespacedName) { queuedChanged(b, jobs) },
 			EndChanged:   func(job types.NamespacedName) { jobEndChanged(b, job) },
@@ -173,7 +175,7 @@ func jobOf(group_ types.NamespacedName) types.NamespacedName {
 }
 
 // groupOf returns the group of a FluxJob.
-func (b *base) groupOf(job types.NamespacedName) types.NamespacedName {
+func groupOf(b *base, job types.NamespacedName) types.NamespacedName {
 	// An index that was added does not fail.
 	if pods, _ := b.queues.pods.ByIndex(lonePodsByJob, job.String()); len(pods) > 0 {
 		if key, ok := b.groups.KeyOf(pods[0].(*corev1.Pod).UID); ok {
@@ -185,7 +187,7 @@ func (b *base) groupOf(job types.NamespacedName) types.NamespacedName {
 
 // whyQueued returns why a group waits for its turn in a queue, or because of its queue label, as gang.Groups.SetWhyQueued has
 // it. It is called with the lock of the groups held, and under the lock of the scheduling queue.
-func (b *base) whyQueued(key types.NamespacedName, pod *corev1.Pod) (why, message string) {
+func whyQueued(b *base, key types.NamespacedName, pod *corev1.Pod) (why, message string) {
 	if b.args.Unqueued {
 		return "", ""
 	}
@@ -226,7 +228,7 @@ func queuedChanged(b *base, jobs []types.NamespacedName) {
 		return
 	}
 	for _, job := range jobs {
-		key := b.groupOf(job)
+		key := groupOf(b, job)
 		if held, _ := b.queues.Status(job, ""); !held {
 			// It was refused another room, or its room lately.
 			b.groups.ExpireBackoff(key)

@@ -56,9 +56,9 @@ func TestQueuesChangeNothingForOtherGroups(t *testing.T) {
 		slices.Sort(matches)
 		return slices.Compact(matches)
 	}
-	without, beside := story(func(*rig) {}), story(func(r *rig) { r.serveQueues() })
-	if len(without) < 5 || !slices.Equal(without, beside) {
-		t.Errorf("beside a queue the matches are\n%s\nwant\n%s", strings.Join(beside, "\n"), strings.Join(without, "\n"))
+	without, with := story(func(*rig) {}), story(func(r *rig) { r.serveQueues() })
+	if len(without) < 5 || !slices.Equal(without, with) {
+		t.Errorf("with a queue the matches are\n%s\nwant\n%s", strings.Join(with, "\n"), strings.Join(without, "\n"))
 	}
 }
 
@@ -162,7 +162,7 @@ func TestPodsThatCannotWaitInAQueue(t *testing.T) {
 }
 
 // A pod whose own labels put it into another group than that of its Job may not start beside the room of the Job.
-func TestAPodInAForeignGroupDoesNotStartBesideTheRoomOfItsJob(t *testing.T) {
+func TestAPodInAForeignGroupDoesNotStart(t *testing.T) {
 	inQueueRig(t, 2, func(r *rig) {
 		a := r.submit("a", 1, "1h", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: g.Name} })
 		r.podGroupAPI.put(aPodGroup(g.Name, 1, "pg"))

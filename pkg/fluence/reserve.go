@@ -105,7 +105,7 @@ func (pl *Fluence) PostFilter(ctx context.Context, state fwk.CycleState, pod *co
 		}
 		pl.apply(ctx, pl.groups.FilterRejected(pod.UID, pl.now(), why))
 		if statuses.Get(node).Plugin() != names.NodeResourcesFit {
-			pl.assignmentRefused(pod, node, why)
+			assignmentRefused(pl.base, pod, node, why)
 		}
 	} else if _, err := state.Read(decidedKey); err != nil {
 		// Another PreFilter plugin rejected the pod before Fluence ran.

@@ -64,7 +64,7 @@ func (ts *reserver) updateReservations() {
 		ts.activator.activateGroups(key)
 	}
 	if freed {
-		ts.roomFreed(gang.ReservationEnded)
+		roomFreed(ts.base, gang.ReservationEnded)
 	}
 }
 
@@ -255,13 +255,13 @@ func (ts *reserver) reserve(ctx context.Context, plan gang.Plan, found placement
 			ts.groups.Yield(key, why, l.BlockedNodes(), now)
 		}
 		if ts.reservations.dropNodes(t, key) {
-			ts.roomFreed(gang.ReservationEnded)
+			roomFreed(ts.base, gang.ReservationEnded)
 		}
 		return
 	}
 	changed, freed := ts.reservations.reserveNodes(t, key, l.Nodes, &ts.occupants, ts.groups.NodesOf, now)
 	if freed {
-		ts.roomFreed(gang.ReservationEnded)
+		roomFreed(ts.base, gang.ReservationEnded)
 	}
 	if changed && len(had) == 0 {
 		ts.reportReserved(key, len(l.Nodes))
@@ -277,7 +277,7 @@ func (ts *reserver) drop(plan gang.Plan) {
 		ts.groups.Yield(plan.Key, "it is promised room", nil, now)
 	}
 	if ts.reservations.dropNodes(gang.TurnOf(plan.Key, plan.Rank), plan.Key) {
-		ts.roomFreed(gang.ReservationEnded)
+		roomFreed(ts.base, gang.ReservationEnded)
 	}
 }
 

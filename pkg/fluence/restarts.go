@@ -331,6 +331,6 @@ func (w *watcher) endRestarts(now time.Time) {
 		w.groups.NoteKept(u.Restart, u.since, u.pods)
 	}
 	if len(ended) > 0 {
-		w.roomFreed(gang.Released)
+		roomFreed(w.base, gang.Released)
 	}
 }

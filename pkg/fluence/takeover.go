@@ -39,7 +39,7 @@ func takes(plan gang.Plan) bool { return plan.Room.Job != 0 }
 // takeRoom returns a plan in which the pods take over what is left of the room of their job, if there is any: as many pods as
 // there are slots, all of them together. The other pods ask later. If the group needs more pods than that, they may be
 // anywhere.
-func (a *groupPlacer) takeRoom(plan gang.Plan) gang.Plan {
+func takeRoom(a *groupPlacer, plan gang.Plan) gang.Plan {
 	t, ok := a.queues.Allocation(jobOf(plan.Key))
 	if !ok || len(t.Slots) == 0 || plan.InsteadOf != nil {
 		return plan
@@ -68,7 +68,7 @@ func (a *groupPlacer) takeRoom(plan gang.Plan) gang.Plan {
 }
 
 // stateOfRoom is the cluster for a plan that takes over room.
-func (a *groupPlacer) stateOfRoom(plan gang.Plan, now time.Time) placement.ClusterState {
+func stateOfRoom(a *groupPlacer, plan gang.Plan, now time.Time) placement.ClusterState {
 	overlooked := func() (ignored, spared []match.JobID) {
 		all := a.promises.jobsOf(func(types.NamespacedName, *promise) bool { return true })
 		return append(all, a.queues.promisesAfter(gang.Rank{Urgent: true})...), nil
@@ -87,7 +87,7 @@ func (q *queues) promisesAfter(rank gang.Rank) []match.JobID {
 
 // roomTaken records what has become of the room that a plan was to take over. If it may have lost its slots although no pod
 // has them, the driver books them again.
-func (a *groupPlacer) roomTaken(plan gang.Plan, found placement.Result, refused *gang.Refusal) {
+func roomTaken(a *groupPlacer, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
 	if !takes(plan) || refused != nil && len(found.Effects.Release) == 0 && found.Refusal != nil {
 		return
 	}
@@ -99,7 +99,7 @@ func (a *groupPlacer) roomTaken(plan gang.Plan, found placement.Result, refused 
 }
 
 // refuseRoom handles the refusal of a plan that takes over room. If it lasts, the job gets other room.
-func (a *groupPlacer) refuseRoom(plan gang.Plan, found placement.Result, refused *gang.Refusal) {
+func refuseRoom(a *groupPlacer, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
 	if refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer {
 		return // nothing is known
 	}
@@ -109,7 +109,7 @@ func (a *groupPlacer) refuseRoom(plan gang.Plan, found placement.Result, refused
 	}
 	refused.WaitsFor, refused.NodesFound, refused.Backoff = gang.WaitsForOther, true, true
 	refused.Message = translate.Shorten(fmt.Sprintf("cannot take the room that its queue has given it%s: %s", onNodes(plan.Room.Nodes), refused.Message))
-	a.roomRefusedOn(plan.Key, found.RoomRefused, refused.Message)
+	roomRefusedOn(a.base, plan.Key, found.RoomRefused, refused.Message)
 }
 
 // onNodes names some nodes, as a part of a message.
@@ -127,7 +127,7 @@ func onNodes(nodes []string) string {
 
 // roomRefusedOn records that a group was refused the room of its job, by filters on these nodes. The job gets other room if that
 // has lasted for long enough.
-func (b *base) roomRefusedOn(key types.NamespacedName, nodes []string, why string) {
+func roomRefusedOn(b *base, key types.NamespacedName, nodes []string, why string) {
 	job := jobOf(key)
 	if all, lasts := b.queues.room.refuse(job, nodes, b.now()); lasts {
 		b.log.V(2).Info("A job cannot take the room that its queue has given it", "job", job, "nodes", all, "why", why)
@@ -136,10 +136,10 @@ func (b *base) roomRefusedOn(key types.NamespacedName, nodes []string, why strin
 }
 
 // assignmentRefused records that the filters have refused the node of a pod that was assigned to it.
-func (b *base) assignmentRefused(pod *corev1.Pod, node, why string) {
+func assignmentRefused(b *base, pod *corev1.Pod, node, why string) {
 	key := b.groupKey(pod)
 	if _, admitted := b.queues.End(jobOf(key)); admitted {
-		b.roomRefusedOn(key, []string{node}, why)
+		roomRefusedOn(b, key, []string{node}, why)
 	}
 }
 

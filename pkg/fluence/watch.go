@@ -209,7 +209,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 			w.groupReporter.abandonPlans(out)
 		}
 		w.apply(ctx, out)
-		w.recheckRoom(old, pod)
+		recheckRoom(w.base, old, pod)
 	} else if w.groupPlacer.nominations.put(pod, w.now()) {
 		w.observeTwice(ctx, gang.Released)
 	}
@@ -343,7 +343,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 		w.binder.bindQueue.deliver(pod.UID, "the pod was deleted")
 		w.groupReporter.abandonPlans(out)
 		w.apply(ctx, out)
-		w.recheckRoom(nil, pod)
+		recheckRoom(w.base, nil, pod)
 	}
 	if pod.Spec.NodeName != "" {
 		w.observeTwice(ctx, gang.PodChanged)

@@ -53,14 +53,12 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	case r.isEvicted != nil && r.isEvicted(s.key):
 		// A started group that lacks members goes before all others, and would take its room back at once.
 		return Verdict{Reason: reason.Preempted, Message: whyEvicted}
-	}
-	if why, msg := r.whyInQueue(s, m.pod); why != "" {
-		return Verdict{Reason: why, Message: msg}
-	}
-	switch {
 	case s.started && m.refusal.isActive(now):
 		return Verdict{Reason: m.refusal.Reason, Message: m.refusal.Message}
 	case s.started:
+		if why, msg := r.whyInQueue(s, m.pod); why != "" {
+			return Verdict{Reason: why, Message: msg}
+		}
 		if why := freshStageOf(m).whyGathers(); why != "" {
 			return Verdict{Reason: reason.Gathering, Message: why}
 		}
@@ -79,7 +77,7 @@ func (r *rules) verdict(m *member, now time.Time) Verdict {
 	case s.permitted:
 		return Verdict{Message: "waits until the first pod of the group is bound"}
 	}
-	if why, msg := r.whyGathering(s); why != "" {
+	if why, msg := r.whyNotYet(s); why != "" {
 		s.hasLacked = true
 		return Verdict{Reason: why, Message: msg}
 	}

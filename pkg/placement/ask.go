@@ -62,9 +62,9 @@ type assumptions struct {
 
 // matchWith matches as if the assumptions were true.
 func (p *Placer) matchWith(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, as assumptions) (*match.Allocation, error) {
-	a, err := p.matchOnce(ctx, q, op, requests, keys, as)
+	a, err := matchOnce(ctx, p, q, op, requests, keys, as)
 	if errors.Is(err, match.ErrInvalid) && !errors.Is(err, match.ErrPolicy) && q.cluster.readOverlooked() {
-		return p.matchOnce(ctx, q, op, requests, keys, as)
+		return matchOnce(ctx, p, q, op, requests, keys, as)
 	}
 	return a, err
 }
@@ -82,7 +82,7 @@ func (c *ClusterState) readOverlooked() (changed bool) {
 }
 
 // matchOnce is matchWith without a second look at the reservations that are overlooked.
-func (p *Placer) matchOnce(ctx context.Context, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, as assumptions) (*match.Allocation, error) {
+func matchOnce(ctx context.Context, p *Placer, q *attempt, op match.Op, requests []translate.ShapeRequest, keys []string, as assumptions) (*match.Allocation, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.MatchTimeout)
 	defer cancel()
 	ignored := slices.Concat(as.ignored, q.cluster.Ignored)

@@ -142,7 +142,7 @@ func (p *Placer) newAttempt(ctx context.Context, budget *Budget, plan gang.Plan,
 	}
 	q.stayWithSiblings(p.Levels)
 	q.limitPerNode()
-	q.pinToRoom()
+	pinToRoom(q)
 	q.cluster = p.ClusterState(plan)
 	q.excludeNodes(q.cluster.Reserved.Nodes)
 	return q, nil

@@ -23,6 +23,6 @@ func (p *Placer) Place(ctx context.Context, budget *Budget, plan gang.Plan, node
 	return Result{
 		Refusal: refused, MatcherCalled: true, Slots: slots, InOrder: q.constraints != nil && q.constraints.InOrder(),
 		FirstShape: uids(q.shapes[0].Pods), At: q.cluster.At, Epoch: q.cluster.Epoch,
-		Effects: q.effects, BlockingTurns: q.blockingTurns, RoomRefused: q.roomRefused(), Stats: q.stats, attempt: q,
+		Effects: q.effects, BlockingTurns: q.blockingTurns, RoomRefused: roomRefused(q), Stats: q.stats, attempt: q,
 	}
 }

@@ -20,7 +20,7 @@ func topologyOf(plan gang.Plan) *jobspec.Topology {
 }
 
 // pinToRoom limits the requests to the nodes of the plan's Room, and to as many pods on each as it has slots there.
-func (q *attempt) pinToRoom() {
+func pinToRoom(q *attempt) {
 	nodes := q.plan.Room.Nodes
 	if len(nodes) == 0 {
 		return
@@ -45,7 +45,7 @@ func (q *attempt) pinToRoom() {
 }
 
 // noteRejections notes on which nodes the filters rejected pods of a match.
-func (q *attempt) noteRejections(rejections []rejection) {
+func noteRejections(q *attempt, rejections []rejection) {
 	q.rejectedOn = nil
 	for _, r := range rejections {
 		q.rejectedOn = append(q.rejectedOn, r.node)
@@ -53,7 +53,7 @@ func (q *attempt) noteRejections(rejections []rejection) {
 }
 
 // roomRefused returns the nodes of the plan's Room on which the filters refuse pods, sorted: before the match, or after it.
-func (q *attempt) roomRefused() []string {
+func roomRefused(q *attempt) []string {
 	refused, rejected := sets.New[string](), sets.New(q.rejectedOn...)
 	for _, node := range q.plan.Room.Nodes {
 		if rejected.Has(node) || slices.ContainsFunc(q.ruledOutByShape, func(out map[string]bool) bool { return out[node] }) {

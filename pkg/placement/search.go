@@ -81,7 +81,7 @@ func (p *Placer) placeConstrained(ctx context.Context, q *attempt) ([]match.Slot
 		}
 		q.stats.Rejected++
 		rejections = v.rejections
-		q.noteRejections(rejections)
+		noteRejections(q, rejections)
 		if repairs++; repairs > maxRepairs {
 			break
 		}

@@ -1,0 +1,80 @@
+package fluence
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+)
+
+// A job gets other room only if refusals last. If a node is to blame, that is soon.
+func TestRefusalsOfRoomMustLast(t *testing.T) {
+	job := types.NamespacedName{Namespace: ns, Name: "a"}
+	type at struct {
+		after time.Duration
+		nodes []string
+	}
+	cases := map[string]struct {
+		refusals []at
+		lasts    bool
+		want     []string
+	}{
+		"one alone":                       {[]at{{0, []string{"n1"}}}, false, nil},
+		"two at once":                     {[]at{{0, []string{"n1"}}, {nodePatience / 2, []string{"n1"}}}, false, nil},
+		"a node for long enough":          {[]at{{0, []string{"n2"}}, {nodePatience, []string{"n1"}}}, true, []string{"n1", "n2"}},
+		"nobody is to blame":              {[]at{{0, nil}, {roomPatience / 2, nil}, {roomPatience - 1, nil}}, false, nil},
+		"nobody is to blame for too long": {[]at{{0, nil}, {roomPatience, nil}}, true, nil},
+		"one is long ago":                 {[]at{{0, []string{"n1"}}, {2 * roomRefusalsEnd, []string{"n1"}}}, false, nil},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			var r roomRefusals
+			begin := time.Now()
+			for i, refusal := range tc.refusals {
+				all, lasts := r.refuse(job, refusal.nodes, begin.Add(refusal.after))
+				if last := i == len(tc.refusals)-1; lasts != (last && tc.lasts) || lasts && !slices.Equal(all, tc.want) {
+					t.Errorf("refusal %d: %v, lasts %v, want %v, %v", i, all, lasts, tc.want, tc.lasts)
+				}
+			}
+		})
+	}
+	t.Run("it has started meanwhile", func(t *testing.T) {
+		var r roomRefusals
+		r.refuse(job, nil, time.Now())
+		r.drop(job)
+		if _, lasts := r.refuse(job, nil, time.Now().Add(roomPatience)); lasts {
+			t.Error("the refusal before the start counts")
+		}
+	})
+}
+
+// Nodes that are reserved for groups before a job, and room that these are promised, are none of the job's.
+func TestJobsLeaveWhatGroupsBeforeThemHave(t *testing.T) {
+	inPromiseRig(t, nil, func(r *rig, _ time.Time) {
+		promised := r.pl.promises.get(types.NamespacedName{Namespace: ns, Name: "big"})
+		if promised == nil {
+			t.Fatalf("nothing is promised: %q", r.why("big"))
+		}
+		for name, tc := range map[string]struct {
+			priority int32
+			ignores  bool
+		}{
+			"a job of a higher priority": {1, true}, "a job of a lower priority": {-1, false},
+		} {
+			c := claimsBefore(&r.pl.groupPlacer, gang.Rank{Priority: tc.priority, Since: time.Now()})
+			if got := slices.Contains(c.Ignored, promised.job.ID); got != tc.ignores {
+				t.Errorf("%s overlooks the promise: %v, want %v", name, got, tc.ignores)
+			}
+		}
+		on := map[string]struct{}{"n0": {}}
+		if of, from := r.pl.promises.firstOn(on); of != promised.job.ID || !from.Equal(promised.at()) {
+			t.Errorf("the first promise on n0 is %d from %s, want that to big", of, from)
+		}
+		if of, _ := r.pl.promises.firstOn(map[string]struct{}{"nowhere": {}}); of != 0 {
+			t.Errorf("the first promise on another node is %d, want none", of)
+		}
+	})
+}
