@@ -108,14 +108,7 @@ func (d *Driver) watch() error {
 		return err
 	}
 	if err := add("namespaces", d.cfg.Cluster.Namespaces, cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { d.namespaceChanged() }, DeleteFunc: func(any) { d.namespaceChanged() },
-		UpdateFunc: func(old, obj any) {
-			before, ok := old.(*corev1.Namespace)
-			now, is := obj.(*corev1.Namespace)
-			if !ok || !is || !maps.Equal(before.Labels, now.Labels) {
-				d.namespaceChanged()
-			}
-		},
+		AddFunc: func(obj any) { d.namespaceChanged(nil, obj) }, UpdateFunc: d.namespaceChanged,
 	}); err != nil {
 		return err
 	}
@@ -142,7 +135,17 @@ func (d *Driver) nodeChanged(old, obj any) {
 	d.happened.add(func(e *news) { e.nodes[node.Name] = struct{}{} })
 }
 
-func (d *Driver) namespaceChanged() { d.happened.add(func(e *news) { e.namespaces = true }) }
+// namespaceChanged handles a namespace that came or changed.
+func (d *Driver) namespaceChanged(old, obj any) {
+	ns, ok := obj.(*corev1.Namespace)
+	if !ok {
+		return
+	}
+	if before, had := old.(*corev1.Namespace); had && maps.Equal(before.Labels, ns.Labels) {
+		return
+	}
+	d.happened.add(func(e *news) { e.namespaces[ns.Name] = struct{}{} })
+}
 
 func (d *Driver) batchJobChanged(obj any) {
 	if job, ok := obj.(*batchv1.Job); ok {
@@ -275,7 +278,15 @@ func (d *Driver) TakenOver(group types.NamespacedName, keys []string) {
 			j.room.left[i] = false
 		}
 	}
+	if d.cfg.Now().Sub(j.room.bookedAt) < maxTakeover {
+		// The loop may have booked them anew after the match.
+		d.jobs.doubtful = append(d.jobs.doubtful, match.SlotRef{Job: j.room.id, Keys: keys})
+		signal.Send(d.state.wake)
+	}
 }
+
+// maxTakeover is longer than it takes from a match to the call of TakenOver.
+const maxTakeover = 30 * time.Second
 
 // Recheck is to be called when pods of a group have lost their assignments or have ended: the room may be theirs again.
 func (d *Driver) Recheck(groups ...types.NamespacedName) {

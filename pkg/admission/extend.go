@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/queue"
 	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
@@ -54,7 +55,7 @@ func (l *loop) changeEnds() {
 		l.jobs.mu.Unlock()
 		if changes && text == "" {
 			l.cfg.Groups.EndChanged(key)
-			l.happened.add(func(e *news) { e.anywhere = true })
+			l.core.Open(queue.Room)
 		}
 		l.teller.look(key)
 	}

@@ -29,9 +29,10 @@ type news struct {
 	grown bool
 	// loaded is set if the matcher's graph was loaded.
 	loaded bool
-	// queues and namespaces are set if any of these have changed.
-	queues, namespaces bool
-	refusals           []refusal
+	// queues is set if any of them has changed. namespaces have come, or have other labels.
+	queues     bool
+	namespaces map[string]struct{}
+	refusals   []refusal
 	// overlapped are jobs on whose promised nodes others may have taken the room, with the reason in words fit for a user.
 	overlapped map[types.NamespacedName]string
 }
@@ -49,7 +50,7 @@ func newHappened(wake chan<- struct{}) *happened {
 }
 
 func (h *happened) clear() {
-	h.news = news{nodes: map[string]struct{}{}, freed: map[string]struct{}{}, overlapped: map[types.NamespacedName]string{}}
+	h.news = news{nodes: map[string]struct{}{}, freed: map[string]struct{}{}, namespaces: map[string]struct{}{}, overlapped: map[types.NamespacedName]string{}}
 }
 
 // add records news.

@@ -103,6 +103,8 @@ type told struct {
 type said struct {
 	// sayReason and sayMessage are those of the condition Admitted while the job has no room.
 	sayReason, sayMessage string
+	// readAgain is set if the FluxJob is to be read again.
+	readAgain bool
 	// sayDelay is why a longer time limit does not count. It is empty if it does.
 	sayDelay string
 	// writtenAt is when the FluxJob was last written.
@@ -128,8 +130,9 @@ type room struct {
 	// written is true once the FluxJob shows the room, and shownEnd is the end that it shows.
 	written  bool
 	shownEnd time.Time
-	// unsure is true if it is not known whether the matcher has booked what is left.
-	unsure bool
+	// unsure is true if it is not known whether the matcher has booked what is left. bookedAt is when it was last booked anew.
+	unsure   bool
+	bookedAt time.Time
 }
 
 // A promise is the room that a job will have.

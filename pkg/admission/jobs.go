@@ -2,7 +2,6 @@ package admission
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +35,8 @@ type jobs struct {
 	gone map[types.NamespacedName]*job
 	// apart are jobs that do not wait in their queue until some time has passed, or until their pods are gone.
 	apart map[types.NamespacedName]struct{}
-	// givenUp are slots that are to be released in the matcher.
-	givenUp []match.SlotRef
+	// givenUp are slots that are to be released in the matcher. Those of doubtful were perhaps booked after others had taken them.
+	givenUp, doubtful []match.SlotRef
 	// wake wakes the loop.
 	wake chan<- struct{}
 	now  func() time.Time
@@ -305,16 +304,26 @@ func (s *jobs) markChanged(key types.NamespacedName) { s.changed[key] = struct{}
 
 // take returns all changed jobs, those that were made first before others: a queue may take only some of them. The caller holds the lock.
 func (s *jobs) take() []types.NamespacedName {
-	created := func(key types.NamespacedName) time.Time {
-		if j := s.byKey[key]; j != nil {
-			return j.created
-		}
-		return time.Time{}
+	type made struct {
+		at  time.Time
+		key types.NamespacedName
 	}
-	keys := slices.SortedFunc(maps.Keys(s.changed), func(a, b types.NamespacedName) int {
-		return cmp.Or(created(a).Compare(created(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	all := make([]made, 0, len(s.changed))
+	for key := range s.changed {
+		m := made{key: key}
+		if j := s.byKey[key]; j != nil {
+			m.at = j.created
+		}
+		all = append(all, m)
+	}
 	clear(s.changed)
+	slices.SortFunc(all, func(a, b made) int {
+		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
+	})
+	keys := make([]types.NamespacedName, len(all))
+	for i := range all {
+		keys[i] = all[i].key
+	}
 	return keys
 }
 

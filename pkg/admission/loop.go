@@ -19,6 +19,8 @@ import (
 const (
 	// passEvery is the shortest time from the begin of one pass to the next.
 	passEvery = 100 * time.Millisecond
+	// stepEvery is the shortest time from the begin of one step to the next.
+	stepEvery = 10 * time.Millisecond
 	// maxMatching is how much of passEvery the engine may be used. The groups that are in no queue are placed in the rest.
 	maxMatching = 20 * time.Millisecond
 	// tick is how often the loop looks at what changes with the time.
@@ -56,8 +58,9 @@ type last struct {
 	// epoch is that of the last pass, and loadedAt is when it was first seen.
 	epoch    match.Epoch
 	loadedAt time.Time
-	// passedAt is when the last pass began, and tickedAt when the loop last looked at what changes with the time.
-	passedAt, tickedAt time.Time
+	// passedAt is when the last pass began, toldAt when it was last looked at what jobs are to say, and tickedAt when at what
+	// changes with the time.
+	passedAt, toldAt, tickedAt time.Time
 	// led says whether this scheduler led.
 	led bool
 }
@@ -87,7 +90,12 @@ func newLoop(cfg *Config, j *jobs, q *queueStore, h *happened, w *writer, s *sta
 func (l *loop) run(ctx context.Context) {
 	l.ctx = ctx
 	for signal.Wait(ctx, l.wake, l.nextAt()) {
+		began := time.Now()
 		l.step(l.cfg.Now())
+		// What happens meanwhile is seen to in one step.
+		if !signal.Wait(ctx, nil, began.Add(stepEvery)) {
+			return
+		}
 	}
 }
 
@@ -97,20 +105,20 @@ func (l *loop) nextAt() time.Time {
 	if !l.mayPass() {
 		return at
 	}
-	next := l.core.NextAt()
+	next, earliest := l.core.NextAt(), l.passedAt.Add(passEvery)
 	if l.core.Pending() {
-		next = l.passedAt
-	}
-	if next.IsZero() {
-		return at
-	}
-	if earliest := l.passedAt.Add(passEvery); next.Before(earliest) {
 		next = earliest
 	}
-	if next.Before(at) {
-		return next
+	if told := l.toldAt.Add(passEvery); l.teller.isBusy() && told.Before(at) {
+		at = told
 	}
-	return at
+	switch {
+	case next.IsZero(), at.Before(next):
+		return at
+	case next.Before(earliest):
+		return earliest
+	}
+	return next
 }
 
 // mayPass reports whether jobs may ask now.
@@ -152,12 +160,18 @@ func (l *loop) step(now time.Time) {
 	if !l.mayPass() {
 		return
 	}
-	if next := l.core.NextAt(); now.Sub(l.passedAt) >= passEvery && (l.core.Pending() || !next.IsZero() && !now.Before(next)) {
+	next := l.core.NextAt()
+	mayAsk := l.core.Pending() || !next.IsZero() && !now.Before(next)
+	switch {
+	case mayAsk && now.Sub(l.passedAt) >= passEvery:
 		l.pass(now)
-	} else if l.core.Pending() {
-		return // a job that is about to ask is told afterwards
+	case mayAsk:
+		return // a job that is about to ask says so afterwards
+	case !due && (!l.teller.isBusy() || now.Sub(l.toldAt) < passEvery):
+		return
 	}
 	l.restoredBy(now)
+	l.toldAt = now
 	l.teller.tell(now)
 }
 
@@ -210,8 +224,16 @@ func (l *loop) observe(e news, now time.Time) {
 			l.teller.queueChanged(name)
 		}
 	}
-	if e.namespaces {
-		l.lookAtAll(func(*job) bool { return true })
+	if len(e.namespaces) > 0 {
+		l.lookAtAll(func(j *job) bool {
+			_, is := e.namespaces[j.key.Namespace]
+			if is && j.class != nil && j.class.err != nil {
+				// What it asks for may be allowed now. That is not remembered.
+				j.readAgain = true
+				l.teller.writer.add(j.key, false)
+			}
+			return is
+		})
 	}
 	switch {
 	case len(e.nodes) > 0 || e.grown || e.loaded:

@@ -75,6 +75,9 @@ func (l *loop) settleOne(key types.NamespacedName) (more match.Job, less match.S
 		}
 	}
 	r.left, r.unsure = wanted, false
+	if len(book) > 0 {
+		r.bookedAt = l.cfg.Now()
+	}
 	return r.booking(book), less
 }
 
@@ -224,10 +227,10 @@ func (m *asker) releaseSlots(ref match.SlotRef) {
 // releaseGivenUp releases what was given up. It reports whether there was anything.
 func (l *loop) releaseGivenUp() bool {
 	l.jobs.mu.Lock()
-	all := l.jobs.givenUp
-	l.jobs.givenUp = nil
+	all, doubtful := l.jobs.givenUp, l.jobs.doubtful
+	l.jobs.givenUp, l.jobs.doubtful = nil, nil
 	l.jobs.mu.Unlock()
-	for _, ref := range all {
+	for _, ref := range slices.Concat(all, doubtful) {
 		l.asker.releaseSlots(ref)
 	}
 	return len(all) > 0

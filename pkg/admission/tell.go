@@ -18,7 +18,7 @@ const (
 	// the others it is not.
 	numbersEvery = 20 * time.Second
 	// lookAtOnce is how many jobs are looked at in one step, besides those that have just changed.
-	lookAtOnce = 200
+	lookAtOnce = 1000
 	// lookAllEvery is the shortest time from one look at all jobs to the next.
 	lookAllEvery = 30 * time.Second
 )
@@ -88,6 +88,9 @@ func (t *teller) movedLater(d *queue.Decision, now time.Time) {
 		j.promise.why = why
 	}
 }
+
+// isBusy reports whether there are jobs to look at.
+func (t *teller) isBusy() bool { return len(t.rest)+len(t.toLook) > 0 }
 
 // tell has written what has changed.
 func (t *teller) tell(now time.Time) {

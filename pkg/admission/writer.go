@@ -198,6 +198,11 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 		w.jobs.mu.Unlock()
 		return nil
 	}
+	if j.readAgain {
+		j.readAgain = false
+		w.jobs.mu.Unlock()
+		return w.read(ctx, key)
+	}
 	now := w.now()
 	// What was added because of numbers is written, whatever needsWrite says of them.
 	write, _ := j.needsWrite(true, now)
@@ -258,15 +263,8 @@ func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applie
 		// The watch is about to show that it is gone.
 	case apierrors.IsConflict(err):
 		// An earlier try may have been carried out, whose answer was lost.
-		fj, getErr := w.api.get(ctx, key)
-		if getErr != nil && !apierrors.IsNotFound(getErr) {
-			return getErr
-		}
-		if getErr == nil {
-			_, _ = trimFluxJob(fj)
-			w.jobs.mu.Lock()
-			w.jobs.put(fj)
-			w.jobs.mu.Unlock()
+		if err := w.read(ctx, key); err != nil {
+			return err
 		}
 	case !refused:
 		return err
@@ -288,6 +286,23 @@ func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applie
 		w.jobs.apart[key] = struct{}{}
 	}
 	w.jobs.markChanged(key)
+	signal.Send(w.jobs.wake)
+	return nil
+}
+
+// read reads a FluxJob again.
+func (w *writer) read(ctx context.Context, key types.NamespacedName) error {
+	fj, err := w.api.get(ctx, key)
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	}
+	_, _ = trimFluxJob(fj)
+	w.jobs.mu.Lock()
+	w.jobs.put(fj)
+	w.jobs.mu.Unlock()
 	signal.Send(w.jobs.wake)
 	return nil
 }
