@@ -347,7 +347,7 @@ func TestAPodOfOthersTakesWhatWasPromised(t *testing.T) {
 	if p := r.job(b).Status.Promise; p == nil || !p.At.After(from.Time) || p.Why != "pod daemon has come to node n2" {
 		t.Errorf("the promise is %+v, before from %s", p, from)
 	}
-	// A pod that is in nobody's way changes nothing.
+	// A pod that is in no job's way changes nothing.
 	before := r.job(b).ResourceVersion
 	other := objects.Pod("other", objects.In("elsewhere"), objects.OnNode("n1"), objects.CPU("1"))
 	r.d.podChanged(nil, other)

@@ -173,7 +173,7 @@ func (o *observation) await() step {
 	}
 	if w.isJob() && !w.suspended {
 		if fj.Status.Phase == "" && len(o.seatsTaken()) > 0 {
-			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(reasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
+			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(v1alpha1.ReasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
 		}
 		if fj.Status.Allocation == nil {
 			return o.suspendAgain()
@@ -186,7 +186,7 @@ func (o *observation) await() step {
 func (o *observation) suspendAgain() step {
 	w, fj := o.workload, o.fluxJob
 	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)
-	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == reasonSuspendedByUser {
+	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == v1alpha1.ReasonSuspendedByUser {
 		next := fj.DeepCopy()
 		next.Spec.Held = false
 		return step{what: "release: its user has resumed the Job", spec: next, verify: true}
@@ -230,7 +230,7 @@ func (o *observation) awaitInQueue() step {
 		return step{}
 	}
 	if p := w.release(w.releaseDeadline(fj, o.queue)); p != nil {
-		return step{what: "release", workload: p, events: normal(reasonReleased, "%s", releasedText(o))}
+		return step{what: "release", workload: p, events: normal(v1alpha1.ReasonReleased, "%s", releasedText(o))}
 	}
 	return step{what: "say that it was released", status: released(fj, o), counts: actionReleased}
 }
@@ -266,7 +266,7 @@ func (o *observation) follow() step {
 		sayDuration(next, said)
 		return step{what: "write the duration that the workload says", spec: next}
 	}
-	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == reasonRunsAlready && w.deadlineNote == "" {
+	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == v1alpha1.ReasonRunsAlready && w.deadlineNote == "" {
 		return step{} // its time would count from before it was in the queue
 	}
 	deadline := w.runningDeadline(fj, o.queue)
@@ -281,8 +281,8 @@ func (o *observation) putBack() step {
 	w, fj := o.workload, o.fluxJob
 	if w.preempted || w.queued != "" {
 		return step{what: "take back: its pods make room", verify: true, counts: actionTakenBack,
-			status: takenBack(fj, o, v1alpha1.ReasonPreempted, reasonTakenBack, "its pods were evicted for a group of higher priority"),
-			events: normal(reasonTakenBack, "the Job waits in queue %s again", fj.Spec.Queue)}
+			status: takenBack(fj, o, v1alpha1.ReasonPreempted, v1alpha1.ReasonTakenBack, "its pods were evicted for a group of higher priority"),
+			events: normal(v1alpha1.ReasonTakenBack, "the Job waits in queue %s again", fj.Spec.Queue)}
 	}
 	if !fj.Spec.Held {
 		next := fj.DeepCopy()
@@ -290,7 +290,7 @@ func (o *observation) putBack() step {
 		return step{what: "hold: its user has suspended the Job", spec: next, verify: true}
 	}
 	return step{what: "take back: its user has suspended the Job", verify: true, counts: actionTakenBack,
-		status: takenBack(fj, o, v1alpha1.ReasonHeld, reasonSuspendedByUser, "the Job was suspended while it ran; it is held until it is resumed"),
+		status: takenBack(fj, o, v1alpha1.ReasonHeld, v1alpha1.ReasonSuspendedByUser, "the Job was suspended while it ran; it is held until it is resumed"),
 		events: normal(v1alpha1.ReasonHeld, "the Job was suspended while it ran: it is held in queue %s until it is resumed (spec.suspend), or its FluxJob released", fj.Spec.Queue)}
 }
 

@@ -10,19 +10,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
-// Reasons of the condition Released.
-const (
-	// reasonReleased: the workload was let go.
-	reasonReleased = "Released"
-	// reasonRunsAlready: the Job had pods on nodes before it was in the queue.
-	reasonRunsAlready = "RunsAlready"
-	// reasonSuspendedByUser: a user has suspended the Job after it was let go. It is held until he resumes it, or until
-	// somebody releases the FluxJob.
-	reasonSuspendedByUser = "SuspendedByUser"
-	// reasonTakenBack: the workload waits again.
-	reasonTakenBack = "TakenBack"
-)
-
 // withValid returns a FluxJob with the condition Valid, and with its first phase and its creation time if it has none.
 func withValid(fj *v1alpha1.FluxJob, valid metav1.Condition, o *observation) *v1alpha1.FluxJob {
 	fj = fj.DeepCopy()
@@ -53,7 +40,7 @@ func released(fj *v1alpha1.FluxJob, o *observation) *v1alpha1.FluxJob {
 	fj = fj.DeepCopy()
 	fj.Status.Phase, fj.Status.Started = v1alpha1.Running, &metav1.Time{Time: o.now}
 	fj.Status.Promise = nil
-	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionTrue, Reason: reasonReleased, Message: releasedText(o)})
+	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonReleased, Message: releasedText(o)})
 	return fj
 }
 
@@ -71,7 +58,7 @@ func adopted(fj *v1alpha1.FluxJob, o *observation, seats []v1alpha1.Seats) *v1al
 	s.CreationTime = &metav1.MicroTime{Time: o.workload.waits(o.now)}
 	s.Allocation = &v1alpha1.JobAllocation{Attempt: 1, At: metav1.MicroTime{Time: o.now}, Seats: seats}
 	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted, Message: text})
-	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionTrue, Reason: reasonRunsAlready, Message: text})
+	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonRunsAlready, Message: text})
 	return fj
 }
 

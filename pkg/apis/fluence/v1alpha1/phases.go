@@ -106,6 +106,8 @@ const (
 const (
 	// Released: the workload was let go.
 	ReasonReleased = "Released"
+	// RunsAlready: the Job had pods on nodes before it was in the queue.
+	ReasonRunsAlready = "RunsAlready"
 	// SuspendedByUser: a user has suspended the Job after it was let go.
 	ReasonSuspendedByUser = "SuspendedByUser"
 	// TakenBack: the workload waits again.
