@@ -47,7 +47,7 @@ func well() series {
 		`fluence_audited_nodes_total{instance="a"}`:                              {100, 100},
 		`fluence_audited_nodes_total{instance="b"}`:                              {100, 100},
 		`fluence_namespace_overrun_seconds_total{instance="a",namespace="ns"}`:   {5, 0.1},
-		`fluence_groups_waiting{instance="a",reason="Unanswered"}`:                   {3, 0},
+		`fluence_groups_waiting{instance="a",reason="Unanswered"}`:               {3, 0},
 		`fluence_groups_waiting{instance="a",reason="NoPodGroup"}`:               {0, 0},
 		`fluence_groups{instance="a",phase="incomplete"}`:                        {0, 0},
 		`fluence_longest_wait_seconds{instance="a"}`:                             {600, 0},
