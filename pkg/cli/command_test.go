@@ -40,6 +40,9 @@ type call struct {
 	minor    string
 	terminal bool
 	want     int
+	// writable is true if the command may write, but for the resources in readOnly. Its writes are shown after its output.
+	writable bool
+	readOnly []string
 	// completes is true if the command line is to be completed. Its last
 	// word may be empty, and KUBECONFIG in it stands for the file's name.
 	completes bool
@@ -47,7 +50,18 @@ type call struct {
 
 func (c call) run(t *testing.T) (out, errOut string, code int) {
 	t.Helper()
+	out, errOut, code, _ = c.runAndWrite(t)
+	return out, errOut, code
+}
+
+// runAndWrite also returns the writes of the command.
+func (c call) runAndWrite(t *testing.T) (out, errOut string, code int, writes []string) {
+	t.Helper()
 	s := serve(t, c.objects...)
+	s.writable = c.writable
+	for _, r := range c.readOnly {
+		s.readOnly[r] = true
+	}
 	for _, r := range c.without {
 		s.unknown[r] = true
 	}
@@ -81,7 +95,24 @@ func (c call) run(t *testing.T) (out, errOut string, code int) {
 		Terminal:  c.terminal,
 		Version:   "v1",
 	}, args)
-	return stdout.String(), stderr.String(), code
+	return stdout.String(), stderr.String(), code, s.writes
+}
+
+// compare runs the command, and compares all that it says with a file.
+func (c call) compare(t *testing.T, name string) {
+	t.Helper()
+	out, errOut, code, writes := c.runAndWrite(t)
+	if code != c.want {
+		t.Errorf("exit code %d, want %d", code, c.want)
+	}
+	got := fmt.Sprintf("$ kubectl fluence %s\n%s", c.args, out)
+	if errOut != "" {
+		got += "--- stderr\n" + errOut
+	}
+	if len(writes) > 0 {
+		got += "--- writes\n" + strings.Join(writes, "\n") + "\n"
+	}
+	compare(t, strings.NewReplacer(" ", "-", ",", "").Replace(name), got+fmt.Sprintf("--- exit code %d\n", code))
 }
 
 // atOnce is a pause that is over at once.
@@ -381,17 +412,7 @@ func TestCommands(t *testing.T) {
 		"a job where jobs may not be read":                     {args: "simulate -f -", stdin: manifest("small", 1, "1"), objects: cluster(), forbidden: []string{"jobs"}},
 	}
 	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			out, errOut, code := tc.run(t)
-			if code != tc.want {
-				t.Errorf("exit code %d, want %d", code, tc.want)
-			}
-			got := fmt.Sprintf("$ kubectl fluence %s\n%s", tc.args, out)
-			if errOut != "" {
-				got += "--- stderr\n" + errOut
-			}
-			compare(t, strings.NewReplacer(" ", "-", ",", "").Replace(name), got+fmt.Sprintf("--- exit code %d\n", code))
-		})
+		t.Run(name, func(t *testing.T) { tc.compare(t, name) })
 	}
 }
 

@@ -41,7 +41,7 @@ func TestDocsNameTheFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []any{groupSummary{}, whyAnswer{}, simulatedGroup{}, whenAnswer{}, simulate.Placement{}, simulate.Victim{}, simulate.Decision{}, treeNode{}, statusAnswer{}, versionAnswer{}, clusterAnswer{}} {
+	for _, v := range []any{groupSummary{}, whyAnswer{}, simulatedGroup{}, whenAnswer{}, simulate.Placement{}, simulate.Victim{}, simulate.Decision{}, treeNode{}, statusAnswer{}, versionAnswer{}, clusterAnswer{}, jobSummary{}, queueSummary{}} {
 		for _, name := range fields(reflect.TypeOf(v)) {
 			if name != "" && !strings.Contains(string(text), "`"+name+"`") {
 				t.Errorf("docs/cli.md does not name the field %q of %T", name, v)

@@ -236,7 +236,7 @@ func timeOf(t *metav1.Time) metav1.Time {
 // summaryOfJob describes a job. queue is nil if it is not known.
 func summaryOfJob(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue, at place) jobSummary {
 	s := jobSummary{
-		Namespace: fj.Namespace, Name: fj.Name, Workload: fj.Spec.Workload.Kind + "/" + fj.Spec.Workload.Name, Queue: fj.Spec.Queue,
+		Namespace: fj.Namespace, Name: fj.Name, Workload: listedName(fj), Queue: fj.Spec.Queue,
 		jobNumbers: jobNumbers{Position: at.at, Queued: at.of, Priority: fj.Spec.Priority, Pods: fj.Spec.Pods, Requeues: fj.Status.Requeues},
 		jobTimes: jobTimes{
 			Duration: timeLimit(fj, queue), Created: metav1.NewMicroTime(queuedSince(fj)),
@@ -261,6 +261,14 @@ func summaryOfJob(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue, at place) jobSumm
 		s.Promise = fj.Status.Promise
 	}
 	return s
+}
+
+// listedName is the name of the workload of a job in a list, as the list of groups has it.
+func listedName(fj *v1alpha1.FluxJob) string {
+	if w := fj.Spec.Workload; w.Kind == "Pod" {
+		return "pod/" + w.Name
+	}
+	return fj.Spec.Workload.Kind + "/" + fj.Spec.Workload.Name
 }
 
 // roomOf counts the pods on each node of an allocation. It returns nil for nodes that cannot be read.

@@ -101,7 +101,7 @@ func (ns *namespace) addUnqueued(s *whyAnswer) {
 	}
 	if held {
 		s.Waits, s.WaitingFor = true, waitingForFluxJob
-		s.Message = "it is kept from starting until its turn in a queue, and has no FluxJob: the controller makes it; check that the controller runs, or take everything out of the queues with kubectl fluence release --all"
+		s.Message = "it is kept from starting until its turn in a queue, and has no FluxJob: the controller makes it; kubectl fluence status shows whether it runs"
 	}
 }
 
@@ -146,7 +146,7 @@ func (o *options) writeJob(w io.Writer, s *jobSummary) {
 	if s.Duration != "" && !strings.HasPrefix(strings.ToLower(s.Duration), "inf") {
 		limit = "time limit " + s.Duration
 	}
-	fmt.Fprintf(w, "  in queue %s: %s, %s, priority %d, %s, for %s\n", s.Queue, s.state(), reason.Plural(int(s.Pods), "pod"), s.Priority, limit, o.age(metav1.NewTime(s.Created.Time)))
+	fmt.Fprintf(w, "  in queue %s: %s, %s, priority %d, %s\n", s.Queue, s.state(), reason.Plural(int(s.Pods), "pod"), s.Priority, limit)
 	if s.Position > 0 {
 		fmt.Fprintf(w, "  place %d of %d in the queue\n", s.Position, s.Queued)
 	}
@@ -155,18 +155,24 @@ func (o *options) writeJob(w io.Writer, s *jobSummary) {
 	}
 	switch {
 	case s.Phase == string(v1alpha1.Ready), s.Phase == string(v1alpha1.Running):
-		ends := ""
-		if !s.Ends.IsZero() {
-			ends = ", until " + reason.Time(s.Ends.Time, o.now()) + " at the latest"
-		}
-		if len(s.Nodes) > 0 {
-			fmt.Fprintf(w, "  has room on %s%s\n", podsOnNodes(s.Nodes, 8), ends)
-		}
-		if s.Message != "" {
-			fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, s.Reason), s.Message)
-		}
+		o.writeRoom(w, s)
 	case s.Phase == string(v1alpha1.Finished):
 		fmt.Fprintf(w, "  ended %s ago%s\n", o.age(s.Ended), strings.TrimSuffix(": "+s.Message, ": "))
+	}
+}
+
+// writeRoom writes the room of a job that runs or starts, and until when the job has it.
+func (o *options) writeRoom(w io.Writer, s *jobSummary) {
+	ends := "no end is known"
+	if !s.Ends.IsZero() {
+		ends = "until " + reason.Time(s.Ends.Time, o.now()) + " at the latest"
+	}
+	if s.Phase == string(v1alpha1.Ready) && len(s.Nodes) > 0 {
+		ends = "on " + podsOnNodes(s.Nodes, 8) + ", " + ends
+	}
+	fmt.Fprintf(w, "  has its room %s\n", ends)
+	if s.Message != "" {
+		fmt.Fprintf(w, "  %s: %s\n", o.paint(yellow, s.Reason), s.Message)
 	}
 }
 

@@ -58,6 +58,9 @@ func (o *options) whenQueued(ctx context.Context, r *reader, s *whyAnswer) (when
 	}
 	found := answersOf([]simulate.Start{*start})[0]
 	found.Kind, found.Name, found.queued = a.Kind, a.Name, true
+	if !found.From.IsZero() {
+		found.Reason, found.Message = a.Reason, a.Message // nothing is promised to it
+	}
 	return found, nil
 }
 

@@ -138,12 +138,15 @@ func (r *reader) nameHead(ctx context.Context, s *queueSummary, head *v1alpha1.Q
 		return nil
 	}
 	name := head.Name
-	fj := &v1alpha1.FluxJob{}
-	switch err := r.queued.Get().Namespace(head.Namespace).Resource(v1alpha1.FluxJobs.Resource).Name(head.Name).Do(ctx).Into(fj); {
-	case err == nil:
-		name = fj.Spec.Workload.Name
-	case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
-		return fmt.Errorf("get FluxJob %s/%s: %w", head.Namespace, head.Name, err)
+	l := &v1alpha1.FluxJobList{}
+	err := r.queued.Get().Namespace(head.Namespace).Resource(v1alpha1.FluxJobs.Resource).Param("fieldSelector", "metadata.name="+head.Name).Do(ctx).Into(l)
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("list FluxJob %s/%s: %w", head.Namespace, head.Name, err)
+	}
+	for i := range l.Items {
+		if fj := &l.Items[i]; fj.Name == head.Name {
+			name = fj.Spec.Workload.Name
+		}
 	}
 	s.Head, s.HeadStarts = head.Namespace+"/"+name, timeOf(head.At)
 	return nil

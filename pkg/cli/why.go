@@ -401,6 +401,9 @@ func (o *options) writeReason(w io.Writer, s *whyAnswer) {
 		if s.WaitingFor == reason.Suspended {
 			state = "suspended" + o.since(s.Since)
 		}
+		if s.Job != nil && s.isQueued() {
+			state = "waiting for " + o.age(metav1.NewTime(s.Job.Created.Time))
+		}
 		if s.Status == statusWaiting && s.WaitSeconds != nil {
 			state = "waiting for " + lasted(s.WaitSeconds)
 		}

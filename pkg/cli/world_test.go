@@ -106,7 +106,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet {
 		s.mu.Lock()
-		s.writes = append(s.writes, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, body))
+		s.writes = append(s.writes, fmt.Sprintf("%s %s %s", r.Method, r.URL.Path, asJSON(body)))
 		s.mu.Unlock()
 	}
 	if s.unauthorized {
@@ -165,6 +165,19 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.write(w, http.StatusOK, map[string]any{
 		"apiVersion": gvr.GroupVersion().String(), "kind": listKind, "metadata": map[string]any{"resourceVersion": "1"}, "items": items,
 	})
+}
+
+// asJSON returns the body of a request as JSON. It may be protobuf.
+func asJSON(body []byte) string {
+	o, _, err := clientscheme.Codecs.UniversalDeserializer().Decode(body, nil, &metav1.DeleteOptions{})
+	if err != nil {
+		return string(body) // a patch
+	}
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }
 
 // change carries out a write of an object, and returns the object afterwards. It returns nil if the answer was an error.

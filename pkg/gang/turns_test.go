@@ -256,6 +256,28 @@ func TestGroupIsEligibleSinceItIsComplete(t *testing.T) {
 	}
 }
 
+// At its start the scheduler reads the pods and PodGroups that are there one after the other. What it has not read yet is
+// nothing that a group lacks.
+func TestAGroupKeepsItsPlaceWhileTheSchedulerReads(t *testing.T) {
+	s := newStory(t)
+	s.now = noon.Add(minute)
+	s.gang(2, 1)
+	s.addLonePod("z", 0)
+	s.update("z", func(p *corev1.Pod) { p.CreationTimestamp.Time = noon.Add(time.Second) })
+	if v := s.PreEnqueue("0", s.now); v.Pass {
+		t.Fatal("the group passes without its second pod")
+	}
+	s.add("1")
+	s.PreEnqueue("0", s.now)
+	s.MarkSynced()
+	s.refuse("0", noRoom)
+	s.refuse("z", noRoom)
+	s.now = s.now.Add(minute)
+	if heads := s.Starving(s.now, minute); len(heads) != 1 || heads[0].Rank.Pod != "0" {
+		t.Errorf("the heads are %+v, want 0: it is older", heads)
+	}
+}
+
 // The pods of a group are made within some seconds. A younger group gets no turn before it by that.
 func TestAGroupKeepsItsPlaceWhileItsPodsAreMade(t *testing.T) {
 	for after, first := range map[time.Duration]string{gatheringTime: "0", gatheringTime + time.Second: "z"} {

@@ -1,5 +1,7 @@
 package gang
 
+import "time"
+
 // Watches is the role that takes in what the watches of the
 // API show: pods, PodGroups, owners of pods and namespaces.
 type Watches struct{ *core }
@@ -8,11 +10,14 @@ type Watches struct{ *core }
 // settles whether the nodes of the groups that run are exclusive. If this process did not match
 // the group, the PodGroup's status decides. If the status says nothing, the annotations decide.
 // But a node with pods of other namespaces is shared, unless this process matched the pod to it.
+//
+// What a group seemed to lack until now was not read yet. It has lacked nothing, and keeps its place in the order.
 func (g Watches) MarkSynced() Output {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.synced = true
 	for _, s := range g.groups {
+		s.hasLacked, s.completeAgainAt = false, time.Time{}
 		g.settleExclusivity(s)
 		g.updateSeats(s)
 	}

@@ -25,9 +25,9 @@ type QueuedJob struct {
 	Queue *v1alpha1.Queue
 }
 
-// LetGo returns the cluster as if some jobs had been let go by their queues at a time, and all others were in no queue. Jobs with
-// room have their pods there. The pods of the others ask for nodes in the order of their queues. It also returns the pods of
-// each job, by the UID of the FluxJob. A job whose workload is not in the cluster, or whose time limit is wrong, has none.
+// LetGo returns the cluster as if some jobs had been let go by their queues at a time. Jobs with room have their pods there. The
+// pods of the others ask for nodes in the order of their queues. It also returns the pods of each job, by the UID of the
+// FluxJob. A job whose workload is not in the cluster, or whose time limit is wrong, has none.
 func (c Cluster) LetGo(jobs []QueuedJob, at time.Time) (Cluster, map[types.UID][]*corev1.Pod) {
 	byWorkload := map[types.UID]*QueuedJob{}
 	for i := range jobs {
@@ -37,36 +37,26 @@ func (c Cluster) LetGo(jobs []QueuedJob, at time.Time) (Cluster, map[types.UID][
 	made := map[types.UID][]*corev1.Pod{}
 	var objects []runtime.Object
 	for _, o := range c.Objects {
-		var pods []*corev1.Pod
-		switch o := o.(type) {
-		case *batchv1.Job:
-			if j := byWorkload[o.UID]; j != nil {
-				job := o.DeepCopy()
-				job.Spec.Suspend = nil
-				objects = append(objects, job)
-				pods = j.podsOf(job, at)
-				made[j.FluxJob.UID] = pods
-				c.addGroup(job, j.FluxJob.Spec.Pods)
-			} else {
-				objects = append(objects, o)
-			}
-		case *corev1.Pod:
-			j := byWorkload[o.UID]
-			switch _, labelled := o.Labels[v1alpha1.QueueLabel]; {
-			case j != nil && o.Spec.NodeName == "":
-				if pod := j.letGo(o.DeepCopy()); pod != nil {
-					pods = []*corev1.Pod{pod}
-					made[j.FluxJob.UID] = pods
-				}
-			case labelled && o.Spec.NodeName == "":
-				pods = []*corev1.Pod{withoutQueue(o.DeepCopy())}
-			default:
-				objects = append(objects, o)
-			}
+		m, _ := o.(metav1.Object)
+		var j *QueuedJob
+		if m != nil {
+			j = byWorkload[m.GetUID()]
+		}
+		pod, isPod := o.(*corev1.Pod)
+		switch job, isJob := o.(*batchv1.Job); {
+		case j != nil && isJob:
+			job = job.DeepCopy()
+			job.Spec.Suspend = nil
+			objects = append(objects, job)
+			made[j.FluxJob.UID] = j.podsOf(job, at)
+			c.addGroup(job, j.FluxJob.Spec.Pods)
+		case j != nil && isPod && pod.Spec.NodeName == "":
+			made[j.FluxJob.UID] = j.letGo([]*corev1.Pod{pod.DeepCopy()}, at)
 		default:
 			objects = append(objects, o)
+			continue
 		}
-		for _, pod := range pods {
+		for _, pod := range made[j.FluxJob.UID] {
 			objects = append(objects, pod)
 		}
 	}
@@ -76,10 +66,6 @@ func (c Cluster) LetGo(jobs []QueuedJob, at time.Time) (Cluster, map[types.UID][
 
 // podsOf returns the pods that a Job makes when it is let go.
 func (j *QueuedJob) podsOf(job *batchv1.Job, at time.Time) []*corev1.Pod {
-	var nodes []string
-	if a := j.FluxJob.Status.Allocation; a != nil {
-		nodes, _ = a.Nodes() // what cannot be read is no room
-	}
 	var pods []*corev1.Pod
 	for i := range j.FluxJob.Spec.Pods {
 		t := job.Spec.Template.DeepCopy()
@@ -92,46 +78,41 @@ func (j *QueuedJob) podsOf(job *batchv1.Job, at time.Time) []*corev1.Pod {
 			pod.Labels = map[string]string{}
 		}
 		maps.Copy(pod.Labels, map[string]string{batchv1.JobNameLabel: job.Name, "job-name": job.Name, batchv1.ControllerUidLabel: string(job.UID), "controller-uid": string(job.UID)})
-		if pod = j.letGo(pod); pod == nil {
-			return nil
-		}
-		if int(i) < len(nodes) {
-			pod.Spec.NodeName = nodes[i]
-			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
-		}
 		pods = append(pods, pod)
 	}
-	return pods
+	return j.letGo(pods, at)
 }
 
-// letGo changes a pod so that it asks for a node of its queue, in the order of the queue, for as long as it may run. It returns
-// nil if the time limit is wrong.
-func (j *QueuedJob) letGo(pod *corev1.Pod) *corev1.Pod {
+// letGo changes the pods of a job so that they ask for nodes of the queue, in its order, for as long as the job may run. If the
+// job has room, they have these nodes. It returns none if the time limit is wrong.
+func (j *QueuedJob) letGo(pods []*corev1.Pod, at time.Time) []*corev1.Pod {
 	limit, err := v1alpha1.DurationOf(&j.FluxJob.Spec, j.Queue)
 	if err != nil {
 		return nil
 	}
-	withoutQueue(pod)
-	pod.CreationTimestamp = j.FluxJob.CreationTimestamp
-	if t := j.FluxJob.Status.CreationTime; t != nil {
-		pod.CreationTimestamp = metav1.NewTime(t.Time)
+	var nodes []string
+	if a := j.FluxJob.Status.Allocation; a != nil {
+		nodes, _ = a.Nodes() // what cannot be read is no room
 	}
-	pod.Spec.Priority = ptr.To(j.FluxJob.Spec.Priority)
-	if seconds := int64((limit + time.Second - 1) / time.Second); limit > 0 && (pod.Spec.ActiveDeadlineSeconds == nil || *pod.Spec.ActiveDeadlineSeconds > seconds) {
-		pod.Spec.ActiveDeadlineSeconds = &seconds
+	for i, pod := range pods {
+		pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.QueueGate })
+		pod.CreationTimestamp = j.FluxJob.CreationTimestamp
+		if t := j.FluxJob.Status.CreationTime; t != nil {
+			pod.CreationTimestamp = metav1.NewTime(t.Time)
+		}
+		pod.Spec.Priority = ptr.To(j.FluxJob.Spec.Priority)
+		if seconds := int64((limit + time.Second - 1) / time.Second); limit > 0 && (pod.Spec.ActiveDeadlineSeconds == nil || *pod.Spec.ActiveDeadlineSeconds > seconds) {
+			pod.Spec.ActiveDeadlineSeconds = &seconds
+		}
+		if j.Queue != nil && j.Queue.Spec.Requires != nil {
+			require(&pod.Spec, j.Queue.Spec.Requires)
+		}
+		if i < len(nodes) {
+			pod.Spec.NodeName = nodes[i]
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)}}
+		}
 	}
-	if j.Queue != nil && j.Queue.Spec.Requires != nil {
-		require(&pod.Spec, j.Queue.Spec.Requires)
-	}
-	return pod
-}
-
-// withoutQueue takes a pod out of its queue.
-func withoutQueue(pod *corev1.Pod) *corev1.Pod {
-	pod.Labels = maps.Clone(pod.Labels)
-	delete(pod.Labels, v1alpha1.QueueLabel)
-	pod.Spec.SchedulingGates = slices.DeleteFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.QueueGate })
-	return pod
+	return pods
 }
 
 // require lets pods only on the nodes that a selector selects.
