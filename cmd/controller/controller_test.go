@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
 	"github.com/flux-k8s/fluence/test/cluster"
@@ -112,7 +113,47 @@ func TestProgramOutlivesAMissingAndAnOldCRD(t *testing.T) {
 	if now.UID != old.UID || len(now.Status.Conditions) == 0 {
 		t.Errorf("after the CRD was brought up to date: %+v, want the same PodGroup with conditions", now)
 	}
+	queuesComeAndGo(ctx, t, c, p)
 	stop(ctx, t, p)
+}
+
+// queuesComeAndGo installs the CRDs of queues while the program runs, and removes them. Without them no Job is suspended.
+func queuesComeAndGo(ctx context.Context, t *testing.T, c *cluster.Cluster, p *process.Process) {
+	t.Helper()
+	queued := func(name string) *batchv1.Job {
+		job, err := c.Client().BatchV1().Jobs(corev1.NamespaceDefault).Create(ctx, &batchv1.Job{
+			ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.QueueLabel: "batch"}},
+			Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				SchedulerName: "fluence", RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}},
+			}}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job
+	}
+	podGroup := func(job *batchv1.Job) client.ObjectKey {
+		return client.ObjectKey{Namespace: job.Namespace, Name: group.Owner{Group: "batch", Kind: "Job", Name: job.Name, UID: job.UID}.PodGroupName()}
+	}
+	until(ctx, t, c, podGroup(queued("before")), func(*scheduling.PodGroup) bool { return true })
+	kubectl(ctx, t, c, nil, "apply", "-f", manifests+"/crds")
+	if err := p.WaitLog(ctx, "The API server serves Queues and FluxJobs"); err != nil {
+		t.Fatal(err)
+	}
+	queued("waits")
+	eventually.True(ctx, t, "the Job is suspended", func(ctx context.Context) (bool, string) {
+		job, err := c.Client().BatchV1().Jobs(corev1.NamespaceDefault).Get(ctx, "waits", metav1.GetOptions{})
+		return err == nil && *job.Spec.Suspend, fmt.Sprint(err)
+	})
+	kubectl(ctx, t, c, nil, "delete", "crd", v1alpha1.QueueCRDName, v1alpha1.FluxJobCRDName)
+	if err := p.WaitLog(ctx, "does not serve Queues and FluxJobs any more"); err != nil {
+		t.Fatal(err)
+	}
+	after := queued("after")
+	until(ctx, t, c, podGroup(after), func(*scheduling.PodGroup) bool { return true })
+	if job, err := c.Client().BatchV1().Jobs(after.Namespace).Get(ctx, after.Name, metav1.GetOptions{}); err != nil || *job.Spec.Suspend {
+		t.Errorf("the Job is suspended without the CRDs, %v", err)
+	}
 }
 
 // start starts the program and waits until it is ready.

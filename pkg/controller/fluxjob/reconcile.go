@@ -50,6 +50,9 @@ const (
 
 // Reconcile brings one workload and its FluxJob to their wanted state.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if !r.queues.Served() {
+		return ctrl.Result{RequeueAfter: goneDelay}, nil
+	}
 	owner, ok := ownerOf(req.Name)
 	if !ok {
 		return ctrl.Result{}, r.reject(ctx, req.NamespacedName)

@@ -51,6 +51,27 @@ func (c Config) start(ctx context.Context, api discovery.ServerResourcesInterfac
 	})
 }
 
+// watch finds out from time to time whether Queues and FluxJobs are served still, until ctx ends. While they are not, no
+// workload is held: nobody would let it go.
+func (c Config) watch(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext, queues *Queues) {
+	log := klog.FromContext(ctx)
+	_ = wait.PollUntilContextCancel(ctx, c.Poll, false, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+		defer cancel()
+		is, err := served(ctx, api)
+		switch was := queues.Served(); {
+		case err != nil || is == was:
+			return false, nil
+		case is:
+			log.Info("The API server serves Queues and FluxJobs again")
+		default:
+			log.Info("The API server does not serve Queues and FluxJobs any more: no workload is held")
+		}
+		queues.served.Store(is)
+		return false, nil
+	})
+}
+
 // served reports whether the API server serves Queues and FluxJobs.
 func served(ctx context.Context, api discovery.ServerResourcesInterfaceWithContext) (bool, error) {
 	list, err := api.ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.GroupVersion.String())

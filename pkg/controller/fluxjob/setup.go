@@ -66,6 +66,7 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 			return nil // the manager stops: that is no error
 		}
 		close(ready)
+		config.watch(ctx, api, queues)
 		return nil
 	})})
 	if err != nil {
