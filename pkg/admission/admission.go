@@ -48,7 +48,8 @@ import (
 // Config is what a Driver needs. All fields must be set, but those that have a default. Functions must not block, and must
 // not call the Driver.
 type Config struct {
-	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor).
+	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor), without a limit of requests a second: the Driver bounds its
+	// requests in flight.
 	API     rest.Interface
 	Cluster Cluster
 	Groups  Groups

@@ -69,7 +69,7 @@ func (j *job) toApply(now time.Time) *applied {
 		s.Requeues++
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionFalse, Reason: j.sayReason, Message: j.sayMessage, ObservedGeneration: j.generation}
-	if r := j.room; r != nil {
+	if r := j.room; r != nil && j.takenBack == 0 {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAdmitted, admittedMessage(r, now)
 		s.Allocation = r.allocation()
 		if !j.isLetGo() {
@@ -119,7 +119,7 @@ func (j *job) delayToApply(now time.Time) *applied {
 
 // allocation returns a room as the FluxJob has it.
 func (r *room) allocation() *v1alpha1.JobAllocation {
-	a := &v1alpha1.JobAllocation{Attempt: r.attempt, At: metav1.NewMicroTime(r.at), Seats: r.seats}
+	a := &v1alpha1.JobAllocation{Attempt: r.attempt, At: metav1.NewMicroTime(r.at), Seats: r.toShow()}
 	if !r.end.IsZero() {
 		a.End = &metav1.Time{Time: r.end}
 	}

@@ -235,9 +235,9 @@ func (d *Driver) Status(group types.NamespacedName, queue string) (held bool, wh
 		return true, fmt.Sprintf("waits in Queue %s for the controller to make its FluxJob", queue)
 	case j.isOver():
 		return queue != "", fmt.Sprintf("its FluxJob %s has ended", j.key.Name)
-	case j.isAdmitted() && j.takenBack == 0:
+	case j.isAdmitted():
 		return false, ""
-	case j.room != nil:
+	case j.room != nil && j.takenBack == 0:
 		return true, "is about to start: its FluxJob is being written"
 	case j.created.IsZero():
 		return true, "waits for the controller to check its FluxJob"
@@ -258,7 +258,7 @@ func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
 	if j == nil || !j.isAdmitted() {
 		return Takeover{}, false
 	}
-	return Takeover{Job: j.room.id, Slots: j.room.remaining(), End: j.room.end}, true
+	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), End: j.room.end}, true
 }
 
 // TakenOver records that a match has given slots of a group to its pods.
@@ -317,9 +317,8 @@ func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string)
 	name := j.class.name
 	d.happened.add(func(e *news) { e.refusals = append(e.refusals, refusal{name, nodes}) })
 	if started {
-		if lost := j.room.without(nodes); len(lost.Keys) > 0 {
-			d.jobs.givenUp = append(d.jobs.givenUp, lost)
-		}
+		j.room.refused = append(j.room.refused, nodes...)
+		d.writer.add(group, true)
 		return
 	}
 	j.refusals++
@@ -356,7 +355,8 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 		case apierrors.IsNotFound(err):
 			return nil
 		case err != nil:
-			return err // the writer writes it nevertheless: the room is given up
+			d.writer.add(group, true) // it may be carried out yet
+			return err
 		}
 		d.put(fj)
 		d.writer.metrics.requeued.WithLabelValues(queue).Inc()
@@ -380,7 +380,7 @@ func (d *Driver) put(fj *v1alpha1.FluxJob) {
 func (d *Driver) End(group types.NamespacedName) (end time.Time, ok bool) {
 	d.jobs.mu.Lock()
 	defer d.jobs.mu.Unlock()
-	if j := d.jobs.byKey[group]; j != nil && j.isAdmitted() {
+	if j := d.jobs.byKey[group]; j != nil && j.room != nil && j.room.written {
 		return j.room.end, true
 	}
 	return time.Time{}, false

@@ -15,7 +15,7 @@ import (
 // than it is. The caller holds the lock of the jobs.
 func (l *loop) wantedEnd(j *job) (end time.Time, changes bool) {
 	q := l.asker.queues[j.queue]
-	if j.room == nil || !j.room.written || j.duration == "" || q == nil {
+	if !j.isAdmitted() || j.duration == "" || q == nil {
 		return end, false
 	}
 	duration, err := durationOf(j, q)

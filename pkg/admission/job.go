@@ -35,7 +35,8 @@ type job struct {
 	attempt int64
 	// refusals counts the allocations on which filters have refused nodes, since the job was last edited.
 	refusals int32
-	// takenBack is the number of the allocation that was taken back and that the FluxJob still shows. It is 0 if there is none.
+	// takenBack is the number of the allocation that is about to be taken back. It is 0 if there is none. The job has its room until the
+	// FluxJob does not show the allocation any more: otherwise two could have the same room after a restart.
 	takenBack int64
 	// leaving is true while a job that was preempted has pods on nodes.
 	leaving bool
@@ -116,8 +117,9 @@ type room struct {
 	id      match.JobID
 	attempt int64
 	at, end time.Time
-	// seats are the nodes as status.allocation has them.
-	seats []v1alpha1.Seats
+	// seats are the nodes as status.allocation has them. The job loses its room on refused nodes as soon as it has them no more.
+	seats   []v1alpha1.Seats
+	refused []string
 	// slots are all slots in order, and left says which of them no pod has taken.
 	slots []Slot
 	left  []bool
@@ -161,8 +163,8 @@ func (j *job) nextAttempt() int64 { return max(j.attempt, int64(j.requeues)) + 1
 // isOver reports whether the job has ended.
 func (j *job) isOver() bool { return j.phase == v1alpha1.Finished }
 
-// isAdmitted reports whether the FluxJob shows an allocation.
-func (j *job) isAdmitted() bool { return j.room != nil && j.room.written }
+// isAdmitted reports whether the FluxJob shows the room of the job, and will show it.
+func (j *job) isAdmitted() bool { return j.room != nil && j.room.written && j.takenBack == 0 }
 
 // core returns the job as package queue takes it, in a queue that may be nil.
 func (j *job) core(duration time.Duration) queue.Job {
@@ -186,6 +188,11 @@ func (r *room) remaining() []Slot {
 	return slots
 }
 
+// onOffer returns the slots that pods may take.
+func (r *room) onOffer() []Slot {
+	return slices.DeleteFunc(r.remaining(), func(s Slot) bool { return slices.Contains(r.refused, s.Node) })
+}
+
 // booking returns the matcher's job of some slots.
 func (r *room) booking(slots []Slot) match.Job {
 	job := match.Job{ID: r.id, Start: r.at, End: r.end}
@@ -201,18 +208,33 @@ func (r *room) setEnd(end time.Time) {
 	r.set = &resource.Set{Vertices: r.set.Vertices, Expiration: end}
 }
 
-// without takes nodes from a room. It returns the slots there that no pod has taken.
-func (r *room) without(nodes []string) match.SlotRef {
-	lost := match.SlotRef{Job: r.id}
-	slots, left := r.slots[:0:0], r.left[:0:0]
+// keep returns the slots of a room without those on refused nodes that no pod has taken, and which of them no pod has taken. It also
+// returns the others.
+func (r *room) keep() (slots []Slot, left []bool, lost match.SlotRef) {
+	lost.Job = r.id
 	for i, s := range r.slots {
-		switch {
-		case !slices.Contains(nodes, s.Node):
-			slots, left = append(slots, s), append(left, r.left[i])
-		case r.left[i]:
+		if r.left[i] && slices.Contains(r.refused, s.Node) {
 			lost.Keys = append(lost.Keys, s.Key)
+			continue
+		}
+		slots, left = append(slots, s), append(left, r.left[i])
+	}
+	return slots, left, lost
+}
+
+// toShow returns the seats that status.allocation is to have. It cannot be without any.
+func (r *room) toShow() []v1alpha1.Seats {
+	if len(r.refused) > 0 {
+		if slots, _, _ := r.keep(); len(slots) > 0 {
+			return seatsOf(slots)
 		}
 	}
-	r.slots, r.left = slots, left
+	return r.seats
+}
+
+// lose takes the slots on refused nodes from a room that no pod has taken. It returns them.
+func (r *room) lose() (lost match.SlotRef) {
+	r.slots, r.left, lost = r.keep()
+	r.refused = nil
 	return lost
 }

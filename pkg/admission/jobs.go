@@ -184,19 +184,23 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 		j.takenBack = 0
 	}
 	switch {
-	case a == nil && j.isAdmitted(), j.isOver():
+	case a == nil && j.room != nil && j.room.written, j.isOver():
 		s.giveUp(j)
-	case j.takenBack != 0:
-		// The FluxJob is about to show that the job waits again.
 	case a == nil:
 		// A room that the FluxJob does not show yet is being written.
-	case j.room != nil && j.room.attempt == a.Attempt:
+	case j.room != nil && j.room.attempt == a.Attempt && (slices.Equal(j.room.seats, a.Seats) || slices.Equal(j.room.toShow(), a.Seats)):
 		r, end := j.room, timeOf(a.End)
 		if r.written && !end.Equal(r.shownEnd) {
 			r.setEnd(end)
 			r.unsure = true
 		}
 		r.written, r.shownEnd = true, end
+		if !slices.Equal(r.seats, a.Seats) {
+			r.seats = a.Seats
+			if lost := r.lose(); len(lost.Keys) > 0 {
+				s.givenUp = append(s.givenUp, lost)
+			}
+		}
 		s.unsettled[j.key] = struct{}{}
 	default:
 		s.giveUp(j)
@@ -248,9 +252,8 @@ func (s *jobs) giveUp(j *job) {
 	}
 }
 
-// takeBack takes the room of a job back. The FluxJob does not show that yet.
+// takeBack takes the room of a job back, as soon as the FluxJob shows that.
 func (s *jobs) takeBack(j *job, reason, message string) {
-	s.giveUp(j)
 	j.takenBack, j.sayReason, j.sayMessage = j.shown, reason, message
 	s.markChanged(j.key)
 	signal.Send(s.wake)

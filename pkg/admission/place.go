@@ -108,8 +108,6 @@ func durationOf(j *job, q *jobQueue) (time.Duration, error) {
 func (l *loop) whyApart(j *job, q *jobQueue, duration time.Duration, wrong error, now time.Time) (reason, message string) {
 	name := j.queue
 	switch {
-	case j.takenBack != 0:
-		return v1alpha1.ReasonRequeued, j.sayMessage
 	case j.leaving:
 		return v1alpha1.ReasonPreempted, j.sayMessage
 	case now.Before(j.retryAt):

@@ -3,6 +3,7 @@ package admission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,7 +58,9 @@ func (m *asker) Restore(of *queue.Job, promised queue.Promise) bool {
 		m.later[of.Key] = whyLonger
 		return false
 	}
-	job := old.job
+	kept := *old.promise
+	kept.job = lastingFrom(kept.job, m.now)
+	job := kept.job
 	err = m.call(func(ctx context.Context) error { return m.cfg.Engine.Update(ctx, m.epoch, job) })
 	if err != nil {
 		m.later[of.Key] = whyUnknown
@@ -70,8 +73,24 @@ func (m *asker) Restore(of *queue.Job, promised queue.Promise) bool {
 		m.jobs.givenUp = append(m.jobs.givenUp, match.SlotRef{Job: job.ID})
 		return false
 	}
-	m.jobs.setPromise(j, old.promise)
+	m.jobs.setPromise(j, &kept)
 	return true
+}
+
+// lastingFrom returns a reservation that ends no earlier than if its job started now: a matcher drops one that is over.
+func lastingFrom(job match.Job, now time.Time) match.Job {
+	if job.End.IsZero() || !job.Start.Before(now) {
+		return job
+	}
+	job.End = now.Add(job.End.Sub(job.Start))
+	slots := slices.Clone(job.Slots)
+	for i := range slots {
+		set := *slots[i].R
+		set.Expiration = job.End
+		slots[i].R = &set
+	}
+	job.Slots = slots
+	return job
 }
 
 // lostNode says which node of some slots cannot be used any more, and why, in words fit for a user.

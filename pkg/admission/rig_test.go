@@ -55,6 +55,8 @@ type rig struct {
 	claims Claims
 	events []string
 	made   int
+	// failed are FluxJobs whose writes have failed.
+	failed []types.NamespacedName
 }
 
 // newRig returns a rig with nodes of 4 cores: n1 and so on.
@@ -252,6 +254,10 @@ func (r *rig) step() {
 	r.Helper()
 	for range 50 {
 		r.now = r.now.Add(passEvery)
+		for _, key := range r.failed {
+			r.d.writer.urgent.Add(key)
+		}
+		r.failed = nil
 		r.d.loop.step(r.now)
 		if !r.write() && !r.d.loop.core.Pending() {
 			return
@@ -275,15 +281,15 @@ func (r *rig) write() (some bool) {
 		switch {
 		case w.urgent.Len() > 0:
 			key, _ = w.urgent.Get()
-			r.report(w.writeJob(r.Context(), key))
+			r.report(key, w.writeJob(r.Context(), key))
 			w.urgent.Done(key)
 		case w.later.Len() > 0:
 			key, _ = w.later.Get()
-			r.report(w.writeJob(r.Context(), key))
+			r.report(key, w.writeJob(r.Context(), key))
 			w.later.Done(key)
 		case w.queues.Len() > 0:
 			name, _ := w.queues.Get()
-			r.report(w.writeQueue(r.Context(), name))
+			r.must(w.writeQueue(r.Context(), name))
 			w.queues.Done(name)
 			continue
 		default:
@@ -293,9 +299,10 @@ func (r *rig) write() (some bool) {
 	}
 }
 
-func (r *rig) report(err error) {
+// report remembers a FluxJob whose write has failed. It is written again in the next step.
+func (r *rig) report(key types.NamespacedName, err error) {
 	if err != nil {
-		r.Log(err)
+		r.failed = append(r.failed, key)
 	}
 }
 

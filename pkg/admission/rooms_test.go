@@ -226,7 +226,7 @@ func TestAStartedJobLosesOnlyTheRefusedNode(t *testing.T) {
 	r.takeOver(a, 1)
 	r.d.Refused(a, []string{"n2"}, "no")
 	r.step()
-	r.shows("a: Running Admitted n[1-3]*1")
+	r.shows("a: Running Admitted n[1,3]*1")
 	r.holds("a@n3")
 	r.d.Refused(a, []string{"n1"}, "it has no room there that is left")
 	r.step()

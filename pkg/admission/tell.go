@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,9 +164,9 @@ func (t *teller) lookAt(key types.NamespacedName, now time.Time) {
 // needsWrite reports whether the FluxJob says something else than it is to say, and whether others wait for it to be said.
 func (j *job) needsWrite(isHead bool, now time.Time) (write, urgent bool) {
 	switch r := j.room; {
-	case r != nil && !r.written, j.takenBack != 0:
+	case r != nil && !r.written || j.takenBack != 0:
 		return true, true
-	case r != nil && (!r.end.Equal(r.shownEnd) || !j.isLetGo() && j.phase != v1alpha1.Ready):
+	case r != nil && (!slices.Equal(r.seats, r.toShow()) || !r.end.Equal(r.shownEnd) || !j.isLetGo() && j.phase != v1alpha1.Ready):
 		return true, true
 	case j.sayDelay != j.delay:
 		return true, false

@@ -216,7 +216,7 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 		a, manager = j.delayToApply(now), durationManager
 	}
 	var admits *room
-	if j.room != nil && !j.room.written {
+	if j.room != nil && !j.room.written && j.takenBack == 0 {
 		admits = j.room
 	}
 	requeued := j.takenBack != 0

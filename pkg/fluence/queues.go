@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -72,7 +73,8 @@ func ownerOf(pod *corev1.Pod) group.Owner {
 
 // initQueues builds the driver. It does nothing until run is called.
 func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
-	client, err := v1alpha1.RESTClientFor(pl.handle.KubeConfig())
+	// The driver bounds its requests in flight.
+	client, err := v1alpha1.RESTClientFor(flowcontrol.Unlimited(pl.handle.KubeConfig()))
 	if err != nil {
 		return err
 	}
