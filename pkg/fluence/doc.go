@@ -79,6 +79,7 @@
 //	queues.go              which pods wait for their turn in a queue of jobs?
 //	queue_groups.go        what do the queues know of groups?
 //	takeover.go            how do pods get the room that their job has from its queue?
+//	leaving_rooms.go       which room is a job's still that one of its pods has left?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
 //	queue_view.go          in which order do groups ask, by the objects of the API alone?
