@@ -55,6 +55,8 @@
 //	expect.go              for which groups is room held for pods that do not exist yet?
 //	kubelet_rejections.go  which pods did a kubelet reject?
 //	reserver.go            when are nodes reserved, and which groups must leave them free?
+//	leaving_rooms.go       which room is a job's still that one of its pods has left?
+//	takeover.go            how do pods get the room that their job has from its queue?
 //	group_placer.go        how is a group placed, and what follows from the matcher's answer?
 //	claimed_nodes.go       which nodes does the scheduler's own nominator know of?
 //	preempt.go             for whom is nobody or somebody evicted?
@@ -63,6 +65,8 @@
 //	seat_upkeep.go         when is a seat lost, and how is another found?
 //	handover.go            when does a leader give up its lease?
 //	status.go              what does a snapshot of the plugin's state contain?
+//	queue_groups.go        what do the queues know of groups?
+//	queues.go              which pods wait for their turn in a queue of jobs?
 //	watch.go               what follows from a change in the cluster, or from time?
 //	promising.go           when is room promised, and when does that end?
 //	promise_movers.go      what has moved a promise to a later time?
@@ -76,9 +80,6 @@
 //	reserve.go             PostFilter, Reserve, Permit and PostBind: what becomes of an assignment?
 //	prebind.go             PreBind: where do pods wait to be bound?
 //	holding_queue.go       which pods are kept out of kube-scheduler's queue?
-//	queues.go              which pods wait for their turn in a queue of jobs?
-//	queue_groups.go        what do the queues know of groups?
-//	takeover.go            how do pods get the room that their job has from its queue?
 //	failure_handler.go     how often is it reported why a pod waits?
 //	attach.go              which parts of the scheduler are wrapped?
 //	queue_view.go          in which order do groups ask, by the objects of the API alone?

@@ -112,6 +112,11 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 		return "", refused
 	}
 
+	if takes(plan) && !hasRoomStill(a, plan) {
+		a.releases.add(gang.Release{Job: plan.Job})
+		return "", &gang.Refusal{Reason: reason.Queued, Message: "its job has lost its room during the match", RetryOn: gang.ClusterEvents(), Backoff: true, NodesFound: true}
+	}
+
 	// 6. Give each pod its assignment, and activate the siblings.
 	plan.InOrder, plan.Epoch = found.InOrder, found.Epoch
 	return a.assign(ctx, plan, found)
@@ -223,7 +228,7 @@ func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	// Only room of the same or a higher priority counts, as in kube-scheduler.
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
-	kept := a.restarts.slots(plan.Key, least, a.holdsNode)
+	kept := append(a.restarts.slots(plan.Key, least, a.holdsNode), a.queues.leaving.slots(jobOf(plan.Key), now)...)
 	kept = slices.Concat(kept, a.claims.slots(claimantOf(plan), rankForRoom(plan), goesFirst(plan)))
 	if !goesFirst(plan) {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.

@@ -269,6 +269,21 @@ func (j *queuedJob) edits(edit func(*v1alpha1.FluxJob)) {
 	j.queues.put(fj)
 }
 
+// admitted gives the job nodes, one pod on each, as an earlier scheduler has. The controller has let it go.
+func (j *queuedJob) admitted(hosts string) {
+	j.Helper()
+	j.edits(func(fj *v1alpha1.FluxJob) {
+		now := time.Now()
+		d, err := v1alpha1.DurationOf(&fj.Spec, nil)
+		j.must(err)
+		fj.Status.Phase = v1alpha1.Running
+		fj.Status.Allocation = &v1alpha1.JobAllocation{
+			Attempt: 1, At: metav1.NewMicroTime(now), End: &metav1.Time{Time: now.Add(d)}, Seats: []v1alpha1.Seats{{Hosts: hosts, Each: 1}},
+		}
+		meta.SetStatusCondition(&fj.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
+	})
+}
+
 // release does what the controller does with a job that was admitted, and makes its pods.
 func (j *queuedJob) release() {
 	j.Helper()

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -18,6 +19,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -31,6 +33,8 @@ type queues struct {
 	pods cache.Indexer
 	// room is what filters have refused of the room of jobs.
 	room roomRefusals
+	// leaving is the room that pods of jobs have just left.
+	leaving leavingRooms
 	// letAsk is true if a group was refused because jobs that were promised room before are to ask first.
 	letAsk atomic.Bool
 }
@@ -99,7 +103,8 @@ func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 			EndChanged:   func(job types.NamespacedName) { jobEndChanged(b, job) },
 		},
 		Engine: matcher, Epoch: pl.inventory.Epoch, Recorder: pl.recorder, Leading: leading,
-		MaxBypass: pl.args.MaxBypass.Duration, Timeout: pl.args.MatchTimeout.Duration, Now: func() time.Time { return pl.now() },
+		MaxBypass: max(1, pl.args.MaxBypass.Duration), // zero means for ever there, and no time at all here
+		Timeout:   pl.args.MatchTimeout.Duration, Now: func() time.Time { return pl.now() },
 	})
 	return err
 }
@@ -142,16 +147,30 @@ func (q *queues) workloadOf(pod *corev1.Pod) (w workload) {
 	default:
 		if job, ok := q.owners.find(pod.Namespace, of).(*batchv1.Job); ok {
 			labels = append([]map[string]string{job.Labels}, labels...)
-			if by := group.ControllerOf(job); by != (group.Owner{}) {
-				w.foreign = fmt.Sprintf("%s %s controls Job %s: only Jobs that nothing controls, and single pods, wait in queues", by.Kind, by.Name, job.Name)
-			}
+			w.foreign = whyForeign(job)
 		}
 	}
 	w.queue, _ = group.QueueOf(labels...)
+	for _, l := range labels {
+		if queue, is := l[preemption.QueueLabel]; is {
+			w.foreign = fmt.Sprintf("label %s: %q: Kueue manages it", preemption.QueueLabel, queue)
+		}
+	}
 	if w.foreign == "" {
 		w.job = types.NamespacedName{Namespace: pod.Namespace, Name: of.PodGroupName()}
 	}
 	return w
+}
+
+// whyForeign says why a Job cannot wait in a queue, in words fit for a user. It returns nothing if it can.
+func whyForeign(job *batchv1.Job) string {
+	if by := group.ControllerOf(job); by != (group.Owner{}) {
+		return fmt.Sprintf("%s %s controls Job %s: only Jobs that nothing controls, and single pods, wait in queues", by.Kind, by.Name, job.Name)
+	}
+	if by := ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName); by != batchv1.JobControllerName {
+		return fmt.Sprintf("spec.managedBy: %q: another controller manages Job %s", by, job.Name)
+	}
+	return ""
 }
 
 // whyNoJob says why pods that an object controls which is no Job cannot wait in a queue.

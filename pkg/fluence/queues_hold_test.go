@@ -15,6 +15,7 @@ import (
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/objects"
 )
@@ -133,6 +134,14 @@ func TestPodsThatCannotWaitInAQueue(t *testing.T) {
 			r.owners.create("jobs", "sim-a", "job", group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "sim", UID: "set"})
 			return r.pod("sim-a-0", inQueue, controlledBy("batch/v1", "Job", "sim-a", "job"))
 		}, "JobSet sim controls Job sim-a: only Jobs that nothing controls, and single pods, wait in queues"},
+		"of a Job of another controller": {func(r *rig) *corev1.Pod {
+			r.owners.create("jobs", "far", "job", group.Owner{})
+			r.owners.editJob("far", func(job *batchv1.Job) { job.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue") })
+			return r.pod("far-0", inQueue, controlledBy("batch/v1", "Job", "far", "job"))
+		}, "spec.managedBy: \"kueue.x-k8s.io/multikueue\": another controller manages Job far"},
+		"of Kueue": {func(r *rig) *corev1.Pod {
+			return r.pod("k", inQueue, func(p *corev1.Pod) { p.Labels[preemption.QueueLabel] = "theirs" })
+		}, "label kueue.x-k8s.io/queue-name: \"theirs\": Kueue manages it"},
 		"of a kind that is not known": {func(r *rig) *corev1.Pod {
 			return r.pod("x-0", inQueue, controlledBy("example.com/v1", "Thing", "x", "x"))
 		}, "Thing x controls the pods, and only Jobs that nothing controls, and single pods, wait in queues"},

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -208,15 +207,7 @@ func TestARestartKeepsTheRoomOfJobs(t *testing.T) {
 			r.add(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
 		}
 		a = r.submit("a", 3, "1h")
-		a.edits(func(fj *v1alpha1.FluxJob) {
-			now := time.Now()
-			fj.Status.Phase = v1alpha1.Running
-			fj.Status.Allocation = &v1alpha1.JobAllocation{
-				Attempt: 1, At: metav1.NewMicroTime(now), End: &metav1.Time{Time: now.Add(time.Hour)},
-				Seats: []v1alpha1.Seats{{Hosts: "n[1-3]", Each: 1}},
-			}
-			meta.SetStatusCondition(&fj.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionAdmitted, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAdmitted})
-		})
+		a.admitted("n[1-3]")
 		bound := a.pod(0)
 		bound.Spec.NodeName = "n2"
 		r.add(bound)
@@ -236,6 +227,41 @@ func TestARestartKeepsTheRoomOfJobs(t *testing.T) {
 		r.pass(2 * time.Second)
 		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n1", "n2", "n3"}) {
 			t.Errorf("the pods are on %v, want those of the allocation", got)
+		}
+	})
+}
+
+// Jobs that an earlier scheduler has promised room ask before groups in no queue, which would take it.
+func TestJobsThatWerePromisedRoomAskFirstAfterARestart(t *testing.T) {
+	var big *queuedJob
+	inRigOf(t, realEngine(t), func(r *rig) {
+		r.serveQueues()
+		for i := range 2 {
+			r.add(objects.ReadyNode(fmt.Sprintf("n%d", i), 8))
+		}
+		a := r.submit("a", 1, "10m")
+		a.admitted("n0")
+		bound := a.pod(0)
+		bound.Spec.NodeName = "n0"
+		r.add(bound)
+		big = r.submit("big", 2, "1h")
+		big.edits(func(fj *v1alpha1.FluxJob) {
+			at := metav1.NewTime(time.Now().Add(10 * time.Minute))
+			fj.Status.Phase, fj.Status.Promise = v1alpha1.Waiting, &v1alpha1.JobPromise{At: at, Nodes: 2, Since: metav1.Now()}
+		})
+		r.gangFor("direct", 1, -5, "")
+		go r.sched.Run(r.ctx) // at once
+	}, func(r *rig) {
+		r.pass(10 * time.Second)
+		if r.starts("direct", 1) {
+			t.Errorf("the group has started on %v", r.assigned())
+		}
+		const want = "; room for 1 more is promised to Job ns/big from "
+		if why := r.why("direct"); !strings.Contains(why, want) {
+			t.Errorf("it waits with %q, want %q", why, want)
+		}
+		if got := big.says(); !strings.HasPrefix(got, "Promised: promised 2 nodes from ") {
+			t.Errorf("the job says %q, want it promised both nodes again", got)
 		}
 	})
 }

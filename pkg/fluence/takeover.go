@@ -98,6 +98,13 @@ func roomTaken(a *groupPlacer, plan gang.Plan, found placement.Result, refused *
 	}
 }
 
+// hasRoomStill reports whether a plan's room is its job's after the match too. The job may have lost it meanwhile: then what was
+// matched is others' room by now.
+func hasRoomStill(a *groupPlacer, plan gang.Plan) bool {
+	t, ok := a.queues.Allocation(jobOf(plan.Key))
+	return ok && t.Job == plan.Room.Job
+}
+
 // refuseRoom handles the refusal of a plan that takes over room. If it lasts, the job gets other room.
 func refuseRoom(a *groupPlacer, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
 	if refused.Reason == reason.MatcherUnavailable || refused.WaitsFor == gang.WaitsForAnswer {
@@ -109,7 +116,11 @@ func refuseRoom(a *groupPlacer, plan gang.Plan, found placement.Result, refused 
 	}
 	refused.WaitsFor, refused.NodesFound, refused.Backoff = gang.WaitsForOther, true, true
 	refused.Message = translate.Shorten(fmt.Sprintf("cannot take the room that its queue has given it%s: %s", onNodes(plan.Room.Nodes), refused.Message))
-	roomRefusedOn(a.base, plan.Key, found.RoomRefused, refused.Message)
+	var all []string
+	if plan.Late {
+		all = plan.Room.Nodes // the other pods run: those of the plan may be anywhere else
+	}
+	roomRefusedOn(a.base, plan.Key, found.RoomRefused, all, refused.Message)
 }
 
 // onNodes names some nodes, as a part of a message.
@@ -126,10 +137,13 @@ func onNodes(nodes []string) string {
 }
 
 // roomRefusedOn records that a group was refused the room of its job, by filters on these nodes. The job gets other room if that
-// has lasted for long enough.
-func roomRefusedOn(b *base, key types.NamespacedName, nodes []string, why string) {
+// has lasted for long enough. If no node is to blame, that is so for the nodes otherwise.
+func roomRefusedOn(b *base, key types.NamespacedName, nodes, otherwise []string, why string) {
 	job := jobOf(key)
 	if all, lasts := b.queues.room.refuse(job, nodes, b.now()); lasts {
+		if len(all) == 0 {
+			all = otherwise
+		}
 		b.log.V(2).Info("A job cannot take the room that its queue has given it", "job", job, "nodes", all, "why", why)
 		b.queues.Refused(job, all, why)
 	}
@@ -139,7 +153,7 @@ func roomRefusedOn(b *base, key types.NamespacedName, nodes []string, why string
 func assignmentRefused(b *base, pod *corev1.Pod, node, why string) {
 	key := b.groupKey(pod)
 	if _, admitted := b.queues.End(jobOf(key)); admitted {
-		roomRefusedOn(b, key, []string{node}, why)
+		roomRefusedOn(b, key, []string{node}, nil, why)
 	}
 }
 

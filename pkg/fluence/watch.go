@@ -180,6 +180,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.offerFreedRoom(w.heldSlot(old))
+		keepForJob(w, old, pod.Status.Phase == corev1.PodSucceeded)
 		w.reserver.blockerGone(pod)
 	}
 	if translate.Holds(pod) != (old != nil && translate.Holds(old)) || pod.DeletionTimestamp != nil {
@@ -321,6 +322,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	if translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 		w.offerFreedRoom(w.heldSlot(pod))
+		keepForJob(w, pod, false)
 	}
 	if w.ending.gone(pod.UID, w.now()); translate.Holds(pod) && w.evictor.IsVictim(pod.UID) {
 		w.ending.goneAtOnce(pod, w.now())
@@ -404,6 +406,7 @@ func (w *watcher) runTicks(ctx context.Context) {
 		}
 		w.apply(ctx, w.groups.RevokeExpired(now))
 		w.endRestarts(now)
+		endLeavingRooms(w.base, now)
 		w.endClaims(now)
 		w.endPromises(now)
 		w.endOffers(now)

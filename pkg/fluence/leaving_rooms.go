@@ -1,0 +1,95 @@
+package fluence
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-k8s/fluence/pkg/gang"
+	"github.com/flux-k8s/fluence/pkg/group"
+	"github.com/flux-k8s/fluence/pkg/match"
+)
+
+// leavingFor is for how long room is left by others that a pod of a job has left, if the job makes another pod. The driver
+// books it for that pod by then.
+const leavingFor = time.Second
+
+// leavingRooms is the room that pods of jobs have just left, and that is their jobs' still. The matcher may offer it to
+// others before the driver has booked it again. The zero value is ready for use.
+type leavingRooms struct {
+	mu   sync.Mutex
+	pods map[string]leavingRoom // by the key of the slot
+}
+
+// A leavingRoom is the room that one pod has left.
+type leavingRoom struct {
+	job   types.NamespacedName
+	slot  match.Slot
+	until time.Time
+}
+
+func (l *leavingRooms) add(job types.NamespacedName, slot match.Slot, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pods == nil {
+		l.pods = map[string]leavingRoom{}
+	}
+	l.pods[slot.Key] = leavingRoom{job, slot, now.Add(leavingFor)}
+}
+
+// slots returns the room that all but one job have to leave.
+func (l *leavingRooms) slots(except types.NamespacedName, now time.Time) (all []match.Slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range slices.Sorted(maps.Keys(l.pods)) {
+		if r := l.pods[key]; r.job != except && now.Before(r.until) {
+			all = append(all, r.slot)
+		}
+	}
+	return all
+}
+
+// expire forgets what is not left any more. It reports whether there was anything.
+func (l *leavingRooms) expire(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.pods)
+	maps.DeleteFunc(l.pods, func(_ string, r leavingRoom) bool { return !now.Before(r.until) })
+	return len(l.pods) < before
+}
+
+// keepForJob keeps the room that a pod has just left for the pod that its job makes in its place. Call it before the matcher knows
+// of the end.
+func keepForJob(w *watcher, was *corev1.Pod, succeeded bool) {
+	of := group.ControllerOf(was)
+	if was.Spec.SchedulerName != w.profile || !isJob(of) {
+		return // a single pod is not made again
+	}
+	job, ok := w.owners.find(was.Namespace, of).(*batchv1.Job)
+	if !ok || ptr.Deref(job.Spec.Suspend, false) || succeeded && !hasFurtherPods(job) {
+		return
+	}
+	key := w.queues.workloadOf(was).job
+	if _, admitted := w.queues.End(key); admitted {
+		w.queues.leaving.add(key, w.heldSlot(was), w.now())
+	}
+}
+
+// hasFurtherPods reports whether a Job makes another pod when one has succeeded.
+func hasFurtherPods(job *batchv1.Job) bool {
+	n := job.Spec.Completions
+	return n != nil && *n > ptr.Deref(job.Spec.Parallelism, 1)
+}
+
+// endLeavingRooms lets others have the room that pods of jobs have left some time ago.
+func endLeavingRooms(b *base, now time.Time) {
+	if b.queues.leaving.expire(now) {
+		roomFreed(b, gang.Released)
+	}
+}
