@@ -67,6 +67,9 @@ func newDriver(cfg Config, a api, m *metrics) *Driver {
 	return d
 }
 
+// Stop ends what New has begun, if Run is never called.
+func (d *Driver) Stop() { d.writer.stop() }
+
 // Run works until ctx ends. It calls listed when all Queues and FluxJobs have been received once, or cannot be read: the
 // matcher's graph is to be loaded after that. The informers of the Cluster must have all their objects by then.
 func (d *Driver) Run(ctx context.Context, listed func()) {

@@ -206,6 +206,7 @@ func newFluence(ctx context.Context, args *Args, h fwk.Handle, filters placement
 	// their queues start goroutines when they are built.
 	context.AfterFunc(ctx, pl.reporter.Stop)
 	context.AfterFunc(ctx, pl.podStatuses.Stop)
+	context.AfterFunc(ctx, pl.queues.Stop)
 	if err := pl.watch(ctx, leading); err != nil {
 		return nil, err
 	}

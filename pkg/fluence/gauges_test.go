@@ -64,7 +64,7 @@ func TestGaugesShowCurrentState(t *testing.T) {
 		r.pass(2 * siblingReportEvery)
 		r.wantGauges("before anybody asked", map[string]gaugeByLabel{
 			"fluence_groups":           {"gathering": 1, "complete": 2},
-			"fluence_groups_waiting":   {"Queued": 2, "NoPodGroup": 1},
+			"fluence_groups_waiting":   {"Unanswered": 2, "NoPodGroup": 1},
 			"fluence_allocations":      {"others": 1},
 			"fluence_graph_nodes":      {"": 2},
 			"fluence_graph_loaded":     {"": 1},
@@ -77,7 +77,7 @@ func TestGaugesShowCurrentState(t *testing.T) {
 		}
 		r.wantGauges("with a group matched", map[string]gaugeByLabel{
 			"fluence_groups":         {"gathering": 1, "complete": 1, "tentative": 1},
-			"fluence_groups_waiting": {"Queued": 1, "NoPodGroup": 1},
+			"fluence_groups_waiting": {"Unanswered": 1, "NoPodGroup": 1},
 			"fluence_allocations":    {"others": 1, "tentative": 2},
 		})
 		r.pl.Unreserve(r.ctx, nil, pods[0], "n1")
