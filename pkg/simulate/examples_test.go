@@ -41,7 +41,7 @@ func TestEachExampleCanBeSimulated(t *testing.T) {
 		"nodes-ruled-out.yaml": "NeverFits",
 	}
 	// The kinds of these owners are not known.
-	unknown := []string{"daemonset.yaml", "kueue.yaml", "trainjob.yaml"}
+	unknown := []string{"daemonset.yaml", "kueue.yaml", "queue.yaml", "trainjob.yaml"}
 	examples := filepath.Join("..", "..", "manifests", "examples")
 	files, err := filepath.Glob(filepath.Join(examples, "*.yaml"))
 	ofOperators, err2 := filepath.Glob(filepath.Join(examples, "operators", "*.yaml"))
