@@ -48,7 +48,7 @@ type live struct {
 }
 
 // start starts a Driver and an inventory, until stop is called.
-func (l *live) start(config *rest.Config, e *engine.Engine) (stop func()) {
+func (l *live) start(e *engine.Engine) (stop func()) {
 	l.Helper()
 	_, ctx := ktesting.NewTestContext(l.T)
 	ctx, cancel := context.WithCancel(ctx)
@@ -242,7 +242,7 @@ func TestQueuesOfARealAPIServer(t *testing.T) {
 		_, err = l.client.CoreV1().Nodes().UpdateStatus(l.ctx, created, metav1.UpdateOptions{})
 		l.must(err)
 	}
-	stop := l.start(config, e)
+	stop := l.start(e)
 	defer func() { stop() }()
 
 	// Without the definitions there are no queues. Nothing else waits for them.
@@ -304,7 +304,7 @@ func TestQueuesOfARealAPIServer(t *testing.T) {
 	})
 	stop()
 	before := l.get("b")
-	stop = l.start(config, e)
+	stop = l.start(e)
 	l.until("the promise is made again", func() (bool, string) {
 		return l.d.Restored() && len(l.d.Promises(gang.Rank{Priority: 1})) == 1, "not yet"
 	})
@@ -358,7 +358,7 @@ func TestQueuesOfARealAPIServer(t *testing.T) {
 	// A stand-by follows, and writes nothing.
 	l.leads.Store(false)
 	stop()
-	stop = l.start(config, e)
+	stop = l.start(e)
 	l.submit("e", 1, 1, "1m")
 	l.until("the stand-by has booked what was admitted", func() (bool, string) {
 		room, _ := l.d.Allocation(keyOf("default", "b"))

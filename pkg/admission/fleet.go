@@ -104,30 +104,30 @@ func (s *hostSet) freshen() {
 		return
 	}
 	s.fresh, s.notNow = true, 0
-	var may, never_, notNow_ []string
+	var may, neverOn, notNowOn []string
 	for name, v := range s.verdicts {
 		switch v {
 		case never:
-			never_ = append(never_, name)
+			neverOn = append(neverOn, name)
 		case notNow:
-			notNow_, may = append(notNow_, name), append(may, name)
+			notNowOn, may = append(notNowOn, name), append(may, name)
 		case allowed:
 			may = append(may, name)
 		}
 	}
-	s.notNow = len(notNow_)
+	s.notNow = len(notNowOn)
 	switch {
-	case len(never_) == 0 && !s.selects():
+	case len(neverOn) == 0 && !s.selects():
 		s.always = nil
-	case len(never_) < len(may) && !s.selects():
-		s.always = except(never_)
+	case len(neverOn) < len(may) && !s.selects():
+		s.always = except(neverOn)
 	default:
 		// A node that the matcher knows already, and that this has not seen yet, is not in the list.
 		s.always = only(may)
 	}
 	s.now = nil
-	if len(notNow_) > 0 {
-		s.now = except(notNow_)
+	if len(notNowOn) > 0 {
+		s.now = except(notNowOn)
 	}
 }
 

@@ -48,8 +48,8 @@ func many(i int, texts requests) *v1alpha1.FluxJob {
 			Namespace: ns, Name: name, UID: types.UID(uid), Generation: 1, ResourceVersion: fmt.Sprint(100_000 + i), CreationTimestamp: at,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID(uid)}},
 			ManagedFields: []metav1.ManagedFieldsEntry{
-				{Manager: "fluence-controller", Operation: "Update", APIVersion: "fluence.flux-framework.org/v1alpha1", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 1000)}},
-				{Manager: "fluence-scheduler", Operation: "Apply", APIVersion: "fluence.flux-framework.org/v1alpha1", FieldsV1: &metav1.FieldsV1{Raw: make([]byte, 500)}},
+				{Manager: "fluence-controller", Operation: "Update", APIVersion: "fluence.flux-framework.org/v1alpha1", FieldsV1: fieldsOf(1000)},
+				{Manager: "fluence-scheduler", Operation: "Apply", APIVersion: "fluence.flux-framework.org/v1alpha1", FieldsV1: fieldsOf(500)},
 			},
 		},
 		Spec: v1alpha1.FluxJobSpec{
@@ -163,4 +163,11 @@ func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 	slices.Sort(all)
 	b.ReportMetric(all[len(all)/2].Seconds()*1000, "ms/p50")
 	b.ReportMetric(all[len(all)*99/100].Seconds()*1000, "ms/p99")
+}
+
+// fieldsOf are managed fields of this many bytes.
+func fieldsOf(n int) *metav1.FieldsV1 {
+	f := &metav1.FieldsV1{}
+	f.SetRawBytes(make([]byte, n))
+	return f
 }

@@ -50,8 +50,9 @@ func describe(s queue.State, name string, q *jobQueue, why string, now time.Time
 		return v1alpha1.ReasonNoRoom, s.Message
 	case queue.NoAnswer:
 		return v1alpha1.ReasonNoMatcher, "the matcher did not answer; it is asked again"
+	default:
+		return v1alpha1.ReasonNotItsTurn, fmt.Sprintf("other jobs of Queue %s come before it", name)
 	}
-	return v1alpha1.ReasonNotItsTurn, fmt.Sprintf("other jobs of Queue %s come before it", name)
 }
 
 // limitReached says which limit of a queue keeps a job.

@@ -170,8 +170,9 @@ func hasEnded(of *batchv1.Job) bool {
 		switch c.Type {
 		case batchv1.JobComplete, batchv1.JobFailed, batchv1.JobFailureTarget, batchv1.JobSuccessCriteriaMet:
 			return c.Status == corev1.ConditionTrue
+		default:
+			return false
 		}
-		return false
 	})
 }
 

@@ -111,7 +111,7 @@ func (w *writer) run(ctx context.Context) {
 		all.Go(func() {
 			work(ctx, w.later, func(ctx context.Context, key types.NamespacedName) error {
 				if err := w.limit.Wait(ctx); err != nil {
-					return nil // ctx has ended
+					return nil //nolint:nilerr // ctx has ended
 				}
 				return w.writeJob(ctx, key)
 			})

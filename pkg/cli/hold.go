@@ -120,6 +120,7 @@ func holdJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, erro
 		return "", fmt.Errorf("%s has started: only a job that waits can be held; kubectl fluence cancel %s ends it", workloadText(fj), workloadText(fj))
 	case v1alpha1.Finished:
 		return "", fmt.Errorf("%s has ended: only a job that waits can be held", workloadText(fj))
+	default: // it waits
 	}
 	if fj.Spec.Held {
 		return "is held already", nil

@@ -220,6 +220,7 @@ func compareListed(a, b *v1alpha1.FluxJob, atA, atB place) int {
 		return cmp.Or(timeOf(b.Status.Ended).Compare(timeOf(a.Status.Ended).Time), compareRanks(a, b))
 	case v1alpha1.Running, v1alpha1.Ready:
 		return cmp.Or(timeOf(a.Status.Started).Compare(timeOf(b.Status.Started).Time), compareRanks(a, b))
+	default: // they wait
 	}
 	// A place of 0 becomes the largest number.
 	return cmp.Or(cmp.Compare(a.Spec.Queue, b.Spec.Queue), cmp.Compare(uint(atA.at-1), uint(atB.at-1)), compareRanks(a, b))

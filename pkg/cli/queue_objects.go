@@ -128,6 +128,7 @@ func whyQueued(fj *v1alpha1.FluxJob) (why, message string, since metav1.Time) {
 	switch fj.Status.Phase {
 	case v1alpha1.Ready, v1alpha1.Running, v1alpha1.Finished:
 		return "", "", metav1.Time{}
+	default: // it waits
 	}
 	valid := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid)
 	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)

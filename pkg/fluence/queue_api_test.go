@@ -182,13 +182,12 @@ type queuedJob struct {
 }
 
 // serveQueues makes the API server serve queues, with one for all namespaces.
-func (r *rig) serveQueues(edit ...func(*v1alpha1.Queue)) {
+func (r *rig) serveQueues() {
 	r.Helper()
 	q := &v1alpha1.Queue{
 		ObjectMeta: metav1.ObjectMeta{Name: "batch", UID: "uid-batch", Generation: 1, CreationTimestamp: metav1.Now()},
 		Spec:       v1alpha1.QueueSpec{Policy: v1alpha1.EASY, NamespaceSelector: &metav1.LabelSelector{}, Grace: "0s"},
 	}
-	objects.All(edit...)(q)
 	r.queues.mu.Lock()
 	r.queues.on = true
 	r.queues.mu.Unlock()
@@ -220,7 +219,7 @@ func (j *queuedJob) file(duration string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: j.owner.PodGroupName(), UID: types.UID("fj-" + name), Generation: 1, CreationTimestamp: metav1.Now()},
 		Spec: v1alpha1.FluxJobSpec{
 			Queue: "batch", Workload: v1alpha1.WorkloadReference{APIVersion: strings.TrimPrefix(j.owner.Group+"/v1", "/"), Kind: j.owner.Kind, Name: j.owner.Name, UID: j.owner.UID},
-			Jobspec: string(text), Pods: int32(pods), Requests: pod.Spec.Containers[0].Resources.Requests, Duration: v1alpha1.TimeLimit(duration),
+			Jobspec: string(text), Pods: int32(pods), Requests: pod.Spec.Containers[0].Resources.Requests, Duration: duration,
 		},
 		Status: v1alpha1.FluxJobStatus{Phase: v1alpha1.Requested, CreationTime: new(metav1.NowMicro())},
 	}

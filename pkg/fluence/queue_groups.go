@@ -149,6 +149,7 @@ func (e queuedEvictions) preempt(ctx context.Context, v preemption.Victim, m evi
 		return nil // its pods wait in no queue
 	case preemption.Pod:
 		job.Name = group.Owner{Kind: "Pod", Name: v.Name, UID: v.UID}.PodGroupName()
+	default: // a group has the name of its job
 	}
 	if err := e.base.queues.Preempt(ctx, job, m.Evicted(v.Namespace)); err != nil {
 		return err

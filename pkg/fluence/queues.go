@@ -92,7 +92,7 @@ func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 			Jobs: pl.owners.jobs(),
 		},
 		Groups: admission.Groups{
-			Rules:  pl.watcher.placementRules,
+			Rules:  pl.placementRules,
 			Claims: func(rank gang.Rank) admission.Claims { return claimsBefore(&pl.groupPlacer, rank) },
 			Placed: func(job types.NamespacedName) []string { return placedOfJob(b, job) },
 			Names: func(r match.Reason, reader types.NamespacedName) (blocker, promised string) {
@@ -188,11 +188,11 @@ func (q *queues) whyNoJob(namespace string, of group.Owner) string {
 }
 
 // jobOf returns the key of the FluxJob that a group has if it is in a queue.
-func jobOf(group_ types.NamespacedName) types.NamespacedName {
-	if pod, alone := group.Alone(group_); alone {
-		return types.NamespacedName{Namespace: group_.Namespace, Name: pod.PodGroupName()}
+func jobOf(ofGroup types.NamespacedName) types.NamespacedName {
+	if pod, alone := group.Alone(ofGroup); alone {
+		return types.NamespacedName{Namespace: ofGroup.Namespace, Name: pod.PodGroupName()}
 	}
-	return group_
+	return ofGroup
 }
 
 // groupOf returns the group of a FluxJob.
@@ -224,7 +224,7 @@ func whyQueued(b *base, key types.NamespacedName, pod *corev1.Pod) (why, message
 		return asQueued(b.queues.Status(job, w.queue))
 	}
 	// The pod names a group of its own, which others may share.
-	held, message := b.queues.Status(w.job, w.queue)
+	held, _ := b.queues.Status(w.job, w.queue)
 	if _, admitted := b.queues.End(w.job); held || admitted {
 		return reason.NotAllowed, fmt.Sprintf("the pod is in %s, and only Jobs and single pods that name no group wait in queues", group.KeyText(key))
 	}

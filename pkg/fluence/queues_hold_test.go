@@ -271,7 +271,7 @@ func TestReservedNodesDoNotKeepAJobFromItsRoom(t *testing.T) {
 		}
 		r.gangFor("direct", 2, 9, "")
 		r.pass(time.Minute)
-		if _, nodes := r.pl.reserver.reservations.count(); nodes[ns] != 2 {
+		if _, nodes := r.pl.reservations.count(); nodes[ns] != 2 {
 			t.Fatalf("nodes are reserved: %v, want both: %q", nodes, r.why("direct"))
 		}
 		a.release()

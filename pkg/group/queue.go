@@ -44,7 +44,7 @@ var queueName = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$`)
 // can, and for no queue.
 func CheckQueue(value string) error {
 	if len(value) > maxLabelLength || !queueName.MatchString(value) {
-		return fmt.Errorf("label %s: %q: cannot be the name of a Queue: a name has lower case letters, digits, - and .", QueueLabel, value)
+		return fmt.Errorf("label %s: %q: cannot be the name of a Queue: a name has lower case letters, digits, dots and hyphens", QueueLabel, value)
 	}
 	return nil
 }

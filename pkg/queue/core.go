@@ -179,7 +179,7 @@ func (c *Core) Lost(key types.NamespacedName) {
 // add makes a job of the core, which is neither in a lane nor in the order yet.
 func (c *Core) add(n Job) *job {
 	j := &job{Job: n, queue: c.queueOf(n.Queue)}
-	j.Job.Queue = j.queue.Name
+	j.Queue = j.queue.Name
 	j.queue.size++
 	c.jobs[n.Key] = j
 	return j

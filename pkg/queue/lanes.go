@@ -46,7 +46,7 @@ func (t *turns) enterLane(j *job) {
 		q.lanes[key], k.lanes = l, append(k.lanes, l)
 	}
 	// Jobs of a class share what is equal, so that each of them takes less memory.
-	if j.Job.Class = k.name; maps.Equal(j.Requests, k.requests) {
+	if j.Class = k.name; maps.Equal(j.Requests, k.requests) {
 		j.Requests = k.requests
 	}
 	k.size++

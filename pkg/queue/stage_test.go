@@ -15,8 +15,7 @@ import (
 // A stage is a world for a story: pool a has four nodes and pool b two, and one queue, batch, lets jobs pass.
 type stage struct {
 	*world
-	t         *testing.T
-	decisions []queue.Decision
+	t *testing.T
 }
 
 func newStage(t *testing.T, config queue.Config) *stage {

@@ -50,6 +50,7 @@ func (c *Core) reason(j *job) (Reason, LimitState) {
 		return NodesDown, LimitState{}
 	case Excluded:
 		return NodesExcluded, LimitState{}
+	default: // the job itself decides
 	}
 	limit, over := q.overLimit(j, c.now)
 	switch {

@@ -81,9 +81,9 @@ func (w *world) drop(key types.NamespacedName) {
 	w.core.Drop(key)
 }
 
-func (w *world) open(what queue.What, partitions ...string) {
+func (w *world) open(what queue.What) {
 	if !w.faults.deaf {
-		w.core.Open(what, partitions...)
+		w.core.Open(what)
 	}
 }
 
@@ -249,6 +249,7 @@ func (w *world) checkFirst(j queue.Job) {
 		switch s, _ := w.core.State(key); s.Reason {
 		case queue.NoRoom, queue.NotItsTurn, queue.HasPromise:
 			w.blame("Passed: %s starts before %s (%s) in queue %s", j.Key, key, s.Reason, j.Queue)
+		default: // its own fault
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
@@ -100,7 +99,7 @@ func (j *QueuedJob) letGo(pods []*corev1.Pod, at time.Time) []*corev1.Pod {
 		if t := j.FluxJob.Status.CreationTime; t != nil {
 			pod.CreationTimestamp = metav1.NewTime(t.Time)
 		}
-		pod.Spec.Priority = ptr.To(j.FluxJob.Spec.Priority)
+		pod.Spec.Priority = new(j.FluxJob.Spec.Priority)
 		if seconds := int64((limit + time.Second - 1) / time.Second); limit > 0 && (pod.Spec.ActiveDeadlineSeconds == nil || *pod.Spec.ActiveDeadlineSeconds > seconds) {
 			pod.Spec.ActiveDeadlineSeconds = &seconds
 		}

@@ -61,10 +61,11 @@ func (s *story) fluxJob(ctx context.Context, prefix string) *v1alpha1.FluxJob {
 }
 
 // waitsInQueue waits until the FluxJob of a Job waits for a reason, with these words.
-func (s *story) waitsInQueue(job, reason string, words ...string) (j *v1alpha1.FluxJob) {
+func (s *story) waitsInQueue(job, reason string, words ...string) {
 	s.Helper()
 	s.eventually("the Job "+job+" waits in its queue", func(ctx context.Context) (bool, string) {
-		if j = s.fluxJob(ctx, "job-"+job+"-"); j == nil {
+		j := s.fluxJob(ctx, "job-"+job+"-")
+		if j == nil {
 			return false, "no FluxJob"
 		}
 		c := meta.FindStatusCondition(j.Status.Conditions, v1alpha1.ConditionAdmitted)
@@ -77,7 +78,6 @@ func (s *story) waitsInQueue(job, reason string, words ...string) (j *v1alpha1.F
 		}
 		return ok, fmt.Sprintf("%s: %s: %s", j.Status.Phase, c.Reason, c.Message)
 	})
-	return j
 }
 
 // allocated returns how many pods the allocation of a FluxJob has on each node.

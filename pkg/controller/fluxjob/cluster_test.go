@@ -317,8 +317,8 @@ func (e *env) bind(pods ...*corev1.Pod) {
 	}
 }
 
-// event waits until an event with this reason was sent about an object, and returns its text.
-func (e *env) event(kind, name, reason string) string {
+// event waits until an event with this reason was sent about an object.
+func (e *env) event(kind, name, reason string) {
 	e.Helper()
 	ctx, cancel := context.WithTimeout(e.ctx, patience)
 	defer cancel()
@@ -330,12 +330,11 @@ func (e *env) event(kind, name, reason string) string {
 	}
 	defer w.Stop()
 	for ev := range w.ResultChan() {
-		if got, is := ev.Object.(*corev1.Event); is {
-			return got.Message
+		if _, is := ev.Object.(*corev1.Event); is {
+			return
 		}
 	}
 	e.Fatalf("no event %s about %s %s", reason, kind, name)
-	return ""
 }
 
 // writes counts the controller's writes to FluxJobs of the test's namespace that were carried out.

@@ -29,16 +29,16 @@ func nameOf(obj client.Object) string {
 	return o.PodGroupName()
 }
 
-func lasting(duration string) func(*batchv1.Job) {
+func lastingAnHour() func(*batchv1.Job) {
 	return func(j *batchv1.Job) {
-		j.Spec.Template.Annotations = map[string]string{group.DurationAnnotation: duration}
+		j.Spec.Template.Annotations = map[string]string{group.DurationAnnotation: "1h"}
 	}
 }
 
 // The controller started before the CRDs were there. The webhook has not seen the Job.
 func TestAJobWaitsRunsAndEnds(t *testing.T) {
 	e := newEnv(t, nil)
-	job := e.job("solver", 2, lasting("1h"), func(j *batchv1.Job) { j.Spec.Template.Annotations[kubelet.RunFor] = "1s" })
+	job := e.job("solver", 2, lastingAnHour(), func(j *batchv1.Job) { j.Spec.Template.Annotations[kubelet.RunFor] = "1s" })
 	name := nameOf(job)
 	fj := e.untilPhase(name, v1alpha1.Requested)
 	if fj.Spec.Queue != e.ns || fj.Spec.Duration != "1h" || fj.Spec.Pods != 2 || fj.Status.CreationTime == nil {
@@ -91,7 +91,7 @@ func TestTheTimeOfAJobIsUp(t *testing.T) {
 func TestADurationIsEditedWhileTheJobRuns(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
-	job := e.job("longer", 1, lasting("1h"))
+	job := e.job("longer", 1, lastingAnHour())
 	name := nameOf(job)
 	e.admit(name, time.Hour)
 	fj := e.untilPhase(name, v1alpha1.Running).DeepCopy()
@@ -136,7 +136,7 @@ func TestAUserTakesAJobOutOfTheQueueAndPutsItBack(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil)
 	again := func() { e.stop(); e.run() }
-	job := e.job("solver", 2, lasting("1h"))
+	job := e.job("solver", 2, lastingAnHour())
 	name := nameOf(job)
 	e.untilValid(name)
 	again()
@@ -212,7 +212,7 @@ func TestAJobLeavesTheQueue(t *testing.T) {
 func TestValidityFollowsTheQueueAndTheClass(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, func(q *v1alpha1.QueueSpec) { q.Limits.Duration = "30m" })
-	job := e.job("long", 1, lasting("1h"), func(j *batchv1.Job) { j.Spec.Template.Spec.PriorityClassName = e.ns })
+	job := e.job("long", 1, lastingAnHour(), func(j *batchv1.Job) { j.Spec.Template.Spec.PriorityClassName = e.ns })
 	name := nameOf(job)
 	because := func(reason string) *v1alpha1.FluxJob {
 		return e.untilFluxJob(name, reason, func(fj *v1alpha1.FluxJob) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -287,10 +288,11 @@ func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error
 
 // tell sends the events of a step that writes nothing, unless they are the last that were sent about the workload.
 func (r *reconciler) tell(key types.NamespacedName, o *observation, s step) {
-	text := ""
+	var said strings.Builder
 	for _, n := range s.events {
-		text += n.text
+		said.WriteString(n.text)
 	}
+	text := said.String()
 	r.mu.Lock()
 	before := r.told[key]
 	switch {

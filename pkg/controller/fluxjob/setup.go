@@ -63,7 +63,7 @@ func AddToManager(mgr manager.Manager, config Config) (*Queues, error) {
 	err = mgr.Add(everywhere{manager.RunnableFunc(func(ctx context.Context) error {
 		ctx = klog.NewContext(ctx, mgr.GetLogger())
 		if config.start(ctx, api, direct, queues) != nil {
-			return nil // the manager stops: that is no error
+			return nil //nolint:nilerr // the manager stops: that is no error
 		}
 		close(ready)
 		config.watch(ctx, api, queues)

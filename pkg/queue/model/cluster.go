@@ -98,6 +98,7 @@ func (c *Cluster) Promise(a queue.Ask) queue.Answer {
 		c.Held[key] = s
 	case queue.Reserved:
 		c.Promised[key] = s
+	default: // nothing is booked
 	}
 	return got
 }

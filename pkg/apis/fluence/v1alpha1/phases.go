@@ -6,15 +6,15 @@ package v1alpha1
 type JobPhase string
 
 const (
-	// Requested: the scheduler has not read the job yet.
+	// Requested means: the scheduler has not read the job yet.
 	Requested JobPhase = "Requested"
-	// Waiting: the job waits in its queue.
+	// Waiting means: the job waits in its queue.
 	Waiting JobPhase = "Waiting"
-	// Ready: the job has an allocation, and its workload is about to be let go.
+	// Ready means: the job has an allocation, and its workload is about to be let go.
 	Ready JobPhase = "Ready"
-	// Running: the workload was let go.
+	// Running means: the workload was let go.
 	Running JobPhase = "Running"
-	// Finished: the workload has ended or is gone.
+	// Finished means: the workload has ended or is gone.
 	Finished JobPhase = "Finished"
 )
 
@@ -28,7 +28,7 @@ const (
 	Succeeded        JobResult = "Succeeded"
 	Failed           JobResult = "Failed"
 	WalltimeExceeded JobResult = "WalltimeExceeded"
-	// Cancelled: the workload was deleted, or left the queue.
+	// Cancelled means: the workload was deleted, or left the queue.
 	Cancelled JobResult = "Cancelled"
 )
 
