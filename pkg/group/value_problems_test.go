@@ -24,7 +24,7 @@ func TestValueProblems(t *testing.T) {
 		RestartTimeoutAnnotation:    {"soon", duration},
 		IncompletePolicyAnnotation:  {"Restart", "must be one of wait, restart"},
 		IncompleteTimeoutAnnotation: {"10ms", "must be a duration of at least 1s, such as 90s"},
-		QueueLabel:                  {"Batch", "cannot be the name of a Queue: a name has lower case letters, digits, - and ."},
+		QueueLabel:                  {"Batch", "cannot be the name of a Queue: a name has lower case letters, digits, dots and hyphens"},
 		DurationAnnotation:          {"1h30m", "must be a number of at least 0, with one of the suffixes ms, s, m, h, d or without one for seconds"},
 		PreemptionDelayAnnotation:   {"-1s", "must be a duration of at least 0s, such as 5m, and is ignored"},
 		MatchPolicyAnnotation:       {"lowest", "must be one of " + strings.Join(match.Policies(), ", ")},
