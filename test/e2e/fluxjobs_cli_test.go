@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -62,4 +63,53 @@ func TestUsersHoldReleaseAndCancel(t *testing.T) {
 	says("editor", "cancel "+s.fluxJob(t.Context(), "job-second-").Name, "job.batch/second cancelled", true)
 	s.podsGone("second-")
 	says("editor", "cancel second", "no job of this name", false)
+}
+
+// The way out needs no controller. What users have suspended themselves stays so, and what runs goes on.
+func TestTheWayOutWithoutTheController(t *testing.T) {
+	s := tell(t)
+	s.queue("leaving", "policy: fcfs")
+	s.nodes("n", 3, "8")
+	bin, err := stack.Build(t.Context(), s.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.applyText(queued("leaving", "runs", 1, "1h"))
+	s.running("runs-", 1)
+	s.kubectl("patch", "queues.fluence.flux-framework.org", "leaving", "--type=merge", "-p", `{"spec":{"started":false}}`)
+	s.applyText(strings.Replace(queued("leaving", "own", 1, "1h"), "\nspec:\n", "\nspec:\n  suspend: true\n", 1))
+	s.applyText(queued("leaving", "waits", 1, "1h"))
+	s.applyText(`{apiVersion: v1, kind: Pod, metadata: {name: alone, labels: {` + v1alpha1.QueueLabel + `: leaving}},
+		spec: {schedulerName: fluence, terminationGracePeriodSeconds: 0, containers: [{name: c, image: none, resources: {requests: {cpu: "8"}}}]}}`)
+	s.waitsInQueue("waits", v1alpha1.ReasonQueueStopped)
+	s.eventually("the pod waits in the queue", func(ctx context.Context) (bool, string) {
+		return s.fluxJob(ctx, "pod-alone-") != nil, "no FluxJob"
+	})
+	s.suspendedIs("own", true)
+
+	s.kill(stack.Controller)
+	started := sync.OnceFunc(func() { s.start(stack.Controller) })
+	defer started()
+	release := func() string {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(bin, stack.KubectlPlugin), "release", "--all", "-n", s.ns, "--kubeconfig", s.Kubeconfig()).CombinedOutput()
+		if err != nil {
+			t.Errorf("kubectl fluence release --all: %v", err)
+		}
+		return string(out)
+	}
+	out := release()
+	for _, want := range []string{"job.batch/waits of " + s.ns + " let go", "pod/alone of " + s.ns + " let go", "1 Job, 1 pod let go, 2 FluxJobs removed", "1 Job of queues: suspended by their users"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	s.running("alone", 1)
+	s.suspendedIs("waits", false)
+	started() // it makes the PodGroup
+	s.running("waits-", 1)
+	s.running("runs-", 1)
+	s.suspendedIs("own", true)
+	if again := release(); !strings.Contains(again, "No queue keeps anything from starting") {
+		t.Errorf("again: %s", again)
+	}
 }
