@@ -132,7 +132,7 @@ func (o *options) whenPromised(a *whenAnswer) string {
 
 // The assumptions of answers about jobs in queues.
 const (
-	promiseAssumes = `A promise may become earlier. It becomes later only for a reason that is given, such as a node that is lost.`
+	promiseAssumes = `A promise may become earlier. It becomes later only for a reason that its message names, such as a node that is lost.`
 	queueAssumes   = `This assumes that each job runs until its time limit, that jobs start in their order, that no limit of the queue
 is reached, and that nothing of a higher priority comes. A job often starts earlier.`
 )

@@ -33,6 +33,7 @@ var walked = [][]string{
 	{"docs/policies.md", "docs/topology.md"},
 	{"docs/groups.md", "docs/troubleshooting.md", "docs/operations.md", "docs/cli.md"},
 	{"docs/developing.md"},
+	{"docs/tasks/slurm-queue.md", "docs/tasks/flux-queue.md"},
 	{
 		"docs/tasks/one-rack.md", "docs/tasks/equal-shares.md", "docs/tasks/one-pod-per-node.md", "docs/tasks/whole-nodes.md", "docs/tasks/leader-and-workers.md",
 		"docs/tasks/job-array.md", "docs/tasks/elastic.md", "docs/tasks/lost-pods.md", "docs/tasks/time-limit.md", "docs/tasks/pytorch.md", "docs/tasks/why.md",
