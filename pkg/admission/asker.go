@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -118,7 +119,7 @@ func (m *asker) read(r *question, a queue.Ask) (rank gang.Rank, avoid []*nodeRul
 	}
 	r.class, r.attempt = j.class, j.nextAttempt()
 	id := j.jobID(r.attempt)
-	r.Request = match.Request{Epoch: m.epoch, ID: id, Keys: slotKeys(id, j.class.pods), Now: m.now, Policy: j.class.policy, Holder: j.key.String()}
+	r.Request = match.Request{Epoch: m.epoch, ID: id, Keys: v1alpha1.SlotKeys(id, int(j.class.pods)), Now: m.now, Policy: j.class.policy, Holder: j.key.String()}
 	for _, key := range a.Ignore {
 		if o := m.jobs.byKey[key]; o != nil && o.promise != nil {
 			r.Ignore = append(r.Ignore, o.promise.job.ID)

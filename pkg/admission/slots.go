@@ -7,15 +7,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// slotKeys returns the keys of the slots of a matcher's job.
-func slotKeys(job match.JobID, n int64) []string {
-	keys := make([]string, n)
-	for i := range keys {
-		keys[i] = v1alpha1.SlotKey(job, i)
-	}
-	return keys
-}
-
 // seatsOf returns slots as an allocation has them.
 func seatsOf(slots []Slot) []v1alpha1.Seats {
 	nodes := make([]string, len(slots))
@@ -32,8 +23,8 @@ func slotsOf(job match.JobID, a *v1alpha1.JobAllocation) ([]Slot, error) {
 		return nil, err
 	}
 	slots := make([]Slot, len(nodes))
-	for i := range nodes {
-		slots[i] = Slot{v1alpha1.SlotKey(job, i), nodes[i]}
+	for i, key := range v1alpha1.SlotKeys(job, len(nodes)) {
+		slots[i] = Slot{key, nodes[i]}
 	}
 	return slots, nil
 }

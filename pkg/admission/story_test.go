@@ -273,3 +273,21 @@ func TestWhyAJobWaits(t *testing.T) {
 	}
 	r.holds("")
 }
+
+func TestAnAllocationIsKeptWhileOnlyTheStatusChanges(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	tries := 0
+	r.api.fail = func(a *applied) error {
+		if tries++; tries <= 3 {
+			r.api.edit(keyOf(ns, "a"), func(fj *v1alpha1.FluxJob) { fj.Status.Requeues = 7 })
+		}
+		return nil
+	}
+	a := r.submit("a", "batch", 1, 4, "10m")
+	r.step()
+	r.shows("a: Ready Admitted n1*1")
+	if fj := r.job(a); fj.Status.Allocation.Attempt != 1 || fj.Status.Requeues != 7 {
+		t.Errorf("the status is %+v", fj.Status)
+	}
+	r.holds("a@n1")
+}

@@ -278,6 +278,11 @@ func (w *writer) failed(ctx context.Context, key types.NamespacedName, a *applie
 		return nil
 	}
 	if admits != nil && j.room == admits && !admits.written {
+		if apierrors.IsConflict(err) && j.generation == a.Status.Conditions[0].ObservedGeneration && j.invalidReason == "" {
+			// Only its status was written. It asks for the same.
+			w.urgent.Add(key)
+			return nil
+		}
 		// The room is given back, and the job asks again.
 		w.jobs.giveUp(j)
 	}

@@ -18,10 +18,14 @@ func MatchJobID(job types.UID, attempt int64) match.JobID {
 	return match.NewJobID("fluxjob", string(job), strconv.FormatInt(attempt, 10))
 }
 
-// SlotKey returns the key of a slot in that job, of which slots are counted from 0. No other job has it: whoever compares a
+// SlotKeys returns the keys of the slots of that job, in their order. No other job has them: whoever compares a
 // matcher's graph with the cluster finds a slot by its key.
-func SlotKey(job match.JobID, i int) string {
-	return "fluxjob/" + strconv.FormatUint(uint64(job), 16) + "/" + strconv.Itoa(i)
+func SlotKeys(job match.JobID, n int) []string {
+	keys, prefix := make([]string, n), "fluxjob/"+strconv.FormatUint(uint64(job), 16)+"/"
+	for i := range keys {
+		keys[i] = prefix + strconv.Itoa(i)
+	}
+	return keys
 }
 
 // SeatsOf writes the nodes of the slots of a job, in the order of the slots. Slots in a row on one node are one host, and hosts in

@@ -59,10 +59,10 @@ func TestMatchJobID(t *testing.T) {
 }
 
 // No two slots of the matcher have one key.
-func TestSlotKey(t *testing.T) {
-	a, b := MatchJobID("u1", 1), MatchJobID("u1", 2)
-	if x, y, z := SlotKey(a, 0), SlotKey(a, 1), SlotKey(b, 0); x == y || x == z || x != SlotKey(a, 0) {
-		t.Errorf("keys %q, %q and %q: want three", x, y, z)
+func TestSlotKeys(t *testing.T) {
+	a, b := SlotKeys(MatchJobID("u1", 1), 2), SlotKeys(MatchJobID("u1", 2), 2)
+	if len(a) != 2 || a[0] == a[1] || a[0] == b[0] || a[1] == b[1] || a[0] != SlotKeys(MatchJobID("u1", 1), 1)[0] {
+		t.Errorf("%q and %q: want four keys", a, b)
 	}
 }
 
