@@ -174,7 +174,7 @@ func (m *asker) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answ
 		r.Op, r.Terse = match.WithoutAllocatingFuture, false
 	}
 	r.Jobspec = r.class.request(r.always, r.present)
-	found, err := m.match(&r.Request)
+	found, err := m.matchOr(r, match.WithoutAllocating)
 	switch {
 	case err != nil:
 		return m.refused(r, err)
@@ -198,13 +198,7 @@ func (m *asker) ask(a queue.Ask, op match.Op, terse bool) queue.Answer {
 			return queue.Answer{Verdict: queue.Unanswered}
 		}
 		r.Op, r.Terse, r.Jobspec = op, terse, r.class.request(r.always, r.present)
-		found, err := m.match(&r.Request)
-		if op == match.AllocateOrElseReserve && errors.Is(err, match.ErrInvalid) && !errors.Is(err, match.ErrPolicy) {
-			r.Op = match.Allocate
-			if found, err = m.match(&r.Request); !errors.Is(err, match.ErrInvalid) {
-				m.cannotReserve = true
-			}
-		}
+		found, err := m.matchOr(r, match.Allocate)
 		if op == match.AllocateOrElseReserve {
 			m.dropPromise(r, err)
 		}
@@ -229,6 +223,19 @@ func (m *asker) match(r *match.Request) (found *match.Allocation, err error) {
 		found, err = m.cfg.Engine.Match(ctx, *r)
 		return err
 	})
+	return found, err
+}
+
+// matchOr asks the engine. If it cannot reserve, it is asked with another operation.
+func (m *asker) matchOr(r *question, or match.Op) (*match.Allocation, error) {
+	found, err := m.match(&r.Request)
+	if r.Op == or || !errors.Is(err, match.ErrInvalid) || errors.Is(err, match.ErrPolicy) {
+		return found, err
+	}
+	r.Op = or
+	if found, err = m.match(&r.Request); !errors.Is(err, match.ErrInvalid) {
+		m.cannotReserve = true
+	}
 	return found, err
 }
 

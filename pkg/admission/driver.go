@@ -294,15 +294,15 @@ const maxTakeover = 30 * time.Second
 // Recheck is to be called when pods of a group have lost their assignments or have ended: the room may be theirs again.
 func (d *Driver) Recheck(groups ...types.NamespacedName) {
 	d.jobs.mu.Lock()
-	any := false
+	found := false
 	for _, key := range groups {
 		if j := d.jobs.byKey[key]; j != nil && j.room != nil {
 			d.jobs.unsettled[key] = struct{}{}
-			any = true
+			found = true
 		}
 	}
 	d.jobs.mu.Unlock()
-	if any {
+	if found {
 		signal.Send(d.state.wake)
 	}
 }

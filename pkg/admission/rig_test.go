@@ -44,7 +44,7 @@ var begin = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 type rig struct {
 	testing.TB
 	d      *Driver
-	engine *engine.Engine
+	engine match.Engine
 	epoch  match.Epoch
 	api    *memory
 	now    time.Time
@@ -53,8 +53,12 @@ type rig struct {
 	told   []types.NamespacedName
 	ends   []types.NamespacedName
 	claims Claims
-	events []string
-	made   int
+	// policy and topology are those that all jobs ask for.
+	policy    string
+	topology  *jobspec.Topology
+	maxBypass time.Duration
+	events    []string
+	made      int
 	// failed are FluxJobs whose writes have failed.
 	failed []types.NamespacedName
 }
@@ -95,7 +99,12 @@ func (r *rig) build() {
 			}}), PodsByJob: "byJob",
 		},
 		Groups: Groups{
-			Rules:        func(string, map[string]string) (string, *jobspec.Topology, error) { return "", nil, nil },
+			Rules: func(_ string, placement map[string]string) (string, *jobspec.Topology, error) {
+				if wrong := placement["wrong"]; wrong != "" {
+					return "", nil, errors.New(wrong)
+				}
+				return r.policy, r.topology, nil
+			},
 			Claims:       func(gang.Rank) Claims { return r.claims },
 			Placed:       func(key types.NamespacedName) []string { return r.placed[key] },
 			Names:        func(no match.Reason, reader types.NamespacedName) (string, string) { return "", r.name(no) },
@@ -104,7 +113,7 @@ func (r *rig) build() {
 			EndChanged:   func(key types.NamespacedName) { r.ends = append(r.ends, key) },
 		},
 		Engine: r.engine, Epoch: func() match.Epoch { return r.epoch }, Recorder: r, Leading: func() bool { return true },
-		Timeout: time.Minute, Now: func() time.Time { return r.now },
+		Timeout: time.Minute, MaxBypass: r.maxBypass, Now: func() time.Time { return r.now },
 	}
 	if r.d != nil {
 		cfg.Cluster = r.d.cfg.Cluster
