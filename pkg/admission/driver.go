@@ -371,7 +371,6 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 
 // put records a FluxJob that was read.
 func (d *Driver) put(fj *v1alpha1.FluxJob) {
-	_, _ = trimFluxJob(fj)
 	d.jobs.mu.Lock()
 	d.jobs.put(fj)
 	d.jobs.mu.Unlock()

@@ -102,14 +102,14 @@ func (s *jobs) Replace(all []any, _ string) error {
 func (s *jobs) Resync() error { return nil }
 
 // Transformer implements cache.TransformingStore.
-func (s *jobs) Transformer() cache.TransformFunc { return trimFluxJob }
-
-// trimFluxJob drops the fields that are not read.
-func trimFluxJob(obj any) (any, error) {
-	if fj, ok := obj.(*v1alpha1.FluxJob); ok {
-		fj.ManagedFields, fj.OwnerReferences, fj.Finalizers, fj.Labels = nil, nil, nil, nil
+func (s *jobs) Transformer() cache.TransformFunc {
+	return func(obj any) (any, error) {
+		if fj, ok := obj.(*v1alpha1.FluxJob); ok {
+			// They are not read, and all jobs are in memory at once while they are listed.
+			fj.ManagedFields, fj.OwnerReferences, fj.Finalizers, fj.Labels = nil, nil, nil, nil
+		}
+		return obj, nil
 	}
-	return obj, nil
 }
 
 // put records a FluxJob. The caller holds the lock.

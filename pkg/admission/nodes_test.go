@@ -217,7 +217,7 @@ func TestTheMatcherIsLost(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	a := r.submit("a", "batch", 1, 4, "10m")
 	r.step()
-	b := r.submit("b", "batch", 1, 4, "10m")
+	r.submit("b", "batch", 1, 4, "10m")
 	r.step()
 	epoch := r.epoch
 	r.epoch = 0
@@ -231,7 +231,6 @@ func TestTheMatcherIsLost(t *testing.T) {
 	r.step()
 	r.shows("a: Finished Admitted n1*1", "b: Ready Admitted n1*1", "c: Waiting Promised 1 from 10m1s")
 	r.holds("(c)@n1 b@n1")
-	_ = b
 	// It was restarted, and this is not known yet.
 	stale := r.epoch
 	r.reload()
@@ -258,7 +257,7 @@ func TestLimitsOfAQueue(t *testing.T) {
 	r.submit("d", "batch", 1, 1, "1h")
 	r.submit("e", "batch", 1, 1, "1h")
 	r.submit("k", "cores", 1, 4, "1h")
-	l := r.submit("l", "cores", 1, 4, "1h")
+	r.submit("l", "cores", 1, 4, "1h")
 	r.step()
 	r.shows("a: Ready Admitted n1*1", "b: Ready Admitted n1*1", "c: Waiting LimitReached", "d: Waiting LimitReached", "e: Requested LimitReached",
 		"k: Ready Admitted n2*1", "l: Waiting LimitReached")
@@ -271,7 +270,6 @@ func TestLimitsOfAQueue(t *testing.T) {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}
-	_ = l
 	r.release(a)
 	r.finish(a)
 	r.after(tick)

@@ -126,7 +126,7 @@ func ended(as batchv1.JobConditionType) func(*batchv1.Job) {
 func TestTheRoomOfPodsThatHaveSucceededIsTheNextJobs(t *testing.T) {
 	r := newRig(t, 4, easy("batch"))
 	a := r.submit("a", "batch", 4, 4, "1h")
-	b := r.submit("b", "batch", 3, 4, "1h")
+	r.submit("b", "batch", 3, 4, "1h")
 	r.step()
 	r.release(a)
 	r.takeOver(a, 4)
@@ -155,7 +155,6 @@ func TestTheRoomOfPodsThatHaveSucceededIsTheNextJobs(t *testing.T) {
 		}
 	}
 	r.shows("a: Running Admitted n[1-4]*1", "b: Ready Admitted n[1-3]*1")
-	_ = b
 }
 
 func TestALonePodTakesItsRoom(t *testing.T) {

@@ -228,7 +228,6 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	if err != nil {
 		return w.failed(ctx, key, a, admits, err)
 	}
-	_, _ = trimFluxJob(fj)
 	w.jobs.mu.Lock()
 	j = w.jobs.put(fj)
 	signal.Send(w.jobs.wake)
@@ -304,7 +303,6 @@ func (w *writer) read(ctx context.Context, key types.NamespacedName) error {
 		}
 		return err
 	}
-	_, _ = trimFluxJob(fj)
 	w.jobs.mu.Lock()
 	w.jobs.put(fj)
 	w.jobs.mu.Unlock()
