@@ -324,6 +324,7 @@ func (pl *Fluence) apply(ctx context.Context, out gang.Output) {
 func (pl *Fluence) onEnd(s match.Slot) {
 	pl.endedPods.add(s, pl.now())
 	pl.offerFreedRoom(s)
+	keepAtEnd(&pl.watcher, s)
 }
 
 // onChange handles a change of the matcher's graph. The inventory calls it.

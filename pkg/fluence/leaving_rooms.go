@@ -64,15 +64,24 @@ func (l *leavingRooms) expire(now time.Time) bool {
 	return len(l.pods) < before
 }
 
-// keepForJob keeps the room that a pod has just left for the pod that its job makes in its place. Call it before the matcher knows
-// of the end.
-func keepForJob(w *watcher, was *corev1.Pod, succeeded bool) {
+// drop forgets the room of a job. It reports whether there was any.
+func (l *leavingRooms) drop(job types.NamespacedName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := len(l.pods)
+	maps.DeleteFunc(l.pods, func(_ string, r leavingRoom) bool { return r.job == job })
+	return len(l.pods) < before
+}
+
+// keepForJob keeps the room that a pod has just left for the pod that its job may make in its place: the informer does not tell
+// whether a pod that is gone has succeeded. Call it before the matcher knows of the end.
+func keepForJob(w *watcher, was *corev1.Pod) {
 	of := group.ControllerOf(was)
 	if was.Spec.SchedulerName != w.profile || !isJob(of) {
 		return // a single pod is not made again
 	}
 	job, ok := w.owners.find(was.Namespace, of).(*batchv1.Job)
-	if !ok || ptr.Deref(job.Spec.Suspend, false) || succeeded && !hasFurtherPods(job) {
+	if !ok || ptr.Deref(job.Spec.Suspend, false) {
 		return
 	}
 	key := w.queues.workloadOf(was).job
@@ -81,10 +90,11 @@ func keepForJob(w *watcher, was *corev1.Pod, succeeded bool) {
 	}
 }
 
-// hasFurtherPods reports whether a Job makes another pod when one has succeeded.
-func hasFurtherPods(job *batchv1.Job) bool {
-	n := job.Spec.Completions
-	return n != nil && *n > ptr.Deref(job.Spec.Parallelism, 1)
+// keepAtEnd is keepForJob for the slot of a pod, of whose end the plugin may not have been told yet.
+func keepAtEnd(w *watcher, s match.Slot) {
+	if was := w.occupants.podOf(match.NewJobID("pod", s.Key)); was != nil {
+		keepForJob(w, was)
+	}
 }
 
 // endLeavingRooms lets others have the room that pods of jobs have left some time ago.

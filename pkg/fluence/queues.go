@@ -256,5 +256,8 @@ func queuedChanged(b *base, jobs []types.NamespacedName) {
 		}
 		b.activator.activateGroups(key)
 		jobEndChanged(b, job)
+		if _, admitted := b.queues.End(job); !admitted && b.queues.leaving.drop(job) {
+			roomFreed(b, gang.Released)
+		}
 	}
 }

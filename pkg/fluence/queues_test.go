@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -177,6 +178,40 @@ func TestAPodThatIsMadeAgainGetsTheRoomOfTheOneBefore(t *testing.T) {
 		r.pass(time.Second)
 		if got := r.assigned(); len(got) != 3 || got["a-7"] != "n1" {
 			t.Errorf("these have nodes: %v, want a-7 on n1", got)
+		}
+	})
+}
+
+// A job that runs more pods one after another than at a time keeps its room between them, and gives it back after the last.
+func TestPodsOfAJobOneAfterAnother(t *testing.T) {
+	inQueueRig(t, 2, func(r *rig) {
+		a := r.submit("a", 2, "1h")
+		size := func(completions, succeeded int32) {
+			r.owners.editJob("a", func(job *batchv1.Job) {
+				job.Spec.Completions, job.Status.Succeeded = &completions, succeeded
+			})
+		}
+		size(4, 0)
+		a.release()
+		for i := range 2 {
+			r.pod(fmt.Sprintf("other-%d", i), objects.CPU("8"))
+		}
+		for i := range int32(2) {
+			r.pass(time.Minute)
+			r.remove(fmt.Sprintf("a-%d", i)) // the informer shows no pods that have succeeded
+			size(4, i+1)
+			r.pass(time.Second)
+			a.make(int(i) + 2)
+			r.pass(time.Second)
+			if got := r.assigned()[fmt.Sprintf("a-%d", i+2)]; got != fmt.Sprintf("n%d", i) {
+				t.Errorf("pod %d is on node %q, want the node of the one before it", i+2, got)
+			}
+		}
+		r.remove("a-2")
+		size(4, 3)
+		r.pass(2 * time.Second)
+		if got := r.assigned(); got["other-0"] != "n0" {
+			t.Errorf("these have nodes: %v, want other-0 on n0, which the job needs no more", got)
 		}
 	})
 }

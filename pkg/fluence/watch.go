@@ -180,7 +180,7 @@ func (w *watcher) observePod(ctx context.Context, old, pod *corev1.Pod) {
 	if old != nil && translate.Holds(old) && !translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(old), w.now())
 		w.offerFreedRoom(w.heldSlot(old))
-		keepForJob(w, old, pod.Status.Phase == corev1.PodSucceeded)
+		keepForJob(w, old)
 		w.reserver.blockerGone(pod)
 	}
 	if translate.Holds(pod) != (old != nil && translate.Holds(old)) || pod.DeletionTimestamp != nil {
@@ -322,7 +322,7 @@ func (w *watcher) podGone(ctx context.Context, obj any) {
 	if translate.Holds(pod) {
 		w.groupPlacer.endedPods.add(translate.HeldSlot(pod), w.now())
 		w.offerFreedRoom(w.heldSlot(pod))
-		keepForJob(w, pod, false)
+		keepForJob(w, pod)
 	}
 	if w.ending.gone(pod.UID, w.now()); translate.Holds(pod) && w.evictor.IsVictim(pod.UID) {
 		w.ending.goneAtOnce(pod, w.now())
