@@ -35,7 +35,7 @@ spec:
   description: |
     Shows what the gang scheduler Fluence does: which groups there are, why one
     waits, what is free in which rack, and where the pods of a file would go now.
-    It reads what its user may read and writes nothing.
+    It reads what its user may read. Only hold, release and cancel write.
   platforms:
 EOF
 for platform; do

@@ -167,12 +167,14 @@ func (j *jobsOptions) nothingIn(namespace string) string {
 // listJobs reads the jobs that the user asks for, in the order of the list.
 func (r *reader) listJobs(ctx context.Context, j *jobsOptions) ([]jobSummary, error) {
 	// The places, which the plain table does not show, need the jobs of all namespaces.
-	jobs, whole, err := []*v1alpha1.FluxJob(nil), true, error(nil)
+	read := r.readQueuedJobs
 	if j.format.value == "" || j.format.value == formatName {
-		jobs, err = r.readFluxJobs(ctx, r.namespace)
-	} else {
-		jobs, whole, err = r.readQueuedJobs(ctx)
+		read = func(ctx context.Context) ([]*v1alpha1.FluxJob, bool, error) {
+			jobs, err := r.readFluxJobs(ctx, r.namespace)
+			return jobs, true, err
+		}
 	}
+	jobs, whole, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -81,6 +81,23 @@ func TestCommandsThatChangeJobs(t *testing.T) {
 	}
 }
 
+func TestCompletionOfJobs(t *testing.T) {
+	for name, tc := range map[string]struct{ args, want string }{
+		"jobs":              {"__complete hold --kubeconfig KUBECONFIG job/s", "job/short\njob/solver\njob/sweep\n:4"},
+		"jobs not yet said": {"__complete cancel --kubeconfig KUBECONFIG job/solver job/so", ":4"},
+		"jobs for why":      {"__complete why --kubeconfig KUBECONFIG pod/s", "pod/single\n:4"},
+		"queues":            {"__complete jobs --kubeconfig KUBECONFIG -q b", "batch\n:4"},
+		"queues by name":    {"__complete queues --kubeconfig KUBECONFIG b", "batch\n:4"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, errOut, code := call{args: tc.args, objects: batch(), completes: true}.run(t)
+			if code != ExitYes || !strings.HasPrefix(out, tc.want) {
+				t.Errorf("exit code %d, want %q in:\n%s%s", code, tc.want, out, errOut)
+			}
+		})
+	}
+}
+
 // promisedAlone is the queue batch with one job.
 func promisedAlone() []runtime.Object {
 	all := batch()

@@ -99,7 +99,8 @@ func (j *QueuedJob) letGo(pods []*corev1.Pod, at time.Time) []*corev1.Pod {
 		if t := j.FluxJob.Status.CreationTime; t != nil {
 			pod.CreationTimestamp = metav1.NewTime(t.Time)
 		}
-		pod.Spec.Priority = new(j.FluxJob.Spec.Priority)
+		// Jobs in queues evict nobody.
+		pod.Spec.Priority, pod.Spec.PreemptionPolicy = new(j.FluxJob.Spec.Priority), new(corev1.PreemptNever)
 		if seconds := int64((limit + time.Second - 1) / time.Second); limit > 0 && (pod.Spec.ActiveDeadlineSeconds == nil || *pod.Spec.ActiveDeadlineSeconds > seconds) {
 			pod.Spec.ActiveDeadlineSeconds = &seconds
 		}
