@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -102,6 +103,34 @@ func (r *reader) find(ctx context.Context, n target) ([]*whyAnswer, error) {
 		as = append(as, printableName(f.fullName))
 	}
 	return nil, fmt.Errorf("%q is ambiguous: use %s", n, strings.Join(as, " or "))
+}
+
+// askAgainEvery is the pause between two reads of a command that waits for a reason.
+const askAgainEvery = 500 * time.Millisecond
+
+// findInTime finds the object that a user names. While its pods wait and nothing says why, it asks again, for
+// the given time.
+func (o *options) findInTime(ctx context.Context, r *reader, n target, wait time.Duration) ([]*whyAnswer, error) {
+	enough := time.NewTimer(wait)
+	defer enough.Stop()
+	again := time.NewTicker(askAgainEvery)
+	defer again.Stop()
+	for {
+		notes := len(r.notes)
+		r.now = metav1.NewTime(o.now())
+		answers, err := r.find(ctx, n)
+		if err != nil || wait == 0 || !slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Waits && s.WaitingFor == "" }) {
+			return answers, err
+		}
+		select {
+		case <-enough.C:
+			return answers, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-again.C:
+		}
+		r.notes = r.notes[:notes]
+	}
 }
 
 // makersOfOwners are kinds whose objects make no pods, but objects whose pods are groups. They say what they make.

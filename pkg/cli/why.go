@@ -157,34 +157,6 @@ func (o *options) why(ctx context.Context, f *outputFormat, name string, now boo
 	return nil
 }
 
-// askAgainEvery is the pause between two reads of a command that waits for a reason.
-const askAgainEvery = 500 * time.Millisecond
-
-// findInTime finds the object that a user names. While its pods wait and nothing says why, it asks again, for
-// the given time.
-func (o *options) findInTime(ctx context.Context, r *reader, n target, wait time.Duration) ([]*whyAnswer, error) {
-	enough := time.NewTimer(wait)
-	defer enough.Stop()
-	again := time.NewTicker(askAgainEvery)
-	defer again.Stop()
-	for {
-		notes := len(r.notes)
-		r.now = metav1.NewTime(o.now())
-		answers, err := r.find(ctx, n)
-		if err != nil || wait == 0 || !slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Waits && s.WaitingFor == "" }) {
-			return answers, err
-		}
-		select {
-		case <-enough.C:
-			return answers, nil
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-again.C:
-		}
-		r.notes = r.notes[:notes]
-	}
-}
-
 // explain adds to an answer what the status does not say.
 func (o *options) explain(ctx context.Context, r *reader, s *whyAnswer, now bool) error {
 	if err := r.addGone(ctx, s); err != nil {
