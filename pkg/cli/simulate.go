@@ -11,10 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/pkg/simulate"
@@ -113,9 +116,22 @@ func (o *options) readAddition(ctx context.Context, r *reader, files *resource.F
 func (a addition) note(r *reader) {
 	r.notePending(a.cluster, a.configuration.Scheduler())
 	r.notes = append(r.notes, a.workload.Notes...)
+	if queue := queueIn(a.workload.Objects); queue != "" {
+		r.notes = append(r.notes, fmt.Sprintf("label %s: %q: does not count here: the answer is that of a group without a queue", v1alpha1.QueueLabel, queue))
+	}
 	if n := a.configuration.Extenders; n > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("the scheduler calls %s, simulate does not: rejections by extenders are not simulated", reason.Plural(n, "extender")))
 	}
+}
+
+// queueIn returns a queue that one of some objects names. It returns "" if none does.
+func queueIn(objects []runtime.Object) string {
+	for _, o := range objects {
+		if m, ok := o.(metav1.Object); ok && m.GetLabels()[v1alpha1.QueueLabel] != "" {
+			return m.GetLabels()[v1alpha1.QueueLabel]
+		}
+	}
+	return ""
 }
 
 func (o *options) simulate(ctx context.Context, f *outputFormat, files *resource.FilenameOptions) error {
