@@ -66,10 +66,10 @@ func kind(path string) (string, error) {
 	return b.String(), nil
 }
 
-// known are fields whose types are those of Kubernetes, and described there.
+// known lists the names of fields with types of Kubernetes. Kubernetes describes what is below them.
 var known = []string{"affinity", "conditions", "defaultFor", "namespaceSelector", "requires", "tolerations"}
 
-// fields returns the rows of the fields below a schema, by name. It leaves out those of known fields.
+// fields returns a row for each field of a schema, in the order of their names. It does not go below known fields.
 func fields(path string, schema apiextensions.JSONSchemaProps) [][]string {
 	var rows [][]string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {

@@ -45,8 +45,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Config is what a Driver needs. All fields must be set, but those that have a default. Functions must not block, and must
-// not call the Driver.
+// Config is what a Driver needs. A field is required unless its comment names a default. The functions return at once. They do not
+// call the Driver.
 type Config struct {
 	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor), without a limit of requests a second: the Driver bounds its
 	// requests in flight.
@@ -70,8 +70,8 @@ type Config struct {
 
 // Groups is what the rest of the scheduler knows of groups, and what it has to know.
 type Groups struct {
-	// Rules returns the match policy and the topology that annotations ask for, those of spec.placement of a FluxJob. An error is
-	// reported to the user. It is called with a lock held.
+	// Rules reads spec.placement of a FluxJob, which has the keys of annotations. It returns the match policy and the topology. Its
+	// error is fit for the user. Rules is called with a lock held.
 	Rules func(namespace string, placement map[string]string) (policy string, topology *jobspec.Topology, err error)
 	// Claims returns what groups that are in no queue have before a job of this rank.
 	Claims func(rank gang.Rank) Claims

@@ -15,9 +15,9 @@ import (
 	"github.com/flux-k8s/fluence/pkg/report"
 )
 
-// durationManager is the field manager of the condition Valid where a longer time limit does not count. The controller writes that
-// condition otherwise. It is another one than that of the rest, because a write removes the fields of its manager that it
-// leaves out.
+// durationManager is the field manager that writes the condition Valid while a longer time limit does not count. At all other
+// times the controller writes this condition. The driver's other writes have another field manager: server-side apply removes
+// the fields of a manager that its next write leaves out.
 const durationManager = report.FieldManager + "-duration"
 
 // An api writes FluxJobs and Queues.

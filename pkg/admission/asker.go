@@ -147,7 +147,7 @@ func outside(s *hostSet) *jobspec.Constraint {
 // Allocate implements queue.Matcher.
 func (m *asker) Allocate(a queue.Ask) queue.Answer {
 	q := m.queues[a.Job.Queue]
-	// In a queue of EASY the first job asks with Promise. Of the others no numbers are told.
+	// The first job of an EASY queue asks with Promise, and its refusal has numbers. The refusals of the other jobs need none.
 	return m.ask(a, match.Allocate, q != nil && queue.Policy(q.object.Spec.Policy) == queue.EASY)
 }
 

@@ -22,8 +22,8 @@ import (
 type class struct {
 	// name is different for each class.
 	name string
-	// spec is the request, with neither a duration nor what the rules for nodes say. label is that of its one slot request, and amounts
-	// is what each slot holds.
+	// spec is the request without a duration and without the rules for nodes. It has one slot request, with this label. Each slot
+	// holds these amounts.
 	spec    *jobspec.Jobspec
 	label   string
 	amounts translate.Amounts
@@ -133,7 +133,7 @@ func (k *class) setAttributes(spec *jobspec.Jobspec, a jobspec.SlotAttributes) {
 	spec.Attributes.System.Fluence = all
 }
 
-// request returns the request with more constraints: those that hold at any time, and those of the present. They may be nil.
+// request returns the request of a class with two more constraints. One holds at any time, the other holds now. Both may be nil.
 func (k *class) request(always, now *jobspec.Constraint) *jobspec.Jobspec {
 	if always == nil && now == nil {
 		return k.spec

@@ -88,7 +88,7 @@ type asked struct {
 type told struct {
 	version string
 	phase   v1alpha1.JobPhase
-	// reason, message and since are those of the condition Admitted, and admitted is its status.
+	// These are the fields of the condition Admitted. admitted is true if its status is True. since is its last transition.
 	admitted        bool
 	reason, message string
 	since           time.Time
@@ -102,7 +102,7 @@ type told struct {
 
 // A said is what the FluxJob is to say.
 type said struct {
-	// sayReason and sayMessage are those of the condition Admitted while the job has no room.
+	// sayReason and sayMessage are what the condition Admitted is to say while the job has no room.
 	sayReason, sayMessage string
 	// readAgain is set if the FluxJob is to be read again.
 	readAgain bool
@@ -140,7 +140,7 @@ type room struct {
 // A promise is the room that a job will have.
 type promise struct {
 	job match.Job
-	// nodes are those of the job.
+	// nodes has the names of the nodes on which job has slots.
 	nodes map[string]struct{}
 	since time.Time
 	// why says what has moved it later, in words fit for a user.

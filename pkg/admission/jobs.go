@@ -305,7 +305,8 @@ func (s *jobs) drop(key types.NamespacedName) {
 // markChanged makes the loop look at a job.
 func (s *jobs) markChanged(key types.NamespacedName) { s.changed[key] = struct{}{} }
 
-// take returns all changed jobs, those that were made first before others: a queue may take only some of them. The caller holds the lock.
+// take returns all changed jobs in the order in which they were made. A queue with a limit takes the first ones only. The caller
+// holds the lock.
 func (s *jobs) take() []types.NamespacedName {
 	type made struct {
 		at  time.Time

@@ -108,19 +108,19 @@ func (p *podFact) pending() bool { return p.node == "" && !p.ended() && !p.delet
 
 // String says how a pod stands, for the report of a violation.
 func (p *podFact) String() string {
-	text := fmt.Sprintf("%s %s", p.key.Name, p.phase)
+	said := []string{fmt.Sprintf("%s %s", p.key.Name, p.phase)}
 	if p.node != "" {
-		text += " on " + p.node
+		said[0] += " on " + p.node
 	}
 	for _, is := range []struct {
 		so   bool
 		said string
 	}{{p.deleting, "being deleted"}, {p.gated, "gated"}, {p.evictedFor != "", "marked to be evicted"}} {
 		if is.so {
-			text += ", " + is.said
+			said = append(said, is.said)
 		}
 	}
-	return text
+	return strings.Join(said, ", ")
 }
 
 // A nodeFact is what the rules need to know of a node.
