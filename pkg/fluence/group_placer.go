@@ -43,6 +43,9 @@ type groupPlacer struct {
 // refusal. throttlePassed means that the throttle was already checked in this cycle.
 func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePassed bool, nodes []fwk.NodeInfo) (node string, refused *gang.Refusal) {
 	stayPromised(a, plan.Key)
+	if queued := whyPlanQueued(a.base, plan); queued != nil {
+		return "", queued
+	}
 	plan = takeRoom(a, plan)
 
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.

@@ -151,9 +151,12 @@ func (e queuedEvictions) preempt(ctx context.Context, v preemption.Victim, m evi
 		job.Name = group.Owner{Kind: "Pod", Name: v.Name, UID: v.UID}.PodGroupName()
 	default: // a group has the name of its job
 	}
+	_, admitted := e.base.queues.End(job)
 	if err := e.base.queues.Preempt(ctx, job, m.Evicted(v.Namespace)); err != nil {
 		return err
 	}
-	jobEndChanged(e.base, job)
+	if admitted {
+		jobEndChanged(e.base, job)
+	}
 	return nil
 }

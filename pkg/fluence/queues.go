@@ -3,6 +3,7 @@ package fluence
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -223,12 +224,34 @@ func whyQueued(b *base, key types.NamespacedName, pod *corev1.Pod) (why, message
 	if w.job == (types.NamespacedName{}) || w.job == job {
 		return asQueued(b.queues.Status(job, w.queue))
 	}
-	// The pod names a group of its own, which others may share.
+	// The pod is in another group than that of its workload, which others may share. That group may have a job that waits.
+	if held, text := b.queues.Status(job, ""); held {
+		return asQueued(held, text)
+	}
 	held, _ := b.queues.Status(w.job, w.queue)
 	if _, admitted := b.queues.End(w.job); held || admitted {
 		return reason.NotAllowed, fmt.Sprintf("the pod is in %s, and only Jobs and single pods that name no group wait in queues", group.KeyText(key))
 	}
 	return "", ""
+}
+
+// whyPlanQueued returns why pods of a plan wait for a turn in a queue, or may not start because of it. PreEnqueue has asked for the
+// representative only. It returns nil if all may start.
+func whyPlanQueued(b *base, plan gang.Plan) *gang.Refusal {
+	asked := map[string]bool{}
+	for _, pod := range slices.Concat(plan.Required, plan.Optional) {
+		// Pods with one controller and one label have one answer, and so have all pods with neither.
+		of, queue := group.ControllerOf(pod), pod.Labels[group.QueueLabel]
+		alike := string(of.UID) + "/" + queue
+		if asked[alike] && (of != (group.Owner{}) || queue == "") {
+			continue
+		}
+		asked[alike] = true
+		if why, message := whyQueued(b, plan.Key, pod); why != "" {
+			return &gang.Refusal{Reason: why, Message: message, RetryOn: gang.ClusterEvents(), Backoff: true}
+		}
+	}
+	return nil
 }
 
 // asQueued returns the reason of a group that is held, and its message.

@@ -182,6 +182,42 @@ func TestAPodInAForeignGroupDoesNotStart(t *testing.T) {
 	})
 }
 
+// A pod that nobody queued does not take others of its group past their turn, whoever of them is the oldest.
+func TestAPodThatIsInNoQueueLetsNobodyPassItsTurn(t *testing.T) {
+	stranger := func(r *rig, in string) {
+		r.add(objects.Pod("stranger", objects.CPU("1"), withoutGrace, func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: in} }))
+	}
+	t.Run("in the group of a job that waits", func(t *testing.T) {
+		inQueueRig(t, 2, func(r *rig) {
+			r.queues.put(&v1alpha1.Queue{
+				ObjectMeta: metav1.ObjectMeta{Name: "batch", UID: "uid-batch", Generation: 2, CreationTimestamp: metav1.Now()},
+				Spec:       v1alpha1.QueueSpec{Policy: v1alpha1.EASY, NamespaceSelector: &metav1.LabelSelector{}, Started: new(false)},
+			})
+			r.pass(time.Second)
+			a := r.submit("a", 2, "1h")
+			stranger(r, a.key().Name)
+			r.pass(time.Second)
+			a.make(0)
+			r.pass(10 * time.Second)
+			if on := r.nodesOfJob(a); len(on) > 0 {
+				t.Errorf("the job starts on %q before its turn", on)
+			}
+		})
+	})
+	t.Run("in a group that names a pod of a queue too", func(t *testing.T) {
+		inQueueRig(t, 4, func(r *rig) {
+			r.podGroupAPI.put(aPodGroup(g.Name, 2, "pg"))
+			stranger(r, g.Name)
+			a := r.submit("a", 1, "1h", func(p *corev1.Pod) { p.Labels = map[string]string{group.Label: g.Name} })
+			a.release()
+			r.pass(2 * time.Second)
+			if on := r.nodesOfJob(a); len(on) > 0 {
+				t.Errorf("the pod of the job starts on %q, with others", on)
+			}
+		})
+	})
+}
+
 // A job that is evicted waits again before the first of its pods is touched.
 func TestAJobIsPutBackBeforeItsPodsAreEvicted(t *testing.T) {
 	inQueueRig(t, 2, func(r *rig) {

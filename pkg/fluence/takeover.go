@@ -88,7 +88,7 @@ func (q *queues) promisesAfter(rank gang.Rank) []match.JobID {
 // roomTaken records what has become of the room that a plan was to take over. If it may have lost its slots although no pod
 // has them, the driver books them again.
 func roomTaken(a *groupPlacer, plan gang.Plan, found placement.Result, refused *gang.Refusal) {
-	if !takes(plan) || refused != nil && len(found.Effects.Release) == 0 && found.Refusal != nil {
+	if refused != nil && len(found.Effects.Release) == 0 && found.Refusal != nil {
 		return
 	}
 	job := jobOf(plan.Key)
