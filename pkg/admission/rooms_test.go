@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -75,6 +76,58 @@ func TestPodsTakeTheRoomOfTheirJobOver(t *testing.T) {
 	if got, _ := r.d.Allocation(a); len(got.Slots) != 1 {
 		t.Errorf("Allocation() = %+v, want one slot for the pod that is to come", got)
 	}
+}
+
+func TestRoomIsTheJobsAgainAfterTakeoversThatWereRefused(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	for range 2 {
+		// The pods get nodes, and are refused before the loop has looked.
+		got, _ := r.d.Allocation(a)
+		keys := []string{got.Slots[0].Key, got.Slots[1].Key}
+		r.must(r.engine.Release(r.Context(), r.epoch, got.Job, keys...))
+		r.d.TakenOver(a, keys)
+		r.d.Recheck(a)
+		r.step()
+		r.holds("a@n1,n2")
+	}
+	// The loop has booked them again by the time that it is told.
+	r.d.jobs.doubtful = append(r.d.jobs.doubtful, match.SlotRef{Job: r.d.jobs.byKey[a].room.id, Keys: v1alpha1.SlotKeys(r.d.jobs.byKey[a].room.id, 2)})
+	r.step()
+	r.holds("a@n1,n2")
+}
+
+func TestRoomThatAJobHasAgainIsNotReleased(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.d.jobs.mu.Lock()
+	r.d.jobs.giveUp(r.d.jobs.byKey[a])
+	r.d.jobs.mu.Unlock()
+	r.d.put(r.job(a))
+	lost := &unreleased{Engine: r.engine, fail: true}
+	r.d.cfg.Engine = lost
+	r.step()
+	r.holds("a@n1,n2")
+	lost.fail = false
+	r.step()
+	r.holds("a@n1,n2")
+}
+
+// unreleased is an engine that does not release while fail is set.
+type unreleased struct {
+	match.Engine
+	fail bool
+}
+
+func (u *unreleased) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
+	if u.fail {
+		return errors.New("connection refused")
+	}
+	return u.Engine.Release(ctx, at, id, keys...)
 }
 
 func TestRoomIsKeptForPodsToComeOnly(t *testing.T) {
