@@ -349,7 +349,7 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 		var fj *v1alpha1.FluxJob
 		if fj, err = d.writer.api.apply(ctx, a, report.FieldManager); apierrors.IsConflict(err) {
 			if fj, err = d.writer.api.get(ctx, group); err == nil {
-				d.put(fj)
+				d.writer.answered(fj)
 				err = fmt.Errorf("FluxJob %s changes too often", group)
 				continue
 			}
@@ -361,20 +361,12 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 			d.writer.add(group, true) // it may be carried out yet
 			return err
 		}
-		d.put(fj)
+		d.writer.answered(fj)
 		d.writer.metrics.requeued.WithLabelValues(queue).Inc()
 		d.writer.event(group, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonPreempted, "Preempt", why)
 		return nil
 	}
 	return err
-}
-
-// put records a FluxJob that was read.
-func (d *Driver) put(fj *v1alpha1.FluxJob) {
-	d.jobs.mu.Lock()
-	d.jobs.put(fj)
-	d.jobs.mu.Unlock()
-	signal.Send(d.state.wake)
 }
 
 // End returns when the room of a group's pods is free again. It returns false if the group is in no queue or not admitted. The zero

@@ -140,6 +140,16 @@ func (s *jobs) put(fj *v1alpha1.FluxJob) *job {
 	return j
 }
 
+// answer records the FluxJob of an answer of the API server. It returns nil if the FluxJob was deleted meanwhile: the watch tells that
+// once. The caller holds the lock.
+func (s *jobs) answer(fj *v1alpha1.FluxJob) *job {
+	if j := s.byKey[types.NamespacedName{Namespace: fj.Namespace, Name: fj.Name}]; j == nil || j.uid != fj.UID {
+		return nil
+	}
+	signal.Send(s.wake)
+	return s.put(fj)
+}
+
 // putSpec records what a FluxJob asks for.
 func (s *jobs) putSpec(j *job, fj *v1alpha1.FluxJob) {
 	if fj.Generation != j.generation {

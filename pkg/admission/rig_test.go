@@ -122,7 +122,7 @@ func (r *rig) build() {
 	r.d.state.leads.Store(true)
 	r.must(cfg.Cluster.Namespaces.GetStore().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 	for _, fj := range r.api.objects {
-		r.d.put(fj.DeepCopy())
+		r.must(r.d.jobs.Update(fj.DeepCopy()))
 	}
 }
 
@@ -232,14 +232,14 @@ func (r *rig) submit(name, queue string, pods int32, cores int64, duration strin
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("job-" + name)},
 		Spec:       batchv1.JobSpec{Parallelism: &pods, Completions: &pods},
 	}))
-	r.d.put(r.api.create(fj))
+	r.must(r.d.jobs.Update(r.api.create(fj)))
 	return types.NamespacedName{Namespace: ns, Name: name}
 }
 
 // edit changes a FluxJob, as a user or the controller does.
 func (r *rig) edit(key types.NamespacedName, f func(*v1alpha1.FluxJob)) {
 	r.Helper()
-	r.d.put(r.api.edit(key, f))
+	r.must(r.d.jobs.Update(r.api.edit(key, f)))
 }
 
 // release does what the controller does with a job that was admitted.

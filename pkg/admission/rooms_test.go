@@ -107,7 +107,7 @@ func TestRoomThatAJobHasAgainIsNotReleased(t *testing.T) {
 	r.d.jobs.mu.Lock()
 	r.d.jobs.giveUp(r.d.jobs.byKey[a])
 	r.d.jobs.mu.Unlock()
-	r.d.put(r.job(a))
+	r.must(r.d.jobs.Update(r.job(a)))
 	lost := &unreleased{Engine: r.engine, fail: true}
 	r.d.cfg.Engine = lost
 	r.step()

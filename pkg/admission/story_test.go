@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -154,6 +155,34 @@ func TestAFinishedOrDeletedJobFreesItsRoom(t *testing.T) {
 	r.step()
 	r.shows("b: Ready Admitted n1*1", "c: Waiting NoRoom")
 	r.holds("b@n1")
+}
+
+func TestAnAnswerBringsNoDeletedJobBack(t *testing.T) {
+	r := newRig(t, 1, fcfs("batch"))
+	a := r.submit("a", "batch", 1, 4, "")
+	b := r.submit("b", "batch", 1, 4, "")
+	gone := func(key types.NamespacedName) {
+		r.must(r.d.jobs.Delete(r.job(key)))
+		delete(r.api.objects, key)
+	}
+	// The watch tells of the end before the write has its answer.
+	r.api.lost = func(*applied) error {
+		r.api.lost = nil
+		gone(a)
+		return nil
+	}
+	r.step()
+	r.shows("b: Ready Admitted n1*1")
+	r.holds("b@n1")
+	r.release(b)
+	r.api.lost = func(*applied) error {
+		gone(b)
+		return nil
+	}
+	r.must(r.d.Preempt(r.Context(), b, "evicted"))
+	if n := len(r.d.jobs.byKey); n != 0 {
+		t.Errorf("it knows %d jobs after all were deleted", n)
+	}
 }
 
 func TestJobsOfSeveralQueuesAreInOneOrder(t *testing.T) {
