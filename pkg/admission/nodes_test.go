@@ -284,6 +284,26 @@ func TestLimitsOfAQueue(t *testing.T) {
 	}
 }
 
+func TestJobsThatAQueueCannotTakeLeaveItsPlacesToOthers(t *testing.T) {
+	r := newRig(t, 1, easy("batch", func(q *v1alpha1.Queue) { q.Spec.Limits.Pending = new(int32(1)) }))
+	a := r.submit("a", "batch", 1, 4, "1h")
+	r.step()
+	r.submit("b", "batch", 1, 4, "1h")
+	bad := r.submit("c", "batch", 1, 4, "1h")
+	r.submit("d", "batch", 1, 4, "1h")
+	r.step()
+	r.shows("a: Ready Admitted n1*1", "b: Waiting Promised 1 from 1h0m1s", "c: Requested LimitReached", "d: Requested LimitReached")
+	r.edit(bad, func(fj *v1alpha1.FluxJob) { fj.Spec.Duration = "soon" })
+	r.step()
+	r.shows("a: Ready Admitted n1*1", "b: Waiting Promised 1 from 1h0m1s", "c: Requested InvalidDuration", "d: Requested LimitReached")
+	r.release(a)
+	r.finish(a)
+	for range 3 {
+		r.after(tick)
+	}
+	r.shows("a: Finished Admitted n1*1", "b: Ready Admitted n1*1", "c: Requested InvalidDuration", "d: Waiting Promised 1 from 1h0m1s")
+}
+
 func TestAJobIsWrittenFewTimes(t *testing.T) {
 	const jobs = 500
 	r := newRig(t, 1, easy("batch"))

@@ -45,6 +45,9 @@ func (l *loop) place(key types.NamespacedName, now time.Time) {
 	if j == nil {
 		return
 	}
+	if w := l.taken[j.queue]; w != nil {
+		delete(w.out, key) // unless that is the reason still
+	}
 	if j.isOver() {
 		l.core.Drop(key)
 		l.taken.set(j, "")
