@@ -20,10 +20,7 @@ const placeAtOnce = 1000
 
 // takeJobs tells the core of the jobs that have changed.
 func (l *loop) takeJobs(now time.Time) {
-	l.jobs.mu.Lock()
-	all := l.jobs.take()
-	l.jobs.mu.Unlock()
-	for keys := range slices.Chunk(all, placeAtOnce) {
+	for keys := range slices.Chunk(l.jobs.take(), placeAtOnce) {
 		l.jobs.mu.Lock()
 		for _, key := range keys {
 			l.place(key, now)

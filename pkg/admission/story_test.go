@@ -2,6 +2,8 @@ package admission
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +157,27 @@ func TestAFinishedOrDeletedJobFreesItsRoom(t *testing.T) {
 	r.step()
 	r.shows("b: Ready Admitted n1*1", "c: Waiting NoRoom")
 	r.holds("b@n1")
+}
+
+func TestAListOfAllJobsChangesOnlyWhatIsNew(t *testing.T) {
+	r := newRig(t, 1, fcfs("batch"))
+	var all []any
+	for i := range 2*replaceAtOnce + 1 {
+		all = append(all, r.api.objects[r.submit("j"+strconv.Itoa(i), "batch", 1, 4, "")])
+	}
+	r.d.jobs.take()
+	again := r.job(keyOf(ns, "j1"))
+	again.UID = "another"
+	edited := r.job(keyOf(ns, "j2"))
+	edited.ResourceVersion = "100000"
+	r.must(r.d.jobs.Replace(append([]any{again, edited}, all[3:]...), ""))
+	want := []types.NamespacedName{keyOf(ns, "j0"), keyOf(ns, "j1"), keyOf(ns, "j2")}
+	if got := r.d.jobs.take(); !slices.Equal(got, want) {
+		t.Errorf("the loop looks at %v, want %v", got, want)
+	}
+	if n := len(r.d.jobs.byKey); n != len(all)-1 || r.d.jobs.byKey[want[0]] != nil {
+		t.Errorf("it knows %d jobs, want %d, without the first", n, len(all)-1)
+	}
 }
 
 func TestAnAnswerBringsNoDeletedJobBack(t *testing.T) {
