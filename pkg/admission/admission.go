@@ -85,6 +85,8 @@ type Groups struct {
 	FirstPromise func(nodes map[string]struct{}) (of match.JobID, from time.Time)
 	// Changed is called with groups of which Status has another answer.
 	Changed func(groups ...types.NamespacedName)
+	// RoomFreed is called after the Driver has freed room in the matcher.
+	RoomFreed func()
 	// EndChanged is called with a group whose End has changed.
 	EndChanged func(group types.NamespacedName)
 }
@@ -147,6 +149,7 @@ func (c *Config) validate() error {
 		{"Cluster.Pods", c.Cluster.Pods != nil}, {"Groups.Rules", c.Groups.Rules != nil}, {"Groups.Claims", c.Groups.Claims != nil},
 		{"Groups.Placed", c.Groups.Placed != nil}, {"Groups.Names", c.Groups.Names != nil}, {"Groups.FirstPromise", c.Groups.FirstPromise != nil},
 		{"Groups.Changed", c.Groups.Changed != nil}, {"Groups.EndChanged", c.Groups.EndChanged != nil},
+		{"Groups.RoomFreed", c.Groups.RoomFreed != nil},
 	} {
 		if !f.set {
 			return fmt.Errorf("admission: %s: must be set", f.name)

@@ -40,6 +40,8 @@ type asker struct {
 	waitHelps map[setKey]bool
 	// numbers has why jobs that are promised room could not start.
 	numbers map[types.NamespacedName]numbers
+	// freed is true if room was freed in the matcher of which the other groups were not told yet.
+	freed bool
 	// cannotReserve is true if the engine has no reservations.
 	cannotReserve bool
 }
@@ -364,14 +366,7 @@ func movedLittle(before, after, now time.Time) bool {
 }
 
 // release frees what the engine has booked or reserved for a job. If that fails, it is tried again later.
-func (m *asker) release(id match.JobID) {
-	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, id) })
-	if err != nil {
-		m.jobs.mu.Lock()
-		defer m.jobs.mu.Unlock()
-		m.jobs.givenUp = append(m.jobs.givenUp, match.SlotRef{Job: id})
-	}
-}
+func (m *asker) release(id match.JobID) { m.releaseSlots(match.SlotRef{Job: id}) }
 
 // refused returns the answer that follows from an error.
 func (m *asker) refused(r *question, err error) queue.Answer {

@@ -49,9 +49,9 @@ type rig struct {
 	api    *memory
 	now    time.Time
 	placed map[types.NamespacedName][]string
-	// told are the groups of which the plugin was told.
-	told   []types.NamespacedName
-	ends   []types.NamespacedName
+	// told are the groups of which the plugin was told, and freed is how often it was told that room is free.
+	told []types.NamespacedName
+	ends []types.NamespacedName
 	claims Claims
 	// policy and topology are those that all jobs ask for.
 	policy    string
@@ -59,6 +59,7 @@ type rig struct {
 	maxBypass time.Duration
 	events    []string
 	made      int
+	freed     int
 	// failed are FluxJobs whose writes have failed.
 	failed []types.NamespacedName
 }
@@ -110,6 +111,7 @@ func (r *rig) build() {
 			Names:        func(no match.Reason, reader types.NamespacedName) (string, string) { return "", r.name(no) },
 			FirstPromise: func(map[string]struct{}) (match.JobID, time.Time) { return 0, time.Time{} },
 			Changed:      func(keys ...types.NamespacedName) { r.told = append(r.told, keys...) },
+			RoomFreed:    func() { r.freed++ },
 			EndChanged:   func(key types.NamespacedName) { r.ends = append(r.ends, key) },
 		},
 		Engine: r.engine, Epoch: func() match.Epoch { return r.epoch }, Recorder: r, Leading: func() bool { return true },

@@ -218,14 +218,16 @@ func (s *jobs) doubtAll() {
 	}
 }
 
-// releaseSlots releases slots in the matcher. If that fails, it is tried again later.
+// releaseSlots releases slots in the matcher, or a whole job without keys. If that fails, it is tried again later.
 func (m *asker) releaseSlots(ref match.SlotRef) {
 	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, ref.Job, ref.Keys...) })
-	if err != nil {
-		m.jobs.mu.Lock()
-		defer m.jobs.mu.Unlock()
-		m.jobs.givenUp = append(m.jobs.givenUp, ref)
+	if err == nil {
+		m.freed = true
+		return
 	}
+	m.jobs.mu.Lock()
+	defer m.jobs.mu.Unlock()
+	m.jobs.givenUp = append(m.jobs.givenUp, ref)
 }
 
 // releaseGivenUp releases what was given up, but for what its job has again by now. It reports whether there was anything.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -157,6 +158,43 @@ func TestAFinishedOrDeletedJobFreesItsRoom(t *testing.T) {
 	r.step()
 	r.shows("b: Ready Admitted n1*1", "c: Waiting NoRoom")
 	r.holds("b@n1")
+}
+
+func TestOtherGroupsAreToldOfRoomThatIsFreed(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 1, 4, "1h")
+	wide := r.submit("b", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.step()
+	told := func(why string, f func()) {
+		t.Helper()
+		before := r.freed
+		f()
+		if r.freed != before+1 {
+			t.Errorf("%s: the plugin was told %d times, want once", why, r.freed-before)
+		}
+		r.step()
+	}
+	told("a promise that is not kept", func() {
+		r.edit(wide, func(fj *v1alpha1.FluxJob) { fj.Spec.Held = true })
+		r.step()
+	})
+	told("a Job that is complete", func() {
+		r.editJob(a, ended(batchv1.JobComplete))
+	})
+	b := r.submit("c", "batch", 1, 4, "1h")
+	r.step()
+	told("a job that is deleted", func() {
+		r.must(r.d.jobs.Delete(r.job(b)))
+		delete(r.api.objects, b)
+		r.step()
+	})
+	before := r.freed
+	r.after(tick)
+	if r.freed != before {
+		t.Error("the plugin is told though nothing was freed")
+	}
 }
 
 func TestAListOfAllJobsChangesOnlyWhatIsNew(t *testing.T) {

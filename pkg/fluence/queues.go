@@ -100,6 +100,7 @@ func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 			},
 			FirstPromise: b.promises.firstOn,
 			Changed:      func(jobs ...types.NamespacedName) { queuedChanged(b, jobs) },
+			RoomFreed:    func() { b.observeEvent(gang.Released) }, // the driver knows
 			EndChanged:   func(job types.NamespacedName) { jobEndChanged(b, job) },
 		},
 		Engine: matcher, Epoch: pl.inventory.Epoch, Recorder: pl.recorder, Leading: leading,
