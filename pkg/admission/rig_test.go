@@ -50,8 +50,8 @@ type rig struct {
 	now    time.Time
 	placed map[types.NamespacedName][]string
 	// told are the groups of which the plugin was told, and freed is how often it was told that room is free.
-	told []types.NamespacedName
-	ends []types.NamespacedName
+	told   []types.NamespacedName
+	ends   []types.NamespacedName
 	claims Claims
 	// policy and topology are those that all jobs ask for.
 	policy    string

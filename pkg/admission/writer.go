@@ -201,7 +201,13 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	if j.readAgain {
 		j.readAgain = false
 		w.jobs.mu.Unlock()
-		return w.read(ctx, key)
+		err := w.read(ctx, key)
+		if err != nil {
+			w.jobs.mu.Lock()
+			j.readAgain = true
+			w.jobs.mu.Unlock()
+		}
+		return err
 	}
 	now := w.now()
 	// What was added because of numbers is written, whatever needsWrite says of them.
