@@ -89,6 +89,7 @@ func (d *Driver) Run(ctx context.Context, listed func()) {
 	select {
 	case <-ctx.Done():
 	case <-known:
+		d.loop.settle(0) // otherwise the graph would be loaded with room that pods have taken, or do not need any more
 		listed()
 		all.Go(func() { d.state.pollLease(ctx, d.cfg.Leading) })
 		all.Go(func() { d.writer.run(ctx) })

@@ -3,6 +3,8 @@ package admission
 import (
 	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -97,6 +100,27 @@ func TestRoomIsTheJobsAgainAfterTakeoversThatWereRefused(t *testing.T) {
 	r.d.jobs.doubtful = append(r.d.jobs.doubtful, match.SlotRef{Job: r.d.jobs.byKey[a].room.id, Keys: v1alpha1.SlotKeys(r.d.jobs.byKey[a].room.id, 2)})
 	r.step()
 	r.holds("a@n1,n2")
+}
+
+func TestTheGraphIsLoadedWithoutRoomThatPodsHaveTaken(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.takeOver(a, 1)
+	r.build()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer refuses.Close()
+	client, err := v1alpha1.RESTClientFor(&rest.Config{Host: refuses.URL})
+	r.must(err)
+	r.d.queuesRead.client, r.d.jobsRead.client = client, client
+	ctx, cancel := context.WithCancel(r.Context())
+	r.d.Run(ctx, func() {
+		cancel()
+		if all := r.d.Jobs(); len(all) != 1 || len(all[0].Slots) != 1 || all[0].Slots[0].Node != "n2" {
+			t.Errorf("Jobs() = %+v, want the slot on n2", all)
+		}
+	})
 }
 
 func TestRoomThatAJobHasAgainIsNotReleased(t *testing.T) {
