@@ -357,7 +357,7 @@ type numbers struct {
 	text string
 }
 
-// maxNumbers bounds the jobs of which numbers are remembered.
+// maxNumbers bounds the jobs of which numbers are remembered, and the answers in waitHelps.
 const maxNumbers = 4096
 
 // movedLittle reports whether a promise has moved so little that it is not written again: by at most 10 s or 5 % of the time that is left.
@@ -429,6 +429,9 @@ func (m *asker) waitingHelps(r *question) bool {
 	_, err := m.match(&ask)
 	helps := !errors.Is(err, match.ErrUnsatisfiable)
 	if _, is := errors.AsType[*match.Refusal](err); err == nil || is {
+		if len(m.waitHelps) >= maxNumbers {
+			clear(m.waitHelps)
+		}
 		m.waitHelps[key] = helps
 	}
 	return helps

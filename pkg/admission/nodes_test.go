@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/inventory"
@@ -153,6 +156,26 @@ func TestTheNodesOfQueues(t *testing.T) {
 	r.edit(keyOf(ns, "z"), func(fj *v1alpha1.FluxJob) { fj.Spec.Queue = "all" })
 	r.step()
 	r.shows("x: Ready Admitted n2*1", "y: Waiting NoQueue", "z: Ready Admitted n[1,3]*1")
+}
+
+func TestSetsOfNodesAreBounded(t *testing.T) {
+	const nodes, most = 8192, maxVerdicts / 8192
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	for i := range nodes {
+		if err := store.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + strconv.Itoa(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fleet{nodes: corelisters.NewNodeLister(store), sets: map[setKey]*hostSet{}}
+	for i := range most + 1 {
+		f.set(&partition{}, &nodeRules{name: strconv.Itoa(i)})
+		if len(f.sets) > most {
+			t.Fatalf("there are %d sets of %d nodes, want at most %d", len(f.sets), nodes, most)
+		}
+	}
+	if len(f.sets) != 1 {
+		t.Errorf("there are %d sets, want the last one", len(f.sets))
+	}
 }
 
 func TestAPromiseMovesLaterOnlyForAReason(t *testing.T) {
