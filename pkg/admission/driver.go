@@ -417,6 +417,12 @@ func (d *Driver) Jobs() []match.Job { return d.jobs.Jobs() }
 // that changes.
 func (d *Driver) Restored() bool { return d.state.restored.Load() || !d.jobs.awaitPromises() }
 
+// GiveUpRestoring is to be called if Queues and FluxJobs could not be listed for a long time: Restored reports true until they are.
+func (d *Driver) GiveUpRestoring() {
+	d.state.restored.Store(true)
+	d.cfg.Groups.Changed()
+}
+
 // Observe is to be called with each change of the matcher's graph (inventory.Config.OnChange).
 func (d *Driver) Observe(c inventory.Change) {
 	d.happened.add(func(e *news) {

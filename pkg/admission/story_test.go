@@ -88,6 +88,27 @@ func TestAfterARestartRoomAndPromisesAreThereAgain(t *testing.T) {
 	}
 }
 
+func TestGroupsInNoQueueDoNotWaitForPromisesForEver(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	r.submit("a", "batch", 1, 4, "10m")
+	r.submit("b", "batch", 1, 4, "10m")
+	r.step()
+	r.build() // its loop does not run
+	told := 0
+	r.d.cfg.Groups.Changed = func(groups ...types.NamespacedName) {
+		if len(groups) == 0 {
+			told++
+		}
+	}
+	if r.d.Restored() {
+		t.Error("it says that all have their promises before it has asked")
+	}
+	r.d.GiveUpRestoring()
+	if !r.d.Restored() || told != 1 {
+		t.Errorf("Restored() = %v, and all groups were told %d times, want once", r.d.Restored(), told)
+	}
+}
+
 func TestAnAllocationThatCannotBeWrittenIsGivenBack(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	r.api.fail = func(a *applied) error {

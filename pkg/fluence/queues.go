@@ -117,6 +117,7 @@ func (q *queues) run(ctx context.Context, l *initialSync) {
 	late := time.AfterFunc(syncTimeout, func() {
 		klog.FromContext(ctx).Info("Objects were not listed in time; groups are placed without them", "resource", v1alpha1.FluxJobs.Resource, "after", syncTimeout)
 		listed()
+		q.GiveUpRestoring()
 	})
 	go func() {
 		defer late.Stop()
