@@ -158,6 +158,17 @@ func TestTheNodesOfQueues(t *testing.T) {
 	r.shows("x: Ready Admitted n2*1", "y: Waiting NoQueue", "z: Ready Admitted n[1,3]*1")
 }
 
+func TestAQueueOfTwoLimitsThatAreZeroAlwaysSaysTheSame(t *testing.T) {
+	q := easy("batch", func(q *v1alpha1.Queue) {
+		q.Spec.Limits.Running, q.Spec.Limits.PerNamespace.Running = new(int32(0)), new(int32(0))
+	})
+	for range 50 {
+		if got := readQueue(q).message; got != "spec.limits.running is 0" {
+			t.Fatalf("it says %q", got)
+		}
+	}
+}
+
 func TestSetsOfNodesAreBounded(t *testing.T) {
 	const nodes, most = 8192, maxVerdicts / 8192
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
