@@ -338,6 +338,23 @@ func TestJobsThatAQueueCannotTakeLeaveItsPlacesToOthers(t *testing.T) {
 	r.shows("a: Finished Admitted n1*1", "b: Ready Admitted n1*1", "c: Requested InvalidDuration", "d: Waiting Promised 1 from 1h0m1s")
 }
 
+func TestWhyAPromiseMovesIsKnownUntilAllHaveAsked(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	r.submit("a", "batch", 1, 4, "1h")
+	b := r.submit("b", "batch", 1, 4, "1h")
+	r.step()
+	r.submit("c", "batch", 1, 1, "1h")
+	r.d.loop.takeJobs(r.now)
+	l := r.d.loop.teller
+	l.overlapped[b] = "a pod has come"
+	if l.decided(nil, r.now); l.overlapped[b] == "" {
+		t.Error("it is forgotten by a pass that has ended before all have asked")
+	}
+	if r.step(); len(l.overlapped) > 0 {
+		t.Errorf("these are known for ever: %v", l.overlapped)
+	}
+}
+
 func TestAJobIsWrittenFewTimes(t *testing.T) {
 	const jobs = 500
 	r := newRig(t, 1, easy("batch"))
