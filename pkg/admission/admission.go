@@ -121,8 +121,6 @@ type Takeover struct {
 	// Slots are the keys and the nodes of the room, in the order in which they are to be taken. There are none if all pods
 	// that the allocation is for have nodes: further ones may be anywhere.
 	Slots []Slot
-	// End is when the room is free again. It is the zero time if that is not known.
-	End time.Time
 }
 
 // A Slot is the room for one pod.
@@ -134,8 +132,6 @@ type Owner struct {
 	// Workload is what the job is of, such as "Job ns/solver".
 	Workload string
 	Priority int32
-	// From is when the reservation begins.
-	From time.Time
 }
 
 // validate sets the defaults. It fails if a field is missing or wrong.

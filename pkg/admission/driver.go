@@ -262,7 +262,7 @@ func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
 	if j == nil || !j.isAdmitted() {
 		return Takeover{}, false
 	}
-	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), End: j.room.end}, true
+	return Takeover{Job: j.room.id, Slots: j.room.onOffer()}, true
 }
 
 // TakenOver records that a match has given slots of a group to its pods.
@@ -402,11 +402,7 @@ func (d *Driver) Owner(of match.JobID) (Owner, bool) {
 		return Owner{}, false
 	}
 	j := d.jobs.byKey[key]
-	o := Owner{Job: key, Workload: j.of.kind() + " " + key.Namespace + "/" + j.of.name, Priority: j.priority}
-	if p := j.promise; p != nil && p.job.ID == of {
-		o.From = p.job.Start
-	}
-	return o, true
+	return Owner{Job: key, Workload: j.of.kind() + " " + key.Namespace + "/" + j.of.name, Priority: j.priority}, true
 }
 
 // Jobs implements inventory.Source: the room that pods have not taken yet, and the promises.
