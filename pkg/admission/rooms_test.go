@@ -96,7 +96,7 @@ func TestRoomIsTheJobsAgainAfterTakeoversThatWereRefused(t *testing.T) {
 		r.step()
 		r.holds("a@n1,n2")
 	}
-	// The loop has booked them again by the time that it is told.
+	// The loop has booked them again before it hears of the takeover.
 	r.d.jobs.doubtful = append(r.d.jobs.doubtful, match.SlotRef{Job: r.d.jobs.byKey[a].room.id, Keys: v1alpha1.SlotKeys(r.d.jobs.byKey[a].room.id, 2)})
 	r.step()
 	r.holds("a@n1,n2")
