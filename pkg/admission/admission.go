@@ -85,6 +85,8 @@ type Groups struct {
 	FirstPromise func(nodes map[string]struct{}) (of match.JobID, from time.Time)
 	// Changed is called with groups of which Status has another answer.
 	Changed func(groups ...types.NamespacedName)
+	// RoomFreed is called after the Driver has freed room in the matcher.
+	RoomFreed func()
 	// EndChanged is called with a group whose End has changed.
 	EndChanged func(group types.NamespacedName)
 }
@@ -119,8 +121,6 @@ type Takeover struct {
 	// Slots are the keys and the nodes of the room, in the order in which they are to be taken. There are none if all pods
 	// that the allocation is for have nodes: further ones may be anywhere.
 	Slots []Slot
-	// End is when the room is free again. It is the zero time if that is not known.
-	End time.Time
 }
 
 // A Slot is the room for one pod.
@@ -132,8 +132,6 @@ type Owner struct {
 	// Workload is what the job is of, such as "Job ns/solver".
 	Workload string
 	Priority int32
-	// From is when the reservation begins.
-	From time.Time
 }
 
 // validate sets the defaults. It fails if a field is missing or wrong.
@@ -147,6 +145,7 @@ func (c *Config) validate() error {
 		{"Cluster.Pods", c.Cluster.Pods != nil}, {"Groups.Rules", c.Groups.Rules != nil}, {"Groups.Claims", c.Groups.Claims != nil},
 		{"Groups.Placed", c.Groups.Placed != nil}, {"Groups.Names", c.Groups.Names != nil}, {"Groups.FirstPromise", c.Groups.FirstPromise != nil},
 		{"Groups.Changed", c.Groups.Changed != nil}, {"Groups.EndChanged", c.Groups.EndChanged != nil},
+		{"Groups.RoomFreed", c.Groups.RoomFreed != nil},
 	} {
 		if !f.set {
 			return fmt.Errorf("admission: %s: must be set", f.name)

@@ -40,6 +40,8 @@ type asker struct {
 	waitHelps map[setKey]bool
 	// numbers has why jobs that are promised room could not start.
 	numbers map[types.NamespacedName]numbers
+	// freed is true if room was freed in the matcher of which the other groups were not told yet.
+	freed bool
 	// cannotReserve is true if the engine has no reservations.
 	cannotReserve bool
 }
@@ -355,7 +357,7 @@ type numbers struct {
 	text string
 }
 
-// maxNumbers bounds the jobs of which numbers are remembered.
+// maxNumbers bounds the jobs of which numbers are remembered, and the answers in waitHelps.
 const maxNumbers = 4096
 
 // movedLittle reports whether a promise has moved so little that it is not written again: by at most 10 s or 5 % of the time that is left.
@@ -364,14 +366,7 @@ func movedLittle(before, after, now time.Time) bool {
 }
 
 // release frees what the engine has booked or reserved for a job. If that fails, it is tried again later.
-func (m *asker) release(id match.JobID) {
-	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, id) })
-	if err != nil {
-		m.jobs.mu.Lock()
-		defer m.jobs.mu.Unlock()
-		m.jobs.givenUp = append(m.jobs.givenUp, match.SlotRef{Job: id})
-	}
-}
+func (m *asker) release(id match.JobID) { m.releaseSlots(match.SlotRef{Job: id}) }
 
 // refused returns the answer that follows from an error.
 func (m *asker) refused(r *question, err error) queue.Answer {
@@ -434,6 +429,9 @@ func (m *asker) waitingHelps(r *question) bool {
 	_, err := m.match(&ask)
 	helps := !errors.Is(err, match.ErrUnsatisfiable)
 	if _, is := errors.AsType[*match.Refusal](err); err == nil || is {
+		if len(m.waitHelps) >= maxNumbers {
+			clear(m.waitHelps)
+		}
 		m.waitHelps[key] = helps
 	}
 	return helps

@@ -89,6 +89,7 @@ func (d *Driver) Run(ctx context.Context, listed func()) {
 	select {
 	case <-ctx.Done():
 	case <-known:
+		d.loop.settle(0) // otherwise the graph would be loaded with room that pods have taken, or do not need any more
 		listed()
 		all.Go(func() { d.state.pollLease(ctx, d.cfg.Leading) })
 		all.Go(func() { d.writer.run(ctx) })
@@ -261,7 +262,7 @@ func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
 	if j == nil || !j.isAdmitted() {
 		return Takeover{}, false
 	}
-	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), End: j.room.end}, true
+	return Takeover{Job: j.room.id, Slots: j.room.onOffer()}, true
 }
 
 // TakenOver records that a match has given slots of a group to its pods.
@@ -349,7 +350,7 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 		var fj *v1alpha1.FluxJob
 		if fj, err = d.writer.api.apply(ctx, a, report.FieldManager); apierrors.IsConflict(err) {
 			if fj, err = d.writer.api.get(ctx, group); err == nil {
-				d.put(fj)
+				d.writer.answered(fj)
 				err = fmt.Errorf("FluxJob %s changes too often", group)
 				continue
 			}
@@ -361,20 +362,12 @@ func (d *Driver) Preempt(ctx context.Context, group types.NamespacedName, why st
 			d.writer.add(group, true) // it may be carried out yet
 			return err
 		}
-		d.put(fj)
+		d.writer.answered(fj)
 		d.writer.metrics.requeued.WithLabelValues(queue).Inc()
 		d.writer.event(group, fj.UID, of, corev1.EventTypeWarning, v1alpha1.ReasonPreempted, "Preempt", why)
 		return nil
 	}
 	return err
-}
-
-// put records a FluxJob that was read.
-func (d *Driver) put(fj *v1alpha1.FluxJob) {
-	d.jobs.mu.Lock()
-	d.jobs.put(fj)
-	d.jobs.mu.Unlock()
-	signal.Send(d.state.wake)
 }
 
 // End returns when the room of a group's pods is free again. It returns false if the group is in no queue or not admitted. The zero
@@ -409,11 +402,7 @@ func (d *Driver) Owner(of match.JobID) (Owner, bool) {
 		return Owner{}, false
 	}
 	j := d.jobs.byKey[key]
-	o := Owner{Job: key, Workload: j.of.kind() + " " + key.Namespace + "/" + j.of.name, Priority: j.priority}
-	if p := j.promise; p != nil && p.job.ID == of {
-		o.From = p.job.Start
-	}
-	return o, true
+	return Owner{Job: key, Workload: j.of.kind() + " " + key.Namespace + "/" + j.of.name, Priority: j.priority}, true
 }
 
 // Jobs implements inventory.Source: the room that pods have not taken yet, and the promises.
@@ -423,6 +412,12 @@ func (d *Driver) Jobs() []match.Job { return d.jobs.Jobs() }
 // have had the time for it. Until then groups in no queue should not ask. Groups.Changed is called without groups when
 // that changes.
 func (d *Driver) Restored() bool { return d.state.restored.Load() || !d.jobs.awaitPromises() }
+
+// GiveUpRestoring is to be called if Queues and FluxJobs could not be listed for a long time: Restored reports true until they are.
+func (d *Driver) GiveUpRestoring() {
+	d.state.restored.Store(true)
+	d.cfg.Groups.Changed()
+}
 
 // Observe is to be called with each change of the matcher's graph (inventory.Config.OnChange).
 func (d *Driver) Observe(c inventory.Change) {

@@ -26,8 +26,12 @@ type fleet struct {
 // A setKey names the nodes of a queue that rules allow.
 type setKey struct{ partition, rules string }
 
-// maxSets bounds the number of sets. Sets that are not used any more are found by that alone.
-const maxSets = 4096
+// maxVerdicts bounds the number of verdicts in all sets. A set counts as one of leastNodes at least. Sets that are not used any more
+// are found by that alone.
+const (
+	maxVerdicts = 1 << 20
+	leastNodes  = 256
+)
 
 // refusedFor is for how long a node is left out on which filters have refused pods, unless the node changes.
 const refusedFor = 5 * time.Minute
@@ -67,14 +71,14 @@ func (f *fleet) set(p *partition, r *nodeRules) *hostSet {
 	key := setKey{p.name, r.name}
 	s := f.sets[key]
 	if s == nil {
-		if len(f.sets) >= maxSets {
-			clear(f.sets)
-		}
-		s = &hostSet{rules: r, queue: p.selector, verdicts: map[string]verdict{}}
 		all, err := f.nodes.List(labels.Everything())
 		if err != nil {
 			all = nil // an informer's store does not fail
 		}
+		if (len(f.sets)+1)*max(len(all), leastNodes) > maxVerdicts {
+			clear(f.sets)
+		}
+		s = &hostSet{rules: r, queue: p.selector, verdicts: make(map[string]verdict, len(all))}
 		for _, node := range all {
 			s.verdicts[node.Name] = r.judge(node, s.queue)
 		}

@@ -78,21 +78,37 @@ func (s *jobs) Delete(obj any) error {
 	return nil
 }
 
+// replaceAtOnce is how many objects of a list are recorded with the lock held once: the scheduling queue waits for it.
+const replaceAtOnce = 256
+
 // Replace implements cache.ReflectorStore.
 func (s *jobs) Replace(all []any, _ string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	there := make(map[types.NamespacedName]struct{}, len(all))
-	for _, obj := range all {
-		if fj, ok := obj.(*v1alpha1.FluxJob); ok {
-			there[types.NamespacedName{Namespace: fj.Namespace, Name: fj.Name}] = struct{}{}
-			s.put(fj)
+	for part := range slices.Chunk(all, replaceAtOnce) {
+		s.mu.Lock()
+		for _, obj := range part {
+			if fj, ok := obj.(*v1alpha1.FluxJob); ok {
+				key := types.NamespacedName{Namespace: fj.Namespace, Name: fj.Name}
+				there[key] = struct{}{}
+				if j := s.byKey[key]; j == nil || j.uid != fj.UID || j.version != fj.ResourceVersion {
+					s.put(fj)
+				}
+			}
 		}
+		s.mu.Unlock()
 	}
-	for key := range s.byKey {
-		if _, is := there[key]; !is {
+	s.mu.Lock()
+	gone := slices.DeleteFunc(s.all(), func(key types.NamespacedName) bool {
+		_, is := there[key]
+		return is
+	})
+	s.mu.Unlock()
+	for part := range slices.Chunk(gone, replaceAtOnce) {
+		s.mu.Lock()
+		for _, key := range part {
 			s.drop(key)
 		}
+		s.mu.Unlock()
 	}
 	signal.Send(s.wake)
 	return nil
@@ -138,6 +154,16 @@ func (s *jobs) put(fj *v1alpha1.FluxJob) *job {
 	}
 	s.markChanged(key)
 	return j
+}
+
+// answer records the FluxJob of an answer of the API server. It returns nil if the FluxJob was deleted meanwhile: the watch tells that
+// once. The caller holds the lock.
+func (s *jobs) answer(fj *v1alpha1.FluxJob) *job {
+	if j := s.byKey[types.NamespacedName{Namespace: fj.Namespace, Name: fj.Name}]; j == nil || j.uid != fj.UID {
+		return nil
+	}
+	signal.Send(s.wake)
+	return s.put(fj)
 }
 
 // putSpec records what a FluxJob asks for.
@@ -305,13 +331,13 @@ func (s *jobs) drop(key types.NamespacedName) {
 // markChanged makes the loop look at a job.
 func (s *jobs) markChanged(key types.NamespacedName) { s.changed[key] = struct{}{} }
 
-// take returns all changed jobs in the order in which they were made. A queue with a limit takes the first ones only. The caller
-// holds the lock.
+// take returns all changed jobs in the order in which they were made. A queue with a limit takes the first ones only.
 func (s *jobs) take() []types.NamespacedName {
 	type made struct {
 		at  time.Time
 		key types.NamespacedName
 	}
+	s.mu.Lock()
 	all := make([]made, 0, len(s.changed))
 	for key := range s.changed {
 		m := made{key: key}
@@ -321,6 +347,7 @@ func (s *jobs) take() []types.NamespacedName {
 		all = append(all, m)
 	}
 	clear(s.changed)
+	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b made) int {
 		return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.key.Namespace, b.key.Namespace), cmp.Compare(a.key.Name, b.key.Name))
 	})
@@ -331,7 +358,7 @@ func (s *jobs) take() []types.NamespacedName {
 	return keys
 }
 
-// all returns the keys of all jobs.
+// all returns the keys of all jobs. The caller holds the lock.
 func (s *jobs) all() []types.NamespacedName {
 	keys := make([]types.NamespacedName, 0, len(s.byKey))
 	for key := range s.byKey {

@@ -126,6 +126,7 @@ func (l *loop) mayPass() bool { return l.led && l.epoch != 0 }
 
 // step does what there is to do at a time.
 func (l *loop) step(now time.Time) {
+	defer l.tellFreed()
 	if leads := l.leads.Load(); leads != l.led {
 		l.led = leads
 		l.restored.Store(false)
@@ -173,6 +174,14 @@ func (l *loop) step(now time.Time) {
 	l.restoredBy(now)
 	l.toldAt = now
 	l.teller.tell(now)
+}
+
+// tellFreed tells groups in no queue that room was freed.
+func (l *loop) tellFreed() {
+	if l.asker.freed {
+		l.asker.freed = false
+		l.cfg.Groups.RoomFreed()
+	}
 }
 
 // pass lets jobs ask, for as long as they may.

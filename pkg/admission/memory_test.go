@@ -87,7 +87,7 @@ func TestMemoryOfManyJobs(t *testing.T) {
 	for i := range jobs {
 		fj := many(i, texts)
 		at := time.Now()
-		r.d.put(fj)
+		r.must(r.d.jobs.Update(fj))
 		putting += time.Since(at)
 	}
 	start := time.Now()
@@ -114,7 +114,7 @@ func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 		fj.Spec.Jobspec = texts.of(translate.Amounts{translate.TypeCore: 1000 * cores, translate.TypePods: 1}, pods)
 		fj.Spec.Pods, fj.Spec.Duration, fj.Spec.Priority = pods, strconv.Itoa(minutes)+"m", priority
 		fj.Spec.Workload.UID = types.UID("job-" + name)
-		r.d.put(r.api.create(fj))
+		r.must(r.d.jobs.Update(r.api.create(fj)))
 		return types.NamespacedName{Namespace: ns, Name: name}
 	}
 	var running []types.NamespacedName
@@ -153,7 +153,7 @@ func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 		if n > len(running) {
 			b.Fatal("all have ended")
 		}
-		r.d.put(r.api.edit(key, func(fj *v1alpha1.FluxJob) { fj.Status.Phase = v1alpha1.Finished }))
+		r.must(r.d.jobs.Update(r.api.edit(key, func(fj *v1alpha1.FluxJob) { fj.Status.Phase = v1alpha1.Finished })))
 		at := time.Now()
 		steps += settle()
 		all = append(all, time.Since(at))

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/inventory"
@@ -155,6 +158,37 @@ func TestTheNodesOfQueues(t *testing.T) {
 	r.shows("x: Ready Admitted n2*1", "y: Waiting NoQueue", "z: Ready Admitted n[1,3]*1")
 }
 
+func TestAQueueOfTwoLimitsThatAreZeroAlwaysSaysTheSame(t *testing.T) {
+	q := easy("batch", func(q *v1alpha1.Queue) {
+		q.Spec.Limits.Running, q.Spec.Limits.PerNamespace.Running = new(int32(0)), new(int32(0))
+	})
+	for range 50 {
+		if got := readQueue(q).message; got != "spec.limits.running is 0" {
+			t.Fatalf("it says %q", got)
+		}
+	}
+}
+
+func TestSetsOfNodesAreBounded(t *testing.T) {
+	const nodes, most = 8192, maxVerdicts / 8192
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	for i := range nodes {
+		if err := store.Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n" + strconv.Itoa(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fleet{nodes: corelisters.NewNodeLister(store), sets: map[setKey]*hostSet{}}
+	for i := range most + 1 {
+		f.set(&partition{}, &nodeRules{name: strconv.Itoa(i)})
+		if len(f.sets) > most {
+			t.Fatalf("there are %d sets of %d nodes, want at most %d", len(f.sets), nodes, most)
+		}
+	}
+	if len(f.sets) != 1 {
+		t.Errorf("there are %d sets, want the last one", len(f.sets))
+	}
+}
+
 func TestAPromiseMovesLaterOnlyForAReason(t *testing.T) {
 	r := newRig(t, 3, easy("batch"))
 	a := r.submit("a", "batch", 1, 4, "10m")
@@ -281,6 +315,43 @@ func TestLimitsOfAQueue(t *testing.T) {
 	s := r.api.statuses["batch"]
 	if s == nil || s.Pending != 0 || s.Running != 4 || s.Used.Cpu().String() != "4" {
 		t.Errorf("the status of the queue is %+v", s)
+	}
+}
+
+func TestJobsThatAQueueCannotTakeLeaveItsPlacesToOthers(t *testing.T) {
+	r := newRig(t, 1, easy("batch", func(q *v1alpha1.Queue) { q.Spec.Limits.Pending = new(int32(1)) }))
+	a := r.submit("a", "batch", 1, 4, "1h")
+	r.step()
+	r.submit("b", "batch", 1, 4, "1h")
+	bad := r.submit("c", "batch", 1, 4, "1h")
+	r.submit("d", "batch", 1, 4, "1h")
+	r.step()
+	r.shows("a: Ready Admitted n1*1", "b: Waiting Promised 1 from 1h0m1s", "c: Requested LimitReached", "d: Requested LimitReached")
+	r.edit(bad, func(fj *v1alpha1.FluxJob) { fj.Spec.Duration = "soon" })
+	r.step()
+	r.shows("a: Ready Admitted n1*1", "b: Waiting Promised 1 from 1h0m1s", "c: Requested InvalidDuration", "d: Requested LimitReached")
+	r.release(a)
+	r.finish(a)
+	for range 3 {
+		r.after(tick)
+	}
+	r.shows("a: Finished Admitted n1*1", "b: Ready Admitted n1*1", "c: Requested InvalidDuration", "d: Waiting Promised 1 from 1h0m1s")
+}
+
+func TestWhyAPromiseMovesIsKnownUntilAllHaveAsked(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	r.submit("a", "batch", 1, 4, "1h")
+	b := r.submit("b", "batch", 1, 4, "1h")
+	r.step()
+	r.submit("c", "batch", 1, 1, "1h")
+	r.d.loop.takeJobs(r.now)
+	l := r.d.loop.teller
+	l.overlapped[b] = "a pod has come"
+	if l.decided(nil, r.now); l.overlapped[b] == "" {
+		t.Error("it is forgotten by a pass that has ended before all have asked")
+	}
+	if r.step(); len(l.overlapped) > 0 {
+		t.Errorf("these are known for ever: %v", l.overlapped)
 	}
 }
 

@@ -20,10 +20,7 @@ const placeAtOnce = 1000
 
 // takeJobs tells the core of the jobs that have changed.
 func (l *loop) takeJobs(now time.Time) {
-	l.jobs.mu.Lock()
-	all := l.jobs.take()
-	l.jobs.mu.Unlock()
-	for keys := range slices.Chunk(all, placeAtOnce) {
+	for keys := range slices.Chunk(l.jobs.take(), placeAtOnce) {
 		l.jobs.mu.Lock()
 		for _, key := range keys {
 			l.place(key, now)
@@ -44,6 +41,9 @@ func (l *loop) place(key types.NamespacedName, now time.Time) {
 	j := l.jobs.byKey[key]
 	if j == nil {
 		return
+	}
+	if w := l.taken[j.queue]; w != nil {
+		delete(w.out, key) // unless that is the reason still
 	}
 	if j.isOver() {
 		l.core.Drop(key)

@@ -68,10 +68,13 @@ func readQueue(of *v1alpha1.Queue) *jobQueue {
 	if q.maxDuration > 0 && q.duration > q.maxDuration {
 		wrong(fmt.Errorf("spec.defaults.duration: %q: is longer than spec.limits.duration, %q", spec.Defaults.Duration, spec.Limits.Duration))
 	}
-	for field, limit := range map[string]*int32{"spec.limits.running": spec.Limits.Running, "spec.limits.perNamespace.running": spec.Limits.PerNamespace.Running} {
-		if limit != nil && *limit == 0 && q.reason == "" {
-			q.reason, q.message = v1alpha1.ReasonNoneMayRun, field+" is 0"
-		}
+	if q.reason != "" {
+		return q
+	}
+	if most := spec.Limits.Running; most != nil && *most == 0 {
+		q.reason, q.message = v1alpha1.ReasonNoneMayRun, "spec.limits.running is 0"
+	} else if most := spec.Limits.PerNamespace.Running; most != nil && *most == 0 {
+		q.reason, q.message = v1alpha1.ReasonNoneMayRun, "spec.limits.perNamespace.running is 0"
 	}
 	return q
 }

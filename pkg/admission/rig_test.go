@@ -49,7 +49,7 @@ type rig struct {
 	api    *memory
 	now    time.Time
 	placed map[types.NamespacedName][]string
-	// told are the groups of which the plugin was told.
+	// told are the groups of which the plugin was told, and freed is how often it was told that room is free.
 	told   []types.NamespacedName
 	ends   []types.NamespacedName
 	claims Claims
@@ -59,6 +59,7 @@ type rig struct {
 	maxBypass time.Duration
 	events    []string
 	made      int
+	freed     int
 	// failed are FluxJobs whose writes have failed.
 	failed []types.NamespacedName
 }
@@ -110,6 +111,7 @@ func (r *rig) build() {
 			Names:        func(no match.Reason, reader types.NamespacedName) (string, string) { return "", r.name(no) },
 			FirstPromise: func(map[string]struct{}) (match.JobID, time.Time) { return 0, time.Time{} },
 			Changed:      func(keys ...types.NamespacedName) { r.told = append(r.told, keys...) },
+			RoomFreed:    func() { r.freed++ },
 			EndChanged:   func(key types.NamespacedName) { r.ends = append(r.ends, key) },
 		},
 		Engine: r.engine, Epoch: func() match.Epoch { return r.epoch }, Recorder: r, Leading: func() bool { return true },
@@ -122,7 +124,7 @@ func (r *rig) build() {
 	r.d.state.leads.Store(true)
 	r.must(cfg.Cluster.Namespaces.GetStore().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
 	for _, fj := range r.api.objects {
-		r.d.put(fj.DeepCopy())
+		r.must(r.d.jobs.Update(fj.DeepCopy()))
 	}
 }
 
@@ -232,14 +234,14 @@ func (r *rig) submit(name, queue string, pods int32, cores int64, duration strin
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("job-" + name)},
 		Spec:       batchv1.JobSpec{Parallelism: &pods, Completions: &pods},
 	}))
-	r.d.put(r.api.create(fj))
+	r.must(r.d.jobs.Update(r.api.create(fj)))
 	return types.NamespacedName{Namespace: ns, Name: name}
 }
 
 // edit changes a FluxJob, as a user or the controller does.
 func (r *rig) edit(key types.NamespacedName, f func(*v1alpha1.FluxJob)) {
 	r.Helper()
-	r.d.put(r.api.edit(key, f))
+	r.must(r.d.jobs.Update(r.api.edit(key, f)))
 }
 
 // release does what the controller does with a job that was admitted.

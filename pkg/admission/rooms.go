@@ -19,6 +19,9 @@ import (
 
 // settle brings the room of jobs whose pods have changed up to date, in the matcher too. It reports whether room became free.
 func (l *loop) settle(epoch match.Epoch) (freed bool) {
+	if epoch != 0 {
+		freed = l.releaseGivenUp() // before the same slots are booked again
+	}
 	l.jobs.mu.Lock()
 	keys := slices.Collect(maps.Keys(l.jobs.unsettled))
 	clear(l.jobs.unsettled)
@@ -47,7 +50,7 @@ func (l *loop) settle(epoch match.Epoch) (freed bool) {
 			l.jobs.doubt(part)
 		}
 	}
-	return l.releaseGivenUp() || freed
+	return freed
 }
 
 // bookAtOnce is the largest number of jobs in one update of the matcher.
@@ -215,24 +218,59 @@ func (s *jobs) doubtAll() {
 	}
 }
 
-// releaseSlots releases slots in the matcher. If that fails, it is tried again later.
+// releaseSlots releases slots in the matcher, or a whole job without keys. If that fails, it is tried again later.
 func (m *asker) releaseSlots(ref match.SlotRef) {
 	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, ref.Job, ref.Keys...) })
-	if err != nil {
-		m.jobs.mu.Lock()
-		defer m.jobs.mu.Unlock()
-		m.jobs.givenUp = append(m.jobs.givenUp, ref)
+	if err == nil {
+		m.freed = true
+		return
 	}
+	m.jobs.mu.Lock()
+	defer m.jobs.mu.Unlock()
+	m.jobs.givenUp = append(m.jobs.givenUp, ref)
 }
 
-// releaseGivenUp releases what was given up. It reports whether there was anything.
+// releaseGivenUp releases what was given up, but for what its job has again by now. It reports whether there was anything.
 func (l *loop) releaseGivenUp() bool {
 	l.jobs.mu.Lock()
-	all, doubtful := l.jobs.givenUp, l.jobs.doubtful
+	all, doubtful := l.jobs.withoutKept(l.jobs.givenUp), l.jobs.withoutKept(l.jobs.doubtful)
 	l.jobs.givenUp, l.jobs.doubtful = nil, nil
 	l.jobs.mu.Unlock()
 	for _, ref := range slices.Concat(all, doubtful) {
 		l.asker.releaseSlots(ref)
 	}
 	return len(all) > 0
+}
+
+// withoutKept returns refs without what their jobs have. The caller holds the lock.
+func (s *jobs) withoutKept(refs []match.SlotRef) (rest []match.SlotRef) {
+	for _, ref := range refs {
+		j := s.byKey[s.byID[ref.Job]] // nil if no job has it
+		switch {
+		case j == nil:
+		case len(ref.Keys) == 0:
+			continue
+		case j.room != nil && j.room.id == ref.Job:
+			// Without keys it would be the whole job.
+			if ref.Keys = j.room.withoutLeft(ref.Keys); len(ref.Keys) == 0 {
+				continue
+			}
+		}
+		rest = append(rest, ref)
+	}
+	return rest
+}
+
+// withoutLeft returns keys without those of the slots that no pod has taken.
+func (r *room) withoutLeft(keys []string) (rest []string) {
+	left := make(map[string]struct{}, len(r.slots))
+	for _, s := range r.remaining() {
+		left[s.Key] = struct{}{}
+	}
+	for _, key := range keys {
+		if _, is := left[key]; !is {
+			rest = append(rest, key)
+		}
+	}
+	return rest
 }

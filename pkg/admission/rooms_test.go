@@ -1,7 +1,10 @@
 package admission
 
 import (
+	"context"
 	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -75,6 +79,79 @@ func TestPodsTakeTheRoomOfTheirJobOver(t *testing.T) {
 	if got, _ := r.d.Allocation(a); len(got.Slots) != 1 {
 		t.Errorf("Allocation() = %+v, want one slot for the pod that is to come", got)
 	}
+}
+
+func TestRoomIsTheJobsAgainAfterTakeoversThatWereRefused(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	for range 2 {
+		// The pods get nodes, and are refused before the loop has looked.
+		got, _ := r.d.Allocation(a)
+		keys := []string{got.Slots[0].Key, got.Slots[1].Key}
+		r.must(r.engine.Release(r.Context(), r.epoch, got.Job, keys...))
+		r.d.TakenOver(a, keys)
+		r.d.Recheck(a)
+		r.step()
+		r.holds("a@n1,n2")
+	}
+	// The loop has booked them again before it hears of the takeover.
+	r.d.jobs.doubtful = append(r.d.jobs.doubtful, match.SlotRef{Job: r.d.jobs.byKey[a].room.id, Keys: v1alpha1.SlotKeys(r.d.jobs.byKey[a].room.id, 2)})
+	r.step()
+	r.holds("a@n1,n2")
+}
+
+func TestTheGraphIsLoadedWithoutRoomThatPodsHaveTaken(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.takeOver(a, 1)
+	r.build()
+	refuses := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }))
+	defer refuses.Close()
+	client, err := v1alpha1.RESTClientFor(&rest.Config{Host: refuses.URL})
+	r.must(err)
+	r.d.queuesRead.client, r.d.jobsRead.client = client, client
+	ctx, cancel := context.WithCancel(r.Context())
+	r.d.Run(ctx, func() {
+		cancel()
+		if all := r.d.Jobs(); len(all) != 1 || len(all[0].Slots) != 1 || all[0].Slots[0].Node != "n2" {
+			t.Errorf("Jobs() = %+v, want the slot on n2", all)
+		}
+	})
+}
+
+func TestRoomThatAJobHasAgainIsNotReleased(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.d.jobs.mu.Lock()
+	r.d.jobs.giveUp(r.d.jobs.byKey[a])
+	r.d.jobs.mu.Unlock()
+	r.must(r.d.jobs.Update(r.job(a)))
+	lost := &unreleased{Engine: r.engine, fail: true}
+	r.d.cfg.Engine = lost
+	r.step()
+	r.holds("a@n1,n2")
+	lost.fail = false
+	r.step()
+	r.holds("a@n1,n2")
+}
+
+// unreleased is an engine that does not release while fail is set.
+type unreleased struct {
+	match.Engine
+	fail bool
+}
+
+func (u *unreleased) Release(ctx context.Context, at match.Epoch, id match.JobID, keys ...string) error {
+	if u.fail {
+		return errors.New("connection refused")
+	}
+	return u.Engine.Release(ctx, at, id, keys...)
 }
 
 func TestRoomIsKeptForPodsToComeOnly(t *testing.T) {

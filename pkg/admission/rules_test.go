@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/inventory"
@@ -92,6 +94,34 @@ func TestATopologyIsAskedFor(t *testing.T) {
 }
 
 // Without an end in its way there is no promise, and the first job could wait for ever.
+func TestAJobIsReadAgainUntilThatSucceeds(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	wrong := errors.New("annotation topology-required: \"rack\": no such level")
+	r.d.jobs.classes.rulesOf = func(string, map[string]string) (string, *jobspec.Topology, error) { return "", nil, wrong }
+	r.submit("a", "batch", 1, 4, "1h")
+	r.step()
+	r.shows("a: Requested InvalidJobspec")
+	wrong = nil
+	r.d.writer.api = &unreadable{memory: r.api}
+	r.d.namespaceChanged(nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
+	r.step()
+	r.shows("a: Ready Admitted n1*1")
+}
+
+// unreadable is an API server that does not answer the first read.
+type unreadable struct {
+	*memory
+	asked bool
+}
+
+func (u *unreadable) get(ctx context.Context, key types.NamespacedName) (*v1alpha1.FluxJob, error) {
+	if !u.asked {
+		u.asked = true
+		return nil, errors.New("connection refused")
+	}
+	return u.memory.get(ctx, key)
+}
+
 func TestAnOverdueJobKeepsItsNodes(t *testing.T) {
 	r := newRig(t, 2, easy("batch"))
 	r.maxBypass = 10 * time.Minute

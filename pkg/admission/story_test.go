@@ -2,13 +2,17 @@ package admission
 
 import (
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/gang"
@@ -84,6 +88,27 @@ func TestAfterARestartRoomAndPromisesAreThereAgain(t *testing.T) {
 	}
 }
 
+func TestGroupsInNoQueueDoNotWaitForPromisesForEver(t *testing.T) {
+	r := newRig(t, 1, easy("batch"))
+	r.submit("a", "batch", 1, 4, "10m")
+	r.submit("b", "batch", 1, 4, "10m")
+	r.step()
+	r.build() // its loop does not run
+	told := 0
+	r.d.cfg.Groups.Changed = func(groups ...types.NamespacedName) {
+		if len(groups) == 0 {
+			told++
+		}
+	}
+	if r.d.Restored() {
+		t.Error("it says that all have their promises before it has asked")
+	}
+	r.d.GiveUpRestoring()
+	if !r.d.Restored() || told != 1 {
+		t.Errorf("Restored() = %v, and all groups were told %d times, want once", r.d.Restored(), told)
+	}
+}
+
 func TestAnAllocationThatCannotBeWrittenIsGivenBack(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	r.api.fail = func(a *applied) error {
@@ -156,6 +181,92 @@ func TestAFinishedOrDeletedJobFreesItsRoom(t *testing.T) {
 	r.holds("b@n1")
 }
 
+func TestOtherGroupsAreToldOfRoomThatIsFreed(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 1, 4, "1h")
+	wide := r.submit("b", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.step()
+	told := func(why string, f func()) {
+		t.Helper()
+		before := r.freed
+		f()
+		if r.freed != before+1 {
+			t.Errorf("%s: the plugin was told %d times, want once", why, r.freed-before)
+		}
+		r.step()
+	}
+	told("a promise that is not kept", func() {
+		r.edit(wide, func(fj *v1alpha1.FluxJob) { fj.Spec.Held = true })
+		r.step()
+	})
+	told("a Job that is complete", func() {
+		r.editJob(a, ended(batchv1.JobComplete))
+	})
+	b := r.submit("c", "batch", 1, 4, "1h")
+	r.step()
+	told("a job that is deleted", func() {
+		r.must(r.d.jobs.Delete(r.job(b)))
+		delete(r.api.objects, b)
+		r.step()
+	})
+	before := r.freed
+	r.after(tick)
+	if r.freed != before {
+		t.Error("the plugin is told though nothing was freed")
+	}
+}
+
+func TestAListOfAllJobsChangesOnlyWhatIsNew(t *testing.T) {
+	r := newRig(t, 1, fcfs("batch"))
+	var all []any
+	for i := range 2*replaceAtOnce + 1 {
+		all = append(all, r.api.objects[r.submit("j"+strconv.Itoa(i), "batch", 1, 4, "")])
+	}
+	r.d.jobs.take()
+	again := r.job(keyOf(ns, "j1"))
+	again.UID = "another"
+	edited := r.job(keyOf(ns, "j2"))
+	edited.ResourceVersion = "100000"
+	r.must(r.d.jobs.Replace(append([]any{again, edited}, all[3:]...), ""))
+	want := []types.NamespacedName{keyOf(ns, "j0"), keyOf(ns, "j1"), keyOf(ns, "j2")}
+	if got := r.d.jobs.take(); !slices.Equal(got, want) {
+		t.Errorf("the loop looks at %v, want %v", got, want)
+	}
+	if n := len(r.d.jobs.byKey); n != len(all)-1 || r.d.jobs.byKey[want[0]] != nil {
+		t.Errorf("it knows %d jobs, want %d, without the first", n, len(all)-1)
+	}
+}
+
+func TestAnAnswerBringsNoDeletedJobBack(t *testing.T) {
+	r := newRig(t, 1, fcfs("batch"))
+	a := r.submit("a", "batch", 1, 4, "")
+	b := r.submit("b", "batch", 1, 4, "")
+	gone := func(key types.NamespacedName) {
+		r.must(r.d.jobs.Delete(r.job(key)))
+		delete(r.api.objects, key)
+	}
+	// The watch tells of the end before the write has its answer.
+	r.api.lost = func(*applied) error {
+		r.api.lost = nil
+		gone(a)
+		return nil
+	}
+	r.step()
+	r.shows("b: Ready Admitted n1*1")
+	r.holds("b@n1")
+	r.release(b)
+	r.api.lost = func(*applied) error {
+		gone(b)
+		return nil
+	}
+	r.must(r.d.Preempt(r.Context(), b, "evicted"))
+	if n := len(r.d.jobs.byKey); n != 0 {
+		t.Errorf("it knows %d jobs after all were deleted", n)
+	}
+}
+
 func TestJobsOfSeveralQueuesAreInOneOrder(t *testing.T) {
 	r := newRig(t, 1, easy("low"), easy("high", func(q *v1alpha1.Queue) { q.Spec.Priority = 10 }))
 	run := r.submit("a", "low", 1, 4, "10m")
@@ -189,7 +300,7 @@ func TestADirectGroupOverlooksPromisesOfJobsAfterIt(t *testing.T) {
 			t.Errorf("a group %s overlooks %d promises, want %d", name, len(got), tc.want)
 		}
 		for _, id := range got {
-			if o, ok := r.d.Owner(id); !ok || o.Job != b || o.Workload != "Job team/b" || !o.From.Equal(r.job(b).Status.Promise.At.Time) {
+			if o, ok := r.d.Owner(id); !ok || o.Job != b || o.Workload != "Job team/b" {
 				t.Errorf("Owner() = %+v, %v", o, ok)
 			}
 		}

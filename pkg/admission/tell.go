@@ -58,7 +58,10 @@ func newTeller(cfg *Config, j *jobs, w *writer, core *queue.Core, a *asker) *tel
 func (t *teller) look(key types.NamespacedName) { t.toLook[key] = struct{}{} }
 
 // forget drops a job that is gone or has ended.
-func (t *teller) forget(key types.NamespacedName) { delete(t.toLook, key) }
+func (t *teller) forget(key types.NamespacedName) {
+	delete(t.toLook, key)
+	delete(t.overlapped, key)
+}
 
 // decided makes the teller tell what a pass has decided.
 func (t *teller) decided(all []queue.Decision, now time.Time) {
@@ -67,9 +70,12 @@ func (t *teller) decided(all []queue.Decision, now time.Time) {
 		if d.Change == queue.Promised && !d.Before.From.IsZero() && d.Promise.From.After(d.Before.From) {
 			t.movedLater(d, now)
 		}
+		delete(t.overlapped, d.Key)
 		t.look(d.Key)
 	}
-	clear(t.overlapped)
+	if !t.core.Pending() {
+		clear(t.overlapped) // all of them have asked
+	}
 }
 
 // movedLater records why a promise has moved to a later time.

@@ -201,7 +201,13 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 	if j.readAgain {
 		j.readAgain = false
 		w.jobs.mu.Unlock()
-		return w.read(ctx, key)
+		err := w.read(ctx, key)
+		if err != nil {
+			w.jobs.mu.Lock()
+			j.readAgain = true
+			w.jobs.mu.Unlock()
+		}
+		return err
 	}
 	now := w.now()
 	// What was added because of numbers is written, whatever needsWrite says of them.
@@ -229,8 +235,10 @@ func (w *writer) writeJob(ctx context.Context, key types.NamespacedName) error {
 		return w.failed(ctx, key, a, admits, err)
 	}
 	w.jobs.mu.Lock()
-	j = w.jobs.put(fj)
-	signal.Send(w.jobs.wake)
+	if j = w.jobs.answer(fj); j == nil {
+		w.jobs.mu.Unlock()
+		return nil
+	}
 	of, queue, needs := j.of, j.queue, false
 	needs, _ = j.needsWrite(false, now)
 	w.jobs.mu.Unlock()
@@ -303,11 +311,15 @@ func (w *writer) read(ctx context.Context, key types.NamespacedName) error {
 		}
 		return err
 	}
-	w.jobs.mu.Lock()
-	w.jobs.put(fj)
-	w.jobs.mu.Unlock()
-	signal.Send(w.jobs.wake)
+	w.answered(fj)
 	return nil
+}
+
+// answered records the FluxJob of an answer of the API server.
+func (w *writer) answered(fj *v1alpha1.FluxJob) {
+	w.jobs.mu.Lock()
+	defer w.jobs.mu.Unlock()
+	w.jobs.answer(fj)
 }
 
 // isNews reports whether an error is of another kind than the last one. The text names the object.

@@ -101,6 +101,7 @@ func initQueues(pl *Fluence, matcher match.Engine, leading func() bool) error {
 			},
 			FirstPromise: b.promises.firstOn,
 			Changed:      func(jobs ...types.NamespacedName) { queuedChanged(b, jobs) },
+			RoomFreed:    func() { b.observeEvent(gang.Released) }, // the driver knows
 			EndChanged:   func(job types.NamespacedName) { jobEndChanged(b, job) },
 		},
 		Engine: matcher, Epoch: pl.inventory.Epoch, Recorder: pl.recorder, Leading: leading,
@@ -117,6 +118,7 @@ func (q *queues) run(ctx context.Context, l *initialSync) {
 	late := time.AfterFunc(syncTimeout, func() {
 		klog.FromContext(ctx).Info("Objects were not listed in time; groups are placed without them", "resource", v1alpha1.FluxJobs.Resource, "after", syncTimeout)
 		listed()
+		q.GiveUpRestoring()
 	})
 	go func() {
 		defer late.Stop()
