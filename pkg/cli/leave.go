@@ -17,7 +17,7 @@ func queueOfJob(job *batchv1.Job) (queue string, said bool) {
 
 // jobLeaves returns the patch that takes a Job out of its queue, and lets it start. It returns nil for a Job that no queue
 // keeps from starting, and for one that its user has suspended. served is whether there are FluxJobs: then a Job that is not
-// suspended yet may be so at any time.
+// suspended yet may be so at any time. The Job has its own deadline again.
 //
 // The label gets an empty value: without a label, the Job would enter the default queue of its namespace again.
 func jobLeaves(job *batchv1.Job, served bool) map[string]any {
@@ -29,6 +29,7 @@ func jobLeaves(job *batchv1.Job, served bool) map[string]any {
 	}
 	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
 	spec := map[string]any{}
+	group.RestoreDeadline(job.Spec.ActiveDeadlineSeconds, job.Annotations[group.DeadlineAnnotation], annotations, spec)
 	if suspended(job) {
 		spec["suspend"] = false
 		if evicted {
@@ -75,7 +76,7 @@ func podLeaves(pod *corev1.Pod) map[string]any {
 func encoded(patch map[string]any) []byte {
 	text, err := json.Marshal(patch)
 	if err != nil {
-		panic(err) // it has strings, booleans and gates
+		panic(err) // it has strings, booleans, numbers and gates
 	}
 	return text
 }
