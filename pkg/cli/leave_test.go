@@ -31,6 +31,7 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 	forOther := func(j *batchv1.Job) {
 		j.Annotations = map[string]string{group.SuspendedForAnnotation: group.SuspensionFor("uid-urgent", j.UID)}
 	}
+	foreign := func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName }
 	limited := func(note string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {
 			j.Annotations[group.DeadlineAnnotation], j.Spec.ActiveDeadlineSeconds = note, new(int64(7200))
@@ -56,6 +57,8 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 		"it had a longer deadline of its own":     {edits: edits{label, noted, suspend, limited("9000/7200")}, want: deadline},
 		"it had no deadline of its own":           {edits: edits{label, noted, suspend, limited("none/7200")}, want: noDeadline},
 		"its user has changed the deadline since": {edits: edits{label, noted, suspend, limited("9000/3600")}, want: byUser},
+		"of the default scheduler":                {edits: edits{label, foreign}, want: "null"},
+		"the same, suspended by Fluence":          {edits: edits{label, foreign, noted, suspend}, want: resumed},
 		"it has left before":                      {edits: edits{none}, want: "null"},
 	}
 	for name, tc := range cases {
@@ -77,19 +80,25 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 func TestWhichPodsLeaveTheirQueues(t *testing.T) {
 	const left = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":null},"resourceVersion":"","uid":"uid-p"}`
 	cases := map[string]struct {
-		label string
-		gates []string
-		want  string
+		label   string
+		gates   []string
+		foreign bool
+		want    string
 	}{
 		"no queue":                       {want: "null"},
 		"another gate":                   {gates: []string{"other"}, want: "null"},
 		"a label":                        {label: "q", want: left + "}"},
 		"a label and a gate":             {label: "q", gates: []string{v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[]}}`},
+		"of the default scheduler":       {label: "q", foreign: true, want: "null"},
+		"the same with a gate":           {label: "q", foreign: true, gates: []string{v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[]}}`},
 		"a gate beside that of somebody": {gates: []string{"other", v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[{"name":"other"}]}}`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := pod("p", "", "1")
+			if tc.foreign {
+				p.Spec.SchedulerName = corev1.DefaultSchedulerName
+			}
 			if tc.label != "" {
 				p.Labels = map[string]string{v1alpha1.QueueLabel: tc.label}
 			}
