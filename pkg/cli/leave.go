@@ -16,19 +16,22 @@ func queueOfJob(job *batchv1.Job) (queue string, said bool) {
 }
 
 // jobLeaves returns the patch that takes a Job out of its queue, and lets it start. It returns nil for a Job that no queue
-// keeps from starting, and for one that its user has suspended. served is whether there are FluxJobs: then a Job that is not
-// suspended yet may be so at any time.
+// keeps from starting, for one that its user has suspended, and for one of the default scheduler. served is whether there are FluxJobs: then a Job that is not
+// suspended yet may be so at any time. The Job has its own deadline again.
 //
 // The label gets an empty value: without a label, the Job would enter the default queue of its namespace again.
 func jobLeaves(job *batchv1.Job, served bool) map[string]any {
 	queue, _ := queueOfJob(job)
 	_, byFluence := job.Annotations[v1alpha1.SuspendedAnnotation]
 	evicted := queue != "" && group.SuspendedFor(job) != ""
-	if held := suspended(job) && (byFluence || evicted); !held && (suspended(job) || !byFluence && (queue == "" || !served)) {
+	switch held := suspended(job) && (byFluence || evicted); {
+	case held:
+	case suspended(job), !byFluence && (queue == "" || !served || isForeign(&job.Spec.Template.Spec)):
 		return nil
 	}
 	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
 	spec := map[string]any{}
+	group.RestoreDeadline(job.Spec.ActiveDeadlineSeconds, job.Annotations[group.DeadlineAnnotation], annotations, spec)
 	if suspended(job) {
 		spec["suspend"] = false
 		if evicted {
@@ -48,8 +51,11 @@ func jobLeaves(job *batchv1.Job, served bool) map[string]any {
 	}
 }
 
+// isForeign reports whether pods are the default scheduler's. Fluence may have any other name.
+func isForeign(spec *corev1.PodSpec) bool { return spec.SchedulerName == corev1.DefaultSchedulerName }
+
 // podLeaves returns the patch that takes a pod out of its queue, and lets it start. It returns nil for a pod that no queue keeps
-// from starting.
+// from starting, such as one of the default scheduler without the gate.
 func podLeaves(pod *corev1.Pod) map[string]any {
 	rest := []corev1.PodSchedulingGate{}
 	for _, g := range pod.Spec.SchedulingGates {
@@ -58,7 +64,7 @@ func podLeaves(pod *corev1.Pod) map[string]any {
 		}
 	}
 	gated := len(rest) < len(pod.Spec.SchedulingGates)
-	if pod.Labels[v1alpha1.QueueLabel] == "" && !gated {
+	if !gated && (pod.Labels[v1alpha1.QueueLabel] == "" || isForeign(&pod.Spec)) {
 		return nil
 	}
 	patch := map[string]any{"metadata": map[string]any{
@@ -75,7 +81,7 @@ func podLeaves(pod *corev1.Pod) map[string]any {
 func encoded(patch map[string]any) []byte {
 	text, err := json.Marshal(patch)
 	if err != nil {
-		panic(err) // it has strings, booleans and gates
+		panic(err) // it has strings, booleans, numbers and gates
 	}
 	return text
 }

@@ -16,6 +16,9 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 		onJob      = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{}}`
 		resumed    = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"suspend":false}}`
 		byTemplate = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"suspend":false,"template":{"metadata":{"labels":{"fluence.flux-framework.org/queue":null}}}}}`
+		deadline   = `{"metadata":{"annotations":{"fluence.flux-framework.org/deadline":null,"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"activeDeadlineSeconds":9000,"suspend":false}}`
+		noDeadline = `{"metadata":{"annotations":{"fluence.flux-framework.org/deadline":null,"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"activeDeadlineSeconds":null,"suspend":false}}`
+		byUser     = `{"metadata":{"annotations":{"fluence.flux-framework.org/deadline":null,"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"suspend":false}}`
 		evicted    = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null,"fluence.flux-framework.org/suspended-for":null},"labels":{"fluence.flux-framework.org/queue":""},"resourceVersion":"","uid":"uid-j"},"spec":{"suspend":false}}`
 	)
 	suspend := func(j *batchv1.Job) { j.Spec.Suspend = new(true) }
@@ -27,6 +30,12 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 	}
 	forOther := func(j *batchv1.Job) {
 		j.Annotations = map[string]string{group.SuspendedForAnnotation: group.SuspensionFor("uid-urgent", j.UID)}
+	}
+	foreign := func(j *batchv1.Job) { j.Spec.Template.Spec.SchedulerName = corev1.DefaultSchedulerName }
+	limited := func(note string) func(*batchv1.Job) {
+		return func(j *batchv1.Job) {
+			j.Annotations[group.DeadlineAnnotation], j.Spec.ActiveDeadlineSeconds = note, new(int64(7200))
+		}
 	}
 	type edits []func(*batchv1.Job)
 	cases := map[string]struct {
@@ -45,6 +54,11 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 		"not suspended yet":                       {edits: edits{label}, want: onJob},
 		"not suspended and never to be":           {edits: edits{label}, notServed: true, want: "null"},
 		"resumed by its user, with a note of old": {edits: edits{label, noted}, notServed: true, want: onJob},
+		"it had a longer deadline of its own":     {edits: edits{label, noted, suspend, limited("9000/7200")}, want: deadline},
+		"it had no deadline of its own":           {edits: edits{label, noted, suspend, limited("none/7200")}, want: noDeadline},
+		"its user has changed the deadline since": {edits: edits{label, noted, suspend, limited("9000/3600")}, want: byUser},
+		"of the default scheduler":                {edits: edits{label, foreign}, want: "null"},
+		"the same, suspended by Fluence":          {edits: edits{label, foreign, noted, suspend}, want: resumed},
 		"it has left before":                      {edits: edits{none}, want: "null"},
 	}
 	for name, tc := range cases {
@@ -66,19 +80,25 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 func TestWhichPodsLeaveTheirQueues(t *testing.T) {
 	const left = `{"metadata":{"annotations":{"fluence.flux-framework.org/queued":null},"labels":{"fluence.flux-framework.org/queue":null},"resourceVersion":"","uid":"uid-p"}`
 	cases := map[string]struct {
-		label string
-		gates []string
-		want  string
+		label   string
+		gates   []string
+		foreign bool
+		want    string
 	}{
 		"no queue":                       {want: "null"},
 		"another gate":                   {gates: []string{"other"}, want: "null"},
 		"a label":                        {label: "q", want: left + "}"},
 		"a label and a gate":             {label: "q", gates: []string{v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[]}}`},
+		"of the default scheduler":       {label: "q", foreign: true, want: "null"},
+		"the same with a gate":           {label: "q", foreign: true, gates: []string{v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[]}}`},
 		"a gate beside that of somebody": {gates: []string{"other", v1alpha1.QueueGate}, want: left + `,"spec":{"schedulingGates":[{"name":"other"}]}}`},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			p := pod("p", "", "1")
+			if tc.foreign {
+				p.Spec.SchedulerName = corev1.DefaultSchedulerName
+			}
 			if tc.label != "" {
 				p.Labels = map[string]string{v1alpha1.QueueLabel: tc.label}
 			}

@@ -41,6 +41,7 @@ func TestQueueCommands(t *testing.T) {
 		"why a job waits where FluxJobs may not be read": {args: "why free", objects: all(), forbidden: []string{"fluxjobs"}, want: ExitNo},
 		"when a job starts that is promised room":        {args: "when training", objects: all()},
 		"when a job behind a promise starts":             {args: "when sweep", objects: all()},
+		"when a job starts where queues are hidden":      {args: "when sweep", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
 		"when a job behind a promise starts as json":     {args: "when sweep -o json", objects: all()},
 		"when a job starts that is held":                 {args: "when kept", objects: all(), want: ExitNo},
 		"when a job of a file with a queue starts":       {args: "when -f -", stdin: strings.Replace(manifest("x", 1, "1"), "name: x", "name: x\n  labels: {fluence.flux-framework.org/queue: batch}", 1), objects: all()},

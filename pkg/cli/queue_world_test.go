@@ -147,6 +147,9 @@ func queues() []runtime.Object {
 			q.Status.Used = corev1.ResourceList{"cpu": resource.MustParse("500m")}
 		}),
 		aQueue("old", func(q *v1alpha1.Queue) { q.Spec.Enabled = new(false) }),
+		aQueue("rough", func(q *v1alpha1.Queue) {
+			q.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonCannotReserve, Message: `spec.policy: "easy": the matcher's engine cannot promise room`}}
+		}),
 		aQueue("wrong", func(q *v1alpha1.Queue) {
 			q.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: "NoNodes", Message: "spec.requires: no node has the labels partition=gone"}}
 		}),

@@ -44,7 +44,11 @@ func (o *options) whenQueued(ctx context.Context, r *reader, s *whyAnswer) (when
 		return a, nil
 	}
 	queues, err := r.readQueues(ctx)
-	if err != nil && !apierrors.IsForbidden(err) {
+	if apierrors.IsForbidden(err) {
+		a.Message = "you may not list the queues, whose rules decide when it starts: " + a.Message
+		return a, nil
+	}
+	if err != nil {
 		return a, err
 	}
 	ahead, ok := jobsUpTo(fj, jobs, byQueueName(queues))

@@ -30,9 +30,12 @@ type queueSummary struct {
 	Started bool `json:"started"`
 	// NotReady is why the queue can start no jobs. It is empty if it can.
 	NotReady string `json:"notReady,omitempty"`
-	Message  string `json:"message,omitempty"`
-	Pending  int32  `json:"pending"`
-	Running  int32  `json:"running"`
+	// Warning is what the queue cannot do although it starts jobs, such as EngineCannotReserve. It is empty if there is nothing.
+	Warning string `json:"warning,omitempty"`
+	// Message explains NotReady or Warning.
+	Message string `json:"message,omitempty"`
+	Pending int32  `json:"pending"`
+	Running int32  `json:"running"`
 	// Used is what the jobs request that have nodes, and Limits are the limits of the queue.
 	Used   corev1.ResourceList  `json:"used,omitempty"`
 	Limits v1alpha1.QueueLimits `json:"limits"`
@@ -60,7 +63,8 @@ func (o *options) queuesCommand() *cobra.Command {
 and which job starts next.
 
 The state is Started; Stopped if no job starts (spec.started); Disabled if the queue takes
-no new jobs (spec.enabled); or the reason why the queue can start none.`,
+no new jobs (spec.enabled); the reason why the queue can start none; or what it cannot do
+although it starts jobs, such as EngineCannotReserve.`,
 		Example:           "  kubectl fluence queues\n  kubectl fluence queues batch -o yaml",
 		ValidArgsFunction: o.completeQueues,
 	}
@@ -125,8 +129,12 @@ func summaryOfQueue(q *v1alpha1.Queue) queueSummary {
 		Enabled: ptr.Deref(q.Spec.Enabled, true), Started: ptr.Deref(q.Spec.Started, true),
 		Pending: q.Status.Pending, Running: q.Status.Running, Used: q.Status.Used, Limits: q.Spec.Limits,
 	}
-	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
+	switch c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionReady); {
+	case c == nil:
+	case c.Status == metav1.ConditionFalse:
 		s.NotReady, s.Message = c.Reason, c.Message
+	case c.Status == metav1.ConditionTrue && c.Reason != v1alpha1.ReasonReady:
+		s.Warning, s.Message = c.Reason, c.Message
 	}
 	return s
 }
@@ -189,6 +197,8 @@ func (s *queueSummary) state() (string, paint) {
 		return "Stopped", yellow
 	case !s.Enabled:
 		return "Disabled", yellow
+	case s.Warning != "":
+		return s.Warning, yellow
 	}
 	return "Started", green
 }

@@ -159,7 +159,9 @@ func (w *wayOut) leaveJob(ctx context.Context, job *batchv1.Job) {
 		switch queue, _ := queueOfJob(job); {
 		case patch != nil:
 		case suspended(job) && queue != "":
-			w.byUser++
+			if !isForeign(&job.Spec.Template.Spec) {
+				w.byUser++
+			}
 			return
 		default:
 			if queue == "" && !suspended(job) {

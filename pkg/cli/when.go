@@ -290,7 +290,7 @@ func (o *options) start(a *whenAnswer) string {
 		return fmt.Sprintf("%s from %s (in %s)", reason.Plural(len(a.Nodes), "node"), reason.Time(a.From.Time, o.now()), in)
 	case a.Reason == reason.NeverFits:
 		return o.paint(red, "never") + ": " + why
-	case a.Reason == reason.NoRoom:
+	case a.simulated && a.Reason == reason.NoRoom:
 		why = "something in its way has no known end: " + why
 	}
 	return o.paint(red, "no time is known") + ": " + why

@@ -3,10 +3,12 @@ package group
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 )
@@ -88,4 +90,55 @@ func ParseQueued(value string) Queued {
 		}
 	}
 	return q
+}
+
+// noDeadline stands in DeadlineAnnotation for a Job without a deadline of its own.
+const noDeadline = "none"
+
+// DeadlineNote returns the value of DeadlineAnnotation for a Job with a deadline of its own, nil for none, whose spec gets
+// another one. Both are in seconds.
+func DeadlineNote(own *int64, set int64) string {
+	if own == nil {
+		return fmt.Sprintf("%s/%d", noDeadline, set)
+	}
+	return fmt.Sprintf("%d/%d", *own, set)
+}
+
+// ParseDeadlineNote reads a value of DeadlineAnnotation. It returns false if the value cannot be read.
+func ParseDeadlineNote(note string) (own *int64, set int64, ok bool) {
+	before, after, _ := strings.Cut(note, "/")
+	set, err := strconv.ParseInt(after, 10, 64)
+	if err != nil {
+		return nil, 0, false
+	}
+	if n, err := strconv.ParseInt(before, 10, 64); err == nil {
+		own = &n
+	}
+	return own, set, true
+}
+
+// OwnDeadline returns the activeDeadlineSeconds that are a Job's own, of those in its spec and the value of
+// DeadlineAnnotation. It is nil if there are none.
+func OwnDeadline(deadline *int64, note string) *int64 {
+	own, set, ok := ParseDeadlineNote(note)
+	if !ok || !ptr.Equal(deadline, &set) {
+		return deadline // nobody has set it, or somebody has changed it since
+	}
+	return own
+}
+
+// RestoreDeadline gives a Job that leaves its queue its own deadline again, and removes the note, in a merge patch of its
+// annotations and spec. Without a note it does nothing.
+func RestoreDeadline(deadline *int64, note string, annotations, spec map[string]any) {
+	if note == "" {
+		return
+	}
+	annotations[DeadlineAnnotation] = nil
+	switch own := OwnDeadline(deadline, note); {
+	case ptr.Equal(own, deadline):
+	case own == nil:
+		spec["activeDeadlineSeconds"] = nil
+	default:
+		spec["activeDeadlineSeconds"] = *own
+	}
 }

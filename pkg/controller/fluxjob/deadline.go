@@ -1,57 +1,21 @@
 package fluxjob
 
 import (
-	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/fsd"
+	"github.com/flux-k8s/fluence/pkg/group"
 )
 
 // While a Job runs, its activeDeadlineSeconds are those of its queue. group.DeadlineAnnotation, which is written together with
 // them, has the Job's own: they bound what is set, and count again when the Job waits again.
 
-// noDeadline stands in group.DeadlineAnnotation for a Job without a deadline of its own.
-const noDeadline = "none"
-
 // ownDeadline returns the deadline in seconds that is the workload's own. It is nil if there is none.
-func (w *workload) ownDeadline() *int64 {
-	own, set, has := w.noted()
-	if !has || w.deadline == nil || *w.deadline != set {
-		return w.deadline // nobody has set it, or somebody has changed it since
-	}
-	return own
-}
-
-// noted reads group.DeadlineAnnotation: the workload's own deadline, and the one that was set.
-func (w *workload) noted() (own *int64, set int64, has bool) {
-	before, after, _ := strings.Cut(w.deadlineNote, "/")
-	set, err := strconv.ParseInt(after, 10, 64)
-	if err != nil {
-		return nil, 0, false
-	}
-	if n, err := strconv.ParseInt(before, 10, 64); err == nil {
-		own = &n
-	}
-	return own, set, true
-}
-
-// noteFor returns the value of group.DeadlineAnnotation. It is empty if nothing but the workload's own is set.
-func noteFor(own, set *int64) string {
-	switch {
-	case set == nil:
-		return ""
-	case own == nil:
-		return noDeadline + "/" + strconv.FormatInt(*set, 10)
-	default:
-		return fmt.Sprintf("%d/%d", *own, *set)
-	}
-}
+func (w *workload) ownDeadline() *int64 { return group.OwnDeadline(w.deadline, w.deadlineNote) }
 
 // granted returns for how long the room of an allocation is there for the job, without the grace of its queue. It returns
 // 0 if the room has no known end.
@@ -88,7 +52,7 @@ func (w *workload) releaseDeadline(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) 
 // what is set. More counts once the scheduler has moved the end of the allocation. Without a duration the deadline
 // stays that of the release.
 func (w *workload) runningDeadline(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) *int64 {
-	_, set, has := w.noted()
+	_, set, has := group.ParseDeadlineNote(w.deadlineNote)
 	if !w.isJob() {
 		set, has = ptr.Deref(w.deadline, 0), w.deadline != nil
 	}

@@ -146,11 +146,14 @@ func (o *observation) seatsTaken() []v1alpha1.Seats {
 	return o.seats()
 }
 
-// letGo lets a workload go that Fluence holds, and that is to wait in no queue.
+// letGo lets a workload go that Fluence holds, and that is to wait in no queue. A Job has its own deadline again.
 func (o *observation) letGo() step {
 	p := o.workload.leave()
 	if p == nil {
 		return step{}
+	}
+	if o.workload.isJob() && o.workload.queued == "" {
+		return step{what: "restore its own deadline: it is in no queue", workload: p}
 	}
 	return step{what: "let go: it is in no queue", workload: p, events: normal(eventLeftQueue, "the %s is in no queue any more, and starts as others do", o.workload.owner.Kind)}
 }

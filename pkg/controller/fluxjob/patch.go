@@ -68,33 +68,36 @@ func (w *workload) limit(deadline *int64) patch {
 func (w *workload) setDeadline(deadline *int64, annotations, spec map[string]any) {
 	own := w.ownDeadline()
 	annotations[group.DeadlineAnnotation], spec["activeDeadlineSeconds"] = nil, nil
-	if deadline != nil {
-		spec["activeDeadlineSeconds"] = *deadline
+	if deadline == nil {
+		return
 	}
-	if note := noteFor(own, deadline); note != "" && !ptr.Equal(own, deadline) {
-		annotations[group.DeadlineAnnotation] = note
+	spec["activeDeadlineSeconds"] = *deadline
+	if !ptr.Equal(own, deadline) {
+		annotations[group.DeadlineAnnotation] = group.DeadlineNote(own, *deadline)
 	}
 }
 
-// leave lets a workload go that is to wait in no queue any more, as it was. It returns nil if Fluence does not hold it.
+// leave lets a workload go that is to wait in no queue any more, as it was: a Job has its own deadline again. It returns nil if
+// nothing of Fluence is on it. A Job that its user has suspended stays so.
 func (w *workload) leave() patch {
-	metadata := map[string]any{"annotations": map[string]any{group.QueuedAnnotation: nil}}
+	annotations, spec := map[string]any{group.QueuedAnnotation: nil}, map[string]any{}
+	p := patch{"metadata": map[string]any{"annotations": annotations}, "spec": spec}
 	switch {
-	case !w.isJob() && w.suspended:
-		spec := map[string]any{}
-		w.ungate(spec)
-		return patch{"metadata": metadata, "spec": spec}
-	case !w.isJob() || w.queued == "":
+	case !w.isJob() && !w.suspended, w.isJob() && w.queued == "" && w.deadlineNote == "":
 		return nil
-	case !w.suspended:
-		return patch{"metadata": metadata}
+	case !w.isJob():
+		w.ungate(spec)
+		return p
 	}
-	spec := map[string]any{"suspend": false}
-	if _, has := w.asked.template.Labels[group.QueueLabel]; has {
-		// Its pods would be held by their label.
-		spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{group.QueueLabel: nil}}}
+	group.RestoreDeadline(w.deadline, w.deadlineNote, annotations, spec)
+	if w.suspended && w.queued != "" {
+		spec["suspend"] = false
+		if _, has := w.asked.template.Labels[group.QueueLabel]; has {
+			// Its pods would be held by their label.
+			spec["template"] = map[string]any{"metadata": map[string]any{"labels": map[string]any{group.QueueLabel: nil}}}
+		}
 	}
-	return patch{"metadata": metadata, "spec": spec}
+	return p
 }
 
 // ungate writes the gates of a pod without that of queues.

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -111,15 +113,31 @@ func TestAJobLeavesItsQueue(t *testing.T) {
 	})
 	t.Run("while its user has suspended it", func(t *testing.T) {
 		w := newWorld(t)
+		w.queues["batch"].Spec.Defaults.Duration = "1h"
 		w.run()
 		w.suspend(true)
 		w.settle()
 		unlabel(w)
 		w.settle()
-		if w.fluxJob != nil || !*w.job.Spec.Suspend {
-			t.Errorf("%s, want it suspended still", w)
+		if w.fluxJob != nil || !*w.job.Spec.Suspend || w.job.Spec.ActiveDeadlineSeconds != nil {
+			t.Errorf("%s, deadline %v; want it suspended still, without a deadline", w, w.job.Spec.ActiveDeadlineSeconds)
 		}
 	})
+	for name, own := range map[string]*int64{"with its own deadline": new(int64(9000)), "without a deadline": nil} {
+		t.Run("after it lost its room, "+name, func(t *testing.T) {
+			w := newWorld(t, func(j *batchv1.Job) { j.Spec.ActiveDeadlineSeconds = own })
+			w.settle()
+			w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Duration = "2h" })
+			w.run()
+			w.takeBack(v1alpha1.ReasonRequeued)
+			w.settle()
+			unlabel(w)
+			w.settle()
+			if _, noted := w.job.Annotations[group.DeadlineAnnotation]; noted || w.fluxJob != nil || *w.job.Spec.Suspend || !ptr.Equal(w.job.Spec.ActiveDeadlineSeconds, own) {
+				t.Errorf("%s, deadline %v, annotations %v; want it let go with %v", w, w.job.Spec.ActiveDeadlineSeconds, w.job.Annotations, own)
+			}
+		})
+	}
 	t.Run("with an allocation", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
