@@ -23,6 +23,10 @@ func (l *loop) wantedEnd(j *job) (end time.Time, changes bool) {
 		return end, false // the condition Valid says so
 	}
 	end = endAfter(j.room.at, duration, q.grace)
+	longer := !j.room.end.IsZero() && (end.IsZero() || end.After(j.room.end))
+	if longer && q.maxDuration > 0 && (duration == 0 || duration > q.maxDuration) {
+		return end, false // the condition Valid says so
+	}
 	return end, !end.Equal(j.room.end)
 }
 

@@ -371,6 +371,12 @@ func TestATimeLimitThatIsEdited(t *testing.T) {
 	if got := minutes(r, a); got != 120 || len(r.ends) != 2 {
 		t.Errorf("a longer limit gives %v minutes, want 120; the plugin was told %v", got, r.ends)
 	}
+	for _, d := range []string{"4h", "inf"} {
+		if set(d); minutes(r, a) != 120 {
+			t.Errorf("limit %s, beyond the queue's, gives %v minutes though nobody is promised the nodes", d, minutes(r, a))
+		}
+	}
+	set("2h")
 	wide := r.submit("b", "batch", 2, 4, "1h")
 	r.step()
 	from := r.job(wide).Status.Promise.At

@@ -69,6 +69,10 @@ func (w *workload) runningDeadline(fj *v1alpha1.FluxJob, queue *v1alpha1.Queue) 
 	case room == 0 || asked != 0 && roundUp(asked) <= roundUp(room):
 		limit = asked
 	}
+	// Users may write the deadline and its note, but not the allocation.
+	if room > 0 && (limit == 0 || limit > room) {
+		limit = room
+	}
 	return leastSeconds(w.ownDeadline(), limit, w.isJob())
 }
 

@@ -259,6 +259,14 @@ func TestADurationThatIsEditedWhileTheJobRuns(t *testing.T) {
 		{"none: as it was", duration(""), 10800},
 		{"no end, which the scheduler has not accepted", duration("inf"), 10800},
 		{"its user removes the deadline", own(nil), 10800},
+		{"its user removes the deadline and its note", func() {
+			w.job.Spec.ActiveDeadlineSeconds = nil
+			delete(w.job.Annotations, group.DeadlineAnnotation)
+		}, 10800},
+		{"its user writes another deadline and note", func() {
+			w.job.Spec.ActiveDeadlineSeconds = new(int64(999999999))
+			w.job.Annotations[group.DeadlineAnnotation] = "none/999999999"
+		}, 10800},
 		{"its user raises the deadline", own(new(int64(20000))), 10800},
 		{"its user lowers the deadline", own(new(int64(600))), 600},
 		{"its user raises it again", own(new(int64(10800))), 10800},
