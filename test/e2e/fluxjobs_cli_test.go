@@ -76,7 +76,7 @@ func TestTheWayOutWithoutTheController(t *testing.T) {
 	}
 	s.applyText(queued("leaving", "runs", 1, "1h"))
 	s.running("runs-", 1)
-	s.kubectl("patch", "queues.fluence.flux-framework.org", "leaving", "--type=merge", "-p", `{"spec":{"started":false}}`)
+	s.merge(queues+"/leaving", `{"spec":{"started":false}}`)
 	s.applyText(strings.Replace(queued("leaving", "own", 1, "1h"), "\nspec:\n", "\nspec:\n  suspend: true\n", 1))
 	s.applyText(queued("leaving", "waits", 1, "1h"))
 	s.applyText(`{apiVersion: v1, kind: Pod, metadata: {name: alone, labels: {` + v1alpha1.QueueLabel + `: leaving}},

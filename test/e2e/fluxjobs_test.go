@@ -19,6 +19,12 @@ import (
 	"github.com/flux-k8s/fluence/test/stack"
 )
 
+// The kinds of queues, for kubectl.
+const (
+	queues   = "queues.fluence.flux-framework.org"
+	fluxJobs = "fluxjobs.fluence.flux-framework.org"
+)
+
 // queue makes a queue with this spec, and deletes it after the story.
 func (s *story) queue(name, spec string) {
 	s.Helper()
@@ -29,7 +35,7 @@ func (s *story) queue(name, spec string) {
 // dropQueue deletes a queue after the story, when its jobs are gone.
 func (s *story) dropQueue(name string) {
 	s.Cleanup(func() {
-		if out, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "delete", "queues.fluence.flux-framework.org", name, "--ignore-not-found"); err != nil {
+		if out, _, err := s.Kubectl(context.WithoutCancel(s.Context()), "delete", queues, name, "--ignore-not-found"); err != nil {
 			s.Errorf("delete the queue %s: %v\n%s", name, err, out)
 		}
 	})
@@ -40,24 +46,38 @@ func queued(queue, name string, n int, duration string) string {
 	return strings.Replace(lasting(name, n, duration), "metadata: {name: "+name+"}", "metadata: {name: "+name+", labels: {"+v1alpha1.QueueLabel+": "+queue+"}}", 1)
 }
 
-// fluxJob returns the FluxJob of a Job or pod, and nil if there is none.
-func (s *story) fluxJob(ctx context.Context, prefix string) *v1alpha1.FluxJob {
-	s.Helper()
+// readFluxJob returns the FluxJob of a Job or pod, and nil if there is none.
+func (s *story) readFluxJob(ctx context.Context, prefix string) (*v1alpha1.FluxJob, error) {
 	var list v1alpha1.FluxJobList
-	out, _, err := s.Kubectl(ctx, "get", "fluxjobs.fluence.flux-framework.org", "-n", s.ns, "-o", "json")
+	out, _, err := s.Kubectl(ctx, "get", fluxJobs, "-n", s.ns, "-o", "json")
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &list)
 	}
 	if err != nil {
-		s.Logf("list FluxJobs: %v", err)
-		return nil
+		return nil, fmt.Errorf("list FluxJobs: %w", err)
 	}
 	for i := range list.Items {
 		if strings.HasPrefix(list.Items[i].Name, prefix) {
-			return &list.Items[i]
+			return &list.Items[i], nil
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// fluxJob returns the FluxJob of a Job or pod, and nil if there is none, or if it cannot be read.
+func (s *story) fluxJob(ctx context.Context, prefix string) *v1alpha1.FluxJob {
+	s.Helper()
+	j, err := s.readFluxJob(ctx, prefix)
+	if err != nil {
+		s.Log(err)
+	}
+	return j
+}
+
+// merge changes an object, such as job/solver, by a merge patch.
+func (s *story) merge(object, patch string) {
+	s.Helper()
+	s.kubectl("patch", object, "-n", s.ns, "--type=merge", "-p", patch)
 }
 
 // waitsInQueue waits until the FluxJob of a Job waits for a reason, with these words.
@@ -131,7 +151,8 @@ func TestAJobOfAQueueStartsWhereItsFluxJobSays(t *testing.T) {
 	}
 	s.kubectl("delete", "job", "in-a-queue", "-n", s.ns)
 	s.eventually("the FluxJob goes with its Job", func(ctx context.Context) (bool, string) {
-		return s.fluxJob(ctx, "job-in-a-queue-") == nil, "it is there"
+		j, err := s.readFluxJob(ctx, "job-in-a-queue-")
+		return j == nil && err == nil, fmt.Sprintf("it is there, or cannot be read: %v", err)
 	})
 }
 
@@ -192,13 +213,13 @@ func TestHeldJobsStoppedQueuesAndLimits(t *testing.T) {
 	s.applyText(queued("limited", "first", 1, "1h"))
 	s.waitsInQueue("first", v1alpha1.ReasonQueueStopped)
 	first := s.fluxJob(t.Context(), "job-first-").Name
-	s.kubectl("patch", "fluxjobs.fluence.flux-framework.org", first, "-n", s.ns, "--type=merge", "-p", `{"spec":{"held":true}}`)
-	s.kubectl("patch", "queues.fluence.flux-framework.org", "limited", "--type=merge", "-p", `{"spec":{"started":true}}`)
+	s.merge(fluxJobs+"/"+first, `{"spec":{"held":true}}`)
+	s.merge(queues+"/limited", `{"spec":{"started":true}}`)
 	s.waitsInQueue("first", v1alpha1.ReasonHeld)
 	s.applyText(queued("limited", "second", 1, "1h"))
 	s.running("second-", 1)
-	s.kubectl("patch", "fluxjobs.fluence.flux-framework.org", first, "-n", s.ns, "--type=merge", "-p", `{"spec":{"held":false}}`)
-	s.waitsInQueue("first", v1alpha1.ReasonLimitReached, "1")
+	s.merge(fluxJobs+"/"+first, `{"spec":{"held":false}}`)
+	s.waitsInQueue("first", v1alpha1.ReasonLimitReached, "spec.limits.running of Queue limited is 1")
 	s.applyText(queued("limited", "long", 1, "3h"))
 	s.eventually("a job that is too long is refused", func(ctx context.Context) (bool, string) {
 		j := s.fluxJob(ctx, "job-long-")
@@ -268,9 +289,14 @@ func TestQueuesOutliveTheProcesses(t *testing.T) {
 		if process == stack.Scheduler {
 			s.leads(process)
 		}
+		// What was written before says nothing of the new process: a new job does.
+		after := "after-" + process
+		s.applyText(queued("lasts", after, 1, "1m"))
+		s.waitsInQueue(after, v1alpha1.ReasonNoRoom)
 		s.waitsInQueue("next", v1alpha1.ReasonPromised)
 	}
 	s.noneOnNodes("next-")
+	s.noneOnNodes("after-")
 	s.untouched(before)
 	for _, process := range []string{stack.Sidecar, stack.Controller, stack.Scheduler} {
 		s.kill(process)
@@ -302,7 +328,7 @@ func TestAJobSlipsPastTheWebhookAndWaits(t *testing.T) {
 	s.waitsInQueue("second", v1alpha1.ReasonNoRoom)
 	s.suspendedIs("second", true)
 	s.noneOnNodes("second-")
-	s.kubectl("patch", "job", "second", "-n", s.ns, "--type=merge", "-p", `{"spec":{"suspend":false}}`)
+	s.merge("job/second", `{"spec":{"suspend":false}}`)
 	s.suspendedIs("second", true)
 	s.kubectl("delete", "job", "first", "-n", s.ns)
 	s.running("second-", 1)
