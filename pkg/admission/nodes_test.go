@@ -236,6 +236,37 @@ func TestAPromiseStandsWhileWhatIsInItsWayIsPastItsEnd(t *testing.T) {
 	r.shows("a: Finished Admitted n1*1", "b: Ready Admitted n1*1")
 }
 
+// For a moment room is left for pods to come. That room has no end, and the first job of a queue has its promise all the same.
+func TestAPromiseStandsWhileRoomIsLeftToOthers(t *testing.T) {
+	for name, at := range map[string]struct {
+		after time.Duration
+		then  string
+	}{
+		"before its time":        {5 * time.Minute, "15m1s"},
+		"when its time has come": {10*time.Minute + time.Second + 50*time.Millisecond, "20m2s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 2, easy("batch"))
+			a := r.submit("a", "batch", 1, 4, "10m")
+			r.step()
+			r.release(a)
+			r.submit("large", "batch", 2, 4, "10m")
+			r.submit("longer", "batch", 1, 4, "30m")
+			r.step()
+			r.shows("a: Running Admitted n1*1", "large: Waiting Promised 2 from 10m1s", "longer: Waiting NoRoom")
+			r.after(at.after)
+			left := translate.HeldSlot(objects.Pod("left", objects.CPU("4"), objects.OnNode("n1")))
+			r.claims.Expected = []match.Slot{left}
+			r.finish(a)
+			r.shows("a: Finished Admitted n1*1", "large: Waiting Promised 2 from 10m1s", "longer: Waiting NoRoom")
+			r.claims = Claims{}
+			r.d.RoomFreed()
+			r.step()
+			r.shows("a: Finished Admitted n1*1", "large: Ready Admitted n[1-2]*1", "longer: Waiting Promised 1 from "+at.then)
+		})
+	}
+}
+
 func TestWithoutAnEndThereIsNoPromise(t *testing.T) {
 	r := newRig(t, 1, easy("batch"))
 	r.submit("a", "batch", 1, 4, "inf")

@@ -38,7 +38,8 @@ func (m *asker) Restore(of *queue.Job, promised queue.Promise) bool {
 		return false
 	}
 	always, limits := pinned(old.job.Slots)
-	r.Op, r.Terse, r.Ignore = match.WithoutAllocatingFuture, true, old.ignore
+	// Whoever room is left to for a moment has no end yet. If he takes it, the job asks again.
+	r.Op, r.Terse, r.Ignore, r.Expected = match.WithoutAllocatingFuture, true, old.ignore, nil
 	r.Jobspec = r.class.request(both(r.always, always), r.present)
 	a := r.Jobspec.Attributes.System.Fluence[r.class.label]
 	a.Limits = append(append([]jobspec.Limit(nil), a.Limits...), limits...)

@@ -85,9 +85,13 @@ func keepForJob(w *watcher, was *corev1.Pod) {
 		return
 	}
 	key := w.queues.workloadOf(was).job
-	if _, admitted := w.queues.End(key); admitted {
-		w.queues.leaving.add(key, w.heldSlot(was), w.now())
+	end, admitted := w.queues.End(key)
+	if !admitted {
+		return
 	}
+	slot := w.heldSlot(was)
+	slot.R.Expiration = end
+	w.queues.leaving.add(key, slot, w.now())
 }
 
 // keepAtEnd is keepForJob for the slot of a pod, of whose end the plugin may not have been told yet.

@@ -125,7 +125,7 @@ func (s *story) clear(ctx context.Context) {
 }
 
 func (s *story) dump(ctx context.Context) {
-	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"describe", "podgroups.scheduling.x-k8s.io"}, {"get", "events"}} {
+	for _, args := range [][]string{{"get", "pods", "-o", "wide"}, {"describe", "podgroups.scheduling.x-k8s.io"}, {"describe", "queues.fluence.flux-framework.org,fluxjobs.fluence.flux-framework.org"}, {"get", "events"}} {
 		out, _, err := s.Kubectl(ctx, append(args, "-n", s.ns)...)
 		s.Logf("$ kubectl %s (%v)\n%s", strings.Join(args, " "), err, out)
 	}
