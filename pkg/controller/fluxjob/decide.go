@@ -18,7 +18,8 @@ import (
 //
 //	what is there                                   the next write
 //	no FluxJob, not S, no pod has a node            Job: S, A (what slipped past the webhook)
-//	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods
+//	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods.
+//	                                                None if the queue does not take the Job, or would be over a limit with it
 //	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
 //	no FluxJob, S with A                            FluxJob: made
 //	FluxJob without phase                           status: Requested, Valid, when it was made
@@ -125,6 +126,9 @@ func (o *observation) enter() step {
 			}
 			return s
 		}
+		if because, text := o.whyNotCounted(); because != "" {
+			return step{events: warning(because, "not in queue %s: %s. Its pods on nodes run on, and further ones wait. Suspend the Job and resume it, and it waits for its turn", queue, text)}
+		}
 	}
 	fj, _, _ := o.wanted(&v1alpha1.FluxJob{ObjectMeta: metav1.ObjectMeta{
 		Namespace: w.object.GetNamespace(), Name: w.owner.PodGroupName(),
@@ -176,6 +180,9 @@ func (o *observation) await() step {
 	}
 	if w.isJob() && !w.suspended {
 		if fj.Status.Phase == "" && len(o.seatsTaken()) > 0 {
+			if because, _ := o.whyNotCounted(); because != "" {
+				return step{what: "remove: it may not count in its queue", remove: true, verify: true, counts: actionDeleted}
+			}
 			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(v1alpha1.ReasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
 		}
 		if fj.Status.Allocation == nil {
@@ -269,10 +276,15 @@ func (o *observation) follow() step {
 		sayDuration(next, said)
 		return step{what: "write the duration that the workload says", spec: next}
 	}
-	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == v1alpha1.ReasonRunsAlready && w.deadlineNote == "" {
-		return step{} // its time would count from before it was in the queue
-	}
 	deadline := w.runningDeadline(fj, o.queue)
+	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == v1alpha1.ReasonRunsAlready {
+		if w.deadlineNote == "" {
+			deadline = w.deadline // the time of the FluxJob would count from before it was in the queue
+		}
+		if most := leastSeconds(nil, longestOf(o.queue), w.isJob()); most != nil && (deadline == nil || *deadline > *most) {
+			deadline = most
+		}
+	}
 	if p := w.limit(deadline); p != nil {
 		return step{what: "change the deadline", workload: p, events: normal(eventDeadline, "%s", deadlineText(w.owner.Kind, deadline))}
 	}

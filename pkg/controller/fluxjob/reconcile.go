@@ -129,6 +129,8 @@ func (r *reconciler) observe(ctx context.Context, namespace string, owner group.
 	}
 	o.queue = r.queues.Get(ctx, name)
 	o.seats = func() []v1alpha1.Seats { return r.seatsOf(ctx, namespace, owner.UID) }
+	o.allowed = func() bool { return r.queues.Allows(ctx, o.queue, namespace) }
+	o.others = func() (usage, error) { return r.usageOf(ctx, name, namespace, owner.PodGroupName()) }
 	return o, r.setPriority(ctx, o)
 }
 
