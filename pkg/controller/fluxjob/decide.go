@@ -34,6 +34,7 @@ import (
 //	not Finished, the workload has ended            status: Finished
 //	waiting, no queue any more                      Job or pod: not S, not A; then FluxJob: deleted
 //	the workload is gone                            FluxJob: deleted
+//	not Finished, the FluxJob is being deleted      status: Finished
 //
 // "waiting" is every phase before Running: also Ready, as long as S. A pod cannot be gated again. Where a Job is suspended,
 // the scheduler holds a pod by its FluxJob.
@@ -81,10 +82,12 @@ func (o *observation) decide() step {
 	switch {
 	case w == nil && fj == nil:
 		return step{}
+	case w != nil && w.elsewhere && (fj != nil || w.asked.template.Spec.SchedulerName != corev1.DefaultSchedulerName):
+		return step{}
+	case fj != nil && fj.DeletionTimestamp != nil:
+		return o.giveUp()
 	case w == nil:
 		return step{what: "remove: the workload is gone", remove: true, verify: true, counts: actionDeleted}
-	case w.elsewhere && (fj != nil || w.asked.template.Spec.SchedulerName != corev1.DefaultSchedulerName):
-		return step{}
 	case fj == nil:
 		return o.enter()
 	case fj.Status.Phase == v1alpha1.Finished:
@@ -98,6 +101,17 @@ func (o *observation) decide() step {
 	default:
 		return o.await()
 	}
+}
+
+// giveUp decides for a FluxJob that is being deleted, and that a finalizer keeps. Users may write finalizers: the room is not kept
+// with it.
+func (o *observation) giveUp() step {
+	if o.fluxJob.Status.Phase == v1alpha1.Finished {
+		return step{}
+	}
+	const text = "the FluxJob is being deleted"
+	return step{what: "finish: " + text, status: finished(o.fluxJob, o, ending{result: v1alpha1.Cancelled, text: text}), counts: actionFinished,
+		events: warning(eventLeftQueue, "FluxJob %s is being deleted: its room is free, and a new one is made when its finalizers are gone", o.fluxJob.Name)}
 }
 
 // enter decides for a workload without a FluxJob.

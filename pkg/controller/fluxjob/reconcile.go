@@ -275,7 +275,8 @@ func (r *reconciler) hasWorkload(ctx context.Context, o *observation) (bool, err
 	return o.workload != nil && obj.GetResourceVersion() == o.workload.object.GetResourceVersion(), nil
 }
 
-// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody.
+// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody. If a
+// finalizer keeps it, it has ended all the same.
 func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error {
 	var fj v1alpha1.FluxJob
 	if err := r.client.Get(ctx, key, &fj); err != nil {
@@ -283,6 +284,13 @@ func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error
 	}
 	if _, is := requestOf(&fj); is {
 		return nil
+	}
+	if fj.DeletionTimestamp != nil {
+		s := (&observation{now: r.clock.Now(), fluxJob: &fj}).giveUp()
+		if s.status == nil {
+			return nil
+		}
+		return client.IgnoreNotFound(r.client.Status().Patch(ctx, s.status, client.MergeFrom(&fj), client.FieldOwner(FieldManager)))
 	}
 	r.events.Eventf(&fj, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotAllowed, "Delete", "spec.workload: %s %s (UID %s): a FluxJob has the name of the PodGroup of its workload; this one is deleted", fj.Spec.Workload.Kind, fj.Spec.Workload.Name, fj.Spec.Workload.UID)
 	return client.IgnoreNotFound(r.client.Delete(ctx, &fj, client.Preconditions{UID: new(fj.UID)}))

@@ -245,3 +245,54 @@ func TestTheEndOfAWaitingJob(t *testing.T) {
 		t.Error("the FluxJob of a Job that is gone is there still")
 	}
 }
+
+// Users may write finalizers and owners of a FluxJob. None of them holds nodes, whatever the workload does.
+func TestAFinalizerHoldsNoRoom(t *testing.T) {
+	cases := map[string]func(*world){
+		"the Job is gone":        func(w *world) { w.job = nil },
+		"the FluxJob is deleted": func(w *world) { w.fluxJob.DeletionTimestamp = new(metav1.NewTime(w.now)) },
+		"the Job asks for less": func(w *world) {
+			w.suspend(true)
+			w.takeBack(v1alpha1.ReasonHeld)
+			w.job.Spec.Parallelism = new(int32(1))
+		},
+		"the Job is gone by itself": func(w *world) { w.job.DeletionTimestamp = new(metav1.NewTime(w.now)); w.settle(); w.job = nil },
+	}
+	for name, do := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			w.fluxJob.Finalizers = []string{"example.com/keep"}
+			w.fluxJob.OwnerReferences = append(w.fluxJob.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "other"})
+			do(w)
+			w.settle()
+			if w.phase() != v1alpha1.Finished || w.fluxJob.Status.Result != v1alpha1.Cancelled {
+				t.Fatalf("%s, want it finished, so that its room is free", w)
+			}
+			if w.job == nil {
+				return
+			}
+			w.fluxJob = nil // its finalizer is gone
+			w.settle()
+			if w.job.DeletionTimestamp == nil && !*w.job.Spec.Suspend && w.phase() != v1alpha1.Requested {
+				t.Errorf("%s, want a new FluxJob", w)
+			}
+		})
+	}
+}
+
+// A Job that is deleted without its pods is a Job that is gone.
+func TestTheFluxJobOfAJobWhosePodsAreOrphaned(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.job.DeletionTimestamp, w.job.Finalizers = new(metav1.NewTime(w.now)), []string{metav1.FinalizerOrphanDependents}
+	w.settle()
+	if w.phase() != v1alpha1.Finished {
+		t.Errorf("%s, want its room free", w)
+	}
+	w.job, w.fluxJob.OwnerReferences = nil, nil // as the garbage collector leaves it
+	w.settle()
+	if w.fluxJob != nil {
+		t.Errorf("%s, want it deleted", w)
+	}
+}

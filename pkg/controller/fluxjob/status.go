@@ -62,7 +62,7 @@ func adopted(fj *v1alpha1.FluxJob, o *observation, seats []v1alpha1.Seats) *v1al
 	return fj
 }
 
-// finished returns a FluxJob whose workload has ended.
+// finished returns a FluxJob whose workload has ended, or that is being deleted.
 func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob {
 	fj = fj.DeepCopy()
 	if e.at.IsZero() {
@@ -70,7 +70,7 @@ func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob 
 	}
 	s := &fj.Status
 	s.Phase, s.Result, s.Ended, s.Promise = v1alpha1.Finished, e.result, &metav1.Time{Time: e.at}, nil
-	if s.CreationTime == nil {
+	if s.CreationTime == nil && o.workload != nil {
 		s.CreationTime = &metav1.MicroTime{Time: o.workload.waits(o.now)}
 	}
 	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue, Reason: string(e.result), Message: clip(e.text)})

@@ -153,6 +153,8 @@ func (w *world) step() bool {
 		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec, fj.Annotations = s.spec.Spec, s.spec.Annotations })
 	case s.status != nil:
 		w.fluxJob.Status = *s.status.Status.DeepCopy()
+	case s.remove && len(w.fluxJob.Finalizers) > 0:
+		w.fluxJob.DeletionTimestamp = new(metav1.NewTime(w.now))
 	case s.remove:
 		w.fluxJob = nil
 	default:
