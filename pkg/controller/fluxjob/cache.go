@@ -79,7 +79,7 @@ func waitsInQueue(pod *corev1.Pod) bool {
 // managers returns the labels that say who manages a workload.
 func managers(labels map[string]string) map[string]string {
 	var kept map[string]string
-	for _, key := range []string{group.QueueLabel, kueueLabel} {
+	for _, key := range []string{group.QueueLabel, group.KueueLabel} {
 		if value, has := labels[key]; has {
 			if kept == nil {
 				kept = map[string]string{}

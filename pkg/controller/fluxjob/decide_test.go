@@ -111,9 +111,9 @@ func TestWhoEntersAQueue(t *testing.T) {
 		"it runs, and a queue became default": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", running: true},
 		"another object controls it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
 			j.OwnerReferences = []metav1.OwnerReference{{Kind: "CronJob", Name: "nightly", Controller: new(true)}}
-		}}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls wait in queues"},
+		}}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls, and single pods, wait in queues"},
 		"another controller manages it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }}, wantEvent: `NotAllowed: not in queue batch: spec.managedBy: "example.com/x": another controller manages the Job`},
-		"Kueue manages it":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[kueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
+		"Kueue manages it":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[group.KueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
 		"its pods have a gate": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
 			j.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/g"}}
 		}}, wantEvent: `NotAllowed: not in queue batch: spec.schedulingGates: "example.com/g": the Job's pod template waits for something else first`},

@@ -171,10 +171,15 @@ func TestAJobLeavesItsQueue(t *testing.T) {
 	t.Run("for Kueue", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
-		w.job.Labels[kueueLabel] = "q"
+		w.job.Labels[group.KueueLabel] = "q"
 		w.settle()
 		if w.fluxJob != nil || !*w.job.Spec.Suspend || !w.told("NotAllowed") {
 			t.Errorf("%s, want it suspended, and no FluxJob", w)
+		}
+		w.job.Labels[group.QueueLabel] = ""
+		w.settle()
+		if _, noted := w.job.Annotations[group.QueuedAnnotation]; noted || !*w.job.Spec.Suspend {
+			t.Errorf("%s, want it suspended by Kueue alone", w)
 		}
 	})
 }
