@@ -22,6 +22,7 @@ import (
 //	                                                None if the queue does not take the Job, or would be over a limit with it
 //	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
 //	no FluxJob, S with A                            FluxJob: made
+//	Waiting, S without A (a user, who released it)  Job: A
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
@@ -210,7 +211,7 @@ func (o *observation) await() step {
 func (o *observation) suspendAgain() step {
 	w, fj := o.workload, o.fluxJob
 	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)
-	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == v1alpha1.ReasonSuspendedByUser {
+	if fj.Spec.Held && w.queued == "" && o.isByUser() {
 		next := fj.DeepCopy()
 		next.Spec.Held = false
 		return step{what: "release: its user has resumed the Job", spec: next, verify: true}
@@ -226,9 +227,22 @@ func (o *observation) suspendAgain() step {
 	return s
 }
 
+// isByUser reports whether the job waits because its user has suspended the Job.
+func (o *observation) isByUser() bool {
+	c := meta.FindStatusCondition(o.fluxJob.Status.Conditions, v1alpha1.ConditionReleased)
+	return c != nil && c.Reason == v1alpha1.ReasonSuspendedByUser
+}
+
 // awaitInQueue decides for a workload that stays in its queue, and is suspended or has an allocation.
 func (o *observation) awaitInQueue() step {
 	w, fj := o.workload, o.fluxJob
+	if w.isJob() && w.suspended && w.queued == "" && !fj.Spec.Held && o.isByUser() {
+		since := o.now
+		if made := fj.Status.CreationTime; made != nil {
+			since = made.Time
+		}
+		return step{what: "take over that it is suspended: it was released", workload: noting(group.Queued{Since: since}), verify: true}
+	}
 	let := fj.Status.Allocation != nil && !w.suspended // it was let go: what it still asks for changes as its pods end
 	if !let {
 		if w.asked.pods == 0 {

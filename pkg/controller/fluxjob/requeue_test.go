@@ -62,6 +62,26 @@ func TestAUserSuspendsARunningJob(t *testing.T) {
 			t.Errorf("%s, want it let go", w)
 		}
 	})
+	t.Run("and releases its FluxJob, and edits the Job", func(t *testing.T) {
+		w := held(t)
+		since := w.fluxJob.Status.CreationTime.Time
+		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Held = false })
+		w.settle()
+		w.job.Spec.Parallelism, w.job.Spec.Completions = new(int32(5)), new(int32(5))
+		w.run()
+		if *w.job.Spec.Suspend || w.fluxJob.Spec.Pods != 5 || !w.fluxJob.Status.CreationTime.Time.Equal(since) {
+			t.Errorf("%s, since %s; want it let go with 5 pods, and since %s", w, w.fluxJob.Status.CreationTime, since)
+		}
+	})
+	t.Run("and edits the Job, and releases its FluxJob", func(t *testing.T) {
+		w := held(t)
+		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Held = false })
+		w.job.Spec.Parallelism, w.job.Spec.Completions = new(int32(5)), new(int32(5))
+		w.run()
+		if *w.job.Spec.Suspend || w.fluxJob.Spec.Pods != 5 {
+			t.Errorf("%s, want it let go with 5 pods", w)
+		}
+	})
 	t.Run("and resumes one that was held by its FluxJob too", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
