@@ -2,6 +2,7 @@ package fluxjob
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -273,6 +274,9 @@ func (o *observation) awaitInQueue() step {
 	return step{what: "say that it was released", status: released(fj, o), counts: actionReleased}
 }
 
+// lately is how long ago a job may have changed its queue by the note of that, which users can write too.
+const lately = time.Minute
+
 // makeAnew decides for a workload that asks for something else than its FluxJob, which nobody can change. What a user has set in the
 // FluxJob is noted of the workload before it goes. In another queue the job is the last.
 func (o *observation) makeAnew() step {
@@ -280,7 +284,7 @@ func (o *observation) makeAnew() step {
 	if !w.isJob() || w.queued != "" {
 		note := setByUser(fj)
 		note.Since = w.waits(o.now)
-		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && !note.Since.After(made.Time) {
+		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && (!note.Since.After(made.Time) || o.now.Sub(note.Since) > lately) {
 			note.Since = o.now
 		}
 		if was := group.ParseQueued(w.queued); !was.Since.Equal(note.Since) || was.Held != note.Held || was.Duration != note.Duration {

@@ -179,6 +179,23 @@ func TestAJobThatRunsIsTakenAsItIs(t *testing.T) {
 	}
 }
 
+// Users can write the annotation that says since when a workload waits. The Job is as old as it is at most, and not of the future.
+func TestThePlaceInTheQueueCannotBeForged(t *testing.T) {
+	now := newWorld(t).now
+	for value, want := range map[string]time.Time{
+		group.Queued{Since: epoch.Add(-time.Hour)}.String():  epoch,
+		group.Queued{Since: epoch.Add(time.Second)}.String(): epoch.Add(time.Second),
+		group.Queued{Since: now.Add(time.Hour)}.String():     now,
+		"x": epoch.Add(time.Second - time.Microsecond),
+	} {
+		w := newWorld(t, func(j *batchv1.Job) { j.Annotations[group.QueuedAnnotation] = value })
+		w.settle()
+		if got := w.fluxJob.Status.CreationTime.Time; !got.Equal(want) {
+			t.Errorf("with %q it waits since %s, want %s", value, got, want)
+		}
+	}
+}
+
 // A Job that runs already counts in a queue only if the queue would take it, and is within its limits with it.
 func TestAJobThatRunsDoesNotFillAQueueThatIsNotForIt(t *testing.T) {
 	limit := func(edit func(*v1alpha1.QueueSpec)) func(*world) {

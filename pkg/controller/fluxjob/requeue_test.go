@@ -188,6 +188,17 @@ func TestAJobLeavesItsQueue(t *testing.T) {
 			t.Errorf("%s, want a new FluxJob that is the last in queue night", w)
 		}
 	})
+	t.Run("for another one, with a place that its user has written", func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.now = w.now.Add(time.Hour)
+		w.job.Labels[group.QueueLabel] = "night"
+		w.job.Annotations[group.QueuedAnnotation] = group.Queued{Since: w.fluxJob.Status.CreationTime.Add(time.Microsecond)}.String()
+		w.settle()
+		if fj := w.fluxJob; fj.Spec.Queue != "night" || !fj.Status.CreationTime.Time.Equal(w.now) {
+			t.Errorf("%s, since %s, want it the last in queue night", w, fj.Status.CreationTime)
+		}
+	})
 	t.Run("for Kueue", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
