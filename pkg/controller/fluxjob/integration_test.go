@@ -131,6 +131,39 @@ func TestAPodWaitsForItsTurn(t *testing.T) {
 	}
 }
 
+// A pod that has lost its label while it runs stays in its queue until it ends, and nothing is written again and again.
+func TestAPodLosesItsLabelWhileItRuns(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil)
+	pod := objects.Pod("plain", objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) {
+		p.Labels, p.Spec.SchedulerName = map[string]string{group.QueueLabel: e.ns}, e.ns
+		p.Annotations = map[string]string{group.DurationAnnotation: "1h"}
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.QueueGate}}
+	})
+	e.create(pod)
+	name := nameOf(pod)
+	e.untilValid(name)
+	e.admit(name, time.Hour)
+	e.untilPhase(name, v1alpha1.Running)
+	let := until(e, &corev1.PodList{}, "plain", "it has no gate", func(p *corev1.Pod) bool { return p != nil && len(p.Spec.SchedulingGates) == 0 })
+	e.bind(let)
+	e.patch(pod, `{"metadata":{"labels":null}}`)
+	fj := e.untilPhase(name, v1alpha1.Running).DeepCopy()
+	e.patch(fj, `{"spec":{"duration":"30m"}}`) // a deadline that is less can be written once
+	until(e, &corev1.PodList{}, "plain", "it has half an hour", func(p *corev1.Pod) bool { return *p.Spec.ActiveDeadlineSeconds == 1800 })
+	let = let.DeepCopy()
+	if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(let), let); err != nil {
+		t.Fatal(err)
+	}
+	let.Status.Phase = corev1.PodSucceeded
+	if err := e.client.Status().Update(e.ctx, let); err != nil {
+		t.Fatal(err)
+	}
+	if done := e.untilPhase(name, v1alpha1.Finished); done.Status.Result != v1alpha1.Succeeded {
+		t.Errorf("status %+v", done.Status)
+	}
+}
+
 // Between any two of these steps the controller ends, and another one goes on.
 func TestAUserTakesAJobOutOfTheQueueAndPutsItBack(t *testing.T) {
 	t.Parallel()
