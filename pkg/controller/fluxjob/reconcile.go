@@ -3,6 +3,7 @@ package fluxjob
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -78,6 +79,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			s.events = warning(v1alpha1.ReasonInvalidJobspec, "no FluxJob can be made: %v", err)
 			r.tell(req.NamespacedName, o, s)
 			return ctrl.Result{RequeueAfter: goneDelay}, nil
+		case s.workload != nil && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
+			return ctrl.Result{}, errors.Join(fmt.Errorf("%s: %w", s.what, err), r.tellRefused(ctx, req.NamespacedName, o, s, err))
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
 		case !done && o.workload == nil:
@@ -95,6 +98,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// tellRefused tells users that the API server refuses a change of the workload, such as by a quota or a policy: by an event, and
+// by the condition Released. It is tried again, later and later.
+func (r *reconciler) tellRefused(ctx context.Context, key types.NamespacedName, o *observation, s step, refused error) error {
+	text := clip(fmt.Sprintf("%s: the API server refuses the change of the %s, which is tried again: %v", s.what, o.owner.Kind, refused))
+	s.events = []note{{corev1.EventTypeWarning, v1alpha1.ReasonWriteRefused, text}}
+	r.tell(key, o, s)
+	fj := refusedOf(o, text)
+	if fj == nil {
+		return nil
+	}
+	return r.client.Status().Patch(ctx, fj, client.MergeFromWithOptions(o.fluxJob, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
 // observe reads what is known of a workload, from the cache.

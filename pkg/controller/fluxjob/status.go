@@ -44,6 +44,23 @@ func released(fj *v1alpha1.FluxJob, o *observation) *v1alpha1.FluxJob {
 	return fj
 }
 
+// refusedOf returns a FluxJob that says why its workload is not let go, or suspended. It returns nil if there is none, if it says so, and
+// if its condition Released says how the job came to run, or to be suspended: decide needs that.
+func refusedOf(o *observation, text string) *v1alpha1.FluxJob {
+	c := metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWriteRefused, Message: text}
+	if o.fluxJob == nil {
+		return nil
+	}
+	c.ObservedGeneration = o.fluxJob.Generation
+	was := meta.FindStatusCondition(o.fluxJob.Status.Conditions, v1alpha1.ConditionReleased)
+	if sameCondition(was, c) || was != nil && (was.Status == metav1.ConditionTrue || was.Reason == v1alpha1.ReasonSuspendedByUser) {
+		return nil
+	}
+	fj := o.fluxJob.DeepCopy()
+	set(fj, o, c)
+	return fj
+}
+
 // releasedText says what was let go.
 func releasedText(o *observation) string {
 	return fmt.Sprintf("the %s was let go with room for %s", o.workload.owner.Kind, reason.Plural(int(o.fluxJob.Spec.Pods), "pod"))
