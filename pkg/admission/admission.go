@@ -34,6 +34,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -119,8 +120,13 @@ type Takeover struct {
 	// Job holds the room in the matcher's graph. A match with it as match.Request.Replaces takes the room over.
 	Job match.JobID
 	// Slots are the keys and the nodes of the room, in the order in which they are to be taken. There are none if all pods
-	// that the allocation is for have nodes: further ones may be anywhere.
+	// that the allocation is for have nodes, or if the rest of it was lost: then those in place of lost ones may be anywhere in the queue.
 	Slots []Slot
+	// Pods is how many pods the job may have on nodes at a time: its size when it was admitted.
+	Pods int
+	// Queue is the name of the queue, and Requires selects its nodes. It is nil for all nodes.
+	Queue    string
+	Requires labels.Selector
 }
 
 // A Slot is the room for one pod.

@@ -262,7 +262,7 @@ func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
 	if j == nil || !j.isAdmitted() {
 		return Takeover{}, false
 	}
-	return Takeover{Job: j.room.id, Slots: j.room.onOffer()}, true
+	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), Pods: int(j.class.pods), Queue: j.queue, Requires: d.loop.queues.nodesOf(j.queue)}, true
 }
 
 // TakenOver records that a match has given slots of a group to its pods.

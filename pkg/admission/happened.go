@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -131,6 +132,18 @@ func (s *queueStore) list() map[string]*v1alpha1.Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.byName)
+}
+
+// nodesOf returns the selector of the nodes of a Queue. It is nil for all nodes, and if there is no such Queue any more.
+func (s *queueStore) nodesOf(name string) labels.Selector {
+	s.mu.Lock()
+	q := s.byName[name]
+	s.mu.Unlock()
+	if q == nil || q.Spec.Requires == nil {
+		return nil
+	}
+	selector, _ := selectorOf("spec.requires", q.Spec.Requires) // the condition Ready of the Queue tells of an error
+	return selector
 }
 
 // keyOf returns the key of an object's name in a namespace.

@@ -16,7 +16,8 @@ func queueOfJob(job *batchv1.Job) (queue string, said bool) {
 }
 
 // jobLeaves returns the patch that takes a Job out of its queue, and lets it start. It returns nil for a Job that no queue
-// keeps from starting, for one that its user has suspended, and for one of the default scheduler. served is whether there are FluxJobs: then a Job that is not
+// keeps from starting, for one that its user has suspended, and for one of the default scheduler. One that another controller manages
+// stays suspended. served is whether there are FluxJobs: then a Job that is not
 // suspended yet may be so at any time. The Job has its own deadline again.
 //
 // The label gets an empty value: without a label, the Job would enter the default queue of its namespace again.
@@ -32,7 +33,7 @@ func jobLeaves(job *batchv1.Job, served bool) map[string]any {
 	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
 	spec := map[string]any{}
 	group.RestoreDeadline(job.Spec.ActiveDeadlineSeconds, job.Annotations[group.DeadlineAnnotation], annotations, spec)
-	if suspended(job) {
+	if suspended(job) && group.WhyOthers(job) == "" {
 		spec["suspend"] = false
 		if evicted {
 			annotations[group.SuspendedForAnnotation] = nil

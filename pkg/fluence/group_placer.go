@@ -46,7 +46,10 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	if queued := whyPlanQueued(a.base, plan); queued != nil {
 		return "", queued
 	}
-	plan = takeRoom(a, plan)
+	plan, beyond := takeRoom(a, plan)
+	if beyond != nil {
+		return "", beyond
+	}
 
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.
 	began := a.now()
@@ -225,6 +228,13 @@ func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 // clusterState returns what Place needs besides the plan: the room of nominated pods and of
 // pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
+	c := a.clusterStateAnywhere(plan)
+	keepInQueue(a, plan, &c)
+	return c
+}
+
+// clusterStateAnywhere is clusterState for a group whose nodes no queue bounds.
+func (a *groupPlacer) clusterStateAnywhere(plan gang.Plan) placement.ClusterState {
 	if takes(plan) {
 		return stateOfRoom(a, plan, a.now())
 	}

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -20,7 +19,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
-	"github.com/flux-k8s/fluence/pkg/preemption"
 	"github.com/flux-k8s/fluence/pkg/reason"
 )
 
@@ -150,30 +148,19 @@ func (q *queues) workloadOf(pod *corev1.Pod) (w workload) {
 	default:
 		if job, ok := q.owners.find(pod.Namespace, of).(*batchv1.Job); ok {
 			labels = append([]map[string]string{job.Labels}, labels...)
-			w.foreign = whyForeign(job)
+			w.foreign = group.WhyOthers(job)
 		}
 	}
 	w.queue, _ = group.QueueOf(labels...)
 	for _, l := range labels {
-		if queue, is := l[preemption.QueueLabel]; is {
-			w.foreign = fmt.Sprintf("label %s: %q: Kueue manages it", preemption.QueueLabel, queue)
+		if queue, is := l[group.KueueLabel]; is && w.foreign == "" {
+			w.foreign = fmt.Sprintf("label %s: %q: Kueue manages it", group.KueueLabel, queue)
 		}
 	}
 	if w.foreign == "" {
 		w.job = types.NamespacedName{Namespace: pod.Namespace, Name: of.PodGroupName()}
 	}
 	return w
-}
-
-// whyForeign says why a Job cannot wait in a queue, in words fit for a user. It returns nothing if it can.
-func whyForeign(job *batchv1.Job) string {
-	if by := group.ControllerOf(job); by != (group.Owner{}) {
-		return fmt.Sprintf("%s %s controls Job %s: only Jobs that nothing controls, and single pods, wait in queues", by.Kind, by.Name, job.Name)
-	}
-	if by := ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName); by != batchv1.JobControllerName {
-		return fmt.Sprintf("spec.managedBy: %q: another controller manages Job %s", by, job.Name)
-	}
-	return ""
 }
 
 // whyNoJob says why pods that an object controls which is no Job cannot wait in a queue.

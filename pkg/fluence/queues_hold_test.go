@@ -133,12 +133,12 @@ func TestPodsThatCannotWaitInAQueue(t *testing.T) {
 		"of a Job of a JobSet": {func(r *rig) *corev1.Pod {
 			r.owners.create("jobs", "sim-a", "job", group.Owner{Group: "jobset.x-k8s.io", Kind: "JobSet", Name: "sim", UID: "set"})
 			return r.pod("sim-a-0", inQueue, controlledBy("batch/v1", "Job", "sim-a", "job"))
-		}, "JobSet sim controls Job sim-a: only Jobs that nothing controls, and single pods, wait in queues"},
+		}, "JobSet sim controls the Job: only Jobs that nothing controls, and single pods, wait in queues"},
 		"of a Job of another controller": {func(r *rig) *corev1.Pod {
 			r.owners.create("jobs", "far", "job", group.Owner{})
 			r.owners.editJob("far", func(job *batchv1.Job) { job.Spec.ManagedBy = new("kueue.x-k8s.io/multikueue") })
 			return r.pod("far-0", inQueue, controlledBy("batch/v1", "Job", "far", "job"))
-		}, "spec.managedBy: \"kueue.x-k8s.io/multikueue\": another controller manages Job far"},
+		}, "spec.managedBy: \"kueue.x-k8s.io/multikueue\": another controller manages the Job"},
 		"of Kueue": {func(r *rig) *corev1.Pod {
 			return r.pod("k", inQueue, func(p *corev1.Pod) { p.Labels[preemption.QueueLabel] = "theirs" })
 		}, "label kueue.x-k8s.io/queue-name: \"theirs\": Kueue manages it"},

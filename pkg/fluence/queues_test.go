@@ -10,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -216,19 +217,110 @@ func TestPodsOfAJobOneAfterAnother(t *testing.T) {
 	})
 }
 
-// A job that runs more pods than its allocation is for gets nodes for them as others do.
-func TestPodsBeyondTheAllocationMayBeAnywhere(t *testing.T) {
+// raise makes a Job run more pods at a time. Its PodGroup follows.
+func (j *queuedJob) raise(pods int32) {
+	j.Helper()
+	j.owners.editJob(j.name, func(job *batchv1.Job) { job.Spec.Parallelism, job.Spec.Completions = &pods, &pods })
+	j.podGroupAPI.put(aPodGroup(j.key().Name, pods, types.UID("pg-"+j.name)))
+	j.pass(time.Second)
+}
+
+// A job whose size is raised while it runs has no more pods on nodes than it was admitted for.
+func TestPodsBeyondTheSizeOfAJobWait(t *testing.T) {
 	inQueueRig(t, 4, func(r *rig) {
 		a := r.submit("a", 2, "1h")
 		a.release()
+		a.raise(5)
 		a.make(2, 3, 4)
 		r.pass(2 * time.Second)
-		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n1", "n2", "n3"}) {
-			t.Errorf("the pods are on %v, want all nodes", got)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n1"}) {
+			t.Errorf("the pods are on %v, want the nodes of the allocation", got)
 		}
-		last := r.matches()[len(r.matches())-1]
-		if last.Replaces != 0 || last.Duration <= 59*time.Minute || last.Duration > time.Hour {
-			t.Errorf("match %+v, want one that takes nothing over, until the end of the job", last)
+		const want = "the job was admitted to Queue batch with 2 pods, and has 2: another one starts when one of them has ended"
+		if why := r.preEnqueueMessage(a.pod(2)); !strings.HasPrefix(why, want) {
+			t.Errorf("a pod beyond the size waits with %q, want %q", why, want)
+		}
+		for i := range 2 {
+			r.pod(fmt.Sprintf("other-%d", i), objects.CPU("8"))
+		}
+		r.pass(time.Second)
+		if got := r.assigned(); got["other-0"] == "" || got["other-1"] == "" {
+			t.Errorf("these have nodes: %v, want the pods in no queue too", got)
+		}
+		r.remove("a-0")
+		r.pass(5 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n1"}) {
+			t.Errorf("the pods are on %v, want another one in place of the one that has ended", got)
+		}
+	})
+}
+
+// A job whose size is raised before its pods have nodes does not keep room with which it cannot start.
+func TestAJobThatIsRaisedBeforeItStartsWaitsAgain(t *testing.T) {
+	inQueueRig(t, 4, func(r *rig) {
+		a := r.submit("a", 2, "1h")
+		a.raise(3)
+		a.release()
+		a.make(2)
+		r.pass(2 * time.Second)
+		if got := r.nodesOfJob(a); len(got) != 0 {
+			t.Errorf("the pods are on %v, want none: the job was admitted with 2 pods", got)
+		}
+		const want = "the job was admitted to Queue batch with 2 pods, and needs 3 at a time by now: it waits for its turn with its new size"
+		if fj := r.queues.job(a.key()); fj.Status.Requeues == 0 || !slices.ContainsFunc(r.recorder.of("Job"), func(e event) bool { return e.reason == v1alpha1.ReasonRequeued && e.message == want }) {
+			t.Errorf("requeued %d times, events %+v", fj.Status.Requeues, r.recorder.of("Job"))
+		}
+	})
+}
+
+// A pod in place of a lost one may be on another node than that, but not on one of another queue.
+func TestAPodThatHasLostItsRoomStaysInItsQueue(t *testing.T) {
+	inQueueRig(t, 4, func(r *rig) {
+		for _, name := range []string{"n0", "n1"} {
+			r.updateNode(name, func(n *corev1.Node) { n.Labels["partition"] = "batch" })
+		}
+		r.queues.put(&v1alpha1.Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: "batch", UID: "uid-batch", Generation: 2, CreationTimestamp: metav1.Now()},
+			Spec: v1alpha1.QueueSpec{Policy: v1alpha1.EASY, NamespaceSelector: &metav1.LabelSelector{}, Grace: "0s",
+				Requires: &metav1.LabelSelector{MatchLabels: map[string]string{"partition": "batch"}}},
+		})
+		r.pass(time.Second)
+		a := r.submit("a", 2, "1h")
+		a.release()
+		r.updateNode("n1", func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "broken", Effect: corev1.TaintEffectNoSchedule}}
+		})
+		r.remove("a-1")
+		a.make(7)
+		r.pass(30 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0"}) {
+			t.Errorf("the pods are on %v, want none beside n0: %q", got, r.preEnqueueMessage(a.pod(7)))
+		}
+		if why := r.preEnqueueMessage(a.pod(7)); !strings.Contains(why, "2 nodes not of Queue batch") {
+			t.Errorf("it waits with %q, want which nodes are not those of its queue", why)
+		}
+		r.updateNode("n3", func(n *corev1.Node) { n.Labels["partition"] = "batch" })
+		r.pass(30 * time.Second)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n3"}) {
+			t.Errorf("the pods are on %v, want also the node that is new in the queue: %q", got, r.preEnqueueMessage(a.pod(7)))
+		}
+	})
+}
+
+// A pod in place of one that was to be gone, on a node that does not answer, starts.
+func TestAPodInPlaceOfALostOneStarts(t *testing.T) {
+	inQueueRig(t, 3, func(r *rig) {
+		a := r.submit("a", 2, "1h")
+		a.release()
+		r.terminate(20*time.Second, "a-0")
+		a.make(7)
+		r.pass(2 * time.Second)
+		if got := r.assigned()["a-7"]; got != "" {
+			t.Errorf("it is on %s, want it to wait for the end of the one before it", got)
+		}
+		r.pass(time.Minute)
+		if got := r.assigned()["a-7"]; got == "" {
+			t.Errorf("it waits with %q", r.preEnqueueMessage(a.pod(7)))
 		}
 	})
 }

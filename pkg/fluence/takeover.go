@@ -9,9 +9,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/placement"
@@ -38,12 +40,50 @@ func takes(plan gang.Plan) bool { return plan.Room.Job != 0 }
 
 // takeRoom returns a plan in which the pods take over what is left of the room of their job, if there is any: as many pods as
 // there are slots, all of them together. The other pods ask later. If the group needs more pods than that, they may be
-// anywhere.
-func takeRoom(a *groupPlacer, plan gang.Plan) gang.Plan {
+// on any nodes of its queue. Pods beyond the size with which the job was admitted are refused. A group that cannot start with so many
+// waits again.
+func takeRoom(a *groupPlacer, plan gang.Plan) (gang.Plan, *gang.Refusal) {
 	t, ok := a.queues.Allocation(jobOf(plan.Key))
-	if !ok || len(t.Slots) == 0 || plan.InsteadOf != nil {
-		return plan
+	if !ok {
+		return plan, nil
 	}
+	staying := a.groups.Staying(plan.Key, a.now())
+	switch {
+	case !plan.Late && len(plan.Required) > t.Pods:
+		refused := beyondSize(t, fmt.Sprintf("and needs %d at a time by now: it waits for its turn with its new size", len(plan.Required)))
+		a.queues.Refused(jobOf(plan.Key), nil, refused.Message) // it would hold its room, and never start
+		return plan, refused
+	case staying >= t.Pods:
+		return plan, beyondSize(t, fmt.Sprintf("and has %d: another one starts when one of them has ended. To run more at a time, suspend the Job and resume it: it waits for its turn with its new size", staying))
+	}
+	plan = atMost(plan, t.Pods-staying)
+	if plan.InsteadOf == nil && len(t.Slots) > 0 {
+		plan = onSlots(plan, t)
+	}
+	return plan, nil
+}
+
+// beyondSize is the refusal of pods of a job that are more than it was admitted for.
+func beyondSize(t admission.Takeover, why string) *gang.Refusal {
+	return &gang.Refusal{
+		Reason: reason.Queued, RetryOn: gang.ClusterEvents(), Backoff: true, NodesFound: true,
+		Message: fmt.Sprintf("the job was admitted to Queue %s with %s, %s", t.Queue, reason.Plural(t.Pods, "pod"), why),
+	}
+}
+
+// atMost returns a plan with at most n pods.
+func atMost(plan gang.Plan, n int) gang.Plan {
+	if beyond := len(plan.Required) - n; beyond > 0 {
+		plan.Required = plan.Required[:n:n]
+		plan.Expected = max(0, plan.Expected-beyond) // they are the last ones
+	}
+	plan.Optional = plan.Optional[:min(len(plan.Optional), n-len(plan.Required))]
+	plan.LostMembers = plan.LostMembers[:min(len(plan.LostMembers), n)]
+	return plan
+}
+
+// onSlots returns a plan in which pods take over slots.
+func onSlots(plan gang.Plan, t admission.Takeover) gang.Plan {
 	pods := slices.Clone(plan.Required)
 	if plan.Expected == 0 {
 		pods = append(pods, plan.Optional...)
@@ -77,6 +117,28 @@ func stateOfRoom(a *groupPlacer, plan gang.Plan, now time.Time) placement.Cluste
 	return placement.ClusterState{
 		At: now, Duration: a.walltimes.needed(plan, now), Ignored: ignored, Overlooked: overlooked, Epoch: a.inventory.Epoch(),
 		Ended: a.endedPods.slots(a.handle.SnapshotSharedLister().NodeInfos(), now),
+	}
+}
+
+// keepInQueue adds the nodes that are not those of the queue of a plan's job to those that the plan may not have. The nodes of
+// its room were chosen by that.
+func keepInQueue(a *groupPlacer, plan gang.Plan, c *placement.ClusterState) {
+	t, ok := a.queues.Allocation(jobOf(plan.Key))
+	if !ok || t.Requires == nil || len(plan.Room.Nodes) > 0 {
+		return
+	}
+	nodes, err := a.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return // the snapshot never fails
+	}
+	before := len(c.Reserved.Nodes)
+	for _, n := range nodes {
+		if !t.Requires.Matches(labels.Set(n.Node().Labels)) {
+			c.Reserved.Nodes = append(c.Reserved.Nodes, n.Node().Name)
+		}
+	}
+	if n := len(c.Reserved.Nodes) - before; n > 0 {
+		c.Reserved.Messages = append(c.Reserved.Messages, fmt.Sprintf("%s not of Queue %s", reason.Plural(n, "node"), t.Queue))
 	}
 }
 

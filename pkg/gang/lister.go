@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -136,6 +138,23 @@ func (g Lister) Placed(key types.NamespacedName) map[types.UID]string {
 		}
 	}
 	return nodes
+}
+
+// Staying counts the members of a group that have a node or an assignment, and have not ended. A member that was to be gone by
+// now does not count: its node does not answer.
+func (g Lister) Staying(key types.NamespacedName, now time.Time) (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := g.groups[key]
+	if s == nil {
+		return 0
+	}
+	for _, m := range s.members {
+		if (m.assignment != nil || m.hasNode()) && (m.pod.DeletionTimestamp == nil || now.Before(m.pod.DeletionTimestamp.Time)) {
+			n++
+		}
+	}
+	return n
 }
 
 // ExclusivityOf reports whether the nodes of a started group are exclusive. It also returns

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -49,6 +50,24 @@ func CheckQueue(value string) error {
 		return fmt.Errorf("label %s: %q: cannot be the name of a Queue: a name has lower case letters, digits, dots and hyphens", QueueLabel, value)
 	}
 	return nil
+}
+
+// KueueLabel is the label by which Kueue manages an object (kueue.x-k8s.io/queue-name).
+const KueueLabel = "kueue.x-k8s.io/queue-name"
+
+// WhyOthers says why another controller than Fluence decides when a Job runs, in words fit for a user. It returns nothing if none
+// does. Such a Job does not wait in queues, and Fluence does not resume it.
+func WhyOthers(job *batchv1.Job) string {
+	if by := metav1.GetControllerOfNoCopy(job); by != nil {
+		return fmt.Sprintf("%s %s controls the Job: only Jobs that nothing controls, and single pods, wait in queues", by.Kind, by.Name)
+	}
+	if by := ptr.Deref(job.Spec.ManagedBy, batchv1.JobControllerName); by != batchv1.JobControllerName {
+		return fmt.Sprintf("spec.managedBy: %q: another controller manages the Job", by)
+	}
+	if queue, has := job.Labels[KueueLabel]; has {
+		return fmt.Sprintf("label %s: %q: Kueue manages the Job", KueueLabel, queue)
+	}
+	return ""
 }
 
 // A Queued is what QueuedAnnotation says of a workload.

@@ -8,7 +8,7 @@ import (
 )
 
 // QueueLabel is the label of objects that Kueue manages. Kueue suspends and resumes them itself.
-const QueueLabel = "kueue.x-k8s.io/queue-name"
+const QueueLabel = group.KueueLabel
 
 // An Owner is what is known of an object that controls pods, directly or through other objects.
 type Owner struct {

@@ -47,8 +47,11 @@ func keeping(scheduler string, other toolscache.TransformFunc) toolscache.Transf
 			}
 			return kept, err
 		case *corev1.Pod:
-			if metav1.GetControllerOfNoCopy(o) != nil || !waitsInQueue(o) {
+			if metav1.GetControllerOfNoCopy(o) != nil {
 				return transformed(other, obj)
+			}
+			if !waitsInQueue(o) {
+				return keepingLimit(other, o)
 			}
 			spec, because := slimPodSpec(&o.Spec), o.Status.Reason
 			spec.NodeName, spec.TerminationGracePeriodSeconds, spec.Priority = o.Spec.NodeName, o.Spec.TerminationGracePeriodSeconds, o.Spec.Priority
@@ -61,6 +64,16 @@ func keeping(scheduler string, other toolscache.TransformFunc) toolscache.Transf
 			return transformed(other, obj)
 		}
 	}
+}
+
+// keepingLimit is transformed for a pod that names no queue: it may run in one, because it has named one.
+func keepingLimit(other toolscache.TransformFunc, pod *corev1.Pod) (any, error) {
+	deadline, because := pod.Spec.ActiveDeadlineSeconds, pod.Status.Reason
+	kept, err := transformed(other, pod)
+	if pod, is := kept.(*corev1.Pod); is && err == nil {
+		pod.Spec.ActiveDeadlineSeconds, pod.Status.Reason = deadline, because
+	}
+	return kept, err
 }
 
 func transformed(f toolscache.TransformFunc, obj any) (any, error) {
@@ -79,7 +92,7 @@ func waitsInQueue(pod *corev1.Pod) bool {
 // managers returns the labels that say who manages a workload.
 func managers(labels map[string]string) map[string]string {
 	var kept map[string]string
-	for _, key := range []string{group.QueueLabel, kueueLabel} {
+	for _, key := range []string{group.QueueLabel, group.KueueLabel} {
 		if value, has := labels[key]; has {
 			if kept == nil {
 				kept = map[string]string{}

@@ -2,6 +2,7 @@ package fluxjob
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,9 +19,11 @@ import (
 //
 //	what is there                                   the next write
 //	no FluxJob, not S, no pod has a node            Job: S, A (what slipped past the webhook)
-//	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods
+//	no FluxJob, not S, pods have nodes              FluxJob: made; then its status: Running, with the nodes of these pods.
+//	                                                None if the queue does not take the Job, or would be over a limit with it
 //	no FluxJob, S without A                         none: a user has suspended the Job, and resumes it himself
 //	no FluxJob, S with A                            FluxJob: made
+//	Waiting, S without A (a user, who released it)  Job: A
 //	FluxJob without phase                           status: Requested, Valid, when it was made
 //	Waiting, not S                                  Job: S, A
 //	waiting, another request than the workload's    Job or pod: A has what a user has set; then FluxJob: deleted
@@ -33,6 +36,7 @@ import (
 //	not Finished, the workload has ended            status: Finished
 //	waiting, no queue any more                      Job or pod: not S, not A; then FluxJob: deleted
 //	the workload is gone                            FluxJob: deleted
+//	not Finished, the FluxJob is being deleted      status: Finished
 //
 // "waiting" is every phase before Running: also Ready, as long as S. A pod cannot be gated again. Where a Job is suspended,
 // the scheduler holds a pod by its FluxJob.
@@ -80,10 +84,12 @@ func (o *observation) decide() step {
 	switch {
 	case w == nil && fj == nil:
 		return step{}
+	case w != nil && w.elsewhere && (fj != nil || w.asked.template.Spec.SchedulerName != corev1.DefaultSchedulerName):
+		return step{}
+	case fj != nil && fj.DeletionTimestamp != nil:
+		return o.giveUp()
 	case w == nil:
 		return step{what: "remove: the workload is gone", remove: true, verify: true, counts: actionDeleted}
-	case w.elsewhere && (fj != nil || w.asked.template.Spec.SchedulerName != corev1.DefaultSchedulerName):
-		return step{}
 	case fj == nil:
 		return o.enter()
 	case fj.Status.Phase == v1alpha1.Finished:
@@ -97,6 +103,17 @@ func (o *observation) decide() step {
 	default:
 		return o.await()
 	}
+}
+
+// giveUp decides for a FluxJob that is being deleted, and that a finalizer keeps. Users may write finalizers: the room is not kept
+// with it.
+func (o *observation) giveUp() step {
+	if o.fluxJob.Status.Phase == v1alpha1.Finished {
+		return step{}
+	}
+	const text = "the FluxJob is being deleted"
+	return step{what: "finish: " + text, status: finished(o.fluxJob, o, ending{result: v1alpha1.Cancelled, text: text}), counts: actionFinished,
+		events: warning(eventLeftQueue, "FluxJob %s is being deleted: its room is free, and a new one is made when its finalizers are gone", o.fluxJob.Name)}
 }
 
 // enter decides for a workload without a FluxJob.
@@ -124,6 +141,9 @@ func (o *observation) enter() step {
 				s.workload = suspension(o.now, queue)
 			}
 			return s
+		}
+		if because, text := o.whyNotCounted(); because != "" {
+			return step{events: warning(because, "not in queue %s: %s. Its pods on nodes run on, and further ones wait. Suspend the Job and resume it, and it waits for its turn", queue, text)}
 		}
 	}
 	fj, _, _ := o.wanted(&v1alpha1.FluxJob{ObjectMeta: metav1.ObjectMeta{
@@ -176,6 +196,9 @@ func (o *observation) await() step {
 	}
 	if w.isJob() && !w.suspended {
 		if fj.Status.Phase == "" && len(o.seatsTaken()) > 0 {
+			if because, _ := o.whyNotCounted(); because != "" {
+				return step{what: "remove: it may not count in its queue", remove: true, verify: true, counts: actionDeleted}
+			}
 			return step{what: "adopt", status: adopted(fj, o, o.seatsTaken()), events: normal(v1alpha1.ReasonRunsAlready, "the Job has pods on nodes: it runs on, and counts in queue %s", fj.Spec.Queue)}
 		}
 		if fj.Status.Allocation == nil {
@@ -189,7 +212,7 @@ func (o *observation) await() step {
 func (o *observation) suspendAgain() step {
 	w, fj := o.workload, o.fluxJob
 	admitted := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionAdmitted)
-	if byUser := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); fj.Spec.Held && w.queued == "" && byUser != nil && byUser.Reason == v1alpha1.ReasonSuspendedByUser {
+	if fj.Spec.Held && w.queued == "" && o.isByUser() {
 		next := fj.DeepCopy()
 		next.Spec.Held = false
 		return step{what: "release: its user has resumed the Job", spec: next, verify: true}
@@ -205,9 +228,22 @@ func (o *observation) suspendAgain() step {
 	return s
 }
 
+// isByUser reports whether the job waits because its user has suspended the Job.
+func (o *observation) isByUser() bool {
+	c := meta.FindStatusCondition(o.fluxJob.Status.Conditions, v1alpha1.ConditionReleased)
+	return c != nil && c.Reason == v1alpha1.ReasonSuspendedByUser
+}
+
 // awaitInQueue decides for a workload that stays in its queue, and is suspended or has an allocation.
 func (o *observation) awaitInQueue() step {
 	w, fj := o.workload, o.fluxJob
+	if w.isJob() && w.suspended && w.queued == "" && !fj.Spec.Held && o.isByUser() {
+		since := o.now
+		if made := fj.Status.CreationTime; made != nil {
+			since = made.Time
+		}
+		return step{what: "take over that it is suspended: it was released", workload: noting(group.Queued{Since: since}), verify: true}
+	}
 	let := fj.Status.Allocation != nil && !w.suspended // it was let go: what it still asks for changes as its pods end
 	if !let {
 		if w.asked.pods == 0 {
@@ -238,6 +274,9 @@ func (o *observation) awaitInQueue() step {
 	return step{what: "say that it was released", status: released(fj, o), counts: actionReleased}
 }
 
+// lately is how long ago a job may have changed its queue by the note of that, which users can write too.
+const lately = time.Minute
+
 // makeAnew decides for a workload that asks for something else than its FluxJob, which nobody can change. What a user has set in the
 // FluxJob is noted of the workload before it goes. In another queue the job is the last.
 func (o *observation) makeAnew() step {
@@ -245,7 +284,7 @@ func (o *observation) makeAnew() step {
 	if !w.isJob() || w.queued != "" {
 		note := setByUser(fj)
 		note.Since = w.waits(o.now)
-		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && !note.Since.After(made.Time) {
+		if made := fj.Status.CreationTime; made != nil && o.wantedQueue() != fj.Spec.Queue && (!note.Since.After(made.Time) || o.now.Sub(note.Since) > lately) {
 			note.Since = o.now
 		}
 		if was := group.ParseQueued(w.queued); !was.Since.Equal(note.Since) || was.Held != note.Held || was.Duration != note.Duration {
@@ -269,10 +308,15 @@ func (o *observation) follow() step {
 		sayDuration(next, said)
 		return step{what: "write the duration that the workload says", spec: next}
 	}
-	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == v1alpha1.ReasonRunsAlready && w.deadlineNote == "" {
-		return step{} // its time would count from before it was in the queue
-	}
 	deadline := w.runningDeadline(fj, o.queue)
+	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased); c != nil && c.Reason == v1alpha1.ReasonRunsAlready {
+		if w.deadlineNote == "" {
+			deadline = w.deadline // the time of the FluxJob would count from before it was in the queue
+		}
+		if most := leastSeconds(nil, longestOf(o.queue), w.isJob()); most != nil && (deadline == nil || *deadline > *most) {
+			deadline = most
+		}
+	}
 	if p := w.limit(deadline); p != nil {
 		return step{what: "change the deadline", workload: p, events: normal(eventDeadline, "%s", deadlineText(w.owner.Kind, deadline))}
 	}

@@ -1,6 +1,7 @@
 package fluxjob
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,9 +111,9 @@ func TestWhoEntersAQueue(t *testing.T) {
 		"it runs, and a queue became default": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Labels = nil }}, byDefault: "night", running: true},
 		"another object controls it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
 			j.OwnerReferences = []metav1.OwnerReference{{Kind: "CronJob", Name: "nightly", Controller: new(true)}}
-		}}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls wait in queues"},
+		}}, wantEvent: "NotAllowed: not in queue batch: CronJob nightly controls the Job: only Jobs that nothing controls, and single pods, wait in queues"},
 		"another controller manages it": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) { j.Spec.ManagedBy = new("example.com/x") }}, wantEvent: `NotAllowed: not in queue batch: spec.managedBy: "example.com/x": another controller manages the Job`},
-		"Kueue manages it":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[kueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
+		"Kueue manages it":              {edits: []func(*batchv1.Job){func(j *batchv1.Job) { j.Labels[group.KueueLabel] = "q" }}, wantSuspended: true, wantEvent: `NotAllowed: not in queue batch: label kueue.x-k8s.io/queue-name: "q": Kueue manages the Job`},
 		"its pods have a gate": {edits: []func(*batchv1.Job){direct, func(j *batchv1.Job) {
 			j.Spec.Template.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/g"}}
 		}}, wantEvent: `NotAllowed: not in queue batch: spec.schedulingGates: "example.com/g": the Job's pod template waits for something else first`},
@@ -175,6 +176,90 @@ func TestAJobThatRunsIsTakenAsItIs(t *testing.T) {
 	want := []v1alpha1.Seats{{Hosts: "m", Each: 2}, {Hosts: "n[1-2]", Each: 1}}
 	if a := w.fluxJob.Status.Allocation; w.phase() != v1alpha1.Running || a == nil || !slices.Equal(a.Seats, want) || w.job.Spec.ActiveDeadlineSeconds != nil {
 		t.Errorf("%s, allocation %+v, want %v", w, a, want)
+	}
+}
+
+// Users can write the annotation that says since when a workload waits. The Job is as old as it is at most, and not of the future.
+func TestThePlaceInTheQueueCannotBeForged(t *testing.T) {
+	now := newWorld(t).now
+	for value, want := range map[string]time.Time{
+		group.Queued{Since: epoch.Add(-time.Hour)}.String():  epoch,
+		group.Queued{Since: epoch.Add(time.Second)}.String(): epoch.Add(time.Second),
+		group.Queued{Since: now.Add(time.Hour)}.String():     now,
+		"x": epoch.Add(time.Second - time.Microsecond),
+	} {
+		w := newWorld(t, func(j *batchv1.Job) { j.Annotations[group.QueuedAnnotation] = value })
+		w.settle()
+		if got := w.fluxJob.Status.CreationTime.Time; !got.Equal(want) {
+			t.Errorf("with %q it waits since %s, want %s", value, got, want)
+		}
+	}
+}
+
+// A Job that runs already counts in a queue only if the queue would take it, and is within its limits with it.
+func TestAJobThatRunsDoesNotFillAQueueThatIsNotForIt(t *testing.T) {
+	limit := func(edit func(*v1alpha1.QueueSpec)) func(*world) {
+		return func(w *world) { edit(&w.queues["batch"].Spec) }
+	}
+	cases := map[string]struct {
+		edit func(*world)
+		want string // the reason of the event, empty if it counts
+	}{
+		"the namespace may not use it": {func(w *world) { w.denied = true }, "NotAllowed"},
+		"it takes no new jobs":         {limit(func(q *v1alpha1.QueueSpec) { q.Enabled = new(false) }), "NotAllowed"},
+		"there is no such queue":       {func(w *world) { delete(w.queues, "batch") }, "NoQueue"},
+		"too many pods":                {limit(func(q *v1alpha1.QueueSpec) { q.Limits.JobSize.Max.Pods = new(int32(1)) }), "TooLarge"},
+		"as many pods as it may have":  {limit(func(q *v1alpha1.QueueSpec) { q.Limits.JobSize.Max.Pods = new(int32(2)) }), ""},
+		"nothing ends it":              {limit(func(q *v1alpha1.QueueSpec) { q.Limits.Duration = "1h" }), "NoDuration"},
+		"an annotation alone does not end it": {func(w *world) {
+			w.queues["batch"].Spec.Limits.Duration = "1h"
+			w.job.Spec.Template.Annotations = map[string]string{group.DurationAnnotation: "1h"}
+		}, "DurationOverLimit"},
+		"its deadline is in time": {func(w *world) {
+			w.queues["batch"].Spec.Limits.Duration = "1h"
+			w.job.Spec.ActiveDeadlineSeconds = new(int64(3600))
+		}, ""},
+		"as many run as may":           {limit(func(q *v1alpha1.QueueSpec) { q.Limits.Running = new(int32(3)) }), "LimitReached"},
+		"one more may run":             {limit(func(q *v1alpha1.QueueSpec) { q.Limits.Running = new(int32(4)) }), ""},
+		"as many of the namespace run": {limit(func(q *v1alpha1.QueueSpec) { q.Limits.PerNamespace.Running = new(int32(2)) }), "LimitReached"},
+		"they would request too much": {limit(func(q *v1alpha1.QueueSpec) {
+			q.Limits.Requests = corev1.ResourceList{"cpu": apiresource.MustParse("10500m")}
+		}), "LimitReached"},
+		"they may request just so much": {limit(func(q *v1alpha1.QueueSpec) {
+			q.Limits.Requests = corev1.ResourceList{"cpu": apiresource.MustParse("11")}
+		}), ""},
+	}
+	for name, tc := range cases {
+		for _, made := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, FluxJob made: %t", name, made), func(t *testing.T) {
+				w := newWorld(t, direct, func(j *batchv1.Job) { j.Status.Active = 2 })
+				w.on = map[string]int32{"n1": 2}
+				w.others = usage{running: 3, ofNamespace: 2, requests: corev1.ResourceList{"cpu": apiresource.MustParse("10")}}
+				if made {
+					w.step()
+				}
+				tc.edit(w)
+				w.settle()
+				if counts := w.fluxJob != nil; counts != (tc.want == "") || *w.job.Spec.Suspend || tc.want != "" && !w.told(tc.want) {
+					t.Errorf("it counts: %t, %s, events %q; want %q", counts, w, w.events, tc.want)
+				}
+			})
+		}
+	}
+}
+
+// A Job that counts in a queue without having waited does not get a deadline over the limit of the queue by an edit.
+func TestTheDeadlineOfAJobThatRanBeforeItWasInTheQueue(t *testing.T) {
+	w := newWorld(t, direct, func(j *batchv1.Job) { j.Status.Active, j.Spec.ActiveDeadlineSeconds = 2, new(int64(60)) })
+	w.on, w.queues["batch"].Spec.Limits.Duration = map[string]int32{"n1": 2}, "1h"
+	w.settle()
+	if w.phase() != v1alpha1.Running || *w.job.Spec.ActiveDeadlineSeconds != 60 {
+		t.Fatalf("%s, want it to run with its own deadline", w)
+	}
+	w.job.Spec.ActiveDeadlineSeconds = new(int64(9000))
+	w.settle()
+	if *w.job.Spec.ActiveDeadlineSeconds != 3600 {
+		t.Errorf("deadline %d, want the limit of the queue", *w.job.Spec.ActiveDeadlineSeconds)
 	}
 }
 

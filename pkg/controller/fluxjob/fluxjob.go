@@ -12,6 +12,7 @@
 //	said.go        What has the workload said itself, and what has a user set in its FluxJob?
 //	deadline.go    For how long may a workload run?
 //	valid.go       Can a job run as it is?
+//	counted.go     May a Job that runs already count in a queue?
 //	observation.go What is known of one workload?
 //	status.go      Which status follows what the controller does?
 //	decide.go      What is written next?

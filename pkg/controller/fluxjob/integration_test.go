@@ -5,12 +5,14 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	apiresource "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
@@ -129,6 +131,94 @@ func TestAPodWaitsForItsTurn(t *testing.T) {
 	if done := e.untilPhase(name, v1alpha1.Finished); done.Status.Result != v1alpha1.Succeeded {
 		t.Errorf("status %+v", done.Status)
 	}
+}
+
+// A pod that has lost its label while it runs stays in its queue until it ends, and nothing is written again and again.
+func TestAPodLosesItsLabelWhileItRuns(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil)
+	pod := objects.Pod("plain", objects.In(e.ns), objects.Asking(), func(p *corev1.Pod) {
+		p.Labels, p.Spec.SchedulerName = map[string]string{group.QueueLabel: e.ns}, e.ns
+		p.Annotations = map[string]string{group.DurationAnnotation: "1h"}
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.QueueGate}}
+	})
+	e.create(pod)
+	name := nameOf(pod)
+	e.untilValid(name)
+	e.admit(name, time.Hour)
+	e.untilPhase(name, v1alpha1.Running)
+	let := until(e, &corev1.PodList{}, "plain", "it has no gate", func(p *corev1.Pod) bool { return p != nil && len(p.Spec.SchedulingGates) == 0 })
+	e.bind(let)
+	e.patch(pod, `{"metadata":{"labels":null}}`)
+	fj := e.untilPhase(name, v1alpha1.Running).DeepCopy()
+	e.patch(fj, `{"spec":{"duration":"30m"}}`) // a deadline that is less can be written once
+	until(e, &corev1.PodList{}, "plain", "it has half an hour", func(p *corev1.Pod) bool { return *p.Spec.ActiveDeadlineSeconds == 1800 })
+	let = let.DeepCopy()
+	if err := e.client.Get(e.ctx, client.ObjectKeyFromObject(let), let); err != nil {
+		t.Fatal(err)
+	}
+	let.Status.Phase = corev1.PodSucceeded
+	if err := e.client.Status().Update(e.ctx, let); err != nil {
+		t.Fatal(err)
+	}
+	if done := e.untilPhase(name, v1alpha1.Finished); done.Status.Result != v1alpha1.Succeeded {
+		t.Errorf("status %+v", done.Status)
+	}
+}
+
+// What the API server refuses is told to users, and is tried again.
+func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
+	e := newEnv(t, nil)
+	deny := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: e.ns},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"batch"}, APIVersions: []string{"v1"}, Resources: []string{"jobs"}},
+			}}}},
+			Validations: []admissionregistrationv1.Validation{{Expression: "object.spec.suspend", Message: "not on Saturdays"}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: e.ns},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: e.ns, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			MatchResources: &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.ns}}},
+		},
+	}
+	job := e.job("solver", 1)
+	name := nameOf(job)
+	e.untilValid(name)
+	e.create(deny)
+	e.create(binding)
+	probe := e.untilJob("solver", true).DeepCopy()
+	for err := error(nil); err == nil; { // until the policy counts
+		err = e.client.Patch(e.ctx, probe, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":false}}`)), client.DryRunAll)
+	}
+	e.admit(name, time.Hour)
+	e.untilFluxJob(name, "it says that it was refused", func(fj *v1alpha1.FluxJob) bool {
+		c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionReleased)
+		return c != nil && c.Reason == v1alpha1.ReasonWriteRefused && strings.Contains(c.Message, "not on Saturdays")
+	})
+	e.event("Job", "solver", v1alpha1.ReasonWriteRefused)
+	if err := e.client.Delete(e.ctx, binding); err != nil {
+		t.Fatal(err)
+	}
+	e.untilPhase(name, v1alpha1.Running)
+}
+
+// A Job that is deleted without what it owns leaves no FluxJob with room.
+func TestAJobIsDeletedWithoutItsPods(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil)
+	job := e.job("solver", 1)
+	name := nameOf(job)
+	e.admit(name, time.Hour)
+	e.untilPhase(name, v1alpha1.Running)
+	if err := e.client.Delete(e.ctx, job, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		t.Fatal(err)
+	}
+	e.untilGone(name)
 }
 
 // Between any two of these steps the controller ends, and another one goes on.

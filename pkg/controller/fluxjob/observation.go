@@ -28,6 +28,9 @@ type observation struct {
 	noClass  string
 	// seats returns the nodes on which a Job has pods that have not ended.
 	seats func() []v1alpha1.Seats
+	// allowed reports whether the workload's namespace may use the queue. others returns what other jobs have of the queue.
+	allowed func() bool
+	others  func() (usage, error)
 }
 
 // wantedQueue returns the queue in which the workload is to wait, and "" if it is to wait in none.

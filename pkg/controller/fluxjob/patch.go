@@ -78,7 +78,7 @@ func (w *workload) setDeadline(deadline *int64, annotations, spec map[string]any
 }
 
 // leave lets a workload go that is to wait in no queue any more, as it was: a Job has its own deadline again. It returns nil if
-// nothing of Fluence is on it. A Job that its user has suspended stays so.
+// nothing of Fluence is on it. A Job stays suspended if its user has suspended it, or if another controller decides when it runs.
 func (w *workload) leave() patch {
 	annotations, spec := map[string]any{group.QueuedAnnotation: nil}, map[string]any{}
 	p := patch{"metadata": map[string]any{"annotations": annotations}, "spec": spec}
@@ -90,7 +90,7 @@ func (w *workload) leave() patch {
 		return p
 	}
 	group.RestoreDeadline(w.deadline, w.deadlineNote, annotations, spec)
-	if w.suspended && w.queued != "" {
+	if w.suspended && w.queued != "" && !w.isOthers() {
 		spec["suspend"] = false
 		if _, has := w.asked.template.Labels[group.QueueLabel]; has {
 			// Its pods would be held by their label.

@@ -3,6 +3,7 @@ package fluxjob
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -78,6 +79,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			s.events = warning(v1alpha1.ReasonInvalidJobspec, "no FluxJob can be made: %v", err)
 			r.tell(req.NamespacedName, o, s)
 			return ctrl.Result{RequeueAfter: goneDelay}, nil
+		case s.workload != nil && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err)):
+			return ctrl.Result{}, errors.Join(fmt.Errorf("%s: %w", s.what, err), r.tellRefused(ctx, req.NamespacedName, o, s, err))
 		case err != nil:
 			return ctrl.Result{}, fmt.Errorf("%s: %w", s.what, err)
 		case !done && o.workload == nil:
@@ -95,6 +98,19 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	return ctrl.Result{RequeueAfter: time.Second}, nil
+}
+
+// tellRefused tells users that the API server refuses a change of the workload, such as by a quota or a policy: by an event, and
+// by the condition Released. It is tried again, later and later.
+func (r *reconciler) tellRefused(ctx context.Context, key types.NamespacedName, o *observation, s step, refused error) error {
+	text := clip(fmt.Sprintf("%s: the API server refuses the change of the %s, which is tried again: %v", s.what, o.owner.Kind, refused))
+	s.events = []note{{corev1.EventTypeWarning, v1alpha1.ReasonWriteRefused, text}}
+	r.tell(key, o, s)
+	fj := refusedOf(o, text)
+	if fj == nil {
+		return nil
+	}
+	return r.client.Status().Patch(ctx, fj, client.MergeFromWithOptions(o.fluxJob, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldManager))
 }
 
 // observe reads what is known of a workload, from the cache.
@@ -129,6 +145,8 @@ func (r *reconciler) observe(ctx context.Context, namespace string, owner group.
 	}
 	o.queue = r.queues.Get(ctx, name)
 	o.seats = func() []v1alpha1.Seats { return r.seatsOf(ctx, namespace, owner.UID) }
+	o.allowed = func() bool { return r.queues.Allows(ctx, o.queue, namespace) }
+	o.others = func() (usage, error) { return r.usageOf(ctx, name, namespace, owner.PodGroupName()) }
 	return o, r.setPriority(ctx, o)
 }
 
@@ -273,7 +291,8 @@ func (r *reconciler) hasWorkload(ctx context.Context, o *observation) (bool, err
 	return o.workload != nil && obj.GetResourceVersion() == o.workload.object.GetResourceVersion(), nil
 }
 
-// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody.
+// reject deletes a FluxJob that is not that of its workload: somebody else has made it, and it would have room for nobody. If a
+// finalizer keeps it, it has ended all the same.
 func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error {
 	var fj v1alpha1.FluxJob
 	if err := r.client.Get(ctx, key, &fj); err != nil {
@@ -281,6 +300,13 @@ func (r *reconciler) reject(ctx context.Context, key types.NamespacedName) error
 	}
 	if _, is := requestOf(&fj); is {
 		return nil
+	}
+	if fj.DeletionTimestamp != nil {
+		s := (&observation{now: r.clock.Now(), fluxJob: &fj}).giveUp()
+		if s.status == nil {
+			return nil
+		}
+		return client.IgnoreNotFound(r.client.Status().Patch(ctx, s.status, client.MergeFrom(&fj), client.FieldOwner(FieldManager)))
 	}
 	r.events.Eventf(&fj, nil, corev1.EventTypeWarning, v1alpha1.ReasonNotAllowed, "Delete", "spec.workload: %s %s (UID %s): a FluxJob has the name of the PodGroup of its workload; this one is deleted", fj.Spec.Workload.Kind, fj.Spec.Workload.Name, fj.Spec.Workload.UID)
 	return client.IgnoreNotFound(r.client.Delete(ctx, &fj, client.Preconditions{UID: new(fj.UID)}))

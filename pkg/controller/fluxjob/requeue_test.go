@@ -61,6 +61,26 @@ func TestAUserSuspendsARunningJob(t *testing.T) {
 			t.Errorf("%s, want it let go", w)
 		}
 	})
+	t.Run("and releases its FluxJob, and edits the Job", func(t *testing.T) {
+		w := held(t)
+		since := w.fluxJob.Status.CreationTime.Time
+		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Held = false })
+		w.settle()
+		w.job.Spec.Parallelism, w.job.Spec.Completions = new(int32(5)), new(int32(5))
+		w.run()
+		if *w.job.Spec.Suspend || w.fluxJob.Spec.Pods != 5 || !w.fluxJob.Status.CreationTime.Time.Equal(since) {
+			t.Errorf("%s, since %s; want it let go with 5 pods, and since %s", w, w.fluxJob.Status.CreationTime, since)
+		}
+	})
+	t.Run("and edits the Job, and releases its FluxJob", func(t *testing.T) {
+		w := held(t)
+		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec.Held = false })
+		w.job.Spec.Parallelism, w.job.Spec.Completions = new(int32(5)), new(int32(5))
+		w.run()
+		if *w.job.Spec.Suspend || w.fluxJob.Spec.Pods != 5 {
+			t.Errorf("%s, want it let go with 5 pods", w)
+		}
+	})
 	t.Run("and resumes one that was held by its FluxJob too", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
@@ -167,13 +187,29 @@ func TestAJobLeavesItsQueue(t *testing.T) {
 			t.Errorf("%s, want a new FluxJob that is the last in queue night", w)
 		}
 	})
+	t.Run("for another one, with a place that its user has written", func(t *testing.T) {
+		w := newWorld(t)
+		w.settle()
+		w.now = w.now.Add(time.Hour)
+		w.job.Labels[group.QueueLabel] = "night"
+		w.job.Annotations[group.QueuedAnnotation] = group.Queued{Since: w.fluxJob.Status.CreationTime.Add(time.Microsecond)}.String()
+		w.settle()
+		if fj := w.fluxJob; fj.Spec.Queue != "night" || !fj.Status.CreationTime.Time.Equal(w.now) {
+			t.Errorf("%s, since %s, want it the last in queue night", w, fj.Status.CreationTime)
+		}
+	})
 	t.Run("for Kueue", func(t *testing.T) {
 		w := newWorld(t)
 		w.settle()
-		w.job.Labels[kueueLabel] = "q"
+		w.job.Labels[group.KueueLabel] = "q"
 		w.settle()
 		if w.fluxJob != nil || !*w.job.Spec.Suspend || !w.told("NotAllowed") {
 			t.Errorf("%s, want it suspended, and no FluxJob", w)
+		}
+		w.job.Labels[group.QueueLabel] = ""
+		w.settle()
+		if _, noted := w.job.Annotations[group.QueuedAnnotation]; noted || !*w.job.Spec.Suspend {
+			t.Errorf("%s, want it suspended by Kueue alone", w)
 		}
 	})
 }
@@ -242,5 +278,56 @@ func TestTheEndOfAWaitingJob(t *testing.T) {
 	w.settle()
 	if w.fluxJob != nil {
 		t.Error("the FluxJob of a Job that is gone is there still")
+	}
+}
+
+// Users may write finalizers and owners of a FluxJob. None of them holds nodes, whatever the workload does.
+func TestAFinalizerHoldsNoRoom(t *testing.T) {
+	cases := map[string]func(*world){
+		"the Job is gone":        func(w *world) { w.job = nil },
+		"the FluxJob is deleted": func(w *world) { w.fluxJob.DeletionTimestamp = new(metav1.NewTime(w.now)) },
+		"the Job asks for less": func(w *world) {
+			w.suspend(true)
+			w.takeBack(v1alpha1.ReasonHeld)
+			w.job.Spec.Parallelism = new(int32(1))
+		},
+		"the Job is gone by itself": func(w *world) { w.job.DeletionTimestamp = new(metav1.NewTime(w.now)); w.settle(); w.job = nil },
+	}
+	for name, do := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.run()
+			w.fluxJob.Finalizers = []string{"example.com/keep"}
+			w.fluxJob.OwnerReferences = append(w.fluxJob.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "n1", UID: "other"})
+			do(w)
+			w.settle()
+			if w.phase() != v1alpha1.Finished || w.fluxJob.Status.Result != v1alpha1.Cancelled {
+				t.Fatalf("%s, want it finished, so that its room is free", w)
+			}
+			if w.job == nil {
+				return
+			}
+			w.fluxJob = nil // its finalizer is gone
+			w.settle()
+			if w.job.DeletionTimestamp == nil && !*w.job.Spec.Suspend && w.phase() != v1alpha1.Requested {
+				t.Errorf("%s, want a new FluxJob", w)
+			}
+		})
+	}
+}
+
+// A Job that is deleted without its pods is a Job that is gone.
+func TestTheFluxJobOfAJobWhosePodsAreOrphaned(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.job.DeletionTimestamp, w.job.Finalizers = new(metav1.NewTime(w.now)), []string{metav1.FinalizerOrphanDependents}
+	w.settle()
+	if w.phase() != v1alpha1.Finished {
+		t.Errorf("%s, want its room free", w)
+	}
+	w.job, w.fluxJob.OwnerReferences = nil, nil // as the garbage collector leaves it
+	w.settle()
+	if w.fluxJob != nil {
+		t.Errorf("%s, want it deleted", w)
 	}
 }

@@ -101,7 +101,7 @@ func (r *reconciler) watch(mgr manager.Manager) error {
 		Named("fluxjob").
 		Watches(&v1alpha1.FluxJob{}, handler.EnqueueRequestsFromMapFunc(requestsOfFluxJob), on(fluxJobChanged)).
 		Watches(&batchv1.Job{}, handler.EnqueueRequestsFromMapFunc(requestsOfJob), on(jobChanged)).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(requestsOfPod)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfPod)).
 		Watches(&v1alpha1.Queue{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfQueue), on(queueChanged)).
 		Watches(&schedulingv1.PriorityClass{}, handler.EnqueueRequestsFromMapFunc(r.requestsOfClass), on(func(event.UpdateEvent) bool { return false })).
 		WithOptions(r.options()).
@@ -153,10 +153,19 @@ func requestsOfJob(_ context.Context, obj client.Object) []ctrl.Request {
 	return []ctrl.Request{keyOf(obj.GetNamespace(), jobKind, obj.GetName(), obj.GetUID())}
 }
 
-func requestsOfPod(_ context.Context, obj client.Object) []ctrl.Request {
+// requestsOfPod returns a request for a pod that nothing controls, if it waits in a queue, or has a FluxJob: one that runs may
+// have lost its label.
+func (r *reconciler) requestsOfPod(ctx context.Context, obj client.Object) []ctrl.Request {
 	pod, ok := obj.(*corev1.Pod)
-	if !ok || metav1.GetControllerOfNoCopy(pod) != nil || !waitsInQueue(pod) {
+	if !ok || metav1.GetControllerOfNoCopy(pod) != nil {
 		return nil
+	}
+	if !waitsInQueue(pod) {
+		var fj v1alpha1.FluxJob
+		owner := group.Owner{Kind: podKind, Name: pod.Name, UID: pod.UID}
+		if r.client.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.PodGroupName()}, &fj, client.UnsafeDisableDeepCopy) != nil {
+			return nil
+		}
 	}
 	return []ctrl.Request{keyOf(pod.Namespace, podKind, pod.Name, pod.UID)}
 }

@@ -44,6 +44,23 @@ func released(fj *v1alpha1.FluxJob, o *observation) *v1alpha1.FluxJob {
 	return fj
 }
 
+// refusedOf returns a FluxJob that says why its workload is not let go, or suspended. It returns nil if there is none, if it says so, and
+// if its condition Released says how the job came to run, or to be suspended: decide needs that.
+func refusedOf(o *observation, text string) *v1alpha1.FluxJob {
+	c := metav1.Condition{Type: v1alpha1.ConditionReleased, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonWriteRefused, Message: text}
+	if o.fluxJob == nil {
+		return nil
+	}
+	c.ObservedGeneration = o.fluxJob.Generation
+	was := meta.FindStatusCondition(o.fluxJob.Status.Conditions, v1alpha1.ConditionReleased)
+	if sameCondition(was, c) || was != nil && (was.Status == metav1.ConditionTrue || was.Reason == v1alpha1.ReasonSuspendedByUser) {
+		return nil
+	}
+	fj := o.fluxJob.DeepCopy()
+	set(fj, o, c)
+	return fj
+}
+
 // releasedText says what was let go.
 func releasedText(o *observation) string {
 	return fmt.Sprintf("the %s was let go with room for %s", o.workload.owner.Kind, reason.Plural(int(o.fluxJob.Spec.Pods), "pod"))
@@ -62,7 +79,7 @@ func adopted(fj *v1alpha1.FluxJob, o *observation, seats []v1alpha1.Seats) *v1al
 	return fj
 }
 
-// finished returns a FluxJob whose workload has ended.
+// finished returns a FluxJob whose workload has ended, or that is being deleted.
 func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob {
 	fj = fj.DeepCopy()
 	if e.at.IsZero() {
@@ -70,7 +87,7 @@ func finished(fj *v1alpha1.FluxJob, o *observation, e ending) *v1alpha1.FluxJob 
 	}
 	s := &fj.Status
 	s.Phase, s.Result, s.Ended, s.Promise = v1alpha1.Finished, e.result, &metav1.Time{Time: e.at}, nil
-	if s.CreationTime == nil {
+	if s.CreationTime == nil && o.workload != nil {
 		s.CreationTime = &metav1.MicroTime{Time: o.workload.waits(o.now)}
 	}
 	set(fj, o, metav1.Condition{Type: v1alpha1.ConditionFinished, Status: metav1.ConditionTrue, Reason: string(e.result), Message: clip(e.text)})

@@ -17,9 +17,6 @@ import (
 	"github.com/flux-k8s/fluence/pkg/group"
 )
 
-// kueueLabel is the label by which Kueue manages an object.
-const kueueLabel = "kueue.x-k8s.io/queue-name"
-
 const (
 	jobKind = "Job"
 	podKind = "Pod"
@@ -138,6 +135,12 @@ func ofPod(pod *corev1.Pod) *workload {
 	return w
 }
 
+// isOthers reports whether another controller decides when a Job runs.
+func (w *workload) isOthers() bool {
+	job, is := w.object.(*batchv1.Job)
+	return is && group.WhyOthers(job) != ""
+}
+
 // hasGate reports whether the gate of queues is among some gates.
 func hasGate(gates []corev1.PodSchedulingGate) bool {
 	for _, g := range gates {
@@ -151,14 +154,8 @@ func hasGate(gates []corev1.PodSchedulingGate) bool {
 // foreignJob says why a Job cannot wait in a queue. It returns "" if it can.
 func foreignJob(job *batchv1.Job, scheduler string) string {
 	spec := &job.Spec
-	if by := metav1.GetControllerOfNoCopy(job); by != nil {
-		return fmt.Sprintf("%s %s controls the Job: only Jobs that nothing controls wait in queues", by.Kind, by.Name)
-	}
-	if by := ptr.Deref(spec.ManagedBy, batchv1.JobControllerName); by != batchv1.JobControllerName {
-		return fmt.Sprintf("spec.managedBy: %q: another controller manages the Job", by)
-	}
-	if queue, has := job.Labels[kueueLabel]; has {
-		return fmt.Sprintf("label %s: %q: Kueue manages the Job", kueueLabel, queue)
+	if why := group.WhyOthers(job); why != "" {
+		return why
 	}
 	if is := spec.Template.Spec.SchedulerName; is != scheduler {
 		return fmt.Sprintf("spec.template.spec.schedulerName: %q: only pods of the scheduler %s wait in queues", is, scheduler)
@@ -177,8 +174,8 @@ func foreignPods(what string, labels map[string]string, spec *corev1.PodSpec) st
 	if name := labels[group.Label]; name != "" {
 		return fmt.Sprintf("label %s: %q: %s names a PodGroup, which others may share: only Jobs and single pods wait in queues", group.Label, name, what)
 	}
-	if queue, has := labels[kueueLabel]; has {
-		return fmt.Sprintf("label %s: %q: Kueue manages the pods", kueueLabel, queue)
+	if queue, has := labels[group.KueueLabel]; has {
+		return fmt.Sprintf("label %s: %q: Kueue manages the pods", group.KueueLabel, queue)
 	}
 	for _, g := range spec.SchedulingGates {
 		if g.Name != v1alpha1.QueueGate {

@@ -33,8 +33,11 @@ type world struct {
 	byDefault string
 	classes   map[string]int32
 	// on has the nodes of the Job's pods.
-	on  map[string]int32
-	now time.Time
+	on map[string]int32
+	// denied is true if the namespace may not use any queue. others is what others have of the queue.
+	denied bool
+	others usage
+	now    time.Time
 	// uids is the number of UIDs that were given.
 	uids int
 	// wrote has what was written, and events what was told.
@@ -94,7 +97,10 @@ func direct(j *batchv1.Job) { j.Spec.Suspend, j.Annotations = new(false), nil }
 
 // observe returns what the controller sees.
 func (w *world) observe() *observation {
-	o := &observation{now: w.now, seats: func() []v1alpha1.Seats { return seatsOn(w.on) }}
+	o := &observation{
+		now: w.now, seats: func() []v1alpha1.Seats { return seatsOn(w.on) },
+		allowed: func() bool { return !w.denied }, others: func() (usage, error) { return w.others, nil },
+	}
 	switch {
 	case w.job != nil:
 		o.workload = ofJob(w.job.DeepCopy(), "fluence")
@@ -147,6 +153,8 @@ func (w *world) step() bool {
 		w.editFluxJob(func(fj *v1alpha1.FluxJob) { fj.Spec, fj.Annotations = s.spec.Spec, s.spec.Annotations })
 	case s.status != nil:
 		w.fluxJob.Status = *s.status.Status.DeepCopy()
+	case s.remove && len(w.fluxJob.Finalizers) > 0:
+		w.fluxJob.DeletionTimestamp = new(metav1.NewTime(w.now))
 	case s.remove:
 		w.fluxJob = nil
 	default:

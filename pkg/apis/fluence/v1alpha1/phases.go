@@ -112,6 +112,8 @@ const (
 	ReasonSuspendedByUser = "SuspendedByUser"
 	// TakenBack: the workload waits again.
 	ReasonTakenBack = "TakenBack"
+	// WriteRefused: the API server refuses the change of the workload, such as by a quota or a policy. The message is its own.
+	ReasonWriteRefused = "WriteRefused"
 )
 
 // Reasons of the condition Ready of a Queue.
