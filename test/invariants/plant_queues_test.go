@@ -76,7 +76,7 @@ func (p *plant) breakQueues() []string {
 	return []string{"PastDeadline default/long", "OverLimit default/more", "StartedUnadmitted default/sneaks", "StartedUnadmitted default/freed"}
 }
 
-// lone creates a pod of its own, which is told that it waits.
+// lone creates a pod of its own, with an event that it waits.
 func (p *plant) lone(name string, edit func(*metav1.ObjectMeta)) *corev1.Pod {
 	p.Helper()
 	pod := objects.Pod(name, objects.In("default"), objects.CPU("1m"))
