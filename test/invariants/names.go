@@ -114,7 +114,7 @@ const (
 	// RuleEvictedInVain: the room of what was evicted helped neither the preemptor nor
 	// another of its priority or a higher one, and nothing explains it.
 	RuleEvictedInVain = "EvictedInVain"
-	// RuleLeftSuspended: a Job that was suspended for another group was not resumed after its pods had gone.
+	// RuleLeftSuspended: a Job in no queue that was suspended for another group was not resumed after its pods had gone.
 	RuleLeftSuspended = "LeftSuspended"
 	// RulePromiseBroken: the time from which a group is promised room came later, and its message does not say
 	// what moved it. Or the time is over, the group waits all the same, and its message names no pod that is past its end.
