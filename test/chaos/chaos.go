@@ -124,7 +124,10 @@ func prepare(ctx context.Context, cfg Config, c *cluster.Cluster) (*run, error) 
 	if r.dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
-	return r, r.furnish(ctx)
+	if err := r.furnish(ctx); err != nil || !cfg.Queues {
+		return r, err
+	}
+	return r, r.makeQueues(ctx)
 }
 
 // lead sets a scheduler's lease to a short duration.

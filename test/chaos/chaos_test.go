@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	var log bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	got, err := Run(ctx, Config{Seed: 5, Events: len(kinds), Nodes: 12, Weights: weights, Log: &log})
+	got, err := Run(ctx, Config{Seed: 5, Events: len(kinds), Nodes: 12, Weights: weights, Queues: true, Log: &log})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}

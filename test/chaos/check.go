@@ -63,7 +63,7 @@ func (r *run) result() Result {
 	ran := len(r.view.ran)
 	r.view.mu.Unlock()
 	saw := r.stats.witnessed(ran, r.tally.sum(roundsMetric))
-	saw.promises = r.cfg.Promises
+	saw.promises, saw.queues = r.cfg.Promises, r.cfg.Queues
 	return Result{
 		Seed:       r.cfg.Seed,
 		Events:     r.stats.events(),
@@ -91,8 +91,12 @@ const (
 )
 
 // A witness is what happened in a run, apart from what the checker saw: the events, the groups
-// that ran, the rounds of the scheduler's audit, the overloads, the requests refused in them, and how many groups may be promised room at a time.
-type witness struct{ events, ran, rounds, overloads, refused, promises int }
+// that ran, the rounds of the scheduler's audit, the overloads, the requests refused in them, how many groups may be promised room at a time, and
+// whether there are queues.
+type witness struct {
+	events, ran, rounds, overloads, refused, promises int
+	queues                                            bool
+}
 
 // doubt returns why a run without a violation has proved
 // nothing. It returns "" if it has proved something.
@@ -109,6 +113,8 @@ func doubt(s invariants.Stats, w witness) string {
 		return fmt.Sprintf("no request was refused in %d overloads of the API server", w.overloads)
 	case w.promises > 0 && w.events >= manyEvents && s.PromisesMoved+s.PromisesKept == 0:
 		return fmt.Sprintf("groups were promised room %d times, and no promise was judged", s.Promised)
+	case w.queues && w.events >= manyEvents && (s.Admitted == 0 || s.QueueBinds == 0):
+		return fmt.Sprintf("%d jobs of queues were judged as they were given room, and %d binds of their pods", s.Admitted, s.QueueBinds)
 	case w.events >= manyEvents && excused(s) > excusedShare:
 		return fmt.Sprintf("%.0f %% of the time were excused, at most %.0f %% may be", 100*excused(s), 100*excusedShare)
 	default:

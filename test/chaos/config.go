@@ -42,6 +42,8 @@ type Config struct {
 	// Promises is how many groups that wait are promised room at a time. Then most groups have an end, and the controller
 	// enforces durations. With 0, which is the default, nobody is promised anything.
 	Promises int
+	// Queues makes queues, and puts a part of the Jobs and of the lone pods into them.
+	Queues bool
 	// Lease is how long a silent scheduler remains the leader. Defaults to 3s.
 	Lease time.Duration
 	// Settle bounds the wait for rest at the end. Defaults to 2m.
@@ -105,9 +107,12 @@ func (c Config) complete() (Config, error) {
 	if c.Promises < 0 {
 		return c, fmt.Errorf("promises: %d is less than 0", c.Promises)
 	}
-	_, given := c.Weights[editDuration]
-	if c.Weights, err = completeWeights(c.Weights); c.Promises == 0 && !given {
-		delete(c.Weights, editDuration)
+	given := c.Weights
+	c.Weights, err = completeWeights(c.Weights)
+	for name, happens := range map[string]bool{editDuration: c.Promises > 0, holdJob: c.Queues, editTimeLimit: c.Queues, editQueue: c.Queues} {
+		if _, is := given[name]; !is && !happens {
+			delete(c.Weights, name)
+		}
 	}
 	return c, err
 }

@@ -7,6 +7,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -199,18 +200,19 @@ func groupNamespaces() []string {
 }
 
 // countLeaks returns the number of jobs that the sidecars hold
-// plus the number of PodGroups that exist when no pod is left.
+// plus the number of PodGroups and FluxJobs that exist when no pod is left.
 func (r *run) countLeaks(ctx context.Context) int {
 	leaks := 0
 	ctx, cancel := context.WithTimeout(ctx, leakPatience)
 	defer cancel()
 	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(context.Context) (bool, error) {
 		// The last answer counts, even if it comes after the time limit.
-		leaks = r.heldJobs(context.WithoutCancel(ctx)) + r.podGroupsLeft(context.WithoutCancel(ctx))
+		leaks = r.heldJobs(context.WithoutCancel(ctx)) + r.left(context.WithoutCancel(ctx), podGroups) + r.left(context.WithoutCancel(ctx), fluxJobs)
 		return leaks == 0, nil
 	})
 	if leaks > 0 {
-		fmt.Fprintf(r.cfg.Log, "Without any pod %d jobs are held, and %d PodGroups are left\n", r.heldJobs(context.WithoutCancel(ctx)), r.podGroupsLeft(context.WithoutCancel(ctx)))
+		fmt.Fprintf(r.cfg.Log, "Without any pod %d jobs are held, and %d PodGroups and %d FluxJobs are left\n", r.heldJobs(context.WithoutCancel(ctx)),
+			r.left(context.WithoutCancel(ctx), podGroups), r.left(context.WithoutCancel(ctx), fluxJobs))
 	}
 	return leaks
 }
@@ -232,10 +234,11 @@ func (r *run) heldJobs(ctx context.Context) int {
 	return total
 }
 
-func (r *run) podGroupsLeft(ctx context.Context) int {
-	list, err := r.dynamic.Resource(podGroups).List(ctx, metav1.ListOptions{})
+// left returns the number of objects of a resource.
+func (r *run) left(ctx context.Context, of schema.GroupVersionResource) int {
+	list, err := r.dynamic.Resource(of).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		fmt.Fprintf(r.cfg.Log, "Listing PodGroups: %v\n", err)
+		fmt.Fprintf(r.cfg.Log, "Listing %s: %v\n", of.Resource, err)
 		return 1
 	}
 	return len(list.Items)

@@ -52,6 +52,12 @@ var kinds = []kind{
 		own := d.late[2]
 		return redate{Victim: own.Uint32(), Duration: time.Duration(own.between(5, 90)) * time.Second}
 	}},
+	{holdJob, 40, func(d *dice) Action { return hold{Victim: d.late[3].Uint32(), Held: d.late[3].chance(45)} }},
+	{editTimeLimit, 25, func(d *dice) Action {
+		own := d.late[4]
+		return relimit{Victim: own.Uint32(), Limit: time.Duration(own.between(3, 60)) * time.Second}
+	}},
+	{editQueue, 20, func(d *dice) Action { return drawEditQueue(d.late[5]) }},
 }
 
 // firstKinds is the number of kinds that are shuffled.

@@ -113,6 +113,7 @@ func priorityClass(p int32) string {
 func (w Workload) job(meta metav1.ObjectMeta) *batchv1.Job {
 	t := w.podTemplate(meta.Name, w.Worker)
 	t.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w.enter(&meta, &t.ObjectMeta)
 	return &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{
 		Parallelism:             new(int32(w.Workers)),
 		Completions:             new(int32(w.Workers)),
@@ -164,6 +165,7 @@ func (w Workload) member(group, pod string, i int) *corev1.Pod {
 	t := w.podTemplate(group, w.shape(i))
 	t.Name = pod
 	t.Labels[memberLabel] = strconv.Itoa(i)
+	w.enter(&t.ObjectMeta, nil)
 	if w.Stand.Tolerant > 0 && i%w.Stand.Tolerant == 0 {
 		t.Spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}}
 	}

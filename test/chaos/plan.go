@@ -57,12 +57,18 @@ type dice struct {
 	stands *dice
 	// ends are separate dice for when groups end. They are only thrown if groups are promised room.
 	ends *dice
+	// queues are separate dice for what is in queues. They are only thrown if there are queues.
+	queues *dice
 	// late are separate dice for the kinds after firstKinds, one for each.
 	late []*dice
 }
 
-// endsStream is the stream of random numbers for when groups end. It is none of the later kinds'.
-const endsStream = 1 << 32
+// endsStream is the stream of random numbers for when groups end, and queuesStream that for what is in queues. They are none of the later
+// kinds'.
+const (
+	endsStream   = 1 << 32
+	queuesStream = 1 << 33
+)
 
 // NewPlan draws a plan. A longer plan of the same seed begins with the events of a shorter one.
 func NewPlan(cfg Config) (Plan, error) {
@@ -74,9 +80,10 @@ func NewPlan(cfg Config) (Plan, error) {
 	d := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg}
 	d.stands = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 3)), cfg: cfg}
 	d.ends = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, endsStream)), cfg: cfg}
+	d.queues = &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, queuesStream)), cfg: cfg}
 	for i := range kinds[firstKinds:] {
 		own := &dice{Rand: rand.New(rand.NewPCG(cfg.Seed, 4+uint64(i))), cfg: cfg}
-		own.stands, own.ends = own, d.ends
+		own.stands, own.ends, own.queues = own, d.ends, d.queues
 		d.late = append(d.late, own)
 	}
 	plan := make(Plan, 0, cfg.Events)

@@ -55,7 +55,7 @@ func TestLaterKindsLeaveTheOthersInTheirOrder(t *testing.T) {
 
 // Among as many events as the sum of the weights, each kind happens as often as its weight.
 func TestAPlanHasEveryKind(t *testing.T) {
-	cfg, err := Config{Promises: 3}.complete()
+	cfg, err := Config{Promises: 3, Queues: true}.complete()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,5 +257,45 @@ func TestAPlanWithPromisesDiffersInTheEndsOnly(t *testing.T) {
 	}
 	if edits == 0 || 4*ended < 3*groups || makers["deadline job"] == 0 || makers["job-deadline job"] == 0 || makers["deadline statefulset"]+makers["deadline deployment"] > 0 {
 		t.Errorf("%d of %d groups have an end, want most; %d edits; %v", ended, groups, edits, makers)
+	}
+}
+
+// With queues a seed draws the same events and later ones among them, and many Jobs and lone pods are in queues.
+func TestAPlanWithQueuesDiffersInTheQueuesOnly(t *testing.T) {
+	const events = 3000
+	without := plan(t, Config{Seed: 7, Events: events})
+	next, groups, endless, edits, in := 0, 0, 0, map[string]int{}, map[string]int{}
+	for _, e := range plan(t, Config{Seed: 7, Events: events, Queues: true}) {
+		if e.Kind == holdJob || e.Kind == editTimeLimit || e.Kind == editQueue {
+			edits[e.Kind]++
+			continue
+		}
+		do := e.Do
+		switch of := do.(type) {
+		case create:
+			if of.Maker == Job || of.Maker == LonePod {
+				groups++
+				in[of.Queue]++
+			}
+			if of.Queue == "" {
+				break
+			}
+			if of.RunFor == 0 {
+				endless++
+			}
+			was := without[next].Do.(create)
+			of.Queue, of.RunFor, of.Fails, of.Duration, of.Deadline, of.JobDeadline = "", was.RunFor, was.Fails, was.Duration, was.Deadline, was.JobDeadline
+			do = of
+		case kill, overload:
+			next++
+			continue
+		}
+		if got, want := fmt.Sprint(do), fmt.Sprint(without[next].Do); got != want {
+			t.Fatalf("event %d is %q with queues, and %q without", next+1, got, want)
+		}
+		next++
+	}
+	if len(edits) != 3 || 4*in[""] > 3*groups || in[easyQueue] == 0 || in[strictQueue] == 0 || endless == 0 {
+		t.Errorf("of %d Jobs and lone pods %v are in queues, %d of them without an end of their own; edits %v", groups, in, endless, edits)
 	}
 }

@@ -69,6 +69,8 @@ type Workload struct {
 	Duration, Deadline, JobDeadline time.Duration
 	// Fails makes the pods fail after RunFor, otherwise they succeed.
 	Fails bool
+	// Queue is the queue in which a Job or a lone pod waits. An empty one is left out.
+	Queue string
 	// Zone is the zone that the pods must be in. -1 means any.
 	Zone int
 	// Stand is the constraints on where the members are placed.
@@ -109,6 +111,7 @@ func (w Workload) String() string {
 		{w.Duration > 0, "duration", w.Duration},
 		{w.Deadline > 0, "deadline", w.Deadline},
 		{w.JobDeadline > 0, "job-deadline", w.JobDeadline},
+		{w.Queue != "", "queue", w.Queue},
 		{w.Zone >= 0, "zone", w.Zone},
 		{w.Stand != Stand{}, "stand", w.Stand},
 	} {
@@ -171,6 +174,9 @@ func drawWorkload(d *dice, m Maker) Workload {
 	}
 	if d.cfg.Promises > 0 {
 		drawEnds(d.ends, &w)
+	}
+	if d.cfg.Queues && (m == Job || m == LonePod) && d.queues.chance(queueShare) {
+		drawQueue(d.queues, &w)
 	}
 	return w
 }

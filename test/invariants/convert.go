@@ -116,14 +116,20 @@ func groupFactOf(u *unstructured.Unstructured) groupFact {
 		// Pods that an owner makes are not of a native PodGroup because the owner has one.
 		f.key, f.owners, f.minMember = nativeKey(f.key), nil, nativeMinimum(u)
 	}
+	f.conditions = conditionsOf(u)
+	return f
+}
+
+// conditionsOf reads the conditions of an object.
+func conditionsOf(u *unstructured.Unstructured) (all []conditionFact) {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
 		if m, ok := c.(map[string]any); ok {
 			text := func(key string) string { s, _ := m[key].(string); return s }
-			f.conditions = append(f.conditions, conditionFact{strings.TrimPrefix(text("type"), conditionPrefix), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
+			all = append(all, conditionFact{strings.TrimPrefix(text("type"), conditionPrefix), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
 		}
 	}
-	return f
+	return all
 }
 
 // nativeMinimum returns how many pods of a native PodGroup start together. With the policy
@@ -155,9 +161,11 @@ func jobFactOf(job *batchv1.Job) *jobFact {
 		served: int(job.Status.Succeeded),
 		idle:   job.Spec.Suspend != nil && *job.Spec.Suspend,
 		key:    nameOf(job),
+		queue:  queueNamedBy(job.Labels, job.Spec.Template.Labels),
 	}
 	// The annotation of another Job says nothing of a copy of that Job.
 	f.evicted = f.idle && strings.HasSuffix(job.Annotations[suspendedAnnotation], "/"+string(job.UID))
+	_, f.queued = job.Annotations[queuedAnnotation]
 	if job.Spec.Completions != nil {
 		f.completions = int(*job.Spec.Completions)
 	}

@@ -205,6 +205,9 @@ type jobFact struct {
 	key        types.NamespacedName
 	// evicted reports whether the Job is suspended to make room for another group.
 	evicted bool
+	// queue is the queue that its labels name. queued reports whether it has the annotation of Fluence that it waits.
+	queue  string
+	queued bool
 }
 
 // An eventFact is one delivery of an event.

@@ -124,11 +124,14 @@ func (fam *family) describePods() string {
 	return strings.Join(said, "; ")
 }
 
-// abandoned reports whether what made all pods of a family is gone. Nobody replaces such pods, and the garbage collector
-// deletes them, sooner or later.
-func (fam *family) abandoned() bool {
+// goneWithin is how long after the end of its owner a pod may stay, besides Slack: a garbage collector that has just begun needs a while.
+const goneWithin = time.Minute
+
+// abandoned reports whether what made all pods of a family has gone, and not long ago. Nobody replaces such pods, and the garbage
+// collector deletes them.
+func (j *judge) abandoned(fam *family, now time.Time) bool {
 	for _, p := range fam.pods {
-		if !p.orphan {
+		if !p.orphan || j.excuses.elapsed(j.departed[p.controller], now) > goneWithin+j.cfg.Slack {
 			return false
 		}
 	}

@@ -46,6 +46,7 @@ func (j *judge) judgeBind(b bind) {
 	}
 	j.stats.Binds++
 	j.judgeNode(b, request.received)
+	j.judgeAdmitted(b, request.received)
 	j.standings = append(j.standings, standing{bind: b, received: request.received})
 }
 

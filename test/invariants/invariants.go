@@ -137,6 +137,9 @@ type Stats struct {
 	// Promised is the number of promises of room that were seen. PromisesMoved is how often one came later,
 	// PromisesKept how many groups started in time, and PromisesEnded how many promises were told no more.
 	Promised, PromisesMoved, PromisesKept, PromisesEnded int
+	// Admitted is how often a job in a queue was given room and that was judged by the limits. AdmittedExcused is how often it was not
+	// judged. QueueBinds is the number of judged binds of pods of queues.
+	Admitted, AdmittedExcused, QueueBinds int
 	// Waited is the number of times that a group or a lone pod began
 	// to wait. Told is the number of times that it then got a reason.
 	Waited, Told int
@@ -153,9 +156,9 @@ type Stats struct {
 
 func (s Stats) String() string {
 	return fmt.Sprintf("facts %d (pods %d, groups %d, nodes %d, relists %d); binds judged %d, excused %d, others' %d, unknown %d, beside others %d, spread %d; "+
-		"groups started %d, %d of several pods undisturbed, longest start %.1fs, partial %d, longest %.1fs; removals %d; evicted %d, for %d judged preemptors; promised %d, moved %d, kept %d, ended %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
+		"groups started %d, %d of several pods undisturbed, longest start %.1fs, partial %d, longest %.1fs; removals %d; evicted %d, for %d judged preemptors; promised %d, moved %d, kept %d, ended %d; in queues admitted %d, excused %d, binds %d; waited %d, told %d; events %d; excuses %d, %.1fs of %.1fs; probed %d",
 		s.Facts, s.Pods, s.Groups, s.Nodes, s.Relists, s.Binds, s.BindsExcused, s.BindsForeign, s.BindsUnknown, s.Stands, s.Spreads,
-		s.Started, s.Together, s.LongestStart.Seconds(), s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Evicted, s.Helped, s.Promised, s.PromisesMoved, s.PromisesKept, s.PromisesEnded, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
+		s.Started, s.Together, s.LongestStart.Seconds(), s.Partial, s.LongestPartial.Seconds(), s.Removals, s.Evicted, s.Helped, s.Promised, s.PromisesMoved, s.PromisesKept, s.PromisesEnded, s.Admitted, s.AdmittedExcused, s.QueueBinds, s.Waited, s.Told, s.Events, s.Excuses, s.Excused.Seconds(), s.Watched.Seconds(), s.Probed)
 }
 
 // A Checker watches a cluster. Its methods may be called from several goroutines.

@@ -52,6 +52,7 @@ type judge struct {
 	suspensions
 	tellings
 	promises
+	queues
 }
 
 // A pod is a pod. It is remembered for a while after it is gone.
@@ -91,6 +92,7 @@ func newJudge(cfg Config) *judge {
 		tellings: newTellings(),
 
 		suspensions: suspensions{since: map[types.UID]time.Time{}},
+		queues:      newQueues(),
 	}
 }
 
@@ -168,6 +170,7 @@ func (j *judge) seeOwner(f ownerFact, s seen) {
 		}
 		return
 	}
+	j.seeRelease(j.owners[f.uid], &f, s)
 	j.owners[f.uid] = &f
 }
 
@@ -257,6 +260,9 @@ func (j *judge) advance(now time.Time) {
 	j.judgeSuspended(now)
 	j.judgeTellings(now)
 	j.judgeMoves(now)
+	j.judgeGrants(now)
+	j.judgeReleases(now)
+	j.judgeDeadlines(now)
 	if now.Sub(j.cleaned) > remember/4 {
 		j.cleaned = now
 		j.clean(now)
@@ -286,6 +292,7 @@ func (j *judge) clean(now time.Time) {
 	}
 	j.ledger.clean(old)
 	j.tellings.clean(old)
+	j.queues.clean(old)
 	j.excuses.forget(now.Add(-rememberExcuses))
 }
 

@@ -26,6 +26,16 @@ const (
 
 	durationAnnotation = "fluence.flux-framework.org/duration"
 
+	// queueLabel is of Jobs, their pod templates and pods. queuedAnnotation is on a Job that Fluence has suspended until its turn.
+	queueLabel       = "fluence.flux-framework.org/queue"
+	queuedAnnotation = "fluence.flux-framework.org/queued"
+	phaseReady       = "Ready"
+	phaseRunning     = "Running"
+	phaseFinished    = "Finished"
+	conditionRelease = "Released"
+	// reasonRan is of conditionRelease, if the pods of a job were on nodes before it was in its queue.
+	reasonRan = "RunsAlready"
+
 	suspendedAnnotation = "fluence.flux-framework.org/suspended-for"
 
 	conditionScheduled  = "Scheduled"
@@ -104,11 +114,22 @@ const (
 	// RuleEvictedInVain: the room of what was evicted helped neither the preemptor nor
 	// another of its priority or a higher one, and nothing explains it.
 	RuleEvictedInVain = "EvictedInVain"
-	// RuleLeftSuspended: a Job that was suspended for another group was not resumed after its pods had gone.
+	// RuleLeftSuspended: a Job in no queue that was suspended for another group was not resumed after its pods had gone.
 	RuleLeftSuspended = "LeftSuspended"
 	// RulePromiseBroken: the time from which a group is promised room came later, and its message does not say
 	// what moved it. Or the time is over, the group waits all the same, and its message names no pod that is past its end.
 	// The rule does not judge a promise that ends because no time is known any more, nor one that a new process makes,
 	// nor one after a change of the group. The message may be out of date for messageWithin.
 	RulePromiseBroken = "PromiseBroken"
+	// RuleOverLimit: a job was given room in a queue that had more jobs with room by that than a limit of it allows, or jobs that
+	// request more. Limits that were lowered a moment before do not count yet, nor does what a scheduler does that cannot hear. The rule does
+	// not judge jobs whose pods ran before they were in the queue, nor how many jobs wait.
+	RuleOverLimit = "OverLimit"
+	// RuleStartedUnadmitted: Fluence bound a pod of a queue, or let a Job of a queue go, whose FluxJob had no allocation. The
+	// rule does not judge Jobs that users resume, nor pods that others bind.
+	RuleStartedUnadmitted = "StartedUnadmitted"
+	// RulePastDeadline: pods of a job in a queue still run although the end of its room is over, which has the grace of
+	// the queue in it. The end is later by as much as the job was let go after it was given its room. Pods that are being deleted, and those on
+	// nodes that are gone, do not count.
+	RulePastDeadline = "PastDeadline"
 )

@@ -239,7 +239,7 @@ func (g *groupFact) refusal() conditionFact {
 
 // weighLack judges a group that lacks members. Nothing reports that on a native PodGroup.
 func (j *judge) weighLack(fam *family, need, have int, now time.Time) {
-	if fam.lackTold || fam.group.native || fam.group.incomplete() || fam.abandoned() {
+	if fam.lackTold || fam.group.native || fam.group.incomplete() || j.abandoned(fam, now) {
 		return
 	}
 	limit := j.timeout(fam) + j.cfg.Slack

@@ -57,7 +57,10 @@ func TestPartialGang(t *testing.T) {
 			tell: func(s *script) { loses(s, native).after(time.Hour) },
 		},
 		"a pod is gone, and then the StatefulSet, whose other pod the garbage collector has not deleted": {
-			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").disown().after(time.Hour) },
+			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").disown().after(goneWithin) },
+		},
+		"a pod is gone, and then the StatefulSet, whose other pod nobody deletes": {
+			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").disown().after(time.Hour) }, want: []broke{{RulePartialGang, "ns/g"}},
 		},
 		"a pod of a StatefulSet is gone, and no condition says so": {
 			tell: func(s *script) { ofSet(s).after(time.Second).remove("a").after(time.Hour) },

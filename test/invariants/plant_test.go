@@ -83,7 +83,8 @@ func (p *plant) installCRD(ctx context.Context) {
 	p.must(err)
 	_, _, err = p.Kubectl(ctx, "apply", "--server-side", "-f", filepath.Join(root, "manifests", "crds"))
 	p.must(err)
-	_, _, err = p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/podgroups.scheduling.x-k8s.io")
+	_, _, err = p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/podgroups.scheduling.x-k8s.io",
+		"crd/fluxjobs.fluence.flux-framework.org", "crd/queues.fluence.flux-framework.org")
 	p.must(err)
 }
 
@@ -223,8 +224,10 @@ func TestViolationsOnARealCluster(t *testing.T) {
 	p.bind("lost", "node-9999")
 	// A running pod is deleted.
 	p.must(p.controller.CoreV1().Pods("default").Delete(p.Context(), "lone", metav1.DeleteOptions{}))
-	p.breaks("PartialGang default/half", "NoReason default/silent", "Repeated default/lone", "FullNode default/half-1",
-		"NodeClosed default/lost", "PodMoved default/lone")
+	broken := []string{"PartialGang default/half", "NoReason default/silent", "Repeated default/lone", "FullNode default/half-1",
+		"NodeClosed default/lost", "PodMoved default/lone"}
+	p.breaks(broken...)
+	p.breaks(append(broken, p.breakQueues()...)...)
 
 	// No scheduler places the last probe, because Fluence does not run.
 	p.must(p.Client().CoreV1().Pods("default").DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}, metav1.ListOptions{}))

@@ -26,7 +26,7 @@ func (c *Checker) Settle(ctx context.Context) error {
 	quiet := 0
 	err := wait.PollUntilContextCancel(ctx, settleEvery, true, func(context.Context) (bool, error) {
 		rest := true
-		c.tell(func(j *judge) { rest = len(j.restless()) == 0 })
+		c.tell(func(j *judge) { rest = len(j.restless(time.Now())) == 0 })
 		quiet++
 		if !rest {
 			quiet = 0
@@ -38,7 +38,7 @@ func (c *Checker) Settle(ctx context.Context) error {
 	}
 	n := 0
 	c.tell(func(j *judge) {
-		left := j.restless()
+		left := j.restless(time.Now())
 		n = len(left)
 		for _, fam := range left {
 			have := fam.count()
@@ -50,9 +50,9 @@ func (c *Checker) Settle(ctx context.Context) error {
 }
 
 // restless returns the families that are not at rest, by name.
-func (j *judge) restless() (found []*family) {
+func (j *judge) restless(now time.Time) (found []*family) {
 	for _, fam := range j.families {
-		if !j.atRest(fam) {
+		if !j.atRest(fam, now) {
 			found = append(found, fam)
 		}
 	}
@@ -60,12 +60,12 @@ func (j *judge) restless() (found []*family) {
 	return found
 }
 
-func (j *judge) atRest(fam *family) bool {
+func (j *judge) atRest(fam *family, now time.Time) bool {
 	c := fam.count()
 	if fam.group == nil {
 		return c.pending == 0 || fam.podTold
 	}
-	if c.serving == 0 && c.pending == 0 || fam.abandoned() {
+	if c.serving == 0 && c.pending == 0 || j.abandoned(fam, now) {
 		return true
 	}
 	refused := fam.group.untold(c.serving) == "" && fam.group.stale(c) == "" && fam.group.refusal().reason != reasonBinding

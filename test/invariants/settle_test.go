@@ -29,6 +29,11 @@ func TestAtRest(t *testing.T) {
 		"a pod of a StatefulSet that is gone": {
 			tell: func(s *script) { s.group("g", 1, placed()).owner().disown().pod("a", "g", controlled("set")) }, want: true,
 		},
+		"a pod of a StatefulSet that has long been gone": {
+			tell: func(s *script) {
+				s.node("n", 8).owner().group("g", 2, placed()).pod("a", "g", controlled("set")).bind("a", "n").disown().after(goneWithin + testSlack + tick)
+			},
+		},
 		"a group that has lost a pod, and then its StatefulSet": {tell: func(s *script) { ofSet(s).remove("a").disown() }, want: true},
 		"a group that has lost a pod, not its StatefulSet":      {tell: func(s *script) { ofSet(s).remove("a") }},
 	}
@@ -36,7 +41,7 @@ func TestAtRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
 			tc.tell(s)
-			if got := len(s.restless()) == 0; got != tc.want {
+			if got := len(s.restless(s.now)) == 0; got != tc.want {
 				t.Errorf("at rest is %t, want %t", got, tc.want)
 			}
 		})

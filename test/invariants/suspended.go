@@ -17,7 +17,8 @@ type suspensions struct {
 	since map[types.UID]time.Time
 }
 
-// judgeSuspended judges whether the Jobs are resumed that were suspended for other groups. A new controller begins anew.
+// judgeSuspended judges whether the Jobs are resumed that were suspended for other groups. A new controller begins anew. A Job of a queue
+// waits for its turn again.
 func (j *judge) judgeSuspended(now time.Time) {
 	onNodes := map[types.UID]bool{}
 	for _, p := range j.pods {
@@ -27,7 +28,7 @@ func (j *judge) judgeSuspended(now time.Time) {
 	}
 	for _, uid := range slices.Sorted(maps.Keys(j.owners)) {
 		job := j.owners[uid].job
-		if job == nil || !job.evicted || onNodes[uid] {
+		if job == nil || !job.evicted || job.queue != "" || onNodes[uid] {
 			delete(j.suspensions.since, uid)
 			continue
 		}

@@ -15,11 +15,14 @@ func TestLeftSuspended(t *testing.T) {
 	made := func(s *script) *script { return s.job(jobFact{key: name("j"), idle: true, evicted: true}) }
 	resumed := func(s *script) *script { return s.job(jobFact{key: name("j")}) }
 	run(t, map[string]tale{
-		"it is not resumed":              {tell: func(s *script) { made(s).after(resumedWithin + time.Second) }, want: left},
-		"it is not resumed for long":     {tell: func(s *script) { made(s).after(10 * time.Minute) }, want: left},
-		"it is resumed late":             {tell: func(s *script) { resumed(made(s).after(resumedWithin + time.Second)) }, want: left},
-		"it is resumed":                  {tell: func(s *script) { resumed(made(s).after(resumedWithin - time.Second)).after(time.Minute) }},
-		"it is deleted":                  {tell: func(s *script) { made(s).after(time.Second).removeJob().after(2 * time.Minute) }},
+		"it is not resumed":          {tell: func(s *script) { made(s).after(resumedWithin + time.Second) }, want: left},
+		"it is not resumed for long": {tell: func(s *script) { made(s).after(10 * time.Minute) }, want: left},
+		"it is resumed late":         {tell: func(s *script) { resumed(made(s).after(resumedWithin + time.Second)) }, want: left},
+		"it is resumed":              {tell: func(s *script) { resumed(made(s).after(resumedWithin - time.Second)).after(time.Minute) }},
+		"it is deleted":              {tell: func(s *script) { made(s).after(time.Second).removeJob().after(2 * time.Minute) }},
+		"it waits in its queue again": {tell: func(s *script) {
+			s.job(jobFact{key: name("j"), idle: true, evicted: true, queue: "q"}).after(10 * time.Minute)
+		}},
 		"somebody else has suspended it": {tell: func(s *script) { s.job(jobFact{key: name("j"), idle: true}).after(2 * time.Minute) }},
 		"the controller is away":         {tell: func(s *script) { made(s).excuse(); s.after(2 * time.Minute) }},
 		"another controller has just begun": {tell: func(s *script) {

@@ -33,6 +33,8 @@ const (
 
 var (
 	podGroups       = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	fluxJobs        = schema.GroupVersionResource{Group: "fluence.flux-framework.org", Version: "v1alpha1", Resource: "fluxjobs"}
+	jobQueues       = schema.GroupVersionResource{Group: "fluence.flux-framework.org", Version: "v1alpha1", Resource: "queues"}
 	nativePodGroups = schema.GroupVersionResource{Group: nativeAPI, Version: "v1beta1", Resource: "podgroups"}
 )
 
@@ -107,8 +109,22 @@ func (c *Checker) sources() ([]*source, error) {
 	}
 	jobs := sourceOf[*batchv1.JobList]("jobs", c.client.BatchV1().Jobs(""), owner)
 	jobs.lose = forget
+	inQueues := sourceOf[*unstructured.UnstructuredList]("fluxjobs", c.dynamic.Resource(fluxJobs), func(j *judge, o runtime.Object, s seen) {
+		j.seeFluxJob(fluxJobFactOf(o.(*unstructured.Unstructured)), s)
+	})
+	inQueues.lose = func(j *judge, _ types.NamespacedName, uid types.UID, s seen) { j.lostFluxJob(uid, s) }
+	queues := sourceOf[*unstructured.UnstructuredList]("queues", c.dynamic.Resource(jobQueues), func(j *judge, o runtime.Object, s seen) {
+		j.seeQueue(queueFactOf(o.(*unstructured.Unstructured)), s)
+	})
+	queues.lose = func(j *judge, key types.NamespacedName, _ types.UID, s seen) {
+		s.gone = true
+		j.seeQueue(queueFact{name: key.Name}, s)
+	}
+	inQueues.optional, queues.optional = true, true
 	return []*source{
 		nodes,
+		queues,
+		inQueues,
 		jobs,
 		apps("replicasets"),
 		apps("statefulsets"),

@@ -81,7 +81,8 @@ func parts() []part {
 		{"operators", 7, "stories of Kueue, Trainer, training operator, KubeRay and MPI operator", "go test -count=1 -timeout=1h ./test/operators -run='^(TestAJobThroughAQueueOfKueue|TestATrainJobStartsAsAWhole|TestAPyTorchJobStartsAsAWhole|TestTheExamplesOfRayFitTheirSchemas|TestAnMPIJobWhosePodGroupItsOperatorMakes|TestOwnersMakeRoomAndComeBack|TestPodsThatAreDeletedCountAsFailed)$' -operators.long"},
 		{"operators-beside-native", 1, "run", "go test -count=1 -timeout=1h ./test/operators -run='^(TestAJobSetStartsAsAWhole|TestAJobSetThatRestartsKeepsItsRoom|TestUnitsOfALeaderWorkerSet|TestAnMPIJobStartsAsAWhole|TestOneOfTwo)$' -operators.native"},
 		{"chaos-of-kills", 2000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--weights=kill=2000"},
-		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED"},
+		{"chaos", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--queues=no"},
+		{"chaos-of-queues", 10_000, "events", "make chaos EVENTS=COUNT SEED=SEED CHAOS=--queues=yes"},
 		row("gangs-8"), row("gangs-250"), row("alone"), row("backlog-20000"), row("nodes-5000"),
 		row("ceiling"), row("urgent"), row("lone"),
 	}

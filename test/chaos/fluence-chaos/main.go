@@ -34,7 +34,7 @@ func main() {
 
 func command() *cobra.Command {
 	var cfg chaos.Config
-	standby, preemption := bySeed, bySeed
+	standby, preemption, queues := bySeed, bySeed, bySeed
 	cmd := &cobra.Command{
 		Use:   "fluence-chaos",
 		Short: "Let everything happen to Fluence that a seed can think of",
@@ -47,6 +47,7 @@ func command() *cobra.Command {
 	flags.IntVar(&cfg.Nodes, "nodes", 24, "how many nodes there are at first")
 	flags.StringToIntVar(&cfg.Weights, "weights", nil, "weights of kinds of events over the defaults, such as kill=0,burst=10")
 	flags.StringVar(&preemption, "preemption", preemption, "yes: groups evict others of a lower priority; no: they do not; seed: if the seed divided by 4 leaves 2 or 3")
+	flags.StringVar(&queues, "queues", queues, "yes: there are queues, and Jobs and pods in them; no: there are none; seed: if the seed divided by 8 leaves 4 or more")
 	flags.IntVar(&cfg.Promises, "promises", 0, "how many groups that wait are promised room; above 0 most groups have an end, which is enforced")
 	run := &cobra.Command{
 		Use:   "run",
@@ -54,7 +55,7 @@ func command() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg.Log = cmd.OutOrStdout()
-			return carryOut(cmd.Context(), cfg, standby, preemption, given(cmd.Flags()))
+			return carryOut(cmd.Context(), cfg, switches{standby, preemption, queues}, given(cmd.Flags()))
 		},
 	}
 	flags = run.Flags()
@@ -70,8 +71,8 @@ func command() *cobra.Command {
 		Use:   "plan",
 		Short: "Print a plan, one event a line",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if cfg.Preemption, err = preempts(preemption, cfg.Seed); err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := (switches{standby, preemption, queues}).set(&cfg); err != nil {
 				return err
 			}
 			plan, err := chaos.NewPlan(cfg)
@@ -123,22 +124,29 @@ func given(flags *pflag.FlagSet) string {
 	return " CHAOS='" + strings.Join(all, " ") + "'"
 }
 
-// preempts reads the flag preemption.
-func preempts(value string, seed uint64) (bool, error) {
-	return chosen("preemption", value, seed%4 >= 2)
+// switches are the values of the flags that are yes, no or bySeed.
+type switches struct{ standby, preemption, queues string }
+
+// set sets what the switches say.
+func (s switches) set(cfg *chaos.Config) (err error) {
+	if cfg.Standby, err = chosen("standby", s.standby, cfg.Seed%2 == 1); err != nil {
+		return err
+	}
+	if cfg.Preemption, err = chosen("preemption", s.preemption, cfg.Seed%4 >= 2); err != nil {
+		return err
+	}
+	cfg.Queues, err = chosen("queues", s.queues, cfg.Seed%8 >= 4)
+	return err
 }
 
-func carryOut(ctx context.Context, cfg chaos.Config, standby, preemption, flags string) (err error) {
+func carryOut(ctx context.Context, cfg chaos.Config, by switches, flags string) error {
 	if cfg.Seed == 0 {
 		cfg.Seed = fresh()
 	}
-	if cfg.Standby, err = chosen("standby", standby, cfg.Seed%2 == 1); err != nil {
+	if err := by.set(&cfg); err != nil {
 		return err
 	}
-	if cfg.Preemption, err = preempts(preemption, cfg.Seed); err != nil {
-		return err
-	}
-	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t, promises %d; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Promises, cfg.Seed, cfg.Events, flags)
+	fmt.Fprintf(cfg.Log, "seed %d, %d events, standby %t, preemption %t, queues %t, promises %d; again by: make chaos SEED=%d EVENTS=%d%s\n", cfg.Seed, cfg.Events, cfg.Standby, cfg.Preemption, cfg.Queues, cfg.Promises, cfg.Seed, cfg.Events, flags)
 	result, err := chaos.Run(ctx, cfg)
 	if err != nil {
 		fmt.Fprintln(cfg.Log, "Error:", err)
