@@ -43,7 +43,7 @@ type turn struct {
 	// on has the node of each pod that ever had one, and holds those pods that have not ended.
 	on    map[types.UID]string
 	holds map[types.UID]struct{}
-	// made is the number of pods that exist without a node.
+	// made are the pods that exist without a node.
 	made map[types.UID]struct{}
 
 	fluxJob     *v1alpha1.FluxJob
@@ -217,12 +217,19 @@ func (d *diary) fluxJobSeen(fj *v1alpha1.FluxJob) {
 			}
 		}
 	}
-	if p := fj.Status.Promise; p != nil {
+	if p := fj.Status.Promise; p != nil && d.restsOnWhatIsWritten(fj.Spec.Workload.Name) {
 		if t.promise != nil && p.At.Sub(t.promise.At.Time) > promiseSlack {
 			d.note("what is promised to %s has moved from %s to %s: %q", fj.Name, t.promise.At, p.At, p.Why)
 		}
 		t.promise = p
 	}
+}
+
+// restsOnWhatIsWritten reports whether all Jobs before a Job have their allocations. What was promised to it before that may move:
+// if a scheduler is killed before it has written an allocation, the next one decides anew, and a moment later.
+func (d *diary) restsOnWhatIsWritten(job string) bool {
+	before := d.order[:slices.Index(d.order, job)]
+	return !slices.ContainsFunc(before, func(name string) bool { return len(d.turns[name].allocations) == 0 })
 }
 
 // condition returns the reason and the message of a condition of the FluxJob.

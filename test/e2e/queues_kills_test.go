@@ -58,7 +58,9 @@ func creates(resource string) func(*queueTrial, apiproxy.Request) bool {
 }
 
 // bindsOne are requests that bind a pod of the job.
-func bindsOne(s *queueTrial, r apiproxy.Request) bool { return binds(r.RequestInfo) && s.isOfJob(r.Name) }
+func bindsOne(s *queueTrial, r apiproxy.Request) bool {
+	return binds(r.RequestInfo) && s.isOfJob(r.Name)
+}
 
 // queueMoments returns the moments in order.
 func queueMoments() []queueMoment {
@@ -388,11 +390,11 @@ func (s *queueTrial) clearTrial() {
 	for _, wrong := range s.diary.takeWrong() {
 		s.Error(wrong)
 	}
-	s.dump(context.WithoutCancel(s.Context()))
-	s.clear(context.WithoutCancel(s.Context()))
 	for _, job := range []string{s.before, s.job(), s.next()} {
 		s.diary.forget(job)
 	}
+	s.dump(context.WithoutCancel(s.Context()))
+	s.clear(context.WithoutCancel(s.Context()))
 }
 
 // A job of a queue is promised room, starts and ends, and between any two steps of that processes of Fluence are killed, twice
