@@ -105,10 +105,10 @@ type queueKill struct {
 	queueMoment
 	// passes is the number of requests that pass before one is held.
 	passes int
-	// processes are killed and started in this order. A delay comes before if nothing is held.
+	// processes are killed and started in this order.
 	processes []string
-	delay     time.Duration
-	reached   <-chan struct{}
+	// reached is closed when the first request is held.
+	reached <-chan struct{}
 }
 
 // A queueTrial is the way of a job that is promised room, starts there and ends, during which processes are killed twice.
@@ -123,6 +123,8 @@ type queueTrial struct {
 	// before is the Job that runs. It may be that of an earlier trial.
 	before string
 	kills  []*queueKill
+	// delay is how long after the room has come "at any time" is.
+	delay time.Duration
 	// stopped are processes that do not run on.
 	stopped []string
 }
@@ -144,13 +146,13 @@ func (s *queueTrial) draw(r *rand.Rand) {
 		k := &queueKill{queueMoment: of[s.seed%uint64(len(of))], processes: []string{stack.Scheduler, stack.Controller, stack.Sidecar}}
 		r.Shuffle(len(k.processes), func(i, j int) { k.processes[i], k.processes[j] = k.processes[j], k.processes[i] })
 		k.processes = k.processes[:1+r.IntN(len(k.processes))]
-		k.delay = time.Duration(r.Int64N(int64(2 * time.Second)))
 		if k.some {
 			k.passes = 1 + r.IntN(largeSize-1)
 		}
 		s.kills = append(s.kills, k)
-		s.Logf("killed %s: %v (%d requests pass before; %s if at any time)", k.name, k.processes, k.passes, k.delay.Round(time.Millisecond))
+		s.Logf("killed %s: %v, %d requests pass before", k.name, k.processes, k.passes)
 	}
+	s.delay = time.Duration(r.Int64N(int64(2 * time.Second)))
 }
 
 // arm holds what leads to a moment.
@@ -185,17 +187,12 @@ func (s *queueTrial) reach(k *queueKill) {
 // whenever waits for the time that was drawn.
 func (s *queueTrial) whenever() {
 	s.Helper()
-	for _, k := range s.kills {
-		if k.holds == nil && k.part == roomComes {
-			timer := time.NewTimer(k.delay)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-			case <-s.Context().Done():
-				s.Fatal(s.Context().Err())
-			}
-			return
-		}
+	timer := time.NewTimer(s.delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.Context().Done():
+		s.Fatal(s.Context().Err())
 	}
 }
 
