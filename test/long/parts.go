@@ -70,6 +70,7 @@ func parts() []part {
 		trials("kills", 200, "test/e2e", "TestKillsAtAnyMomentLoseAndLeakNothing"),
 		trials("kills-during-evictions", 200, "test/e2e", "TestKillsDuringAnEvictionLeaveNothingInHalves"),
 		trials("kills-during-promises", 200, "test/e2e", "TestKillsDuringAPromiseLoseAndLeakNothing"),
+		trials("kills-among-queues", 200, "test/e2e", "TestKillsOnTheWayOfAQueuedJobLoseAndLeakNothing"),
 		trials("promises-kept", 10_000, "pkg/fluence", "TestPromisesAreKeptInOrderlyStreams"),
 		trials("promises-moved", 10_000, "pkg/fluence", "TestPromisesMoveForAReason"),
 		{"backfill", 5000, "jobs", "go test -count=1 -timeout=3h ./pkg/fluence -run='^TestBackfillUsesMore$' -trace.jobs=COUNT -v"},
