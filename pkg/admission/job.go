@@ -73,7 +73,8 @@ func (w *workload) apiVersion() string {
 type asked struct {
 	queue    string
 	priority int32
-	// created is status.creationTime. It is zero until the controller has written it, and with it the condition Valid.
+	// created is status.creationTime. It is zero until the controller has written it and the condition Valid. A job that the controller
+	// has adopted as it ran has only the first, also when it waits again.
 	created time.Time
 	// duration is spec.duration, a Flux Standard Duration.
 	duration string

@@ -171,16 +171,17 @@ func (s *jobs) putSpec(j *job, fj *v1alpha1.FluxJob) {
 	if fj.Generation != j.generation {
 		j.refusals = 0
 	}
+	valid := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid)
 	var created time.Time
-	if t := fj.Status.CreationTime; t != nil {
+	if t := fj.Status.CreationTime; t != nil && valid != nil && valid.Status != metav1.ConditionUnknown {
 		created = t.Time
 	}
 	j.asked = asked{
 		queue: s.texts.shared(fj.Spec.Queue), priority: fj.Spec.Priority, created: created, duration: s.texts.shared(fj.Spec.Duration),
 		held: fj.Spec.Held, generation: fj.Generation,
 	}
-	if c := meta.FindStatusCondition(fj.Status.Conditions, v1alpha1.ConditionValid); c != nil && c.Status == metav1.ConditionFalse && c.Reason != v1alpha1.ReasonWouldDelay {
-		j.invalidReason, j.invalid = s.texts.shared(c.Reason), s.texts.shared(c.Message)
+	if valid != nil && valid.Status == metav1.ConditionFalse && valid.Reason != v1alpha1.ReasonWouldDelay {
+		j.invalidReason, j.invalid = s.texts.shared(valid.Reason), s.texts.shared(valid.Message)
 	}
 	before := j.class
 	j.class = nil

@@ -225,7 +225,7 @@ func (r *rig) submit(name, queue string, pods int32, cores int64, duration strin
 			Queue: queue, Workload: v1alpha1.WorkloadReference{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("job-" + name)},
 			Jobspec: string(text), Pods: pods, Requests: objects.Amounts("cpu", strconv.FormatInt(cores, 10)), Duration: duration,
 		},
-		Status: v1alpha1.FluxJobStatus{Phase: v1alpha1.Requested, CreationTime: &metav1.MicroTime{Time: begin.Add(time.Duration(r.made) * time.Microsecond)}},
+		Status: v1alpha1.FluxJobStatus{Phase: v1alpha1.Requested, CreationTime: &metav1.MicroTime{Time: begin.Add(time.Duration(r.made) * time.Microsecond)}, Conditions: valid()},
 	}
 	for _, f := range edit {
 		f(fj)

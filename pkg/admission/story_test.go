@@ -18,6 +18,31 @@ import (
 	"github.com/flux-k8s/fluence/pkg/gang"
 )
 
+// valid returns what the controller says of a job that can run as it is.
+func valid() []metav1.Condition {
+	return []metav1.Condition{{Type: v1alpha1.ConditionValid, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid, LastTransitionTime: metav1.NewTime(begin)}}
+}
+
+// A job of which the controller has not said whether it can run does not start. An adopted one that waits again is such a job.
+func TestAJobWaitsUntilItWasChecked(t *testing.T) {
+	for name, conditions := range map[string][]metav1.Condition{
+		"nothing is said": nil, "it is not known": {{Type: v1alpha1.ConditionValid, Status: metav1.ConditionUnknown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, 1, easy("batch"))
+			a := r.submit("a", "batch", 1, 4, "1h", func(fj *v1alpha1.FluxJob) { fj.Status.Conditions = conditions })
+			r.step()
+			r.shows("a: Requested")
+			if held, why := r.d.Status(a, ""); !held || why != "waits for the controller to check its FluxJob" {
+				t.Errorf("Status() = %v, %q", held, why)
+			}
+			r.edit(a, func(fj *v1alpha1.FluxJob) { fj.Status.Conditions = valid() })
+			r.step()
+			r.shows("a: Ready Admitted n1*1")
+		})
+	}
+}
+
 func TestOneQueueStartsItsJobsInTheirOrder(t *testing.T) {
 	r := newRig(t, 2, fcfs("batch"))
 	a := r.submit("a", "batch", 2, 4, "10m")

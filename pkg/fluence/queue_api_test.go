@@ -221,7 +221,10 @@ func (j *queuedJob) file(duration string) {
 			Queue: "batch", Workload: v1alpha1.WorkloadReference{APIVersion: strings.TrimPrefix(j.owner.Group+"/v1", "/"), Kind: j.owner.Kind, Name: j.owner.Name, UID: j.owner.UID},
 			Jobspec: string(text), Pods: int32(pods), Requests: pod.Spec.Containers[0].Resources.Requests, Duration: duration,
 		},
-		Status: v1alpha1.FluxJobStatus{Phase: v1alpha1.Requested, CreationTime: new(metav1.NowMicro())},
+		Status: v1alpha1.FluxJobStatus{
+			Phase: v1alpha1.Requested, CreationTime: new(metav1.NowMicro()),
+			Conditions: []metav1.Condition{{Type: v1alpha1.ConditionValid, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonValid}},
+		},
 	}
 	if p := pod.Spec.Priority; p != nil {
 		fj.Spec.Priority = *p
