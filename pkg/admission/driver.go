@@ -212,7 +212,7 @@ func (d *Driver) unsettle(workload types.UID) {
 	d.jobs.mu.Lock()
 	key, ok := d.jobs.byWorkload[workload]
 	if ok {
-		d.jobs.unsettled[key] = struct{}{}
+		d.jobs.unsettle(key)
 	}
 	d.jobs.mu.Unlock()
 	if ok {
@@ -282,10 +282,11 @@ func (d *Driver) TakenOver(group types.NamespacedName, keys []string) {
 			j.room.left[i] = false
 		}
 	}
+	d.jobs.unsettle(group) // the loop may have asked before which pods have nodes
+	signal.Send(d.state.wake)
 	if d.cfg.Now().Sub(j.room.bookedAt) < maxTakeover {
 		// The loop may have booked them anew after the match.
 		d.jobs.doubtful = append(d.jobs.doubtful, match.SlotRef{Job: j.room.id, Keys: keys})
-		signal.Send(d.state.wake)
 	}
 }
 
@@ -298,7 +299,7 @@ func (d *Driver) Recheck(groups ...types.NamespacedName) {
 	found := false
 	for _, key := range groups {
 		if j := d.jobs.byKey[key]; j != nil && j.room != nil {
-			d.jobs.unsettled[key] = struct{}{}
+			d.jobs.unsettle(key)
 			found = true
 		}
 	}

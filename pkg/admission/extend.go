@@ -54,7 +54,7 @@ func (l *loop) changeEnds() {
 		default:
 			j.room.setEnd(end)
 			j.room.unsure = true // the matcher has another end
-			l.jobs.unsettled[key] = struct{}{}
+			l.jobs.unsettle(key)
 		}
 		l.jobs.mu.Unlock()
 		if changes && text == "" {

@@ -29,8 +29,10 @@ type jobs struct {
 	holders map[types.NamespacedName]struct{}
 	classes classes
 	texts   texts
-	// changed are the jobs that the loop has to look at, and unsettled those whose room may not be as their pods want it.
-	changed, unsettled map[types.NamespacedName]struct{}
+	// changed are the jobs that the loop has to look at.
+	changed map[types.NamespacedName]struct{}
+	// unsettled are the jobs whose room may not be as their pods want it.
+	unsettled map[types.NamespacedName]unsettled
 	// gone are jobs that the loop knows and that are not there any more.
 	gone map[types.NamespacedName]*job
 	// apart are jobs that do not wait in their queue until some time has passed, or until their pods are gone.
@@ -46,7 +48,7 @@ func newJobs(rules Groups, wake chan<- struct{}, now func() time.Time) *jobs {
 	return &jobs{
 		byKey: map[types.NamespacedName]*job{}, byWorkload: map[types.UID]types.NamespacedName{}, byID: map[match.JobID]types.NamespacedName{}, holders: map[types.NamespacedName]struct{}{},
 		classes: classes{byName: map[string]*class{}, rules: map[string]*nodeRules{}, rulesOf: rules.Rules}, texts: texts{},
-		changed: map[types.NamespacedName]struct{}{}, unsettled: map[types.NamespacedName]struct{}{},
+		changed: map[types.NamespacedName]struct{}{}, unsettled: map[types.NamespacedName]unsettled{},
 		gone: map[types.NamespacedName]*job{}, apart: map[types.NamespacedName]struct{}{}, wake: wake, now: now,
 	}
 }
@@ -228,7 +230,7 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 				s.givenUp = append(s.givenUp, lost)
 			}
 		}
-		s.unsettled[j.key] = struct{}{}
+		s.unsettle(j.key)
 	default:
 		s.giveUp(j)
 		s.restore(j, a)
@@ -261,7 +263,7 @@ func (s *jobs) restore(j *job, a *v1alpha1.JobAllocation) {
 func (s *jobs) give(j *job, r *room) {
 	j.room, j.attempt = r, max(j.attempt, r.attempt)
 	s.byID[r.id], s.byWorkload[j.of.uid] = j.key, j.key
-	s.unsettled[j.key] = struct{}{}
+	s.unsettle(j.key)
 }
 
 // giveUp takes the room of a job that is left from it, and what it is promised.

@@ -12,10 +12,17 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-k8s/fluence/pkg/match"
+	"github.com/flux-k8s/fluence/pkg/signal"
 )
 
 // Room that no pod has taken is the smaller of two: what the allocation has on each node beyond the pods there, and how many
 // pods are still to come. Otherwise the room of a pod that has succeeded would be kept until the last one has.
+
+// An unsettled is how often something has happened to the room of a job since the loop last brought it up to date.
+type unsettled int
+
+// unsettle makes the room of a job be brought up to date. The caller holds the lock.
+func (s *jobs) unsettle(key types.NamespacedName) { s.unsettled[key]++ }
 
 // settle brings the room of jobs whose pods have changed up to date, in the matcher too. It reports whether room became free.
 func (l *loop) settle(epoch match.Epoch) (freed bool) {
@@ -23,12 +30,11 @@ func (l *loop) settle(epoch match.Epoch) (freed bool) {
 		freed = l.releaseGivenUp() // before the same slots are booked again
 	}
 	l.jobs.mu.Lock()
-	keys := slices.Collect(maps.Keys(l.jobs.unsettled))
-	clear(l.jobs.unsettled)
+	all := maps.Clone(l.jobs.unsettled)
 	l.jobs.mu.Unlock()
 	var book []match.Job
-	for _, key := range keys {
-		more, less := l.settleOne(key)
+	for key, before := range all {
+		more, less := l.settleOne(key, before)
 		if epoch == 0 {
 			continue // what the matcher has is read from the jobs when its graph is loaded
 		}
@@ -57,11 +63,16 @@ func (l *loop) settle(epoch match.Epoch) (freed bool) {
 const bookAtOnce = 256
 
 // settleOne brings the room of a job up to date. It returns the slots that the matcher has to book, and those that it has
-// to release.
-func (l *loop) settleOne(key types.NamespacedName) (more match.Job, less match.SlotRef) {
+// to release. If something has happened to the room since before, the job waits for the next step.
+func (l *loop) settleOne(key types.NamespacedName, before unsettled) (more match.Job, less match.SlotRef) {
 	placed := l.cfg.Groups.Placed(key)
 	l.jobs.mu.Lock()
 	defer l.jobs.mu.Unlock()
+	if l.jobs.unsettled[key] != before {
+		signal.Send(l.wake)
+		return more, less
+	}
+	delete(l.jobs.unsettled, key)
 	j := l.jobs.byKey[key]
 	if j == nil || j.room == nil {
 		return more, less
@@ -201,7 +212,7 @@ func (s *jobs) doubt(all []match.Job) {
 		key, ok := s.byID[all[i].ID]
 		if j := s.byKey[key]; ok && j.room != nil && j.room.id == all[i].ID {
 			j.room.unsure = true
-			s.unsettled[key] = struct{}{}
+			s.unsettle(key)
 		}
 	}
 }
@@ -213,7 +224,7 @@ func (s *jobs) doubtAll() {
 	for _, key := range s.byID {
 		if j := s.byKey[key]; j.room != nil {
 			j.room.unsure = true
-			s.unsettled[key] = struct{}{}
+			s.unsettle(key)
 		}
 	}
 }

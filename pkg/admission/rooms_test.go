@@ -81,6 +81,48 @@ func TestPodsTakeTheRoomOfTheirJobOver(t *testing.T) {
 	}
 }
 
+// Pods may take room over after the loop has asked which of them have nodes. It must not book the room again then.
+func TestATakeoverWhileTheRoomIsBroughtUpToDate(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.step()
+	var booked int
+	r.d.cfg.Engine = watched{r.engine, func(jobs []match.Job) { booked += len(jobs) }}
+	took := false
+	r.d.cfg.Groups.Placed = func(key types.NamespacedName) []string {
+		before := slices.Clone(r.placed[key])
+		if !took {
+			took = true
+			got, _ := r.d.Allocation(a)
+			keys := []string{got.Slots[0].Key, got.Slots[1].Key}
+			r.must(r.engine.Release(r.Context(), r.epoch, got.Job, keys...))
+			r.placed[a] = []string{"n1", "n2"}
+			r.d.TakenOver(a, keys)
+		}
+		return before
+	}
+	r.d.Recheck(a)
+	r.step()
+	r.step()
+	r.holds("")
+	if booked > 0 {
+		t.Errorf("the loop has booked room %d times that pods had taken", booked)
+	}
+}
+
+// watched is an engine whose updates are seen.
+type watched struct {
+	match.Engine
+	see func([]match.Job)
+}
+
+func (w watched) Update(ctx context.Context, epoch match.Epoch, jobs ...match.Job) error {
+	w.see(jobs)
+	return w.Engine.Update(ctx, epoch, jobs...)
+}
+
 func TestRoomIsTheJobsAgainAfterTakeoversThatWereRefused(t *testing.T) {
 	r := newRig(t, 2, easy("batch"))
 	a := r.submit("a", "batch", 2, 4, "1h")
