@@ -127,6 +127,9 @@ type Takeover struct {
 	// Queue is the name of the queue, and Requires selects its nodes. It is nil for all nodes.
 	Queue    string
 	Requires labels.Selector
+	// Unsettled is true if the room is being brought up to date: there may be more Slots soon. Groups.Changed is called with the
+	// group after that.
+	Unsettled bool
 }
 
 // A Slot is the room for one pod.

@@ -262,7 +262,12 @@ func (d *Driver) Allocation(group types.NamespacedName) (Takeover, bool) {
 	if j == nil || !j.isAdmitted() {
 		return Takeover{}, false
 	}
-	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), Pods: int(j.class.pods), Queue: j.queue, Requires: d.loop.queues.nodesOf(j.queue)}, true
+	u, unsettled := d.jobs.unsettled[group]
+	if unsettled {
+		u.awaited = true
+		d.jobs.unsettled[group] = u
+	}
+	return Takeover{Job: j.room.id, Slots: j.room.onOffer(), Unsettled: unsettled, Pods: int(j.class.pods), Queue: j.queue, Requires: d.loop.queues.nodesOf(j.queue)}, true
 }
 
 // TakenOver records that a match has given slots of a group to its pods.

@@ -51,6 +51,8 @@ type found struct {
 	edited []types.NamespacedName
 	// announced are groups of which Status has another answer.
 	announced []types.NamespacedName
+	// settled are groups that wait until their room is up to date, and for which it is.
+	settled []types.NamespacedName
 }
 
 // A last is what was when the loop last looked.

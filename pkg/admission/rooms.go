@@ -18,11 +18,20 @@ import (
 // Room that no pod has taken is the smaller of two: what the allocation has on each node beyond the pods there, and how many
 // pods are still to come. Otherwise the room of a pod that has succeeded would be kept until the last one has.
 
-// An unsettled is how often something has happened to the room of a job since the loop last brought it up to date.
-type unsettled int
+// An unsettled is what there is to bring up to date of the room of a job.
+type unsettled struct {
+	// times is how often something has happened to the room.
+	times int
+	// awaited is true if the plugin waits for it.
+	awaited bool
+}
 
 // unsettle makes the room of a job be brought up to date. The caller holds the lock.
-func (s *jobs) unsettle(key types.NamespacedName) { s.unsettled[key]++ }
+func (s *jobs) unsettle(key types.NamespacedName) {
+	u := s.unsettled[key]
+	u.times++
+	s.unsettled[key] = u
+}
 
 // settle brings the room of jobs whose pods have changed up to date, in the matcher too. It reports whether room became free.
 func (l *loop) settle(epoch match.Epoch) (freed bool) {
@@ -33,6 +42,7 @@ func (l *loop) settle(epoch match.Epoch) (freed bool) {
 	all := maps.Clone(l.jobs.unsettled)
 	l.jobs.mu.Unlock()
 	var book []match.Job
+	defer l.tellSettled()
 	for key, before := range all {
 		more, less := l.settleOne(key, before)
 		if epoch == 0 {
@@ -59,6 +69,14 @@ func (l *loop) settle(epoch match.Epoch) (freed bool) {
 	return freed
 }
 
+// tellSettled tells the plugin that rooms are up to date for which it waits.
+func (l *loop) tellSettled() {
+	if len(l.settled) > 0 {
+		l.cfg.Groups.Changed(l.settled...)
+		l.settled = nil
+	}
+}
+
 // bookAtOnce is the largest number of jobs in one update of the matcher.
 const bookAtOnce = 256
 
@@ -68,11 +86,15 @@ func (l *loop) settleOne(key types.NamespacedName, before unsettled) (more match
 	placed := l.cfg.Groups.Placed(key)
 	l.jobs.mu.Lock()
 	defer l.jobs.mu.Unlock()
-	if l.jobs.unsettled[key] != before {
+	u := l.jobs.unsettled[key]
+	if u.times != before.times {
 		signal.Send(l.wake)
 		return more, less
 	}
 	delete(l.jobs.unsettled, key)
+	if u.awaited {
+		l.settled = append(l.settled, key)
+	}
 	j := l.jobs.byKey[key]
 	if j == nil || j.room == nil {
 		return more, less

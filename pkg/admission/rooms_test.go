@@ -112,6 +112,31 @@ func TestATakeoverWhileTheRoomIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
+// Whoever asks for room that is about to be booked again is told when it is.
+func TestRoomThatIsNotUpToDate(t *testing.T) {
+	r := newRig(t, 2, easy("batch"))
+	a := r.submit("a", "batch", 2, 4, "1h")
+	r.step()
+	r.release(a)
+	r.step()
+	got, _ := r.d.Allocation(a)
+	r.d.TakenOver(a, []string{got.Slots[0].Key, got.Slots[1].Key}) // and the pods do not get their nodes
+	if now, ok := r.d.Allocation(a); !ok || len(now.Slots) > 0 || !now.Unsettled || got.Unsettled {
+		t.Errorf("Allocation() = %+v, and %+v before", now, got)
+	}
+	r.told = nil
+	r.step()
+	if now, _ := r.d.Allocation(a); !slices.Contains(r.told, a) || len(now.Slots) != 2 || now.Unsettled {
+		t.Errorf("these groups were told: %v, and Allocation() = %+v", r.told, now)
+	}
+	r.told = nil
+	r.d.Recheck(a)
+	r.step()
+	if len(r.told) > 0 {
+		t.Errorf("these groups were told though none waits: %v", r.told)
+	}
+}
+
 // watched is an engine whose updates are seen.
 type watched struct {
 	match.Engine

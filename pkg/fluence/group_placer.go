@@ -46,9 +46,9 @@ func (a *groupPlacer) placeGroup(ctx context.Context, plan gang.Plan, throttlePa
 	if queued := whyPlanQueued(a.base, plan); queued != nil {
 		return "", queued
 	}
-	plan, beyond := takeRoom(a, plan)
-	if beyond != nil {
-		return "", beyond
+	plan, held := takeRoom(a, plan)
+	if held != nil {
+		return "", held
 	}
 
 	// 1. If the namespace is throttled, groups of other namespaces are placed first.

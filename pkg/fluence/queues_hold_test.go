@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/preemption"
@@ -313,6 +314,41 @@ func TestReservedNodesDoNotKeepAJobFromItsRoom(t *testing.T) {
 		a.release()
 		if got := r.nodesOfJob(a); len(got) != 2 {
 			t.Errorf("the pods are on %v, want the nodes of the allocation", got)
+		}
+	})
+}
+
+// While the driver brings the room of a job up to date, its pods do not go elsewhere.
+func TestPodsWaitWhileTheirRoomIsBookedAgain(t *testing.T) {
+	e := realEngine(t)
+	inRigOf(t, e, func(r *rig) { r.serveQueues() }, func(r *rig) {
+		for i := range 4 {
+			r.node(fmt.Sprintf("n%d", i), 8)
+		}
+		r.pass(settleTime)
+		r.schedule()
+		a := r.submit("a", 2, "1h")
+		room, _ := r.pl.queues.Allocation(a.key())
+		gate := make(chan struct{})
+		r.matcherFake.OnMatch(func(req match.Request) (*match.Allocation, error) {
+			if strings.Contains(req.Holder, "-b-") {
+				<-gate // the driver is busy
+			}
+			return e.Match(r.ctx, req)
+		})
+		b := r.submit("b", 1, "1h")
+		r.pl.queues.TakenOver(a.key(), []string{room.Slots[0].Key, room.Slots[1].Key})
+		r.pl.queues.Recheck(a.key())
+		a.release()
+		r.pass(3 * time.Second)
+		r.wantAssigned(map[string]string{})
+		if why := r.conditionOf(a.key().Name, "Scheduled"); why.Reason != reason.Queued || !strings.Contains(why.Message, "its room is being booked again") {
+			t.Errorf("it waits with %s: %q", why.Reason, why.Message)
+		}
+		close(gate)
+		r.pass(gang.MaxBackoff / 10)
+		if got := r.nodesOfJob(a); !slices.Equal(got, []string{"n0", "n1"}) {
+			t.Errorf("the pods are on %v, want n0 and n1: %s; %s", got, a.says(), b.says())
 		}
 	})
 }

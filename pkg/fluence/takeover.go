@@ -41,7 +41,7 @@ func takes(plan gang.Plan) bool { return plan.Room.Job != 0 }
 // takeRoom returns a plan in which the pods take over what is left of the room of their job, if there is any: as many pods as
 // there are slots, all of them together. The other pods ask later. If the group needs more pods than that, they may be
 // on any nodes of its queue. Pods beyond the size with which the job was admitted are refused. A group that cannot start with so many
-// waits again.
+// waits again. One that has not started waits while the driver brings the room up to date, which may be larger then.
 func takeRoom(a *groupPlacer, plan gang.Plan) (gang.Plan, *gang.Refusal) {
 	t, ok := a.queues.Allocation(jobOf(plan.Key))
 	if !ok {
@@ -55,6 +55,8 @@ func takeRoom(a *groupPlacer, plan gang.Plan) (gang.Plan, *gang.Refusal) {
 		return plan, refused
 	case staying >= t.Pods:
 		return plan, beyondSize(t, fmt.Sprintf("and has %d: another one starts when one of them has ended. To run more at a time, suspend the Job and resume it: it waits for its turn with its new size", staying))
+	case t.Unsettled && !plan.Late && len(t.Slots) < len(plan.Required):
+		return plan, &gang.Refusal{Reason: reason.Queued, Message: "its room is being booked again", RetryOn: gang.ClusterEvents(), Backoff: true, NodesFound: true}
 	}
 	plan = atMost(plan, t.Pods-staying)
 	if plan.InsteadOf == nil && len(t.Slots) > 0 {
