@@ -209,12 +209,22 @@ func (r *room) setEnd(end time.Time) {
 	r.set = &resource.Set{Vertices: r.set.Vertices, Expiration: end}
 }
 
-// keep returns the slots of a room without those on refused nodes that no pod has taken, and which of them no pod has taken. It also
+// toShow returns the seats that status.allocation is to have. It cannot be without any.
+func (r *room) toShow() []v1alpha1.Seats {
+	if len(r.refused) > 0 {
+		if slots, _, _ := r.keep(r.refused); len(slots) > 0 {
+			return seatsOf(slots)
+		}
+	}
+	return r.seats
+}
+
+// keep returns the slots of a room without those on some nodes that no pod has taken, and which of them no pod has taken. It also
 // returns the others.
-func (r *room) keep() (slots []Slot, left []bool, lost match.SlotRef) {
+func (r *room) keep(without []string) (slots []Slot, left []bool, lost match.SlotRef) {
 	lost.Job = r.id
 	for i, s := range r.slots {
-		if r.left[i] && slices.Contains(r.refused, s.Node) {
+		if r.left[i] && slices.Contains(without, s.Node) {
 			lost.Keys = append(lost.Keys, s.Key)
 			continue
 		}
@@ -223,19 +233,48 @@ func (r *room) keep() (slots []Slot, left []bool, lost match.SlotRef) {
 	return slots, left, lost
 }
 
-// toShow returns the seats that status.allocation is to have. It cannot be without any.
-func (r *room) toShow() []v1alpha1.Seats {
-	if len(r.refused) > 0 {
-		if slots, _, _ := r.keep(); len(slots) > 0 {
-			return seatsOf(slots)
+// mayShow reports whether an allocation has the seats of a room, but for some on refused nodes. More nodes may have been refused
+// since it was written, and a pod may have taken room on one.
+func (r *room) mayShow(a *v1alpha1.JobAllocation) bool {
+	if slices.Equal(r.seats, a.Seats) {
+		return true
+	}
+	shown, err := a.Nodes()
+	if err != nil {
+		return false // nobody but the scheduler and the controller writes it
+	}
+	n := 0
+	for _, s := range r.slots {
+		switch {
+		case n < len(shown) && shown[n] == s.Node:
+			n++
+		case !slices.Contains(r.refused, s.Node):
+			return false
 		}
 	}
-	return r.seats
+	return n == len(shown)
 }
 
-// lose takes the slots on refused nodes from a room that no pod has taken. It returns them.
-func (r *room) lose() (lost match.SlotRef) {
-	r.slots, r.left, lost = r.keep()
-	r.refused = nil
+// show records the seats that the FluxJob shows by now, as mayShow has them. On a refused node of which it shows fewer slots the job
+// loses those that no pod has taken. show returns these.
+func (r *room) show(seats []v1alpha1.Seats) (lost match.SlotRef) {
+	shown, _ := (&v1alpha1.JobAllocation{Seats: seats}).Nodes() // mayShow has read it
+	fewer := map[string]int{}
+	for _, s := range r.slots {
+		fewer[s.Node]++
+	}
+	for _, node := range shown {
+		fewer[node]--
+	}
+	var gone, later []string
+	for _, node := range r.refused {
+		if fewer[node] > 0 {
+			gone = append(gone, node)
+		} else {
+			later = append(later, node)
+		}
+	}
+	r.seats, r.refused = seats, later
+	r.slots, r.left, lost = r.keep(gone)
 	return lost
 }

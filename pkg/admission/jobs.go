@@ -217,7 +217,7 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 		s.giveUp(j)
 	case a == nil:
 		// A room that the FluxJob does not show yet is being written.
-	case j.room != nil && j.room.attempt == a.Attempt && (slices.Equal(j.room.seats, a.Seats) || slices.Equal(j.room.toShow(), a.Seats)):
+	case j.room != nil && j.room.attempt == a.Attempt && j.room.mayShow(a):
 		r, end := j.room, timeOf(a.End)
 		if r.written && !end.Equal(r.shownEnd) {
 			r.setEnd(end)
@@ -225,8 +225,7 @@ func (s *jobs) putStatus(j *job, fj *v1alpha1.FluxJob) {
 		}
 		r.written, r.shownEnd = true, end
 		if !slices.Equal(r.seats, a.Seats) {
-			r.seats = a.Seats
-			if lost := r.lose(); len(lost.Keys) > 0 {
+			if lost := r.show(a.Seats); len(lost.Keys) > 0 {
 				s.givenUp = append(s.givenUp, lost)
 			}
 		}
