@@ -391,9 +391,9 @@ func (d *Driver) End(group types.NamespacedName) (end time.Time, ok bool) {
 func (d *Driver) Promises(rank gang.Rank) (ids []match.JobID) {
 	d.jobs.mu.Lock()
 	defer d.jobs.mu.Unlock()
-	for id, key := range d.jobs.byID {
-		if j := d.jobs.byKey[key]; j.promise != nil && j.promise.job.ID == id && rank.Less(j.rank()) {
-			ids = append(ids, id)
+	for key := range d.jobs.holders {
+		if j := d.jobs.byKey[key]; rank.Less(j.rank()) {
+			ids = append(ids, j.promise.job.ID)
 		}
 	}
 	return ids

@@ -83,14 +83,14 @@ func (l *loop) promisedBefore(key types.NamespacedName) (first *match.Promised, 
 	for _, s := range j.room.slots {
 		nodes[s.Node] = struct{}{}
 	}
-	for id, other := range l.jobs.byID {
-		p := l.jobs.byKey[other].promise
-		if p == nil || p.job.ID != id || first != nil && !p.job.Start.Before(first.From) {
+	for holder := range l.jobs.holders {
+		p := l.jobs.byKey[holder].promise
+		if first != nil && !p.job.Start.Before(first.From) {
 			continue
 		}
-		for i := range p.job.Slots {
-			if _, is := nodes[p.job.Slots[i].Node]; is {
-				first = &match.Promised{Job: id, From: p.job.Start}
+		for node := range p.nodes {
+			if _, is := nodes[node]; is {
+				first = &match.Promised{Job: p.job.ID, From: p.job.Start}
 				break
 			}
 		}
