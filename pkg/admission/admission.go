@@ -46,8 +46,13 @@ import (
 	"github.com/flux-k8s/fluence/pkg/match"
 )
 
-// Config is what a Driver needs. A field is required unless its comment names a default. The functions return at once. They do not
-// call the Driver.
+// Config is what a Driver needs. A field is required unless its comment names a default. The functions return at once.
+//
+// Groups.Rules is called with the lock of the jobs held, and must not call the Driver. All other functions are called without a
+// lock, and may call the methods of the Driver.
+//
+// Of these, Refused calls Groups.Placed, GiveUpRestoring calls Groups.Changed, and Preempt asks the API server: who calls them holds
+// none of the locks that these take. All other methods may be called with any lock held but those that Groups.Rules takes.
 type Config struct {
 	// API is a client of Queues and FluxJobs (v1alpha1.RESTClientFor), without a limit of requests a second: the Driver bounds its
 	// requests in flight.
