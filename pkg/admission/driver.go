@@ -220,6 +220,13 @@ func (d *Driver) unsettle(workload types.UID) {
 	}
 }
 
+// Empty reports whether there is no FluxJob. Then Status holds only pods with the label of a queue.
+func (d *Driver) Empty() bool {
+	d.jobs.mu.Lock()
+	defer d.jobs.mu.Unlock()
+	return len(d.jobs.byKey) == 0
+}
+
 // Status says whether the pods of a group must wait for their turn in a queue, and in words fit for a user why. queue is the
 // value of a pod's label v1alpha1.QueueLabel, empty without one. Pods that have it wait also while there is no FluxJob, and
 // while it is not known whether there is one. Other groups do not wait if there is no FluxJob of their key.

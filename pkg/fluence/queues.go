@@ -163,6 +163,23 @@ func (q *queues) workloadOf(pod *corev1.Pod) (w workload) {
 	return w
 }
 
+// hasLabel reports whether a pod or its Job has the label of a queue.
+func (q *queues) hasLabel(pod *corev1.Pod) bool {
+	if _, is := pod.Labels[group.QueueLabel]; is {
+		return true
+	}
+	of := group.ControllerOf(pod)
+	if !isJob(of) {
+		return false
+	}
+	job, ok := q.owners.find(pod.Namespace, of).(*batchv1.Job)
+	if !ok {
+		return false
+	}
+	_, is := job.Labels[group.QueueLabel]
+	return is
+}
+
 // whyNoJob says why pods that an object controls which is no Job cannot wait in a queue.
 func (q *queues) whyNoJob(namespace string, of group.Owner) string {
 	if of.Watched() {
@@ -199,7 +216,7 @@ func groupOf(b *base, job types.NamespacedName) types.NamespacedName {
 // whyQueued returns why a group waits for its turn in a queue, or because of its queue label, as gang.Groups.SetWhyQueued has
 // it. It is called with the lock of the groups held, and under the lock of the scheduling queue.
 func whyQueued(b *base, key types.NamespacedName, pod *corev1.Pod) (why, message string) {
-	if b.args.Unqueued {
+	if b.args.Unqueued || b.queues.Empty() && (pod == nil || !b.queues.hasLabel(pod)) {
 		return "", ""
 	}
 	job := jobOf(key)

@@ -64,6 +64,22 @@ func TestQueuesChangeNothingForOtherGroups(t *testing.T) {
 	}
 }
 
+// PreEnqueue asks for each pod. Where there are no jobs in queues that costs next to nothing.
+func TestPodsAskForNoTurnWhereThereAreNoQueues(t *testing.T) {
+	inRigOf(t, realEngine(t), func(*rig) {}, func(r *rig) {
+		for _, pod := range []*corev1.Pod{objects.Pod("lone"), objects.Pod("of-a-set", controlledBy("apps/v1", "ReplicaSet", "web", "rs"))} {
+			asks := func() {
+				if why, _ := whyQueued(r.pl.base, g, pod); why != "" {
+					t.Errorf("pod %s is held: %s", pod.Name, why)
+				}
+			}
+			if n := testing.AllocsPerRun(10, asks); n > 1 {
+				t.Errorf("it takes %v allocations to find that pod %s waits for nothing", n, pod.Name)
+			}
+		}
+	})
+}
+
 // Pods with the label of a queue wait while it is not known whether there are queues, or if there are none. Others do not.
 func TestPodsWithAQueueLabelWaitWithoutQueues(t *testing.T) {
 	cases := map[string]struct {
