@@ -161,19 +161,22 @@ func (c *Cluster) toCome(j *job, placed int) int {
 	if of == nil {
 		return max(0, all-placed)
 	}
-	if hasEnded(of) {
-		return 0
-	}
-	n := int(ptr.Deref(of.Spec.Parallelism, 1))
 	// The status of a Job is a moment behind its pods.
-	succeeded := max(int(of.Status.Succeeded), c.succeeded(of.UID))
+	return max(0, PodsOf(of, max(int(of.Status.Succeeded), c.succeeded(of.UID)))-placed)
+}
+
+// PodsOf returns how many pods a Job has at a time from now on, if so many have succeeded.
+func PodsOf(job *batchv1.Job, succeeded int) int {
+	n := int(ptr.Deref(job.Spec.Parallelism, 1))
 	switch {
-	case of.Spec.Completions != nil:
-		n = min(n, int(*of.Spec.Completions)-succeeded)
+	case hasEnded(job):
+		return 0
+	case job.Spec.Completions != nil:
+		return max(0, min(n, int(*job.Spec.Completions)-succeeded))
 	case succeeded > 0:
-		n = 0 // a work queue: no further pods are made
+		return 0 // a work queue: no further pods are made
 	}
-	return max(0, n-placed)
+	return n
 }
 
 // pod returns the pod of a job. It returns nil if it is not known.

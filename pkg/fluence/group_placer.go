@@ -196,6 +196,7 @@ func (a *groupPlacer) tellKept(plan gang.Plan, refused *gang.Refusal) {
 	}
 	refused.Message += a.restarts.describe(plan.Key, least, a.now(), name)
 	refused.Message += a.claims.describe(claimantOf(plan), rankForRoom(plan), goesFirst(plan), name)
+	refused.Message += describeLeft(a.base, jobOf(plan.Key), plan.Key.Namespace, a.now())
 	if !goesFirst(plan) {
 		refused.Message += a.freed.describe(plan.Key, least, rankForRoom(plan), a.now(), name)
 	}
@@ -241,7 +242,7 @@ func (a *groupPlacer) clusterStateAnywhere(plan gang.Plan) placement.ClusterStat
 	reserved, now := a.reserver.reservedFor(plan), a.now()
 	// Only room of the same or a higher priority counts, as in kube-scheduler.
 	least := minPriority(slices.Concat(plan.Required, plan.Optional))
-	kept := append(a.restarts.slots(plan.Key, least, a.holdsNode), a.queues.leaving.slots(jobOf(plan.Key), now)...)
+	kept := append(a.restarts.slots(plan.Key, least, a.holdsNode), leftSlots(a.base, jobOf(plan.Key), now)...)
 	kept = slices.Concat(kept, a.claims.slots(claimantOf(plan), rankForRoom(plan), goesFirst(plan)))
 	if !goesFirst(plan) {
 		// A group may have the room that it claims, whoever it is offered to after the pods there have ended.

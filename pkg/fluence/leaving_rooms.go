@@ -1,6 +1,7 @@
 package fluence
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/flux-k8s/fluence/pkg/admission"
 	"github.com/flux-k8s/fluence/pkg/gang"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/match"
@@ -29,30 +31,75 @@ type leavingRooms struct {
 
 // A leavingRoom is the room that one pod has left.
 type leavingRoom struct {
-	job   types.NamespacedName
+	job types.NamespacedName
+	// of is the Job.
+	of    group.Owner
 	slot  match.Slot
 	until time.Time
 }
 
-func (l *leavingRooms) add(job types.NamespacedName, slot match.Slot, now time.Time) {
+func (l *leavingRooms) add(job types.NamespacedName, of group.Owner, slot match.Slot, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pods == nil {
 		l.pods = map[string]leavingRoom{}
 	}
-	l.pods[slot.Key] = leavingRoom{job, slot, now.Add(leavingFor)}
+	l.pods[slot.Key] = leavingRoom{job, of, slot, now.Add(leavingFor)}
 }
 
-// slots returns the room that all but one job have to leave.
-func (l *leavingRooms) slots(except types.NamespacedName, now time.Time) (all []match.Slot) {
+// rooms returns the room that is left to others than one job, by the key of the slot.
+func (l *leavingRooms) rooms(except types.NamespacedName, now time.Time) (all []leavingRoom) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, key := range slices.Sorted(maps.Keys(l.pods)) {
 		if r := l.pods[key]; r.job != except && now.Before(r.until) {
-			all = append(all, r.slot)
+			all = append(all, r)
 		}
 	}
 	return all
+}
+
+// leftRooms returns the room that all but one job have to leave, because another pod may come to it.
+func leftRooms(b *base, except types.NamespacedName, now time.Time) []leavingRoom {
+	all := b.queues.leaving.rooms(except, now)
+	gone := map[types.UID]bool{}
+	for _, r := range all {
+		gone[types.UID(r.slot.Key)] = true
+	}
+	return slices.DeleteFunc(all, func(r leavingRoom) bool {
+		job, ok := b.queues.owners.find(r.job.Namespace, r.of).(*batchv1.Job)
+		if !ok {
+			return true
+		}
+		there := 0
+		for uid := range b.groups.Placed(r.job) {
+			if !gone[uid] {
+				there++
+			}
+		}
+		return admission.PodsOf(job, int(job.Status.Succeeded)) <= there
+	})
+}
+
+// leftSlots is leftRooms for the slots.
+func leftSlots(b *base, except types.NamespacedName, now time.Time) (all []match.Slot) {
+	for _, r := range leftRooms(b, except, now) {
+		all = append(all, r.slot)
+	}
+	return all
+}
+
+// describeLeft says to which job a match of a group had to leave room, for a user of a namespace. It returns nothing if there is none.
+func describeLeft(b *base, except types.NamespacedName, reader string, now time.Time) string {
+	all := leftRooms(b, except, now)
+	if len(all) == 0 {
+		return ""
+	}
+	name := "a job of another namespace"
+	if b.mayName(all[0].job.Namespace, reader) {
+		name = "Job " + all[0].job.Namespace + "/" + all[0].of.Name
+	}
+	return fmt.Sprintf("; the room that a pod has just left on node %s is kept a moment for %s, which may make another pod", all[0].slot.Node, name)
 }
 
 // expire forgets what is not left any more. It reports whether there was anything.
@@ -91,7 +138,7 @@ func keepForJob(w *watcher, was *corev1.Pod) {
 	}
 	slot := w.heldSlot(was)
 	slot.R.Expiration = end
-	w.queues.leaving.add(key, slot, w.now())
+	w.queues.leaving.add(key, of, slot, w.now())
 }
 
 // keepAtEnd is keepForJob for the slot of a pod, of whose end the plugin may not have been told yet.

@@ -59,7 +59,7 @@ func claimsBefore(a *groupPlacer, rank gang.Rank) admission.Claims {
 		a.restarts.slots(nobody, rank.Priority, a.holdsNode),
 		a.claims.slots(claimant{}, rank, false),
 		a.freed.slots(nobody, rank.Priority, rank, now, nil),
-		a.queues.leaving.slots(nobody, now),
+		leftSlots(a.base, nobody, now),
 	)
 	return c
 }
