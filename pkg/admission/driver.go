@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -325,21 +326,31 @@ func (d *Driver) Recheck(groups ...types.NamespacedName) {
 // again, and gets other nodes. One that has some loses its room on these nodes: its other pods may be anywhere.
 func (d *Driver) Refused(group types.NamespacedName, nodes []string, why string) {
 	started := len(d.cfg.Groups.Placed(group)) > 0
+	tell := func() {}
+	defer func() { tell() }() // without the lock
 	d.jobs.mu.Lock()
 	defer d.jobs.mu.Unlock()
 	j := d.jobs.byKey[group]
 	if j == nil || !j.isAdmitted() {
 		return
 	}
+	uid, of := j.uid, j.of
+	why = translate.Shorten(why)
 	name := j.class.name
 	d.happened.add(func(e *news) { e.refusals = append(e.refusals, refusal{name, nodes}) })
 	if started {
 		j.room.refused = append(j.room.refused, nodes...)
+		if _, _, lost := j.room.keep(nodes); len(lost.Keys) > 0 {
+			text := fmt.Sprintf("the job loses its room on %s, and pods to come may be elsewhere in the queue: %s", translate.Shorten(strings.Join(nodes, ", ")), why)
+			tell = func() {
+				d.writer.event(group, uid, of, corev1.EventTypeWarning, v1alpha1.ReasonUnplaceable, "Shrink", text)
+			}
+		}
 		d.writer.add(group, true)
 		return
 	}
 	j.refusals++
-	d.jobs.takeBack(j, v1alpha1.ReasonRequeued, translate.Shorten(why))
+	d.jobs.takeBack(j, v1alpha1.ReasonRequeued, why)
 	d.writer.add(group, true)
 }
 

@@ -304,9 +304,16 @@ func TestAStartedJobLosesOnlyTheRefusedNode(t *testing.T) {
 	r.step()
 	r.shows("a: Running Admitted n[1,3]*1")
 	r.holds("a@n3")
+	if !slices.Contains(r.events, "Unplaceable Job a") {
+		t.Errorf("the events are %q, want one that the job loses room", r.events)
+	}
+	r.events = nil
 	r.d.Refused(a, []string{"n1"}, "it has no room there that is left")
 	r.step()
 	r.holds("a@n3")
+	if len(r.events) > 0 {
+		t.Errorf("the events are %q, want none: it loses nothing", r.events)
+	}
 }
 
 func TestAJobThatIsPreemptedWaitsAgain(t *testing.T) {
