@@ -81,7 +81,7 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			return fmt.Errorf("set up queues: %w", err)
 		}
-		o.podGroup.Queued, o.webhook.Queues = served.Holds, served
+		o.podGroup.Queued, o.podGroup.Admitted, o.webhook.Queues = served.Holds, served.Admitted, served
 	}
 	if err := podgroup.AddToManager(ctx, mgr, o.podGroup); err != nil {
 		return err

@@ -50,6 +50,12 @@ func (q *Queues) start(ctx context.Context) error {
 // Served reports whether queues and FluxJobs are watched: without that nobody lets a workload go again.
 func (q *Queues) Served() bool { return q != nil && q.served.Load() }
 
+// Admitted reports whether there is a FluxJob of a key that has nodes.
+func (q *Queues) Admitted(ctx context.Context, key types.NamespacedName) bool {
+	var fj v1alpha1.FluxJob
+	return q.Served() && q.reader.Get(ctx, key, &fj, client.UnsafeDisableDeepCopy) == nil && fj.Status.Allocation != nil
+}
+
 // Get returns a Queue, which the caller does not change. It returns nil if there is none.
 func (q *Queues) Get(ctx context.Context, name string) *v1alpha1.Queue {
 	var queue v1alpha1.Queue

@@ -50,7 +50,8 @@ func (r *reconciler) reconcileLone(ctx context.Context, key types.NamespacedName
 	case err != nil:
 		return 0, true, fmt.Errorf("get pod %s: %w", parts[1], err)
 	}
-	return r.endOverdue(ctx, r.clock.Now(), nil, &pod), true, nil
+	job := types.NamespacedName{Namespace: pod.Namespace, Name: group.Owner{Kind: "Pod", Name: pod.Name, UID: pod.UID}.PodGroupName()}
+	return r.endOverdue(ctx, r.clock.Now(), job, nil, &pod), true, nil
 }
 
 // endOverdueOf is endOverdue for the pods of a group.
@@ -58,17 +59,17 @@ func (r *reconciler) endOverdueOf(ctx context.Context, o observation, annotation
 	if annotations[group.DurationAnnotation] == "" {
 		o.pods = slices.DeleteFunc(slices.Clone(o.pods), func(s podSet) bool { return s.pod.Annotations[group.DurationAnnotation] == "" })
 	}
-	return r.endOverdue(ctx, o.now, annotations, r.pods.all(o.pods)...)
+	return r.endOverdue(ctx, o.now, o.key, annotations, r.pods.all(o.pods)...)
 }
 
 // endOverdue ends pods that have held their nodes for longer than their duration, if the configuration says so.
-// annotations has the annotations of the pods' PodGroup. A Job is ended as a whole, by its deadline: it would make new pods
+// annotations has the annotations of the pods' PodGroup, and job is the key of the FluxJob that they have if they come from a queue. A Job is ended as a whole, by its deadline: it would make new pods
 // if only its pods ended.
 // Other pods are evicted, which respects PodDisruptionBudgets, and so is each task of an array: the others
 // have their own time. What is still there after deleteAfter is deleted. endOverdue returns the time after which to
 // look again. Zero means after the next event. What the API server refuses is tried again then.
-func (r *reconciler) endOverdue(ctx context.Context, now time.Time, annotations map[string]string, pods ...*corev1.Pod) time.Duration {
-	if !r.config.EnforceDuration {
+func (r *reconciler) endOverdue(ctx context.Context, now time.Time, job types.NamespacedName, annotations map[string]string, pods ...*corev1.Pod) time.Duration {
+	if !r.config.EnforceDuration || r.config.Admitted != nil && r.config.Admitted(ctx, job) {
 		return 0
 	}
 	r.forgetAttempts(now)

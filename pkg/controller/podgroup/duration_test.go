@@ -25,10 +25,13 @@ import (
 )
 
 // A Job fails after its duration, and a pod without a Job is evicted. Pods whose duration is longer stay, and so do
-// pods that have no node yet. The annotation of the PodGroup goes before the annotations of its pods.
+// pods that have no node yet, and those of a job that has its time limit from a queue. The annotation of the PodGroup goes before the annotations of its pods.
 func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, func(c *podgroup.Config) { c.EnforceDuration = true })
+	e := newEnv(t, func(c *podgroup.Config) {
+		c.EnforceDuration = true
+		c.Admitted = func(_ context.Context, key types.NamespacedName) bool { return strings.Contains(key.Name, "-queued-") }
+	})
 	lasts := func(d string) func(*batchv1.Job) {
 		return func(j *batchv1.Job) {
 			j.Spec.Template.Annotations = map[string]string{group.DurationAnnotation: d}
@@ -36,9 +39,10 @@ func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 		}
 	}
 	short, long, waits := e.job("short", 2, "", lasts("2s")), e.job("long", 2, "", lasts("1h")), e.job("waits", 2, "", lasts("1s"))
+	queued := e.job("queued", 2, "", lasts("1s"))
 	alone := e.pod("alone", map[string]string{group.Label: "crew", group.SizeLabel: "1"})
 	e.patch(alone, `{"metadata":{"annotations":{%q:"2s"}}}`, group.DurationAnnotation)
-	e.bind(slices.Concat(e.podsOf(short, 2), e.podsOf(long, 2), []*corev1.Pod{alone})...)
+	e.bind(slices.Concat(e.podsOf(short, 2), e.podsOf(long, 2), e.podsOf(queued, 2), []*corev1.Pod{alone})...)
 
 	failed := func(job *batchv1.Job) (bool, string) {
 		var now batchv1.Job
@@ -65,7 +69,7 @@ func TestPodsAreEndedAfterTheirDuration(t *testing.T) {
 	if got := e.event("Job", "short", reason.DurationExceeded); !strings.Contains(got, "hold their nodes for 2s at most") {
 		t.Errorf("the event says %q", got)
 	}
-	for _, job := range []*batchv1.Job{long, waits} {
+	for _, job := range []*batchv1.Job{long, waits, queued} {
 		if is, _ := failed(job); is {
 			t.Errorf("Job %s is ended", job.Name)
 		}

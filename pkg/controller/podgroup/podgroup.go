@@ -20,12 +20,14 @@
 package podgroup
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-k8s/fluence/pkg/group"
 )
@@ -72,6 +74,9 @@ type Config struct {
 	// Queued reports whether an owner that the scheduler has suspended waits in a queue, which lets it go when it is its turn.
 	// Nil means that none does.
 	Queued func(owner *unstructured.Unstructured) bool
+	// Admitted reports whether the job of a group or of a pod that is in no group has nodes from a queue. Then the time limit in the
+	// queue counts for its pods, and Kubernetes keeps it. Nil means that none has.
+	Admitted func(ctx context.Context, key types.NamespacedName) bool
 	// CRDPoll is the time between two checks whether a missing CRD is installed. Defaults to 2s.
 	CRDPoll time.Duration
 	// Timeout bounds the calls to the API server for one group. Defaults to 30s.
