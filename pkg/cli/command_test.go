@@ -43,6 +43,8 @@ type call struct {
 	// writable is true if the command may write, but for the resources in readOnly. Its writes are shown after its output.
 	writable bool
 	readOnly []string
+	// meanwhile happens to each object between a read and its change.
+	meanwhile func(runtime.Object)
 	// completes is true if the command line is to be completed. Its last
 	// word may be empty, and KUBECONFIG in it stands for the file's name.
 	completes bool
@@ -58,7 +60,7 @@ func (c call) run(t *testing.T) (out, errOut string, code int) {
 func (c call) runAndWrite(t *testing.T) (out, errOut string, code int, writes []string) {
 	t.Helper()
 	s := serve(t, c.objects...)
-	s.writable = c.writable
+	s.writable, s.meanwhile = c.writable, c.meanwhile
 	for _, r := range c.readOnly {
 		s.readOnly[r] = true
 	}

@@ -125,7 +125,11 @@ func holdJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, erro
 	if fj.Spec.Held {
 		return "is held already", nil
 	}
-	return "held", r.patchHeld(ctx, fj, true)
+	after, err := r.patchHeld(ctx, fj, true)
+	if err == nil && (after.Status.Phase == v1alpha1.Ready || after.Status.Phase == v1alpha1.Running) {
+		return "", fmt.Errorf("%s has started meanwhile, and goes on; it is held if it has to wait again: kubectl fluence cancel %s ends it, and release %s lets it be", workloadText(fj), workloadText(fj), workloadText(fj))
+	}
+	return "held", err
 }
 
 func releaseJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, error) {
@@ -135,18 +139,20 @@ func releaseJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, e
 	case !fj.Spec.Held:
 		return "is not held", nil
 	}
-	return "released", r.patchHeld(ctx, fj, false)
+	_, err := r.patchHeld(ctx, fj, false)
+	return "released", err
 }
 
-// patchHeld holds or releases a job. The UID keeps the patch from another object of the same name.
-func (r *reader) patchHeld(ctx context.Context, fj *v1alpha1.FluxJob, held bool) error {
+// patchHeld holds or releases a job, and returns what it is by then. The UID keeps the patch from another object of the same name.
+func (r *reader) patchHeld(ctx context.Context, fj *v1alpha1.FluxJob, held bool) (*v1alpha1.FluxJob, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": fj.UID}, "spec": map[string]any{"held": held}})
 	if err != nil {
-		return fmt.Errorf("encode the patch: %w", err)
+		return nil, fmt.Errorf("encode the patch: %w", err)
 	}
+	after := &v1alpha1.FluxJob{}
 	err = r.queued.Patch(types.MergePatchType).Namespace(fj.Namespace).Resource(v1alpha1.FluxJobs.Resource).Name(fj.Name).
-		Param("fieldManager", fieldManager).Body(patch).Do(ctx).Error()
-	return whyNotWritten(err, "patch", fj, v1alpha1.FluxJobs.GroupResource().String())
+		Param("fieldManager", fieldManager).Body(patch).Do(ctx).Into(after)
+	return after, whyNotWritten(err, "patch", fj, v1alpha1.FluxJobs.GroupResource().String())
 }
 
 func cancelJob(ctx context.Context, r *reader, fj *v1alpha1.FluxJob) (string, error) {

@@ -37,6 +37,8 @@ type jobSummary struct {
 	Message string `json:"message,omitempty"`
 	// Nodes counts the pods on each node of the job's room.
 	Nodes map[string]int `json:"nodes,omitempty"`
+	// hidden is true if its queue, which may give it a time limit, may not be read.
+	hidden bool
 }
 
 // jobNumbers are the numbers of a job in a queue.

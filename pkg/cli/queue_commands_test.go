@@ -5,8 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 )
 
 func TestQueueCommands(t *testing.T) {
@@ -39,6 +42,8 @@ func TestQueueCommands(t *testing.T) {
 		"why of a job of a queue that has ended":         {args: "why past", objects: all()},
 		"why a job without a FluxJob waits":              {args: "why sweep", objects: all(), without: []string{"fluxjobs"}, want: ExitNo},
 		"why a job waits where FluxJobs may not be read": {args: "why free", objects: all(), forbidden: []string{"fluxjobs"}, want: ExitNo},
+		"groups of which some wait in a queue":           {args: "groups", objects: all()},
+		"why a job waits where queues may not be read":   {args: "why training", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
 		"when a job starts that is promised room":        {args: "when training", objects: all()},
 		"when a job behind a promise starts":             {args: "when sweep", objects: all()},
 		"when a job starts where queues are hidden":      {args: "when sweep", objects: all(), forbidden: []string{"queues"}, want: ExitNo},
@@ -56,9 +61,12 @@ func TestQueueCommands(t *testing.T) {
 // Each of these commands is one write of the object that is named, and none if there is nothing to do.
 func TestCommandsThatChangeJobs(t *testing.T) {
 	cases := map[string]call{
-		"a job is held":                           {args: "hold sweep", objects: batch()},
-		"a job is held that is held":              {args: "hold kept", objects: batch()},
-		"jobs are held of which one runs":         {args: "hold job/solver pod/single", objects: batch(), want: ExitError},
+		"a job is held":                   {args: "hold sweep", objects: batch()},
+		"a job is held that is held":      {args: "hold kept", objects: batch()},
+		"jobs are held of which one runs": {args: "hold job/solver pod/single", objects: batch(), want: ExitError},
+		"a job is held that starts meanwhile": {args: "hold sweep", objects: batch(), want: ExitError, meanwhile: func(o runtime.Object) {
+			started("node-3", 0, time.Hour)(o.(*v1alpha1.FluxJob))
+		}},
 		"a job is held that is in no queue":       {args: "hold free", objects: batch(), want: ExitError},
 		"a job is held that there is not":         {args: "hold nobody", objects: batch(), want: ExitError},
 		"a job is held by who may not":            {args: "hold sweep", objects: batch(), readOnly: []string{"fluxjobs"}, want: ExitError},

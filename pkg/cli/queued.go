@@ -123,13 +123,15 @@ func (r *reader) addJobs(ctx context.Context, answers []*whyAnswer) error {
 		return err
 	}
 	queues, err := r.readQueues(ctx)
-	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+	hidden := apierrors.IsForbidden(err)
+	if err != nil && !hidden && !apierrors.IsNotFound(err) {
 		return err
 	}
 	named, places := byQueueName(queues), placesOf(jobs)
 	for _, s := range answers {
 		if fj := s.fluxJob; fj != nil {
 			s.Job = new(summaryOfJob(fj, named[fj.Spec.Queue], places[fj.UID]))
+			s.Job.hidden = hidden
 		}
 	}
 	if !whole && slices.ContainsFunc(answers, func(s *whyAnswer) bool { return s.Job != nil && s.Job.Position > 0 }) {
@@ -143,6 +145,9 @@ func (o *options) writeJob(w io.Writer, s *jobSummary) {
 	p := s.printable()
 	s = &p
 	limit := "no time limit"
+	if s.hidden && s.Duration == "" {
+		limit = "the time limit of its queue, which you may not read"
+	}
 	if s.Duration != "" && !strings.HasPrefix(strings.ToLower(s.Duration), "inf") {
 		limit = "time limit " + s.Duration
 	}

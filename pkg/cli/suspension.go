@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/group"
 	"github.com/flux-k8s/fluence/pkg/reason"
 	scheduling "github.com/flux-k8s/fluence/sig-scheduler-plugins/scheduling/v1alpha1"
@@ -104,6 +105,9 @@ func (ns *namespace) listedToCome(key types.NamespacedName, jobs []*batchv1.Job,
 	}
 	if len(jobs) == 1 {
 		g.Owner = "Job/" + jobs[0].Name
+	}
+	if _, queued := jobs[0].Annotations[v1alpha1.SuspendedAnnotation]; queued {
+		g.Phase, g.WaitingFor, g.Message = string(scheduling.PodGroupPending), reason.Queued, "waits for its turn in a queue: kubectl fluence jobs"
 	}
 	var pods []*corev1.Pod
 	var owned group.Size

@@ -46,6 +46,8 @@ type server struct {
 	// writable is true if the command may write. readOnly are resources that it may not write.
 	writable bool
 	readOnly map[string]bool
+	// meanwhile, if set, happens to each object between a read and its change.
+	meanwhile func(runtime.Object)
 
 	mu     sync.Mutex
 	writes []string
@@ -190,6 +192,9 @@ func (s *server) change(w http.ResponseWriter, method string, gvr schema.GroupVe
 	if method == http.MethodDelete {
 		s.objects[gvr] = slices.DeleteFunc(s.objects[gvr], func(other runtime.Object) bool { return other == o })
 		return o
+	}
+	if s.meanwhile != nil {
+		s.meanwhile(o)
 	}
 	before, err := json.Marshal(o)
 	if err != nil {
