@@ -41,7 +41,7 @@ func TestATakeoverWhileTheRoomIsBroughtUpToDate(t *testing.T) {
 	}
 }
 
-// Whoever asks for room that is about to be booked again is told when it is.
+// Whoever asks for room that is about to be booked again hears when it is.
 func TestRoomThatIsNotUpToDate(t *testing.T) {
 	r := newRig(t, 2, easy("batch"))
 	a := r.submit("a", "batch", 2, 4, "1h")
