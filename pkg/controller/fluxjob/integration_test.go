@@ -166,7 +166,7 @@ func TestAPodLosesItsLabelWhileItRuns(t *testing.T) {
 	}
 }
 
-// What the API server refuses is told to users, and is tried again.
+// Users see what the API server refuses, and it is tried again.
 func TestARefusalOfTheAPIServerIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	deny := &admissionregistrationv1.ValidatingAdmissionPolicy{
