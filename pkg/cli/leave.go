@@ -23,14 +23,14 @@ func queueOfJob(job *batchv1.Job) (queue string, said bool) {
 // The label gets an empty value: without a label, the Job would enter the default queue of its namespace again.
 func jobLeaves(job *batchv1.Job, served bool) map[string]any {
 	queue, _ := queueOfJob(job)
-	_, byFluence := job.Annotations[v1alpha1.SuspendedAnnotation]
+	_, byFluence := job.Annotations[v1alpha1.QueuedAnnotation]
 	evicted := queue != "" && group.SuspendedFor(job) != ""
 	switch held := suspended(job) && (byFluence || evicted); {
 	case held:
 	case suspended(job), !byFluence && (queue == "" || !served || isForeign(&job.Spec.Template.Spec)):
 		return nil
 	}
-	annotations := map[string]any{v1alpha1.SuspendedAnnotation: nil}
+	annotations := map[string]any{v1alpha1.QueuedAnnotation: nil}
 	spec := map[string]any{}
 	group.RestoreDeadline(job.Spec.ActiveDeadlineSeconds, job.Annotations[group.DeadlineAnnotation], annotations, spec)
 	if suspended(job) && group.WhyOthers(job) == "" {
@@ -70,7 +70,7 @@ func podLeaves(pod *corev1.Pod) map[string]any {
 	}
 	patch := map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
-		"labels": map[string]any{v1alpha1.QueueLabel: nil}, "annotations": map[string]any{v1alpha1.SuspendedAnnotation: nil},
+		"labels": map[string]any{v1alpha1.QueueLabel: nil}, "annotations": map[string]any{v1alpha1.QueuedAnnotation: nil},
 	}}
 	if gated {
 		patch["spec"] = map[string]any{"schedulingGates": rest}

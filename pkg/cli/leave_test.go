@@ -26,7 +26,7 @@ func TestWhichJobsLeaveTheirQueues(t *testing.T) {
 	none := func(j *batchv1.Job) { j.Labels = map[string]string{v1alpha1.QueueLabel: ""} }
 	template := func(j *batchv1.Job) { j.Spec.Template.Labels = map[string]string{v1alpha1.QueueLabel: "q"} }
 	noted := func(j *batchv1.Job) {
-		j.Annotations = map[string]string{v1alpha1.SuspendedAnnotation: "2026-03-01T12:00:00Z"}
+		j.Annotations = map[string]string{v1alpha1.QueuedAnnotation: "2026-03-01T12:00:00Z"}
 	}
 	forOther := func(j *batchv1.Job) {
 		j.Annotations = map[string]string{group.SuspendedForAnnotation: group.SuspensionFor("uid-urgent", j.UID)}

@@ -31,7 +31,7 @@ func aQueue(name string, change ...func(*v1alpha1.Queue)) *v1alpha1.Queue {
 // Job and its FluxJob.
 func inQueue(j *batchv1.Job, pods int32, cpu string, since time.Duration, change ...func(*v1alpha1.FluxJob)) (*batchv1.Job, *v1alpha1.FluxJob) {
 	j.Labels = map[string]string{v1alpha1.QueueLabel: "batch"}
-	j.Annotations = map[string]string{v1alpha1.SuspendedAnnotation: noon.Add(-since).Format(time.RFC3339Nano)}
+	j.Annotations = map[string]string{v1alpha1.QueuedAnnotation: noon.Add(-since).Format(time.RFC3339Nano)}
 	j.CreationTimestamp = ago(since)
 	j.Spec.Suspend, j.Spec.Parallelism, j.Spec.Completions = new(true), &pods, &pods
 	j.Spec.Template = corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.QueueLabel: "batch"}}, Spec: corev1.PodSpec{
@@ -120,7 +120,7 @@ func batch() []runtime.Object {
 	add(long, fj)
 	single := pod("single", "", "1", func(p *corev1.Pod) {
 		p.Labels = map[string]string{v1alpha1.QueueLabel: "batch"}
-		p.Annotations = map[string]string{v1alpha1.SuspendedAnnotation: noon.Format(time.RFC3339Nano)}
+		p.Annotations = map[string]string{v1alpha1.QueuedAnnotation: noon.Format(time.RFC3339Nano)}
 		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: v1alpha1.QueueGate}}
 	})
 	all = append(all, single, fluxJob("Pod", "single", time.Second, lasting("10m"), func(fj *v1alpha1.FluxJob) { fj.Spec.Priority, fj.Status.Phase = 10, v1alpha1.Requested }))

@@ -96,7 +96,7 @@ func (ns *namespace) addUnqueued(s *whyAnswer) {
 		return waits(pod) && slices.ContainsFunc(pod.Spec.SchedulingGates, func(g corev1.PodSchedulingGate) bool { return g.Name == v1alpha1.QueueGate })
 	})
 	for _, job := range ofType[*batchv1.Job](ns.owners) {
-		_, byFluence := job.Annotations[v1alpha1.SuspendedAnnotation]
+		_, byFluence := job.Annotations[v1alpha1.QueuedAnnotation]
 		held = held || byFluence && suspended(job) && s.WaitingFor == reason.Suspended && s.isOf(job)
 	}
 	if held {

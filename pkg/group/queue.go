@@ -20,8 +20,8 @@ const QueueLabel = v1alpha1.QueueLabel
 
 // The annotations of workloads in queues, and of their FluxJobs. Users do not write them.
 const (
-	// QueuedAnnotation is the annotation SuspendedAnnotation of package v1alpha1 of apis/fluence.
-	QueuedAnnotation = v1alpha1.SuspendedAnnotation
+	// QueuedAnnotation is the annotation of the same name in package v1alpha1 of apis/fluence.
+	QueuedAnnotation = v1alpha1.QueuedAnnotation
 	// DeadlineAnnotation is an annotation of a Job that was let go by its queue: the activeDeadlineSeconds that are the
 	// Job's own, a slash, and those that were set for the time in which it runs.
 	DeadlineAnnotation = "fluence.flux-framework.org/deadline"

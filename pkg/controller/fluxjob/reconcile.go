@@ -140,7 +140,10 @@ func (r *reconciler) observe(ctx context.Context, namespace string, owner group.
 		}
 	}
 	name := o.wantedQueue()
-	if o.fluxJob != nil {
+	switch {
+	case o.fluxJob == nil && (name == "" || o.workload.foreign != ""), o.fluxJob != nil && o.fluxJob.Status.Phase == v1alpha1.Finished:
+		return o, nil // nothing of the queue matters: most Jobs of a cluster are in none
+	case o.fluxJob != nil:
 		name = o.fluxJob.Spec.Queue
 	}
 	o.queue = r.queues.Get(ctx, name)

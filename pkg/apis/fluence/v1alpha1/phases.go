@@ -98,8 +98,6 @@ const (
 	ReasonWouldDelay = "WouldDelay"
 	// NoPriorityClass: there is no PriorityClass with the name that the pods give.
 	ReasonNoPriorityClass = "NoPriorityClass"
-	// InvalidWorkload: the FluxJob is not the one of its workload.
-	ReasonInvalidWorkload = "InvalidWorkload"
 )
 
 // Reasons of the condition Released of a FluxJob.
@@ -138,6 +136,6 @@ const QueueLabel = GroupName + "/queue"
 // QueueGate is the scheduling gate of pods that wait in a queue without a Job.
 const QueueGate = GroupName + "/queue"
 
-// SuspendedAnnotation is an annotation of a Job that Fluence has suspended until its turn, and of a pod with QueueGate. Its
+// QueuedAnnotation is an annotation of a Job that Fluence has suspended until its turn, and of a pod with QueueGate. Its
 // value is that of group.Queued.
-const SuspendedAnnotation = GroupName + "/queued"
+const QueuedAnnotation = GroupName + "/queued"
