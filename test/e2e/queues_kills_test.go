@@ -173,13 +173,27 @@ func (s *queueTrial) arm(k *queueKill) {
 	})
 }
 
-// reach waits until the moment has come.
+// reach waits until the moment has come. The second moment of a part may be over by then: while the first was waited for,
+// what is not held has gone on. Then processes are killed when the job has started.
 func (s *queueTrial) reach(k *queueKill) {
 	s.Helper()
+	over := false
 	if k.reached != nil {
-		s.arrives(k.reached)
+		s.soon("the moment "+k.name, 5*time.Millisecond, func(context.Context) (is bool, text string) {
+			select {
+			case <-k.reached:
+				is = true
+			default:
+			}
+			s.diary.of(s.job(), func(t *turn) {
+				over, text = !is && k.part == roomComes && len(t.on) == t.pods, t.String()
+			})
+			return is || over, text
+		})
 	}
-	if k.then != nil {
+	if over {
+		s.Logf("the moment %s was over", k.name)
+	} else if k.then != nil {
 		k.then(s)
 	}
 }
@@ -220,12 +234,12 @@ func (s *queueTrial) killAndStart(k, next *queueKill) {
 	for _, process := range k.processes {
 		s.kill(process)
 	}
-	s.goOn(k.processes)
 	if next != nil {
 		s.arm(next)
 	} else {
 		s.proxy.Disturb(nil)
 	}
+	s.goOn(k.processes)
 	for _, process := range k.processes {
 		if process == stack.Scheduler {
 			s.dropLease()
