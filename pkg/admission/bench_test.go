@@ -132,22 +132,27 @@ func (c *crowd) refill() {
 	c.carryOut()
 }
 
+// A span is how long something took: by the clock, and if the process had always had a processor.
+type span struct{ clock, busy time.Duration }
+
+func (s span) plus(o span) span { return span{s.clock + o.clock, s.busy + o.busy} }
+
 // settle lets jobs ask until none has to. It returns after which time, from the first step on, the first one was given room, zero
 // if none was, and after which time all had asked. A pass begins passEvery after the one before, or later if that took longer.
-func (c *crowd) settle() (first, all time.Duration) {
+func (c *crowd) settle() (first, all span) {
 	before, _ := c.d.loop.core.Summary("batch")
 	for {
 		c.now = c.now.Add(passEvery)
-		began := time.Now()
+		began, used := time.Now(), processorTime()
 		c.d.loop.step(c.now)
-		took := time.Since(began)
-		if s, _ := c.d.loop.core.Summary("batch"); first == 0 && s.Running > before.Running {
-			first = all + took
+		took := span{time.Since(began), processorTime() - used}
+		if s, _ := c.d.loop.core.Summary("batch"); first.clock == 0 && s.Running > before.Running {
+			first = all.plus(took)
 		}
 		if !c.d.loop.core.Pending() {
-			return first, all + took
+			return first, all.plus(took)
 		}
-		all += max(took, passEvery)
+		all = all.plus(span{max(took.clock, passEvery), max(took.busy, passEvery)})
 	}
 }
 
@@ -186,22 +191,34 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func percentile(all []time.Duration, percent int) float64 {
-	if len(all) == 0 {
-		return 0
+// percentiles reports the times that half, 99 of 100 and all of some spans do not exceed, in milliseconds.
+func percentiles(b *testing.B, name string, all []span) {
+	b.Helper()
+	for by, of := range map[string]func(span) time.Duration{
+		"ms":     func(s span) time.Duration { return s.clock },
+		"cpu-ms": func(s span) time.Duration { return s.busy },
+	} {
+		sorted := make([]time.Duration, 0, len(all))
+		for _, s := range all {
+			sorted = append(sorted, of(s))
+		}
+		slices.Sort(sorted)
+		for _, percent := range []int{50, 99} {
+			if len(sorted) > 0 {
+				b.ReportMetric(float64(sorted[(len(sorted)-1)*percent/100])/1e6, fmt.Sprintf("%s-p%d-%s", name, percent, by))
+			}
+		}
 	}
-	sorted := slices.Sorted(slices.Values(all))
-	return float64(sorted[(len(sorted)-1)*percent/100]) / 1e6
 }
 
 // BenchmarkOneJobEndsAmongMany ends one job after the other among 100,000 that wait, on 10,000 nodes, with the engine at the other
 // end of a unix socket. It measures from when the end is told until the first job was given room (first), and until all jobs have
-// asked (all), with the pauses between passes. The goal is 100 ms for 99 of 100 ends (first-p99-ms). Jobs that start are
-// replaced by others that wait. cpu-ms is the processor time for one end until all have asked.
+// asked (all), with the pauses between passes. The goal is 100 ms for 99 of 100 ends (first-p99-ms). On a machine that does other work
+// too, first-p99-cpu-ms is the better figure: it has the processor time of the process, which is the loop, the client, the server
+// and the engine, in place of the time by the clock. Jobs that start are replaced by others that wait.
 func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 	c := newCrowd(b)
-	var first, all []time.Duration
-	var used time.Duration
+	var first, all []span
 	asks := 0
 	for b.Loop() {
 		for range *benchEnds {
@@ -209,13 +226,11 @@ func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 			key := c.running[at]
 			c.running = slices.Delete(c.running, at, at+1)
 			over := c.api.edit(key, func(fj *v1alpha1.FluxJob) { fj.Status.Phase = v1alpha1.Finished })
-			before := processorTime()
 			c.asked.matches = 0
 			c.must(c.d.jobs.Update(over))
 			toFirst, toAll := c.settle()
-			used += processorTime() - before
 			asks += c.asked.matches
-			if all = append(all, toAll); toFirst > 0 {
+			if all = append(all, toAll); toFirst.clock > 0 {
 				first = append(first, toFirst)
 			}
 			c.carryOut()
@@ -223,12 +238,9 @@ func BenchmarkOneJobEndsAmongMany(b *testing.B) {
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	for _, percent := range []int{50, 99, 100} {
-		b.ReportMetric(percentile(first, percent), fmt.Sprintf("first-p%d-ms", percent))
-		b.ReportMetric(percentile(all, percent), fmt.Sprintf("all-p%d-ms", percent))
-	}
+	percentiles(b, "first", first)
+	percentiles(b, "all", all)
 	b.ReportMetric(float64(asks)/float64(len(all)), "asks")
 	b.ReportMetric(float64(len(first)), "started")
 	b.ReportMetric(float64(len(all)), "ended")
-	b.ReportMetric(used.Seconds()*1000/float64(len(all)), "cpu-ms")
 }

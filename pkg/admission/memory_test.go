@@ -103,6 +103,6 @@ func TestMemoryOfManyJobs(t *testing.T) {
 // fieldsOf are managed fields of this many bytes.
 func fieldsOf(n int) *metav1.FieldsV1 {
 	f := &metav1.FieldsV1{}
-	f.SetRawBytes(make([]byte, n))
+	f.SetRawBytes([]byte(`{"f:` + strings.Repeat("a", n-len(`{"f:":{}}`)) + `":{}}`))
 	return f
 }
