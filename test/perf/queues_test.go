@@ -3,6 +3,7 @@ package perf
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -221,6 +222,7 @@ func BenchmarkQueuedSubmit(b *testing.B) {
 	for b.Loop() {
 		stopFluence(b, s)
 		before := submit(b, s, "plain-before", like)
+		remove(b, s, "plain-before")
 		for _, name := range processes {
 			if err := s.StartNamed(b.Context(), name); err != nil {
 				b.Fatal(err)
@@ -350,6 +352,22 @@ func submit(b *testing.B, s *stack.Stack, namespace string, like *v1alpha1.FluxJ
 		b.Fatalf("the Jobs of namespace %s: %v", namespace, err)
 	}
 	return last.Sub(begin)
+}
+
+// remove deletes the Jobs and FluxJobs of a namespace: the controller would delete FluxJobs that it has not made.
+func remove(b *testing.B, s *stack.Stack, namespace string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), queuesPatience)
+	defer cancel()
+	f := newFluxJobs(b, s, namespace)
+	eventually.TrueEvery(ctx, b, time.Second, "the FluxJobs are gone", func(ctx context.Context) (bool, string) {
+		err := errors.Join(
+			s.Client().BatchV1().Jobs(namespace).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}, metav1.ListOptions{}),
+			f.Delete().Namespace(namespace).Resource(v1alpha1.FluxJobs.Resource).Do(ctx).Error(),
+		)
+		list, listErr := f.List(ctx, metav1.ListOptions{Limit: 1})
+		return err == nil && listErr == nil && len(list.Items) == 0, fmt.Sprint(errors.Join(err, listErr))
+	})
 }
 
 // copyFor returns a FluxJob for a Job, like another one.
