@@ -38,6 +38,7 @@ type asker struct {
 	later  map[types.NamespacedName]string
 	// waitHelps remembers whether a job fits without the nodes that are left out for the present, by class and partition.
 	waitHelps map[setKey]bool
+	smaller   smaller
 	// numbers has why jobs that are promised room could not start.
 	numbers map[types.NamespacedName]numbers
 	// freed is true if room was freed in the matcher of which the other groups were not told yet.
@@ -56,6 +57,7 @@ type replaced struct {
 func (m *asker) begin(ctx context.Context, epoch match.Epoch, now time.Time) {
 	m.ctx, m.epoch, m.now = ctx, epoch, now
 	m.before, m.later = map[types.NamespacedName]replaced{}, map[types.NamespacedName]string{}
+	m.smaller.forgetRefusals()
 }
 
 // call bounds one call of the engine.
@@ -121,7 +123,7 @@ func (m *asker) read(r *question, a queue.Ask) (rank gang.Rank, avoid []*nodeRul
 	}
 	r.class, r.attempt = j.class, j.nextAttempt()
 	id := j.jobID(r.attempt)
-	r.Request = match.Request{Epoch: m.epoch, ID: id, Keys: v1alpha1.SlotKeys(id, int(j.class.pods)), Now: m.now, Policy: j.class.policy, Holder: j.key.String()}
+	r.Request = match.Request{Epoch: m.epoch, ID: id, Now: m.now, Policy: j.class.policy, Holder: j.key.String()}
 	for _, key := range a.Ignore {
 		if o := m.jobs.byKey[key]; o != nil && o.promise != nil {
 			r.Ignore = append(r.Ignore, o.promise.job.ID)
@@ -134,6 +136,14 @@ func (m *asker) read(r *question, a queue.Ask) (rank gang.Rank, avoid []*nodeRul
 	}
 	return j.rank(), avoid, true
 }
+
+// setRequest sets what is costly to make of a question.
+func (r *question) setRequest() {
+	r.Jobspec, r.Keys = r.class.request(r.always, r.present), v1alpha1.SlotKeys(r.ID, int(r.class.pods))
+}
+
+// partitionOf returns the name of the partition in which a job asks.
+func (m *asker) partitionOf(r *question) string { return m.queues[r.job.Queue].partition.name }
 
 // outside returns the constraint that holds on no node of a set.
 func outside(s *hostSet) *jobspec.Constraint {
@@ -175,7 +185,10 @@ func (m *asker) Probe(a queue.Ask, shorter time.Duration, later bool) queue.Answ
 	if r.Op, r.Terse = match.WithoutAllocating, true; later && !m.cannotReserve {
 		r.Op, r.Terse = match.WithoutAllocatingFuture, false
 	}
-	r.Jobspec = r.class.request(r.always, r.present)
+	if a, follows := m.smaller.answer(r, m.partitionOf(r)); follows {
+		return a
+	}
+	r.setRequest()
 	found, err := m.matchOr(r, match.WithoutAllocating)
 	switch {
 	case err != nil:
@@ -199,7 +212,11 @@ func (m *asker) ask(a queue.Ask, op match.Op, terse bool) queue.Answer {
 		if !ok {
 			return queue.Answer{Verdict: queue.Unanswered}
 		}
-		r.Op, r.Terse, r.Jobspec = op, terse, r.class.request(r.always, r.present)
+		r.Op, r.Terse = op, terse
+		if a, follows := m.smaller.answer(r, m.partitionOf(r)); follows {
+			return a
+		}
+		r.setRequest()
 		found, err := m.matchOr(r, match.Allocate)
 		if op == match.AllocateOrElseReserve {
 			m.dropPromise(r, err)
@@ -254,6 +271,7 @@ func (m *asker) dropPromise(r *question, err error) {
 			m.before[j.key] = replaced{j.promise, r.Ignore}
 		}
 		m.jobs.unpromise(j)
+		m.smaller.forgetRefusals()
 	}
 }
 
@@ -373,7 +391,9 @@ func (m *asker) refused(r *question, err error) queue.Answer {
 	no, is := errors.AsType[*match.Refusal](err)
 	switch {
 	case is:
-		return m.verdictOf(r, no)
+		a := m.verdictOf(r, no)
+		m.smaller.learn(r, m.partitionOf(r), no, a)
+		return a
 	case errors.Is(err, match.ErrInvalid):
 		return queue.Answer{Verdict: queue.Never, Message: translate.Shorten("the matcher rejects the request: " + err.Error())}
 	}
@@ -416,7 +436,7 @@ func (m *asker) message(r *question, no *match.Refusal) string {
 
 // waitingHelps reports whether a job fits the nodes that it may use for the present, if all others have ended.
 func (m *asker) waitingHelps(r *question) bool {
-	key := setKey{m.queues[r.job.Queue].partition.name, r.class.name}
+	key := setKey{m.partitionOf(r), r.class.name}
 	if helps, known := m.waitHelps[key]; known {
 		return helps
 	}

@@ -82,7 +82,8 @@ func newLoop(cfg *Config, j *jobs, q *queueStore, h *happened, w *writer, s *sta
 	l.core = queue.New(queue.Config{MaxBypass: cfg.MaxBypass})
 	l.asker = &asker{
 		cfg: cfg, jobs: j, queues: map[string]*jobQueue{}, waitHelps: map[setKey]bool{}, numbers: map[types.NamespacedName]numbers{},
-		fleet: &fleet{nodes: corelisters.NewNodeLister(cfg.Cluster.Nodes.GetIndexer()), sets: map[setKey]*hostSet{}, refused: map[string]map[string]time.Time{}},
+		smaller: smaller{said: map[setKey]string{}},
+		fleet:   &fleet{nodes: corelisters.NewNodeLister(cfg.Cluster.Nodes.GetIndexer()), sets: map[setKey]*hostSet{}, refused: map[string]map[string]time.Time{}},
 	}
 	l.teller = newTeller(cfg, j, w, l.core, l.asker)
 	return l
@@ -217,6 +218,7 @@ func (l *loop) observe(e news, now time.Time) {
 	}
 	if len(e.nodes)+len(e.refusals) > 0 || e.grown || e.loaded {
 		clear(l.asker.waitHelps)
+		l.asker.smaller.forgetNodes()
 	}
 	if e.loaded {
 		l.jobs.doubtAll()
@@ -322,6 +324,7 @@ func (l *loop) lookAtAll(which func(*job) bool) {
 func (l *loop) onTick(now time.Time) {
 	if l.asker.fleet.expire(now) {
 		clear(l.asker.waitHelps)
+		l.asker.smaller.forgetNodes()
 		l.core.Open(queue.Nodes)
 	}
 	l.jobs.mu.Lock()

@@ -3,8 +3,6 @@ package admission
 import (
 	"fmt"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -102,71 +100,9 @@ func TestMemoryOfManyJobs(t *testing.T) {
 	runtime.KeepAlive(r)
 }
 
-// One job ends among 100,000 that wait, on 10,000 nodes. The engine is in the same process.
-func BenchmarkOneJobEndsAmongMany(b *testing.B) {
-	const nodes, jobs = 10_000, 100_000
-	r := newRig(b, nodes, easy("batch"))
-	texts := requests{}
-	put := func(name string, pods int32, cores int64, minutes int, priority int32) types.NamespacedName {
-		fj := many(r.made, texts)
-		r.made++
-		fj.Name, fj.UID = name, types.UID("fj-"+name)
-		fj.Spec.Jobspec = texts.of(translate.Amounts{translate.TypeCore: 1000 * cores, translate.TypePods: 1}, pods)
-		fj.Spec.Pods, fj.Spec.Duration, fj.Spec.Priority = pods, strconv.Itoa(minutes)+"m", priority
-		fj.Spec.Workload.UID = types.UID("job-" + name)
-		r.must(r.d.jobs.Update(r.api.create(fj)))
-		return types.NamespacedName{Namespace: ns, Name: name}
-	}
-	var running []types.NamespacedName
-	for i := range nodes {
-		running = append(running, put(fmt.Sprint("r", i), 1, 4, 60+i%600, 9))
-	}
-	for r.d.loop.core.Pending() || r.made > 0 {
-		r.made = 0
-		r.now = r.now.Add(passEvery)
-		r.d.loop.step(r.now)
-		r.write()
-	}
-	r.release(running...)
-	r.made = nodes
-	for i := range jobs {
-		put(fmt.Sprint("w", i), int32(i%100+2), int64(i%4+1), i%600+1, int32(i%3))
-	}
-	settle := func() (steps int) {
-		for {
-			r.now = r.now.Add(passEvery)
-			r.d.loop.step(r.now)
-			steps++
-			if !r.d.loop.core.Pending() {
-				return steps
-			}
-		}
-	}
-	start := time.Now()
-	cold := settle()
-	b.Logf("cold: %d passes, which took %s", cold, time.Since(start))
-	n, steps := 0, 0
-	var all []time.Duration
-	for b.Loop() {
-		key := running[n%len(running)]
-		n++
-		if n > len(running) {
-			b.Fatal("all have ended")
-		}
-		r.must(r.d.jobs.Update(r.api.edit(key, func(fj *v1alpha1.FluxJob) { fj.Status.Phase = v1alpha1.Finished })))
-		at := time.Now()
-		steps += settle()
-		all = append(all, time.Since(at))
-	}
-	b.ReportMetric(float64(steps)/float64(n), "passes/op")
-	slices.Sort(all)
-	b.ReportMetric(all[len(all)/2].Seconds()*1000, "ms/p50")
-	b.ReportMetric(all[len(all)*99/100].Seconds()*1000, "ms/p99")
-}
-
 // fieldsOf are managed fields of this many bytes.
 func fieldsOf(n int) *metav1.FieldsV1 {
 	f := &metav1.FieldsV1{}
-	f.SetRawBytes(make([]byte, n))
+	f.SetRawBytes([]byte(`{"f:` + strings.Repeat("a", n-len(`{"f:":{}}`)) + `":{}}`))
 	return f
 }

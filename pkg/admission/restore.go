@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
 	"github.com/flux-k8s/fluence/pkg/jobspec"
 	"github.com/flux-k8s/fluence/pkg/match"
 	"github.com/flux-k8s/fluence/pkg/queue"
@@ -46,6 +47,7 @@ func (m *asker) Restore(of *queue.Job, promised queue.Promise) bool {
 	spec := *r.Jobspec
 	r.class.setAttributes(&spec, a)
 	r.Jobspec = &spec
+	r.Keys = v1alpha1.SlotKeys(r.ID, int(r.class.pods))
 	found, err := m.match(&r.Request)
 	from := promised.From
 	switch {

@@ -257,6 +257,7 @@ func (s *jobs) doubtAll() {
 // releaseSlots releases slots in the matcher, or a whole job without keys. If that fails, it is tried again later.
 func (m *asker) releaseSlots(ref match.SlotRef) {
 	err := m.call(func(ctx context.Context) error { return m.cfg.Engine.Release(ctx, m.epoch, ref.Job, ref.Keys...) })
+	m.smaller.forgetRefusals()
 	if err == nil {
 		m.freed = true
 		return
