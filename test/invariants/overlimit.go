@@ -43,7 +43,7 @@ func (j *judge) judgeGrants(now time.Time) {
 		states := j.limitsAt(g.job.queue, g.version, j.excuses.clear(g.at, judgeAfter))
 		unknown := len(states) == 0 || slices.ContainsFunc(states, func(s queueState) bool { return s.gone })
 		// A scheduler that does not hear may not know that another one leads.
-		if unknown || j.excuses.deaf(g.at.Add(-judgeAfter), g.at) {
+		if unknown || j.excuses.deaf(g.at.Add(-grace), g.at) {
 			j.stats.AdmittedExcused++
 			return true
 		}

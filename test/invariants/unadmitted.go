@@ -30,7 +30,7 @@ func (j *judge) judgeReleases(now time.Time) {
 		if now.Sub(r.at) < judgeAfter {
 			return false
 		}
-		if !j.excuses.deaf(r.at.Add(-judgeAfter), r.at) && !j.wasAdmitted(r.job, r.version, r.at) {
+		if !j.excuses.deaf(r.at.Add(-grace), r.at) && !j.wasAdmitted(r.job, r.version, r.at) {
 			j.report(RuleStartedUnadmitted, r.key, r.at, "the Job was let go, and its FluxJob had no allocation for more than %v", judgeAfter)
 		}
 		return true
