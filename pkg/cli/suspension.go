@@ -106,7 +106,7 @@ func (ns *namespace) listedToCome(key types.NamespacedName, jobs []*batchv1.Job,
 	if len(jobs) == 1 {
 		g.Owner = "Job/" + jobs[0].Name
 	}
-	if _, queued := jobs[0].Annotations[v1alpha1.SuspendedAnnotation]; queued {
+	if _, queued := jobs[0].Annotations[v1alpha1.QueuedAnnotation]; queued {
 		g.Phase, g.WaitingFor, g.Message = string(scheduling.PodGroupPending), reason.Queued, "waits for its turn in a queue: kubectl fluence jobs"
 	}
 	var pods []*corev1.Pod
