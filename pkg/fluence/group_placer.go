@@ -229,13 +229,13 @@ func slotsOfPods(plan gang.Plan, slots []match.Slot) []match.Slot {
 // clusterState returns what Place needs besides the plan: the room of nominated pods and of
 // pods that have just ended, the nodes reserved for other groups, and the epoch of the graph.
 func (a *groupPlacer) clusterState(plan gang.Plan) placement.ClusterState {
-	c := a.clusterStateAnywhere(plan)
+	c := clusterStateAnywhere(a, plan)
 	keepInQueue(a, plan, &c)
 	return c
 }
 
 // clusterStateAnywhere is clusterState for a group whose nodes no queue bounds.
-func (a *groupPlacer) clusterStateAnywhere(plan gang.Plan) placement.ClusterState {
+func clusterStateAnywhere(a *groupPlacer, plan gang.Plan) placement.ClusterState {
 	if takes(plan) {
 		return stateOfRoom(a, plan, a.now())
 	}
