@@ -98,8 +98,6 @@ const (
 	ReasonWouldDelay = "WouldDelay"
 	// NoPriorityClass: there is no PriorityClass with the name that the pods give.
 	ReasonNoPriorityClass = "NoPriorityClass"
-	// InvalidWorkload: the FluxJob is not the one of its workload.
-	ReasonInvalidWorkload = "InvalidWorkload"
 )
 
 // Reasons of the condition Released of a FluxJob.
