@@ -21,12 +21,18 @@ func TestPromisesOfQueuesAndGroupsWithoutOne(t *testing.T) {
 	s.queue("beside", "policy: easy, grace: 0s")
 	s.nodes("n", 4, "8")
 	class := s.patient(100)(100)
-	// It runs with one pod, and makes a second one later.
-	s.applyText(ending(strings.Replace(onNode(lasting("older", 1, ""), "n-3"), "completions: 1", "completions: 2", 1), "10800"))
 	s.applyText(onNode(queued("beside", "until-1", 1, "1h"), "n-1"))
 	s.applyText(onNode(queued("beside", "until-2", 1, "2h"), "n-2"))
-	s.running("older-", 1)
 	s.running("until-", 2)
+	// It runs with one pod, and makes a second one later.
+	s.applyText(ending(strings.Replace(lasting("older", 1, ""), "completions: 1", "completions: 2", 1), "10800"))
+	s.running("older-", 1)
+	free := "n-0"
+	for _, node := range s.onNodes("older-") {
+		if node == free {
+			free = "n-3"
+		}
+	}
 	s.applyText(queued("beside", "large", 2, "10m"))
 	s.promisedIn("large", time.Hour)
 
@@ -39,9 +45,8 @@ func TestPromisesOfQueuesAndGroupsWithoutOne(t *testing.T) {
 	s.kubectl("delete", "job", "brief", "-n", s.ns)
 	s.podsGone("brief-")
 
-	moves := func(what string, begin, end func(), why ...string) {
+	later := func(what string, why ...string) {
 		t.Helper()
-		begin()
 		s.untilFluxJob("job-large-", "has a later promise: "+what, func(j *v1alpha1.FluxJob) bool {
 			p := j.Status.Promise
 			ok := p != nil && time.Until(p.At.Time) > 110*time.Minute
@@ -50,21 +55,27 @@ func TestPromisesOfQueuesAndGroupsWithoutOne(t *testing.T) {
 			}
 			return ok
 		})
-		end()
+	}
+	again := func() {
+		t.Helper()
 		s.untilFluxJob("job-large-", "has its promise again", func(j *v1alpha1.FluxJob) bool {
 			return j.Status.Promise != nil && time.Until(j.Status.Promise.At.Time) < time.Hour && j.Status.Promise.Why == ""
 		})
 		s.noneOnNodes("lower-")
 	}
-	moves("another scheduler", func() { s.applyText(podOn("foreign", "n-0", "", "")) }, func() { s.lose("foreign") }, "foreign", "n-0")
-	moves("a higher rank", func() {
-		s.applyText(ending(prioritized(lasting("urgent", 1, ""), class), "7200"))
-		s.running("urgent-", 1)
-	}, func() { s.kubectl("delete", "job", "urgent", "-n", s.ns) }, "urgent-", "n-0")
-	moves("a late member", func() {
-		s.merge("job/older", `{"spec":{"parallelism":2}}`)
-		s.running("older-", 2)
-	}, func() { s.kubectl("delete", "job", "older", "-n", s.ns) }, "older-", "n-0")
-	s.kubectl("delete", "job", "until-1", "until-2", "-n", s.ns)
+	s.applyText(podOn("foreign", free, "", ""))
+	later("another scheduler", "foreign", free)
+	s.lose("foreign")
+	again()
+	s.applyText(ending(prioritized(lasting("urgent", 1, ""), class), "7200"))
+	s.running("urgent-", 1)
+	later("a higher rank", "urgent-", free)
+	s.kubectl("delete", "job", "urgent", "-n", s.ns)
+	again()
+	s.merge("job/older", `{"spec":{"parallelism":2}}`)
+	s.running("older-", 2)
+	later("a late member", "older-", free)
+	s.noneOnNodes("lower-")
+	s.kubectl("delete", "job", "older", "-n", s.ns)
 	s.running("large-", 2)
 }

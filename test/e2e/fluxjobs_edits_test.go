@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-k8s/fluence/pkg/apis/fluence/v1alpha1"
+	"github.com/flux-k8s/fluence/pkg/reason"
 	"github.com/flux-k8s/fluence/test/cluster/kubelet"
 )
 
@@ -170,7 +171,7 @@ func TestWorkInQueuesGrowsAndShrinks(t *testing.T) {
 	s.running("gated", 1)
 
 	s.applyText(strings.Replace(deployment("endless", 2, "1"), "\n    metadata: {labels: {", "\n    metadata: {labels: {"+v1alpha1.QueueLabel+": sized, ", 1))
-	s.said("endless-", "a Deployment does not end")
+	s.refused("deployment-endless-", reason.NotAllowed, "a Deployment does not end")
 	s.kubectl("scale", "deployment/endless", "-n", s.ns, "--replicas=3")
 	s.eventually("a third pod", func(context.Context) (bool, string) {
 		n := len(s.pods("endless-"))
