@@ -144,7 +144,7 @@ func TestWorkInQueuesGrowsAndShrinks(t *testing.T) {
 	s.applyText(strings.Replace(queued("sized", "elastic", 2, "1h"), "completions: 2", "completions: 8", 1))
 	s.running("elastic-", 2)
 	s.setParallelism("elastic", 4)
-	s.said("elastic-", "room for 2 pods at a time")
+	s.said("elastic-", "was admitted to Queue sized with 2 pods, and has 2")
 	if on := s.onNodes("elastic-"); len(on) != 2 {
 		t.Errorf("these have nodes: %v, want two", on)
 	}
