@@ -417,6 +417,37 @@ func (d *Driver) Promises(rank gang.Rank) (ids []match.JobID) {
 	return ids
 }
 
+// Overtaken is to be called when a group of this rank, which is in no queue, was given room on some nodes. Jobs after it are promised
+// other room, or the same later. Why says to the users of a namespace that room on a node was given to the group.
+func (d *Driver) Overtaken(rank gang.Rank, nodes []string, why func(namespace, node string) string) {
+	ids := d.Promises(rank)
+	if len(ids) == 0 {
+		return
+	}
+	lost := map[types.NamespacedName]string{}
+	d.jobs.mu.Lock()
+	for _, id := range ids {
+		key := d.jobs.byID[id]
+		j := d.jobs.byKey[key]
+		if j == nil || j.promise == nil {
+			continue
+		}
+		for _, node := range nodes {
+			if _, is := j.promise.nodes[node]; is {
+				lost[key] = node
+				break
+			}
+		}
+	}
+	d.jobs.mu.Unlock()
+	d.happened.add(func(e *news) {
+		e.anywhere = true
+		for key, node := range lost {
+			e.overlapped[key] = why(key.Namespace, node)
+		}
+	})
+}
+
 // Owner returns the job to which a reservation, or room before its pods have taken it, belongs.
 func (d *Driver) Owner(of match.JobID) (Owner, bool) {
 	d.jobs.mu.Lock()

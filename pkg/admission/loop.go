@@ -225,7 +225,7 @@ func (l *loop) observe(e news, now time.Time) {
 		l.asker.cannotReserve = false // it may be another engine
 	}
 	for key, why := range e.overlapped {
-		l.teller.overlapped[key] = why
+		l.teller.overlapped[key] = overlap{why: why}
 		l.core.Lost(key)
 	}
 	if e.queues {

@@ -136,13 +136,17 @@ func TestTheNodesOfQueues(t *testing.T) {
 		return string(c.Status) + " " + c.Reason
 	}
 	r.putQueue(easy("all", newer))
+	r.putQueue(easy("c", requires("c")))
 	r.after(tick)
-	for name, want := range map[string]string{"a": "True Ready", "b": "True Ready", "more-b": "True Ready", "all": "False NodesOverlap"} {
+	for name, want := range map[string]string{"a": "True Ready", "b": "True Ready", "more-b": "True Ready", "all": "False NodesOverlap", "c": "False NoNodes"} {
 		if got := ready(name); got != want {
 			t.Errorf("queue %s: %s, want %s", name, got, want)
 		}
 	}
 	if c := r.api.statuses["all"].Conditions[0]; !strings.Contains(c.Message, "belongs to Queue") {
+		t.Errorf("the message is %q", c.Message)
+	}
+	if c := r.api.statuses["c"].Conditions[0]; c.Message != "spec.requires: no node has the labels partition=c" {
 		t.Errorf("the message is %q", c.Message)
 	}
 	// It has all nodes for itself when the others are gone.
@@ -377,10 +381,15 @@ func TestWhyAPromiseMovesIsKnownUntilAllHaveAsked(t *testing.T) {
 	r.submit("c", "batch", 1, 1, "1h")
 	r.d.loop.takeJobs(r.now)
 	l := r.d.loop.teller
-	l.overlapped[b] = "a pod has come"
-	if l.decided(nil, r.now); l.overlapped[b] == "" {
-		t.Error("it is forgotten by a pass that has ended before all have asked")
+	l.overlapped[b] = overlap{why: "a pod has come"}
+	if l.decided(nil, r.now); !l.overlapped[b].until.IsZero() {
+		t.Error("it is forgotten soon after a pass that has ended before all have asked")
 	}
+	if r.step(); l.overlapped[b].until.IsZero() {
+		t.Error("it counts for ever")
+	}
+	r.after(overlapLasts + time.Second)
+	r.d.RoomFreed()
 	if r.step(); len(l.overlapped) > 0 {
 		t.Errorf("these are known for ever: %v", l.overlapped)
 	}
@@ -429,6 +438,12 @@ func TestAnAllocationThatIsTooLargeToBeWritten(t *testing.T) {
 }
 
 func TestAPodOfOthersTakesWhatWasPromised(t *testing.T) {
+	for name, matcherFirst := range map[string]bool{"the matcher knows first": true, "the driver knows first": false} {
+		t.Run(name, func(t *testing.T) { podOfOthersComes(t, matcherFirst) })
+	}
+}
+
+func podOfOthersComes(t *testing.T, matcherFirst bool) {
 	r := newRig(t, 2, easy("batch"))
 	a := r.submit("a", "batch", 1, 4, "10m")
 	b := r.submit("b", "batch", 2, 4, "10m")
@@ -441,8 +456,15 @@ func TestAPodOfOthersTakesWhatWasPromised(t *testing.T) {
 	pod := objects.Pod("daemon", objects.In(ns), objects.OnNode("n2"), objects.CPU("1"))
 	held := translate.HeldSlot(pod)
 	held.R.Expiration = begin.Add(time.Hour)
+	if !matcherFirst {
+		r.d.podChanged(nil, pod)
+		r.step()
+	}
 	r.must(r.engine.Update(r.Context(), r.epoch, match.Job{ID: 99, Slots: []match.Slot{held}}))
-	r.d.podChanged(nil, pod)
+	if matcherFirst {
+		r.d.podChanged(nil, pod)
+	}
+	r.d.RoomFreed()
 	r.step()
 	if p := r.job(b).Status.Promise; p == nil || !p.At.After(from.Time) || p.Why != "pod daemon has come to node n2" {
 		t.Errorf("the promise is %+v, before from %s", p, from)

@@ -24,6 +24,16 @@ const (
 	lookAllEvery = 30 * time.Second
 )
 
+// An overlap is why others may have taken what a job was promised.
+type overlap struct {
+	why string
+	// until is how long this may be why a promise moves. It is zero until all have asked that may have lost something.
+	until time.Time
+}
+
+// overlapLasts is for how long an overlap counts after all have asked. The matcher may hear of a pod a moment later than the driver.
+const overlapLasts = 5 * time.Second
+
 // A teller decides what is written onto FluxJobs and Queues, and when. Only the loop uses it.
 type teller struct {
 	cfg    *Config
@@ -39,7 +49,7 @@ type teller struct {
 	// changed are groups of which Status has another answer.
 	changed []types.NamespacedName
 	// overlapped has why others may have taken what jobs were promised.
-	overlapped map[types.NamespacedName]string
+	overlapped map[types.NamespacedName]overlap
 	// heads are the first jobs of the queues.
 	heads map[types.NamespacedName]struct{}
 	// statuses has what was last written of each Queue.
@@ -50,7 +60,7 @@ type teller struct {
 func newTeller(cfg *Config, j *jobs, w *writer, core *queue.Core, a *asker) *teller {
 	return &teller{
 		cfg: cfg, jobs: j, writer: w, core: core, asker: a, metrics: w.metrics,
-		toLook: map[types.NamespacedName]struct{}{}, overlapped: map[types.NamespacedName]string{}, heads: map[types.NamespacedName]struct{}{}, statuses: map[string]*v1alpha1.QueueStatus{},
+		toLook: map[types.NamespacedName]struct{}{}, overlapped: map[types.NamespacedName]overlap{}, heads: map[types.NamespacedName]struct{}{}, statuses: map[string]*v1alpha1.QueueStatus{},
 	}
 }
 
@@ -70,11 +80,18 @@ func (t *teller) decided(all []queue.Decision, now time.Time) {
 		if d.Change == queue.Promised && !d.Before.From.IsZero() && d.Promise.From.After(d.Before.From) {
 			t.movedLater(d, now)
 		}
-		delete(t.overlapped, d.Key)
 		t.look(d.Key)
 	}
-	if !t.core.Pending() {
-		clear(t.overlapped) // all of them have asked
+	if t.core.Pending() {
+		return
+	}
+	for key, o := range t.overlapped {
+		switch {
+		case o.until.IsZero():
+			t.overlapped[key] = overlap{o.why, now.Add(overlapLasts)}
+		case now.After(o.until):
+			delete(t.overlapped, key)
+		}
 	}
 }
 
@@ -87,7 +104,13 @@ func (t *teller) movedLater(d *queue.Decision, now time.Time) {
 			why = "job " + d.By.Name + ", which is before it, was given its room"
 		}
 	} else {
-		why = cmp.Or(t.asker.later[d.Key], t.overlapped[d.Key], whyUnknown)
+		o := t.overlapped[d.Key]
+		if !o.until.IsZero() && now.After(o.until) {
+			o.why = ""
+		}
+		if why = t.asker.later[d.Key]; why == "" || why == whyLonger {
+			why = cmp.Or(o.why, why, whyUnknown)
+		}
 	}
 	t.jobs.mu.Lock()
 	defer t.jobs.mu.Unlock()

@@ -303,9 +303,9 @@ func askDisturbed(a *groupPlacer, plan gang.Plan, slots []match.Slot) {
 	rank := rankForRoom(plan)
 	rank.Urgent = goesFirst(plan)
 	askAgain(a.base, a.promises.disturbed(rank, sets.New(nodesOf(slots)...), time.Time{})...)
-	if len(a.queues.Promises(rank)) > 0 {
-		a.queues.RoomFreed() // the jobs after it are promised other room, or the same later
-	}
+	a.queues.Overtaken(rank, nodesOf(slots), func(reader, node string) string {
+		return fmt.Sprintf("%s was placed on node %s before it", a.describeGroup(plan.Key, plan.Rank.Priority, reader), node)
+	})
 }
 
 // stayPromised records that a group asks again, and so does not leave the room that it is promised. Others may have been

@@ -416,14 +416,19 @@ func TestALonePodOfAQueue(t *testing.T) {
 	})
 }
 
-// A group in no queue overlooks what is promised to jobs after it, and leaves what is promised to those before it.
+// A group in no queue overlooks what is promised to jobs after it, and leaves what is promised to those before it. A job that is
+// promised room later by that says so.
 func TestGroupsAndPromisesOfJobs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		priority int32
+		duration string
 		starts   bool
+		// says is what the job says then.
+		says string
 	}{
-		"a group of a higher priority takes the room": {5, true},
-		"one of a lower priority waits":               {-5, false},
+		"a group of a higher priority takes the room":           {5, "", true, "NoRoom: "},
+		"one of a higher priority that ends takes the room too": {5, "20m", true, "later than before: ns/direct was placed on node n1 before it"},
+		"one of a lower priority waits":                         {-5, "", false, "Promised: promised 2 nodes from "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inQueueRig(t, 2, func(r *rig) {
@@ -433,22 +438,22 @@ func TestGroupsAndPromisesOfJobs(t *testing.T) {
 				if got := big.says(); !strings.HasPrefix(got, "Promised: promised 2 nodes from ") {
 					t.Fatalf("the job says %q, want it promised both nodes", got)
 				}
-				r.gangFor("direct", 1, tc.priority, "")
+				r.pl.walltimes.enforced = true
+				r.gangFor("direct", 1, tc.priority, tc.duration)
 				r.pass(3 * time.Second)
 				if got := r.starts("direct", 1); got != tc.starts {
 					t.Errorf("it has started: %v, want %v; it waits with %q", got, tc.starts, r.why("direct"))
 				}
+				if got := big.says(); !strings.Contains(got, tc.says) {
+					t.Errorf("the job says %q, want %q", got, tc.says)
+				}
 				if tc.starts {
-					if got := big.says(); !strings.HasPrefix(got, "NoRoom: ") {
-						t.Errorf("the job says %q, want that it is promised nothing", got)
-					}
 					return
 				}
 				const want = "; room for 1 more is promised to Job ns/big from "
 				if why := r.why("direct"); !strings.Contains(why, want) {
 					t.Errorf("it waits with %q, want %q", why, want)
 				}
-				r.pl.walltimes.enforced = true
 				r.gangFor("short", 1, tc.priority, "5m")
 				r.pass(3 * time.Second)
 				if !r.starts("short", 1) {

@@ -280,6 +280,7 @@ func TestQueuesOutliveTheProcesses(t *testing.T) {
 	before := s.pods("running-")
 	s.applyText(queued("lasts", "next", 2, "1h"))
 	s.waitsInQueue("next", v1alpha1.ReasonPromised)
+	at := s.fluxJob(t.Context(), "job-next-").Status.Promise.At
 	for _, process := range []string{stack.Sidecar, stack.Controller, stack.Scheduler} {
 		s.kill(process)
 		if process == stack.Scheduler {
@@ -294,6 +295,9 @@ func TestQueuesOutliveTheProcesses(t *testing.T) {
 		s.applyText(queued("lasts", after, 1, "1m"))
 		s.waitsInQueue(after, v1alpha1.ReasonNoRoom)
 		s.waitsInQueue("next", v1alpha1.ReasonPromised)
+		if now := s.fluxJob(t.Context(), "job-next-").Status.Promise.At; at.Before(&now) {
+			t.Errorf("after the end of %s it is promised room from %s, before from %s", process, now, at)
+		}
 	}
 	s.noneOnNodes("next-")
 	s.noneOnNodes("after-")
@@ -333,6 +337,12 @@ func TestAJobSlipsPastTheWebhookAndWaits(t *testing.T) {
 	s.kubectl("delete", "job", "first", "-n", s.ns)
 	s.running("second-", 1)
 	s.suspendedIs("second", false)
+	// Its user takes it off its nodes, and lets it go again.
+	s.merge("job/second", `{"spec":{"suspend":true}}`)
+	s.podsGone("second-")
+	s.waitsInQueue("second", v1alpha1.ReasonHeld)
+	s.merge("job/second", `{"spec":{"suspend":false}}`)
+	s.running("second-", 1)
 }
 
 // suspendedIs waits until a Job is suspended, or is not.
