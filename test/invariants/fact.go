@@ -208,6 +208,8 @@ type jobFact struct {
 	// queue is the queue that its labels name. queued reports whether it has the annotation of Fluence that it waits.
 	queue  string
 	queued bool
+	// stopped is when the Job was last seen to be suspended.
+	stopped time.Time
 }
 
 // An eventFact is one delivery of an event.

@@ -170,6 +170,7 @@ func (j *judge) seeOwner(f ownerFact, s seen) {
 		}
 		return
 	}
+	f.noteStop(j.owners[f.uid], s)
 	j.seeRelease(j.owners[f.uid], &f, s)
 	j.owners[f.uid] = &f
 }

@@ -1,6 +1,7 @@
 package invariants
 
 import (
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -218,6 +219,27 @@ func TestPastDeadline(t *testing.T) {
 
 func shorter(f *fluxJobFact) { f.room.end = f.room.end.Add(-50 * time.Second) }
 func endless(f *fluxJobFact) { f.room.end = time.Time{} }
+
+// A job of a queue is let go again after it was suspended again, and of that another process may have told.
+func TestAJobIsReleasedAgain(t *testing.T) {
+	tell := func(s *script, uid types.UID, about string) *script {
+		s.serial++
+		s.seeEvent(eventFact{uid: types.UID(fmt.Sprint("event-", s.serial)), controller: controllerName, kind: "Job", about: name(about), aboutUID: uid, reason: "Released", note: "x", told: s.now, count: 1}, s.seen())
+		return s.after(10 * time.Second)
+	}
+	let := func(s *script, uid types.UID, about string) *script {
+		return tell(s.queued("j", s.given(), endless).job(jobFact{key: name("j"), queue: "q"}), uid, about)
+	}
+	run(t, map[string]tale{
+		"it was not suspended": {tell: func(s *script) { let(let(s, "j", "j"), "j", "j") }, want: []broke{{RuleRepeated, "ns/j"}}},
+		"it was suspended": {tell: func(s *script) {
+			let(let(s, "j", "j").job(jobFact{key: name("j"), queue: "q", idle: true, queued: true}).queued("j").after(10*time.Second), "j", "j")
+		}},
+		"it was suspended, and it is told of the FluxJob": {tell: func(s *script) {
+			let(let(s, "fluxjob-j", "j").job(jobFact{key: name("j"), queue: "q", idle: true, queued: true}).queued("j").after(10*time.Second), "fluxjob-j", "j")
+		}},
+	})
+}
 
 // What was overtaken long ago is forgotten.
 func TestQueuesForget(t *testing.T) {

@@ -24,6 +24,18 @@ func (j *judge) seeRelease(before, now *ownerFact, s seen) {
 	}
 }
 
+// noteStop records when a Job was suspended.
+func (f *ownerFact) noteStop(before *ownerFact, s seen) {
+	if f.job == nil || before == nil || before.job == nil {
+		return
+	}
+	job := *f.job
+	if job.stopped = before.job.stopped; job.idle && !before.job.idle {
+		job.stopped = s.at
+	}
+	f.job = &job
+}
+
 // judgeReleases judges whether the Jobs that were let go had room.
 func (j *judge) judgeReleases(now time.Time) {
 	j.releases = slices.DeleteFunc(j.releases, func(r release) bool {
