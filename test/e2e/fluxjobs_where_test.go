@@ -27,10 +27,10 @@ func (s *story) untilFluxJob(prefix, what string, ok func(*v1alpha1.FluxJob) boo
 	return j
 }
 
-// Of 512 pods each is bound to the node that its FluxJob says, slot for slot, while pods of another scheduler come to the same nodes.
+// Of 128 pods each is bound to the node that its FluxJob says, slot for slot, while pods of another scheduler come to the same nodes.
 // Before that the job has lost two of its nodes, to a taint and to such a pod: it has other ones instead, and once only.
 func TestManyPodsAreBoundSlotForSlot(t *testing.T) {
-	const nodes, each = 64, 8
+	const nodes, each = 16, 8
 	s := tell(t)
 	s.queue("exact", "policy: easy, started: false")
 	s.nodes("n", nodes+2, "8500m")
@@ -85,7 +85,7 @@ func TestJobsStartInTheOrderOfTheirCreation(t *testing.T) {
 	s.queue("nowhere", "requires: {matchLabels: {pool: none}}")
 	s.nodes("n", 5, "8")
 	s.applyText(ofPods(queued("order", "huge", 2, "1h"), "16"))
-	s.waitsInQueue("huge", v1alpha1.ReasonNeverFits, "2 pods", "cpu 16")
+	s.waitsInQueue("huge", v1alpha1.ReasonNeverFits, "cpu 16", "has 8")
 	var all strings.Builder
 	for i := range 8 {
 		all.WriteString(queued("order", fmt.Sprintf("j-%d", i), 1, "1h") + "---\n")
