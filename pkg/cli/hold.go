@@ -46,10 +46,10 @@ your own rights. A Job of a queue that was created with suspend: true is resumed
 the queue.
 
 With --all it is the way out, for administrators: each Job and each pod that Fluence keeps
-from starting leaves its queue, and starts as if there were no queues. Jobs lose their place,
-their promise and the limits of the queue. These are those of all namespaces or, with
---namespace, of one. Jobs that run go on, and Jobs that their users have suspended stay
-suspended. It also works if the controller or the CRDs of queues are gone, and may be repeated.
+from starting leaves its queue, held ones too, and starts as if there were no queues. Jobs
+lose their place, their promise, the limits of the queue, and each time limit but their own
+activeDeadlineSeconds. These are those of all namespaces or, with --namespace, of one. Jobs
+that run go on, and Jobs that their users have suspended stay suspended. It also works if the controller or the CRDs of queues are gone, and may be repeated.
 It ends with an error if something is left, and says what.`,
 		Example: "  kubectl fluence release training\n  kubectl fluence release --all",
 	}, without, releaseJob)

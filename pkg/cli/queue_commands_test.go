@@ -77,6 +77,7 @@ func TestCommandsThatChangeJobs(t *testing.T) {
 		"a job is cancelled that is in no queue":        {args: "cancel free", objects: batch(), want: ExitError},
 		"a job is cancelled by who may not":             {args: "cancel solver", objects: batch(), readOnly: []string{"jobs"}, want: ExitError},
 		"all work leaves the queues":                    {args: "release --all", objects: batch()},
+		"all work leaves to a scheduler":                {args: "release --all", objects: append(batch(), lease("fluence-scheduler", time.Second))},
 		"all work leaves without the CRDs":              {args: "release --all", objects: batch(), without: []string{"fluxjobs", "queues"}},
 		"all work of a namespace without any":           {args: "release --all -n other", objects: batch()},
 		"all work leaves but for what is refused":       {args: "release --all", objects: batch(), readOnly: []string{"pods"}, want: ExitError},
