@@ -169,6 +169,17 @@ func TestAQueueOfTwoLimitsThatAreZeroAlwaysSaysTheSame(t *testing.T) {
 	}
 }
 
+func TestAQueueThatNobodyMayUseSaysSo(t *testing.T) {
+	nobody := easy("batch", func(q *v1alpha1.Queue) { q.Spec.NamespaceSelector = nil })
+	r := newRig(t, 1, nobody)
+	r.submit("a", "batch", 1, 4, "10m")
+	r.step()
+	r.shows("a: Requested NotAllowed")
+	if c := r.api.statuses["batch"].Conditions[0]; c.Reason != v1alpha1.ReasonNoneMayRun || !strings.HasPrefix(c.Message, "spec.namespaceSelector is not set") {
+		t.Errorf("the queue says %s: %s", c.Reason, c.Message)
+	}
+}
+
 func TestSetsOfNodesAreBounded(t *testing.T) {
 	const nodes, most = 8192, maxVerdicts / 8192
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
