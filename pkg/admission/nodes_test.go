@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -175,6 +176,10 @@ func TestAQueueThatNobodyMayUseSaysSo(t *testing.T) {
 	r.submit("a", "batch", 1, 4, "10m")
 	r.step()
 	r.shows("a: Requested NotAllowed")
+	r.after(tick)
+	if want := []string{"NotAllowed FluxJob a", "NotAllowed Job a"}; !slices.Equal(r.events, want) {
+		t.Errorf("the events are %q, want %q", r.events, want)
+	}
 	if c := r.api.statuses["batch"].Conditions[0]; c.Reason != v1alpha1.ReasonNoneMayRun || !strings.HasPrefix(c.Message, "spec.namespaceSelector is not set") {
 		t.Errorf("the queue says %s: %s", c.Reason, c.Message)
 	}
