@@ -18,8 +18,8 @@ import (
 	"github.com/flux-k8s/fluence/pkg/fairqueue"
 	"github.com/flux-k8s/fluence/pkg/flowcontrol"
 	"github.com/flux-k8s/fluence/pkg/report"
-	"github.com/flux-k8s/fluence/pkg/translate"
 	"github.com/flux-k8s/fluence/pkg/signal"
+	"github.com/flux-k8s/fluence/pkg/translate"
 )
 
 const (
